@@ -1,0 +1,166 @@
+"""Checks of graphs and mixing matrices: the canonical form, and for each fault the place, the amount and the repair."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy import sparse
+
+import topologies
+
+RING = topologies.ring(5)
+GOOD = topologies.uniform_weights(RING, 0.5).toarray()
+
+
+def changed(*entries: tuple[int, int, float]) -> np.ndarray:
+    W = GOOD.copy()
+    for i, j, value in entries:
+        W[i, j] += value
+    return W
+
+
+def with_duplicates() -> sparse.coo_array:
+    rows, columns = np.nonzero(GOOD)
+    values = GOOD[rows, columns]
+    return sparse.coo_array(
+        (np.concatenate([values / 4, 3 * values / 4]), (np.tile(rows, 2), np.tile(columns, 2))), shape=GOOD.shape
+    )
+
+
+def with_stored_zeros() -> sparse.csr_array:
+    n = len(GOOD)
+    full = np.indices((n, n)).reshape(2, -1)[:, ::-1]
+    return sparse.coo_array((GOOD[full[0], full[1]], (full[0], full[1])), shape=(n, n)).tocsr()
+
+
+@pytest.mark.parametrize(
+    "W",
+    [GOOD, GOOD.tolist(), sparse.csc_matrix(GOOD), sparse.dok_array(GOOD), with_duplicates(), with_stored_zeros()],
+    ids=["array", "list", "csc_matrix", "dok_array", "duplicates", "stored zeros"],
+)
+def test_every_kind_of_matrix_becomes_the_same_canonical_one(W: Any) -> None:
+    result = topologies.check_weights(W, RING)
+    assert isinstance(result, sparse.csr_array)
+    assert result.dtype == np.float64
+    np.testing.assert_array_equal(result.toarray(), GOOD)
+    assert result.nnz == 15
+    assert all(np.all(np.diff(result.indices[a:b]) > 0) for a, b in zip(result.indptr[:-1], result.indptr[1:], strict=True))
+
+
+def test_the_input_is_left_alone() -> None:
+    W = sparse.csr_array(changed((0, 1, 1e-14)))
+    before = W.data.copy()
+    result = topologies.check_weights(W)
+    result.data[:] = 0
+    np.testing.assert_array_equal(W.data, before)
+
+
+def test_rounding_asymmetries_are_averaged_exactly() -> None:
+    rng = np.random.default_rng(0)
+    W = GOOD + 1e-14 * rng.standard_normal(GOOD.shape) * (GOOD > 0)
+    result = topologies.check_weights(W, RING).toarray()
+    assert not np.array_equal(W, W.T)
+    assert np.array_equal(result, result.T)
+    np.testing.assert_array_equal(result, (W + W.T) / 2)
+
+
+def test_single_precision_and_integers_are_converted() -> None:
+    assert topologies.check_weights(np.array([[1]], dtype=np.int8)).toarray().tolist() == [[1.0]]
+    half = topologies.check_weights(np.full((2, 2), 0.5, dtype=np.float32))
+    assert half.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("W", "message"),
+    [
+        (GOOD[:4], r"W must be square.*shape \(4, 5\)"),
+        (np.zeros((0, 0)), r"W must be square.*shape \(0, 0\)"),
+        (np.ones(3), r"W must be square.*shape \(3,\)"),
+        (changed((1, 2, np.nan)), r"W must be finite, got W\[1, 2\] = nan"),
+        (changed((3, 4, np.inf)), r"W must be finite, got W\[3, 4\] = inf"),
+        (changed((1, 2, 0.1), (1, 1, -0.1)), r"symmetric, but W\[1, 2\] - W\[2, 1\] = 0.1 \(2 entries differ\).*W\.T"),
+        (changed((3, 3, 1e-6)), r"row 3 sums to 1.000001 \(\+1e-06; 1 of 5 rows are off\); subtract.*W\[3, 3\]"),
+        (changed((0, 2, 0.1), (2, 0, 0.1), (0, 0, -0.1), (2, 2, -0.1)), r"W\[0, 2\] = 0.1 and agents 0 and 2 are not neigh"),
+        (topologies.uniform_weights(topologies.ring(6)), "it has 6 rows, the graph 5 agents"),
+        (np.eye(5), "non-zero entries must be connected, but it has 5 components"),
+    ],
+)
+def test_faults_are_named_with_place_amount_and_repair(W: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        topologies.check_weights(W, RING)
+
+
+@pytest.mark.parametrize("W", [GOOD * 1j, [["a"]]])
+def test_what_is_not_a_real_matrix_is_a_type_error(W: Any) -> None:
+    with pytest.raises(TypeError, match="W must hold real numbers"):
+        topologies.check_weights(W)
+
+
+def test_components_are_described_by_size_and_one_agent() -> None:
+    W = sparse.block_diag([np.full((3, 3), 1 / 3), np.full((2, 2), 1 / 2)])
+    with pytest.raises(ValueError, match=r"2 components, by number of agents: 3 with agent 0, 2 with agent 3; .*0 - 3"):
+        topologies.check_weights(W)
+
+
+@pytest.mark.parametrize("graph", [topologies.path(2), topologies.ring(6), topologies.torus(4, 4), topologies.complete(2)])
+def test_bipartite_graph_without_own_weights_never_averages(graph: nx.Graph[int]) -> None:
+    degree = graph.degree[0]
+    W = nx.to_numpy_array(graph) / degree
+    assert np.linalg.eigvalsh(W)[0] == pytest.approx(-1, abs=1e-14)
+    with pytest.raises(ValueError, match=r"eigenvalue -1.*use lazy weights"):
+        topologies.check_weights(W, graph)
+
+
+@pytest.mark.parametrize("graph", [topologies.ring(7), topologies.torus(3, 4), topologies.complete(3)])
+def test_odd_cycles_average_without_own_weights(graph: nx.Graph[int]) -> None:
+    W = nx.to_numpy_array(graph) / graph.degree[0]
+    assert topologies.spectrum(topologies.check_weights(W, graph)).sigma < 1
+
+
+def test_negative_weights_are_judged_by_the_eigenvalues_alone() -> None:
+    """On the ring, W = I - a Laplacian averages exactly for 0 < a < 1/2 (n even), also where the diagonal is negative."""
+    laplacian = nx.laplacian_matrix(topologies.ring(5)).toarray()
+    largest = 2 - 2 * np.cos(4 * np.pi / 5)
+    averages = topologies.check_weights(np.eye(5) - 0.51 * laplacian)
+    assert averages.data.min() < 0
+    assert topologies.spectrum(averages).lambda_min == pytest.approx(1 - 0.51 * largest, abs=1e-14)
+    with pytest.raises(ValueError, match=r"the smallest is -1\.17.*lazy weights.*t < 0\.921"):
+        topologies.check_weights(np.eye(5) - 0.6 * laplacian)
+    with pytest.raises(ValueError, match=r"the second largest is 1\.36.*negative weights smaller"):
+        topologies.check_weights(np.eye(5) + 0.1 * laplacian)
+
+
+@pytest.mark.parametrize(
+    ("graph", "error", "message"),
+    [
+        (nx.Graph(), ValueError, "at least one agent"),
+        (nx.DiGraph([(0, 1)]), TypeError, "must be undirected"),
+        (nx.MultiGraph([(0, 1)]), TypeError, "multigraph"),
+        ([(0, 1)], TypeError, r"networkx\.Graph, got list"),
+        (nx.Graph([(0, 1), (1, 1)]), ValueError, "no self-loops.*agent 1 has one"),
+        (nx.Graph([(1, 2)]), ValueError, r"0\.\.1 in order, but node number 0 is 1; use topologies\.numbered"),
+        (nx.Graph([(0, 2), (2, 1)]), ValueError, "node number 1 is 2"),
+        (nx.path_graph("abc"), ValueError, "node number 0 is 'a'"),
+        (nx.empty_graph(7), ValueError, r"7 components.*1 with agent 4, \.\.\.; join them"),
+        (nx.disjoint_union(nx.path_graph(2), nx.path_graph(3)), ValueError, "2 with agent 0, 3 with agent 2"),
+    ],
+)
+def test_graphs_that_cannot_be_used_are_refused(graph: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        topologies.check_graph(graph)
+
+
+@pytest.mark.parametrize("graph", [nx.Graph([(0, 2), (2, 1)]), nx.path_graph("cab"), nx.grid_2d_graph(3, 4)])
+def test_the_advice_to_number_the_nodes_works(graph: Any) -> None:
+    topologies.check_graph(topologies.numbered(graph))
+
+
+def test_adjacency_ignores_edge_attributes() -> None:
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(range(3))
+    graph.add_edge(0, 2, weight=7.0)
+    graph.add_edge(2, 1, weight=0.0)
+    np.testing.assert_array_equal(topologies.adjacency(graph).toarray(), [[0, 0, 1], [0, 0, 1], [1, 1, 0]])

@@ -1,0 +1,82 @@
+"""Graphs by name: every way to write a specification, and every way to get it wrong."""
+
+from __future__ import annotations
+
+import networkx as nx
+import pytest
+
+import topologies
+
+
+@pytest.mark.parametrize(
+    ("specification", "n_agents", "expected"),
+    [
+        ("ring", 10, topologies.ring(10)),
+        ("ring:10", None, topologies.ring(10)),
+        ("ring:10", 10, topologies.ring(10)),
+        (" Ring : n = 10 ", None, topologies.ring(10)),
+        ("star", 4, topologies.star(4)),
+        ("complete:5", None, topologies.complete(5)),
+        ("path:n=1", None, topologies.path(1)),
+        ("torus:4x5", None, topologies.torus(4, 5)),
+        ("torus:sides=4X5", 20, topologies.torus(4, 5)),
+        ("torus:3x4x5", None, topologies.torus(3, 4, 5)),
+        ("torus", 20, topologies.torus(4, 5)),
+        ("torus", 900, topologies.torus(30, 30)),
+        ("grid", 10, topologies.grid(2, 5)),
+        ("grid:1x7", None, topologies.grid(1, 7)),
+        ("erdos_renyi", 12, topologies.erdos_renyi(12, 0.3, 7)),
+        ("erdos_renyi:p=0.5", 12, topologies.erdos_renyi(12, 0.5, 7)),
+        ("erdos-renyi:n=12,p=0.4,seed=4", None, topologies.erdos_renyi(12, 0.4, 4)),
+        ("Erdos-Renyi:12,seed=4", None, topologies.erdos_renyi(12, 0.3, 4)),
+    ],
+)
+def test_specification_names_the_same_graph_as_the_function(
+    specification: str, n_agents: int | None, expected: nx.Graph[int]
+) -> None:
+    graph = topologies.graph_from_name(specification, n_agents, seed=7)
+    assert list(graph) == list(expected)
+    assert nx.utils.graphs_equal(graph, expected)
+
+
+@pytest.mark.parametrize("name", topologies.available())
+def test_every_available_name_builds_a_connected_graph_of_the_asked_size(name: str) -> None:
+    graph = topologies.graph_from_name(name, 12)
+    assert list(graph) == list(range(12))
+    assert nx.is_connected(graph)
+
+
+@pytest.mark.parametrize(
+    ("specification", "n_agents", "message"),
+    [
+        ("rng:4", None, "unknown graph 'rng'; did you mean 'ring'.*known graphs: complete, erdos_renyi, grid, path, ring"),
+        ("hyperwhatever", 4, "unknown graph 'hyperwhatever'; known graphs"),
+        ("erdos_renyi:n=10,sed=3", None, "no parameter 'sed'; did you mean 'seed'.*n, p, seed"),
+        ("erdos_renyi:p=half", 10, "p must be a number, got 'half'"),
+        ("erdos_renyi:p=2", 10, r"p must be a probability in \[0, 1\], got 2.0"),
+        ("ring:4x5", None, "n must be an integer, got '4x5'"),
+        ("torus:4xfive", None, "sides must be integers joined by x"),
+        ("ring:10,3", None, "only the first value may lack its name; write key=3"),
+        ("ring:10,n=10", None, "gives n twice"),
+        ("ring", None, "leaves the number of agents open.*'ring:10'"),
+        ("torus", None, "leaves the number of agents open.*'torus:4x5'"),
+        ("ring:10", 12, "'ring:10' has 10 agents, but n_agents is 12"),
+        ("torus:4x5", 21, "'torus:4x5' has 20 agents, but n_agents is 21"),
+        ("torus:2x5", None, "every side of 2x5 must be at least 3, got 2"),
+        ("torus", 14, "no two-dimensional torus has 14 agents.*nearest numbers that work: 12 and 15"),
+        ("torus", 2, "nearest numbers that work: 9"),
+        ("torus", 9973, "nearest numbers that work: 9972 and 9975"),
+        ("grid", 7, "nearest numbers that work: 6 and 8"),
+        ("ring", 0, "must be at least 1, got 0"),
+    ],
+)
+def test_mistakes_are_explained(specification: str, n_agents: int | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        topologies.graph_from_name(specification, n_agents)
+
+
+def test_torus_is_the_most_square_one() -> None:
+    for n in range(9, 200):
+        factors = [(a, n // a) for a in range(3, n) if n % a == 0 and 3 <= a <= n // a]
+        if factors:
+            assert nx.utils.graphs_equal(topologies.graph_from_name("torus", n), topologies.torus(*factors[-1]))

@@ -1,0 +1,96 @@
+"""The canonical form of a mixing matrix, and what makes a matrix one: square, finite, symmetric, rows that sum to 1."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+Weights: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
+WeightsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix"
+
+SYMMETRY_TOLERANCE = 1e-12
+ROW_SUM_TOLERANCE = 1e-10
+
+
+def canonical_weights(W: WeightsLike) -> Weights:
+    """``W``, shape (n, n), as a fresh float64 CSR array whose row i lists i and its neighbours in ascending order.
+
+    Asymmetries up to 1e-12 are averaged away, so that ``W[i, j] == W[j, i]`` exactly; zeros off the diagonal are dropped, the
+    diagonal is always stored. Connectivity is not asked for here: see `check_weights`.
+
+    Raises
+    ------
+    TypeError
+        If ``W`` does not hold real numbers.
+    ValueError
+        If ``W`` is not square, not finite, not symmetric, or has a row that does not sum to 1 within 1e-10.
+    """
+    matrix = _finite_square(W)
+    transposed = matrix.T.tocsr()
+    difference = (matrix - transposed).tocoo()
+    if difference.nnz:
+        _raise_asymmetry(difference)
+        matrix = (matrix + transposed) * 0.5
+    _check_row_sums(matrix)
+    return with_diagonal(matrix, matrix.diagonal())
+
+
+def row_sums(matrix: Weights) -> NDArray[np.float64]:
+    """The sum of each row, shape (n,)."""
+    sums: NDArray[np.float64] = np.asarray(matrix.sum(axis=1), dtype=np.float64)
+    return sums
+
+
+def with_diagonal(matrix: Weights, diagonal: NDArray[np.float64]) -> Weights:
+    """``matrix`` with its diagonal replaced, sorted, without zeros off the diagonal and with all of the diagonal stored."""
+    n = matrix.shape[0]
+    coo = matrix.tocoo()
+    kept = (coo.row != coo.col) & (coo.data != 0)
+    agents = np.arange(n, dtype=coo.row.dtype)
+    data = np.concatenate([coo.data[kept], diagonal])
+    rows = np.concatenate([coo.row[kept], agents])
+    columns = np.concatenate([coo.col[kept], agents])
+    result: Weights = sparse.csr_array((data, (rows, columns)), shape=(n, n))
+    result.sort_indices()
+    return result
+
+
+def _finite_square(W: WeightsLike) -> Weights:
+    source = W if sparse.issparse(W) else np.asarray(W)
+    if source.dtype.kind not in "biuf":
+        raise TypeError(f"W must hold real numbers, got dtype {source.dtype}")
+    if source.ndim != 2 or source.shape[0] != source.shape[1] or source.shape[0] == 0:
+        raise ValueError(f"W must be square, one row and one column per agent, got shape {source.shape}")
+    matrix: Weights = sparse.csr_array(source, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
+    bad = np.flatnonzero(~np.isfinite(matrix.data))
+    if bad.size:
+        coo = matrix.tocoo()
+        i, j = coo.row[bad[0]], coo.col[bad[0]]
+        raise ValueError(f"W must be finite, got W[{i}, {j}] = {coo.data[bad[0]]}")
+    return matrix
+
+
+def _raise_asymmetry(difference: sparse.coo_array[np.float64, tuple[int, int]]) -> None:
+    """Raise for the first entry of ``W - W.T`` that is more than rounding."""
+    bad = np.flatnonzero(np.abs(difference.data) > SYMMETRY_TOLERANCE)
+    if bad.size:
+        i, j, excess = difference.row[bad[0]], difference.col[bad[0]], difference.data[bad[0]]
+        raise ValueError(
+            f"W must be symmetric, but W[{i}, {j}] - W[{j}, {i}] = {excess:.3g} ({bad.size} entries differ); use (W + W.T) / 2 "
+            f"if the columns sum to 1 too, else build symmetric weights from the graph with metropolis_weights"
+        )
+
+
+def _check_row_sums(matrix: Weights) -> None:
+    excess = row_sums(matrix) - 1
+    bad = np.flatnonzero(np.abs(excess) > ROW_SUM_TOLERANCE)
+    if bad.size:
+        i = bad[0]
+        raise ValueError(
+            f"every row of W must sum to 1, but row {i} sums to {1 + excess[i]:.12g} ({excess[i]:+.3g}; {bad.size} of "
+            f"{len(excess)} rows are off); subtract the excess from the diagonal, here from W[{i}, {i}]"
+        )

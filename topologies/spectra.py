@@ -1,0 +1,199 @@
+"""The eigenvalues of a mixing matrix that decide how fast averaging forgets disagreement.
+
+Up to 1500 agents all eigenvalues are computed. Above, Lanczos (ARPACK) finds each end of the spectrum, on W where the graph
+expands well: there it converges at once, and a factorisation would fill up. Where the graph is long and thin, or Lanczos has
+not converged after a bounded number of restarts, the graph has small separators: a sparse factorisation is cheap, and Lanczos
+on the inverse converges at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from topologies.canonical import Weights, WeightsLike, canonical_weights, row_sums
+
+Vector = NDArray[np.float64]
+Apply = Callable[[Vector], Vector]
+
+_DENSE = 1500
+_THIN = 3
+_LANCZOS_VECTORS = 40
+_LANCZOS_RESTARTS = 100
+
+
+@dataclass(frozen=True)
+class MixingSpectrum:
+    """The ends of a mixing matrix's spectrum, its eigenvalue 1 of the constant vector left out.
+
+    For one agent nothing is left, and by convention ``lambda_2 = lambda_min = sigma = 0`` and ``gap = 1``.
+    """
+
+    n: int
+    """Number of agents."""
+    lambda_2: float
+    """Second largest eigenvalue."""
+    lambda_min: float
+    """Smallest eigenvalue."""
+    sigma: float
+    """Second largest singular value, max(lambda_2, -lambda_min): the contraction of the consensus error per round."""
+    gap: float
+    """1 - sigma, with the relative accuracy that the subtraction would lose."""
+
+    def rounds_for(self, reduction: float) -> int:
+        """Rounds of averaging after which the consensus error is at most ``reduction`` (in (0, 1]) times what it was.
+
+        Raises
+        ------
+        ValueError
+            If ``reduction`` is outside (0, 1], or ``sigma >= 1`` so that no number of rounds is enough.
+        """
+        if not 0 < reduction <= 1:
+            raise ValueError(f"reduction must be in (0, 1], for example 1e-6, got {reduction}")
+        if reduction == 1 or self.n == 1:
+            return 0
+        if self.gap <= 0:
+            raise ValueError(f"averaging never reduces the consensus error: sigma = {self.sigma}")
+        if self.gap >= 1:
+            return 1
+        rounds = math.log(reduction) / math.log1p(-self.gap)
+        return math.ceil(rounds * (1 - 1e-12))
+
+
+def eigenvalues(W: WeightsLike) -> Vector:
+    """All eigenvalues of ``W``, shape (n,), largest first; dense, O(n^3).
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `canonical_weights`.
+    """
+    from scipy.linalg import eigvalsh
+
+    return np.ascontiguousarray(eigvalsh(canonical_weights(W).toarray())[::-1])
+
+
+def spectrum(W: WeightsLike) -> MixingSpectrum:
+    """The second largest and the smallest eigenvalue of ``W``, shape (n, n).
+
+    ``W`` may be disconnected (``lambda_2`` is 1 then).
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `canonical_weights`; or ``W`` has an eigenvalue above 1 (seen only above 1500 agents; below, ``lambda_2`` tells).
+    """
+    matrix = canonical_weights(W)
+    n = matrix.shape[0]
+    if n == 1:
+        return MixingSpectrum(n=1, lambda_2=0.0, lambda_min=0.0, sigma=0.0, gap=1.0)
+    if n <= _DENSE:
+        values = eigenvalues(matrix)
+        others = np.delete(values, np.argmin(np.abs(values - 1)))
+        upper_gap, lambda_min = 1 - float(others[0]), float(others[-1])
+    else:
+        upper_gap, lambda_min = _upper_gap(matrix), _smallest(matrix)
+    lambda_2 = 1 - upper_gap
+    lambda_min = min(lambda_min, lambda_2)
+    gap = min(upper_gap, 1 + lambda_min)
+    return MixingSpectrum(n=n, lambda_2=lambda_2, lambda_min=lambda_min, sigma=max(lambda_2, -lambda_min), gap=gap)
+
+
+def _upper_gap(W: Weights) -> float:
+    """1 - lambda_2. The constant vector is deflated to the eigenvalue -1, and I - W is inverted as a grounded Laplacian."""
+    n = W.shape[0]
+    components, _ = csgraph.connected_components(W, directed=False)
+    if components > 1:
+        return 0.0
+    largest = None if _is_thin(W) else _lanczos(lambda v: _times(W, v) - 2 * v.mean(), n)
+    if largest is not None:
+        return 1 - largest
+    solve = _positive_definite_solver(_laplacian(W)[1:, 1:])
+    if solve is None:
+        raise ValueError("W has an eigenvalue above 1, so averaging diverges; make its negative weights smaller")
+
+    def pseudo_inverse(v: Vector) -> Vector:
+        grounded = np.concatenate([[0.0], solve((v - v.mean())[1:])])
+        centred: Vector = grounded - grounded.mean()
+        return centred
+
+    return 1 / _lanczos_to_the_end(pseudo_inverse, n)
+
+
+def _smallest(W: Weights) -> float:
+    """lambda_min. The shift of W - shift I is proved to lie below the whole spectrum by the signs of its pivots (Sylvester)."""
+    n = W.shape[0]
+    largest = None if _is_thin(W) else _lanczos(lambda v: -_times(W, v), n)
+    if largest is not None:
+        return -largest
+    estimate = -_lanczos_to_the_end(lambda v: -_times(W, v), n, tolerance=1e-3)
+    margin = 1e-6
+    identity = sparse.eye_array(n, format="csr")
+    while (solve := _positive_definite_solver(W - (estimate - margin) * identity)) is None:
+        margin *= 10
+    return estimate - margin + 1 / _lanczos_to_the_end(solve, n)
+
+
+def _is_thin(W: Weights) -> bool:
+    """Whether no breadth-first level from agent 0 is wide, so that factors of W have at most about n * width entries."""
+    depth = csgraph.shortest_path(abs(W), method="D", directed=False, unweighted=True, indices=0)
+    width = np.bincount(depth[np.isfinite(depth)].astype(np.int64)).max()
+    return bool(width <= _THIN * math.sqrt(W.shape[0]))
+
+
+def _times(W: Weights, v: Vector) -> Vector:
+    product: Vector = np.asarray(W @ v)
+    return product
+
+
+def _laplacian(W: Weights) -> Weights:
+    """I - W with the diagonal summed from the edges, which keeps small eigenvalues to relative accuracy."""
+    off_diagonal = W - sparse.diags_array(W.diagonal(), format="csr")
+    degrees = sparse.diags_array(row_sums(off_diagonal), format="csr")
+    return sparse.csr_array(degrees - off_diagonal)
+
+
+def _positive_definite_solver(matrix: Weights) -> Apply | None:
+    """``b -> matrix^{-1} b`` by a sparse factorisation, or None if the symmetric ``matrix`` is not positive definite."""
+    from scipy.sparse.linalg import splu
+
+    try:
+        factors = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    except RuntimeError:  # exactly singular
+        return None
+    symmetric_pivots = np.array_equal(factors.perm_r, factors.perm_c)
+    return factors.solve if symmetric_pivots and bool(np.all(factors.U.diagonal() > 0)) else None
+
+
+def _lanczos(apply: Apply, n: int) -> float | None:
+    """Largest eigenvalue of a symmetric operator to rounding, or None if it does not converge within the restarts."""
+    from scipy.sparse.linalg import ArpackNoConvergence
+
+    try:
+        return _lanczos_to_the_end(apply, n, restarts=_LANCZOS_RESTARTS)
+    except ArpackNoConvergence:
+        return None
+
+
+def _lanczos_to_the_end(apply: Apply, n: int, tolerance: float = 0.0, restarts: int | None = None) -> float:
+    """Largest eigenvalue of a symmetric operator, from a fixed start vector."""
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    start = np.random.default_rng(0).standard_normal(n)
+    values = eigsh(
+        LinearOperator((n, n), matvec=apply, dtype=np.float64),
+        k=1,
+        which="LA",
+        v0=start,
+        ncv=_LANCZOS_VECTORS,
+        maxiter=restarts,
+        tol=tolerance,
+        return_eigenvectors=False,
+    )
+    return float(values[0])
