@@ -1,0 +1,29 @@
+"""Data: matrices from files or bundled sets, and the division of their samples over the agents.
+
+Values are handed on as they stand in the file: nothing is centred, scaled or filled in here. Every rank that makes the same
+call gets the same answer, and where the format allows it reads only the rows of its own agents.
+"""
+
+from decentorth.data.bundled import BUNDLED, Samples, digits, resolve
+from decentorth.data.files import EXTENSIONS, MatrixFile, load_labels, load_matrix, load_rows
+from decentorth.data.labels import Labels
+from decentorth.data.partitions import KINDS, by_label, describe, dirichlet, even, partition
+
+__all__ = [
+    "BUNDLED",
+    "EXTENSIONS",
+    "KINDS",
+    "Labels",
+    "MatrixFile",
+    "Samples",
+    "by_label",
+    "describe",
+    "digits",
+    "dirichlet",
+    "even",
+    "load_labels",
+    "load_matrix",
+    "load_rows",
+    "partition",
+    "resolve",
+]

@@ -1,0 +1,105 @@
+"""Data sets that come with a dependency, and where a data specification becomes data: a bundled name, else a path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from decentorth.data.checks import did_you_mean, require_rows
+from decentorth.data.files import MatrixFile, extension
+from decentorth.data.labels import Labels
+from decentorth.data.optional import sklearn_datasets
+from decentorth.protocols import Array
+
+
+class Samples(Protocol):
+    """Samples to be divided over agents."""
+
+    @property
+    def name(self) -> str:
+        """As it was asked for."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(m, d)``: samples, features."""
+
+    def rows(self, index: ArrayLike) -> Array:
+        """``(len(index), d)``: those samples; float64, C-contiguous, fresh."""
+
+    @property
+    def labels(self) -> Labels | None:
+        """``(m,)``: the samples' labels, if they come with them."""
+
+
+def digits() -> tuple[Array, Labels]:
+    """The 8 x 8 images of handwritten digits in scikit-learn (a part of UCI's optical recognition of handwritten digits).
+
+    Returns
+    -------
+    X : (1797, 64) float64
+        Raw pixel intensities, integers from 0 to 16, one image per row.
+    y : (1797,) int64
+        The digits 0 to 9.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        Without scikit-learn.
+    """
+    X, y = sklearn_datasets("the bundled data set 'digits'").load_digits(return_X_y=True)
+    return np.array(X, dtype=np.float64, order="C"), np.array(y, dtype=np.int64)
+
+
+BUNDLED: dict[str, Callable[[], tuple[Array, Labels]]] = {"digits": digits}
+"""The bundled data sets by name; each gives ``(X, y)``."""
+
+
+class Bundled:
+    """One of the data sets in `BUNDLED`, loaded when it is first asked for."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @cached_property
+    def _content(self) -> tuple[Array, Labels]:
+        return BUNDLED[self.name]()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        m, d = self._content[0].shape
+        return m, d
+
+    def rows(self, index: ArrayLike) -> Array:
+        X, _ = self._content
+        return X[require_rows(index, len(X), self.name)]
+
+    @property
+    def labels(self) -> Labels:
+        return self._content[1].copy()
+
+
+def resolve(spec: str) -> Samples:
+    """The samples that ``spec`` names: a bundled name, else the path of a file.
+
+    Raises
+    ------
+    ValueError
+        When it is neither, with the nearest bundled name; otherwise as `MatrixFile`.
+    FileNotFoundError
+        When it looks like a path (a folder or a known extension) and there is no such file.
+    """
+    if spec in BUNDLED:
+        return Bundled(spec)
+    path = Path(spec)
+    looks_like_path = path.exists() or path.name != spec or extension(path) or ".npz:" in spec.lower()
+    if not looks_like_path:
+        raise ValueError(
+            f"no bundled data set is named {spec!r}{did_you_mean(spec, BUNDLED)}: there is {', '.join(BUNDLED)}. "
+            f"As a path it was tried too, and there is no such file in {Path.cwd()}"
+        )
+    return MatrixFile(spec)

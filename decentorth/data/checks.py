@@ -1,0 +1,89 @@
+"""What every matrix must satisfy whatever it was read from, and how a wrong name is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from decentorth.protocols import Array, Index
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``" (did you mean 'nearest'?)"``, or nothing when no known name is near."""
+    near = get_close_matches(name, list(known), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def require_real(dtype: np.dtype[Any], what: str) -> None:
+    """Refuse every dtype that is not real numbers (booleans count as 0 and 1).
+
+    Raises
+    ------
+    TypeError
+        For objects, complex numbers, text, dates and records.
+    """
+    if dtype.hasobject:
+        raise TypeError(f"{what} holds pickled Python objects (dtype {dtype}), and nothing is unpickled here: save it as numbers")
+    if dtype.kind == "c":
+        raise TypeError(f"{what} is complex ({dtype}), but must be real: save its real and imaginary parts as separate columns")
+    if dtype.kind not in "biuf":
+        raise TypeError(f"{what} is not numeric (dtype {dtype}): save it as floating-point numbers or integers")
+
+
+def require_matrix(shape: tuple[int, ...], what: str) -> tuple[int, int]:
+    """``(m, d)``, refusing shapes that are not two-dimensional or hold nothing.
+
+    Raises
+    ------
+    ValueError
+    """
+    if len(shape) != 2:
+        repair = "; reshape(-1, 1) makes it one column" if len(shape) == 1 else ""
+        raise ValueError(f"{what} must have 2 dimensions (samples, features), but has {len(shape)}: shape {shape}{repair}")
+    if 0 in shape:
+        raise ValueError(f"{what} is empty: shape {shape}")
+    return shape[0], shape[1]
+
+
+def require_rows(rows: ArrayLike, m: int, what: str) -> Index:
+    """``rows`` as int64 indices into ``m`` rows, in the order given.
+
+    Raises
+    ------
+    TypeError, ValueError
+        When they are not a list of integers, or not in ``[0, m)``.
+    """
+    given = np.asarray(rows)
+    if given.ndim != 1:
+        raise ValueError(f"the rows wanted of {what} must be a 1-D list of row numbers, but have shape {given.shape}")
+    if given.size and given.dtype.kind not in "iu":
+        raise TypeError(f"the rows wanted of {what} must be integers, but are {given.dtype}")
+    outside = given[(given < 0) | (given >= m)]
+    if outside.size:
+        raise ValueError(f"{what} has rows 0 to {m - 1}, but row {outside[0]} was asked for")
+    return given.astype(np.int64)
+
+
+def require_finite(block: Array, rows: Index | None, what: str) -> None:
+    """Refuse NaN and infinity; ``rows`` are the numbers of the block's rows in the file (None: all of them).
+
+    Raises
+    ------
+    ValueError
+        With the place of the first and the number of all.
+    """
+    bad = ~np.isfinite(block)
+    count = int(np.count_nonzero(bad))
+    if not count:
+        return
+    row, column = (int(i) for i in np.argwhere(bad)[0])
+    nans = int(np.count_nonzero(np.isnan(block)))
+    raise ValueError(
+        f"{what}: {count} of the {block.size} values read are not finite ({nans} NaN, {count - nans} infinite); "
+        f"the first is {block[row, column]} at row {row if rows is None else rows[row]}, column {column} (counted from 0). "
+        "Remove those rows or fill in the values"
+    )

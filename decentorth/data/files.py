@@ -1,0 +1,160 @@
+"""Matrices and labels by path: the file's extension says how it is read.
+
+=============================  =================================================================================
+``.npy``                       NumPy array; only the wanted rows are read
+``.npz``, ``.npz:key``         the only array of an archive, or the one named ``key``
+``.csv`` ``.tsv`` ``.txt``     delimited text (`decentorth.data.text`); only the wanted rows are parsed
+``.svm`` ``.svmlight``         labels and features in SVMlight format (needs the extra ``data``)
+``.libsvm``                    the same
+``.mtx`` ``.mtx.gz``           Matrix Market, sparse or dense
+=============================  =================================================================================
+
+Sparse matrices are made dense, up to `decentorth.data.sparse.DENSE_LIMIT` per process. Nothing is unpickled. All values must be
+real and finite; they are converted to float64, exactly where float64 holds them (integers up to 2**53).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from decentorth.data.arrays import NpyReader, NpzReader
+from decentorth.data.checks import did_you_mean, require_finite, require_rows
+from decentorth.data.labels import Labels
+from decentorth.data.sparse import MtxReader, SvmlightReader
+from decentorth.data.text import TextReader
+from decentorth.protocols import Array, Index
+
+
+class Reader(Protocol):
+    """What a format must offer."""
+
+    has_labels: ClassVar[bool]
+    """Whether the file holds labels beside the matrix."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(m, d)`` of the matrix, both positive."""
+
+    def rows(self, wanted: Index | None) -> Array:
+        """The ``wanted`` rows (sorted, distinct, in range; None: all), float64 and C-contiguous, not yet checked for NaN."""
+
+    def labels(self) -> Labels:
+        """``(m,)``: the labels in the file."""
+
+
+_READERS: dict[str, Callable[[Path], Reader]] = {
+    ".npy": NpyReader,
+    ".npz": NpzReader,
+    ".csv": TextReader,
+    ".tsv": TextReader,
+    ".txt": TextReader,
+    ".svm": SvmlightReader,
+    ".svmlight": SvmlightReader,
+    ".libsvm": SvmlightReader,
+    ".mtx": MtxReader,
+    ".mtx.gz": MtxReader,
+}
+
+EXTENSIONS: tuple[str, ...] = tuple(_READERS)
+"""The extensions that say how a file is read, in lower case; files may have them in upper case."""
+
+
+def extension(path: Path) -> str:
+    """The known extension that ``path`` ends with, or ``""``."""
+    return next((known for known in EXTENSIONS if path.name.lower().endswith(known)), "")
+
+
+def _reader(spec: str) -> Reader:
+    """The reader of the file at ``spec``, which exists, is not empty and has a known extension."""
+    path, key = Path(spec).expanduser(), None
+    if not path.exists() and (parts := re.fullmatch(r"(.*\.npz):(.*)", spec, re.IGNORECASE | re.DOTALL)):
+        path, key = Path(parts[1]).expanduser(), parts[2]
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; a matrix is one file, with one of the extensions {', '.join(EXTENSIONS)}")
+    if not path.exists():
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"no such file: {path} (there is no folder {path.parent} seen from {Path.cwd()})")
+        near = did_you_mean(path.name, (other.name for other in path.parent.iterdir()))
+        raise FileNotFoundError(f"no such file: {path}{near}, in the folder {path.parent.resolve()}")
+    known = extension(path)
+    if not known:
+        raise ValueError(f"{path} has the unknown extension {path.suffix!r}; known are {', '.join(EXTENSIONS)}")
+    if not path.stat().st_size:
+        raise ValueError(f"{path} is empty: it has 0 bytes")
+    return NpzReader(path, key) if known == ".npz" else _READERS[known](path)
+
+
+class MatrixFile:
+    """A matrix in a file: ``m`` samples (rows) of ``d`` features.
+
+    Opening it checks the path and the extension; contents are read, and checked, when they are asked for.
+
+    Raises
+    ------
+    FileNotFoundError
+        With the nearest name in the folder.
+    ValueError, TypeError
+        For an unknown extension, an empty or damaged file, values that are not finite, and kinds that are not real numbers.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = os.fspath(path)
+        self._reader = _reader(self.name)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(m, d)``; from the header where there is one, by counting lines in delimited text."""
+        return self._reader.shape
+
+    def rows(self, index: ArrayLike) -> Array:
+        """``(len(index), d)``: the rows ``index``, in that order and as often as named; float64, C-contiguous, fresh."""
+        rows = require_rows(index, self.shape[0], self.name)
+        wanted, places = np.unique(rows, return_inverse=True)
+        block = self._reader.rows(wanted)
+        require_finite(block, wanted, self.name)
+        return block if np.array_equal(wanted, rows) else block[places]
+
+    def matrix(self) -> Array:
+        """``(m, d)``: all rows; float64, C-contiguous, fresh."""
+        block = self._reader.rows(None)
+        require_finite(block, None, self.name)
+        return block
+
+    @cached_property
+    def labels(self) -> Labels | None:
+        """``(m,)``: the labels that the file holds beside the matrix (SVMlight), else None."""
+        return self._reader.labels() if self._reader.has_labels else None
+
+
+def shape(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """``(m, d)`` of the matrix at ``path``, see `MatrixFile`."""
+    return MatrixFile(path).shape
+
+
+def load_rows(path: str | os.PathLike[str], rows: ArrayLike) -> Array:
+    """``(len(rows), d)``: those rows of the matrix at ``path``, see `MatrixFile.rows`."""
+    return MatrixFile(path).rows(rows)
+
+
+def load_matrix(path: str | os.PathLike[str]) -> Array:
+    """``(m, d)``: the whole matrix at ``path``, see `MatrixFile.matrix`."""
+    return MatrixFile(path).matrix()
+
+
+def load_labels(path: str | os.PathLike[str]) -> Labels:
+    """``(m,)`` integers or strings: a 1-D array in ``.npy`` or ``.npz``, text with one label per line, or SVMlight's labels.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError, TypeError
+        As `MatrixFile`.
+    """
+    return _reader(os.fspath(path)).labels()

@@ -1,0 +1,38 @@
+"""Class labels of samples: one integer or one string each."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Labels = NDArray[np.int64] | NDArray[np.str_]
+
+
+def as_labels(values: ArrayLike, what: str = "labels") -> Labels:
+    """``(m,)`` labels as int64 or as strings; floating-point numbers are taken when they are integers.
+
+    Raises
+    ------
+    TypeError
+        For anything but integers, integral floating-point numbers and strings.
+    ValueError
+        When they are not one-dimensional, are empty, or do not fit.
+    """
+    given = np.asarray(values)
+    if given.ndim != 1:
+        raise ValueError(f"{what} must have 1 dimension, one label per sample, but has shape {given.shape}")
+    if not given.size:
+        raise ValueError(f"{what}: empty, there is no label")
+    if given.dtype.kind in "UT":
+        return given.astype(np.str_)
+    if given.dtype.kind == "S":
+        return np.char.decode(given, "utf-8")
+    if given.dtype.kind == "f":
+        wrong = np.flatnonzero(~(np.abs(given) < 2.0**53) | (given != np.trunc(given)))
+        if wrong.size:
+            raise ValueError(f"{what} must be integers or strings, but label {wrong[0]} (counted from 0) is {given[wrong[0]]}")
+    elif given.dtype.kind == "u" and given.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"{what} must fit in 64-bit signed integers, but the largest is {given.max()}")
+    elif given.dtype.kind not in "biu":
+        raise TypeError(f"{what} must be integers or strings, but the array holds {given.dtype}")
+    return given.astype(np.int64)

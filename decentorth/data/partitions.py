@@ -1,0 +1,186 @@
+"""How m samples are divided over n agents.
+
+Each function returns a list of ``n_agents`` int64 arrays of sample numbers, **sorted ascending within an agent**; every sample
+belongs to exactly one agent and every agent has at least one. All are pure functions of their arguments and of a seed, so every
+rank computes the same partition without asking the others.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from decentorth.data.checks import did_you_mean
+from decentorth.data.labels import as_labels
+from decentorth.protocols import Array, Index
+
+KINDS: tuple[str, ...] = ("even", "by-label", "dirichlet")
+"""The partitions by name."""
+
+_PARTITION = 1  # spawn key of partitions: one word, where generated data have two (agent, purpose)
+
+
+def _generator(seed: int) -> np.random.Generator:
+    if operator.index(seed) < 0:
+        raise ValueError(f"seed must be 0 or more, but is {seed}")
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PARTITION,)))
+
+
+def _require_counts(m: int, n_agents: int, per_agent: int = 1) -> None:
+    if operator.index(n_agents) < 1:
+        raise ValueError(f"n_agents must be 1 or more, but is {n_agents}")
+    if operator.index(per_agent) < 1:
+        raise ValueError(f"min_per_agent must be 1 or more, but is {per_agent}")
+    needed = n_agents * per_agent
+    if operator.index(m) < needed:
+        raise ValueError(
+            f"{n_agents} agents with at least {per_agent} each need {needed} samples, but there are {m}: use fewer agents"
+        )
+
+
+def _cut(order: Index, n_agents: int) -> list[Index]:
+    """Consecutive runs of ``order``; sizes differ by at most one, the larger ones first."""
+    return [np.sort(part) for part in np.array_split(order, n_agents)]
+
+
+def even(m: int, n_agents: int, seed: int = 0, shuffle: bool = True) -> list[Index]:
+    """Equal shares: sizes differ by at most one, the larger ones first.
+
+    Shuffled by ``seed``, or, with ``shuffle=False``, in the order of the file.
+
+    Raises
+    ------
+    ValueError
+        For fewer samples than agents.
+    """
+    _require_counts(m, n_agents)
+    return _cut(_generator(seed).permutation(m) if shuffle else np.arange(m, dtype=np.int64), n_agents)
+
+
+def by_label(labels: ArrayLike, n_agents: int, seed: int = 0) -> list[Index]:
+    """Equal shares of the samples sorted by label, and within a label shuffled by ``seed``: the heterogeneous extreme.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For labels that are not integers or strings, one per sample, or fewer samples than agents.
+    """
+    known = as_labels(labels)
+    _require_counts(known.size, n_agents)
+    order = _generator(seed).permutation(known.size)
+    return _cut(order[np.argsort(known[order], kind="stable")], n_agents)
+
+
+def dirichlet(labels: ArrayLike, n_agents: int, alpha: float, seed: int = 0, min_per_agent: int = 1) -> list[Index]:
+    """Each label's samples in shares drawn from a symmetric Dirichlet(alpha) distribution over the agents.
+
+    Small ``alpha`` gives each label to few agents, large ``alpha`` gives every agent the same mixture. A label's shares are
+    rounded to whole samples by largest remainder. An agent left with fewer than ``min_per_agent`` samples then takes single
+    ones from the largest agent, of the label that one has most of; the usual repair, to draw again until nobody is short, may
+    never end for small ``alpha``.
+
+    References
+    ----------
+    Yurochkin et al., "Bayesian nonparametric federated learning of neural networks", ICML 2019, arXiv:1905.12022.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `by_label`; for ``alpha`` outside (0, 1e12]; for fewer than ``n_agents * min_per_agent`` samples.
+    """
+    known = as_labels(labels)
+    _require_counts(known.size, n_agents, min_per_agent)
+    if not (0 < alpha <= 1e12):
+        raise ValueError(f"alpha must be positive and at most 1e12 (equal shares to a millionth), but is {alpha}")
+    generator = _generator(seed)
+    _, codes, sizes = np.unique(known, return_inverse=True, return_counts=True)
+    shares = generator.dirichlet(np.full(n_agents, alpha), len(sizes))
+    counts = _whole(shares * sizes[:, None], sizes)
+    _fill_up(counts, min_per_agent)
+    order = generator.permutation(known.size)
+    order = order[np.argsort(codes[order], kind="stable")]
+    owner = np.concatenate([np.repeat(np.arange(n_agents), row) for row in counts])
+    by_owner = order[np.argsort(owner, kind="stable")]
+    return [np.sort(part) for part in np.split(by_owner, np.cumsum(counts.sum(0))[:-1])]
+
+
+def _whole(shares: Array, sizes: Index) -> Index:
+    """``shares`` (labels, agents), rounded by largest remainder to integers whose rows sum to ``sizes``."""
+    counts = np.floor(shares).astype(np.int64)
+    order = np.argsort(counts - shares, axis=1, kind="stable")
+    for row, first, missing in zip(counts, order, sizes - counts.sum(1), strict=True):
+        row[first[:missing]] += 1
+    return counts
+
+
+def _fill_up(counts: Index, least: int) -> None:
+    """Move single samples, in place, from the largest agent to the smallest until columns of ``counts`` sum to ``least``."""
+    totals = counts.sum(0)
+    while totals.min() < least:
+        giver, taker = totals.argmax(), totals.argmin()
+        label = counts[:, giver].argmax()
+        counts[label, giver] -= 1
+        counts[label, taker] += 1
+        totals[giver] -= 1
+        totals[taker] += 1
+
+
+def partition(
+    kind: str,
+    m: int,
+    n_agents: int,
+    labels: ArrayLike | None = None,
+    seed: int = 0,
+    alpha: float = 1.0,
+    shuffle: bool = True,
+) -> list[Index]:
+    """The partition named ``kind``, one of `KINDS`, of ``m`` samples.
+
+    ``alpha`` is for ``"dirichlet"`` only, ``shuffle`` for ``"even"`` only.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As the functions named; for an unknown ``kind``; for ``labels`` that are missing or not ``m`` in number.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"no partition is named {kind!r}{did_you_mean(kind, KINDS)}: there are {', '.join(KINDS)}")
+    if kind == "even":
+        return even(m, n_agents, seed, shuffle)
+    if labels is None:
+        raise ValueError(f"the partition {kind!r} needs `labels`, one per sample, but there are none: give them, or use 'even'")
+    known = as_labels(labels)
+    if known.size != m:
+        raise ValueError(f"labels must be as many as samples, but there are {known.size} labels and {m} samples")
+    return by_label(known, n_agents, seed) if kind == "by-label" else dirichlet(known, n_agents, alpha, seed)
+
+
+def describe(
+    parts: Sequence[Index],
+    labels: ArrayLike | None = None,
+    kind: str | None = None,
+    seed: int | None = None,
+    alpha: float | None = None,
+) -> str:
+    """One line about a partition, as in ``1797 samples over 10 agents: 179 to 180 each, even, shuffled with seed 0``.
+
+    With ``labels``, also how many of them an agent has; ``kind``, ``seed`` and ``alpha`` are told as far as they are given.
+    """
+    sizes = [len(part) for part in parts]
+    said = [f"{_span(sizes)} each"]
+    if labels is not None:
+        known = as_labels(labels)
+        said.append(f"{_span([len(np.unique(known[part])) for part in parts])} of {len(np.unique(known))} labels on each")
+    if kind is not None:
+        said.append(kind if alpha is None else f"{kind} with alpha {alpha:g}")
+    if seed is not None:
+        said.append(f"shuffled with seed {seed}")
+    return f"{sum(sizes)} samples over {len(parts)} {'agent' if len(parts) == 1 else 'agents'}: {', '.join(said)}"
+
+
+def _span(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"

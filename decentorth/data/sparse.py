@@ -1,0 +1,139 @@
+"""Matrices in sparse text formats, SVMlight and Matrix Market, made dense for the rows that are wanted."""
+
+from __future__ import annotations
+
+import zlib
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from decentorth.data.labels import Labels, as_labels
+from decentorth.data.optional import sklearn_datasets
+from decentorth.data.text import is_number, shown
+from decentorth.protocols import Array, Index
+
+DENSE_LIMIT = 4 * 2**30
+"""Bytes that one process may fill with zeros by making a sparse matrix dense: 4 GiB, or 2**29 values."""
+
+
+class _Entries(NamedTuple):
+    """The stored entries of a sparse matrix; what is stored twice counts as the sum."""
+
+    row: Index
+    column: Index
+    value: Array
+
+
+def _require_dense(m: int, d: int, what: str) -> None:
+    if 8 * m * d > DENSE_LIMIT:
+        raise ValueError(
+            f"{what}: {m} rows of {d} columns would take {8 * m * d / 2**30:.3g} GiB once dense, more than the "
+            f"{DENSE_LIMIT / 2**30:g} GiB allowed in one process: read fewer rows in each (more ranks), or reduce the columns"
+        )
+
+
+def _dense(entries: _Entries, m: int, d: int, wanted: Index | None, what: str) -> Array:
+    """The ``wanted`` rows (sorted, distinct; None: all ``m``) as a dense matrix."""
+    row, column, value = entries
+    if wanted is not None:
+        m = wanted.size
+        place = np.searchsorted(wanted, row)
+        kept = np.flatnonzero(np.isin(row, wanted))
+        row, column, value = place[kept], column[kept], value[kept]
+    _require_dense(m, d, what)
+    block = np.zeros((m, d))
+    np.add.at(block, (row, column), value)
+    return block
+
+
+class SvmlightReader:
+    """Labels and features in SVMlight format, ``label index:value ...``, through scikit-learn.
+
+    Indices count from 1, or from 0 if one of them is 0; the largest one in this file is the number of columns.
+    """
+
+    has_labels: ClassVar[bool] = True
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def _content(self) -> tuple[_Entries, tuple[int, int], Array]:
+        load = sklearn_datasets(f"reading {self.path} (SVMlight format)").load_svmlight_file
+        try:
+            matrix, targets = load(str(self.path), dtype=np.float64)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{self.path}: {self._wrong() or 'not in SVMlight format'}: {error}") from error
+        m, d = matrix.shape
+        if not m or not matrix.nnz:
+            raise ValueError(f"{self.path} is empty: it has {m} rows and no feature")
+        coo = matrix.tocoo()
+        return _Entries(coo.row, coo.col, coo.data), (m, d), targets
+
+    def _wrong(self) -> str:
+        """The first line and column, counted from 1, that are not ``label index:value ...``."""
+        with self.path.open(encoding="utf-8", errors="replace") as file:
+            for number, line in enumerate(file, 1):
+                for column, field in enumerate(line.partition("#")[0].split(), 1):
+                    index, colon, value = field.partition(":")
+                    if column == 1 and not is_number(field):
+                        return f"line {number}, column 1: the label {shown(field)} is not a number"
+                    if column > 1 and not (colon and (index.isdecimal() or index == "qid") and is_number(value)):
+                        return f"line {number}, column {column}: {shown(field)} is not of the form index:number"
+        return ""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._content[1]
+
+    def rows(self, wanted: Index | None) -> Array:
+        entries, (m, d), _ = self._content
+        return _dense(entries, m, d, wanted, str(self.path))
+
+    def labels(self) -> Labels:
+        return as_labels(self._content[2], f"the labels of {self.path}")
+
+
+class MtxReader:
+    """A matrix in Matrix Market format, plain or compressed by gzip, coordinate or array, through SciPy."""
+
+    has_labels: ClassVar[bool] = False
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def _scipy(self, function: str) -> Any:
+        import scipy.io
+
+        try:
+            return getattr(scipy.io, function)(str(self.path))
+        except (ValueError, OverflowError, EOFError, OSError, MemoryError, zlib.error) as error:
+            raise ValueError(f"{self.path} cannot be read as a Matrix Market file: {error}") from error
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:
+        m, d, _, _, field, _ = self._scipy("mminfo")
+        if field == "complex":
+            raise TypeError(f"{self.path} is complex, but must be real: save its real and imaginary parts as separate columns")
+        if not m or not d:
+            raise ValueError(f"{self.path} is empty: shape {(m, d)}")
+        return m, d
+
+    @cached_property
+    def _content(self) -> Array | _Entries:
+        read = self._scipy("mmread")
+        if isinstance(read, np.ndarray):
+            return np.asarray(read, dtype=np.float64)
+        return _Entries(read.row, read.col, np.asarray(read.data, dtype=np.float64))
+
+    def rows(self, wanted: Index | None) -> Array:
+        m, d = self.shape
+        content = self._content
+        if isinstance(content, _Entries):
+            return _dense(content, m, d, wanted, str(self.path))
+        return np.array(content if wanted is None else content[wanted], order="C")
+
+    def labels(self) -> Labels:
+        raise ValueError(f"{self.path} holds a matrix, not labels: give labels as .npy, .npz, .csv or .txt")

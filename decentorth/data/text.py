@@ -1,0 +1,153 @@
+"""Matrices and labels in delimited text: ``.csv``, ``.tsv`` and ``.txt``.
+
+The format, in full. One row per line, columns separated by semicolons, tabs, commas or white space: the first of these that
+occurs in the first row of numbers. Blank lines count for nothing. The file may begin with comment lines (``#``) and then one
+header line, which is a line of names: letters, and no column that is a number. Numbers are decimal and are rounded correctly to
+float64.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from decentorth.data.labels import Labels, as_labels
+from decentorth.protocols import Array, Index
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_SHOWN = 40
+
+
+class _Layout(NamedTuple):
+    first_line: int
+    """Number of the first line of data, counted from 1."""
+    delimiter: str | None
+    """None: runs of white space."""
+    columns: int
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """``(number counted from 1, text)`` of the lines that are not blank, after the leading comments."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        leading = True
+        for number, line in enumerate(file, 1):
+            text = line.rstrip("\n")
+            leading = leading and (text.startswith("#") or not text.strip(" "))
+            if not leading and text.strip(" "):
+                yield number, text
+
+
+def _delimiter(text: str) -> str | None:
+    return next((mark for mark in ";\t," if mark in text), None)
+
+
+def is_number(text: str) -> bool:
+    """Whether ``text`` is a number in decimal (NaN and infinity included), without underscores or other scripts' digits."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text.isascii() and "_" not in text
+
+
+def shown(text: str) -> str:
+    """``text`` as messages quote it: at most 40 characters."""
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
+
+
+class TextReader:
+    """A matrix in delimited text, read as a stream: every line is counted, only the wanted ones are parsed."""
+
+    has_labels: ClassVar[bool] = False
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def _layout(self) -> _Layout:
+        lines = _lines(self.path)
+        number, text = next(lines, (0, ""))
+        if not number:
+            raise ValueError(f"{self.path} is empty: it has no row of numbers")
+        if "\0" in text:
+            raise ValueError(f"{self.path} is not plain text (it holds zero bytes): save it as UTF-8")
+        fields = text.split(_delimiter(text))
+        numeric = [is_number(field) for field in fields]
+        if any(numeric) or not any(map(str.isalpha, text)):
+            if not all(numeric):
+                self._refuse(number, fields, "; a line of names has letters and no number, a row of data only numbers")
+            return _Layout(number, _delimiter(text), len(fields))
+        first, row = next(lines, (0, ""))
+        if not first:
+            raise ValueError(f"{self.path} is empty: line {number} ({shown(text)}) has no number in it, and no line follows")
+        layout = _Layout(first, _delimiter(row), len(row.split(_delimiter(row))))
+        if layout.delimiter is not None and '"' not in text and len(text.split(layout.delimiter)) != layout.columns:
+            names = len(text.split(layout.delimiter))
+            raise ValueError(f"{self.path}: line {first} has {layout.columns} columns, but the header, line {number}, has {names}")
+        return layout
+
+    def _data(self) -> Iterator[tuple[int, str]]:
+        return (line for line in _lines(self.path) if line[0] >= self._layout.first_line)
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:
+        first, delimiter, columns = self._layout
+        m = 0
+        for number, text in self._data():
+            found = len(text.split()) if delimiter is None else text.count(delimiter) + 1
+            if found != columns:
+                raise ValueError(f"{self.path}: line {number} has {found} columns, but line {first} has {columns}")
+            m += 1
+        return m, columns
+
+    def rows(self, wanted: Index | None) -> Array:
+        m, d = self.shape
+        numbers = range(m) if wanted is None else wanted.tolist()
+        block = np.empty((len(numbers), d))
+        lines = enumerate(self._data())
+        for place, row in enumerate(numbers):
+            number, text = next(line for at, line in lines if at == row)
+            block[place] = self._parse(number, text)
+        return block
+
+    def _parse(self, number: int, text: str) -> list[float]:
+        fields = text.split(self._layout.delimiter)
+        if text.isascii() and "_" not in text:
+            try:
+                return [float(field) for field in fields]
+            except ValueError:
+                pass
+        self._refuse(number, fields, "")
+        return [float(field) for field in fields]
+
+    def _refuse(self, number: int, fields: list[str], repair: str) -> None:
+        """Raise for the first field of line ``number`` that is not a number; return when there is none."""
+        for column, field in enumerate(fields, 1):
+            if not is_number(field):
+                got = f"{shown(field)} is not a number" if field.strip() else "there is nothing"
+                raise ValueError(f"{self.path}: line {number}, column {column} (counted from 1): {got}{repair}")
+
+    def labels(self) -> Labels:
+        """One label per line: all integers, or else strings; a header above integers is skipped."""
+        lines = list(_lines(self.path))
+        if not lines:
+            raise ValueError(f"{self.path} is empty: it has no label")
+        for (before, _), (number, text) in zip([(lines[0][0] - 1, ""), *lines], lines, strict=False):
+            if number != before + 1:
+                raise ValueError(f"{self.path}: line {before + 1} is blank, but each line must hold one label")
+            fields = text.split(_delimiter(text))
+            if _delimiter(text) or (len(fields) > 1 and all(map(is_number, fields))):
+                raise ValueError(f"{self.path}: line {number} must hold one label, but holds {len(fields)}: {shown(text)}")
+        texts = [text.strip() for _, text in lines]
+        if len(texts) > 1 and not is_number(texts[0]) and all(map(is_number, texts[1:])):
+            texts = texts[1:]
+        if all(map(_INTEGER.fullmatch, texts)):
+            return np.array([int(text) for text in texts], dtype=np.int64)
+        if all(map(is_number, texts)):
+            return as_labels(np.array([float(text) for text in texts]), str(self.path))
+        return np.array(texts, dtype=np.str_)

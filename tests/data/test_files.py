@@ -1,0 +1,486 @@
+"""Files of every format give the same matrix, bit for bit, and every damaged file is refused in words."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from decentorth.data import MatrixFile, load_labels, load_matrix, load_rows
+from decentorth.data.files import EXTENSIONS, shape
+from decentorth.data.sparse import DENSE_LIMIT
+from decentorth.protocols import Array
+
+M, D = 7, 5
+
+
+def matrix() -> Array:
+    """Entries whose decimals need all 17 digits, of many magnitudes, with zeros; the last column is nowhere zero."""
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((M, D)) * 10.0 ** rng.integers(-300, 300, (M, D))
+    values[rng.random((M, D)) < 0.3] = 0.0
+    values[:, -1] = rng.standard_normal(M)
+    values[0, 0] = 5e-324
+    values[1, 1] = -np.finfo(float).max
+    return values
+
+
+def text(values: Array, delimiter: str, header: str = "", end: str = "\n") -> str:
+    return header + "".join(delimiter.join(repr(float(v)) for v in row) + end for row in values)
+
+
+def svmlight(values: Array) -> str:
+    return "".join(
+        f"{i % 3} " + " ".join(f"{j + 1}:{float(v)!r}" for j, v in enumerate(row) if v) + "\n" for i, row in enumerate(values)
+    )
+
+
+def coordinate(values: Array) -> str:
+    entries = [f"{i + 1} {j + 1} {float(values[i, j])!r}\n" for i, j in np.argwhere(values)]
+    return f"%%MatrixMarket matrix coordinate real general\n{M} {D} {len(entries)}\n" + "".join(entries)
+
+
+def dense_market(values: Array) -> str:
+    return f"%%MatrixMarket matrix array real general\n{M} {D}\n" + "".join(f"{float(v)!r}\n" for v in values.T.ravel())
+
+
+def write(name: str, content: str | bytes) -> Callable[[Path, Array], str]:
+    def to(folder: Path, values: Array) -> str:
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        return str(folder / name)
+
+    return to
+
+
+def save(name: str, values: NDArray[Any], spec: str = "") -> Callable[[Path, Array], str]:
+    def to(folder: Path, expected: Array) -> str:
+        np.save(folder / name, values)
+        return str(folder / (spec or name))
+
+    return to
+
+
+def archive(spec: str, **members: Array) -> Callable[[Path, Array], str]:
+    def to(folder: Path, values: Array) -> str:
+        np.savez_compressed(folder / "a.npz", allow_pickle=False, **members)
+        return str(folder / spec)
+
+    return to
+
+
+A = matrix()
+FORMATS = {
+    "npy": save("a.npy", A),
+    "npy, Fortran order": save("a.npy", np.asfortranarray(A)),
+    "npy, big-endian": save("a.npy", A.astype(">f8")),
+    "npz": archive("a.npz", only=A),
+    "npz with a key": archive("a.npz:two", one=np.zeros((2, 2)), two=A),
+    "csv": write("a.csv", text(A, ",")),
+    "csv, header": write("a.csv", text(A, ",", "a,b,c,d,e\n")),
+    "csv, quoted header": write("a.csv", text(A, ",", '"weight, kg",b,c,d,e\n')),
+    "csv, comments": write("a.csv", text(A, ",", "# 7 samples\n\n# 5 features, raw\na,b,c,d,e\n")),
+    "csv, byte order mark and CRLF": write("a.csv", b"\xef\xbb\xbf" + text(A, ", ", end="\r\n").encode()),
+    "csv, no newline at the end": write("a.csv", text(A, ",")[:-1]),
+    "csv, blank lines": write("a.csv", text(A, ",", end="\n\n")),
+    "csv, semicolons": write("a.csv", text(A, ";", "a, in m;b;c;d;e\n")),
+    "CSV in capitals": write("A.CSV", text(A, ",")),
+    "tsv": write("a.tsv", text(A, "\t")),
+    "txt, spaces": write("a.txt", text(A, "   ", "# one two\n")),
+    "svm": write("a.svm", svmlight(A)),
+    "svmlight": write("a.svmlight", svmlight(A)),
+    "libsvm, comments": write("a.libsvm", "# made by hand\n" + svmlight(A)),
+    "mtx, coordinate": write("a.mtx", coordinate(A)),
+    "mtx, array": write("a.mtx", dense_market(A)),
+    "mtx.gz": write("a.mtx.gz", gzip.compress(coordinate(A).encode())),
+}
+
+
+@pytest.mark.parametrize("make", FORMATS.values(), ids=FORMATS)
+def test_every_format_gives_the_same_bits(make: Callable[[Path, Array], str], tmp_path: Path) -> None:
+    spec = make(tmp_path, A)
+    whole = load_matrix(spec)
+    assert whole.dtype == np.float64
+    assert whole.flags.c_contiguous
+    assert whole.flags.writeable
+    assert whole.flags.owndata
+    assert whole.tobytes() == A.tobytes()
+    assert shape(spec) == A.shape
+
+
+@pytest.mark.parametrize("rows", [[], [3], [0, 6], [2, 3, 4], [6, 0, 6, 1], list(range(M))], ids=str)
+@pytest.mark.parametrize("make", FORMATS.values(), ids=FORMATS)
+def test_rows_equal_whole_then_select(make: Callable[[Path, Array], str], rows: list[int], tmp_path: Path) -> None:
+    part = load_rows(make(tmp_path, A), rows)
+    assert part.flags.c_contiguous
+    assert part.shape == (len(rows), D)
+    assert part.tobytes() == A[np.array(rows, dtype=int)].tobytes()
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    values=arrays(
+        np.float64, st.tuples(st.integers(1, 6), st.integers(1, 4)), elements=st.floats(allow_nan=False, allow_infinity=False)
+    ),
+    mark=st.sampled_from([",", ";", "\t", " "]),
+    data=st.data(),
+)
+def test_text_round_trips_every_finite_number(values: Array, mark: str, data: st.DataObject, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(text(values, mark))
+    rows = data.draw(st.lists(st.integers(0, len(values) - 1), max_size=8))
+    assert load_matrix(path).tobytes() == values.tobytes()
+    assert load_rows(path, rows).tobytes() == values[np.array(rows, dtype=int)].tobytes()
+
+
+def test_text_agrees_with_numpy_and_matrix_market_with_scipy(tmp_path: Path) -> None:
+    np.savetxt(tmp_path / "a.txt", A, header="a b\nc")
+    assert np.array_equal(load_matrix(tmp_path / "a.txt"), np.loadtxt(tmp_path / "a.txt"))
+    sparse = scipy.sparse.random_array((30, 20), density=0.1, rng=np.random.default_rng(1))
+    scipy.io.mmwrite(tmp_path / "s.mtx", sparse, precision=17)
+    assert np.array_equal(load_matrix(tmp_path / "s.mtx"), sparse.toarray())
+    symmetric = "%%MatrixMarket matrix coordinate integer symmetric\n3 3 3\n1 1 4\n2 1 5\n2 1 6\n"
+    (tmp_path / "t.mtx").write_text(symmetric)
+    assert np.array_equal(load_matrix(tmp_path / "t.mtx"), [[4, 11, 0], [11, 0, 0], [0, 0, 0]])
+    (tmp_path / "p.mtx").write_text("%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2\n")
+    assert np.array_equal(load_matrix(tmp_path / "p.mtx"), [[0, 1], [0, 0]])
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "<i4", ">i8", "f2", "<f4", "g"])
+def test_npy_of_any_real_type_is_converted_exactly(dtype: str, tmp_path: Path) -> None:
+    values = np.array([[0, 1, 1], [1, 0, 1]], dtype=dtype)
+    np.save(tmp_path / "a.npy", values)
+    assert np.array_equal(load_matrix(tmp_path / "a.npy"), values.astype(float))
+
+
+def test_only_the_rows_wanted_of_an_npy_are_checked_and_read(tmp_path: Path) -> None:
+    """A sparse file of 80 GB: row 3 could not be had by reading the whole."""
+    rows, columns = 100_000_000, 100
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (rows, columns)})
+    path = tmp_path / "large.npy"
+    with path.open("wb") as file:
+        file.write(header.getvalue())
+        file.seek(header.tell() + 3 * columns * 8)
+        file.write(np.arange(columns, dtype="<f8").tobytes())
+        file.truncate(header.tell() + rows * columns * 8)
+    assert shape(path) == (rows, columns)
+    assert np.array_equal(load_rows(path, [rows - 1, 3]), [np.zeros(columns), np.arange(columns)])
+
+
+def test_svmlight_labels_come_with_the_matrix(tmp_path: Path) -> None:
+    (tmp_path / "a.svm").write_text("-1 1:2\n1 2:3\n-1 1:0.5 2:1\n")
+    labels = MatrixFile(tmp_path / "a.svm").labels
+    assert labels is not None
+    assert labels.dtype == np.int64
+    assert labels.tolist() == [-1, 1, -1] == load_labels(tmp_path / "a.svm").tolist()
+    np.save(tmp_path / "a.npy", A)
+    assert MatrixFile(tmp_path / "a.npy").labels is None
+
+
+LABELS = [
+    ("y.txt", "3\n1\n2\n", [3, 1, 2]),
+    ("y.csv", "label\n3\n-1\n", [3, -1]),
+    ("y.csv", "# the classes\n1.0\n2e0\n", [1, 2]),
+    ("y.txt", "cat\ndog\ncat\n", ["cat", "dog", "cat"]),
+    ("y.txt", "New York\n\u00c5rhus", ["New York", "\u00c5rhus"]),
+    ("y.txt", "1\n1a\n", ["1", "1a"]),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "expected"), LABELS)
+def test_labels_in_text(name: str, content: str, expected: list[int | str], tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    assert load_labels(tmp_path / name).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "values", [np.array([2, 0, 1]), np.array(["a", "b"]), np.array([2.0, 1.0]), np.array([True, False]), np.array([b"x"])]
+)
+def test_labels_in_npy_and_npz(values: np.ndarray, tmp_path: Path) -> None:
+    np.save(tmp_path / "y.npy", values)
+    np.savez(tmp_path / "y.npz", X=A, y=values)
+    expected = [v.decode() if isinstance(v, bytes) else v for v in values.tolist()]
+    for spec in ("y.npy", "y.npz:y"):
+        labels = load_labels(tmp_path / spec)
+        assert labels.dtype.kind in "iU"
+        assert labels.tolist() == expected
+
+
+BAD_LABELS: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]] = [
+    ("fraction", write("y.txt", "1\n2.5\n"), ValueError, r"label 1 \(counted from 0\) is 2\.5"),
+    ("not finite", write("y.txt", "1\nnan\n"), ValueError, r"label 1 \(counted from 0\) is nan"),
+    ("blank line", write("y.txt", "1\n\n2\n"), ValueError, "line 2 is blank"),
+    ("two columns", write("y.csv", "1\n2,3\n"), ValueError, r"line 2 must hold one label, but holds 2: '2,3'"),
+    ("numbers in columns", write("y.txt", "1 2 3\n"), ValueError, "line 1 must hold one label, but holds 3"),
+    ("empty", write("y.txt", "\n"), ValueError, "is empty: it has no label"),
+    ("a matrix", save("y.npy", A), ValueError, r"must have 1 dimension.*shape \(7, 5\)"),
+    ("no label", save("y.npy", A[:0, 0]), ValueError, "is empty"),
+    ("complex", save("y.npy", A[0] * 1j), TypeError, "integers or strings.*complex128"),
+    ("too large", save("y.npy", np.array([2**63], dtype=np.uint64)), ValueError, "64-bit signed.*9223372036854775808"),
+    ("matrix market", write("y.mtx", coordinate(A)), ValueError, "a matrix, not labels"),
+    ("svmlight targets", write("y.svm", "0.5 1:1\n"), ValueError, r"label 0 \(counted from 0\) is 0\.5"),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "says"), [case[1:] for case in BAD_LABELS], ids=[case[0] for case in BAD_LABELS])
+def test_bad_labels_are_refused(make: Callable[[Path, Array], str], error: type[Exception], says: str, tmp_path: Path) -> None:
+    with pytest.raises(error, match=says):
+        load_labels(make(tmp_path, A))
+
+
+def npy_bytes(values: NDArray[Any]) -> bytes:
+    file = io.BytesIO()
+    np.save(file, values)
+    return file.getvalue()
+
+
+def pickled(folder: Path, values: Array) -> str:
+    np.save(folder / "a.npy", np.array([[1, "x"]], dtype=object), allow_pickle=True)
+    return str(folder / "a.npy")
+
+
+def pickled_archive(folder: Path, values: Array) -> str:
+    np.savez(folder / "a.npz", x=np.array([[1, "x"]], dtype=object))
+    return str(folder / "a.npz")
+
+
+def damaged_archive(folder: Path, values: Array) -> str:
+    np.savez(folder / "a.npz", x=A)
+    content = bytearray((folder / "a.npz").read_bytes())
+    content[300] ^= 1
+    (folder / "a.npz").write_bytes(content)
+    return str(folder / "a.npz")
+
+
+def near_miss(folder: Path, values: Array) -> str:
+    (folder / "digits.csv").write_text("1\n")
+    return str(folder / "digit.csv")
+
+
+MARKET = "%%MatrixMarket matrix coordinate real general\n"
+BAD: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]] = [
+    ("no such file", near_miss, FileNotFoundError, r"no such file: .*digit\.csv \(did you mean 'digits\.csv'\?\)"),
+    ("no such folder", lambda folder, _: str(folder / "none" / "a.csv"), FileNotFoundError, "there is no folder .*none"),
+    ("a folder", lambda folder, _: str(folder), ValueError, "is a folder"),
+    ("unknown extension", write("a.xlsx", "1"), ValueError, r"unknown extension '\.xlsx'; known are \.npy, .*\.mtx\.gz"),
+    ("no extension", write("a", "1"), ValueError, "unknown extension ''"),
+    ("empty npy", write("a.npy", ""), ValueError, "is empty: it has 0 bytes"),
+    ("empty csv", write("a.csv", ""), ValueError, "is empty: it has 0 bytes"),
+    ("blank csv", write("a.csv", " \n\n"), ValueError, "is empty: it has no row"),
+    (
+        "only a header",
+        write("a.csv", "a,b\n"),
+        ValueError,
+        r"is empty: line 1 \('a,b'\) has no number in it, and no line follows",
+    ),
+    ("npy of no rows", save("a.npy", A[:0]), ValueError, r"is empty: shape \(0, 5\)"),
+    (
+        "truncated npy",
+        write("a.npy", npy_bytes(A)[:-8]),
+        ValueError,
+        "is truncated: its header promises 280 bytes .*there are 272",
+    ),
+    ("truncated header", write("a.npy", npy_bytes(A)[:40]), ValueError, "damaged .npy header"),
+    ("truncated magic", write("a.npy", npy_bytes(A)[:4]), ValueError, r"not in \.npy format"),
+    ("two arrays in an npy", write("a.npy", npy_bytes(A) * 2), ValueError, "holds more than one array.*promises 280"),
+    (
+        "negative shape",
+        write("a.npy", npy_bytes(A).replace(b"(7, 5), ", b"(-7, 5),")),
+        ValueError,
+        r"damaged .npy header: shape \(-7, 5\)",
+    ),
+    ("npy version 3", write("a.npy", npy_bytes(A).replace(b"NUMPY\1", b"NUMPY\3")), ValueError, r"version \(3, 0\)"),
+    ("text called npy", write("a.npy", "1,2\n3,4\n"), ValueError, r"not in \.npy format"),
+    ("pickle called npy", write("a.npy", b"\x80\x04]."), TypeError, "is a pickle, and nothing is unpickled"),
+    ("objects", pickled, TypeError, "pickled Python objects"),
+    ("objects in an archive", pickled_archive, TypeError, "a.npz:x holds pickled Python objects"),
+    ("complex", save("a.npy", A * 1j), TypeError, r"is complex \(complex128\)"),
+    ("text array", save("a.npy", A.astype(str)), TypeError, "not numeric"),
+    ("dates", save("a.npy", np.zeros((2, 2), "M8[s]")), TypeError, "not numeric"),
+    ("one dimension", save("a.npy", A[0]), ValueError, r"2 dimensions .*has 1: shape \(5,\); reshape\(-1, 1\)"),
+    ("three dimensions", save("a.npy", A[None]), ValueError, r"has 3: shape \(1, 7, 5\)"),
+    ("no dimension", save("a.npy", A[0, 0]), ValueError, r"has 0: shape \(\)"),
+    (
+        "two arrays in an npz",
+        archive("a.npz", one=A, two=A),
+        ValueError,
+        r"2 arrays, 'one', 'two': choose one, as in .*a\.npz:one",
+    ),
+    (
+        "wrong key",
+        archive("a.npz:tow", one=A, two=A),
+        ValueError,
+        r"no array 'tow' \(did you mean 'two'\?\): its keys are 'one', 'two'",
+    ),
+    ("empty npz", archive("a.npz"), ValueError, "is empty: it holds no array"),
+    ("text called npz", write("a.npz", "1,2"), ValueError, r"not a whole \.npz archive"),
+    ("damaged npz", damaged_archive, ValueError, r"not a whole \.npz archive: .*CRC"),
+    (
+        "NaN",
+        save("a.npy", np.where(A == 0, np.nan, A)),
+        ValueError,
+        r"of the 35 values read are not finite \(\d+ NaN, 0 infinite\)",
+    ),
+    (
+        "infinite",
+        write("a.csv", "1,2\n3,-inf\nnan,1\n"),
+        ValueError,
+        r"2 of the 6 .*1 NaN, 1 infinite.*first is -inf at row 1, column 1 ",
+    ),
+    ("overflow", write("a.csv", "1,1e999\n"), ValueError, "first is inf at row 0, column 1"),
+    ("too large for float64", save("a.npy", np.full((1, 1), 2, "g") ** 2000), ValueError, "first is inf at row 0, column 0"),
+    ("short row", write("a.csv", "a,b,c\n1,2,3\n\n1,2\n"), ValueError, "line 4 has 2 columns, but line 2 has 3"),
+    ("long row", write("a.txt", "1 2\n1 2 3\n"), ValueError, "line 2 has 3 columns, but line 1 has 2"),
+    ("header too short", write("a.csv", "a,b\n1,2,3\n"), ValueError, "line 2 has 3 columns, but the header, line 1, has 2"),
+    (
+        "text in a cell",
+        write("a.csv", "a,b\n1,2\n3,x\n"),
+        ValueError,
+        r"line 3, column 2 \(counted from 1\): 'x' is not a number",
+    ),
+    ("missing value", write("a.csv", "1,2\n,4\n"), ValueError, r"line 2, column 1 \(counted from 1\): there is nothing"),
+    ("missing values in a tsv", write("a.tsv", "1\t2\n\t\n"), ValueError, "line 2, column 1 .*there is nothing"),
+    (
+        "names among numbers",
+        write("a.csv", "1,b\n1,2\n"),
+        ValueError,
+        "line 1, column 2 .*'b' is not a number; a line of names",
+    ),
+    ("decimal commas", write("a.csv", "1,5;2,5\n3;4\n"), ValueError, r"line 1, column 1 .*'1,5' is not a number"),
+    ("nothing in the first row", write("a.csv", ",\n3,4\n"), ValueError, "line 1, column 1 .*there is nothing"),
+    ("underscore in the first row", write("a.csv", "1_0\n3\n"), ValueError, "line 1, column 1 .*'1_0' is not a number"),
+    ("underscore", write("a.csv", "1,2\n1_0,2\n"), ValueError, "line 2, column 1 .*'1_0' is not a number"),
+    ("other digits", write("a.csv", "1,2\n\u0661,2\n"), ValueError, "line 2, column 1 .* is not a number"),
+    ("long text", write("a.csv", "1\n" + "x" * 99), ValueError, re.escape("'" + "x" * 40 + "'... is not")),
+    ("UTF-16", write("a.csv", "1,2\n3,4\n".encode("utf-16")), ValueError, "zero bytes"),
+    ("bad svm label", write("a.svm", "1 1:2\na 1:2\n"), ValueError, "line 2, column 1: the label 'a' is not a number"),
+    (
+        "bad svm value",
+        write("a.svm", "1 1:2\n1 1:2 3:x\n"),
+        ValueError,
+        "line 2, column 3: '3:x' is not of the form index:number",
+    ),
+    ("bad svm index", write("a.svm", "1 1:2\n1 -1:2\n"), ValueError, "line 2, column 2: '-1:2' is not of the form"),
+    ("svm not sorted", write("a.svm", "1 2:2 1:2\n"), ValueError, "not in SVMlight format: .*sorted"),
+    ("huge svm index", write("a.svm", "1 99999999999:2\n"), ValueError, "not in SVMlight format: .*too large"),
+    ("svm of no features", write("a.svm", "1\n2\n"), ValueError, "is empty: it has 2 rows and no feature"),
+    ("NaN in svm", write("a.svm", "1 1:1\n1 1:nan\n"), ValueError, "first is nan at row 1, column 0"),
+    (
+        "svm too large",
+        write("a.svm", f"1 {DENSE_LIMIT // 8 + 1}:2\n"),
+        ValueError,
+        "would take 4 GiB once dense, more than the 4 GiB",
+    ),
+    ("truncated mtx", write("a.mtx", MARKET + "2 3 3\n1 1 1.5\n"), ValueError, "Matrix Market file: Truncated file"),
+    ("text in mtx", write("a.mtx", MARKET + "2 3 1\n1 1 x\n"), ValueError, "Matrix Market file: Line 3"),
+    ("not mtx", write("a.mtx", "1,2\n"), ValueError, "Matrix Market file: .*banner"),
+    (
+        "truncated gzip",
+        write("a.mtx.gz", gzip.compress(coordinate(A).encode())[:-12]),
+        ValueError,
+        "Matrix Market file: Compressed file ended",
+    ),
+    ("not gzip", write("a.mtx.gz", coordinate(A)), ValueError, "Not a gzipped file"),
+    ("complex mtx", write("a.mtx", MARKET.replace("real", "complex") + "1 1 1\n1 1 1 2\n"), TypeError, "is complex"),
+    ("empty mtx", write("a.mtx", MARKET + "0 3 0\n"), ValueError, r"is empty: shape \(0, 3\)"),
+    (
+        "mtx too large",
+        write("a.mtx", MARKET + "1000000 1000000 1\n1 1 1\n"),
+        ValueError,
+        r"7\.45e\+03 GiB once dense, more than the 4 GiB",
+    ),
+    (
+        "dense mtx too large",
+        write("a.mtx", MARKET.replace("coordinate", "array") + "99999999999 9999\n1\n"),
+        ValueError,
+        "cannot be read",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "says"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_bad_files_are_refused(make: Callable[[Path, Array], str], error: type[Exception], says: str, tmp_path: Path) -> None:
+    spec = make(tmp_path, A)
+    with pytest.raises(error, match=says) as caught:
+        load_matrix(spec)
+    assert os.path.basename(spec).split(":")[0] in str(caught.value)
+
+
+def test_rows_of_a_matrix_too_large_as_a_whole_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a.mtx").write_text(MARKET + "100000000000000 3 2\n99999999999999 2 5\n4 1 1\n")
+    assert np.array_equal(load_rows(tmp_path / "a.mtx", [99999999999998, 0]), [[0, 5, 0], [0, 0, 0]])
+
+
+def test_non_finite_values_are_placed_by_their_row_in_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,2\n3,4\n5,6\n7,nan\n")
+    assert np.array_equal(load_rows(tmp_path / "a.csv", [2, 0]), [[5, 6], [1, 2]])
+    with pytest.raises(ValueError, match="the first is nan at row 3, column 1"):
+        load_rows(tmp_path / "a.csv", [0, 3])
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "says"),
+    [
+        ([0, 7], ValueError, "has rows 0 to 6, but row 7"),
+        ([-1], ValueError, "but row -1"),
+        ([0.0], TypeError, "must be integers, but are float64"),
+        ([True], TypeError, "must be integers, but are bool"),
+        ([[0]], ValueError, r"1-D list of row numbers, but have shape \(1, 1\)"),
+    ],
+)
+def test_wrong_rows_are_refused(rows: list[object], error: type[Exception], says: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", A)
+    with pytest.raises(error, match=says):
+        load_rows(tmp_path / "a.npy", np.array(rows))
+
+
+def outcome(path: Path) -> Array | str:
+    """The matrix, or the words in which it is refused."""
+    try:
+        return load_matrix(path)
+    except (ValueError, TypeError) as error:
+        return str(error)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(at=st.integers(0, 127), byte=st.integers(0, 255), cut=st.none() | st.integers(0, 135))
+def test_a_damaged_npy_header_is_refused_or_harmless(at: int, byte: int, cut: int | None, tmp_path: Path) -> None:
+    content = bytearray(npy_bytes(A[:1, :1]))
+    content[at] = byte
+    path = tmp_path / "a.npy"
+    path.write_bytes(content[:cut])
+    got = outcome(path)
+    if isinstance(got, str):
+        assert str(path) in got
+    else:
+        assert cut is None
+        assert np.array_equal(got, np.load(path))
+
+
+def test_without_scikit_learn_the_message_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.svm").write_text("1 1:2\n")
+    for module in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(ModuleNotFoundError, match=r'a\.svm.*needs scikit-learn .*pip install "decentorth\[data\]"'):
+        load_matrix(tmp_path / "a.svm")
+
+
+def test_every_extension_is_tested() -> None:
+    assert {known for name in FORMATS for known in EXTENSIONS if re.match(rf"{known[1:]}\b(?!\.)", name.lower())} == set(
+        EXTENSIONS
+    )
