@@ -1,0 +1,63 @@
+"""decentorth: decentralized optimization under orthogonality constraints.
+
+    import decentorth as do, topologies as tp
+
+    W = tp.uniform_weights(tp.ring(10), self_weight=0.8)
+    problem = do.problems.Procrustes(A, B)
+    result = do.solve(problem, do.DRFGT(step_size=1e-2, penalty=10.0), W, iterations=3000)
+
+Names are imported when first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from . import algorithms, data, problems, sets, stopping
+    from .algorithms import DRFGT, Landing
+    from .api import Result, iterate, solve
+    from .network import connect
+    from .registry import register
+
+__version__ = "0.1.0"
+
+_PLACES = {
+    "DRFGT": "algorithms",
+    "Landing": "algorithms",
+    "Result": "api",
+    "connect": "network",
+    "iterate": "api",
+    "register": "registry",
+    "solve": "api",
+}
+_ROOMS = ("algorithms", "data", "problems", "sets", "stopping")
+
+__all__ = [
+    "DRFGT",
+    "Landing",
+    "Result",
+    "__version__",
+    "algorithms",
+    "connect",
+    "data",
+    "iterate",
+    "problems",
+    "register",
+    "sets",
+    "solve",
+    "stopping",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _ROOMS:
+        return import_module(f".{name}", __name__)
+    if name in _PLACES:
+        return getattr(import_module(f".{_PLACES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

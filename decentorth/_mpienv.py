@@ -1,0 +1,42 @@
+"""Settings that must be in the environment before NumPy or an MPI library is loaded, and what the launcher says about ranks.
+
+Imported for its effect by the command line, first of all. A user's own script needs none of it to be correct: BLAS threads are
+also limited while an algorithm runs; it only starts a little slower.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")  # two BLAS threads a rank cost a factor of 20 when ranks share cores
+os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")  # Open MPI spins for 3 ms a message otherwise
+
+
+def expected_ranks(environ: Mapping[str, str] = os.environ) -> tuple[int, str]:
+    """How many ranks the launcher started, and the variable that says so (``(1, "")`` without a launcher)."""
+    for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
+        if environ.get(name, "").isdigit():
+            return int(environ[name]), name
+    if any(name in environ for name in ("PMIX_RANK", "PMI_RANK")):
+        for name in ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"):
+            if environ.get(name, "").isdigit():
+                return int(environ[name]), name
+    return 1, ""
+
+
+def local_ranks(environ: Mapping[str, str] = os.environ) -> int:
+    """How many of the ranks run on this host (1 if the launcher does not say)."""
+    for name in ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"):
+        if environ.get(name, "").isdigit():
+            return int(environ[name])
+    return 1
+
+
+def is_root(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether this process is rank 0, before any MPI library is loaded."""
+    for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"):
+        if environ.get(name, "").isdigit():
+            return int(environ[name]) == 0
+    return True

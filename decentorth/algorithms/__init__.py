@@ -1,0 +1,6 @@
+"""Methods, one file each, written against stacked arrays and `Network.mix` alone."""
+
+from .drfgt import DRFGT, DRFGTState
+from .landing import Landing, LandingState
+
+__all__ = ["DRFGT", "DRFGTState", "Landing", "LandingState"]

@@ -1,0 +1,65 @@
+"""Template: decentralized landing without tracking. Copy this file, rename, and replace the mathematics.
+
+First say which method it is, with its citation, and its update equations with the source's numbers:
+
+    x_i <- sum_j W_ij x_j - alpha Lambda_i(x_i)                                        (1)
+
+the landing counterpart of decentralized gradient descent (Nedic & Ozdaglar 2009). With a constant alpha it stops near, not at,
+a minimiser: the agents pull apart. Then every symbol with its name in the code, and what differs from the source and why:
+
+    W_ij    network.mix             alpha   step_size  (n_local,)
+    x_i     state.x                 lambda  penalty    (n_local,)
+    Lambda  constraint.landing(x, gradient, penalty)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from ..protocols import Array, Landing, Network, Streams
+from .steps import Auto, check_positive, landing_field, resolve
+
+
+class TemplateState(NamedTuple):
+    """Arrays with the agent axis first, and integer counters; x, k and gradients are required."""
+
+    x: Array
+    step_size: Array
+    penalty: Array
+    k: int
+    gradients: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Template:
+    """One line that says what it is; the fields below become flags of the command line, with this text as help.
+
+    Parameters
+    ----------
+    step_size
+        alpha > 0, or auto.
+    penalty
+        lambda > 0 of the landing field, or auto: 0.1 / step_size.
+    """
+
+    requires: ClassVar[tuple[type, ...]] = ()  # capabilities of the problem, e.g. (Smooth,)
+    requires_set: ClassVar[tuple[type, ...]] = (Landing,)  # and of its constraint set
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+
+    step_size: float | Auto = "auto"
+    penalty: float | Auto = "auto"
+
+    def __post_init__(self) -> None:
+        check_positive("step_size", self.step_size)
+        check_positive("penalty", self.penalty)
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> TemplateState:
+        step, penalty, spent = resolve(self, problem, network, streams, x0, "combine-then-adapt")
+        return TemplateState(x0.copy(), step, penalty, 0, spent)
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: TemplateState) -> TemplateState:
+        field = landing_field(problem, state.x, state.penalty)
+        (x,) = network.mix(state.x)
+        x -= state.step_size[:, None, None] * field  # (1)
+        return state._replace(x=x, k=state.k + 1, gradients=state.gradients + 1)

@@ -1,0 +1,286 @@
+"""The programming interface: names and data become a network, a problem and a run here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from . import runner
+from .collective import AgentCollective
+from .history import History
+from .network import Network, Placement, connect
+from .problems import Deferred
+from .protocols import Array, Metric, Recorder, Row, Stop, StoppingRule
+from .streams import CounterStreams
+
+__all__ = ["Result", "Run", "connect", "iterate", "solve"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gives, on every rank.
+
+    Attributes
+    ----------
+    x
+        ``(n_local, *shape)``: the final points of this process's agents (all agents, in one process).
+    state
+        The method's final state.
+    status, converged, message
+        One word (converged, iterations, time_limit, diverged, left_safe_region), whether it means convergence, and a sentence.
+    history
+        The recorded rows as columns.
+    row
+        The last row: counts and metrics.
+    seconds
+        Wall seconds of this rank: compute, wait, metrics, total.
+    problem, network, collective
+        As used; the problem restricted to this process's agents.
+    """
+
+    x: Array
+    state: Any
+    status: str
+    converged: bool
+    message: str
+    history: History
+    row: Row
+    seconds: Mapping[str, float]
+    problem: Any
+    network: Network
+    collective: AgentCollective
+
+    def gather(self) -> Array | None:
+        """``(n, *shape)`` in agent order on rank 0, None on the others; called by all ranks."""
+        return self.collective.gather(self.x)
+
+    def unpacked(self) -> Mapping[str, Array]:
+        """The problem's named variables of this process's agents."""
+        unpacked: Mapping[str, Array] = self.problem.unpack(self.x)
+        return unpacked
+
+    @cached_property
+    def iterates_sha256(self) -> str:
+        """SHA-256 over the float64 bytes of x in agent order, on every rank; first asked for by all ranks together."""
+        return self.collective.sha256(self.x)
+
+    @cached_property
+    def transport(self) -> Mapping[str, Any]:
+        """What carried the messages, and how many crossed it over all ranks; first asked for by all ranks together."""
+        counts = np.array([self.network.transport_messages, self.network.transport_bytes], dtype=np.float64)
+
+        def add(total: Array) -> None:
+            total += counts
+
+        total = self.collective.fold(2, add)
+        return {**self.network.communicator.describe(), "messages": int(total[0]), "bytes": int(total[1])}
+
+
+class Run:
+    """Everything a run needs, built and checked: shared by `solve`, `iterate` and the command line.
+
+    Parameters are those of `solve`. Attributes: ``problem`` (this process's agents), ``algorithm``, ``network``, ``collective``,
+    ``streams``, ``x0`` (``(n_local, *shape)``).
+    """
+
+    def __init__(
+        self,
+        problem: Any,
+        algorithm: Any,
+        W: Any = None,
+        *,
+        x0: Array | None = None,
+        seed: int = 0,
+        comm: Any = None,
+        placement: Placement = "even",
+    ) -> None:
+        if W is None:
+            if problem.n_agents != 1:
+                raise ValueError(
+                    f"the problem has {problem.n_agents} agents, so W is needed: e.g. topologies.metropolis_weights(graph)"
+                )
+            W = np.ones((1, 1))
+        if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+            raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
+        self.network = Network(W, comm, placement)
+        if self.network.n_agents != problem.n_agents:
+            raise ValueError(f"W is for {self.network.n_agents} agents, but the problem has {problem.n_agents}")
+        self.collective = AgentCollective(self.network.communicator, self.network.bounds)
+        self.collective.same("W", self.network.digest())
+        self.collective.same("the algorithm and the seed", hashlib.sha256(f"{algorithm!r} {seed}".encode()).digest())
+        agents = self.network.agents
+        self.problem = problem.build(agents, self.collective) if isinstance(problem, Deferred) else problem.restrict(agents)
+        self.algorithm = algorithm
+        self.streams = CounterStreams(seed, agents)
+        with self.collective.together():
+            runner.check_capabilities(self.problem, algorithm)
+            start = self._start(x0, seed)
+        self.collective.same("the starting point", hashlib.sha256(start.tobytes()).digest())
+        self.x0 = np.repeat(start[None], self.network.n_local, axis=0)
+        with threadpool_limits(1):
+            self.problem.prepare(self.collective)
+
+    def _start(self, x0: Array | None, seed: int) -> Array:
+        shape = tuple(self.problem.shape)
+        if x0 is None:
+            start: Array = self.problem.start(seed)
+            return start
+        start = np.array(x0, dtype=np.float64, order="C")
+        if start.shape != shape:
+            raise ValueError(f"x0 must have the shape of one agent's point, {shape}, got {start.shape}: all agents start from it")
+        if not np.isfinite(start).all():
+            raise ValueError("x0 must be finite")
+        return start
+
+    def states(self) -> Iterator[Any]:
+        """The generator of states, with one BLAS thread while it computes."""
+        states = runner.iterate(self.problem, self.algorithm, self.network, self.streams, self.x0)
+        while True:
+            with threadpool_limits(1):
+                state = next(states)
+            yield state
+
+    def solve(
+        self,
+        *,
+        iterations: int = 1000,
+        stopping: StoppingRule | None = None,
+        rows: int | None = None,
+        record_every: int | None = None,
+        recorders: Sequence[Recorder] = (),
+        metrics: Sequence[Metric] = (),
+        safety_region: float | None = None,
+    ) -> Result:
+        """Iterate to the end; see `decentorth.solve`."""
+        if iterations < 0:
+            raise ValueError(f"iterations must not be negative, got {iterations}")
+        if rows is not None and rows < 2:
+            raise ValueError(f"rows must be at least 2 (the first and the last iteration), got {rows}")
+        if record_every is not None and record_every < 1:
+            raise ValueError(f"record_every must be at least 1, got {record_every}")
+        if safety_region is not None and not safety_region > 0.0:
+            raise ValueError(f"safety_region must be positive, got {safety_region}")
+        with threadpool_limits(1):
+            outcome = runner.run(
+                self.problem,
+                self.algorithm,
+                self.network,
+                self.collective,
+                self.streams,
+                self.x0,
+                iterations=iterations,
+                stopping=stopping,
+                rows=rows,
+                record_every=record_every,
+                recorders=recorders,
+                metrics=metrics,
+                safety_region=safety_region,
+            )
+        stop: Stop = outcome.stop
+        return Result(
+            outcome.state.x,
+            outcome.state,
+            stop.status,
+            stop.converged,
+            stop.message,
+            outcome.history,
+            outcome.row,
+            outcome.seconds,
+            self.problem,
+            self.network,
+            self.collective,
+        )
+
+
+def solve(
+    problem: Any,
+    algorithm: Any,
+    W: Any = None,
+    *,
+    x0: Array | None = None,
+    iterations: int = 1000,
+    stopping: StoppingRule | None = None,
+    seed: int = 0,
+    comm: Any = None,
+    placement: Placement = "even",
+    rows: int | None = None,
+    record_every: int | None = None,
+    recorders: Sequence[Recorder] = (),
+    metrics: Sequence[Metric] = (),
+    safety_region: float | None = None,
+) -> Result:
+    """Minimise the mean of the agents' objectives under their constraint.
+
+    Called with the same arguments on every rank when started under ``mpirun``; the same bits for any number of ranks.
+
+    Parameters
+    ----------
+    problem
+        Given whole (each rank keeps its own agents), or a `Deferred` that each rank builds for its agents
+        (``Procrustes.from_loader``).
+    algorithm
+        E.g. ``DRFGT(step_size=1e-2, penalty=10.0)``.
+    W
+        ``(n, n)`` mixing matrix, symmetric and doubly stochastic; may be left out for a single agent.
+    x0
+        Common start of all agents, one point; by default random and feasible from the seed.
+    iterations
+        The most iterations.
+    stopping
+        A rule such as ``GradientNorm(1e-6) & Consensus(1e-6) | Time(60)``, looked at in each recorded row.
+    seed
+        Of everything random.
+    comm
+        None: this process alone, or all ranks when started under ``mpirun`` with more than one; ``"serial"``; or an mpi4py
+        communicator.
+    placement
+        How agents are divided over ranks: ``"even"`` or ``"fewer-cuts"``.
+    rows
+        About how many log-spaced rows of metrics to record; by default 200, but no more than one in five iterations.
+    record_every
+        Record every so many iterations instead.
+    recorders
+        Objects whose ``record(row)`` rank 0 calls.
+    metrics
+        Further metrics, beside the standard ones.
+    safety_region
+        Stop when ``feasibility`` exceeds this.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Before work starts, the same on every rank, for input that cannot work.
+    """
+    run = Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement)
+    return run.solve(
+        iterations=iterations,
+        stopping=stopping,
+        rows=rows,
+        record_every=record_every,
+        recorders=recorders,
+        metrics=metrics,
+        safety_region=safety_region,
+    )
+
+
+def iterate(
+    problem: Any,
+    algorithm: Any,
+    W: Any = None,
+    *,
+    x0: Array | None = None,
+    seed: int = 0,
+    comm: Any = None,
+    placement: Placement = "even",
+) -> Iterator[Any]:
+    """The generator under `solve`: the states, from the initial one on, for ever.
+
+    A state is valid until the next one is asked for; copy what you keep.
+    """
+    return Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement).states()

@@ -1,0 +1,135 @@
+"""Whole-network quantities for metrics, stopping, set-up and files. An algorithm never sees this."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from .network import Communicator
+from .sums import add_agents
+from .protocols import Array, Index
+
+
+class AgentCollective:
+    """Sums in agent order, maxima, agreement, and streams to rank 0.
+
+    Parameters
+    ----------
+    communicator
+        The processes.
+    bounds
+        ``(ranks + 1,)``: rank q holds the agents ``bounds[q]:bounds[q + 1]``.
+    """
+
+    def __init__(self, communicator: Communicator, bounds: Index) -> None:
+        self.communicator = communicator
+        self.rank = communicator.rank
+        self.size = communicator.size
+        self.bounds = bounds
+
+    @property
+    def n_agents(self) -> int:
+        """Agents over all ranks."""
+        return int(self.bounds[-1])
+
+    def fold(self, size: int, add: Callable[[Array], None]) -> Array:
+        """``(size,)``: ``add(total)`` is called on one rank after another and adds its agents' terms in agent order.
+
+        The partial sum travels along the chain of ranks and comes back in one broadcast.
+        """
+        total = np.zeros(size)
+        if self.rank > 0:
+            self.communicator.receive(total, self.rank - 1)
+        add(total)
+        if self.size > 1:
+            self.communicator.send(total, (self.rank + 1) % self.size)
+            if self.rank == 0:
+                self.communicator.receive(total, self.size - 1)
+            self.communicator.bcast(total)
+        return total
+
+    def sum(self, *per_agent: Array) -> tuple[Array, ...]:
+        """``(n_local, ...) -> (...)`` for each array, added strictly in agent order: the same bits on any number of ranks."""
+        cuts = np.cumsum([x[0].size for x in per_agent])
+
+        def add(total: Array) -> None:
+            for x, part in zip(per_agent, np.split(total, cuts[:-1]), strict=True):
+                add_agents(x.reshape(len(x), -1), part)
+
+        parts = np.split(self.fold(int(cuts[-1]), add), cuts[:-1])
+        return tuple(part.reshape(x.shape[1:]) for x, part in zip(per_agent, parts, strict=True))
+
+    def max(self, value: float) -> float:
+        """The largest over all ranks; NaN if any is NaN."""
+        encoded = np.array([np.isnan(value), -np.inf if np.isnan(value) else value], dtype=np.float64)
+        has_nan, largest = self.communicator.max(encoded)
+        return float("nan") if has_nan else float(largest)
+
+    def decide(self, on_root: bool) -> bool:
+        """Rank 0's answer, on every rank."""
+        answer = np.array([float(on_root)])
+        self.communicator.bcast(answer)
+        return bool(answer[0])
+
+    def same(self, what: str, digest: bytes) -> None:
+        """Check that every rank has the same.
+
+        Raises
+        ------
+        ValueError
+            On every rank, naming the ranks that differ from rank 0.
+        """
+        digests = self.communicator.allgather_bytes(digest)
+        different = [rank for rank, other in enumerate(digests) if other != digests[0]]
+        if different:
+            raise ValueError(
+                f"{what} must be the same on every rank; it differs from rank 0's on rank "
+                f"{', '.join(map(str, different[:8]))}{' and more' if len(different) > 8 else ''}"
+            )
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """What fails inside on one rank, fails on every rank. Nothing inside may communicate.
+
+        Raises
+        ------
+        ValueError
+            On the ranks that did not fail themselves, with the first failing rank's message.
+        """
+        failure: Exception | None = None
+        try:
+            yield
+        except Exception as error:
+            failure = error
+        messages = self.communicator.allgather_bytes(b"" if failure is None else (str(failure) or repr(failure)).encode())
+        if failure is not None:
+            raise failure
+        for rank, message in enumerate(messages):
+            if message:
+                raise ValueError(f"on rank {rank}: {message.decode()}")
+
+    def stream(self, per_agent: Array) -> Iterator[Array]:
+        """On rank 0 the blocks of all ranks in agent order, one rank at a time; the others send and get nothing."""
+        if self.rank > 0:
+            self.communicator.send(np.ascontiguousarray(per_agent), 0)
+            return
+        yield per_agent
+        for source in range(1, self.size):
+            block = np.empty((int(self.bounds[source + 1] - self.bounds[source]), *per_agent.shape[1:]))
+            self.communicator.receive(block, source)
+            yield block
+
+    def gather(self, per_agent: Array) -> Array | None:
+        """``(n, ...)`` in agent order on rank 0, None on the others."""
+        blocks = list(self.stream(per_agent))
+        return np.concatenate(blocks) if self.rank == 0 else None
+
+    def sha256(self, per_agent: Array) -> str:
+        """SHA-256 over the float64 bytes in agent order, on every rank."""
+        hashed = hashlib.sha256()
+        for block in self.stream(per_agent):
+            hashed.update(np.ascontiguousarray(block).tobytes())
+        return self.communicator.bcast_bytes(hashed.hexdigest().encode()).decode()

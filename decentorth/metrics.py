@@ -1,0 +1,116 @@
+"""What is measured of a run, by the names used everywhere: in the history, the summary and stopping rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .protocols import Array, Collective, KnownOptimum, Landing, Projection, Riemannian
+from .sums import norms
+
+
+class StandardMetrics:
+    """The metrics of decentralized optimization on a constraint set, with xbar the mean iterate and xhat its projection.
+
+    =====================  =======================================================================================
+    objective              f(xhat) = (1/n) sum_i f_i(xhat)
+    gradient_norm          ||P_xhat((1/n) sum_i G_i(xhat))||_F, the Riemannian gradient at xhat
+    local_gradient_sum     sum_i ||grad f_i(x_i)||_F, plotted by paper 004; does not vanish with heterogeneous data
+    consensus_error        sum_i ||x_i - xbar||_F
+    consensus_rms          sqrt((1/n) sum_i ||x_i - xhat||_F^2)
+    distance_to_manifold   sum_i ||x_i - polar(x_i)||_F
+    feasibility            max_i ||x_i^T x_i - I||_F
+    tracking_error         ||(1/n) sum_i (y_i - Lambda_i(x_i))||_F, where the method tracks
+    landing_norm           ||(1/n) sum_i Lambda_i(xbar)||_F, where the method has a penalty
+    error                  distance of xhat from the known answer, in the problem's measure ``error_name``
+    =====================  =======================================================================================
+
+    Two chains of sums and one maximum over the ranks each time; the same numbers on every rank.
+    """
+
+    def __init__(self, problem: Any, state: Any) -> None:
+        constraint = problem.constraint
+        for need in (Projection, Riemannian):
+            if not isinstance(constraint, need):
+                raise TypeError(f"the standard metrics need a constraint set with {need.__name__}; {constraint!r} has none")
+        self._tracks = hasattr(state, "tracker") and hasattr(state, "landing")
+        self._lands = hasattr(state, "penalty") and isinstance(constraint, Landing)
+        self._known = isinstance(problem, KnownOptimum) and bool(problem.error_name)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names, in the order of the values."""
+        return (
+            "objective",
+            "gradient_norm",
+            "local_gradient_sum",
+            "consensus_error",
+            "consensus_rms",
+            "distance_to_manifold",
+            "feasibility",
+            *(("tracking_error",) if self._tracks else ()),
+            *(("landing_norm",) if self._lands else ()),
+            *(("error",) if self._known else ()),
+        )
+
+    def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
+        n = problem.n_agents
+        constraint = problem.constraint
+        x = state.x
+        if self._tracks:
+            sum_x, sum_gap = collective.sum(x, state.tracker - state.landing)
+        else:
+            (sum_x,) = collective.sum(x)
+        mean = sum_x[None] / n
+        hat = constraint.project(mean)
+
+        at_hat = np.empty_like(x)
+        at_mean = np.empty_like(x) if self._lands else None
+        scalars = np.empty((len(x), 5))
+        feasibility = np.empty(len(x))
+        for block, part in problem.blocks():
+            own = x[block]
+            point = np.repeat(hat, len(own), axis=0)
+            at_hat[block] = part.gradient(point)
+            scalars[block, 0] = part.value(point)
+            own_gradient = part.gradient(own)
+            direction = (
+                part.constraint.relative_gradient(own, own_gradient)
+                if isinstance(constraint, Landing)
+                else part.constraint.tangent(own, own_gradient)
+            )
+            scalars[block, 1] = norms(direction)
+            scalars[block, 2] = norms(own - mean)
+            scalars[block, 3] = (norms(own - hat)) ** 2
+            scalars[block, 4] = part.constraint.distance(own)
+            feasibility[block] = part.constraint.feasibility(own)
+            if at_mean is not None:
+                point = np.repeat(mean, len(own), axis=0)
+                at_mean[block] = part.constraint.landing(point, part.gradient(point), state.penalty[block])
+        sums = collective.sum(at_hat, scalars, *(() if at_mean is None else (at_mean,)))
+        worst = collective.max(float(feasibility.max()))
+
+        objective, local_gradients, consensus, spread, distance = sums[1]
+        gradient = constraint.tangent(hat, sums[0][None] / n)
+        return (
+            float(objective / n),
+            float(norms(gradient)[0]),
+            float(local_gradients),
+            float(consensus),
+            float(np.sqrt(spread / n)),
+            float(distance),
+            worst,
+            *((float(norms(sum_gap[None] / n)[0]),) if self._tracks else ()),
+            *((float(norms(sums[2][None] / n)[0]),) if self._lands else ()),
+            *((problem.error(hat[0]),) if self._known else ()),
+        )
+
+
+def first_runaway(x: Array, first_agent: int, n_agents: int, collective: Collective, bound: float = 1e50) -> int | None:
+    """The first agent whose point is not finite or larger than ``bound``, the same on every rank; None if all are fine."""
+    with np.errstate(all="ignore"):
+        bad = ~(np.abs(x.reshape(len(x), -1)).max(-1) <= bound)
+    mine = first_agent + int(np.argmax(bad)) if bad.any() else n_agents
+    first = int(-collective.max(float(-mine)))
+    return None if first == n_agents else first

@@ -1,0 +1,111 @@
+"""Who needs what from whom: pure bookkeeping from W and a division of the agents over ranks.
+
+Each rank holds a run of consecutive agents. Its rows of W are cut by columns at the ranks' borders; the pieces, taken in rank
+order, keep every row's columns in global agent order, which is what makes a row's sum the same bits for any number of ranks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from ..sums import Csr
+from ..protocols import Index
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A rank's rows of W, restricted to the columns that rank ``source`` holds."""
+
+    source: int
+    block: Csr
+    """``(n_local, number of the source's agents that are needed)``."""
+
+
+@dataclass(frozen=True)
+class Send:
+    """The own agents whose values rank ``target`` needs, as local numbers in ascending order."""
+
+    target: int
+    rows: Index
+
+
+@dataclass(frozen=True)
+class Halo:
+    """The exchange plan of one rank: what it sends, and in which order it adds what it has and gets."""
+
+    agents: slice
+    pieces: tuple[Piece, ...]
+    sends: tuple[Send, ...]
+
+
+def even_bounds(n_agents: int, ranks: int) -> Index:
+    """``(ranks + 1,)``: borders of consecutive blocks whose sizes differ by at most one, larger ones first.
+
+    Raises
+    ------
+    ValueError
+        When there are more ranks than agents.
+    """
+    if ranks > n_agents:
+        raise ValueError(
+            f"{ranks} ranks for {n_agents} agents: every rank must hold at least one; "
+            f"start at most {n_agents} ranks or ask for more agents"
+        )
+    sizes = np.full(ranks, n_agents // ranks, dtype=np.int64)
+    sizes[: n_agents % ranks] += 1
+    return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+
+
+def fewer_cuts_bounds(W: csr_array, ranks: int, slack: float = 0.2) -> Index:
+    """Like `even_bounds`, each border moved by up to ``slack / 2`` of a block to where the fewest edges cross it.
+
+    The agents keep their order, so a graph whose neighbours have far-apart numbers gains little.
+    """
+    n = W.shape[0]
+    bounds = even_bounds(n, ranks)
+    coo = W.tocoo()
+    upper = coo.col > coo.row
+    crossing = np.zeros(n + 1, dtype=np.int64)  # crossing[b]: edges between agents < b and agents >= b
+    np.add.at(crossing, coo.row[upper] + 1, 1)
+    np.add.at(crossing, coo.col[upper] + 1, -1)
+    crossing = np.cumsum(crossing)
+    reach = int(slack / 2 * n / ranks)
+    for border in range(1, ranks):
+        middle = int(bounds[border])
+        low = max(middle - reach, int(bounds[border - 1]) + 1)
+        high = min(middle + reach, n - (ranks - border))
+        places = np.arange(low, high + 1)
+        best = np.lexsort((np.abs(places - middle), crossing[low : high + 1]))[0]
+        bounds[border] = places[best]
+    return bounds
+
+
+def plan(W: csr_array, bounds: Index, rank: int) -> Halo:
+    """The halo of ``rank`` when rank q holds the agents ``bounds[q]:bounds[q + 1]``.
+
+    Parameters
+    ----------
+    W
+        Symmetric pattern, sorted indices, shape ``(n, n)``.
+    """
+    low, high = int(bounds[rank]), int(bounds[rank + 1])
+    mine = csr_array(W[low:high])
+    mine.sort_indices()
+    owner = np.searchsorted(bounds, mine.indices, side="right") - 1
+    row_of = np.repeat(np.arange(high - low, dtype=np.int64), np.diff(mine.indptr))
+    pieces, sends = [], []
+    for source in np.union1d(np.unique(owner), [rank]):
+        chosen = owner == source
+        columns = mine.indices[chosen].astype(np.int64)
+        if source == rank:
+            needed = np.arange(low, high, dtype=np.int64)
+        else:
+            needed = np.unique(columns)
+            sends.append(Send(int(source), np.unique(row_of[chosen])))  # W is symmetric: who gives also gets
+        indptr = np.concatenate(([0], np.cumsum(np.bincount(row_of[chosen], minlength=high - low)))).astype(np.int64)
+        block = Csr(high - low, len(needed), indptr, np.searchsorted(needed, columns).astype(np.int64), mine.data[chosen])
+        pieces.append(Piece(int(source), block))
+    return Halo(slice(low, high), tuple(pieces), tuple(sends))

@@ -1,0 +1,240 @@
+"""Everything that speaks MPI: the only module that imports mpi4py.
+
+Every wait is a polled one, so that a rank which waits for another that has left the job says so instead of hanging: a rank that
+ends tells the others if they have not ended too after a moment, and whoever still waits for messages then ends the job.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import os
+import platform
+import struct
+import sys
+import time
+import traceback
+import weakref
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from .._mpienv import expected_ranks, local_ranks
+from ..protocols import Array
+
+try:
+    from mpi4py import MPI
+except (ImportError, RuntimeError) as error:  # mpi4py raises RuntimeError when it finds no MPI library
+    raise RuntimeError(
+        f"ranks need an MPI library, and mpi4py could not load one ({str(error).splitlines()[0]}). "
+        'Install one beside decentorth: pip install "decentorth[mpi]" (MPICH), then start with '
+        f"{sys.prefix}/bin/mpirun; or leave mpirun out to simulate in one process"
+    ) from error
+
+_EXCHANGE, _MESSAGE, _GOODBYE = 1, 2, 3
+_SPINS = 20
+_LOOK_EVERY = 0.25
+_GRACE = 1.0
+_opened: weakref.WeakSet[MpiCommunicator] = weakref.WeakSet()
+
+
+class _Exchange:
+    """Persistent requests on fixed buffers; receives are posted before anything is sent."""
+
+    def __init__(self, owner: MpiCommunicator, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> None:
+        comm = owner.comm
+        self._owner = owner
+        self._receives = [comm.Recv_init([buffer, MPI.DOUBLE], rank, _EXCHANGE) for rank, buffer in receives]
+        self._sends = [comm.Send_init([buffer, MPI.DOUBLE], rank, _EXCHANGE) for rank, buffer in sends]
+        self._all = self._receives + self._sends
+        self._finalizer = weakref.finalize(self, _free, self._all)
+
+    def receive(self) -> None:
+        MPI.Prequest.Startall(self._receives)
+
+    def send(self) -> None:
+        MPI.Prequest.Startall(self._sends)
+
+    def wait(self) -> None:
+        self._owner.wait(self._all)
+
+
+def _free(requests: list[MPI.Prequest]) -> None:
+    if not MPI.Is_finalized():
+        for request in requests:
+            request.Free()
+
+
+class MpiCommunicator:
+    """An mpi4py communicator behind decentorth's contract; works on its own duplicate, so no other traffic can be mistaken for its.
+
+    Counts what crossed the transport: ``messages`` and ``bytes`` sent by this rank in exchanges.
+    """
+
+    def __init__(self, comm: MPI.Intracomm) -> None:
+        self.comm = comm.Dup()
+        self.rank = self.comm.rank
+        self.size = self.comm.size
+        _opened.add(self)
+
+    def wait(self, requests: Sequence[MPI.Request]) -> None:
+        """Return when all requests are complete.
+
+        Raises
+        ------
+        RuntimeError
+            When a rank has left the job for good and the requests still do not complete.
+        """
+        done = MPI.Request.Testall
+        for _ in range(_SPINS):
+            if done(requests):
+                return
+        look = time.monotonic() + _LOOK_EVERY
+        patience = float("inf")
+        gone: set[int] = set()
+        while not done(requests):
+            os.sched_yield()
+            now = time.monotonic()
+            if now > look:
+                look = now + _LOOK_EVERY
+                if found := self.departed():
+                    gone |= found
+                    patience = min(patience, now + _GRACE)
+                if now > patience:
+                    raise RuntimeError(
+                        f"rank {self.rank} waits for messages, but rank {', '.join(map(str, sorted(gone)))} has ended "
+                        "before the run did (an early return, an exception that was caught, or sys.exit)"
+                    )
+
+    def departed(self) -> set[int]:
+        """Ranks that have said goodbye since the last call."""
+        status = MPI.Status()
+        gone = set()
+        while self.comm.Iprobe(MPI.ANY_SOURCE, _GOODBYE, status):
+            self.comm.Recv([bytearray(0), MPI.BYTE], status.source, _GOODBYE)
+            gone.add(status.source)
+        return gone
+
+    def leave(self) -> None:
+        """End together with the others; if they go on, tell them that this rank will not answer any more."""
+        barrier = self.comm.Ibarrier()
+        told = time.monotonic() + _LOOK_EVERY * 2
+        goodbyes: list[MPI.Request] = []
+        while not barrier.Test():
+            time.sleep(0.001)
+            if not goodbyes and time.monotonic() > told:
+                goodbyes = [self.comm.Isend([b"", MPI.BYTE], other, _GOODBYE) for other in range(self.size) if other != self.rank]
+            self.departed()
+        MPI.Request.Waitall(goodbyes)
+        self.comm.Barrier()
+        self.departed()
+
+    def exchange(self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> _Exchange:
+        return _Exchange(self, sends, receives)
+
+    def send(self, array: Array, target: int) -> None:
+        self.wait([self.comm.Isend([array, MPI.DOUBLE], target, _MESSAGE)])
+
+    def receive(self, array: Array, source: int) -> None:
+        self.wait([self.comm.Irecv([array, MPI.DOUBLE], source, _MESSAGE)])
+
+    def bcast(self, array: Array) -> None:
+        self.wait([self.comm.Ibcast([array, MPI.DOUBLE], 0)])
+
+    def bcast_bytes(self, data: bytes) -> bytes:
+        length = np.array([float(len(data))])
+        self.bcast(length)
+        buffer = bytearray(data) if self.rank == 0 else bytearray(int(length[0]))
+        self.wait([self.comm.Ibcast([buffer, MPI.BYTE], 0)])
+        return bytes(buffer)
+
+    def allgather_bytes(self, data: bytes) -> list[bytes]:
+        lengths = np.zeros(self.size, dtype=np.int64)
+        self.wait([self.comm.Iallgather([np.array([len(data)], dtype=np.int64), MPI.INT64_T], [lengths, MPI.INT64_T])])
+        buffer = bytearray(int(lengths.sum()))
+        self.wait([self.comm.Iallgatherv([data, MPI.BYTE], [buffer, (lengths.tolist(), None), MPI.BYTE])])
+        ends = np.cumsum(lengths)
+        return [bytes(buffer[end - length : end]) for end, length in zip(ends, lengths, strict=True)]
+
+    def max(self, values: Array) -> Array:
+        largest = np.empty_like(values)
+        self.wait([self.comm.Iallreduce([values, MPI.DOUBLE], [largest, MPI.DOUBLE], MPI.MAX)])
+        return largest
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"kind": "MPI", "ranks": self.size, "library": MPI.Get_library_version().split("\n")[0].strip("\x00 ")}
+
+
+_communicators: dict[int, MpiCommunicator] = {}
+
+
+def mpi_communicator(comm: Any) -> MpiCommunicator:
+    """Ours for an mpi4py communicator (``"world"``: all ranks); the same one each time.
+
+    The first call checks that the launcher and the library belong together, installs the hooks that end the whole job when one
+    rank fails, and, where there are more ranks than cores, asks the kernel for short time slices.
+    """
+    if comm == "world":
+        comm = MPI.COMM_WORLD
+    if not isinstance(comm, MPI.Intracomm):
+        raise TypeError(f"comm must be None, 'serial', 'world' or an mpi4py intra-communicator, got {type(comm).__name__}")
+    if not _communicators:
+        _check_launcher()
+        _short_slices()
+        if MPI.COMM_WORLD.size > 1:
+            _install_hooks()
+    key = comm.handle
+    if key not in _communicators:
+        _communicators[key] = MpiCommunicator(comm)
+    return _communicators[key]
+
+
+def _check_launcher() -> None:
+    want, variable = expected_ranks()
+    got = MPI.COMM_WORLD.size
+    if variable and want != got:
+        raise RuntimeError(
+            f"the launcher started {want} ranks ({variable}={want}) but the MPI library sees {got}: they do not belong together. "
+            f"The library is {' '.join(map(str, MPI.get_vendor()))}; start with its own launcher, {sys.prefix}/bin/mpirun"
+        )
+
+
+def _short_slices() -> None:
+    """With more ranks than cores, 100 microsecond slices win the core back early from other load (Linux >= 6.12; else ignored)."""
+    if platform.machine() == "x86_64" and sys.platform == "linux" and local_ranks() > len(os.sched_getaffinity(0)):
+        with contextlib.suppress(OSError):
+            attributes = struct.pack("IIQiIQQQ", 48, 0, 0, 0, 0, 100_000, 0, 0)
+            ctypes.CDLL(None, use_errno=True).syscall(314, 0, attributes, 0)  # sched_setattr
+
+
+def abort(code: int) -> None:
+    """End every rank of the job now."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    MPI.COMM_WORLD.Abort(code)
+
+
+def _install_hooks() -> None:
+    before = sys.excepthook
+
+    def end_job(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if MPI.COMM_WORLD.rank != 0:
+            time.sleep(0.5)  # an error that all ranks meet is printed once, by rank 0
+        if before is sys.__excepthook__:
+            lines = [f"rank {MPI.COMM_WORLD.rank} of {MPI.COMM_WORLD.size} failed and ends the job:\n"]
+            sys.stderr.write("".join([*lines, *traceback.format_exception(kind, error, trace)]))
+        else:
+            before(kind, error, trace)
+        abort(1)
+
+    sys.excepthook = end_job
+    atexit.register(_leave_all)
+
+
+def _leave_all() -> None:
+    if not MPI.Is_finalized():
+        for communicator in list(_opened):
+            communicator.leave()

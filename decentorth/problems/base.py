@@ -1,0 +1,109 @@
+"""What all problems share: which agents live here, restriction to fewer, and blocks that fit in cache."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from ..protocols import Array, Collective, ConstraintSet
+
+BLOCK_BYTES = 1 << 19
+"""Agents are worked on in runs whose points together take about this much: temporaries stay in cache and are reused."""
+
+
+class AgentProblem(ABC):
+    """The objectives f_i of the agents in ``agents``; subclasses add data and formulas.
+
+    Parameters
+    ----------
+    n_agents
+        Agents in the whole network.
+    agents
+        Those whose data is here, a slice of the global order.
+    constraint
+        The feasible set; its ``shape`` is a point's shape.
+    """
+
+    def __init__(self, n_agents: int, agents: slice, constraint: ConstraintSet) -> None:
+        self.n_agents = n_agents
+        self.agents = agents
+        self.constraint = constraint
+        self._blocks: list[tuple[slice, Self]] | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """A point's shape."""
+        return self.constraint.shape
+
+    @property
+    def n_local(self) -> int:
+        """Agents that are here."""
+        return int(self.agents.stop - self.agents.start)
+
+    @abstractmethod
+    def _take(self, local: slice) -> None:
+        """Keep the data of these local agents only (``self`` is a fresh shallow copy)."""
+
+    @abstractmethod
+    def value(self, x: Array) -> Array:
+        """``(n_local,)``: f_i(x_i)."""
+
+    @abstractmethod
+    def gradient(self, x: Array) -> Array:
+        """``(n_local, *shape)``, fresh: the Euclidean gradients G_i(x_i)."""
+
+    def prepare(self, collective: Collective) -> None:  # noqa: B027  # most problems need nothing from the others
+        """Set up what needs all agents (a pooled optimum), once, before a run."""
+
+    def restrict(self, agents: slice) -> Self:
+        """The same problem for fewer agents (global numbers); nothing is copied or decided anew.
+
+        Raises
+        ------
+        ValueError
+            Unless ``agents`` lies within ``self.agents``.
+        """
+        if agents == self.agents:
+            return self
+        if not self.agents.start <= agents.start < agents.stop <= self.agents.stop:
+            raise ValueError(
+                f"agents {agents.start} to {agents.stop - 1} were asked for, but this problem holds only "
+                f"{self.agents.start} to {self.agents.stop - 1}"
+            )
+        part = copy.copy(self)
+        part._blocks = None
+        part._take(slice(agents.start - self.agents.start, agents.stop - self.agents.start))
+        part.agents = agents
+        return part
+
+    def blocks(self) -> Sequence[tuple[slice, Self]]:
+        """Runs of local agents whose points fit in `BLOCK_BYTES`, as (local slice, restricted problem)."""
+        if self._blocks is None:
+            size = max(1, BLOCK_BYTES // (8 * int(np.prod(self.shape))))
+            first = self.agents.start
+            self._blocks = [
+                (slice(a, b), self.restrict(slice(first + a, first + b)))
+                for a in range(0, self.n_local, size)
+                for b in (min(a + size, self.n_local),)
+            ]
+        return self._blocks
+
+    def start(self, seed: int) -> Array:
+        """``shape``: a random feasible point from the seed, the same on every rank."""
+        return self.constraint.random(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0xFFFFFFFF, 0))))
+
+    def unpack(self, x: Array) -> Mapping[str, Array]:
+        """The named variables of a stacked point, as views."""
+        return {"x": x}
+
+
+class Deferred(NamedTuple):
+    """A problem that each rank builds for its own agents, so that no rank holds all data."""
+
+    n_agents: int
+    build: Callable[[slice, Collective], Any]
+    """Called on every rank with its agents; may use the collective in the same order on all of them."""

@@ -1,0 +1,63 @@
+"""Validation of what users hand over: shapes and finiteness, with messages that name the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..protocols import Array
+
+
+def matrices(name: str, values: Any, first_agent: int = 0) -> list[Array]:
+    """A list or stack of 2-D real matrices as float64, C-contiguous, finite.
+
+    Raises
+    ------
+    ValueError
+        Naming the agent whose matrix is not 2-D, empty, or not finite (with the first bad row and column).
+    TypeError
+        When an entry is not real numbers.
+    """
+    result = []
+    if isinstance(values, np.ndarray) and values.ndim != 3:
+        raise ValueError(
+            f"{name} must be a list of matrices or a stack of shape (n_agents, rows, columns), got shape {values.shape}"
+        )
+    for i, value in enumerate(values):
+        agent = first_agent + i
+        raw = np.asarray(value)
+        if raw.dtype.kind not in "fiub":
+            raise TypeError(f"{name} of agent {agent} must hold real numbers, got dtype {raw.dtype}")
+        array = np.ascontiguousarray(raw, dtype=np.float64)
+        if array.ndim != 2 or array.size == 0:
+            raise ValueError(f"{name} of agent {agent} must be a non-empty matrix, got shape {array.shape}")
+        bad = ~np.isfinite(array)
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            raise ValueError(
+                f"{name} of agent {agent} must be finite; entry [{row}, {column}] is {array[row, column]} ({int(bad.sum())} such entries)"
+            )
+        result.append(array)
+    if not result:
+        raise ValueError(f"{name} must hold at least one agent's matrix, got none")
+    return result
+
+
+def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> int:
+    """The common number of columns.
+
+    Raises
+    ------
+    ValueError
+        Naming the first agent that differs.
+    """
+    columns = values[0].shape[1]
+    for i, value in enumerate(values):
+        if value.shape[1] != columns:
+            raise ValueError(
+                f"all agents must share the dimension d: {name} of agent {first_agent} has {columns} columns, "
+                f"that of agent {first_agent + i} has {value.shape[1]}"
+            )
+    return int(columns)

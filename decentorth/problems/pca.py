@@ -1,0 +1,203 @@
+"""Principal component analysis over agents.
+
+f_i(x) = -1/2 tr(x^T C_i x) over St(d, r) with C_i = A_i^T A_i / m_i, so G_i(x) = -C_i x. The answer is any orthonormal basis of
+the top-r eigenspace of the pooled matrix C = (1/n) sum_i C_i (every agent counts the same, however many samples it has).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from ..protocols import Array, Collective
+from ..sets import Stiefel
+from .base import AgentProblem, Deferred
+from .checks import matrices, same_columns
+from .rows import SumsOfSquares
+
+_LARGEST_OPTIMUM = 3000
+"""Above this dimension the pooled matrix and its eigenvectors are not computed, and no error is reported."""
+
+
+def subspace_distance(x: Array, basis: Array) -> float:
+    """min over orthogonal R of ||x - basis R||_F for orthonormal ``(d, r)`` matrices, exact also where it is tiny.
+
+    From the principal angles t_k: sqrt(sum_k 4 sin(t_k / 2)^2), each angle from its sine and its cosine.
+    """
+    product = basis.T @ x
+    cosines = np.linalg.svd(product, compute_uv=False)
+    sines = np.linalg.svd(x - basis @ product, compute_uv=False)[::-1]
+    half = np.sin(0.5 * np.arctan2(sines, cosines))
+    return float(2.0 * np.sqrt((half * half).sum()))
+
+
+class PCA(AgentProblem):
+    """f_i(x) = -1/2 tr(x^T A_i^T A_i x) / m_i over St(d, rank).
+
+    Parameters
+    ----------
+    A
+        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
+    rank
+        How many components r.
+    n_agents, first_agent
+        When only some agents are given: how many there are, and the global number of the first one here.
+
+    Raises
+    ------
+    ValueError
+        When dimensions differ, ``rank > d``, or an entry is not finite; names the agent.
+    """
+
+    error_name = ""
+    """``subspace_distance`` once `prepare` has computed the answer."""
+
+    def __init__(self, A: Sequence[Array] | Array, rank: int, *, n_agents: int | None = None, first_agent: int = 0):
+        rows = matrices("A", A, first_agent)
+        d = same_columns("A", rows, first_agent)
+        super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, rank))
+        self._sums = SumsOfSquares(rows, None, np.array([-0.5 / len(a) for a in rows]))
+        self.optimum: Array | None = None
+
+    @staticmethod
+    def from_loader(loader: Callable[[int], Array], n_agents: int, rank: int) -> Deferred:
+        """A problem whose ranks each load their own agents: ``loader(agent) -> A_i``."""
+
+        def build(agents: slice, collective: Collective) -> PCA:
+            with collective.together():
+                loaded = [loader(agent) for agent in range(agents.start, agents.stop)]
+                return PCA(loaded, rank, n_agents=n_agents, first_agent=agents.start)
+
+        return Deferred(n_agents, build)
+
+    def prepare(self, collective: Collective) -> None:
+        """Compute the answer: the top-r eigenvectors of the pooled C, added over all agents in their order."""
+        d, r = self.constraint.shape
+        if d > _LARGEST_OPTIMUM:
+            return
+
+        def add(total: Array) -> None:
+            for _, part in self.blocks():
+                for h in part._sums.hessian():
+                    total -= h.reshape(-1)
+
+        self.optimum = np.ascontiguousarray(np.linalg.eigh(collective.fold(d * d, add).reshape(d, d))[1][:, : -r - 1 : -1])
+        self.error_name = "subspace_distance"
+
+    def error(self, xhat: Array) -> float:
+        """Distance of the orthonormal ``(d, r)`` matrix from the closest basis of the answer.
+
+        Raises
+        ------
+        ValueError
+            Before `prepare`.
+        """
+        if self.optimum is None:
+            raise ValueError("the optimum is not known yet: prepare() computes it from all agents (solve() calls it)")
+        return subspace_distance(xhat, self.optimum)
+
+    def _take(self, local: slice) -> None:
+        self._sums = self._sums.take(local)
+        self.__dict__.pop("lipschitz", None)
+
+    def value(self, x: Array) -> Array:
+        """``(n_local,)``: -1/2 tr(x_i^T C_i x_i)."""
+        return self._sums.value(x)
+
+    def gradient(self, x: Array) -> Array:
+        """``(n_local, d, r)``: -C_i x_i."""
+        return self._sums.gradient(x)
+
+    @cached_property
+    def lipschitz(self) -> Array:
+        """``(n_local,)``: L_i = lambda_max(C_i)."""
+        return self._sums.curvature()
+
+    def pooled(self) -> PCA:
+        """The mean of the agents' objectives as one agent's; needs all agents here."""
+        if self.n_local != self.n_agents:
+            raise ValueError(f"pooled() needs all {self.n_agents} agents, but only {self.n_local} are in this process")
+        pooled = object.__new__(PCA)
+        AgentProblem.__init__(pooled, 1, slice(0, 1), self.constraint)
+        pooled._sums = self._sums.mean(*self.constraint.shape)
+        pooled.optimum = None
+        return pooled
+
+
+@dataclass(frozen=True, kw_only=True)
+class PCASettings:
+    """Principal components of real data, its samples divided over the agents.
+
+    Parameters
+    ----------
+    data
+        The name of bundled data (digits) or a file with one sample per row: .npy, .npz, .csv, svmlight or Matrix Market.
+    rank
+        How many components.
+    partition
+        How samples are divided: even, by-label (each agent sees few labels) or dirichlet (shares of each label drawn at random).
+    labels
+        File with one label per sample, for by-label and dirichlet; bundled data and svmlight files bring their own.
+    dirichlet_alpha
+        Concentration of dirichlet: small is heterogeneous, large is even.
+    shuffle
+        Shuffle the samples by the seed before an even division; otherwise consecutive rows.
+    center
+        Subtract the mean of all samples first.
+    """
+
+    data: str = "digits"
+    rank: int = 5
+    partition: Literal["even", "by-label", "dirichlet"] = "even"
+    labels: str | None = None
+    dirichlet_alpha: float = 0.5
+    shuffle: bool = True
+    center: bool = False
+
+    def __post_init__(self) -> None:
+        if self.rank < 1:
+            raise ValueError(f"rank must be at least 1, got {self.rank}")
+        if not self.dirichlet_alpha > 0.0:
+            raise ValueError(f"dirichlet_alpha must be positive, got {self.dirichlet_alpha}")
+
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem, to be built by each rank for its own agents."""
+
+        def build(agents: slice, collective: Collective) -> PCA:
+            with collective.together():
+                mine, m = self._load(n_agents, agents, seed)
+            if self.center:
+                d = mine[0].shape[1]
+
+                def add(total: Array) -> None:
+                    for a in mine:
+                        total += np.ones(len(a)) @ a
+
+                mean = collective.fold(d, add) / m
+                mine = [a - mean for a in mine]
+            with collective.together():
+                return PCA(mine, self.rank, n_agents=n_agents, first_agent=agents.start)
+
+        return Deferred(n_agents, build)
+
+    def _load(self, n_agents: int, agents: slice, seed: int) -> tuple[list[Array], int]:
+        from ..data import load_labels, partition, resolve
+
+        samples = resolve(self.data)
+        labels: Any = None
+        if self.partition != "even":
+            labels = load_labels(self.labels) if self.labels is not None else samples.labels
+        parts = partition(
+            self.partition,
+            samples.shape[0],
+            n_agents,
+            labels=labels,
+            seed=seed,
+            alpha=self.dirichlet_alpha,
+            shuffle=self.shuffle,
+        )
+        return [samples.rows(index) for index in parts[agents]], samples.shape[0]

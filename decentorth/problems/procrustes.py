@@ -1,0 +1,206 @@
+"""Orthogonal Procrustes, the experiment of paper 004 (Sun, Chen, Garcia, Shahrampour), Section V.
+
+f_i(x) = ||A_i x - B_i^T||_F^2 over St(d, r), A_i in R^{m_i x d}, B_i in R^{r x m_i} (the paper writes ||x^T A_i^T - B_i||);
+Euclidean gradient G_i(x) = 2 A_i^T (A_i x - B_i^T).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..protocols import Array, Collective
+from ..sets import Stiefel
+from .base import AgentProblem, Deferred
+from .checks import matrices, same_columns
+from .rows import SumsOfSquares
+
+
+class Procrustes(AgentProblem):
+    """f_i(x) = ||A_i x - B_i^T||_F^2 over St(d, r).
+
+    Parameters
+    ----------
+    A
+        List or stack of ``(m_i, d)``, one matrix per agent.
+    B
+        List or stack of ``(r, m_i)``.
+    n_agents, first_agent
+        When only some agents are given: how many there are, and the global number of the first one here.
+
+    Raises
+    ------
+    ValueError
+        When shapes do not fit, ``r > d``, or an entry is not finite; names the agent.
+    """
+
+    def __init__(
+        self, A: Sequence[Array] | Array, B: Sequence[Array] | Array, *, n_agents: int | None = None, first_agent: int = 0
+    ):
+        rows = matrices("A", A, first_agent)
+        targets = matrices("B", B, first_agent)
+        if len(rows) != len(targets):
+            raise ValueError(f"A and B must have one matrix per agent each, got {len(rows)} and {len(targets)}")
+        d = same_columns("A", rows, first_agent)
+        r = targets[0].shape[0]
+        for i, (a, b) in enumerate(zip(rows, targets, strict=True)):
+            if b.shape != (r, len(a)):
+                raise ValueError(
+                    f"B of agent {first_agent + i} must have shape (r, m_i) = ({r}, {len(a)}) to go with A of shape {a.shape}, got {b.shape}"
+                )
+        super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, r))
+        self._sums = SumsOfSquares(rows, [np.ascontiguousarray(b.T) for b in targets], np.ones(len(rows)))
+
+    @staticmethod
+    def from_loader(loader: Callable[[int], tuple[Array, Array]], n_agents: int) -> Deferred:
+        """A problem whose ranks each load their own agents: ``loader(agent) -> (A_i, B_i)``."""
+
+        def build(agents: slice, collective: Collective) -> Procrustes:
+            with collective.together():
+                loaded = [loader(agent) for agent in range(agents.start, agents.stop)]
+                return Procrustes([a for a, _ in loaded], [b for _, b in loaded], n_agents=n_agents, first_agent=agents.start)
+
+        return Deferred(n_agents, build)
+
+    def _take(self, local: slice) -> None:
+        self._sums = self._sums.take(local)
+        self.__dict__.pop("lipschitz", None)
+
+    def value(self, x: Array) -> Array:
+        """``(n_local,)``: ||A_i x_i - B_i^T||_F^2."""
+        return self._sums.value(x)
+
+    def gradient(self, x: Array) -> Array:
+        """``(n_local, d, r)``: 2 A_i^T (A_i x_i - B_i^T)."""
+        return self._sums.gradient(x)
+
+    @cached_property
+    def lipschitz(self) -> Array:
+        """``(n_local,)``: L_i = 2 lambda_max(A_i^T A_i)."""
+        return self._sums.curvature()
+
+    def pooled(self) -> Procrustes:
+        """The mean of the agents' objectives as one agent's (rows stacked and divided by sqrt(n)); needs all agents here."""
+        if self.n_local != self.n_agents:
+            raise ValueError(f"pooled() needs all {self.n_agents} agents, but only {self.n_local} are in this process")
+        pooled = object.__new__(Procrustes)
+        AgentProblem.__init__(pooled, 1, slice(0, 1), self.constraint)
+        pooled._sums = self._sums.mean(*self.constraint.shape)
+        return pooled
+
+
+def published_rows(n_agents: int, agents: slice, rows: int, d: int, r: int, seed: int) -> tuple[list[Array], list[Array]]:
+    """Gaussian A_i ``(rows, d)`` and B_i ``(r, rows)`` of the agents in ``agents``, each agent from its own stream."""
+    a, b = [], []
+    for agent in range(agents.start, agents.stop):
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(agent, 0)))
+        a.append(rng.standard_normal((rows, d)))
+        b.append(rng.standard_normal((r, rows)))
+    return a, b
+
+
+def with_spectrum(A: list[Array], decay: float, largest: float | None, collective: Collective) -> list[Array]:
+    """Replace the eigenvalues of sum_i A_i^T A_i by ``largest * decay^j``, no rank holding all rows.
+
+    A_i <- A_i V diag(sqrt(target_j / actual_j)) V^T with V the eigenvectors of the pooled Gram matrix (added in agent order).
+    ``largest`` None keeps the data's own largest eigenvalue.
+    """
+    d = A[0].shape[1]
+
+    def add(total: Array) -> None:
+        for a in A:
+            total += (a.T @ a).reshape(-1)
+
+    values, vectors = np.linalg.eigh(collective.fold(d * d, add).reshape(d, d))
+    values, vectors = values[::-1], vectors[:, ::-1]
+    target = (values[0] if largest is None else largest) * decay ** np.arange(d)
+    change = (vectors * np.sqrt(target / values)) @ vectors.T
+    return [a @ change for a in A]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcrustesSettings:
+    """Orthogonal Procrustes: generated as in paper 004, Section V, or from files.
+
+    Parameters
+    ----------
+    dimension
+        Rows d of x (generated data).
+    rank
+        Columns r of x (generated data).
+    rows
+        Rows m_i of each agent's A_i (generated data).
+    decay
+        Ratio of successive eigenvalues of sum_i A_i^T A_i (generated data).
+    largest_eigenvalue
+        Its largest eigenvalue; by default the Gaussian data's own.
+    data
+        File with the rows of all A_i, shape (m, d): .npy, .npz, .csv, svmlight or Matrix Market.
+    targets
+        File with the rows of all B_i^T, shape (m, r); goes with data.
+    shuffle
+        Shuffle the files' rows over the agents by the seed; otherwise consecutive rows.
+    """
+
+    dimension: int = 50
+    rank: int = 20
+    rows: int = 10
+    decay: float = 0.9
+    largest_eigenvalue: float | None = None
+    data: str | None = None
+    targets: str | None = None
+    shuffle: bool = True
+
+    def __post_init__(self) -> None:
+        if (self.data is None) != (self.targets is None):
+            raise ValueError("data and targets go together: give both files, or neither to generate the data")
+        if self.data is None:
+            Stiefel(self.dimension, self.rank)
+            if self.rows < 1:
+                raise ValueError(f"rows must be at least 1, got {self.rows}")
+            if not 0.0 < self.decay <= 1.0:
+                raise ValueError(f"decay must lie in (0, 1], got {self.decay}")
+            if self.largest_eigenvalue is not None and not self.largest_eigenvalue > 0.0:
+                raise ValueError(f"largest_eigenvalue must be positive, got {self.largest_eigenvalue}")
+
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem, to be built by each rank for its own agents."""
+        if self.data is None and n_agents * self.rows < self.dimension:
+            raise ValueError(
+                f"{n_agents} agents with {self.rows} rows each have {n_agents * self.rows} rows in all, fewer than dimension "
+                f"{self.dimension}: the pooled matrix would be singular; ask for more agents or rows, or a smaller dimension"
+            )
+        return Deferred(n_agents, self._from_files(n_agents, seed) if self.data is not None else self._generated(n_agents, seed))
+
+    def _generated(self, n_agents: int, seed: int) -> Callable[[slice, Collective], Any]:
+        def build(agents: slice, collective: Collective) -> Procrustes:
+            a, b = published_rows(n_agents, agents, self.rows, self.dimension, self.rank, seed)
+            a = with_spectrum(a, self.decay, self.largest_eigenvalue, collective)
+            return Procrustes(a, b, n_agents=n_agents, first_agent=agents.start)
+
+        return build
+
+    def _from_files(self, n_agents: int, seed: int) -> Callable[[slice, Collective], Any]:
+        from ..data import partition, resolve
+
+        def build(agents: slice, collective: Collective) -> Procrustes:
+            with collective.together():
+                data, targets = resolve(str(self.data)), resolve(str(self.targets))
+                if data.shape[0] != targets.shape[0]:
+                    raise ValueError(
+                        f"data and targets must have equally many rows, got {data.shape[0]} in {self.data} and {targets.shape[0]} in {self.targets}"
+                    )
+                parts = partition("even", data.shape[0], n_agents, seed=seed, shuffle=self.shuffle)
+                mine = parts[agents]
+                return Procrustes(
+                    [data.rows(index) for index in mine],
+                    [targets.rows(index).T for index in mine],
+                    n_agents=n_agents,
+                    first_agent=agents.start,
+                )
+
+        return build

@@ -1,0 +1,254 @@
+"""decentorth's contracts: what the rooms of the house may assume of one another.
+
+A *point* is ONE float64 C-contiguous array per agent, and everything an algorithm touches is *stacked*: ``(n_local, *shape)``,
+where ``n_local`` is the number of agents that live in this process. Several variables (CCA's X and Y) are slices of the point that
+only a problem and its constraint know. Arithmetic, mixing, hashing and metrics never look inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+Purpose = Literal["data", "partition", "start", "batch", "blocks", "fault"]
+
+
+class Streams(Protocol):
+    """Counter-based randomness: a pure function of (seed, agent, purpose, k). Nothing to save, nothing that knows a rank."""
+
+    def integers(self, purpose: Purpose, k: int, size: int, high: int | Index) -> Index:
+        """``(n_local, size)`` integers in ``[0, high)``; ``high`` may differ per agent, shape ``(n_local,)``."""
+
+    def permutation(self, purpose: Purpose, k: int, n: int) -> Index:
+        """``(n,)``: the same permutation on every agent (shared key)."""
+
+
+@runtime_checkable
+class ConstraintSet(Protocol):
+    """A feasible set in ``R^shape``. All methods are per agent on stacked arrays."""
+
+    shape: tuple[int, ...]
+
+    def feasibility(self, x: Array) -> Array:
+        """``(n_local,)``: the distance-like measure of infeasibility that the source paper reports."""
+
+    def random(self, rng: np.random.Generator) -> Array:
+        """``shape``: a random feasible point."""
+
+
+@runtime_checkable
+class Projection(Protocol):
+    """A set whose nearest point can be computed."""
+
+    def project(self, y: Array) -> Array:
+        """The nearest point, per agent; the metrics call it xhat."""
+
+    def distance(self, x: Array) -> Array:
+        """``(n_local,)``: Frobenius distance to the nearest point."""
+
+
+@runtime_checkable
+class Riemannian(Protocol):
+    """A set with tangent spaces."""
+
+    def tangent(self, x: Array, g: Array) -> Array:
+        """Riemannian gradient at a feasible ``x`` from the Euclidean gradient ``g``."""
+
+
+@runtime_checkable
+class Landing(Protocol):
+    """A set that is approached without retraction, along a landing field."""
+
+    def relative_gradient(self, x: Array, g: Array) -> Array:
+        """The objective's part of the landing field, defined off the set too."""
+
+    def landing(self, x: Array, g: Array, penalty: Array) -> Array:
+        """The landing field; ``penalty`` has shape ``(n_local,)``."""
+
+    def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float) -> Array:
+        """``(n_local,)``: a step along ``-direction`` (the landing field at x) that stays within ``feasibility <= eps``."""
+
+    def multiplier_norm(self, x: Array, g: Array) -> Array:
+        """``(n_local,)``: the constraint's contribution to the curvature at ``x``, from the Euclidean gradient."""
+
+
+class Problem(Protocol):
+    """The objectives f_i of the agents in ``agents`` (a slice of the global order)."""
+
+    n_agents: int
+    agents: slice
+    shape: tuple[int, ...]
+    constraint: ConstraintSet
+
+    def restrict(self, agents: slice) -> Self:
+        """The same problem for fewer agents (global numbers, a sub-slice of ``self.agents``)."""
+
+    def blocks(self) -> Sequence[tuple[slice, Self]]:
+        """Runs of local agents small enough to stay in cache, as (local slice, restricted problem)."""
+
+    def value(self, x: Array) -> Array:
+        """``(n_local,)``: f_i(x_i)."""
+
+    def gradient(self, x: Array) -> Array:
+        """Like ``x``, C-contiguous and fresh: the Euclidean gradient G_i(x_i)."""
+
+    def start(self, seed: int) -> Array:
+        """``shape``: the default common start, the same on every rank."""
+
+    def unpack(self, x: Array) -> Mapping[str, Array]:
+        """The problem's named variables as views of a stacked point."""
+
+
+@runtime_checkable
+class Smooth(Protocol):
+    """A problem that knows how steep its gradients are."""
+
+    @property
+    def lipschitz(self) -> Array:
+        """``(n_local,)``: a Lipschitz constant L_i of each agent's Euclidean gradient."""
+
+
+@runtime_checkable
+class KnownOptimum(Protocol):
+    """A problem whose answer is known."""
+
+    error_name: str
+
+    def error(self, xhat: Array) -> float:
+        """Distance of the feasible point ``xhat``, shape ``shape``, from the answer, in the measure ``error_name``."""
+
+
+class Spectrum(NamedTuple):
+    """What the mixing matrix's design tells every agent in advance, like its own row of W."""
+
+    lambda_2: float
+    """Second largest eigenvalue of W."""
+    lambda_min: float
+    """Smallest eigenvalue of W."""
+
+
+class Network(Protocol):
+    """All an algorithm may know of the other agents: no rank, no reduction, nothing that depends on who shares a process."""
+
+    n_agents: int
+
+    @property
+    def spectrum(self) -> Spectrum: ...
+
+    def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
+        """``W^rounds x`` for each array, in one message per neighbour and round; always a tuple of fresh C-contiguous arrays."""
+
+
+class Collective(Protocol):
+    """Whole-network quantities for metrics, stopping, set-up and files; never handed to an algorithm."""
+
+    rank: int
+    size: int
+
+    def fold(self, size: int, add: Callable[[Array], None]) -> Array:
+        """``(size,)``: like `sum`, where each rank in turn adds its agents' terms in agent order to the partial sum."""
+
+    def sum(self, *per_agent: Array) -> tuple[Array, ...]:
+        """``(n_local, ...) -> (...)`` for each, added in agent order: the same bits on any number of ranks."""
+
+    def max(self, value: float) -> float:
+        """The largest over all ranks; NaN if any is NaN."""
+
+    def decide(self, on_root: bool) -> bool:
+        """Rank 0's answer, on every rank (wall clock, signals)."""
+
+    def same(self, what: str, digest: bytes) -> None:
+        """Raises on every rank, naming the ranks that differ, unless all pass the same digest."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """What fails inside on one rank, fails on every rank; nothing inside may communicate."""
+
+    def stream(self, per_agent: Array) -> Iterator[Array]:
+        """On rank 0 the blocks of all ranks in agent order, on the others nothing (they send)."""
+
+
+class State(Protocol):
+    """A NamedTuple of agent-stacked arrays and integer counters, with at least these."""
+
+    @property
+    def x(self) -> Array: ...
+    @property
+    def k(self) -> int:
+        """Iterations made."""
+
+    @property
+    def gradients(self) -> int:
+        """Local gradient evaluations made, per agent."""
+
+
+S = TypeVar("S", bound=State)
+
+
+class Algorithm(Protocol[S]):
+    """A frozen dataclass of numbers and names. ``step`` OWNS the state it is given and may reuse its arrays; who keeps a state
+    copies it. It never touches problem data or x0."""
+
+    requires: ClassVar[tuple[type, ...]]
+    """Capabilities the problem must have."""
+    requires_set: ClassVar[tuple[type, ...]]
+    """Capabilities the problem's constraint must have."""
+    network: ClassVar[Literal["decentralized", "single-agent"]]
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> S: ...
+    def step(self, problem: Any, network: Network, streams: Streams, state: S) -> S: ...
+
+
+class Metric(Protocol):
+    """Columns of the history, the same numbers on every rank."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]: ...
+
+
+class Row(NamedTuple):
+    """One line of the history. Counts are per agent and edge of the graph, so they do not depend on the number of ranks."""
+
+    iteration: int
+    rounds: int
+    """Exchanges with the neighbours so far."""
+    messages: int
+    """Messages over directed edges so far, over the whole network."""
+    bytes: int
+    """Payload of those messages."""
+    gradients: int
+    """Local gradient evaluations so far, per agent."""
+    seconds: float
+    """Wall time of the iterations on rank 0, the clock stopped while measuring."""
+    values: Mapping[str, float]
+
+
+class Stop(NamedTuple):
+    """Why a run ended."""
+
+    status: str
+    """One word: converged, iterations, time_limit, diverged, left_safe_region."""
+    converged: bool
+    message: str
+
+
+class StoppingRule(Protocol):
+    """Looks at each recorded row; rules combine with ``|`` and ``&``."""
+
+    def __call__(self, row: Row, collective: Collective) -> Stop | None: ...
+
+
+class Recorder(Protocol):
+    """Watches a run: rank 0 gets rows as they are made."""
+
+    def record(self, row: Row) -> None: ...
+
+
+Loader = Callable[[int], Any]
+"""``agent -> arrays``: how a problem is built when no rank holds all data."""

@@ -1,0 +1,80 @@
+"""Names on the command line and in files become algorithms and problems here; a user's own join by `register`."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Literal
+
+
+class Registry:
+    """Names to frozen dataclasses. A built-in entry is a place, imported when it is first asked for."""
+
+    def __init__(self, kind: str, places: dict[str, tuple[str, str]]) -> None:
+        self.kind = kind
+        self._places = places
+        self._entries: dict[str, type[Any]] = {}
+
+    def names(self) -> tuple[str, ...]:
+        """All known names, sorted."""
+        return tuple(sorted({*self._places, *self._entries}))
+
+    def get(self, name: str) -> type[Any]:
+        """The dataclass called ``name`` (case and dashes do not matter).
+
+        Raises
+        ------
+        ValueError
+            When nothing has that name; the message gives the nearest one and the list.
+        """
+        key = name.lower().replace("-", "_")
+        if key in self._entries:
+            return self._entries[key]
+        if key in self._places:
+            module, attribute = self._places[key]
+            self._entries[key] = getattr(import_module(module), attribute)
+            return self._entries[key]
+        near = difflib.get_close_matches(key, self.names(), n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {', '.join(self.names())}")
+
+    def add(self, name: str, entry: type[Any]) -> None:
+        """Enter a user's own dataclass under a new name."""
+        key = name.lower().replace("-", "_")
+        if not (dataclasses.is_dataclass(entry) and isinstance(entry, type)):
+            raise TypeError(f"{self.kind} {name!r} must be a dataclass (its fields become flags), got {entry!r}")
+        if key in self._places or key in self._entries:
+            raise ValueError(f"there is already a {self.kind} called {key!r}")
+        self._entries[key] = entry
+
+
+algorithms = Registry(
+    "algorithm",
+    {
+        "drfgt": ("decentorth.algorithms.drfgt", "DRFGT"),
+        "landing": ("decentorth.algorithms.landing", "Landing"),
+    },
+)
+problems = Registry(
+    "problem",
+    {
+        "procrustes": ("decentorth.problems.procrustes", "ProcrustesSettings"),
+        "pca": ("decentorth.problems.pca", "PCASettings"),
+    },
+)
+
+
+def register(name: str, *, kind: Literal["algorithm", "problem"]) -> Callable[[type[Any]], type[Any]]:
+    """Class decorator: make a dataclass reachable from the command line and from files under ``name``.
+
+    An algorithm is a frozen dataclass with ``init`` and ``step`` (see ``algorithms/_template.py``); a problem is a frozen
+    dataclass of settings with a method ``problem(n_agents, seed)``.
+    """
+
+    def enter(entry: type[Any]) -> type[Any]:
+        (algorithms if kind == "algorithm" else problems).add(name, entry)
+        return entry
+
+    return enter

@@ -1,0 +1,115 @@
+"""The Stiefel manifold St(d, r) = {x in R^{d x r} : x^T x = I_r}.
+
+Euclidean metric for ``tangent``, canonical metric (its half) for the landing field, as in paper 004 (Sun, Chen, Garcia,
+Shahrampour, "Global convergence of decentralized retraction-free optimization on the Stiefel manifold"), equations (3)-(6).
+Stacked arrays have shape ``(n_local, d, r)``; no d x d matrix is ever formed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..protocols import Array
+from ..sums import norms
+
+_SYRK_COLUMNS = 48
+
+
+class Stiefel:
+    """St(d, r).
+
+    Parameters
+    ----------
+    d, r
+        Rows and columns of a point.
+
+    Raises
+    ------
+    ValueError
+        Unless ``1 <= r <= d``.
+    """
+
+    def __init__(self, d: int, r: int) -> None:
+        if not 1 <= r <= d:
+            raise ValueError(
+                f"St(d, r) needs 1 <= r <= d orthonormal columns, got d = {d} and r = {r}: "
+                "ask for fewer columns (rank) or give data of a larger dimension"
+            )
+        self.shape: tuple[int, ...] = (d, r)
+
+    def __repr__(self) -> str:
+        return f"St({self.shape[0]}, {self.shape[1]})"
+
+    def _gap(self, x: Array) -> Array:
+        """x^T x - I."""
+        gram: Array = x.swapaxes(-1, -2) @ x
+        diagonal = np.arange(self.shape[1])
+        gram[:, diagonal, diagonal] -= 1.0
+        return gram
+
+    def feasibility(self, x: Array) -> Array:
+        """``(n_local,)``: ||x^T x - I||_F."""
+        return norms(self._gap(x))
+
+    def project(self, y: Array) -> Array:
+        """The polar factor U V^T of y = U S V^T: the nearest point of St(d, r) in Frobenius norm."""
+        u, _, vt = np.linalg.svd(y, full_matrices=False)
+        return np.ascontiguousarray(u @ vt)
+
+    def distance(self, x: Array) -> Array:
+        """``(n_local,)``: ||x - polar(x)||_F, from the singular values s of x: the norm of s - 1 = (s^2 - 1) / (s + 1)."""
+        squares = np.linalg.eigvalsh(x.swapaxes(-1, -2) @ x)
+        return norms((squares - 1.0) / (np.sqrt(np.maximum(squares, 0.0)) + 1.0))
+
+    def random(self, rng: np.random.Generator) -> Array:
+        """``(d, r)``: a uniformly distributed point (QR of a Gaussian matrix, signs fixed)."""
+        q, upper = np.linalg.qr(rng.standard_normal(self.shape))
+        return np.ascontiguousarray(q * np.where(np.diagonal(upper) < 0.0, -1.0, 1.0))
+
+    def tangent(self, x: Array, g: Array) -> Array:
+        """P_x(g) = g - x sym(x^T g): the Riemannian gradient of the Euclidean metric at a feasible x."""
+        product = x.swapaxes(-1, -2) @ g
+        return g - x @ (0.5 * (product + product.swapaxes(-1, -2)))
+
+    def relative_gradient(self, x: Array, g: Array) -> Array:
+        """grad f(x) = skew(g x^T) x = (g (x^T x) - x (g^T x)) / 2, for any x (paper 004 (3))."""
+        xt = x.swapaxes(-1, -2)
+        return 0.5 * (g @ (xt @ x) - x @ (g.swapaxes(-1, -2) @ x))
+
+    def landing(self, x: Array, g: Array, penalty: Array) -> Array:
+        """The landing field skew(g x^T) x + penalty x (x^T x - I) (paper 004 (5)); ``penalty`` is ``(n_local,)``.
+
+        With S = x^T x and T = g^T x it is g S/2 - x (T/2 - penalty (S - I)): four products, 8 d r^2 flops.
+        """
+        xt = x.swapaxes(-1, -2)
+        # NumPy takes BLAS's syrk where both factors are the same memory, which pays off only for many columns
+        s: Array = xt @ (x if self.shape[1] > _SYRK_COLUMNS else x.copy())
+        t: Array = g.swapaxes(-1, -2) @ x
+        t *= 0.5
+        t -= penalty[:, None, None] * s
+        diagonals = t.reshape(len(x), -1)[:, :: self.shape[1] + 1]
+        diagonals += penalty[:, None]
+        s *= 0.5
+        field: Array = g @ s
+        field -= x @ t
+        return field
+
+    def multiplier_norm(self, x: Array, g: Array) -> Array:
+        """``(n_local,)``: ||sym(x^T g)||_2, what the constraint adds to the curvature of the Lagrangian."""
+        product = x.swapaxes(-1, -2) @ g
+        values = np.linalg.eigvalsh(0.5 * (product + product.swapaxes(-1, -2)))
+        largest: Array = np.abs(values[:, [0, -1]]).max(-1)
+        return largest
+
+    def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float) -> Array:
+        """``(n_local,)``: the largest step proved to keep ``||x^T x - I||_F <= eps`` along minus the landing field.
+
+        With d the infeasibility at x and g the norm of the field:
+        ``(lam d (1 - d) + sqrt(lam^2 d^2 (1 - d)^2 + g^2 max(eps - d, 0))) / g^2``, at most ``1 / (2 lam)``
+        (Ablin & Peyre 2022, Lemma 6; sound for a single agent, not for agents that mix).
+        """
+        d = self.feasibility(x)
+        g2 = np.maximum(norms(direction) ** 2, np.finfo(np.float64).tiny)
+        pull = penalty * d * (1.0 - d)
+        step: Array = np.minimum((pull + np.sqrt(pull * pull + g2 * np.maximum(eps - d, 0.0))) / g2, 0.5 / penalty)
+        return step

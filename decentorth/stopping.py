@@ -1,0 +1,135 @@
+"""When a run ends. Rules look at each recorded row, combine with ``|`` and ``&``, and know whether they mean convergence.
+
+Every rank sees the same numbers, so every rank decides alike; wall-clock time is decided by rank 0 and told to the others.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .protocols import Collective, Row, Stop, StoppingRule
+
+
+class Rule:
+    """Base of all rules: combination."""
+
+    def __call__(self, row: Row, collective: Collective) -> Stop | None:
+        """Why to stop at this row, or None to go on."""
+        raise TypeError(f"{type(self).__name__} is not a complete rule: it must define __call__")
+
+    def __or__(self, other: StoppingRule) -> Rule:
+        """Stop when either says so."""
+        return _Any(self, other)
+
+    def __and__(self, other: StoppingRule) -> Rule:
+        """Stop when both say so."""
+        return _All(self, other)
+
+
+@dataclass(frozen=True)
+class _Any(Rule):
+    first: StoppingRule
+    second: StoppingRule
+
+    def __call__(self, row: Row, collective: Collective) -> Stop | None:
+        one, two = self.first(row, collective), self.second(row, collective)
+        if one is not None and two is not None:
+            return one if one.converged else two
+        return one or two
+
+
+@dataclass(frozen=True)
+class _All(Rule):
+    first: StoppingRule
+    second: StoppingRule
+
+    def __call__(self, row: Row, collective: Collective) -> Stop | None:
+        one, two = self.first(row, collective), self.second(row, collective)
+        if one is None or two is None:
+            return None
+        converged = one.converged and two.converged
+        return Stop("converged" if converged else two.status, converged, f"{one.message}, {two.message}")
+
+
+def _positive(name: str, value: float) -> None:
+    if not (value > 0.0 and math.isfinite(value)):
+        raise ValueError(f"{name} must be positive and finite, got {value}")
+
+
+@dataclass(frozen=True)
+class _Below(Rule):
+    """A metric at or below a tolerance: convergence."""
+
+    tolerance: float
+    _metric = ""
+    _name = ""
+
+    def __post_init__(self) -> None:
+        _positive(f"the {self._name} tolerance", self.tolerance)
+
+    def __call__(self, row: Row, collective: Collective) -> Stop | None:
+        value = row.values[self._metric]
+        if value <= self.tolerance:
+            return Stop("converged", True, f"{self._name} {value:.2e} <= {self.tolerance:g}")
+        return None
+
+
+class GradientNorm(_Below):
+    """``gradient_norm`` (of the mean objective at the projected mean) at or below a tolerance."""
+
+    _metric, _name = "gradient_norm", "gradient norm"
+
+
+class Consensus(_Below):
+    """``consensus_rms`` at or below a tolerance."""
+
+    _metric, _name = "consensus_rms", "consensus rms"
+
+
+class Feasibility(_Below):
+    """``feasibility`` (of the worst agent) at or below a tolerance."""
+
+    _metric, _name = "feasibility", "feasibility"
+
+
+class Error(_Below):
+    """``error`` (distance from the known answer) at or below a tolerance; only for problems that have one."""
+
+    _metric, _name = "error", "error"
+
+    def __call__(self, row: Row, collective: Collective) -> Stop | None:
+        if "error" not in row.values:
+            raise ValueError("an error tolerance needs a problem whose answer is known; this one's is not")
+        return super().__call__(row, collective)
+
+
+@dataclass(frozen=True)
+class Time(Rule):
+    """Wall time of the iterations (measuring not counted), in seconds; looked at when a row is recorded."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        _positive("the time limit", self.seconds)
+
+    def __call__(self, row: Row, collective: Collective) -> Stop | None:
+        if collective.decide(row.seconds >= self.seconds):
+            return Stop("time_limit", False, f"the time limit of {self.seconds:g} s is reached")
+        return None
+
+
+@dataclass(frozen=True)
+class Iterations(Rule):
+    """A number of iterations."""
+
+    number: int
+
+    def __post_init__(self) -> None:
+        if self.number < 0:
+            raise ValueError(f"the number of iterations must not be negative, got {self.number}")
+
+    def __call__(self, row: Row, collective: Collective) -> Stop | None:
+        if row.iteration >= self.number:
+            return Stop("iterations", False, f"all {self.number} iterations are done")
+        return None

@@ -1,0 +1,66 @@
+"""The sums whose order of additions fixes every bit of a run: a sparse row times stacked points, over agents, within an agent.
+
+The first two call SciPy's ``csr_matvecs``, the loop behind ``csr_array @ dense``: for each row, for each stored column in order,
+``out[row] += weight * x[column]`` over the whole point. It accumulates into ``out``, which the public operator cannot: so a row
+whose columns live on several ranks is added piece by piece, in global agent order, without copying the pieces together first.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import _sparsetools, csr_array
+
+from .protocols import Array, Index
+
+
+class Csr(NamedTuple):
+    """A sparse block in compressed rows, as plain arrays."""
+
+    rows: int
+    columns: int
+    indptr: Index
+    indices: Index
+    data: Array
+
+    @classmethod
+    def of(cls, matrix: csr_array) -> Csr:
+        """The arrays of a SciPy matrix with sorted indices."""
+        return cls(
+            int(matrix.shape[0]),
+            int(matrix.shape[1]),
+            matrix.indptr.astype(np.int64),
+            matrix.indices.astype(np.int64),
+            matrix.data.astype(np.float64),
+        )
+
+
+def accumulate(block: Csr, x: Array, out: Array) -> None:
+    """``out += block @ x`` over the first axis; both C-contiguous, any trailing shape."""
+    width = out.size // block.rows
+    _sparsetools.csr_matvecs(
+        block.rows, block.columns, width, block.indptr, block.indices, block.data, x.reshape(-1), out.reshape(-1)
+    )
+
+
+def add_agents(x: Array, out: Array) -> None:
+    """``out += x[0]``, ``out += x[1]``, ...: a sum over agents strictly in their order (NumPy's own sums are pairwise)."""
+    n = len(x)
+    if n == 1:
+        out += x[0]
+        return
+    ones = Csr(1, n, np.array([0, n], dtype=np.int64), np.arange(n, dtype=np.int64), np.ones(n))
+    accumulate(ones, np.ascontiguousarray(x), out.reshape(1, -1))
+
+
+def sums(x: Array) -> Array:
+    """``(n, ...) -> (n,)``: the sum of each agent's entries, the same bits whoever else is in the stack."""
+    total: Array = x.reshape(len(x), -1).sum(-1)
+    return total
+
+
+def norms(x: Array) -> Array:
+    """``(n, ...) -> (n,)``: the Frobenius norm of each agent's array."""
+    root: Array = np.sqrt(sums(x * x))
+    return root

@@ -1,0 +1,199 @@
+"""Sun, Chen, Garcia, Shahrampour, "Global convergence of decentralized retraction-free optimization", formula by formula.
+
+Loops over agents, dense matrices, the d x d matrices of the formulas; nothing is shared with the package under test. ``x`` is
+``(d, r)`` for one agent and ``(n, d, r)``, or a list of points, for a network; ``W`` is ``(n, n)``; norms are Frobenius norms.
+Numbers in parentheses are the paper's equations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Points = Sequence[Array] | Array
+Gradient = Callable[[Array], Array]
+Value = Callable[[Array], float]
+Order = Literal["combine-then-adapt", "adapt-then-combine"]
+
+
+def norm(a: Array) -> float:
+    """The Frobenius norm."""
+    return float(np.sqrt(np.sum(a * a)))
+
+
+def mean(points: Points) -> Array:
+    """``(1/n) sum_i points_i``."""
+    total: Array = np.array(points).sum(axis=0)
+    return total / len(points)
+
+
+def sym(a: Array) -> Array:
+    """``(a + a^T)/2``."""
+    return (a + a.T) / 2
+
+
+def polar(y: Array) -> Array:
+    """``y (y^T y)^{-1/2}``, the nearest point of St(d, r), from the singular value decomposition."""
+    u, _, vt = np.linalg.svd(y, full_matrices=False)
+    nearest: Array = u @ vt
+    return nearest
+
+
+def tangent_projection(x: Array, u: Array) -> Array:
+    """``P_x(u) = u - x sym(x^T u)``."""
+    return u - x @ sym(x.T @ u)
+
+
+def infeasibility(x: Array) -> float:
+    """``||x^T x - I||``."""
+    return norm(x.T @ x - np.eye(x.shape[1]))
+
+
+def canonical_gradient(x: Array, g: Array) -> Array:
+    """``grad f(x) = skew(g x^T) x`` (3), with the ``(d, d)`` matrix formed."""
+    return (g @ x.T - x @ g.T) / 2 @ x
+
+
+def landing_field(x: Array, g: Array, penalty: float) -> Array:
+    """``Lambda(x) = skew(g x^T) x + penalty x (x^T x - I)`` (5)."""
+    return canonical_gradient(x, g) + penalty * x @ (x.T @ x - np.eye(x.shape[1]))
+
+
+def procrustes_value(a: Array, b: Array, x: Array) -> float:
+    """``||a x - b^T||^2`` with ``a`` (m, d) and ``b`` (r, m) (16)."""
+    return norm(a @ x - b.T) ** 2
+
+
+def procrustes_gradient(a: Array, b: Array, x: Array) -> Array:
+    """``2 a^T (a x - b^T)``."""
+    return 2 * a.T @ (a @ x - b.T)
+
+
+def pca_value(a: Array, x: Array) -> float:
+    """``-1/2 tr(x^T C x)``, ``C = a^T a / m`` with ``a`` (m, d)."""
+    return -float(np.trace(x.T @ (a.T @ a / a.shape[0]) @ x)) / 2
+
+
+def pca_gradient(a: Array, x: Array) -> Array:
+    """``-C x``."""
+    gradient: Array = -(a.T @ a / a.shape[0]) @ x
+    return gradient
+
+
+def check_decay(pooled_gram: Array, ratio: float) -> None:
+    """Asserts that the eigenvalues of ``sum_i A_i^T A_i``, largest first, decay by ``ratio`` from each to the next."""
+    eigenvalues = np.linalg.eigvalsh(pooled_gram)[::-1]
+    np.testing.assert_allclose(eigenvalues[1:] / eigenvalues[:-1], ratio, rtol=1e-9)
+
+
+def landing(gradient: Gradient, x0: Array, step_size: float, penalty: float, iterations: int) -> Array:
+    """``x+ = x - step_size Lambda(x)`` (4)."""
+    x = x0
+    for _ in range(iterations):
+        x = x - step_size * landing_field(x, gradient(x), penalty)
+    return x
+
+
+def landing_safe_step(x: Array, direction: Array, penalty: float, eps: float, g: float | None = None) -> float:
+    """eta_max of Landing (Ablin, Vary, Gao, Absil 2023): keeps ``||x^T x - I|| <= eps``; at most ``1/(2 penalty)``.
+
+    ``g`` bounds the norm of the landing field ``direction``; by default it is that norm. ``penalty`` must be positive.
+    """
+    d = infeasibility(x)
+    g = norm(direction) if g is None else g
+    cap = 1 / (2 * penalty)
+    inward = penalty * d * (1 - d)
+    return cap if g == 0 else float(min(cap, (inward + np.sqrt(inward**2 + g**2 * max(eps - d, 0.0))) / g**2))
+
+
+def drfgt(
+    gradients: Sequence[Gradient],
+    W: Array,
+    x0: Array,
+    step_size: ArrayLike,
+    penalty: ArrayLike,
+    iterations: int,
+    order: Order = "combine-then-adapt",
+) -> tuple[Array, Array]:
+    """Algorithm 1: points and trackers, ``(n, d, r)``; ``step_size`` and ``penalty`` are scalars or per agent."""
+    n = len(gradients)
+    alpha, lam = (np.broadcast_to(np.asarray(v, dtype=np.float64), (n,)) for v in (step_size, penalty))
+
+    def field(i: int, x_i: Array) -> Array:
+        return landing_field(x_i, gradients[i](x_i), float(lam[i]))
+
+    def combine(points: list[Array], i: int) -> Array:
+        total: Array = np.sum([W[i, j] * points[j] for j in range(n)], axis=0)
+        return total
+
+    x = [x0 for _ in range(n)]
+    y = [field(i, x[i]) for i in range(n)]
+    for _ in range(iterations):
+        if order == "combine-then-adapt":
+            new = [combine(x, i) - alpha[i] * y[i] for i in range(n)]
+            y = [combine(y, i) + field(i, new[i]) - field(i, x[i]) for i in range(n)]
+        elif order == "adapt-then-combine":
+            moved = [x[j] - alpha[j] * y[j] for j in range(n)]
+            new = [combine(moved, i) for i in range(n)]
+            corrected = [y[j] + field(j, new[j]) - field(j, x[j]) for j in range(n)]
+            y = [combine(corrected, i) for i in range(n)]
+        else:
+            raise ValueError(f"order must be 'combine-then-adapt' or 'adapt-then-combine', got {order!r}")
+        x = new
+    return np.array(x), np.array(y)
+
+
+def tracking_limit(lambda_2: float, lambda_min: float, order: Order) -> float:
+    """The bound u on (step size) * (curvature) for gradient tracking, capped at 2; the extreme eigenvalues of W decide it."""
+    if order == "combine-then-adapt":
+        return min(2.0, (1 + lambda_min) ** 2 / 2)
+    return min([2.0] + [(1 + w) ** 2 / (2 * w**2) for w in (lambda_2, lambda_min) if w != 0])
+
+
+def auto_constants(
+    L: Sequence[float] | Array, x0: Array, gradients: Points, lambda_2: float, lambda_min: float, order: Order
+) -> tuple[float, float]:
+    """The automatic ``(step_size, penalty)`` from the agents' Lipschitz constants ``L`` and ``gradients`` at ``x0``."""
+    curvatures = [max(float(L[i]), float(np.linalg.norm(sym(x0.T @ gradients[i]), ord=2))) for i in range(len(L))]
+    u = tracking_limit(lambda_2, lambda_min, order)
+    c = min((0.7 if order == "combine-then-adapt" else 0.35) * u, float(np.sqrt(1 - lambda_2)))
+    alpha = 2 * c / (sum(curvatures) / len(curvatures))
+    return alpha, min(0.1, u / 4) / alpha
+
+
+def metrics(
+    values: Sequence[Value],
+    gradients: Sequence[Gradient],
+    x: Points,
+    tracker: Points | None = None,
+    landing: Points | None = None,
+    penalty: ArrayLike | None = None,
+) -> dict[str, float]:
+    """The metrics by name at the points ``x``; ``local_gradient_sum`` uses the canonical gradient (3), as Figure 1 does.
+
+    ``landing`` has the fields ``Lambda_i(x_i)`` that the tracker follows, by default those of ``penalty`` (one or n numbers);
+    ``landing_norm`` needs ``penalty``, ``tracking_error`` needs ``tracker`` and one of the two.
+    """
+    n, xbar = len(x), mean(x)
+    xhat = polar(xbar)
+    out = {
+        "objective": sum(values[i](xhat) for i in range(n)) / n,
+        "gradient_norm": norm(tangent_projection(xhat, mean([gradients[i](xhat) for i in range(n)]))),
+        "local_gradient_sum": sum(norm(canonical_gradient(x[i], gradients[i](x[i]))) for i in range(n)),
+        "consensus_error": sum(norm(x[i] - xbar) for i in range(n)),
+        "consensus_rms": float(np.sqrt(sum(norm(x[i] - xhat) ** 2 for i in range(n)) / n)),
+        "distance_to_manifold": sum(norm(x[i] - polar(x[i])) for i in range(n)),
+        "feasibility": max(infeasibility(x[i]) for i in range(n)),
+    }
+    if penalty is not None:
+        lam = np.broadcast_to(np.asarray(penalty, dtype=np.float64), (n,))
+        out["landing_norm"] = norm(mean([landing_field(xbar, gradients[i](xbar), float(lam[i])) for i in range(n)]))
+        if landing is None:
+            landing = [landing_field(x[i], gradients[i](x[i]), float(lam[i])) for i in range(n)]
+    if tracker is not None and landing is not None:
+        out["tracking_error"] = norm(mean(tracker) - mean(landing))
+    return out
