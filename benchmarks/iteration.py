@@ -12,19 +12,19 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import itertools
 import statistics
 import time
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
+
 import topologies as tp
 from decentorth import DRFGT
 from decentorth.api import Run
 from decentorth.problems.procrustes import Procrustes, published_rows
-from scipy.sparse import csr_array
-from threadpoolctl import threadpool_limits
 
 BLOCKS, PER_BLOCK = 60, 200
 
@@ -91,7 +91,7 @@ class _Idle:
 
 def main() -> None:
     n, alpha, lam = 10, 1e-3, 10.0
-    a, b = published_rows(n, slice(0, n), 10, 50, 20, 0)
+    a, b = published_rows(slice(0, n), 10, 50, 20, 0)
     W = tp.uniform_weights(tp.ring(n))
     problem = Procrustes(a, b)
     run = Run(problem, DRFGT(step_size=alpha, penalty=lam), W, comm="serial")
@@ -101,7 +101,8 @@ def main() -> None:
         "straight NumPy, four products": Straight(np.stack(a), targets, W, x0, alpha, lam),
         "straight NumPy, two products": StraightFused(np.stack(a), targets, W, x0, alpha, lam),
     }
-    from decentorth.runner import iterate, run as run_loop
+    from decentorth.runner import iterate
+    from decentorth.runner import run as run_loop
 
     states = iterate(run.problem, run.algorithm, run.network, run.streams, run.x0)
     next(states)
@@ -109,8 +110,8 @@ def main() -> None:
     with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):
         for _ in range(BLOCKS):
             begun = time.perf_counter()
-            for state in itertools.islice(states, PER_BLOCK):
-                pass
+            for _ in range(PER_BLOCK):
+                state = next(states)
             times["decentorth"].append(time.perf_counter() - begun)
             for name, other in plain.items():
                 begun = time.perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -85,7 +86,8 @@ class Result:
 class Run:
     """Everything a run needs, built and checked: shared by `solve`, `iterate` and the command line.
 
-    Parameters are those of `solve`. Attributes: ``problem`` (this process's agents), ``algorithm``, ``network``, ``collective``,
+    Parameters are those of `solve`. Attributes: ``problem`` (this process's agents), ``algorithm`` (what it
+    leaves to be chosen by the network's design decided), ``network``, ``collective``,
     ``streams``, ``x0`` (``(n_local, *shape)``).
     """
 
@@ -113,10 +115,10 @@ class Run:
             raise ValueError(f"W is for {self.network.n_agents} agents, but the problem has {problem.n_agents}")
         self.collective = AgentCollective(self.network.communicator, self.network.bounds)
         self.collective.same("W", self.network.digest())
-        self.collective.same("the algorithm and the seed", hashlib.sha256(f"{algorithm!r} {seed}".encode()).digest())
+        self._same("the problem, the algorithm and the seed", type(problem), problem.n_agents, algorithm, seed)
         agents = self.network.agents
         self.problem = problem.build(agents, self.collective) if isinstance(problem, Deferred) else problem.restrict(agents)
-        self.algorithm = algorithm
+        self.algorithm = algorithm.resolved(self.network) if hasattr(algorithm, "resolved") else algorithm
         self.streams = CounterStreams(seed, agents)
         with self.collective.together():
             runner.check_capabilities(self.problem, algorithm)
@@ -125,6 +127,11 @@ class Run:
         self.x0 = np.repeat(start[None], self.network.n_local, axis=0)
         with threadpool_limits(1):
             self.problem.prepare(self.collective)
+
+    def _same(self, what: str, *values: Any) -> None:
+        """Check that every rank was given the same, by what it prints as (but for addresses)."""
+        printed = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(values))
+        self.collective.same(what, hashlib.sha256(printed.encode()).digest())
 
     def _start(self, x0: Array | None, seed: int) -> Array:
         shape = tuple(self.problem.shape)
@@ -139,12 +146,9 @@ class Run:
         return start
 
     def states(self) -> Iterator[Any]:
-        """The generator of states, with one BLAS thread while it computes."""
-        states = runner.iterate(self.problem, self.algorithm, self.network, self.streams, self.x0)
-        while True:
-            with threadpool_limits(1):
-                state = next(states)
-            yield state
+        """The generator of states; BLAS has one thread from the first state until the generator ends."""
+        with threadpool_limits(1):
+            yield from runner.iterate(self.problem, self.algorithm, self.network, self.streams, self.x0)
 
     def solve(
         self,
@@ -166,6 +170,7 @@ class Run:
             raise ValueError(f"record_every must be at least 1, got {record_every}")
         if safety_region is not None and not safety_region > 0.0:
             raise ValueError(f"safety_region must be positive, got {safety_region}")
+        self._same("iterations, stopping and recording", iterations, stopping, rows, record_every, safety_region)
         with threadpool_limits(1):
             outcome = runner.run(
                 self.problem,

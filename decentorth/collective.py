@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from .network import Communicator
-from .sums import add_agents
 from .protocols import Array, Index
+from .sums import add_agents
 
 
 class AgentCollective:

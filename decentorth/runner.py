@@ -158,8 +158,8 @@ def _decide(
         return Stop(
             "left_safe_region",
             False,
-            f"left the safety region: feasibility {row.values['feasibility']:.3g} > {safety_region:g} at iteration {row.iteration}; "
-            "take a smaller step size, or a larger region",
+            f"left the safety region: feasibility {row.values['feasibility']:.3g} > {safety_region:g} "
+            f"at iteration {row.iteration}; take a smaller step size, or a larger region",
         )
     found = stopping(row, collective) if stopping is not None else None
     if found is None and row.iteration >= iterations:
@@ -168,11 +168,9 @@ def _decide(
 
 
 def _diverged(agent: int, state: Any, row: Row | None, algorithm: Any) -> Stop:
-    last = "at no iteration before" if row is None else f"at iteration {row.iteration} it still was"
+    seen = "" if row is None else f" (it was finite at iteration {row.iteration})"
     step = getattr(algorithm, "step_size", None)
-    advice = (
-        f"step_size {step:g} is too large: try {step / 5:g}, or 'auto'"
-        if isinstance(step, float | int)
-        else "try a smaller step size"
-    )
-    return Stop("diverged", False, f"diverged: the point of agent {agent} is not finite at iteration {state.k} ({last}); {advice}")
+    advice = "try a smaller step size"
+    if isinstance(step, float | int):
+        advice = f"the step size {step:g} is too large: try {step / 5:g}, or 'auto'"
+    return Stop("diverged", False, f"diverged: the point of agent {agent} is not finite at iteration {state.k}{seen}; {advice}")

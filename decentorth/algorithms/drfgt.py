@@ -20,8 +20,8 @@ is the landing algorithm. It runs on any constraint set that has a landing field
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple, cast, get_args
 
 from ..protocols import Array, Landing, Network, Streams
 from .steps import Auto, Order, better_order, check_positive, landing_field, resolve
@@ -68,20 +68,21 @@ class DRFGT:
         if self.order not in (*get_args(Order), "auto"):
             raise ValueError(f"order must be one of {', '.join(get_args(Order))} or auto, got {self.order!r}")
 
-    def resolved_order(self, network: Network) -> Order:
-        """The order on this network."""
+    def resolved(self, network: Network) -> DRFGT:
+        """This method with the order that auto means on this network."""
         if self.order != "auto":
-            return self.order
-        return better_order(network.spectrum) if self.step_size == "auto" else "combine-then-adapt"
+            return self
+        return replace(self, order=better_order(network.spectrum) if self.step_size == "auto" else "combine-then-adapt")
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DRFGTState:
-        step, penalty, spent = resolve(self, problem, network, streams, x0, self.resolved_order(network))
+        order = cast(Order, self.resolved(network).order)
+        step, penalty, spent = resolve(self, problem, network, streams, x0, order)
         field = landing_field(problem, x0, penalty)
         return DRFGTState(x0.copy(), field.copy(), field, step, penalty, 0, spent + 1)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: DRFGTState) -> DRFGTState:
         alpha = state.step_size[:, None, None]
-        if self.resolved_order(network) == "combine-then-adapt":
+        if self.resolved(network).order == "combine-then-adapt":
             x, y = network.mix(state.x, state.tracker)
             descent = state.tracker
             descent *= alpha  # in place: this state is ours, and its tracker is not needed again

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from ..sums import Csr
 from ..protocols import Index
+from ..sums import Csr
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array
+
 from topologies import check_weights, spectrum
 
-from ..sums import accumulate
 from ..protocols import Array, Spectrum
+from ..sums import accumulate
 from .communicator import Communicator, Exchange, connect
 from .halo import Halo, Send, even_bounds, fewer_cuts_bounds, plan
 

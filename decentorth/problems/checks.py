@@ -37,7 +37,8 @@ def matrices(name: str, values: Any, first_agent: int = 0) -> list[Array]:
         if bad.any():
             row, column = np.argwhere(bad)[0]
             raise ValueError(
-                f"{name} of agent {agent} must be finite; entry [{row}, {column}] is {array[row, column]} ({int(bad.sum())} such entries)"
+                f"{name} of agent {agent} must be finite; entry [{row}, {column}] is {array[row, column]} "
+                f"({int(bad.sum())} such entries)"
             )
         result.append(array)
     if not result:

@@ -50,7 +50,8 @@ class Procrustes(AgentProblem):
         for i, (a, b) in enumerate(zip(rows, targets, strict=True)):
             if b.shape != (r, len(a)):
                 raise ValueError(
-                    f"B of agent {first_agent + i} must have shape (r, m_i) = ({r}, {len(a)}) to go with A of shape {a.shape}, got {b.shape}"
+                    f"B of agent {first_agent + i} must have shape (r, m_i) = ({r}, {len(a)}) to go with A of shape {a.shape}, "
+                    f"got {b.shape}"
                 )
         super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, r))
         self._sums = SumsOfSquares(rows, [np.ascontiguousarray(b.T) for b in targets], np.ones(len(rows)))
@@ -93,7 +94,7 @@ class Procrustes(AgentProblem):
         return pooled
 
 
-def published_rows(n_agents: int, agents: slice, rows: int, d: int, r: int, seed: int) -> tuple[list[Array], list[Array]]:
+def published_rows(agents: slice, rows: int, d: int, r: int, seed: int) -> tuple[list[Array], list[Array]]:
     """Gaussian A_i ``(rows, d)`` and B_i ``(r, rows)`` of the agents in ``agents``, each agent from its own stream."""
     a, b = [], []
     for agent in range(agents.start, agents.stop):
@@ -133,7 +134,7 @@ class ProcrustesSettings:
     rank
         Columns r of x (generated data).
     rows
-        Rows m_i of each agent's A_i (generated data).
+        Rows m_i of each agent's A_i (generated data); by default 10, or as many as it takes for dimension rows in all.
     decay
         Ratio of successive eigenvalues of sum_i A_i^T A_i (generated data).
     largest_eigenvalue
@@ -148,7 +149,7 @@ class ProcrustesSettings:
 
     dimension: int = 50
     rank: int = 20
-    rows: int = 10
+    rows: int | None = None
     decay: float = 0.9
     largest_eigenvalue: float | None = None
     data: str | None = None
@@ -160,7 +161,7 @@ class ProcrustesSettings:
             raise ValueError("data and targets go together: give both files, or neither to generate the data")
         if self.data is None:
             Stiefel(self.dimension, self.rank)
-            if self.rows < 1:
+            if self.rows is not None and self.rows < 1:
                 raise ValueError(f"rows must be at least 1, got {self.rows}")
             if not 0.0 < self.decay <= 1.0:
                 raise ValueError(f"decay must lie in (0, 1], got {self.decay}")
@@ -169,7 +170,7 @@ class ProcrustesSettings:
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem, to be built by each rank for its own agents."""
-        if self.data is None and n_agents * self.rows < self.dimension:
+        if self.rows is not None and self.data is None and n_agents * self.rows < self.dimension:
             raise ValueError(
                 f"{n_agents} agents with {self.rows} rows each have {n_agents * self.rows} rows in all, fewer than dimension "
                 f"{self.dimension}: the pooled matrix would be singular; ask for more agents or rows, or a smaller dimension"
@@ -177,8 +178,10 @@ class ProcrustesSettings:
         return Deferred(n_agents, self._from_files(n_agents, seed) if self.data is not None else self._generated(n_agents, seed))
 
     def _generated(self, n_agents: int, seed: int) -> Callable[[slice, Collective], Any]:
+        rows = max(10, -(-self.dimension // n_agents)) if self.rows is None else self.rows
+
         def build(agents: slice, collective: Collective) -> Procrustes:
-            a, b = published_rows(n_agents, agents, self.rows, self.dimension, self.rank, seed)
+            a, b = published_rows(agents, rows, self.dimension, self.rank, seed)
             a = with_spectrum(a, self.decay, self.largest_eigenvalue, collective)
             return Procrustes(a, b, n_agents=n_agents, first_agent=agents.start)
 
@@ -192,7 +195,8 @@ class ProcrustesSettings:
                 data, targets = resolve(str(self.data)), resolve(str(self.targets))
                 if data.shape[0] != targets.shape[0]:
                     raise ValueError(
-                        f"data and targets must have equally many rows, got {data.shape[0]} in {self.data} and {targets.shape[0]} in {self.targets}"
+                        f"data and targets must have equally many rows, got {data.shape[0]} in {self.data} "
+                        f"and {targets.shape[0]} in {self.targets}"
                     )
                 parts = partition("even", data.shape[0], n_agents, seed=seed, shuffle=self.shuffle)
                 mine = parts[agents]

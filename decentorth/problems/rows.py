@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..sums import add_agents, sums
 from ..protocols import Array, Index
+from ..sums import add_agents, sums
 
 
 class _Form(Protocol):

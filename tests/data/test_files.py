@@ -481,6 +481,4 @@ def test_without_scikit_learn_the_message_says_how_to_get_it(tmp_path: Path, mon
 
 
 def test_every_extension_is_tested() -> None:
-    assert {known for name in FORMATS for known in EXTENSIONS if re.match(rf"{known[1:]}\b(?!\.)", name.lower())} == set(
-        EXTENSIONS
-    )
+    assert {known for name in FORMATS for known in EXTENSIONS if re.match(rf"{known[1:]}\b(?!\.)", name.lower())} == set(EXTENSIONS)

@@ -1,0 +1,219 @@
+"""What a run is made of, from flags and files alike: one set of dataclasses gives the flags, the help, the keys of a file,
+their validation and the configuration that is saved with a run.
+
+Settings are read in two phases: first the names of the problem and the algorithm, then one flat command out of `RunSettings`
+and the two dataclasses they stand for. Flags win over the file, the file over the defaults.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import registry
+from .flags import InputError, Setting, help_text, load, read_flags, read_value, settings, spelled, unknown
+from .settings import ACTS, NETWORK, OUTPUT, RunSettings
+
+PUBLISHED_STEP: Mapping[str, Any] = {"step_size": 1e-2, "penalty": 10.0, "order": "combine-then-adapt"}
+"""The steps of paper 004, Section V (alpha = 1 / (10 m), lambda = 0.1 / alpha) and its order of mixing."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A run with every setting resolved.
+
+    Parameters
+    ----------
+    run : RunSettings
+        What every run has.
+    problem : dataclass
+        The settings of the problem.
+    algorithm : dataclass
+        The algorithm itself.
+    published : bool
+        Whether the published steps were put in (see `published_defaults`).
+    """
+
+    run: RunSettings
+    problem: Any
+    algorithm: Any
+    published: bool
+
+    def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Headings and settings, in the order of the help; without ``outputs`` only what the iterates depend on."""
+        run = {name: value for name, value in values(self.run).items() if name not in ACTS}
+        yield "Run", {name: value for name, value in run.items() if name not in (*NETWORK, *OUTPUT)}
+        yield "Network", {name: run[name] for name in NETWORK}
+        yield f"Problem: {self.run.problem}", values(self.problem)
+        yield f"Algorithm: {self.run.algorithm}", values(self.algorithm)
+        if outputs:
+            yield "Output", {name: value for name, value in run.items() if name in OUTPUT}
+
+    def mapping(self) -> dict[str, Any]:
+        """The configuration that is saved: every setting but where the results go."""
+        return {name: value for _, part in self.groups(outputs=False) for name, value in part.items()}
+
+    def yaml(self, *, outputs: bool = False) -> str:
+        """The configuration as YAML with headings, which ``--config`` reads back to the same run."""
+        import yaml
+
+        groups = [(heading, part) for heading, part in self.groups(outputs=outputs) if part]
+        return "\n".join(f"# {heading}\n{yaml.safe_dump(part, sort_keys=False)}" for heading, part in groups)
+
+    def digest(self) -> bytes:
+        """SHA-256 of every setting, outputs included, for comparing ranks."""
+        parts = list(self.groups(outputs=True))
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()
+
+
+def published_defaults(run: RunSettings, problem: Any, algorithm: Any, given: Mapping[str, Any]) -> Any:
+    """The published steps, where the run is the published experiment: **the one rule about them**.
+
+    They apply when the problem is `procrustes` with its default data, the network a ring of 10 agents with self weight 0.8, the
+    algorithm `drfgt`, and neither its step size nor its penalty nor another order is given by flag or file. Everywhere else the
+    algorithm's own default (``auto``) stands.
+
+    Returns
+    -------
+    dataclass
+        ``algorithm`` with `PUBLISHED_STEP`, or ``algorithm`` itself.
+
+    Source: Sun, Chen, Garcia, Shahrampour, "Global convergence of decentralized retraction-free optimization on the Stiefel
+    manifold", Section V.
+    """
+    network = (run.agents, run.topology, run.self_weight, run.weights_file)
+    if (
+        (run.problem, run.algorithm) == ("procrustes", "drfgt")
+        and problem == type(problem)()
+        and network == (10, "ring", 0.8, None)
+        and run.weights in ("auto", "uniform")
+        and not {"step_size", "penalty"} & given.keys()
+        and given.get("order", PUBLISHED_STEP["order"]) == PUBLISHED_STEP["order"]
+    ):
+        return dataclasses.replace(algorithm, **PUBLISHED_STEP)
+    return algorithm
+
+
+class Command:
+    """The command line of one problem and one algorithm.
+
+    Parameters
+    ----------
+    tokens
+        The arguments, without the program's name.
+    path, raw
+        A configuration file's name and its bytes, when there is one.
+
+    Raises
+    ------
+    InputError
+        An unknown name, flag or key, a file that cannot be understood.
+    """
+
+    def __init__(self, tokens: Sequence[str], path: str | None = None, raw: bytes = b"") -> None:
+        self.tokens = tuple(tokens)
+        self.path = path
+        self.file = {} if path is None else load(path, raw)
+        early = read_flags(self.tokens, {"Names": {kind: _RUN[kind] for kind in _ENTRIES}})
+        self.names = {kind: self._name(kind, early) for kind in _ENTRIES}
+        self.types = {kind: entries.get(self.names[kind]) for kind, entries in _ENTRIES.items()}
+        self.groups = self._groups()
+
+    def _name(self, kind: str, early: Mapping[str, Any]) -> str:
+        given = [value for value in (early.get(kind), self.file.get(kind), _RUN[kind].default) if value is not None]
+        try:
+            name: str = read_value(str, given[0])
+            _ENTRIES[kind].get(name)
+        except ValueError as error:
+            raise InputError(f"{self._where(kind, early)}: {error}") from None
+        return name.lower().replace("-", "_")
+
+    def _groups(self) -> dict[str, dict[str, Setting]]:
+        run = {name: setting for name, setting in _RUN.items() if name not in (*NETWORK, *OUTPUT)}
+        for kind, entries in _ENTRIES.items():
+            run[kind] = dataclasses.replace(run[kind], help=f"{run[kind].help} One of: {', '.join(entries.names())}.")
+        groups = {"Run": run, "Network": {name: _RUN[name] for name in NETWORK}}
+        for kind, entry in self.types.items():
+            taken = {name for group in groups.values() for name in group} | set(OUTPUT)
+            own = settings(entry)
+            if clash := sorted(taken & own.keys()):
+                raise InputError(f"{kind} {self.names[kind]!r} has a setting {clash[0]!r}, and so has another part: rename it")
+            groups[f"{kind.capitalize()}: {self.names[kind]}"] = own
+        return groups | {"Output": {name: _RUN[name] for name in OUTPUT}}
+
+    def help(self) -> str:
+        """The help of this command: its settings in groups, with choices and defaults."""
+        summary = (
+            "Run a decentralized algorithm on a problem, in this process or, under mpirun, on MPI ranks; without arguments the "
+            "published experiment. The settings are those of the problem and the algorithm named: name others to see theirs."
+        )
+        return help_text(self.groups, "python -m decentorth.run", summary)
+
+    def resolve(self) -> Configuration:
+        """The configuration.
+
+        Raises
+        ------
+        InputError
+            An unknown flag or key or a value that does not fit, with where it was given.
+        """
+        known = {name: setting for group in self.groups.values() for name, setting in group.items()}
+        for key in self.file:
+            if key not in known:
+                raise unknown(f"{self.path}: unknown key {key!r}", key, known, self._owner(key))
+        if "config" in self.file:
+            raise InputError(f"{self.path}: a file cannot name another file (config); merge the two")
+        by_flag = read_flags(self.tokens, self.groups, self._owner)
+        by_file = {name: value for name, value in self.file.items() if value is not None}
+        given: dict[str, Any] = {}
+        for name, value in (by_file | by_flag).items():
+            try:
+                given[name] = read_value(known[name].hint, value)
+            except ValueError as error:
+                raise InputError(f"{self._where(name, by_flag)}: {error}") from None
+        run = self._build(RunSettings, given | self.names, by_flag)
+        problem, algorithm = (self._build(entry, given, by_flag) for entry in self.types.values())
+        stepped = published_defaults(run, problem, algorithm, given)
+        return Configuration(run, problem, stepped, published=stepped is not algorithm)
+
+    def _where(self, name: str, by_flag: Mapping[str, Any]) -> str:
+        return f"--{spelled(name)}" if name in by_flag else f"{self.path}: {name}"
+
+    def _owner(self, key: str) -> str:
+        for kind, entries in _ENTRIES.items():
+            for name in entries.names():
+                if key in settings(entries.get(name)):
+                    return f"it is a setting of {kind} {name!r}, and this run's {kind} is {self.names[kind]!r}"
+        return ""
+
+    def _build(self, entry: type[Any], given: Mapping[str, Any], by_flag: Mapping[str, Any]) -> Any:
+        own = settings(entry)
+        for name, setting in own.items():
+            if setting.required and name not in given:
+                raise InputError(f"{entry.__name__} needs --{spelled(name)} (or the key {name} in a file)")
+        try:
+            return entry(**{name: given[name] for name in own if name in given})
+        except (ValueError, TypeError) as error:
+            named = next((name for name in own if name in given and re.search(rf"\b{name}\b", str(error))), None)
+            raise InputError(f"{self._where(named, by_flag)}: {error}" if named else str(error)) from None
+
+
+def config_flag(tokens: Sequence[str]) -> str | None:
+    """The name of the configuration file, from the flags alone."""
+    value: str | None = read_flags(tokens, {"Names": {"config": _RUN["config"]}}).get("config")
+    return value
+
+
+def values(entry: Any) -> dict[str, Any]:
+    """The settings in a dataclass as YAML can hold them."""
+    each = {name: getattr(entry, name) for name in settings(type(entry))}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in each.items()}
+
+
+_RUN = settings(RunSettings)
+_ENTRIES = {"problem": registry.problems, "algorithm": registry.algorithms}

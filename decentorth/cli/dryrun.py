@@ -1,0 +1,85 @@
+"""What a run would cost: who talks to whom, how many bytes, how much memory. Makes the start and one iteration, to count."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from ..api import Run
+from .progress import size, step_ranges, steps_line
+
+SHOWN_RANKS = 12
+
+
+def report(run: Run) -> list[str]:
+    """Lines about a run of which everything is built and nothing iterated; called by every rank."""
+    network, collective = run.network, run.collective
+    states = run.states()
+    state = next(states)
+    memory = {"state": held(state), "data": held(run.problem)}
+    steps = steps_line(step_ranges(run.algorithm, state, collective))
+    start = (network.rounds, network.messages, network.bytes)
+    next(states)
+    end = (network.rounds, network.messages, network.bytes)
+    rounds, messages, sent = (now - then for now, then in zip(end, start, strict=True))
+    payload = sent // max(network.directed_edges, 1)
+    every = [json.loads(part) for part in network.communicator.allgather_bytes(json.dumps(memory).encode())]
+    lines = [
+        steps,
+        f"set-up      {start[0]} rounds, {start[1]} messages, {size(start[2])}",
+        f"iteration   {rounds} rounds, {messages} messages between agents, {size(sent)} ({size(payload)} along each directed edge)",
+    ]
+    bounds, traffic = network.bounds, crossing(network.W, network.bounds)
+    for rank, used in enumerate(every[:SHOWN_RANKS]):
+        to = {other: rows for (source, other), rows in traffic.items() if source == rank}
+        wire = ", ".join(f"{size(rows * payload)} to rank {other}" for other, rows in to.items()) or "nothing to other ranks"
+        room = f"state {size(used['state'])}, data {size(used['data'])}"
+        lines.append(f"rank {rank:<6d} agents {bounds[rank]} to {bounds[rank + 1] - 1}, {room}; sends {wire}")
+    if len(every) > SHOWN_RANKS:
+        lines.append(f"            and {len(every) - SHOWN_RANKS} more ranks")
+    totals = {name: sum(used[name] for used in every) for name in memory}
+    lines.append(f"memory      state {size(totals['state'])}, data {size(totals['data'])} in all, beside the libraries")
+    return lines
+
+
+def crossing(W: Any, bounds: Any) -> dict[tuple[int, int], int]:
+    """For each pair of ranks that exchange messages, how many agents' rows the first sends to the second.
+
+    Parameters
+    ----------
+    W
+        ``(n, n)`` CSR; agent i needs the rows of all j with an entry W_ij.
+    bounds
+        ``(ranks + 1,)``: rank q holds the agents ``bounds[q]:bounds[q + 1]``.
+    """
+    n = W.shape[0]
+    home = np.searchsorted(bounds, np.arange(n), side="right") - 1
+    receiver = home[np.repeat(np.arange(n), np.diff(W.indptr))]
+    sender = home[W.indices]
+    needed = np.unique(np.stack([sender, receiver, W.indices])[:, sender != receiver], axis=1)
+    pairs, rows = np.unique(needed[:2], axis=1, return_counts=True)
+    return {(int(source), int(target)): int(count) for (source, target), count in zip(pairs.T, rows, strict=True)}
+
+
+def held(thing: Any) -> int:
+    """Bytes of all arrays that can be reached from ``thing``, each piece of memory once."""
+    seen: dict[int, int] = {}
+    todo, visited = [thing], set()
+    while todo:
+        item = todo.pop()
+        if id(item) in visited:
+            continue
+        visited.add(id(item))
+        if isinstance(item, np.ndarray):
+            while isinstance(item.base, np.ndarray):
+                item = item.base
+            seen[id(item)] = item.nbytes
+        elif isinstance(item, dict):
+            todo += item.values()
+        elif isinstance(item, (list, tuple)):
+            todo += item
+        elif hasattr(item, "__dict__") and not isinstance(item, type):
+            todo += vars(item).values()
+    return sum(seen.values())

@@ -1,0 +1,50 @@
+"""Where a run took place: versions and machine, so that a difference in the last bits can be traced."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+
+PACKAGES = ("numpy", "scipy", "networkx", "mpi4py")
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages whose arithmetic or messages a run uses."""
+    found = {"python": platform.python_version(), "decentorth": __version__}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def blas() -> list[Mapping[str, Any]]:
+    """The BLAS libraries that are loaded: which, its version, the kernels it chose and its threads."""
+    from threadpoolctl import threadpool_info
+
+    keys = {"internal_api": "library", "version": "version", "architecture": "architecture", "num_threads": "threads"}
+    libraries = [
+        {ours: info.get(theirs) for theirs, ours in keys.items()} for info in threadpool_info() if info["user_api"] == "blas"
+    ]
+    return sorted(libraries, key=str)
+
+
+def cpu_model() -> str:
+    """The processor's name."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def environment() -> dict[str, Any]:
+    """All of it, for the summary of a run."""
+    return {"versions": versions(), "blas": blas(), "cpu": cpu_model(), "system": platform.platform()}

@@ -1,0 +1,267 @@
+"""Dataclasses as flags and as keys of YAML and TOML files: what a field may hold, how its text is read, what is said when it
+cannot be.
+
+Nothing here knows which settings there are; `config` does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+import math
+import re
+import tomllib
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass
+from pathlib import PurePath
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+
+class InputError(ValueError):
+    """Something that was asked for cannot be done; the message, for the person who asked, says where and how to repair it."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One field of a dataclass: its type, its default and its line of help."""
+
+    hint: Any
+    default: Any
+    required: bool
+    help: str
+
+
+def settings(entry: type[Any]) -> dict[str, Setting]:
+    """The fields of a dataclass that may be set, by name; help is taken from the "Parameters" of its docstring."""
+    hints, texts = get_type_hints(entry), parameters(entry.__doc__ or "")
+    found = {}
+    for field in dataclasses.fields(entry):
+        if not field.init:
+            continue
+        default = field.default_factory() if field.default_factory is not MISSING else field.default
+        required = default is MISSING
+        found[field.name] = Setting(hints[field.name], None if required else default, required, texts.get(field.name, ""))
+    return found
+
+
+def parameters(docstring: str) -> dict[str, str]:
+    """The descriptions in a NumPy-style "Parameters" section, by name."""
+    text = inspect.cleandoc(docstring) + "\n"
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", text, re.MULTILINE | re.DOTALL)
+    texts: dict[str, str] = {}
+    for head, body in re.findall(r"^(\S[^\n]*)\n((?:[ \t]+[^\n]*\n|\n)*)", section.group(1) if section else "", re.MULTILINE):
+        for name in head.split(":")[0].split(","):
+            texts[name.strip()] = re.sub(r"`+", "", " ".join(body.split()))
+    return texts
+
+
+def spelled(name: str) -> str:
+    """The flag's spelling of a field, without the dashes in front."""
+    return name.replace("_", "-")
+
+
+def members(hint: Any) -> tuple[Any, ...]:
+    """The alternatives of a type: what a union is made of, or the type itself."""
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def choices(hint: Any) -> tuple[str, ...]:
+    """The words that a type allows."""
+    return tuple(word for member in members(hint) if get_origin(member) is Literal for word in get_args(member))
+
+
+def expected(hint: Any) -> str:
+    """A type in words."""
+    kinds = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false"}
+    words = [kinds[member] for member in members(hint) if member in kinds]
+    words += [repr(word) for word in choices(hint)]
+    return " or ".join(words) or str(hint)
+
+
+def read_value(hint: Any, value: Any) -> Any:
+    """A value of the type ``hint`` from the text of a flag or from what a file holds.
+
+    Raises
+    ------
+    ValueError
+        The value does not fit; the message says what was expected and what was got.
+    """
+    kinds = members(hint)
+    sequence = next((kind for kind in kinds if get_origin(kind) in (list, tuple)), None)
+    if isinstance(value, Mapping):
+        raise ValueError(f"expected {expected(hint)}, got a mapping; settings are flat keys at the top of the file")
+    if isinstance(value, bool) and bool in kinds:
+        return value
+    if isinstance(value, (list, tuple)) and sequence is not None:
+        return _sequence(sequence, value)
+    if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        text = value if isinstance(value, str) else repr(value)
+        for word in choices(hint):
+            if text == str(word):
+                return word
+        if type(None) in kinds and text.lower() in ("none", "null"):
+            return None
+        if bool in kinds and text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        if int in kinds and re.fullmatch(r"[+-]?\d+", text):
+            return int(text)
+        if float in kinds and math.isfinite(number := _number(text)):
+            return number
+        if str in kinds and text:
+            return text
+    near = difflib.get_close_matches(str(value), [str(word) for word in choices(hint)], n=1)
+    raise ValueError(f"expected {expected(hint)}, got {value!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _sequence(kind: Any, values: Sequence[Any]) -> Any:
+    inner = get_args(kind)
+    fixed = get_origin(kind) is tuple and inner[-1] is not Ellipsis
+    if fixed and len(inner) != len(values):
+        raise ValueError(f"expected {len(inner)} values, got {list(values)!r}")
+    hints = inner if fixed else (inner[0],) * len(values)
+    return get_origin(kind)(read_value(hint, value) for hint, value in zip(hints, values, strict=True))
+
+
+def unknown(what: str, key: str, known: Iterable[str], owner: str, dashes: str = "") -> InputError:
+    """The error for a name that is not there: whose it is, or the nearest one that is there."""
+    near = difflib.get_close_matches(key, tuple(known), n=1)
+    hint = owner or (f"did you mean {dashes}{spelled(near[0]) if dashes else near[0]}?" if near else "see --help for all")
+    return InputError(f"{what}; {hint}")
+
+
+def load(path: str, raw: bytes) -> dict[str, Any]:
+    """The settings of a YAML or TOML file, keys with underscores.
+
+    Raises
+    ------
+    InputError
+        The bytes are not text, not well formed, not a mapping of flat keys, or give a key twice.
+    """
+    import yaml
+
+    kind = PurePath(path).suffix.lower()
+    if kind not in (".yaml", ".yml", ".toml"):
+        raise InputError(f"{path}: a configuration must end in .yaml, .yml or .toml")
+    try:
+        text = raw.decode()
+        pairs = list(tomllib.loads(text).items()) if kind == ".toml" else _yaml_pairs(path, text)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not a text file ({error.reason} at byte {error.start})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not well-formed TOML: {error}") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: not well-formed YAML: {' '.join(str(error).split())}") from None
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if not isinstance(key, str):
+            raise InputError(f"{path}: keys must be names of settings, got {key!r}")
+        name = key.replace("-", "_")
+        if name in found:
+            raise InputError(f"{path}: {key} is given twice")
+        found[name] = value
+    return found
+
+
+def _yaml_pairs(path: str, text: str) -> list[tuple[Any, Any]]:
+    import yaml
+
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return []
+        if not isinstance(node, yaml.MappingNode):
+            got = f"{node.value!r:.60}" if isinstance(node, yaml.ScalarNode) else "a list"
+            raise InputError(f"{path}: must be a mapping of settings, as 'agents: 10', got {got}")
+        construct: Callable[..., Any] = loader.construct_object
+        return [(construct(key, deep=True), construct(value, deep=True)) for key, value in node.value]
+    finally:
+        loader.dispose()
+
+
+def read_flags(
+    tokens: Sequence[str], groups: Mapping[str, Mapping[str, Setting]], owner: Callable[[str], str] | None = None
+) -> dict[str, Any]:
+    """The flags that were given, by the name of their setting, as text (true and false for switches).
+
+    Parameters
+    ----------
+    tokens
+        The arguments of the command line.
+    groups
+        The settings by the heading of their group.
+    owner
+        Says where an unknown name belongs; without it unknown flags are passed over.
+
+    Raises
+    ------
+    InputError
+        An unknown flag, one without its value, one given twice, a word that is no flag.
+    """
+    from cyclopts import App, CycloptsError
+    from cyclopts.exceptions import UnknownOptionError, UnusedCliTokensError
+
+    command = _command(groups, lambda setting: _raw(setting.hint))
+    app = App(default_command=command, help_flags=[], version_flags=[], print_error=False, exit_on_error=False)
+    try:
+        parsed = app.parse_known_args(list(tokens)) if owner is None else app.parse_args(list(tokens))
+    except UnknownOptionError as error:
+        key = (error.token.keyword or error.token.value).split("=")[0].lstrip("-").replace("-", "_")
+        known = [name for group in groups.values() for name in group]
+        raise unknown(f"unknown flag --{spelled(key)}", key, known, owner(key) if owner else "", "--") from None
+    except UnusedCliTokensError as error:
+        raise InputError(f"unexpected {(error.unused_tokens or [''])[0]!r}; settings are flags, as --agents 10") from None
+    except CycloptsError as error:
+        error.verbose = False
+        raise InputError(str(error)) from None
+    return dict(parsed[1].arguments)
+
+
+def help_text(groups: Mapping[str, Mapping[str, Setting]], name: str, summary: str) -> str:
+    """The help of a command as it is printed, one group of settings below the other."""
+    from cyclopts import App
+    from rich.console import Console
+
+    console = Console()
+    command = _command(groups, lambda setting: setting.hint)
+    app = App(name=name, help=summary, help_format="plaintext", default_command=command, help_flags=[], version_flags=[])
+    with console.capture() as capture:
+        app.help_print([], console=console)
+    return capture.get()
+
+
+def _raw(hint: Any) -> Any:
+    """The type under which the text of a flag is taken as it stands, switches and repeated flags apart."""
+    if bool in members(hint):
+        return bool
+    return list[str] if any(get_origin(kind) in (list, tuple) for kind in members(hint)) else str
+
+
+def _command(groups: Mapping[str, Mapping[str, Setting]], hint: Callable[[Setting], Any]) -> Callable[..., Any]:
+    from cyclopts import Group, Parameter
+
+    fields = []
+    for order, (heading, group) in enumerate(groups.items()):
+        panel = Group(heading, sort_key=order)
+        for name, setting in group.items():
+            text = f"{setting.help} Required." if setting.required else setting.help
+            shown = setting.default is not None and setting.default is not False
+            parameter = Parameter(help=text, group=panel, show_default=shown)
+            kind: Any = Annotated[hint(setting), parameter]
+            fields.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=setting.default, annotation=kind))
+
+    def command(**given: Any) -> dict[str, Any]:
+        return given
+
+    command.__signature__ = inspect.Signature(fields)  # type: ignore[attr-defined]
+    command.__annotations__ = {field.name: field.annotation for field in fields}
+    return command

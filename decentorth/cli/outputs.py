@@ -1,0 +1,270 @@
+"""The files of a run: what later tools may rely on. Rank 0 writes them; nothing in them is pickled.
+
+========================= ==================================================================================================
+``config.yaml``           every setting of the run, written before anything else; ``--config`` reads it back
+``history.csv``           a row per recorded iteration, written and flushed while the run goes on; floats read back bit for bit
+``summary.json``          how the run ended, its final metrics and costs, and where it ran (null where a number is not finite)
+``final.npz``             ``x`` of shape ``(n, ...)`` in agent order, and the problem's named variables
+========================= ==================================================================================================
+
+All but the history are written under a temporary name and renamed, so that a file that is there is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import hashlib
+import json
+import logging
+import math
+import os
+import shutil
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..protocols import Array, Collective, Row
+from .flags import InputError
+
+CONFIG, HISTORY, SUMMARY, FINAL = "config.yaml", "history.csv", "summary.json", "final.npz"
+COUNTS = ("iteration", "rounds", "messages", "bytes", "gradients")
+"""The columns of the history that are whole numbers; ``seconds`` and the metrics follow them."""
+
+log = logging.getLogger(__name__)
+
+
+class HistoryWriter:
+    """A recorder that appends each row to ``history.csv`` and flushes it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = path.open("w", newline="")
+        self._columns: tuple[str, ...] | None = None
+
+    def record(self, row: Row) -> None:
+        """Append a row.
+
+        Raises
+        ------
+        ValueError
+            When its metrics are not those of the first row.
+        OSError
+            When the disk is full, naming the file.
+        """
+        columns = tuple(row.values)
+        lines = []
+        if self._columns is None:
+            self._columns = columns
+            lines.append(",".join((*COUNTS, "seconds", *columns)))
+        elif columns != self._columns:
+            raise ValueError(f"{self.path}: every row must hold the metrics {self._columns}, got {columns}")
+        counts = [str(int(getattr(row, name))) for name in COUNTS]
+        numbers = [repr(float(value)) for value in (row.seconds, *row.values.values())]
+        lines.append(",".join(counts + numbers))
+        try:
+            self._file.write("".join(f"{line}\n" for line in lines))
+            self._file.flush()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
+
+    def close(self) -> None:
+        """Close the file; every row is in it already."""
+        self._file.close()
+
+
+def refuse_existing(path: str | os.PathLike[str]) -> None:
+    """Raise if the folder already holds a run.
+
+    Raises
+    ------
+    InputError
+        Saying what to do instead.
+    """
+    if (Path(path) / SUMMARY).exists():
+        raise InputError(f"{path} already holds a run ({SUMMARY}); choose another --out or give --overwrite")
+
+
+class RunFolder:
+    """The folder of one run, made ready before any work.
+
+    Parameters
+    ----------
+    path
+        Created when missing, with its parents.
+    config
+        The text of ``config.yaml``, which is written first of all.
+    overwrite
+        Replace the run that the folder already holds.
+    needed
+        Bytes that the final arrays will take.
+
+    Raises
+    ------
+    InputError
+        The folder already holds a run, cannot be made or written to, or its disk lacks the space.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], config: str, *, overwrite: bool = False, needed: int = 0) -> None:
+        self.path = Path(path)
+        if not overwrite:
+            refuse_existing(self.path)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            for name in (SUMMARY, FINAL, HISTORY, "history.png"):
+                (self.path / name).unlink(missing_ok=True)
+            self._write_text(CONFIG, config)
+            free = shutil.disk_usage(self.path).free
+        except OSError as error:
+            raise InputError(f"cannot write to {self.path}: {error.strerror or error}; choose another --out") from None
+        if needed > free:
+            raise InputError(
+                f"{self.path} has {free / 1e6:.0f} MB free, and {FINAL} needs {needed / 1e6:.0f} MB; choose another --out"
+            )
+
+    def history(self) -> HistoryWriter:
+        """The recorder of this run's rows."""
+        return HistoryWriter(self.path / HISTORY)
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """Write ``summary.json``."""
+        self._write_text(SUMMARY, json.dumps(_plain(summary), indent=2, allow_nan=False) + "\n")
+
+    def _write_text(self, name: str, text: str) -> None:
+        with _replacing(self.path / name) as file:
+            file.write(text.encode())
+
+
+def write_final(folder: RunFolder | None, n_agents: int, variables: Mapping[str, Array], collective: Collective) -> None:
+    """Write ``final.npz`` from the ranks' parts, one rank's block in memory at a time; called by every rank.
+
+    Parameters
+    ----------
+    folder
+        Where to, on rank 0; None on the others.
+    n_agents
+        Agents over all ranks.
+    variables
+        Arrays ``(n_local, ...)`` by name, the same names in the same order on every rank.
+    collective
+        The ranks.
+    """
+    if folder is None:
+        for array in variables.values():
+            for _ in collective.stream(array):
+                pass
+        return
+    with _replacing(folder.path / FINAL) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in variables.items():
+            header = {"descr": "<f8", "fortran_order": False, "shape": (n_agents, *array.shape[1:])}
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array_header_1_0(member, header)
+                for block in collective.stream(array):
+                    member.write(np.ascontiguousarray(block, dtype="<f8").data)
+
+
+def read_history(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
+    """The columns of a run's history: counts as int64, seconds and metrics as float64.
+
+    The last line of a run that was killed may be cut short; it is left out, and the log says so.
+
+    Raises
+    ------
+    InputError
+        The file is missing, empty or not a history.
+    """
+    path = Path(folder) / HISTORY
+    text = _read(path)
+    lines = text.split("\n")
+    if lines.pop():
+        log.warning("%s: the last line is incomplete and left out (the run was killed?)", path)
+    rows = list(csv.reader(lines))
+    if not rows or tuple(rows[0][: len(COUNTS) + 1]) != (*COUNTS, "seconds"):
+        raise InputError(f"{path}: not a history; its first line must begin with {','.join(COUNTS)},seconds")
+    header = rows.pop(0)
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise InputError(f"{path}, line {number}: {len(header)} values expected, got {len(row)}")
+    columns: dict[str, NDArray[Any]] = {}
+    for index, name in enumerate(header):
+        cells = [row[index] for row in rows]
+        try:
+            if name in COUNTS:
+                columns[name] = np.array([int(cell) for cell in cells], dtype=np.int64)
+            else:
+                columns[name] = np.array([float(cell) for cell in cells], dtype=np.float64)
+        except ValueError as error:
+            raise InputError(f"{path}, column {name}: {error}") from None
+    return columns
+
+
+def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """The summary of a run.
+
+    Raises
+    ------
+    InputError
+        The file is missing (the run has not ended) or not a summary.
+    """
+    path = Path(folder) / SUMMARY
+    try:
+        summary = json.loads(_read(path))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}: not well-formed JSON: {error}") from None
+    if not isinstance(summary, dict):
+        raise InputError(f"{path}: must hold a mapping, got {type(summary).__name__}")
+    return summary
+
+
+def weights_sha256(W: Any) -> str:
+    """SHA-256 of a mixing matrix in canonical CSR: row pointers and columns as int64, values as float64.
+
+    Parameters
+    ----------
+    W
+        ``(n, n)`` scipy CSR with sorted columns.
+    """
+    digest = hashlib.sha256()
+    for part, dtype in ((W.indptr, "<i8"), (W.indices, "<i8"), (W.data, "<f8")):
+        digest.update(np.ascontiguousarray(part, dtype=dtype).tobytes())
+    return digest.hexdigest()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; is {path.parent} the folder of a run?") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not a text file ({error.reason} at byte {error.start})") from None
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file that takes the place of ``path`` when it is complete, and leaves nothing behind when it is not."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON can hold it."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,121 @@
+"""The settings that every run has, whatever its problem and its algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+TOLERANCES = ("gradient_tolerance", "consensus_tolerance", "feasibility_tolerance")
+NETWORK = ("agents", "topology", "weights", "self_weight", "weights_file", "placement")
+OUTPUT = ("out", "overwrite", "plot", "quiet", "config", "print_config", "dry_run")
+ACTS = ("overwrite", "config", "print_config", "dry_run")
+"""Settings of one call, never part of a configuration that is printed or saved."""
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """The settings that every run has.
+
+    Parameters
+    ----------
+    problem : str
+        What is minimised.
+    algorithm : str
+        The method.
+    iterations : int
+        The most iterations that are made.
+    seed : int
+        Data that are generated, the start, random graphs and sampling follow from it.
+    gradient_tolerance : float
+        Converged when gradient_norm is at most this; tolerances that are given must all hold.
+    consensus_tolerance : float
+        Converged when consensus_rms is at most this.
+    feasibility_tolerance : float
+        Converged when feasibility is at most this.
+    time_limit : float
+        Stop after this many seconds of iterations; does not count as converged.
+    require_converged : bool
+        Exit code 4 when the run ends without having converged.
+    safety_region : float
+        Stop (exit code 3) when the feasibility measure of some agent exceeds this.
+    agents : int
+        Number of agents n.
+    topology : str
+        The graph, with its parameters, as "erdos_renyi:p=0.4" or "torus:5x4".
+    weights : str
+        The rule for the mixing matrix W: auto is uniform where that is stochastic, Metropolis elsewhere.
+    self_weight : float
+        W_ii where the rule leaves it open.
+    weights_file : str
+        Your own W (.npy, .npz or .mtx), in place of topology and weights.
+    placement : str
+        How agents are divided over MPI ranks: equal shares in order, or so that fewer edges cross ranks.
+    history_rows : int
+        About how many rows the history gets, spaced evenly in the logarithm of the iteration; by default 200, but no more than
+        one in five iterations.
+    record_every : int
+        A row every so many iterations instead.
+    out : str
+        Folder for config.yaml, history.csv, summary.json and final.npz; created when missing.
+    overwrite : bool
+        Replace the run that out already holds.
+    plot : bool
+        Also draw history.png in out.
+    quiet : bool
+        Print nothing but errors.
+    config : str
+        A file with any of these settings as flat keys (.yaml, .yml or .toml); flags override it.
+    print_config : bool
+        Print the complete configuration as YAML and stop; --config reads it back.
+    dry_run : bool
+        Print agents per rank, messages, bytes and memory; run nothing and write nothing.
+    """
+
+    problem: str = "procrustes"
+    algorithm: str = "drfgt"
+    iterations: int = 3000
+    seed: int = 0
+    gradient_tolerance: float | None = None
+    consensus_tolerance: float | None = None
+    feasibility_tolerance: float | None = None
+    time_limit: float | None = None
+    require_converged: bool = False
+    safety_region: float | None = None
+    history_rows: int | None = None
+    record_every: int | None = None
+    agents: int = 10
+    topology: str = "ring"
+    weights: str = "auto"
+    self_weight: float = 0.8
+    weights_file: str | None = None
+    placement: Literal["even", "fewer-cuts"] = "even"
+    out: str | None = None
+    overwrite: bool = False
+    plot: bool = False
+    quiet: bool = False
+    config: str | None = None
+    print_config: bool = False
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what no run can use.
+
+        Raises
+        ------
+        ValueError
+            A value out of range, or two that do not fit together.
+        """
+        for name, least in (("agents", 1), ("iterations", 0), ("seed", 0), ("history_rows", 2), ("record_every", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least}, got {value}")
+        for name in (*TOLERANCES, "time_limit", "safety_region"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} must be positive, got {value}")
+        if not 0 < self.self_weight < 1:
+            raise ValueError(f"self_weight must be between 0 and 1, got {self.self_weight}")
+        if self.plot and self.out is None:
+            raise ValueError("plot needs out: say where the run is to be written")
+        if self.require_converged and not any(getattr(self, name) is not None for name in TOLERANCES):
+            raise ValueError(f"require_converged needs a tolerance to judge by: give one of {', '.join(TOLERANCES)}")

@@ -1,0 +1,100 @@
+"""The mixing matrix of a run from its settings: made on rank 0, where the graph library is loaded, and sent to the others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..network.communicator import Communicator
+from .flags import InputError
+from .settings import RunSettings
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+class Wiring(NamedTuple):
+    """A mixing matrix and where it comes from."""
+
+    W: csr_array[Any, tuple[int, int]]
+    """``(n, n)``."""
+    origin: str
+    """The graph and the rule, in words."""
+
+
+def make(settings: RunSettings) -> Wiring:
+    """The mixing matrix that the settings describe.
+
+    Raises
+    ------
+    ValueError
+        For what the graph, the rule or the file cannot give.
+    """
+    import topologies
+
+    if settings.weights_file is not None:
+        W = topologies.check_weights(read_weights(settings.weights_file))
+        if W.shape[0] != settings.agents:
+            raise InputError(
+                f"{settings.weights_file} is for {W.shape[0]} agents: give --agents {W.shape[0]} (now {settings.agents})"
+            )
+        return Wiring(W, f"weights of {settings.weights_file}")
+    graph = topologies.graph_from_name(settings.topology, settings.agents, settings.seed)
+    rule = topologies.resolve_weights_name(graph, settings.weights)
+    own = f" (self weight {settings.self_weight:g})" if rule.endswith("uniform") else ""
+    W = topologies.weights_from_name(graph, rule, settings.self_weight)
+    return Wiring(W, f"{settings.topology}, {rule} weights{own}")
+
+
+def share(wiring: Wiring | None, communicator: Communicator) -> Wiring:
+    """Rank 0's wiring on every rank (None is passed on the others)."""
+    from scipy.sparse import csr_array
+
+    parts = [b"", b"", b"", b""]
+    if wiring is not None:
+        arrays = (wiring.W.indptr.astype("<i8"), wiring.W.indices.astype("<i8"), wiring.W.data.astype("<f8"))
+        parts = [json.dumps([wiring.W.shape[0], wiring.origin]).encode(), *(array.tobytes() for array in arrays)]
+    header, indptr, indices, data = [communicator.bcast_bytes(part) for part in parts]
+    n, origin = json.loads(header)
+    triple = (np.frombuffer(data, "<f8").copy(), np.frombuffer(indices, "<i8").copy(), np.frombuffer(indptr, "<i8").copy())
+    return Wiring(csr_array(triple, shape=(n, n)), origin)
+
+
+def read_weights(path: str) -> Any:
+    """A matrix from a .npy, .npz (one array, or scipy's sparse format) or .mtx file; nothing is unpickled.
+
+    Raises
+    ------
+    InputError
+        The file is missing, cut short or not a matrix.
+    """
+    try:
+        match Path(path).suffix.lower():
+            case ".npy":
+                return np.load(path, allow_pickle=False)
+            case ".npz":
+                return _npz(path)
+            case ".mtx":
+                from scipy.io import mmread
+
+                return mmread(path)
+    except OSError as error:
+        raise InputError(f"cannot read weights_file {path}: {error.strerror or error}") from None
+    except Exception as error:  # each reader has its own way to fail on a damaged file
+        raise InputError(f"weights_file {path} cannot be understood: {error}") from None
+    raise InputError(f"weights_file must end in .npy, .npz or .mtx, got {path}")
+
+
+def _npz(path: str) -> Any:
+    from scipy.sparse import load_npz
+
+    with np.load(path, allow_pickle=False) as archive:
+        names = list(archive)
+        if "format" in names:
+            return load_npz(path)
+        if len(names) != 1:
+            raise ValueError(f"it must hold one array, and holds {', '.join(names) or 'none'}")
+        return archive[names[0]]

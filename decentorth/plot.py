@@ -1,0 +1,302 @@
+"""Figures of runs: the three panels of Figure 1 of paper 004 (Sun, Chen, Garcia, Shahrampour), for one run or several.
+
+``python -m decentorth.plot DIR [DIR ...]`` reads ``history.csv`` and ``config.yaml`` of each folder.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .cli.flags import InputError, load, unknown
+from .cli.outputs import CONFIG, read_history
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+History = Mapping[str, NDArray[Any]]
+Against = Literal["iterations", "rounds", "bytes", "seconds"]
+
+PANELS: tuple[tuple[str, ...], ...] = (("local_gradient_sum", "gradient_norm"), ("consensus_error",), ("distance_to_manifold",))
+"""The metrics of each panel of Figure 1; the second of a panel is drawn thin beside the first."""
+LABELS = {
+    "local_gradient_sum": r"$\sum_i \|\mathrm{grad}\,f_i(x_i)\|_F$",
+    "gradient_norm": r"$\|\mathrm{grad}\,f(\hat x)\|_F$",
+    "consensus_error": r"$\sum_i \|x_i - \bar x\|_F$",
+    "distance_to_manifold": r"$\sum_i \mathrm{dist}(x_i, \mathcal{M})$",
+    "iterations": "iteration $k$",
+    "rounds": "rounds of messages",
+    "bytes": "bytes sent, all agents",
+    "seconds": "seconds",
+}
+COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7f7f7f")
+DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (8, 2, 2, 2)), (0, (2, 1)))
+WIDTHS = (1.3, 0.6)
+DECADES = 30.0
+"""A logarithmic axis spans at least about this factor."""
+COLUMN = 3.5
+"""Width of a paper's column in inches."""
+
+
+def plot_histories(
+    histories: Mapping[str, History],
+    *,
+    against: Against = "iterations",
+    metrics: Sequence[str] | None = None,
+    linear: bool = False,
+) -> Figure:
+    """A figure of a paper's column width, one panel below the other.
+
+    Parameters
+    ----------
+    histories
+        The columns of each run by its label. With one run the label is not drawn.
+    against
+        What the horizontal axis counts.
+    metrics
+        One panel for each; by default the three of Figure 1 (or the objective, where a run has none of them).
+    linear
+        Linear axes. On logarithmic ones whatever is zero, iteration 0 with it, has no place and is left out, and a grey guide
+        shows the slope O(1/K).
+
+    Raises
+    ------
+    InputError
+        No histories, a metric that no run has, or a missing matplotlib.
+    """
+    panels = _panels(histories, metrics)
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError('figures need matplotlib: pip install "decentorth[plot]"') from None
+    figure = Figure(figsize=(COLUMN, 0.5 + 1.45 * len(panels) + 0.17 * (len(histories) > 1) * len(histories)), layout="constrained")
+    rows = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    column = "iteration" if against == "iterations" else against
+    if not linear:
+        _logarithmic(list(rows), np.concatenate([history[column] for history in histories.values()]))
+    for axes, names in zip(rows, panels, strict=True):
+        _draw(axes, histories, column, names, linear=linear)
+    rows[-1].set_xlabel(LABELS[against], fontsize=8)
+    if len(histories) > 1:
+        handles = [next(line for line in axes.lines if line.get_label() == label) for label in histories]
+        figure.legend(handles=handles, loc="outside upper center", ncols=1, fontsize=7, frameon=False)
+    return figure
+
+
+def _panels(histories: Mapping[str, History], metrics: Sequence[str] | None) -> list[tuple[str, ...]]:
+    if not histories:
+        raise InputError("nothing to plot: give the folder of at least one run")
+    present = {name for history in histories.values() for name in history}
+    if metrics:
+        for name in metrics:
+            if name not in present:
+                raise unknown(f"no run has the metric {name!r} (there are {', '.join(sorted(present))})", name, present, "")
+        return [(name,) for name in metrics]
+    panels = [tuple(name for name in panel if name in present) for panel in PANELS]
+    return [panel for panel in panels if panel] or [("objective",)]
+
+
+def _logarithmic(rows: Sequence[Axes], x: NDArray[Any]) -> None:
+    """Logarithmic axes, before there are lines: matplotlib warns where a line has nothing to show on them."""
+    from matplotlib.ticker import NullFormatter
+
+    for axes in rows:
+        axes.set_xscale("log", nonpositive="mask")
+        axes.set_yscale("log", nonpositive="mask")
+        axes.set_autoscale_on(False)
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    shown = x[x > 0]
+    if len(shown):
+        rows[0].set_xlim(shown.min(), max(shown.max(), 1.001 * shown.min()))
+
+
+def _draw(axes: Axes, histories: Mapping[str, History], column: str, names: Sequence[str], *, linear: bool) -> None:
+    drawn = []
+    for number, (label, history) in enumerate(histories.items()):
+        style = {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
+        for thin, name in enumerate(names):
+            if name in history:
+                x, y = history[column], history[name]
+                axes.plot(x, y, linewidth=WIDTHS[thin], label=f"_{label}" if thin else label, gid=name, **style)
+                drawn.append((x, y))
+    if not linear:
+        _fit(axes, drawn)
+    if len(names) > 1:
+        axes.set_ylabel("gradient norms", fontsize=8)
+        _name_widths(axes, names)
+    else:
+        axes.set_ylabel(LABELS.get(names[0], names[0].replace("_", " ")), fontsize=8)
+    axes.tick_params(labelsize=7, which="both")
+    axes.grid(which="major", linewidth=0.3, color="0.85")
+
+
+def _fit(axes: Axes, drawn: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
+    """Logarithmic axes that fit what can be drawn on them, with the guide; says so where nothing can."""
+    shown = [(x > 0) & (y > 0) & np.isfinite(y) for x, y in drawn]
+    if not any(mask.any() for mask in shown):
+        axes.text(0.5, 0.5, "nothing above zero", transform=axes.transAxes, ha="center", va="center", fontsize=7)
+        return
+    y = np.concatenate([y[mask] for (_, y), mask in zip(drawn, shown, strict=True)])
+    few = max(1.0, DECADES**0.5 * (y.min() / y.max()) ** 0.5)  # so that the axis spans whole powers of ten
+    axes.set_ylim(y.min() / (1.6 * few), y.max() * 1.6 * few)
+    (left, right), (bottom, top) = np.log10(axes.get_xlim()), np.log10(axes.get_ylim())
+    start = (left + 0.05 * (right - left), bottom + 0.5 * (top - bottom))
+    length = min(0.4 * (right - left), 0.42 * (top - bottom))
+    ends = 10 ** np.array([start, (start[0] + length, start[1] - length)])
+    axes.plot(ends[:, 0], ends[:, 1], color="0.6", linewidth=0.7, label="_guide", gid="guide")
+    axes.annotate("$O(1/K)$", tuple(ends[1]), xytext=(2, -1), textcoords="offset points", fontsize=6, color="0.4", va="center")
+
+
+def _name_widths(axes: Axes, names: Sequence[str]) -> None:
+    """Say above a panel of two metrics which is the thick line and which the thin one."""
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color="0.3", linewidth=width, label=LABELS.get(name, name))
+        for name, width in zip(names, WIDTHS, strict=False)
+    ]
+    axes.legend(handles=handles, ncols=2, frameon=False, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 0.97))
+
+
+def labels(configurations: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """A label for each run that says what differs between their configurations, and nothing else.
+
+    Parameters
+    ----------
+    configurations
+        The settings of each run by the name of its folder. Runs that differ in nothing are called by their folders.
+    """
+    keys = list(dict.fromkeys(key for configuration in configurations.values() for key in configuration))
+    told = {key for key in keys if len({repr(configuration.get(key)) for configuration in configurations.values()}) > 1}
+    found = {
+        folder: ", ".join(_setting(key, configuration[key]) for key in keys if key in told and configuration.get(key) is not None)
+        for folder, configuration in configurations.items()
+    }
+    values = list(found.values())
+    return {
+        folder: text if text and values.count(text) == 1 else ", ".join(filter(None, (text, folder)))
+        for folder, text in found.items()
+    }
+
+
+def _setting(key: str, value: Any) -> str:
+    if key in ("problem", "algorithm", "topology"):
+        return str(value)
+    return f"{key.replace('_', ' ')} {value}"
+
+
+def read_configuration(folder: str) -> dict[str, Any]:
+    """The settings that a run was made with.
+
+    Raises
+    ------
+    InputError
+        The file is missing or not a configuration.
+    """
+    path = Path(folder) / CONFIG
+    try:
+        return load(str(path), path.read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; is {folder} the folder of a run?") from None
+
+
+def plot_folders(
+    folders: Sequence[str], *, against: Against = "iterations", metrics: Sequence[str] | None = None, linear: bool = False
+) -> Figure:
+    """The figure of the runs in these folders."""
+    names = labels({folder: read_configuration(folder) for folder in dict.fromkeys(folders)})
+    return plot_histories(
+        {names[folder]: read_history(folder) for folder in names}, against=against, metrics=metrics, linear=linear
+    )
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    """Write a figure as PNG, SVG or PDF, by the ending of its name.
+
+    Raises
+    ------
+    InputError
+        Another ending, or a place that cannot be written to.
+    """
+    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InputError(f"{path}: a figure must end in .png, .svg or .pdf")
+    try:
+        figure.savefig(path, dpi=200)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def draw(
+    *folders: str,
+    against: Against = "iterations",
+    out: str | None = None,
+    metrics: list[str] | None = None,
+    linear: bool = False,
+) -> str:
+    """Draw the histories of one run or several.
+
+    Parameters
+    ----------
+    folders
+        Folders that --out of a run has filled.
+    against
+        What the horizontal axis counts.
+    out
+        The figure: .png, .svg or .pdf; for one run its folder's history.png when left out.
+    metrics
+        A panel for each of these columns of the history, in place of the three of Figure 1.
+    linear
+        Linear axes in place of logarithmic ones.
+
+    Returns
+    -------
+    str
+        The figure's name.
+
+    Raises
+    ------
+    InputError
+        No folder, several without ``out``, or what `plot_histories` and `save` refuse.
+    """
+    if not folders:
+        raise InputError("give the folder of at least one run, as in: python -m decentorth.plot runs/a")
+    if out is None and len(folders) > 1:
+        raise InputError("several runs go into one figure: say where with --out, as in --out figure.pdf")
+    path = out or str(Path(folders[0]) / "history.png")
+    save(plot_folders(folders, against=against, metrics=metrics, linear=linear), path)
+    return path
+
+
+def main(tokens: Sequence[str] | None = None) -> int:
+    """``python -m decentorth.plot``: 0, or 2 with the reason on standard error."""
+    from cyclopts import App, CycloptsError, Parameter
+
+    app = App(
+        name="python -m decentorth.plot",
+        default_command=draw,
+        version_flags=[],
+        help_format="plaintext",
+        default_parameter=Parameter(negative=(), consume_multiple=True),
+        result_action="return_value",
+        print_error=False,
+        exit_on_error=False,
+        verbose=False,
+    )
+    try:
+        path = app(list(sys.argv[1:] if tokens is None else tokens))
+    except (InputError, CycloptsError) as error:
+        sys.stderr.write(f"decentorth.plot: {error}\n")
+        return 2
+    if path is not None:
+        sys.stdout.write(f"{path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

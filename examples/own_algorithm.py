@@ -1,0 +1,41 @@
+"""A method of one's own, by name on the command line: copy decentorth/algorithms/_template.py, change the mathematics, register.
+
+python examples/own_algorithm.py --problem pca --rank 3 --algorithm damped_drfgt --damping 0.5 --iterations 500
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import decentorth as do
+from decentorth.algorithms import DRFGT, DRFGTState
+
+
+@do.register("damped_drfgt", kind="algorithm")
+@dataclass(frozen=True, kw_only=True)
+class DampedDRFGT(DRFGT):
+    """DRFGT whose step sizes are multiplied by a factor.
+
+    Parameters
+    ----------
+    damping
+        The factor, in (0, 1].
+    """
+
+    damping: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 < self.damping <= 1.0:
+            raise ValueError(f"damping must lie in (0, 1], got {self.damping}")
+
+    def init(self, problem: Any, network: Any, streams: Any, x0: np.ndarray) -> DRFGTState:
+        state = super().init(problem, network, streams, x0)
+        return state._replace(step_size=self.damping * state.step_size)
+
+
+if __name__ == "__main__":
+    from decentorth.run import main
+
+    main()

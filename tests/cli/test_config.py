@@ -1,0 +1,275 @@
+"""Settings: a fixed point through files, flags over file over default, and what is said when something does not fit."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decentorth import registry
+from decentorth.cli.config import PUBLISHED_STEP, Command, Configuration, config_flag, published_defaults
+from decentorth.cli.flags import InputError, load, parameters, read_value, settings
+
+
+def resolve(flags: str = "", text: str = "", path: str = "run.yaml") -> Configuration:
+    return Command(flags.split(), path if text else None, text.encode()).resolve()
+
+
+def toml(mapping: dict[str, Any]) -> str:
+    """TOML has no null: what is None is left out."""
+    lines = [
+        f"{key} = {str(value).lower() if isinstance(value, bool) else repr(value)}"
+        for key, value in mapping.items()
+        if value is not None
+    ]
+    return "\n".join(lines)
+
+
+COMMANDS = [
+    "",
+    "--agents 7 --step-size 5e-3 --seed 3 --gradient-tolerance 1e-8 --placement fewer-cuts",
+    "--problem pca --data digits --rank 4 --partition by-label --algorithm landing --agents 1 --policy safe --eps 0.3",
+    "--topology erdos_renyi:p=0.4 --weights metropolis --out runs/a --plot --quiet --order adapt-then-combine",
+    "--step-size 0.1 --penalty 1e-05 --time-limit 1e300 --iterations 123456789012",
+]
+
+
+@pytest.mark.parametrize("flags", COMMANDS)
+@pytest.mark.parametrize("outputs", [True, False])
+def test_printed_configuration_is_a_fixed_point(flags: str, outputs: bool) -> None:
+    first = resolve(flags)
+    again = resolve(text=first.yaml(outputs=outputs))
+    assert again.yaml() == first.yaml()
+    assert (again.problem, again.algorithm) == (first.problem, first.algorithm)
+    assert (again.digest() == first.digest()) == (outputs or first.run.out is None)
+    from_toml = resolve(text=toml(yaml.safe_load(first.yaml(outputs=outputs))), path="run.toml")
+    assert from_toml.yaml(outputs=outputs) == again.yaml(outputs=outputs)
+
+
+def test_printed_configuration_holds_every_setting() -> None:
+    configuration = resolve()
+    parts = (configuration.run, configuration.problem, configuration.algorithm)
+    every = {name for part in parts for name in settings(type(part))}
+    acts = {"config", "print_config", "dry_run", "overwrite"}
+    assert set(yaml.safe_load(configuration.yaml(outputs=True))) == every - acts
+    assert set(configuration.mapping()) == every - acts - {"out", "plot", "quiet"}
+
+
+def test_flags_override_the_file_and_the_file_the_defaults() -> None:
+    configuration = resolve("--agents 4 --step-size=0.5", "agents: 6\nstep-size: 0.25\nseed: 9\nproblem: PCA\nshuffle: no")
+    assert (configuration.run.agents, configuration.run.seed, configuration.run.iterations) == (4, 9, 3000)
+    assert (configuration.algorithm.step_size, configuration.algorithm.penalty) == (0.5, "auto")
+    assert (configuration.run.problem, configuration.problem.shuffle) == ("pca", False)
+    assert resolve("--no-require-converged", "require_converged: true").run.require_converged is False
+    assert resolve("--problem procrustes", "problem: nonsense").run.problem == "procrustes"
+
+
+def test_null_in_a_file_means_not_given() -> None:
+    assert resolve(text="step_size:\nagents: null").yaml() == resolve().yaml()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    ["", "--iterations 7 --seed 5 --gradient-tolerance 1e-3", "--agents 10 --weights uniform", "--order combine-then-adapt"],
+)
+def test_published_steps_belong_to_the_published_experiment(flags: str) -> None:
+    configuration = resolve(flags)
+    assert configuration.published
+    assert {name: getattr(configuration.algorithm, name) for name in PUBLISHED_STEP} == PUBLISHED_STEP
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--agents 12",
+        "--topology star",
+        "--self-weight 0.7",
+        "--weights metropolis",
+        "--weights-file w.npy",
+        "--problem pca",
+        "--rank 3",
+        "--algorithm landing --agents 1",
+        "--step-size auto",
+        "--step-size 0.01",
+        "--penalty 10",
+        "--order adapt-then-combine",
+    ],
+)
+def test_published_steps_stay_out_of_every_other_run(flags: str) -> None:
+    configuration = resolve(flags)
+    assert not configuration.published
+    given = dict(zip(*[iter(flags.replace("--", "").split())] * 2, strict=True))
+    expected = 0.01 if given.get("step-size") == "0.01" else "auto"
+    assert configuration.algorithm.step_size == expected
+    assert (
+        published_defaults(configuration.run, configuration.problem, configuration.algorithm, {"step_size": 0})
+        == configuration.algorithm
+    )
+
+
+FLAG_ERRORS = [
+    ("--problem pac", "--problem: unknown problem 'pac'; did you mean 'pca'?"),
+    ("--algorithm drfg", "--algorithm: unknown algorithm 'drfg'; did you mean 'drfgt'?"),
+    ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
+    ("--step-sizes=1", "unknown flag --step-sizes; did you mean --step-size?"),
+    ("--partition even", "--partition; it is a setting of problem 'pca', and this run's problem is 'procrustes'"),
+    ("--policy safe", "--policy; it is a setting of algorithm 'landing', and this run's algorithm is 'drfgt'"),
+    ("word", "unexpected 'word'"),
+    ("--agents", "--agents requires an argument"),
+    ("--agents 3 --agents 4", "--agents specified multiple times"),
+    ("--agents 2.5", "--agents: expected a whole number, got '2.5'"),
+    ("--agents 0", "--agents: agents must be at least 1, got 0"),
+    ("--step-size -1", "--step-size: step_size must be positive"),
+    ("--step-size 0", "--step-size: step_size must be positive"),
+    ("--step-size nan", "--step-size: expected a finite number or 'auto', got 'nan'"),
+    ("--step-size fast", "--step-size: expected a finite number or 'auto', got 'fast'"),
+    ("--order combine-then-adpt", "did you mean 'combine-then-adapt'?"),
+    ("--gradient-tolerance 0", "--gradient-tolerance: gradient_tolerance must be positive"),
+    ("--self-weight 1", "--self-weight: self_weight must be between 0 and 1"),
+    ("--plot", "plot needs out"),
+    ("--require-converged", "require_converged needs a tolerance"),
+]
+
+
+@pytest.mark.parametrize(("flags", "phrase"), FLAG_ERRORS)
+def test_errors_in_flags(flags: str, phrase: str) -> None:
+    with pytest.raises(InputError) as caught:
+        resolve(flags)
+    assert phrase in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+FILE_ERRORS = [
+    ("run.yaml", "stepsize: 1", "run.yaml: unknown key 'stepsize'; did you mean step_size?"),
+    ("run.yaml", "partition: even", "it is a setting of problem 'pca'"),
+    ("run.yaml", "problem: pac", "run.yaml: problem: unknown problem 'pac'; did you mean 'pca'?"),
+    ("run.yaml", "problem: ''", "run.yaml: problem: expected text, got ''"),
+    ("run.yaml", "agents: true", "run.yaml: agents: expected a whole number, got True"),
+    ("run.yaml", "agents: 2.0", "run.yaml: agents: expected a whole number, got 2.0"),
+    ("run.yaml", "agents: [1]", "run.yaml: agents: expected a whole number, got [1]"),
+    ("run.yaml", "algorithm: {step_size: 1}", "settings are flat keys at the top of the file"),
+    ("run.yaml", "step-size: -1", "run.yaml: step_size: step_size must be positive"),
+    ("run.yaml", "step_size: 1\nstep-size: 2", "run.yaml: step-size is given twice"),
+    ("run.yaml", "agents: 1\nagents: 2", "run.yaml: agents is given twice"),
+    ("run.yaml", "data: 2026-01-01", "run.yaml: data: expected text, got datetime.date(2026, 1, 1)"),
+    ("run.yaml", "config: other.yaml", "run.yaml: a file cannot name another file"),
+    ("run.yaml", "1: 2", "keys must be names of settings, got 1"),
+    ("run.yaml", "- agents", "must be a mapping of settings, as 'agents: 10', got a list"),
+    ("run.yaml", "agents", "must be a mapping of settings, as 'agents: 10', got 'agents'"),
+    ("run.yaml", "agents: 10\ntopo", "not well-formed YAML"),
+    ("run.yaml", "a: !!python/object/apply:os.getcwd []", "not well-formed YAML: could not determine a constructor"),
+    ("run.toml", "agents = 3\nstep-si", "not well-formed TOML"),
+    ("run.toml", "[algorithm]\nstep_size = 1", "settings are flat keys at the top of the file"),
+    ("run.json", "{}", "a configuration must end in .yaml, .yml or .toml"),
+]
+
+
+@pytest.mark.parametrize(("path", "text", "phrase"), FILE_ERRORS)
+def test_errors_in_files(path: str, text: str, phrase: str) -> None:
+    with pytest.raises(InputError) as caught:
+        resolve(text=text, path=path)
+    assert phrase in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_bytes_that_are_not_text_are_refused() -> None:
+    with pytest.raises(InputError, match=r"run.yaml: not a text file \(invalid start byte at byte 0\)"):
+        load("run.yaml", b"\xff\xfe\x00")
+
+
+def test_config_flag_is_read_among_others() -> None:
+    assert config_flag(["--step-size", "-1", "--config=a.yaml", "--whatever"]) == "a.yaml"
+    assert config_flag(["--agents", "3"]) is None
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_floats_survive_the_file(value: float) -> None:
+    mapping = yaml.safe_load(yaml.safe_dump({"x": value}))
+    assert read_value(float, mapping["x"]) == value
+    assert read_value(float, tomllib.loads(f"x = {value!r}")["x"]) == value
+    assert read_value(float | Literal["auto"], repr(value)) == value
+
+
+def test_values_of_every_kind() -> None:
+    assert read_value(int | None, "none") is None
+    assert read_value(tuple[int, ...], [1, "2"]) == (1, 2)
+    assert read_value(list[float], (1, 2.5)) == [1.0, 2.5]
+    assert read_value(bool, "true") is True
+    assert read_value(Literal[1, 2], "2") == 2
+    with pytest.raises(ValueError, match="expected 2 values, got"):
+        read_value(tuple[int, int], [1])
+
+
+def test_help_of_a_field_is_its_entry_in_the_docstring() -> None:
+    text = """Summary.
+
+    Parameters
+    ----------
+    a, b : int
+        The first
+        lines of ``a``.
+
+        And more.
+    c
+        Another.
+
+    Notes
+    -----
+    d : not a parameter
+        At all.
+    """
+    assert parameters(text) == {"a": "The first lines of a. And more.", "b": "The first lines of a. And more.", "c": "Another."}
+
+
+def test_every_setting_of_every_entry_has_a_line_of_help() -> None:
+    for entries in (registry.problems, registry.algorithms):
+        for name in entries.names():
+            assert all(setting.help for setting in settings(entries.get(name)).values()), name
+    assert all(setting.help for group in Command([]).groups.values() for setting in group.values())
+
+
+def test_help_lists_names_groups_and_choices() -> None:
+    text = Command(["--problem", "pca"]).help()
+    for phrase in (
+        "pca, procrustes",
+        "drfgt, landing",
+        "Problem: pca",
+        "Algorithm: drfgt",
+        "Network",
+        "Output",
+        "by-label",
+        "--step-size",
+    ):
+        assert phrase in " ".join(text.split())
+
+
+@dataclass(frozen=True)
+class Clashing:
+    """Has a setting that every run has."""
+
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Demanding:
+    """Has a setting without a default."""
+
+    width: int
+
+
+def test_an_entry_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = registry.Registry("algorithm", {})
+    entries.add("clashing", Clashing)
+    entries.add("demanding", Demanding)
+    monkeypatch.setitem(__import__("decentorth.cli.config", fromlist=["_ENTRIES"])._ENTRIES, "algorithm", entries)
+    with pytest.raises(InputError, match="algorithm 'clashing' has a setting 'seed', and so has another part"):
+        resolve("--algorithm clashing")
+    with pytest.raises(InputError, match=r"Demanding needs --width \(or the key width in a file\)"):
+        resolve("--algorithm demanding")
+    assert resolve("--algorithm demanding --width 3").algorithm == Demanding(3)
+    assert "Required." in Command(["--algorithm", "demanding"]).help()

@@ -1,0 +1,213 @@
+"""The files of a run: whole or absent, and bit for bit what was written."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import math
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, given
+from hypothesis import settings as profile
+from hypothesis import strategies as st
+
+from decentorth.cli.flags import InputError
+from decentorth.cli.outputs import (
+    FINAL,
+    HISTORY,
+    SUMMARY,
+    HistoryWriter,
+    RunFolder,
+    read_history,
+    read_summary,
+    weights_sha256,
+    write_final,
+)
+from decentorth.protocols import Array, Row
+
+
+class Ranks:
+    """Rank 0 of a collective whose ranks' blocks are at hand."""
+
+    rank = 0
+    size = 3
+
+    def __init__(self, bounds: tuple[int, ...], whole: Mapping[int, Array]) -> None:
+        self.bounds = bounds
+        self.whole = whole
+
+    def stream(self, per_agent: Array) -> Iterator[Array]:
+        array = self.whole[id(per_agent)]
+        for start, stop in zip(self.bounds, self.bounds[1:], strict=False):
+            yield array[start:stop]
+
+
+def row(k: int, values: Mapping[str, float], seconds: float = 0.5) -> Row:
+    return Row(k, 2 * k, 20 * k, 16_000 * k, k + 1, seconds, values)
+
+
+@profile(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@given(values=st.lists(st.tuples(st.floats(), st.floats(), st.integers(0, 2**62)), min_size=1, max_size=5))
+def test_history_reads_back_bit_for_bit(tmp_path: Path, values: list[tuple[float, float, int]]) -> None:
+    writer = HistoryWriter(tmp_path / HISTORY)
+    for k, (a, b, count) in enumerate(values):
+        writer.record(Row(k, k, count, count, k, np.float64(b), {"objective": np.float64(a), "error": b}))
+    writer.close()
+    history = read_history(tmp_path)
+    assert list(history) == ["iteration", "rounds", "messages", "bytes", "gradients", "seconds", "objective", "error"]
+    expected = np.array([[a, b] for a, b, _ in values])
+    for name, column in (("objective", expected[:, 0]), ("error", expected[:, 1]), ("seconds", expected[:, 1])):
+        canonical = np.where(np.isnan(column), np.nan, column)
+        assert np.where(np.isnan(history[name]), np.nan, history[name]).tobytes() == canonical.tobytes()
+    assert history["bytes"].tolist() == [count for _, _, count in values]
+    assert history["bytes"].dtype == np.int64
+
+
+def test_each_row_is_on_disk_when_it_is_recorded(tmp_path: Path) -> None:
+    writer = HistoryWriter(tmp_path / HISTORY)
+    for k in range(3):
+        writer.record(row(k, {"objective": 1.0 / 3.0**k}))
+        assert read_history(tmp_path)["objective"].tolist() == [1.0 / 3.0**j for j in range(k + 1)]
+    with pytest.raises(ValueError, match=r"every row must hold the metrics \('objective',\)"):
+        writer.record(row(4, {"error": 1.0}))
+    writer.close()
+
+
+def test_a_line_cut_short_is_left_out_with_a_note(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    writer = HistoryWriter(tmp_path / HISTORY)
+    for k in range(4):
+        writer.record(row(k, {"objective": 0.1 * k}))
+    writer.close()
+    whole = (tmp_path / HISTORY).read_bytes()
+    for length in range(whole.rindex(b"\n", 0, -1) + 2, len(whole)):
+        (tmp_path / HISTORY).write_bytes(whole[:length])
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            assert read_history(tmp_path)["iteration"].tolist() == [0, 1, 2]
+        assert "the last line is incomplete" in caplog.text
+
+
+def test_a_full_disk_is_named() -> None:
+    writer = HistoryWriter(Path("/dev/full"))
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        writer.record(row(0, {"objective": 1.0}))
+    with contextlib.suppress(OSError):
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase"),
+    [
+        ("", "not a history"),
+        ("a,b\n1,2\n", "its first line must begin with iteration,rounds"),
+        ("iteration,rounds,messages,bytes,gradients,seconds\n1,2\n", "line 2: 6 values expected, got 2"),
+        ("iteration,rounds,messages,bytes,gradients,seconds\n1,2,3,4,5,x\n", "column seconds: could not convert"),
+        ("iteration,rounds,messages,bytes,gradients,seconds\n1.5,2,3,4,5,6\n", "column iteration: invalid literal"),
+    ],
+)
+def test_errors_name_the_file(tmp_path: Path, text: str, phrase: str) -> None:
+    (tmp_path / HISTORY).write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_history(tmp_path)
+    assert phrase in str(caught.value)
+    assert str(tmp_path / HISTORY) in str(caught.value)
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"history\.csv does not exist; is .* the folder of a run"):
+        read_history(tmp_path)
+    (tmp_path / SUMMARY).write_text('{"a":')
+    with pytest.raises(InputError, match=r"summary\.json: not well-formed JSON"):
+        read_summary(tmp_path)
+    (tmp_path / SUMMARY).write_text("[1]")
+    with pytest.raises(InputError, match=r"summary\.json: must hold a mapping, got list"):
+        read_summary(tmp_path)
+
+
+def test_summary_is_strict_json_and_reads_back(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "a" / "b", "agents: 1\n")
+    values = {"x": np.float64(0.1), "n": np.int64(3), "none": None, "inf": math.inf, "nan": [math.nan], "t": (1, 2), "ok": True}
+    folder.write_summary({"metrics": values})
+    assert (tmp_path / "a" / "b" / "config.yaml").read_text() == "agents: 1\n"
+    expected = {"x": 0.1, "n": 3, "none": None, "inf": None, "nan": [None], "t": [1, 2], "ok": True}
+    assert read_summary(folder.path) == {"metrics": expected}
+    assert "NaN" not in (folder.path / SUMMARY).read_text()
+
+
+def test_a_folder_that_holds_a_run_is_refused_unless_it_is_to_be_replaced(tmp_path: Path) -> None:
+    RunFolder(tmp_path, "agents: 1\n").write_summary({})
+    for stale in (FINAL, HISTORY, "history.png"):
+        (tmp_path / stale).write_text("old")
+    (tmp_path / "mine.txt").write_text("kept")
+    with pytest.raises(InputError, match=r"already holds a run \(summary.json\); choose another --out or give --overwrite"):
+        RunFolder(tmp_path, "agents: 2\n")
+    assert (tmp_path / "config.yaml").read_text() == "agents: 1\n"
+    RunFolder(tmp_path, "agents: 2\n", overwrite=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "mine.txt"]
+    assert (tmp_path / "config.yaml").read_text() == "agents: 2\n"
+
+
+def test_a_place_that_cannot_be_written_to_is_refused_before_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"cannot write to .*file/run: Not a directory; choose another --out"):
+        RunFolder(tmp_path / "file" / "run", "")
+    with pytest.raises(InputError, match=r"MB free, and final.npz needs 1000000000000 MB"):
+        RunFolder(tmp_path / "run", "", needed=10**18)
+
+
+def test_a_file_that_fails_half_way_leaves_the_old_one_whole(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "")
+    folder.write_summary({"a": 1})
+    with pytest.raises(TypeError):
+        folder.write_summary({"a": object()})
+    x = np.ones((2, 3, 1))
+
+    class Failing(Ranks):
+        def stream(self, per_agent: Array) -> Iterator[Array]:
+            yield per_agent
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        write_final(folder, 4, {"x": x}, Failing((0, 4), {}))  # type: ignore[arg-type]
+    assert read_summary(tmp_path) == {"a": 1}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", SUMMARY]
+
+
+@pytest.mark.parametrize("bounds", [(0, 7), (0, 3, 5, 7), (0, 1, 1, 7)])
+def test_final_arrays_are_the_ranks_blocks_in_agent_order(tmp_path: Path, bounds: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(1)
+    x, part = rng.standard_normal((7, 5, 2)), rng.standard_normal((7, 10))[:, 2:9]
+    first = {"x": x[: bounds[1]], "part": part[: bounds[1]]}
+    collective = Ranks(bounds, {id(first["x"]): x, id(first["part"]): part})
+    write_final(RunFolder(tmp_path, ""), 7, first, collective)  # type: ignore[arg-type]
+    with np.load(tmp_path / FINAL, allow_pickle=False) as final:
+        assert sorted(final) == ["part", "x"]
+        assert final["x"].tobytes() == x.tobytes()
+        assert np.array_equal(final["part"], part)
+        assert (final["x"].shape, final["part"].shape) == ((7, 5, 2), (7, 7))
+    with zipfile.ZipFile(tmp_path / FINAL) as archive:
+        assert archive.testzip() is None
+
+
+def test_hash_of_weights_knows_values_and_places_only() -> None:
+    dense = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.5, 0.5]])
+    narrow = sp.csr_array(dense)
+    wide = sp.csr_array(dense)
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    assert weights_sha256(narrow) == weights_sha256(wide)
+    nudged = dense.copy()
+    nudged[0, 0] = np.nextafter(0.5, 1)
+    assert weights_sha256(sp.csr_array(nudged)) != weights_sha256(narrow)
+    assert weights_sha256(sp.csr_array(dense[::-1])) != weights_sha256(narrow)
+
+
+def test_summary_on_disk_is_json_for_any_reader(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "")
+    folder.write_summary({"value": 1e-300})
+    assert json.loads((tmp_path / SUMMARY).read_bytes())["value"] == 1e-300

@@ -1,0 +1,409 @@
+"""The command: what it prints, writes and returns, in this process and on ranks."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+import yaml
+
+import topologies as tp
+from decentorth.cli.dryrun import crossing, held
+from decentorth.cli.outputs import read_history, read_summary
+from decentorth.cli.progress import PlainProgress, size
+from decentorth.cli.wiring import read_weights
+from decentorth.network.communicator import SerialCommunicator
+from decentorth.plot import main as plot
+from decentorth.protocols import Row
+from decentorth.run import exit_code, main, together
+from tests.support.mpi import run_ranks
+
+SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4", "--iterations", "40"]
+MODULE = ["-m", "decentorth.run"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every test runs in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*words: str) -> int:
+    return main([*words, "--quiet"])
+
+
+def test_published_experiment_is_what_no_arguments_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--iterations", "30", "--out", "a"]) == 0
+    printed = capsys.readouterr().out
+    assert "the published experiment (paper 004, Section V)" in printed
+    assert "step size 0.01, penalty 10" in printed
+    summary = read_summary("a")
+    assert summary["steps"] == {"step_size": [0.01, 0.01], "penalty": [10.0, 10.0]}
+    assert summary["W"]["sigma_W"] == pytest.approx(0.8 + 0.2 * math.cos(math.pi / 5), abs=1e-14)
+    assert summary["W"]["gap"] == pytest.approx(0.2 - 0.2 * math.cos(math.pi / 5), abs=1e-14)
+    assert (summary["rounds"], summary["messages"], summary["bytes"]) == (30, 30 * 20, 30 * 20 * 2 * 50 * 20 * 8)
+    assert (summary["iterations"], summary["gradients"]) == (30, 31)
+    with np.load("a/final.npz") as final:
+        assert final["x"].shape == (10, 50, 20)
+
+
+def test_outputs_agree_with_each_other() -> None:
+    assert run(*SMALL, "--out", "a", "--plot") == 0
+    names = ["config.yaml", "final.npz", "history.csv", "history.png", "summary.json"]
+    assert sorted(path.name for path in Path("a").iterdir()) == names
+    summary, history = read_summary("a"), read_history("a")
+    with np.load("a/final.npz", allow_pickle=False) as final:
+        x = final["x"]
+    assert summary["iterates_sha256"] == hashlib.sha256(x.astype("<f8").tobytes()).hexdigest()
+    assert {name: history[name][-1] for name in summary["metrics"]} == summary["metrics"]
+    for ours, theirs in (("iterations", "iteration"), *((name, name) for name in ("rounds", "messages", "bytes", "gradients"))):
+        assert history[theirs][-1] == summary[ours]
+    assert set(summary["seconds"]) == {"compute", "wait", "metrics", "total"}
+    assert sum(summary["seconds"][part] for part in ("compute", "wait", "metrics")) <= summary["seconds"]["total"]
+    gram = np.swapaxes(x, 1, 2) @ x - np.eye(2)
+    assert summary["metrics"]["feasibility"] == pytest.approx(np.linalg.norm(gram, axis=(1, 2)).max(), rel=1e-12)
+    spread = np.linalg.norm(x - x.mean(0), axis=(1, 2)).sum()
+    assert summary["metrics"]["consensus_error"] == pytest.approx(spread, rel=1e-10)
+    assert summary["config"] == yaml.safe_load(Path("a/config.yaml").read_text())
+    W = tp.uniform_weights(tp.ring(10), 0.8)
+    parts = (W.indptr.astype("<i8"), W.indices.astype("<i8"), W.data.astype("<f8"))
+    assert summary["W"]["sha256"] == hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
+    assert {"python", "numpy", "scipy", "networkx", "mpi4py", "decentorth"} == set(summary["versions"])
+
+
+def test_a_saved_configuration_reproduces_the_run_exactly(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*SMALL, "--topology", "erdos_renyi:p=0.6", "--seed", "4", "--order", "adapt-then-combine", "--out", "a") == 0
+    assert run("--config", "a/config.yaml", "--out", "b") == 0
+    assert main(["--config", "a/config.yaml", "--print-config", "--out", "c"]) == 0
+    printed = capsys.readouterr().out
+    assert not Path("c").exists()
+    Path("printed.yaml").write_text(printed)
+    assert main(["--config", "printed.yaml", "--quiet"]) == 0
+    a, b, c = (read_summary(folder) for folder in "abc")
+    assert a["iterates_sha256"] == b["iterates_sha256"] == c["iterates_sha256"]
+    metrics = [{name: column for name, column in read_history(folder).items() if name != "seconds"} for folder in "abc"]
+    for name, column in metrics[0].items():
+        assert column.tobytes() == metrics[1][name].tobytes() == metrics[2][name].tobytes()
+    assert Path("a/config.yaml").read_bytes() == Path("b/config.yaml").read_bytes() == Path("c/config.yaml").read_bytes()
+
+
+def test_tolerances_must_all_hold_and_time_does_not_converge(capsys: pytest.CaptureFixture[str]) -> None:
+    easy, hard = ("--consensus-tolerance", "1e3"), ("--gradient-tolerance", "1e-30")
+    assert run(*SMALL, *easy, "--require-converged", "--out", "a") == 0
+    assert (read_summary("a")["status"], read_summary("a")["converged"], read_summary("a")["iterations"]) == (
+        "converged",
+        True,
+        0,
+    )
+    assert run(*SMALL, *easy, *hard, "--require-converged", "--out", "b") == 4
+    assert (read_summary("b")["status"], read_summary("b")["iterations"]) == ("iterations", 40)
+    assert run(*SMALL, *easy, *hard, "--out", "c") == 0
+    assert main([*SMALL, *hard, "--time-limit", "1e-9", "--require-converged", "--out", "d"]) == 4
+    assert (read_summary("d")["status"], read_summary("d")["converged"]) == ("time_limit", False)
+    assert "The time limit of 1e-09 s is reached: gradient norm" in capsys.readouterr().out
+    assert main([*SMALL, *easy]) == 0
+    assert "Converged at iteration 0 (consensus rms" in capsys.readouterr().out
+
+
+def test_a_run_that_diverges_says_so_and_leaves_its_history(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--step-size", "100", "--out", "a"]) == 3
+    assert "Diverged: the point of agent" in capsys.readouterr().out
+    summary = read_summary("a")
+    assert (summary["status"], summary["converged"]) == ("diverged", False)
+    assert read_history("a")["iteration"][-1] < summary["iterations"] <= 40
+    assert run(*SMALL, "--safety-region", "1e-12", "--out", "b") == 3
+    assert read_summary("b")["status"] == "left_safe_region"
+
+
+@pytest.mark.parametrize(
+    ("status", "converged", "required", "code"),
+    [
+        ("converged", True, True, 0),
+        ("iterations", False, False, 0),
+        ("iterations", False, True, 4),
+        ("time_limit", False, True, 4),
+        ("diverged", False, True, 3),
+        ("left_safe_region", False, False, 3),
+    ],
+)
+def test_exit_codes(status: str, converged: bool, required: bool, code: int) -> None:
+    assert exit_code(status, converged, required) == code
+
+
+BAD = [
+    ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
+    ("--config missing.yaml", "cannot use missing.yaml: No such file or directory"),
+    ("--config bad.yaml", "bad.yaml: agents: expected a whole number, got 'many'"),
+    ("--config broken.yaml", "broken.yaml: not well-formed YAML"),
+    ("--topology rng", "unknown graph 'rng'; did you mean 'ring'?"),
+    ("--topology torus --agents 7", "no two-dimensional torus has 7 agents"),
+    ("--weights metropolitan", "unknown weights 'metropolitan'; did you mean 'metropolis'?"),
+    ("--topology star --weights uniform", "uniform weights need a graph whose agents have equally many neighbours"),
+    ("--rank 7 --dimension 6", "d = 6 and r = 7"),
+    ("--algorithm landing", "Landing is a centralized method for one agent, but the problem has 10"),
+    ("--problem pca --data missing.npy", "missing.npy"),
+    ("--problem pca --data nan.npy --rank 2", "nan"),
+    ("--problem pca --data cut.npy --rank 2", "cut.npy"),
+    ("--weights-file ring.npy", "ring.npy is for 4 agents: give --agents 4 (now 10)"),
+    ("--weights-file skew.npy --agents 4", "symmetric"),
+    ("--weights-file apart.npy --agents 4", "connected"),
+    ("--weights-file cut.npy --agents 4", "weights_file cut.npy cannot be understood"),
+    ("--weights-file ring.txt --agents 4", "weights_file must end in .npy, .npz or .mtx"),
+    ("--weights-file none.npz --agents 4", "cannot read weights_file none.npz: No such file or directory"),
+    ("--out bad.yaml/run", "cannot write to bad.yaml/run: Not a directory"),
+    ("--out held", "held already holds a run (summary.json); choose another --out or give --overwrite"),
+]
+
+
+def ring4() -> np.ndarray:
+    return tp.uniform_weights(tp.ring(4), 0.5).toarray()
+
+
+@pytest.fixture
+def bad_files(folder: Path) -> Path:
+    (folder / "bad.yaml").write_text("agents: many\n")
+    (folder / "broken.yaml").write_text("agents: 10\ntopo")
+    (folder / "held").mkdir()
+    (folder / "held" / "summary.json").write_text("{}")
+    samples = np.random.default_rng(0).standard_normal((40, 5))
+    np.save("whole.npy", samples)
+    (folder / "cut.npy").write_bytes((folder / "whole.npy").read_bytes()[:300])
+    samples[7, 3] = np.nan
+    np.save("nan.npy", samples)
+    np.save("ring.npy", ring4())
+    skew = ring4()
+    skew[0, 1] += 0.1
+    np.save("skew.npy", skew)
+    np.save("apart.npy", np.kron(np.eye(2), np.full((2, 2), 0.5)))
+    return folder
+
+
+@pytest.mark.parametrize(("words", "phrase"), BAD)
+@pytest.mark.usefixtures("bad_files")
+def test_bad_input_is_one_line_on_standard_error(words: str, phrase: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words.split()) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("decentorth: ")
+    assert printed.err.count("\n") == 1
+    assert phrase.lower() in printed.err.lower()
+
+
+def test_a_failing_file_of_a_run_that_is_to_be_replaced_is_replaced() -> None:
+    assert run(*SMALL, "--out", "a") == 0
+    first = read_summary("a")["iterates_sha256"]
+    assert run(*SMALL, "--seed", "1", "--out", "a") == 2
+    assert read_summary("a")["iterates_sha256"] == first
+    assert run(*SMALL, "--seed", "1", "--rank", "9", "--out", "a", "--overwrite") == 2
+    assert read_summary("a")["iterates_sha256"] == first
+    assert run(*SMALL, "--seed", "1", "--out", "a", "--overwrite") == 0
+    assert read_summary("a")["iterates_sha256"] != first
+
+
+@pytest.mark.parametrize("name", ["w.npy", "w.npz", "sparse.npz", "w.mtx"])
+def test_weights_from_a_file_are_the_same_weights(name: str, folder: Path) -> None:
+    W = tp.uniform_weights(tp.ring(10), 0.8)
+    np.save("w.npy", W.toarray())
+    np.savez("w.npz", anything=W.toarray())
+    sp.save_npz("sparse.npz", W)
+    scipy.io.mmwrite("w.mtx", sp.coo_array(W), precision=17)
+    assert np.array_equal(sp.csr_array(read_weights(name)).toarray(), W.toarray())
+    assert run(*SMALL, "--step-size", "auto", "--out", "a") == 0
+    assert run(*SMALL, "--weights-file", name, "--topology", "star", "--out", "b") == 0
+    assert read_summary("a")["iterates_sha256"] == read_summary("b")["iterates_sha256"]
+
+
+def test_nothing_pickled_is_read(folder: Path) -> None:
+    np.save("objects.npy", np.array([{}, {}], dtype=object), allow_pickle=True)
+    assert run(*SMALL, "--weights-file", "objects.npy") == 2
+    assert run("--problem", "pca", "--data", "objects.npy") == 2
+
+
+def test_dry_run_counts_and_writes_nothing(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    assert main(["--dry-run", "--out", "a", "--overwrite"]) == 0
+    printed = capsys.readouterr().out
+    assert "iteration   1 rounds, 20 messages between agents, 320 kB (16 kB along each directed edge)" in printed
+    assert "rank 0      agents 0 to 9, state 240 kB" in printed
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("bounds", [[0, 9], [0, 4, 9], [0, 1, 2, 9], [0, 3, 6, 9]])
+def test_rows_that_cross_between_ranks(bounds: list[int]) -> None:
+    W = tp.metropolis_weights(tp.erdos_renyi(9, 0.4, seed=2))
+    dense = W.toarray()
+    home = np.searchsorted(bounds, np.arange(9), side="right") - 1
+    expected: dict[tuple[int, int], set[int]] = {}
+    for i in range(9):
+        for j in range(9):
+            if dense[i, j] and home[i] != home[j]:
+                expected.setdefault((int(home[j]), int(home[i])), set()).add(j)
+    assert crossing(W, np.array(bounds)) == {pair: len(rows) for pair, rows in expected.items()}
+
+
+def test_memory_counts_each_array_once() -> None:
+    a = np.zeros(100)
+    assert held({"a": a, "view": a[10:20], "again": [a, (a,)], "other": np.zeros(5)}) == 105 * 8
+    assert [size(number) for number in (0, 999, 1000, 16_000, 2.5e9)] == ["0 B", "999 B", "1 kB", "16 kB", "2.5 GB"]
+
+
+@pytest.mark.parametrize("every", [1, 7, 100])
+def test_about_ten_plain_lines(every: int, capsys: pytest.CaptureFixture[str]) -> None:
+    with PlainProgress(1000) as progress:
+        for k in (*range(0, 1000, every), 1000):
+            progress.record(Row(k, k, k, k, k, 0.0, {"objective": 1.0}))
+    printed = [int(line.split("/")[0]) for line in capsys.readouterr().out.splitlines()]
+    assert len(printed) == 11
+    assert (printed[0], printed[-1]) == (0, 1000)
+    assert all(tenth * 100 <= k < tenth * 100 + every for tenth, k in enumerate(printed))
+
+
+def test_what_fails_on_one_rank_fails_on_all() -> None:
+    class Pair(SerialCommunicator):
+        def __init__(self, rank: int, theirs: bytes) -> None:
+            self.rank, self.theirs = rank, theirs
+
+        def allgather_bytes(self, data: bytes) -> list[bytes]:
+            return [data, self.theirs] if self.rank == 0 else [self.theirs, data]
+
+    def fail() -> None:
+        raise OSError(2, "No such file or directory", "x.npy")
+
+    assert together(Pair(0, b""), lambda: 3) == 3
+    for pair, work, words in [
+        (Pair(0, b"no data"), lambda: None, "on rank 1: no data"),
+        (Pair(0, b"no data"), fail, "cannot use x.npy: No such file or directory"),
+        (Pair(1, b""), fail, "on rank 1: cannot use x.npy: No such file or directory"),
+    ]:
+        with pytest.raises(ValueError) as caught:  # noqa: PT011  # the words are compared below
+            together(pair, work)
+        assert str(caught.value) == words
+
+
+def test_help_and_version_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("pca.yaml").write_text("problem: pca\n")
+    assert main(["--help", "--config", "pca.yaml"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert all(word in text for word in ("Problem: pca", "Algorithm: drfgt", "--dirichlet-alpha", "--print-config"))
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("decentorth 0.")
+
+
+USER_SCRIPT = """
+import sys
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+import numpy as np
+from decentorth import register
+from decentorth.run import main
+
+class State(NamedTuple):
+    x: np.ndarray
+    k: int
+    gradients: int
+
+@register("averaging", kind="algorithm")
+@dataclass(frozen=True)
+class Averaging:
+    '''Only averages.
+
+    Parameters
+    ----------
+    rounds
+        Of averaging, in each iteration.
+    '''
+    requires = requires_set = ()
+    network = "decentralized"
+    rounds: int = 1
+
+    def init(self, problem, network, streams, x0):
+        return State(x0.copy(), 0, 0)
+
+    def step(self, problem, network, streams, state):
+        return State(network.mix(state.x, rounds=self.rounds)[0], state.k + 1, 0)
+
+sys.exit(main())
+"""
+
+
+def test_a_method_of_ones_own_joins_by_name(folder: Path) -> None:
+    (folder / "mine.py").write_text(USER_SCRIPT)
+    words = ["--algorithm", "averaging", "--rounds", "3", *SMALL, "--out", str(folder / "a"), "--quiet"]
+    job = run_ranks(0, [str(folder / "mine.py"), *words])
+    assert job.returncode == 0, job.report()
+    summary = read_summary("a")
+    assert (summary["config"]["algorithm"], summary["config"]["rounds"], summary["rounds"]) == ("averaging", 3, 120)
+    assert summary["metrics"]["consensus_error"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_commands_of_one_process() -> None:
+    rng = np.random.default_rng(3)
+    np.save("my.npy", rng.standard_normal((60, 6)))
+    np.save("y.npy", np.arange(60) % 3)
+    Path("run.yaml").write_text("dimension: 6\nrank: 2\niterations: 20\nstep_size: 1e-3\n")
+    commands = [
+        "--agents 400 --topology torus --iterations 5 --dimension 6 --rank 2",
+        "--problem pca --data my.npy --rank 2 --partition by-label --labels y.npy --iterations 20 --out p",
+        "--config run.yaml --step-size 5e-3 --out runs/a",
+        "--problem procrustes --algorithm landing --agents 1 --dimension 6 --rank 2 --iterations 20 --out l",
+    ]
+    for command in commands:
+        assert run(*command.split()) == 0
+    assert read_summary("p")["error_name"] == "subspace_distance"
+    assert read_summary("runs/a")["steps"]["step_size"] == [5e-3, 5e-3]
+    assert plot(["runs/a"]) == 0
+    assert Path("runs/a/history.png").is_file()
+    assert (read_summary("l")["messages"], read_summary("l")["W"]["gap"]) == (0, 1.0)
+
+
+def comparable(folder: Path) -> tuple[str, list[list[str]]]:
+    with (folder / "history.csv").open() as file:
+        rows = [row[:5] + row[6:] for row in csv.reader(file)]
+    return json.loads((folder / "summary.json").read_text())["iterates_sha256"], rows
+
+
+def test_ranks_give_the_same_bits_and_files(folder: Path) -> None:
+    words = ["--iterations", "60", "--out"]
+    assert run(*words, "serial") == 0
+    job = run_ranks(3, [*MODULE, *words, str(folder / "ranks")])
+    assert (job.returncode, job.stderr) == (0, ""), job.report()
+    assert job.stdout.count("All 60 iterations are done: gradient norm") == 1, job.report()
+    assert comparable(folder / "ranks") == comparable(folder / "serial")
+    summary = read_summary("ranks")
+    assert (summary["ranks"], summary["transport"]["messages"]) == (3, 3 * 2 * 60)
+    with np.load("ranks/final.npz") as ours, np.load("serial/final.npz") as theirs:
+        assert ours["x"].tobytes() == theirs["x"].tobytes()
+
+
+def test_real_data_on_ranks(folder: Path) -> None:
+    words = ["--problem", "pca", "--data", "digits", "--rank", "5", "--iterations", "20", "--out"]
+    job = run_ranks(2, [*MODULE, "--quiet", *words, str(folder / "a")])
+    assert (job.returncode, job.stdout, job.stderr) == (0, "", ""), job.report()
+    assert run(*words, "b") == 0
+    assert comparable(folder / "a") == comparable(folder / "b")
+
+
+@pytest.mark.usefixtures("bad_files")
+@pytest.mark.parametrize(
+    ("words", "phrase"),
+    [
+        (["--config", "bad.yaml"], "agents: expected a whole number, got 'many'"),
+        (["--problem", "pca", "--data", "nan.npy", "--rank", "2"], "nan"),
+    ],
+)
+def test_bad_input_on_ranks_is_printed_once(words: list[str], phrase: str, folder: Path) -> None:
+    words = [str(folder / word) if (folder / word).is_file() else word for word in words]
+    job = run_ranks(3, [*MODULE, *words])
+    assert job.returncode == 2, job.report()
+    assert job.stdout == "", job.report()
+    lines = [line for line in job.stderr.splitlines() if line.startswith("decentorth: ")]
+    assert len(lines) == 1, job.report()
+    assert phrase in lines[0].lower() or phrase in lines[0]
+    assert "Traceback" not in job.stderr

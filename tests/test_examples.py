@@ -1,0 +1,46 @@
+"""Every example runs, alone and, where it says so, under mpirun, and reaches what it claims."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*arguments: str, ranks: int = 1) -> str:
+    launcher = [str(Path(sys.prefix, "bin", "mpirun")), "-n", str(ranks)] if ranks > 1 else []
+    done = subprocess.run(
+        [*launcher, sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_solve_converges_and_says_the_same_alone_and_on_three_ranks() -> None:
+    alone = run("examples/solve.py")
+    assert alone.startswith("converged after")
+    assert run("examples/solve.py", ranks=3) == alone
+
+
+def test_own_problem_becomes_stationary_in_consensus() -> None:
+    values = re.search(r"-> (\S+), consensus (\S+)", run("examples/own_problem.py"))
+    assert values is not None
+    assert all(float(value) < 1e-12 for value in values.groups())
+
+
+def test_own_algorithm_is_reachable_by_name() -> None:
+    arguments = "--problem pca --rank 3 --iterations 1".split()
+    damped = run("examples/own_algorithm.py", *arguments, *"--algorithm damped_drfgt --damping 0.5".split())
+    assert "damping 0.5" in damped
+    assert math.isclose(first_step(damped), first_step(run("-m", "decentorth.run", *arguments)) / 2, rel_tol=1e-5)
+
+
+def first_step(said: str) -> float:
+    """The smallest step size in the opening lines, printed with six digits."""
+    found = re.search(r"^steps +step size ([^\s,]+)", said, re.M)
+    assert found is not None
+    return float(found[1])
