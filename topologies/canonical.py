@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 Weights: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
+Adjacency: TypeAlias = "sparse.sparray | sparse.spmatrix"
 WeightsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix"
 
 SYMMETRY_TOLERANCE = 1e-12

@@ -19,11 +19,13 @@ from topologies.checks import adjacency, check_weights
 if TYPE_CHECKING:
     import networkx as nx
 
+    from topologies.canonical import Adjacency
+
 _RULES = ("auto", "uniform", "metropolis", "max-degree")
 _LAZY = "lazy-"
 
 
-def uniform_weights(graph: nx.Graph[int], self_weight: float = 0.8) -> Weights:
+def uniform_weights(graph: nx.Graph[int] | Adjacency, self_weight: float = 0.8) -> Weights:
     """``W_ii = self_weight``, ``W_ij = (1 - self_weight) / degree``, shape (n, n), where all agents have the same degree.
 
     One agent alone gets ``[[1]]``.
@@ -36,7 +38,7 @@ def uniform_weights(graph: nx.Graph[int], self_weight: float = 0.8) -> Weights:
     return check_weights(_uniform(adjacency(graph), self_weight))
 
 
-def metropolis_weights(graph: nx.Graph[int]) -> Weights:
+def metropolis_weights(graph: nx.Graph[int] | Adjacency) -> Weights:
     """``W_ij = 1 / (1 + max(degree_i, degree_j))``, shape (n, n), the rest on the diagonal.
 
     Raises
@@ -47,7 +49,7 @@ def metropolis_weights(graph: nx.Graph[int]) -> Weights:
     return check_weights(_metropolis(adjacency(graph)))
 
 
-def max_degree_weights(graph: nx.Graph[int]) -> Weights:
+def max_degree_weights(graph: nx.Graph[int] | Adjacency) -> Weights:
     """``W_ij = 1 / d`` with d the largest degree, ``W_ii = (d - degree_i) / d``, shape (n, n).
 
     Raises
@@ -69,12 +71,12 @@ def lazy(W: WeightsLike) -> Weights:
     return check_weights(_lazy(canonical_weights(W)))
 
 
-def weights_from_name(graph: nx.Graph[int], name: str = "auto", self_weight: float = 0.8) -> Weights:
+def weights_from_name(graph: nx.Graph[int] | Adjacency, name: str = "auto", self_weight: float = 0.8) -> Weights:
     """The mixing matrix, shape (n, n), of a named rule: see `available_weights` and `resolve_weights_name`.
 
     Parameters
     ----------
-    graph : networkx.Graph
+    graph : networkx.Graph or sparse adjacency matrix
     name : str
         A rule's name; ``auto`` is ``uniform`` on a regular graph and ``metropolis`` on any other.
     self_weight : float
@@ -97,7 +99,7 @@ def weights_from_name(graph: nx.Graph[int], name: str = "auto", self_weight: flo
     return check_weights(W if rule == resolved else _lazy(W))
 
 
-def resolve_weights_name(graph: nx.Graph[int], name: str = "auto") -> str:
+def resolve_weights_name(graph: nx.Graph[int] | Adjacency, name: str = "auto") -> str:
     """The rule that `weights_from_name` follows on this graph: the name with ``auto`` replaced by its choice.
 
     Raises
