@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from topologies.random_graphs import barabasi_albert, erdos_renyi, random_geometric, random_regular, watts_strogatz
     from topologies.specification import adjacency_from_name, available, graph_from_name
     from topologies.spectra import MixingSpectrum, eigenvalues, spectrum
+    from topologies.tracking import Recursion, TrackingScore, iteration_matrix, tracking_rate, tracking_score
     from topologies.weights import (
         available_weights,
         lazy,
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MixingSpectrum",
+    "Recursion",
+    "TrackingScore",
     "adjacency",
     "adjacency_from_name",
     "available",
@@ -68,6 +71,7 @@ __all__ = [
     "graph_from_name",
     "grid",
     "hypercube",
+    "iteration_matrix",
     "karate_club",
     "lazy",
     "les_miserables",
@@ -84,6 +88,8 @@ __all__ = [
     "spectrum",
     "star",
     "torus",
+    "tracking_rate",
+    "tracking_score",
     "uniform_weights",
     "watts_strogatz",
     "weights_from_name",
@@ -91,6 +97,8 @@ __all__ = [
 
 _HOME = {
     "MixingSpectrum": "spectra",
+    "Recursion": "tracking",
+    "TrackingScore": "tracking",
     "adjacency": "checks",
     "adjacency_from_name": "specification",
     "available": "specification",
@@ -113,6 +121,7 @@ _HOME = {
     "graph_from_name": "specification",
     "grid": "graphs",
     "hypercube": "graphs",
+    "iteration_matrix": "tracking",
     "karate_club": "networks",
     "lazy": "weights",
     "les_miserables": "networks",
@@ -129,6 +138,8 @@ _HOME = {
     "spectrum": "spectra",
     "star": "graphs",
     "torus": "graphs",
+    "tracking_rate": "tracking",
+    "tracking_score": "tracking",
     "uniform_weights": "weights",
     "watts_strogatz": "random_graphs",
     "weights_from_name": "weights",
