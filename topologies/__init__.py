@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from topologies.canonical import canonical_weights
     from topologies.checks import adjacency, check_graph, check_weights
+    from topologies.fastest import FastestWeights, fastest_weights, fdla_weights, fmmc_weights
     from topologies.graphs import (
         barbell,
         binary_tree,
@@ -32,12 +33,15 @@ if TYPE_CHECKING:
     )
     from topologies.networks import davis_women, florentine_families, graph_from_file, karate_club, les_miserables
     from topologies.random_graphs import barabasi_albert, erdos_renyi, random_geometric, random_regular, watts_strogatz
+    from topologies.scaling import sinkhorn_weights
     from topologies.specification import adjacency_from_name, available, graph_from_name
     from topologies.spectra import MixingSpectrum, eigenvalues, spectrum
     from topologies.tracking import Recursion, TrackingScore, iteration_matrix, tracking_rate, tracking_score
     from topologies.weights import (
         available_weights,
+        best_constant_weights,
         lazy,
+        local_degree_weights,
         max_degree_weights,
         metropolis_weights,
         resolve_weights_name,
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "FastestWeights",
     "MixingSpectrum",
     "Recursion",
     "TrackingScore",
@@ -55,6 +60,7 @@ __all__ = [
     "available_weights",
     "barabasi_albert",
     "barbell",
+    "best_constant_weights",
     "binary_tree",
     "canonical_weights",
     "check_graph",
@@ -66,7 +72,10 @@ __all__ = [
     "eigenvalues",
     "erdos_renyi",
     "exponential",
+    "fastest_weights",
+    "fdla_weights",
     "florentine_families",
+    "fmmc_weights",
     "graph_from_file",
     "graph_from_name",
     "grid",
@@ -75,6 +84,7 @@ __all__ = [
     "karate_club",
     "lazy",
     "les_miserables",
+    "local_degree_weights",
     "lollipop",
     "margulis",
     "max_degree_weights",
@@ -85,6 +95,7 @@ __all__ = [
     "random_regular",
     "resolve_weights_name",
     "ring",
+    "sinkhorn_weights",
     "spectrum",
     "star",
     "torus",
@@ -96,6 +107,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "FastestWeights": "fastest",
     "MixingSpectrum": "spectra",
     "Recursion": "tracking",
     "TrackingScore": "tracking",
@@ -105,6 +117,7 @@ _HOME = {
     "available_weights": "weights",
     "barabasi_albert": "random_graphs",
     "barbell": "graphs",
+    "best_constant_weights": "weights",
     "binary_tree": "graphs",
     "canonical_weights": "canonical",
     "check_graph": "checks",
@@ -116,7 +129,10 @@ _HOME = {
     "eigenvalues": "spectra",
     "erdos_renyi": "random_graphs",
     "exponential": "graphs",
+    "fastest_weights": "fastest",
+    "fdla_weights": "fastest",
     "florentine_families": "networks",
+    "fmmc_weights": "fastest",
     "graph_from_file": "networks",
     "graph_from_name": "specification",
     "grid": "graphs",
@@ -125,6 +141,7 @@ _HOME = {
     "karate_club": "networks",
     "lazy": "weights",
     "les_miserables": "networks",
+    "local_degree_weights": "weights",
     "lollipop": "graphs",
     "margulis": "graphs",
     "max_degree_weights": "weights",
@@ -135,6 +152,7 @@ _HOME = {
     "random_regular": "random_graphs",
     "resolve_weights_name": "weights",
     "ring": "graphs",
+    "sinkhorn_weights": "scaling",
     "spectrum": "spectra",
     "star": "graphs",
     "torus": "graphs",
