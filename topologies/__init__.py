@@ -32,11 +32,12 @@ if TYPE_CHECKING:
         torus,
     )
     from topologies.networks import davis_women, florentine_families, graph_from_file, karate_club, les_miserables
+    from topologies.optimised import TrackingWeights, curvature_scenarios, tracking_weights
     from topologies.random_graphs import barabasi_albert, erdos_renyi, random_geometric, random_regular, watts_strogatz
     from topologies.scaling import sinkhorn_weights
     from topologies.specification import adjacency_from_name, available, graph_from_name
     from topologies.spectra import MixingSpectrum, eigenvalues, spectrum
-    from topologies.tracking import Recursion, TrackingScore, iteration_matrix, tracking_rate, tracking_score
+    from topologies.tracking import Order, Recursion, TrackingScore, iteration_matrix, tracking_rate, tracking_score
     from topologies.weights import (
         available_weights,
         best_constant_weights,
@@ -52,8 +53,10 @@ if TYPE_CHECKING:
 __all__ = [
     "FastestWeights",
     "MixingSpectrum",
+    "Order",
     "Recursion",
     "TrackingScore",
+    "TrackingWeights",
     "adjacency",
     "adjacency_from_name",
     "available",
@@ -68,6 +71,7 @@ __all__ = [
     "chordal_cycle",
     "circulant",
     "complete",
+    "curvature_scenarios",
     "davis_women",
     "eigenvalues",
     "erdos_renyi",
@@ -101,6 +105,7 @@ __all__ = [
     "torus",
     "tracking_rate",
     "tracking_score",
+    "tracking_weights",
     "uniform_weights",
     "watts_strogatz",
     "weights_from_name",
@@ -109,8 +114,10 @@ __all__ = [
 _HOME = {
     "FastestWeights": "fastest",
     "MixingSpectrum": "spectra",
+    "Order": "tracking",
     "Recursion": "tracking",
     "TrackingScore": "tracking",
+    "TrackingWeights": "optimised",
     "adjacency": "checks",
     "adjacency_from_name": "specification",
     "available": "specification",
@@ -125,6 +132,7 @@ _HOME = {
     "chordal_cycle": "graphs",
     "circulant": "graphs",
     "complete": "graphs",
+    "curvature_scenarios": "optimised",
     "davis_women": "networks",
     "eigenvalues": "spectra",
     "erdos_renyi": "random_graphs",
@@ -158,6 +166,7 @@ _HOME = {
     "torus": "graphs",
     "tracking_rate": "tracking",
     "tracking_score": "tracking",
+    "tracking_weights": "optimised",
     "uniform_weights": "weights",
     "watts_strogatz": "random_graphs",
     "weights_from_name": "weights",

@@ -18,6 +18,7 @@ Recursions: Nedic, Olshevsky and Shi, "Achieving geometric convergence for distr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -69,7 +70,9 @@ def iteration_matrix(W: WeightsLike, curvatures: ArrayLike, step: float, order: 
         If ``W`` is not a mixing matrix (see `canonical_weights`), or a curvature, the step or the order makes no sense.
     """
     _check_step(step)
-    base, slope = _pencil(canonical_weights(W).toarray(), _hessians(curvatures, canonical_weights(W).shape[0]), _checked(order))
+    base, slope = iteration_pencil(
+        canonical_weights(W).toarray(), _hessians(curvatures, canonical_weights(W).shape[0]), _checked(order)
+    )
     return base - step * slope
 
 
@@ -92,7 +95,31 @@ def tracking_score(W: WeightsLike, curvatures: ArrayLike, order: Order = "combin
     ValueError
         As `iteration_matrix`; or if no step converges.
     """
-    return Recursion(W, curvatures, order).score()
+    return worst_score([Recursion(W, curvatures, order)])
+
+
+def worst_score(recursions: Sequence[Recursion]) -> TrackingScore:
+    """The score of the slowest of several recursions at one common step; errors as `tracking_score`."""
+
+    def rate(step: float) -> float:
+        return max(recursion.rate(step) for recursion in recursions)
+
+    scale = max(recursion.largest_curvature for recursion in recursions)
+    grid = np.geomspace(10.0**-_DECADES_BELOW, 10.0, (_DECADES_BELOW + 1) * _PER_DECADE + 1) / scale
+    rates = [rate(float(step)) for step in grid]
+    while rates[-1] < 1:
+        grid = np.append(grid, grid[-1] * 10 ** (1 / _PER_DECADE))
+        rates.append(rate(float(grid[-1])))
+    best = int(np.argmin(rates))
+    if rates[best] >= 1 or rates[0] >= 1:
+        raise ValueError(
+            f"no step in [{grid[0]:.3g}, {grid[-1]:.3g}] converges (best rate {rates[best]:.12g}); the sum of the curvatures "
+            "must be positive and W must average (see check_weights)"
+        )
+    step, least = minimise(rate, float(grid[max(best - 1, 0)]), float(grid[best + 1]))
+    unstable = int(np.argmax(np.asarray(rates) >= 1))
+    largest = first_crossing(lambda a: rate(a) - 1, float(grid[unstable - 1]), float(grid[unstable]))
+    return TrackingScore(rate=least, step=step, largest_step=largest)
 
 
 class Recursion:
@@ -114,8 +141,8 @@ class Recursion:
         if d == 1 and np.all(hessians == hessians[0]):
             self._prepare_blocks(matrix.toarray(), float(hessians[0, 0, 0]), order)
         else:
-            base, slope = _pencil(matrix.toarray(), hessians, order)
-            basis = _conserved_complement(hessians)
+            base, slope = iteration_pencil(matrix.toarray(), hessians, order)
+            basis = conserved_complement(hessians)
             self._base, self._slope = basis.T @ base @ basis, basis.T @ slope @ basis
 
     def rate(self, step: float) -> float:
@@ -123,25 +150,6 @@ class Recursion:
         matrices = self._base - step * self._slope
         rate = float(np.abs(np.linalg.eigvals(matrices)).max()) if matrices.size else 0.0
         return rate if self._mean_curvature is None else max(rate, abs(1 - step * self._mean_curvature))
-
-    def score(self) -> TrackingScore:
-        """The best step: see `tracking_score`."""
-        grid = np.geomspace(10.0**-_DECADES_BELOW, 10.0, (_DECADES_BELOW + 1) * _PER_DECADE + 1) / self.largest_curvature
-        rates = [self.rate(float(step)) for step in grid]
-        while rates[-1] < 1:
-            grid = np.append(grid, grid[-1] * 10 ** (1 / _PER_DECADE))
-            rates.append(self.rate(float(grid[-1])))
-        best = int(np.argmin(rates))
-        if rates[best] >= 1 or rates[0] >= 1:
-            raise ValueError(
-                f"no step in [{grid[0]:.3g}, {grid[-1]:.3g}] converges (best rate {rates[best]:.12g}); the sum of the curvatures "
-                "must be positive and W must average (see check_weights)"
-            )
-        lower, upper = grid[max(best - 1, 0)], grid[best + 1]
-        step, rate = minimise(self.rate, float(lower), float(upper))
-        unstable = int(np.argmax(np.asarray(rates) >= 1))
-        largest = first_crossing(lambda a: self.rate(a) - 1, float(grid[unstable - 1]), float(grid[unstable]))
-        return TrackingScore(rate=rate, step=step, largest_step=largest)
 
     def _prepare_blocks(self, W: Matrix, curvature: float, order: Order) -> None:
         """Per eigenvalue w of W other than the constant vector's, a 2 x 2 block; the constant vector's rate is |1 - a c|."""
@@ -155,8 +163,8 @@ class Recursion:
         self._mean_curvature = curvature
 
 
-def _pencil(W: Matrix, hessians: NDArray[np.float64], order: Order) -> tuple[Matrix, Matrix]:
-    """``base`` and ``slope`` with M = base - step * slope."""
+def iteration_pencil(W: Matrix, hessians: NDArray[np.float64], order: Order) -> tuple[Matrix, Matrix]:
+    """``base`` and ``slope``, shape (2 n d, 2 n d), with M = base - step * slope."""
     d = hessians.shape[-1]
     mix = np.kron(W, np.eye(d))
     size = len(mix)
@@ -168,7 +176,7 @@ def _pencil(W: Matrix, hessians: NDArray[np.float64], order: Order) -> tuple[Mat
     return np.block([[mix, nothing], [inner @ (mix - identity), mix]]), np.block([[nothing, mix], [nothing, inner @ mix]])
 
 
-def _conserved_complement(hessians: NDArray[np.float64]) -> Matrix:
+def conserved_complement(hessians: NDArray[np.float64]) -> Matrix:
     """Orthonormal basis, shape (2 n d, 2 n d - d), of the pairs (x, y) with sum_i (y_i - H_i x_i) = 0."""
     n, d, _ = hessians.shape
     conserved = np.concatenate([-hessians.reshape(n * d, d), np.tile(np.eye(d), (n, 1))])
