@@ -31,6 +31,14 @@ if TYPE_CHECKING:
         star,
         torus,
     )
+    from topologies.measures import (
+        GraphMeasures,
+        algebraic_connectivity,
+        diameter,
+        graph_measures,
+        kemeny_constant,
+        mixing_time,
+    )
     from topologies.networks import davis_women, florentine_families, graph_from_file, karate_club, les_miserables
     from topologies.optimised import TrackingWeights, curvature_scenarios, tracking_weights
     from topologies.random_graphs import barabasi_albert, erdos_renyi, random_geometric, random_regular, watts_strogatz
@@ -52,6 +60,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FastestWeights",
+    "GraphMeasures",
     "MixingSpectrum",
     "Order",
     "Recursion",
@@ -59,6 +68,7 @@ __all__ = [
     "TrackingWeights",
     "adjacency",
     "adjacency_from_name",
+    "algebraic_connectivity",
     "available",
     "available_weights",
     "barabasi_albert",
@@ -73,6 +83,7 @@ __all__ = [
     "complete",
     "curvature_scenarios",
     "davis_women",
+    "diameter",
     "eigenvalues",
     "erdos_renyi",
     "exponential",
@@ -82,10 +93,12 @@ __all__ = [
     "fmmc_weights",
     "graph_from_file",
     "graph_from_name",
+    "graph_measures",
     "grid",
     "hypercube",
     "iteration_matrix",
     "karate_club",
+    "kemeny_constant",
     "lazy",
     "les_miserables",
     "local_degree_weights",
@@ -93,6 +106,7 @@ __all__ = [
     "margulis",
     "max_degree_weights",
     "metropolis_weights",
+    "mixing_time",
     "numbered",
     "path",
     "random_geometric",
@@ -113,6 +127,7 @@ __all__ = [
 
 _HOME = {
     "FastestWeights": "fastest",
+    "GraphMeasures": "measures",
     "MixingSpectrum": "spectra",
     "Order": "tracking",
     "Recursion": "tracking",
@@ -120,6 +135,7 @@ _HOME = {
     "TrackingWeights": "optimised",
     "adjacency": "checks",
     "adjacency_from_name": "specification",
+    "algebraic_connectivity": "measures",
     "available": "specification",
     "available_weights": "weights",
     "barabasi_albert": "random_graphs",
@@ -134,6 +150,7 @@ _HOME = {
     "complete": "graphs",
     "curvature_scenarios": "optimised",
     "davis_women": "networks",
+    "diameter": "measures",
     "eigenvalues": "spectra",
     "erdos_renyi": "random_graphs",
     "exponential": "graphs",
@@ -143,10 +160,12 @@ _HOME = {
     "fmmc_weights": "fastest",
     "graph_from_file": "networks",
     "graph_from_name": "specification",
+    "graph_measures": "measures",
     "grid": "graphs",
     "hypercube": "graphs",
     "iteration_matrix": "tracking",
     "karate_club": "networks",
+    "kemeny_constant": "measures",
     "lazy": "weights",
     "les_miserables": "networks",
     "local_degree_weights": "weights",
@@ -154,6 +173,7 @@ _HOME = {
     "margulis": "graphs",
     "max_degree_weights": "weights",
     "metropolis_weights": "weights",
+    "mixing_time": "measures",
     "numbered": "graphs",
     "path": "graphs",
     "random_geometric": "random_graphs",
