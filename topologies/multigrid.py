@@ -44,7 +44,7 @@ def smallest_eigenvalue(matrix: Weights, without_constant: bool = False) -> floa
     eigenvector of ones.
     """
     n = matrix.shape[0]
-    precondition = _Multigrid(matrix)
+    precondition = _Multigrid(matrix, without_constant)
     floor = 100 * np.finfo(float).eps * float(np.abs(matrix.diagonal()).max())
     X = _centred(np.random.default_rng(0).standard_normal((n, _BLOCK)), without_constant)
     X = np.linalg.qr(_centred(precondition(X), without_constant))[0]
@@ -86,7 +86,7 @@ def _ritz(gram: Block, energy: Block) -> Block:
 class _Multigrid:
     """An approximate inverse: one K-cycle, in single precision, which is enough for a preconditioner and half the traffic."""
 
-    def __init__(self, matrix: Weights) -> None:
+    def __init__(self, matrix: Weights, without_constant: bool) -> None:
         self._matrices: list[Single] = [matrix.astype(np.float32)]
         self._aggregates: list[NDArray[np.int64]] = []
         while self._matrices[-1].shape[0] > _COARSEST:
@@ -102,7 +102,7 @@ class _Multigrid:
         self._smoothers = [_SMOOTHING / level.diagonal()[:, None] for level in self._matrices]
         self._prolongations = [_prolongation(aggregates) for aggregates in self._aggregates]
         self._restrictions: list[Single] = [prolongation.T.tocsr() for prolongation in self._prolongations]
-        self._coarsest = _inverse(self._matrices[-1]) if self._matrices[-1].shape[0] <= _COARSEST else None
+        self._coarsest = _inverse(self._matrices[-1], without_constant) if self._matrices[-1].shape[0] <= _COARSEST else None
 
     def __call__(self, residual: Block) -> Block:
         lengths = np.maximum(np.sqrt(_dots(residual, residual)), np.finfo(float).tiny)
@@ -179,10 +179,13 @@ def _prolongation(aggregates: NDArray[np.int64]) -> Single:
     return prolongation
 
 
-def _inverse(matrix: Single) -> Coarse:
-    """The inverse of a positive semidefinite matrix with its smallest eigenvalues raised to what single precision can hold."""
+def _inverse(matrix: Single, without_constant: bool) -> Coarse:
+    """The inverse of a positive semidefinite matrix, as far as single precision can hold it; 0 on a constant left out."""
     values, vectors = np.linalg.eigh(matrix.toarray().astype(np.float64))
-    inverse: Coarse = ((vectors / np.maximum(values, _SINGULAR * values[-1])) @ vectors.T).astype(np.float32)
+    inverses = 1 / np.maximum(values, _SINGULAR * values[-1])
+    if without_constant:
+        inverses[0] = 0
+    inverse: Coarse = ((vectors * inverses) @ vectors.T).astype(np.float32)
     return inverse
 
 

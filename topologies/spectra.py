@@ -172,12 +172,15 @@ def _smallest(W: Weights, depth: Depths) -> float:
 def _smallest_by_multigrid(W: Weights, depth: Depths) -> float | None:
     """With the sign of every second level of a breadth-first tree flipped, the lowest eigenvector varies slowly along the tree.
 
-    Gershgorin's lower bound is subtracted, so that the matrix is diagonally dominant.
+    Gershgorin's lower bound is subtracted, so that the matrix is diagonally dominant. Where it then maps the constant vector
+    to zero, as for equal own weights on a bipartite graph, the bound is the eigenvalue.
     """
     neighbours = row_sums(abs(W)) - np.abs(W.diagonal())
     bound = float((W.diagonal() - neighbours).min())
     signs = sparse.diags_array(np.where(np.isfinite(depth), depth, 0) % 2 * 2 - 1, format="csr")
     shifted = sparse.csr_array(signs @ W @ signs - bound * sparse.eye_array(W.shape[0], format="csr"))
+    if float(row_sums(shifted).mean()) <= np.finfo(float).eps:
+        return bound
     least = smallest_eigenvalue(shifted)
     return None if least is None else bound + least
 

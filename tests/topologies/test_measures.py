@@ -91,7 +91,6 @@ def test_multigrid_finds_the_smallest_eigenvalues(name: str, laplacian: np.ndarr
     edges = topologies.adjacency_from_name(name)
     matrix = topologies.spectra._laplacian(edges)
     assert smallest_eigenvalue(matrix, without_constant=True) == pytest.approx(laplacian[1], rel=1e-9)
-    assert smallest_eigenvalue(matrix) == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["random_geometric:1700", "watts_strogatz:1600,k=6,p=0.01", "binary_tree:2000"])
@@ -104,7 +103,7 @@ def test_multigrid_agrees_with_dense(name: str) -> None:
     assert topologies.spectra._smallest_by_multigrid(W, depth) == pytest.approx(values[0], abs=1e-11)
 
 
-@pytest.mark.parametrize("sides", [(330, 320), (301, 299)])
+@pytest.mark.parametrize("sides", [(330, 320), (330, 291), (301, 299)])
 def test_mesh_of_many_agents(sides: tuple[int, int]) -> None:
     """Neither thin nor shallow, and with odd sides not bipartite."""
     W = topologies.metropolis_weights(topologies.adjacency_from_name(f"torus:{sides[0]}x{sides[1]}"))
