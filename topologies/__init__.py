@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from topologies.canonical import canonical_weights
     from topologies.checks import adjacency, check_graph, check_weights
+    from topologies.drawing import agent_positions, draw_graph, draw_spectrum
     from topologies.fastest import FastestWeights, fastest_weights, fdla_weights, fmmc_weights
     from topologies.graphs import (
         barbell,
@@ -84,6 +85,7 @@ __all__ = [
     "WeightSequence",
     "adjacency",
     "adjacency_from_name",
+    "agent_positions",
     "algebraic_connectivity",
     "available",
     "available_sequences",
@@ -101,6 +103,8 @@ __all__ = [
     "curvature_scenarios",
     "davis_women",
     "diameter",
+    "draw_graph",
+    "draw_spectrum",
     "eigenvalues",
     "erdos_renyi",
     "exponential",
@@ -160,6 +164,7 @@ _HOME = {
     "WeightSequence": "sequences",
     "adjacency": "checks",
     "adjacency_from_name": "specification",
+    "agent_positions": "drawing",
     "algebraic_connectivity": "measures",
     "available": "specification",
     "available_sequences": "sequence_names",
@@ -177,6 +182,8 @@ _HOME = {
     "curvature_scenarios": "optimised",
     "davis_women": "networks",
     "diameter": "measures",
+    "draw_graph": "drawing",
+    "draw_spectrum": "drawing",
     "eigenvalues": "spectra",
     "erdos_renyi": "random_graphs",
     "exponential": "graphs",
