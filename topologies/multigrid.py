@@ -60,15 +60,15 @@ def smallest_eigenvalue(matrix: Weights, without_constant: bool = False) -> floa
             return least
         H = _centred(precondition(residual), without_constant)
         H -= X @ (X.T @ H)
-        H /= np.sqrt(_dots(H, H))
+        H /= _lengths(H)
         columns = X.shape[1] + H.shape[1] + P.shape[1]
         S = np.concatenate([X, H, P], axis=1, out=basis[:, :columns])
         AS = np.concatenate([AX, _product(matrix, H), AP], axis=1, out=image[:, :columns])
         C = _ritz(S.T @ S, S.T @ AS)[:, :_BLOCK]
         X = S @ C
-        X /= np.sqrt(_dots(X, X))
+        X /= _lengths(X)
         P, AP = S[:, _BLOCK:] @ C[_BLOCK:], AS[:, _BLOCK:] @ C[_BLOCK:]
-        lengths = np.sqrt(_dots(P, P))
+        lengths = _lengths(P)
         P, AP = P / lengths, AP / lengths
     return None
 
@@ -99,14 +99,13 @@ class _Multigrid:
                 break
             self._matrices.append(coarse)
             self._aggregates.append(quadruples)
-        self._smoothers = [_SMOOTHING / level.diagonal()[:, None] for level in self._matrices]
+        self._smoothers = [_SMOOTHING * _ratio(np.ones(1, dtype=np.float32), level.diagonal())[:, None] for level in self._matrices]
         self._prolongations = [_prolongation(aggregates) for aggregates in self._aggregates]
         self._restrictions: list[Single] = [prolongation.T.tocsr() for prolongation in self._prolongations]
         self._coarsest = _inverse(self._matrices[-1], without_constant) if self._matrices[-1].shape[0] <= _COARSEST else None
 
     def __call__(self, residual: Block) -> Block:
-        lengths = np.maximum(np.sqrt(_dots(residual, residual)), np.finfo(float).tiny)
-        return self._cycle(0, (residual / lengths).astype(np.float32)).astype(np.float64)
+        return self._cycle(0, (residual / _lengths(residual)).astype(np.float32)).astype(np.float64)
 
     def _cycle(self, level: int, residual: Coarse) -> Coarse:
         smooth = self._smoothers[level]
@@ -128,12 +127,13 @@ class _Multigrid:
         energy = _dots(first, image)
         step = _ratio(_dots(first, residual), energy)
         left = residual - step * image
+        x = step * first
         if np.all(_dots(left, left) <= _GOOD_ENOUGH**2 * _dots(residual, residual)):
-            return step * first
+            return x
         second = self._cycle(level, left)
-        second = second - _ratio(_dots(second, image), energy) * first
-        second_step = _ratio(_dots(second, left), _dots(second, _product(matrix, second)))
-        return step * first + second_step * second
+        second -= _ratio(_dots(second, image), energy) * first
+        x += _ratio(_dots(second, left), _dots(second, _product(matrix, second))) * second
+        return x
 
 
 def _pairs(matrix: Single) -> NDArray[np.int64]:
@@ -182,7 +182,7 @@ def _prolongation(aggregates: NDArray[np.int64]) -> Single:
 def _inverse(matrix: Single, without_constant: bool) -> Coarse:
     """The inverse of a positive semidefinite matrix, as far as single precision can hold it; 0 on a constant left out."""
     values, vectors = np.linalg.eigh(matrix.toarray().astype(np.float64))
-    inverses = 1 / np.maximum(values, _SINGULAR * values[-1])
+    inverses = _ratio(np.ones(1), np.maximum(values, _SINGULAR * values[-1]))
     if without_constant:
         inverses[0] = 0
     inverse: Coarse = ((vectors * inverses) @ vectors.T).astype(np.float32)
@@ -204,10 +204,17 @@ def _symmetric(block: Block) -> Block:
 
 def _dots(a: NDArray[Scalar], b: NDArray[Scalar]) -> NDArray[Scalar]:
     """The inner product of each column of ``a`` with its column of ``b``; the whole product is cheaper than a sum over rows."""
-    return np.diagonal(a.T @ b)
+    products: NDArray[Scalar] = np.diagonal(a.T @ b)
+    return products
 
 
-def _ratio(numerator: Coarse, denominator: Coarse) -> Coarse:
-    """numerator / denominator, 0 where the denominator is not positive (a column that is solved already)."""
-    result: Coarse = np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
+def _lengths(block: Block) -> Block:
+    """The length of each column, 1 where it vanishes."""
+    lengths = np.sqrt(_dots(block, block))
+    return np.where(lengths > 0, lengths, 1.0)
+
+
+def _ratio(numerator: NDArray[Scalar], denominator: NDArray[Scalar]) -> NDArray[Scalar]:
+    """numerator / denominator, 0 where the denominator is not positive (a column that is solved, an agent without edges)."""
+    result: NDArray[Scalar] = np.divide(numerator, denominator, out=np.zeros_like(denominator), where=denominator > 0)
     return result

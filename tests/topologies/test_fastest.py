@@ -112,6 +112,6 @@ def test_any_dual_matrix_gives_a_valid_bound(nonnegative: bool) -> None:
     _, vectors = np.linalg.eigh(nx.laplacian_matrix(graph).toarray())
     fiedler = np.outer(vectors[:, 1], vectors[:, 1])
     rng = np.random.default_rng(0)
-    bounds = [topologies.fastest.lower_bound(problem, fiedler + 0.3 * rng.standard_normal((9, 9))) for _ in range(50)]
+    bounds = [topologies.fastest._lower_bound(problem, fiedler + 0.3 * rng.standard_normal((9, 9))) for _ in range(50)]
     assert max(bounds) <= metropolis
-    assert nonnegative is False or topologies.fastest.lower_bound(problem, fiedler) > 0.2
+    assert nonnegative is False or topologies.fastest._lower_bound(problem, fiedler) > 0.2

@@ -85,6 +85,8 @@ def test_mixing_time_needs_a_random_walk() -> None:
         ("grid:20x30x25", closed_forms.grid(20, 30, 25)),
         ("ring:3000", closed_forms.ring(3000)),
         ("hypercube:2048", closed_forms.hypercube(2048)),
+        ("star:1800", closed_forms.star(1800)),
+        ("complete:1200", closed_forms.complete(1200)),
     ],
 )
 def test_multigrid_finds_the_smallest_eigenvalues(name: str, laplacian: np.ndarray) -> None:
@@ -93,7 +95,9 @@ def test_multigrid_finds_the_smallest_eigenvalues(name: str, laplacian: np.ndarr
     assert smallest_eigenvalue(matrix, without_constant=True) == pytest.approx(laplacian[1], rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["random_geometric:1700", "watts_strogatz:1600,k=6,p=0.01", "binary_tree:2000"])
+@pytest.mark.parametrize(
+    "name", ["random_geometric:1700", "watts_strogatz:1600,k=6,p=0.01", "binary_tree:2000", "barabasi_albert:1600,m=1"]
+)
 def test_multigrid_agrees_with_dense(name: str) -> None:
     W = topologies.metropolis_weights(topologies.adjacency_from_name(name))
     values = np.linalg.eigvalsh(W.toarray())
@@ -103,7 +107,13 @@ def test_multigrid_agrees_with_dense(name: str) -> None:
     assert topologies.spectra._smallest_by_multigrid(W, depth) == pytest.approx(values[0], abs=1e-11)
 
 
-@pytest.mark.parametrize("sides", [(330, 320), (330, 291), (301, 299)])
+def test_multigrid_on_an_expander_agrees_with_lanczos() -> None:
+    W = topologies.metropolis_weights(topologies.adjacency_from_name("random_regular:20000,degree=6"))
+    laplacian = topologies.spectra._laplacian(W)
+    assert smallest_eigenvalue(laplacian, without_constant=True) == pytest.approx(topologies.spectrum(W).gap, rel=1e-9)
+
+
+@pytest.mark.parametrize("sides", [(300, 240), (231, 239)])
 def test_mesh_of_many_agents(sides: tuple[int, int]) -> None:
     """Neither thin nor shallow, and with odd sides not bipartite."""
     W = topologies.metropolis_weights(topologies.adjacency_from_name(f"torus:{sides[0]}x{sides[1]}"))
