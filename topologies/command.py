@@ -23,7 +23,7 @@ from topologies.weights import available_weights, resolve_weights_name, weights_
 if TYPE_CHECKING:
     from topologies.canonical import Adjacency
 
-_SMALL = 2000
+_SMALL = 1000
 _SCORED = 100
 _OPTIMISED = "tracking"
 
@@ -135,9 +135,8 @@ def _measures(edges: Adjacency, rule: str, W: Weights, curvatures: tuple[float, 
     row("sigma", found.sigma, "the consensus error shrinks by this factor per round")
     row("gap", found.gap, "1 - sigma")
     row("rounds per 1e-6", found.rounds_for(1e-6), "of plain averaging, to reduce the consensus error a million times")
-    if n <= _SMALL:
-        row("Kemeny constant", kemeny_constant(W), "expected rounds of the random walk W to a random agent")
     if n <= _SMALL and W.data.min() >= 0:
+        row("Kemeny constant", kemeny_constant(W), "expected rounds of the random walk W to a random agent")
         row("mixing time", mixing_time(W), "rounds of the random walk W to a total variation of 1/4")
     score = _score(W, curvatures, order)
     if score is not None:
@@ -151,7 +150,8 @@ def _measures(edges: Adjacency, rule: str, W: Weights, curvatures: tuple[float, 
 
 def _comparison(edges: Weights, self_weight: float, curvatures: tuple[float, float], order: Order) -> Table:
     n = edges.shape[0]
-    table = Table("weights", title=f"{n} agents, curvatures {curvatures[0]:g} to {curvatures[1]:g}, {order}")
+    table = Table(title=f"{n} agents, curvatures {curvatures[0]:g} to {curvatures[1]:g}, {order}")
+    table.add_column("weights", no_wrap=True)
     for heading in ("sigma", "lambda_min", "rounds 1e-6", "rate", "best step", "largest step", "iterations 1e-6"):
         table.add_column(heading, justify="right")
     table.add_column("remark")
