@@ -113,6 +113,8 @@ class Run:
         self.network = Network(W, comm, placement)
         if self.network.n_agents != problem.n_agents:
             raise ValueError(f"W is for {self.network.n_agents} agents, but the problem has {problem.n_agents}")
+        if self.network.sequence is not None and getattr(algorithm, "step_size", None) == "auto":
+            _ = self.network.spectrum  # refused now rather than when the iterations begin
         self.collective = AgentCollective(self.network.communicator, self.network.bounds)
         self.collective.same("W", self.network.digest())
         self._same("the problem, the algorithm and the seed", type(problem), problem.n_agents, algorithm, seed)
@@ -232,7 +234,8 @@ def solve(
     algorithm
         E.g. ``DRFGT(step_size=1e-2, penalty=10.0)``.
     W
-        ``(n, n)`` mixing matrix, symmetric and doubly stochastic; may be left out for a single agent.
+        ``(n, n)`` mixing matrix, symmetric and doubly stochastic, or a `topologies.WeightSequence` that gives one for every round;
+        may be left out for a single agent.
     x0
         Common start of all agents, one point; by default random and feasible from the seed.
     iterations

@@ -83,7 +83,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     from .cli import wiring
 
     made = together(communicator, lambda: wiring.make(settings) if root else None)
-    W, origin = wiring.share(made, communicator)
+    W, origin = wiring.share(settings, made, communicator)
     problem = together(communicator, lambda: configuration.problem.problem(settings.agents, settings.seed))
     try:
         run = Run(problem, configuration.algorithm, W, seed=settings.seed, comm=communicator, placement=settings.placement)
@@ -241,11 +241,10 @@ def _folder(configuration: Configuration, run: Run) -> RunFolder | None:
 
 
 def _opening(configuration: Configuration, run: Run, origin: str) -> list[str]:
-    from .cli.summary import sigma_and_gap
+    from .cli.summary import mixing_words
 
     settings, network = configuration.run, run.network
     groups = {heading.partition(":")[0]: part for heading, part in configuration.groups(outputs=False)}
-    sigma, gap = sigma_and_gap(network.spectrum)
     sizes = network.bounds[1:] - network.bounds[:-1]
     spread = f"{sizes.min()} to {sizes.max()}" if sizes.min() < sizes.max() else f"{sizes[0]}"
     ranks = network.communicator.size
@@ -254,7 +253,7 @@ def _opening(configuration: Configuration, run: Run, origin: str) -> list[str]:
     shape = " x ".join(map(str, run.problem.shape))
     return [
         f"problem     {settings.problem}: {_listed(groups['Problem'])}; seed {settings.seed}; x is {shape}",
-        f"network     {network.n_agents} agents, {origin}, sigma_W {sigma:.6g}, gap {gap:.4g}, {where}",
+        f"network     {network.n_agents} agents, {origin}, {mixing_words(network)}, {where}",
         f"algorithm   {settings.algorithm}: {_listed(values(run.algorithm))}{published}",
     ]
 

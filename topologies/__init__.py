@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from topologies.optimised import TrackingWeights, curvature_scenarios, tracking_weights
     from topologies.random_graphs import barabasi_albert, erdos_renyi, random_geometric, random_regular, watts_strogatz
     from topologies.scaling import sinkhorn_weights
-    from topologies.sequence_names import available_sequences, sequence_from_name
+    from topologies.sequence_names import available_sequences, is_sequence_name, sequence_from_name
     from topologies.sequences import (
         LinkFailures,
         OnePeerExponential,
@@ -117,6 +117,7 @@ __all__ = [
     "graph_measures",
     "grid",
     "hypercube",
+    "is_sequence_name",
     "iteration_matrix",
     "joint_contraction",
     "karate_club",
@@ -214,6 +215,7 @@ _HOME = {
     "random_regular": "random_graphs",
     "resolve_weights_name": "weights",
     "ring": "graphs",
+    "is_sequence_name": "sequence_names",
     "sequence_from_name": "sequence_names",
     "sinkhorn_weights": "scaling",
     "spectrum": "spectra",

@@ -24,7 +24,7 @@ def report(run: Run) -> list[str]:
     next(states)
     end = (network.rounds, network.messages, network.bytes)
     rounds, messages, sent = (now - then for now, then in zip(end, start, strict=True))
-    payload = sent // max(network.directed_edges, 1)
+    payload = sent // max(messages // max(rounds, 1), 1)
     every = [json.loads(part) for part in network.communicator.allgather_bytes(json.dumps(memory).encode())]
     lines = [
         steps,

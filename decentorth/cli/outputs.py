@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import hashlib
 import json
 import logging
 import math
@@ -218,20 +217,6 @@ def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(summary, dict):
         raise InputError(f"{path}: must hold a mapping, got {type(summary).__name__}")
     return summary
-
-
-def weights_sha256(W: Any) -> str:
-    """SHA-256 of a mixing matrix in canonical CSR: row pointers and columns as int64, values as float64.
-
-    Parameters
-    ----------
-    W
-        ``(n, n)`` scipy CSR with sorted columns.
-    """
-    digest = hashlib.sha256()
-    for part, dtype in ((W.indptr, "<i8"), (W.indices, "<i8"), (W.data, "<f8")):
-        digest.update(np.ascontiguousarray(part, dtype=dtype).tobytes())
-    return digest.hexdigest()
 
 
 def _read(path: Path) -> str:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..protocols import Spectrum
+from topologies import joint_contraction
+
 from .environment import environment
-from .outputs import weights_sha256
 
 if TYPE_CHECKING:
     from ..api import Result
+    from ..network import Network
     from .config import Configuration
+
+
+LARGEST_DENSE = 1000
 
 
 def summarize(configuration: Configuration, result: Result, facts: Mapping[str, Any]) -> dict[str, Any]:
     """What ``summary.json`` holds; called by every rank."""
     network = result.network
-    sigma, gap = sigma_and_gap(network.spectrum)
     return {
         "status": result.status,
         "converged": result.converged,
@@ -34,18 +37,27 @@ def summarize(configuration: Configuration, result: Result, facts: Mapping[str, 
         "iterates_sha256": result.iterates_sha256,
         "agents": network.n_agents,
         "ranks": network.communicator.size,
-        "W": {
-            "sha256": weights_sha256(network.W),
-            "sigma_W": sigma,
-            "gap": gap,
-            **network.spectrum._asdict(),
-        },
+        "W": {"sha256": network.digest().hex(), **_mixing(network)},
         **facts,
         "config": configuration.mapping(),
         **environment(),
     }
 
 
-def sigma_and_gap(spectrum: Spectrum) -> tuple[float, float]:
-    """The second largest singular value of W, and 1 minus it."""
-    return max(spectrum.lambda_2, -spectrum.lambda_min), min(1.0 - spectrum.lambda_2, 1.0 + spectrum.lambda_min)
+def mixing_words(network: Network) -> str:
+    """How fast the network averages, for the opening lines."""
+    facts = _mixing(network)
+    if "sigma_W" in facts:
+        return f"sigma_W {facts['sigma_W']:.6g}, gap {facts['gap']:.4g}"
+    return ", ".join(f"{name.replace('_', ' ')} {value:.3g}" for name, value in facts.items()) or "no eigenvalues"
+
+
+def _mixing(network: Network) -> dict[str, float]:
+    """Eigenvalues of W, or what one period of a sequence leaves of the consensus error."""
+    if network.sequence is None:
+        second, smallest = network.spectrum
+        sigma, gap = max(second, -smallest), min(1.0 - second, 1.0 + smallest)
+        return {"sigma_W": sigma, "gap": gap, "lambda_2": second, "lambda_min": smallest}
+    if network.sequence.period is None or network.n_agents > LARGEST_DENSE:
+        return {}
+    return {"contraction_per_period": joint_contraction(network.sequence)}

@@ -15,12 +15,14 @@ from .settings import RunSettings
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from topologies import WeightSequence
+
 
 class Wiring(NamedTuple):
     """A mixing matrix and where it comes from."""
 
-    W: csr_array[Any, tuple[int, int]]
-    """``(n, n)``."""
+    W: csr_array[Any, tuple[int, int]] | WeightSequence
+    """``(n, n)``, or one for every round."""
     origin: str
     """The graph and the rule, in words."""
 
@@ -42,6 +44,8 @@ def make(settings: RunSettings) -> Wiring:
                 f"{settings.weights_file} is for {W.shape[0]} agents: give --agents {W.shape[0]} (now {settings.agents})"
             )
         return Wiring(W, f"weights of {settings.weights_file}")
+    if topologies.is_sequence_name(settings.topology):
+        return _sequence(settings)
     graph = topologies.graph_from_name(settings.topology, settings.agents, settings.seed)
     rule = topologies.resolve_weights_name(graph, settings.weights)
     own = f" (self weight {settings.self_weight:g})" if rule.endswith("uniform") else ""
@@ -49,12 +53,26 @@ def make(settings: RunSettings) -> Wiring:
     return Wiring(W, f"{settings.topology}, {rule} weights{own}")
 
 
-def share(wiring: Wiring | None, communicator: Communicator) -> Wiring:
-    """Rank 0's wiring on every rank (None is passed on the others)."""
+def _sequence(settings: RunSettings) -> Wiring:
+    """A time-varying network: the rule is for the sequences that are made of graphs."""
+    import topologies
+
+    rule = "metropolis" if settings.weights == "auto" else settings.weights
+    sequence = topologies.sequence_from_name(settings.topology, settings.agents, settings.seed, rule)
+    period = "no period" if sequence.period is None else f"period {sequence.period}"
+    return Wiring(sequence, f"{settings.topology} (time-varying, {period})")
+
+
+def share(settings: RunSettings, wiring: Wiring | None, communicator: Communicator) -> Wiring:
+    """Rank 0's wiring on every rank (None is passed on the others); a sequence is made again by each rank from its name."""
     from scipy.sparse import csr_array
 
+    import topologies
+
+    if settings.weights_file is None and topologies.is_sequence_name(settings.topology):
+        return _sequence(settings)
     parts = [b"", b"", b"", b""]
-    if wiring is not None:
+    if wiring is not None and isinstance(wiring.W, csr_array):
         arrays = (wiring.W.indptr.astype("<i8"), wiring.W.indices.astype("<i8"), wiring.W.data.astype("<f8"))
         parts = [json.dumps([wiring.W.shape[0], wiring.origin]).encode(), *(array.tobytes() for array in arrays)]
     header, indptr, indices, data = [communicator.bcast_bytes(part) for part in parts]

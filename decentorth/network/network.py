@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Hashable
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from topologies import check_weights, spectrum
+from topologies import WeightSequence, check_weights, spectrum
 
 from ..protocols import Array, Spectrum
 from .communicator import connect
-from .halo import even_bounds, fewer_cuts_bounds, plan
+from .halo import Halo, even_bounds, fewer_cuts_bounds, plan
 from .traffic import Traffic, traffic
 
 Placement = Literal["even", "fewer-cuts"]
+
+
+_KEPT_PLANS = 64
+
+
+class _Plan(NamedTuple):
+    """What is prepared for one matrix."""
+
+    halo: Halo
+    directed_edges: int
+    ways: dict[tuple[int, ...], Traffic]
+    """By the widths of the arrays that are mixed."""
 
 
 class Network:
@@ -25,7 +38,8 @@ class Network:
     Parameters
     ----------
     W
-        ``(n, n)``: symmetric, doubly stochastic, connected; anything `topologies.check_weights` accepts.
+        ``(n, n)``: symmetric, doubly stochastic, connected; anything `topologies.check_weights` accepts. Or a
+        `topologies.WeightSequence`: the round numbered k (from 0, over everything that is mixed) uses its W(k).
     comm
         See `connect`.
     placement
@@ -49,45 +63,63 @@ class Network:
 
     def __init__(self, W: Any, comm: Any = None, placement: Placement = "even") -> None:
         self.communicator = connect(comm)
-        self.W: csr_array = check_weights(W)
+        self.sequence: WeightSequence | None = W if isinstance(W, WeightSequence) else None
+        self.W: csr_array = check_weights(W) if self.sequence is None else self.sequence.at(0)
         self.n_agents = int(self.W.shape[0])
         ranks = self.communicator.size
         if placement not in ("even", "fewer-cuts"):
             raise ValueError(f"placement must be 'even' or 'fewer-cuts', got {placement!r}")
         even = even_bounds(self.n_agents, ranks)
         self.bounds = even if placement == "even" else fewer_cuts_bounds(self.W, ranks)
-        self._halo = plan(self.W, self.bounds, self.communicator.rank)
-        self.agents = self._halo.agents
+        self.agents = slice(int(self.bounds[self.communicator.rank]), int(self.bounds[self.communicator.rank + 1]))
         self.n_local = self.agents.stop - self.agents.start
-        self.directed_edges = int(self.W.nnz) - self.n_agents
         self.rounds = self.messages = self.bytes = 0
         self.transport_messages = self.transport_bytes = 0
-        self._traffic: dict[tuple[int, ...], Traffic] = {}
-        if ranks > 1:  # computed once, by rank 0, so that step sizes made from it are the same bits everywhere
+        self.wait_seconds = 0.0
+        self._plans: dict[Hashable, _Plan] = {}
+        if ranks > 1 and self.sequence is None:  # computed once, by rank 0: step sizes made from it are the same bits everywhere
             shared = np.array(self._own_spectrum() if self.communicator.rank == 0 else (0.0, 0.0))
             self.communicator.bcast(shared)
             self.spectrum = Spectrum(float(shared[0]), float(shared[1]))
 
     @cached_property
     def spectrum(self) -> Spectrum:
-        """Second largest and smallest eigenvalue of W (for a single agent 0 and 0)."""
+        """Second largest and smallest eigenvalue of W (for a single agent 0 and 0).
+
+        Raises
+        ------
+        ValueError
+            On a time-varying network.
+        """
+        if self.sequence is not None:
+            raise ValueError(
+                "a time-varying network has no eigenvalues to choose automatic steps by: give step_size and penalty as numbers"
+            )
         return self._own_spectrum()
 
     def _own_spectrum(self) -> Spectrum:
         values = spectrum(self.W)
         return Spectrum(values.lambda_2, values.lambda_min)
 
-    @property
-    def wait_seconds(self) -> float:
-        """How long this rank has waited for messages so far."""
-        return sum(way.wait_seconds for way in self._traffic.values())
-
     def digest(self) -> bytes:
-        """SHA-256 of W: what must be the same on every rank."""
+        """SHA-256 of W (of the first matrices of a sequence): what must be the same on every rank."""
         hashed = hashlib.sha256()
-        for part in (self.W.indptr.astype(np.int64), self.W.indices.astype(np.int64), self.W.data):
-            hashed.update(part.tobytes())
+        matrices = [self.W] if self.sequence is None else [self.sequence.at(k) for k in range(self.sequence.period or 4)]
+        for W in matrices:
+            for part in (W.indptr.astype(np.int64), W.indices.astype(np.int64), W.data):
+                hashed.update(part.tobytes())
         return hashed.digest()
+
+    def _plan(self) -> _Plan:
+        """The plan of the round to come; those of a sequence are kept by its distinct matrices, the oldest given up first."""
+        key = None if self.sequence is None else self.sequence.distinct(self.rounds)
+        known = self._plans.get(key)
+        if known is None:
+            W = self.W if self.sequence is None else self.sequence.at(self.rounds)
+            if len(self._plans) >= _KEPT_PLANS:
+                del self._plans[next(iter(self._plans))]
+            known = self._plans[key] = _Plan(plan(W, self.bounds, self.communicator.rank), int(W.nnz) - self.n_agents, {})
+        return known
 
     def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
         """``W^rounds x`` for each stacked array, in one message per neighbour rank and round.
@@ -117,12 +149,15 @@ class Network:
 
     def _mix(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
         widths = tuple([x.size // self.n_local for x in xs])
-        way = self._traffic.get(widths)
+        halo, directed_edges, ways = self._plan()
+        way = ways.get(widths)
         if way is None:
-            way = self._traffic[widths] = traffic(self._halo, self.communicator, widths)
+            way = ways[widths] = traffic(halo, self.communicator, widths)
+        out = way.mix(xs)
         self.rounds += 1
-        self.messages += self.directed_edges
-        self.bytes += self.directed_edges * 8 * sum(widths)
+        self.messages += directed_edges
+        self.bytes += directed_edges * 8 * sum(widths)
         self.transport_messages += way.messages
         self.transport_bytes += way.bytes
-        return way.mix(xs)
+        self.wait_seconds += way.waited
+        return out

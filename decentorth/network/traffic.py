@@ -23,8 +23,8 @@ class Traffic(Protocol):
     messages: int
     """Messages that this rank sends in a round."""
     bytes: int
-    wait_seconds: float
-    """How long this rank has waited for the others' so far."""
+    waited: float
+    """Seconds that the last round waited for the others' messages."""
 
     def mix(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
         """W x for each array; fresh, C-contiguous."""
@@ -43,7 +43,7 @@ class _Alone:
     """All agents are here."""
 
     messages = bytes = 0
-    wait_seconds = 0.0
+    waited = 0.0
 
     def __init__(self, halo: Halo, widths: tuple[int, ...]) -> None:
         (piece,) = halo.pieces
@@ -65,13 +65,13 @@ class _Exchanging:
         self.exchange: Exchange = communicator.exchange(sends, receives)
         self.messages = len(sends)
         self.bytes = sum(buffer.nbytes for _, buffer in sends)
-        self.wait_seconds = 0.0
+        self.waited = 0.0
 
     def wait(self) -> None:
         """Until all messages have come and gone."""
         begun = time.perf_counter()
         self.exchange.wait()
-        self.wait_seconds += time.perf_counter() - begun
+        self.waited = time.perf_counter() - begun
 
 
 class _Table(_Exchanging):

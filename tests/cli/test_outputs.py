@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import HealthCheck, given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
@@ -26,7 +25,6 @@ from decentorth.cli.outputs import (
     RunFolder,
     read_history,
     read_summary,
-    weights_sha256,
     write_final,
 )
 from decentorth.protocols import Array, Row
@@ -193,18 +191,6 @@ def test_final_arrays_are_the_ranks_blocks_in_agent_order(tmp_path: Path, bounds
         assert (final["x"].shape, final["part"].shape) == ((7, 5, 2), (7, 7))
     with zipfile.ZipFile(tmp_path / FINAL) as archive:
         assert archive.testzip() is None
-
-
-def test_hash_of_weights_knows_values_and_places_only() -> None:
-    dense = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.5, 0.5]])
-    narrow = sp.csr_array(dense)
-    wide = sp.csr_array(dense)
-    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
-    assert weights_sha256(narrow) == weights_sha256(wide)
-    nudged = dense.copy()
-    nudged[0, 0] = np.nextafter(0.5, 1)
-    assert weights_sha256(sp.csr_array(nudged)) != weights_sha256(narrow)
-    assert weights_sha256(sp.csr_array(dense[::-1])) != weights_sha256(narrow)
 
 
 def test_summary_on_disk_is_json_for_any_reader(tmp_path: Path) -> None:
