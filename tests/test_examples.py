@@ -44,3 +44,13 @@ def first_step(said: str) -> float:
     found = re.search(r"^steps +step size ([^\s,]+)", said, re.M)
     assert found is not None
     return float(found[1])
+
+
+def test_one_neighbour_at_a_time_costs_least_and_converges(tmp_path: Path) -> None:
+    said = run("examples/time_varying.py", str(tmp_path / "figure.png"))
+    rows = re.findall(r"^(\S.*?) +gradient norm (\S+), consensus error (\S+), (\d+) kB", said, re.M)
+    cost = {name: int(kilobytes) for name, _, _, kilobytes in rows}
+    assert cost == {"one-peer exponential": 16, "static exponential": 112, "ring": 32}
+    reached = {name: float(norm) for name, norm, _, _ in rows}
+    assert reached["one-peer exponential"] < 1.1 * reached["static exponential"] < 0.1 * reached["ring"]
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
