@@ -8,8 +8,9 @@ against iterations and against bytes sent by an agent.
 
 import sys
 
-import decentorth as do
 import matplotlib.pyplot as plt
+
+import decentorth as do
 import topologies as tp
 
 networks = {
