@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 Weights: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
+Adjacency: TypeAlias = "sparse.sparray | sparse.spmatrix"
 WeightsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix"
 
 SYMMETRY_TOLERANCE = 1e-12
@@ -28,7 +29,7 @@ def canonical_weights(W: WeightsLike) -> Weights:
     ValueError
         If ``W`` is not square, not finite, not symmetric, or has a row that does not sum to 1 within 1e-10.
     """
-    matrix = _finite_square(W)
+    matrix = finite_square(W)
     transposed = matrix.T.tocsr()
     difference = (matrix - transposed).tocoo()
     if difference.nnz:
@@ -58,19 +59,20 @@ def with_diagonal(matrix: Weights, diagonal: NDArray[np.float64]) -> Weights:
     return result
 
 
-def _finite_square(W: WeightsLike) -> Weights:
+def finite_square(W: WeightsLike, what: str = "W") -> Weights:
+    """``W``, which messages call ``what``, as a fresh float64 CSR array if it is a square matrix of finite real numbers."""
     source = W if sparse.issparse(W) else np.asarray(W)
     if source.dtype.kind not in "biuf":
-        raise TypeError(f"W must hold real numbers, got dtype {source.dtype}")
+        raise TypeError(f"{what} must hold real numbers, got dtype {source.dtype}")
     if source.ndim != 2 or source.shape[0] != source.shape[1] or source.shape[0] == 0:
-        raise ValueError(f"W must be square, one row and one column per agent, got shape {source.shape}")
+        raise ValueError(f"{what} must be square, one row and one column per agent, got shape {source.shape}")
     matrix: Weights = sparse.csr_array(source, dtype=np.float64, copy=True)
     matrix.sum_duplicates()
     bad = np.flatnonzero(~np.isfinite(matrix.data))
     if bad.size:
         coo = matrix.tocoo()
         i, j = coo.row[bad[0]], coo.col[bad[0]]
-        raise ValueError(f"W must be finite, got W[{i}, {j}] = {coo.data[bad[0]]}")
+        raise ValueError(f"{what} must be finite, got {what}[{i}, {j}] = {coo.data[bad[0]]}")
     return matrix
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -14,18 +14,48 @@ from topologies.spectra import spectrum
 if TYPE_CHECKING:
     import networkx as nx
 
+    from topologies.canonical import Adjacency
+
 _SPECTRAL_TOLERANCE = 1e-12
 _SHOWN = 5
 
 
-def adjacency(graph: nx.Graph[int]) -> Weights:
+def adjacency(graph: nx.Graph[int] | Adjacency) -> Weights:
     """The checked graph's adjacency matrix, shape (n, n): ones in sorted CSR, edge attributes ignored.
+
+    A sparse array is taken as an adjacency matrix: every non-zero is an edge.
 
     Raises
     ------
     TypeError, ValueError
         As `check_graph`.
     """
+    matrix = _symmetric_pattern(graph) if sparse.issparse(graph) else _from_graph(graph)
+    loops = np.flatnonzero(matrix.diagonal())
+    if loops.size:
+        raise ValueError(
+            f"the graph must have no self-loops (an agent's own weight is W's diagonal), but agent {loops[0]} has one; "
+            "use graph.remove_edges_from(list(networkx.selfloop_edges(graph)))"
+        )
+    _check_connected(matrix, "the graph")
+    return matrix
+
+
+def check_graph(graph: nx.Graph[int] | Adjacency) -> None:
+    """Raise unless ``graph``, or a sparse adjacency matrix, can be a communication graph.
+
+    Raises
+    ------
+    TypeError
+        If it is not a ``networkx.Graph``, or directed, or a multigraph.
+    ValueError
+        If it is empty, its nodes are not 0..n-1 in order, it has self-loops or is disconnected; if a matrix is not square or
+        not symmetric.
+    """
+    adjacency(graph)
+
+
+def _from_graph(graph: object) -> Weights:
     import networkx as nx
 
     if not isinstance(graph, nx.Graph):
@@ -44,30 +74,26 @@ def adjacency(graph: nx.Graph[int]) -> Weights:
             )
     matrix: Weights = nx.to_scipy_sparse_array(graph, dtype=np.dtype(np.float64), weight=None, format="csr")
     matrix.sort_indices()
-    loops = np.flatnonzero(matrix.diagonal())
-    if loops.size:
-        raise ValueError(
-            f"the graph must have no self-loops (an agent's own weight is W's diagonal), but agent {loops[0]} has one; "
-            "use graph.remove_edges_from(list(networkx.selfloop_edges(graph)))"
-        )
-    _check_connected(matrix, "the graph")
     return matrix
 
 
-def check_graph(graph: nx.Graph[int]) -> None:
-    """Raise unless ``graph`` can be a communication graph.
+def _symmetric_pattern(graph: Any) -> Weights:
+    if graph.ndim != 2 or graph.shape[0] != graph.shape[1] or graph.shape[0] == 0:
+        raise ValueError(f"an adjacency matrix must be square, one row and one column per agent, got shape {graph.shape}")
+    matrix: Weights = sparse.csr_array(graph, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    matrix.data[:] = 1
+    one_way = (matrix - matrix.T.tocsr()).tocoo()
+    one_way.eliminate_zeros()
+    if one_way.nnz:
+        i, j = one_way.row[0], one_way.col[0]
+        i, j = (i, j) if one_way.data[0] > 0 else (j, i)
+        raise ValueError(f"an adjacency matrix must be symmetric, but there is an edge {i} - {j} and none {j} - {i}; use A + A.T")
+    return matrix
 
-    Raises
-    ------
-    TypeError
-        If it is not a ``networkx.Graph``, or directed, or a multigraph.
-    ValueError
-        If it is empty, its nodes are not 0..n-1 in order, it has self-loops or is disconnected.
-    """
-    adjacency(graph)
 
-
-def check_weights(W: WeightsLike, graph: nx.Graph[int] | None = None) -> Weights:
+def check_weights(W: WeightsLike, graph: nx.Graph[int] | Adjacency | None = None) -> Weights:
     """``W``, shape (n, n), in canonical form (see `canonical_weights`), if averaging with it converges to the mean.
 
     Entries may have any sign. With ``graph``, only its edges and the diagonal may carry weight.

@@ -1,56 +1,65 @@
-"""Communication graphs as plain ``networkx.Graph`` with nodes 0..n-1 in that order."""
+"""Communication graphs as plain ``networkx.Graph`` with nodes 0..n-1 in that order: the families without chance.
+
+The number of agents (or the sides) always comes first.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from topologies.edges import Edges, family, simplified
 
 if TYPE_CHECKING:
     import networkx as nx
 
-_TRIES = 100
 
-
-def ring(n: int) -> nx.Graph[int]:
+@family
+def ring(n: int) -> Edges:
     """Cycle 0 - 1 - ... - n-1 - 0; one node for n = 1, one edge for n = 2."""
-    n = _count("ring", n)
+    n = count("ring", n)
     agents = np.arange(n if n > 2 else n - 1)
-    return _graph(n, agents, (agents + 1) % n)
+    return Edges(n, agents, (agents + 1) % n)
 
 
-def path(n: int) -> nx.Graph[int]:
+@family
+def path(n: int) -> Edges:
     """Path 0 - 1 - ... - n-1."""
-    n = _count("path", n)
+    n = count("path", n)
     agents = np.arange(n - 1)
-    return _graph(n, agents, agents + 1)
+    return Edges(n, agents, agents + 1)
 
 
-def complete(n: int) -> nx.Graph[int]:
+@family
+def complete(n: int) -> Edges:
     """Every agent is a neighbour of every other."""
-    n = _count("complete", n)
-    return _graph(n, *np.triu_indices(n, 1))
+    n = count("complete", n)
+    return Edges(n, *np.triu_indices(n, 1))
 
 
-def star(n: int) -> nx.Graph[int]:
+@family
+def star(n: int) -> Edges:
     """Agent 0 in the centre, joined to the n - 1 others."""
-    n = _count("star", n)
+    n = count("star", n)
     leaves = np.arange(1, n)
-    return _graph(n, np.zeros_like(leaves), leaves)
+    return Edges(n, np.zeros_like(leaves), leaves)
 
 
-def grid(*sides: int) -> nx.Graph[int]:
+@family
+def grid(*sides: int) -> Edges:
     """k-dimensional grid, numbered in row-major order: in ``grid(4, 5)`` agent ``5 i + j`` stands at (i, j)."""
     numbers = np.arange(math.prod(_sides("grid", sides, 1))).reshape(sides)
     tails = [np.delete(numbers, -1, axis).ravel() for axis in range(numbers.ndim)]
     heads = [np.delete(numbers, 0, axis).ravel() for axis in range(numbers.ndim)]
-    return _graph(numbers.size, np.concatenate(tails), np.concatenate(heads))
+    return Edges(numbers.size, np.concatenate(tails), np.concatenate(heads))
 
 
-def torus(*sides: int) -> nx.Graph[int]:
+@family
+def torus(*sides: int) -> Edges:
     """k-dimensional torus, numbered in row-major order; every side is at least 3.
 
     Raises
@@ -60,30 +69,142 @@ def torus(*sides: int) -> nx.Graph[int]:
     """
     numbers = np.arange(math.prod(_sides("torus", sides, 3, "; use grid instead"))).reshape(sides)
     heads = [np.roll(numbers, -1, axis).ravel() for axis in range(numbers.ndim)]
-    return _graph(numbers.size, np.tile(numbers.ravel(), numbers.ndim), np.concatenate(heads))
+    return Edges(numbers.size, np.tile(numbers.ravel(), numbers.ndim), np.concatenate(heads))
 
 
-def erdos_renyi(n: int, p: float = 0.3, seed: int = 0) -> nx.Graph[int]:
-    """Erdős-Rényi graph G(n, p), each edge present with probability ``p``, redrawn until it is connected.
+@family
+def hypercube(n: int) -> Edges:
+    """n = 2^d agents; two are neighbours if their binary numbers differ in one digit.
 
     Raises
     ------
     ValueError
-        If ``p`` is outside [0, 1], or none of 100 draws is connected.
+        If n is not a power of 2.
     """
-    n = _count("erdos_renyi", n)
-    if not 0 <= p <= 1:
-        raise ValueError(f"erdos_renyi: p must be a probability in [0, 1], got {p}")
-    rng = np.random.default_rng(seed)
-    for _ in range(_TRIES):
-        tails, heads = _random_pairs(n, p, rng)
-        if _connects(n, tails, heads):
-            return _graph(n, tails, heads)
-    threshold = min(1.0, math.log(n) / n)
-    raise ValueError(
-        f"erdos_renyi(n={n}, p={p}, seed={seed}): none of {_TRIES} draws was connected; connected graphs become likely "
-        f"above p = log(n)/n = {threshold:.3g}: try p={min(1.0, 2 * threshold):.3g}"
-    )
+    n = count("hypercube", n)
+    d = n.bit_length() - 1
+    if n != 2**d:
+        raise ValueError(f"hypercube: the number of agents must be a power of 2, got {n}; the nearest: {2**d} and {2 ** (d + 1)}")
+    agents, bits = np.arange(n), 1 << np.arange(d)
+    tails, digits = np.nonzero((agents[:, None] & bits) == 0)
+    return Edges(n, tails, tails | bits[digits])
+
+
+@family
+def circulant(n: int, offsets: tuple[int, ...] = (1, 2)) -> Edges:
+    """Agent i is a neighbour of i + s and i - s modulo n, for every s in ``offsets``.
+
+    Raises
+    ------
+    ValueError
+        If n and the offsets have a common divisor, so that the graph is disconnected.
+    """
+    n = count("circulant", n)
+    divisor = math.gcd(n, *(at_least(1, offset, "circulant: every offset") for offset in offsets))
+    if divisor > 1:
+        raise ValueError(
+            f"circulant(n={n}, offsets={offsets}) is disconnected: n and all offsets are multiples of {divisor}; add offset 1"
+        )
+    agents, steps = np.arange(n), np.asarray(offsets, dtype=np.int64)
+    return simplified(n, np.tile(agents, len(steps)), ((agents + steps[:, None]) % n).ravel())
+
+
+@family
+def exponential(n: int) -> Edges:
+    """The static exponential graph, undirected: agent i is a neighbour of i + 2^j and i - 2^j modulo n, for 2^j < n."""
+    n = count("exponential", n)
+    agents, steps = np.arange(n), 1 << np.arange((n - 1).bit_length())
+    return simplified(n, np.tile(agents, len(steps)), ((agents + steps[:, None]) % n).ravel())
+
+
+@family
+def binary_tree(n: int) -> Edges:
+    """Complete binary tree: agent i hangs from agent (i - 1) // 2, agent 0 is the root; the last level may be part full."""
+    n = count("binary_tree", n)
+    children = np.arange(1, n)
+    return Edges(n, (children - 1) // 2, children)
+
+
+@family
+def barbell(n: int, bridge: int = 0) -> Edges:
+    """Two complete graphs of (n - bridge) / 2 agents, joined by a path through ``bridge`` further agents.
+
+    Raises
+    ------
+    ValueError
+        If n - bridge is odd or below 2.
+    """
+    n, bridge = count("barbell", n), at_least(0, bridge, "barbell: the number of agents on the bridge")
+    clique, odd = divmod(n - bridge, 2)
+    if odd or clique < 1:
+        raise ValueError(f"barbell: n - bridge must be even and at least 2, got n={n}, bridge={bridge}; try bridge={n % 2}")
+    tails, heads = np.triu_indices(clique, 1)
+    way = np.arange(clique - 1, clique + bridge)
+    far = clique + bridge
+    return Edges(n, np.concatenate([tails, way, tails + far]), np.concatenate([heads, way + 1, heads + far]))
+
+
+@family
+def lollipop(n: int, tail: int | None = None) -> Edges:
+    """A complete graph of n - tail agents with a path of ``tail`` further agents; without ``tail``, half of n each.
+
+    Raises
+    ------
+    ValueError
+        If tail is not in 0..n - 1.
+    """
+    n = count("lollipop", n)
+    tail = n // 2 if tail is None else at_least(0, tail, "lollipop: the number of agents in the tail")
+    if tail >= n:
+        raise ValueError(f"lollipop: the tail must leave an agent for the complete graph, got n={n}, tail={tail}")
+    tails, heads = np.triu_indices(n - tail, 1)
+    way = np.arange(n - tail - 1, n - 1)
+    return Edges(n, np.concatenate([tails, way]), np.concatenate([heads, way + 1]))
+
+
+@family
+def margulis(n: int) -> Edges:
+    """The Margulis-Gabber-Galil expander on n = m^2 agents, made a simple graph.
+
+    Agent (x, y), number m x + y, is joined to (x + 2y, y), (x + 2y + 1, y), (x, y + 2x) and (x, y + 2x + 1) modulo m. The
+    published graph is an 8-regular multigraph: here self-loops are dropped and parallel edges merged, so degrees are 8 or less.
+
+    Raises
+    ------
+    ValueError
+        If n is not a square.
+    """
+    n = count("margulis", n)
+    m = math.isqrt(n)
+    if m * m != n:
+        raise ValueError(f"margulis: the number of agents must be a square, got {n}; the nearest: {m * m} and {(m + 1) ** 2}")
+    agents = np.arange(n)
+    x, y = agents // m, agents % m
+    right = [(x + 2 * y + c) % m * m + y for c in (0, 1)]
+    up = [x * m + (y + 2 * x + c) % m for c in (0, 1)]
+    return simplified(n, np.tile(agents, 4), np.concatenate([*right, *up]))
+
+
+@family
+def chordal_cycle(n: int) -> Edges:
+    """The cycle on a prime number n of agents with chords from x to its inverse modulo n: an expander, made a simple graph.
+
+    The published graph is a 3-regular multigraph: here the self-loops at 0, 1 and n - 1 are dropped and parallel edges merged.
+
+    Raises
+    ------
+    ValueError
+        If n is not a prime.
+    """
+    n = count("chordal_cycle", n)
+    if not _is_prime(n):
+        below = next((m for m in range(n - 1, 1, -1) if _is_prime(m)), None)
+        above = next(m for m in itertools.count(n + 1) if _is_prime(m))
+        nearest = " and ".join(str(m) for m in (below, above) if m is not None)
+        raise ValueError(f"chordal_cycle: the number of agents must be a prime, got {n}; the nearest: {nearest}")
+    agents = np.arange(n)
+    inverses = np.array([0, *(pow(x, -1, n) for x in range(1, n))])
+    return simplified(n, np.tile(agents, 2), np.concatenate([(agents + 1) % n, inverses]))
 
 
 def numbered(graph: nx.Graph[Any]) -> nx.Graph[int]:
@@ -105,48 +226,23 @@ def numbered(graph: nx.Graph[Any]) -> nx.Graph[int]:
     return result
 
 
-def _graph(n: int, tails: NDArray[np.int64], heads: NDArray[np.int64]) -> nx.Graph[int]:
-    """Nodes 0..n-1 in order, joined by ``tails[e] - heads[e]``."""
-    import networkx as nx
-
-    graph: nx.Graph[int] = nx.Graph()
-    graph.add_nodes_from(range(n))
-    graph.add_edges_from(zip(tails.tolist(), heads.tolist(), strict=True))
-    return graph
+def _is_prime(n: int) -> bool:
+    return n > 1 and all(n % divisor for divisor in range(2, math.isqrt(n) + 1))
 
 
-def _random_pairs(n: int, p: float, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each pair i < j with probability ``p``: a binomial number of pairs, uniform without replacement."""
-    pairs = n * (n - 1) // 2
-    chosen = np.sort(rng.choice(pairs, rng.binomial(pairs, p), replace=False, shuffle=False)) if pairs else np.arange(0)
-    rows = np.arange(n)
-    first = rows * (2 * n - rows - 1) // 2  # how many pairs have a smaller tail
-    tails = np.searchsorted(first, chosen, side="right") - 1
-    tails = np.minimum(tails, n - 2)  # the last two rows start together: the very last is empty
-    return tails, chosen - first[tails] + tails + 1
-
-
-def _connects(n: int, tails: NDArray[np.int64], heads: NDArray[np.int64]) -> bool:
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    edges = coo_array((np.ones(len(tails)), (tails, heads)), shape=(n, n))
-    components, _ = connected_components(edges, directed=False)
-    return components == 1
-
-
-def _count(name: str, n: int) -> int:
-    return _at_least(1, n, f"{name}: the number of agents")
+def count(name: str, n: int) -> int:
+    """``n`` as a number of agents of the graph ``name``."""
+    return at_least(1, n, f"{name}: the number of agents")
 
 
 def _sides(name: str, sides: tuple[int, ...], least: int, hint: str = "") -> tuple[int, ...]:
     if not sides:
         raise ValueError(f"{name} needs its sides, for example {name}(4, 5)")
     what = f"{name}: every side of {'x'.join(map(str, sides))}"
-    return tuple(_at_least(least, side, what, hint) for side in sides)
+    return tuple(at_least(least, side, what, hint) for side in sides)
 
 
-def _at_least(least: int, value: int, what: str, hint: str = "") -> int:
+def at_least(least: int, value: int, what: str, hint: str = "") -> int:
     """``value`` as a Python int that is not below ``least``."""
     try:
         number = operator.index(value)

@@ -1,7 +1,8 @@
 """Graphs by name, for command lines and configuration files: ``ring``, ``torus:4x5``, ``erdos-renyi:n=12,p=0.3``.
 
 A specification is a name, then, after a colon, parameters separated by commas: ``key=value``, or first of all a bare value for
-the function's first parameter. Sides are written ``4x5``. Case does not matter, and dashes and underscores are equal.
+the function's first parameter. Sides are written ``4x5``, offsets ``1+2+5``. Case does not matter, and dashes and underscores
+are equal. ``file:PATH`` reads a graph from a file.
 """
 
 from __future__ import annotations
@@ -14,30 +15,57 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeAlias
 
-from topologies import graphs
+from topologies import graphs, networks, random_graphs
+from topologies.checks import adjacency
+from topologies.edges import Edges
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from topologies.canonical import Weights
 
 Factory: TypeAlias = "Callable[..., nx.Graph[int]]"
 Parameters: TypeAlias = "Mapping[str, inspect.Parameter]"
 Value: TypeAlias = "int | float | tuple[int, ...]"
 
 GRAPHS: dict[str, Factory] = {
+    "barabasi_albert": random_graphs.barabasi_albert,
+    "barbell": graphs.barbell,
+    "binary_tree": graphs.binary_tree,
+    "chordal_cycle": graphs.chordal_cycle,
+    "circulant": graphs.circulant,
     "complete": graphs.complete,
-    "erdos_renyi": graphs.erdos_renyi,
+    "davis_women": networks.davis_women,
+    "erdos_renyi": random_graphs.erdos_renyi,
+    "exponential": graphs.exponential,
+    "florentine_families": networks.florentine_families,
     "grid": graphs.grid,
+    "hypercube": graphs.hypercube,
+    "karate_club": networks.karate_club,
+    "les_miserables": networks.les_miserables,
+    "lollipop": graphs.lollipop,
+    "margulis": graphs.margulis,
     "path": graphs.path,
+    "random_geometric": random_graphs.random_geometric,
+    "random_regular": random_graphs.random_regular,
     "ring": graphs.ring,
     "star": graphs.star,
     "torus": graphs.torus,
+    "watts_strogatz": random_graphs.watts_strogatz,
 }
+_FILE = "file"
 _SMALLEST_SIDE = {"grid": 2, "torus": 3}
-_CONVERTERS: dict[str, tuple[Callable[[str], int | float], str]] = {"int": (int, "an integer"), "float": (float, "a number")}
+_CONVERTERS: dict[str, tuple[Callable[[str], Value], str]] = {
+    "int": (int, "an integer"),
+    "int | None": (int, "an integer"),
+    "float": (float, "a number"),
+    "float | None": (float, "a number"),
+    "tuple[int, ...]": (lambda text: tuple(int(item) for item in text.split("+")), "integers joined by + (1+2+5)"),
+}
 
 
 def available() -> tuple[str, ...]:
-    """The names of graphs that `graph_from_name` knows."""
+    """The names of graphs that `graph_from_name` knows, besides ``file:PATH``."""
     return tuple(GRAPHS)
 
 
@@ -47,7 +75,7 @@ def graph_from_name(specification: str, n_agents: int | None = None, seed: int =
     Parameters
     ----------
     specification : str
-        For example ``"ring"``, ``"ring:10"``, ``"torus:4x5"``, ``"erdos_renyi:p=0.3"``.
+        For example ``"ring"``, ``"ring:10"``, ``"torus:4x5"``, ``"erdos_renyi:p=0.3"``, ``"file:my/graph.graphml"``.
     n_agents : int, optional
         Number of agents, needed where the specification leaves it open. A grid or torus without sides becomes the most square
         two-dimensional one.
@@ -60,9 +88,38 @@ def graph_from_name(specification: str, n_agents: int | None = None, seed: int =
         If the name or a parameter is unknown, a value cannot be read or is out of range, the number of agents is missing,
         impossible, or not what the specification says.
     """
+    if _is_file(specification):
+        return _sized(specification, networks.graph_from_file(specification.partition(":")[2].strip()), n_agents)
+    factory, leading, values = _call(specification, n_agents, seed)
+    return _sized(specification, factory(*leading, **values), n_agents)
+
+
+def adjacency_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> Weights:
+    """The adjacency matrix, shape (n, n), of the graph that `graph_from_name` gives for the same arguments.
+
+    The families are built from arrays, without a ``networkx.Graph``: a million agents in seconds. Every weight rule takes it.
+
+    Raises
+    ------
+    ValueError
+        As `graph_from_name`.
+    """
+    if _is_file(specification):
+        return adjacency(graph_from_name(specification, n_agents, seed))
+    factory, leading, values = _call(specification, n_agents, seed)
+    built: Edges | nx.Graph[int] = inspect.unwrap(factory)(*leading, **values)
+    matrix = built.adjacency() if isinstance(built, Edges) else adjacency(built)
+    _check_size(specification, matrix.shape[0], n_agents)
+    return matrix
+
+
+def _call(specification: str, n_agents: int | None, seed: int) -> tuple[Factory, tuple[Value, ...], dict[str, Value]]:
+    """The function that ``specification`` names and its arguments: the leading ones, and those by name."""
     name, factory, text = _factory(specification)
     known = inspect.signature(factory).parameters
     values = _parameters(specification, name, known, text)
+    if not known:
+        return factory, (), values
     if "seed" in known:
         values.setdefault("seed", seed)
     first = next(iter(known))
@@ -72,24 +129,37 @@ def graph_from_name(specification: str, n_agents: int | None = None, seed: int =
             raise ValueError(f"{specification!r} leaves the number of agents open: give n_agents, or write {example!r}")
         values[first] = _most_square(name, operator.index(n_agents)) if _takes_sides(known) else n_agents
     leading = values.pop(first)
-    graph = factory(*leading, **values) if isinstance(leading, tuple) else factory(leading, **values)
-    if n_agents is not None and graph.number_of_nodes() != n_agents:
-        raise ValueError(
-            f"{specification!r} has {graph.number_of_nodes()} agents, but n_agents is {n_agents}; leave one of the two out"
-        )
+    return factory, leading if isinstance(leading, tuple) else (leading,), values
+
+
+def _sized(specification: str, graph: nx.Graph[int], n_agents: int | None) -> nx.Graph[int]:
+    _check_size(specification, graph.number_of_nodes(), n_agents)
     return graph
+
+
+def _check_size(specification: str, n: int, n_agents: int | None) -> None:
+    if n_agents is not None and n != n_agents:
+        raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; leave one of the two out")
+
+
+def _is_file(specification: str) -> bool:
+    return _normal(specification.partition(":")[0]) == _FILE
 
 
 def _factory(specification: str) -> tuple[str, Factory, str]:
     written, _, text = specification.partition(":")
     name = _normal(written)
     if name not in GRAPHS:
-        raise ValueError(f"unknown graph {written.strip()!r}; {_suggest(name, GRAPHS)}known graphs: {', '.join(GRAPHS)}")
+        raise ValueError(
+            f"unknown graph {written.strip()!r}; {_suggest(name, GRAPHS)}known graphs: {', '.join(GRAPHS)}, {_FILE}:PATH"
+        )
     return name, GRAPHS[name], text
 
 
 def _parameters(specification: str, name: str, known: Parameters, text: str) -> dict[str, Value]:
     """The parameters written after the colon, each converted to the type in the function's signature."""
+    if text.strip() and not known:
+        raise ValueError(f"{specification!r}: {name} has no parameters; write {name!r}")
     values: dict[str, Value] = {}
     for position, item in enumerate(text.split(",") if text.strip() else ()):
         key, equals, value = item.partition("=")

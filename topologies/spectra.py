@@ -105,6 +105,22 @@ def spectrum(W: WeightsLike) -> MixingSpectrum:
     return MixingSpectrum(n=n, lambda_2=lambda_2, lambda_min=lambda_min, sigma=max(lambda_2, -lambda_min), gap=gap)
 
 
+def laplacian_extremes(adjacency: Weights) -> tuple[float, float]:
+    """The second smallest eigenvalue (algebraic connectivity) and the largest of the Laplacian of an adjacency matrix."""
+    degrees = row_sums(adjacency)
+    n = len(degrees)
+    if n == 1:
+        return 0.0, 0.0
+    if n <= _DENSE:
+        from scipy.linalg import eigvalsh
+
+        values = eigvalsh(np.diag(degrees) - adjacency.toarray())
+        return float(values[1]), float(values[-1])
+    scale = 2 * float(degrees.max())
+    found = spectrum(sparse.diags_array(1 - degrees / scale, format="csr") + adjacency * (1 / scale))
+    return found.gap * scale, (1 - found.lambda_min) * scale
+
+
 def _upper_gap(W: Weights) -> float:
     """1 - lambda_2. The constant vector is deflated to the eigenvalue -1, and I - W is inverted as a grounded Laplacian."""
     n = W.shape[0]

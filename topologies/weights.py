@@ -3,11 +3,13 @@
 Sources. Uniform: Sun, Chen, Garcia and Shahrampour, "Global convergence of decentralized retraction-free optimization on the
 Stiefel manifold", section V (ring of 10, own weight 0.8, neighbours 0.1). Maximum degree: Boyd, Diaconis and Xiao, "Fastest
 mixing Markov chain on a graph" (2004). Metropolis: Xiao, Boyd and Lall, "A scheme for robust distributed sensor fusion based on
-average consensus" (2005), whose ``1 + max`` keeps every own weight positive.
+average consensus" (2005), whose ``1 + max`` keeps every own weight positive. Local degree and best constant: Xiao and Boyd, "Fast
+linear iterations for distributed averaging" (2004).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -15,15 +17,19 @@ import numpy as np
 
 from topologies.canonical import Weights, WeightsLike, canonical_weights, row_sums, with_diagonal
 from topologies.checks import adjacency, check_weights
+from topologies.fastest import fdla_weights, fmmc_weights
+from topologies.spectra import laplacian_extremes
 
 if TYPE_CHECKING:
     import networkx as nx
 
-_RULES = ("auto", "uniform", "metropolis", "max-degree")
+    from topologies.canonical import Adjacency
+
+_RULES = ("auto", "uniform", "metropolis", "max-degree", "local-degree", "best-constant", "fmmc", "fdla")
 _LAZY = "lazy-"
 
 
-def uniform_weights(graph: nx.Graph[int], self_weight: float = 0.8) -> Weights:
+def uniform_weights(graph: nx.Graph[int] | Adjacency, self_weight: float = 0.8) -> Weights:
     """``W_ii = self_weight``, ``W_ij = (1 - self_weight) / degree``, shape (n, n), where all agents have the same degree.
 
     One agent alone gets ``[[1]]``.
@@ -36,7 +42,7 @@ def uniform_weights(graph: nx.Graph[int], self_weight: float = 0.8) -> Weights:
     return check_weights(_uniform(adjacency(graph), self_weight))
 
 
-def metropolis_weights(graph: nx.Graph[int]) -> Weights:
+def metropolis_weights(graph: nx.Graph[int] | Adjacency) -> Weights:
     """``W_ij = 1 / (1 + max(degree_i, degree_j))``, shape (n, n), the rest on the diagonal.
 
     Raises
@@ -47,7 +53,7 @@ def metropolis_weights(graph: nx.Graph[int]) -> Weights:
     return check_weights(_metropolis(adjacency(graph)))
 
 
-def max_degree_weights(graph: nx.Graph[int]) -> Weights:
+def max_degree_weights(graph: nx.Graph[int] | Adjacency) -> Weights:
     """``W_ij = 1 / d`` with d the largest degree, ``W_ii = (d - degree_i) / d``, shape (n, n).
 
     Raises
@@ -56,6 +62,30 @@ def max_degree_weights(graph: nx.Graph[int]) -> Weights:
         If the graph is regular and bipartite, so that W has the eigenvalue -1; for the graph as `check_graph`.
     """
     return check_weights(_max_degree(adjacency(graph)))
+
+
+def local_degree_weights(graph: nx.Graph[int] | Adjacency) -> Weights:
+    """``W_ij = 1 / max(degree_i, degree_j)``, shape (n, n), the rest on the diagonal.
+
+    Raises
+    ------
+    ValueError
+        If the graph is regular and bipartite, so that W has the eigenvalue -1; for the graph as `check_graph`.
+    """
+    return check_weights(_local_degree(adjacency(graph)))
+
+
+def best_constant_weights(graph: nx.Graph[int] | Adjacency) -> Weights:
+    """``W = I - a L`` with the Laplacian L and the a of least sigma, 2 / (lambda_2(L) + lambda_n(L)); shape (n, n).
+
+    Own weights may be negative.
+
+    Raises
+    ------
+    ValueError
+        For the graph as `check_graph`.
+    """
+    return check_weights(_best_constant(adjacency(graph)))
 
 
 def lazy(W: WeightsLike) -> Weights:
@@ -69,12 +99,12 @@ def lazy(W: WeightsLike) -> Weights:
     return check_weights(_lazy(canonical_weights(W)))
 
 
-def weights_from_name(graph: nx.Graph[int], name: str = "auto", self_weight: float = 0.8) -> Weights:
+def weights_from_name(graph: nx.Graph[int] | Adjacency, name: str = "auto", self_weight: float = 0.8) -> Weights:
     """The mixing matrix, shape (n, n), of a named rule: see `available_weights` and `resolve_weights_name`.
 
     Parameters
     ----------
-    graph : networkx.Graph
+    graph : networkx.Graph or sparse adjacency matrix
     name : str
         A rule's name; ``auto`` is ``uniform`` on a regular graph and ``metropolis`` on any other.
     self_weight : float
@@ -88,16 +118,11 @@ def weights_from_name(graph: nx.Graph[int], name: str = "auto", self_weight: flo
     edges = adjacency(graph)
     resolved = _resolve(edges, name)
     rule = resolved.removeprefix(_LAZY)
-    if rule == "uniform":
-        W = _uniform(edges, self_weight)
-    elif rule == "metropolis":
-        W = _metropolis(edges)
-    else:
-        W = _max_degree(edges)
+    W = _uniform(edges, self_weight) if rule == "uniform" else _BUILD[rule](edges)
     return check_weights(W if rule == resolved else _lazy(W))
 
 
-def resolve_weights_name(graph: nx.Graph[int], name: str = "auto") -> str:
+def resolve_weights_name(graph: nx.Graph[int] | Adjacency, name: str = "auto") -> str:
     """The rule that `weights_from_name` follows on this graph: the name with ``auto`` replaced by its choice.
 
     Raises
@@ -153,5 +178,30 @@ def _max_degree(edges: Weights) -> Weights:
     return with_diagonal(edges * (1 / largest), (largest - degrees) / largest)
 
 
+def _local_degree(edges: Weights) -> Weights:
+    degrees = np.diff(edges.indptr)
+    result = edges.copy()
+    result.data = 1 / np.maximum(np.repeat(degrees, degrees), degrees[edges.indices]).astype(np.float64)
+    return with_diagonal(result, 1 - row_sums(result))
+
+
+def _best_constant(edges: Weights) -> Weights:
+    if edges.shape[0] == 1:
+        return with_diagonal(edges, np.ones(1))
+    second, largest = laplacian_extremes(edges)
+    result = edges * (2 / (second + largest))
+    return with_diagonal(result, 1 - row_sums(result))
+
+
 def _lazy(W: Weights) -> Weights:
     return with_diagonal(W * 0.5, (1 + W.diagonal()) / 2)
+
+
+_BUILD: dict[str, Callable[[Weights], Weights]] = {
+    "metropolis": _metropolis,
+    "max-degree": _max_degree,
+    "local-degree": _local_degree,
+    "best-constant": _best_constant,
+    "fmmc": fmmc_weights,
+    "fdla": fdla_weights,
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import networkx as nx
+import numpy as np
 import pytest
 
 import topologies
@@ -29,6 +30,12 @@ import topologies
         ("erdos_renyi:p=0.5", 12, topologies.erdos_renyi(12, 0.5, 7)),
         ("erdos-renyi:n=12,p=0.4,seed=4", None, topologies.erdos_renyi(12, 0.4, 4)),
         ("Erdos-Renyi:12,seed=4", None, topologies.erdos_renyi(12, 0.3, 4)),
+        ("hypercube", 8, topologies.hypercube(8)),
+        ("circulant:10,offsets=1+3+5", None, topologies.circulant(10, (1, 3, 5))),
+        ("lollipop:10,tail=3", None, topologies.lollipop(10, 3)),
+        ("random_geometric:radius=0.7", 9, topologies.random_geometric(9, 0.7, 7)),
+        ("watts-strogatz:20,k=6,p=0.5", None, topologies.watts_strogatz(20, 6, 0.5, 7)),
+        ("karate-club", None, topologies.karate_club()),
     ],
 )
 def test_specification_names_the_same_graph_as_the_function(
@@ -39,17 +46,39 @@ def test_specification_names_the_same_graph_as_the_function(
     assert nx.utils.graphs_equal(graph, expected)
 
 
+SIZES = {
+    "chordal_cycle": 13,
+    "davis_women": 32,
+    "florentine_families": 15,
+    "hypercube": 16,
+    "karate_club": 34,
+    "les_miserables": 77,
+    "margulis": 9,
+}
+
+
 @pytest.mark.parametrize("name", topologies.available())
 def test_every_available_name_builds_a_connected_graph_of_the_asked_size(name: str) -> None:
-    graph = topologies.graph_from_name(name, 12)
-    assert list(graph) == list(range(12))
+    n = SIZES.get(name, 12)
+    graph = topologies.graph_from_name(name, n)
+    assert list(graph) == list(range(n))
     assert nx.is_connected(graph)
+    arrays = topologies.adjacency_from_name(name, n)
+    np.testing.assert_array_equal(arrays.toarray(), topologies.adjacency(graph).toarray())
+    assert arrays.has_sorted_indices
+
+
+def test_weights_from_arrays_and_from_the_graph_are_the_same() -> None:
+    for name in topologies.available_weights():
+        from_arrays = topologies.weights_from_name(topologies.adjacency_from_name("torus:3x3"), name)
+        from_graph = topologies.weights_from_name(topologies.torus(3, 3), name)
+        np.testing.assert_array_equal(from_arrays.toarray(), from_graph.toarray())
 
 
 @pytest.mark.parametrize(
     ("specification", "n_agents", "message"),
     [
-        ("rng:4", None, "unknown graph 'rng'; did you mean 'ring'.*known graphs: complete, erdos_renyi, grid, path, ring"),
+        ("rng:4", None, "unknown graph 'rng'; did you mean 'ring'.*known graphs: barabasi_albert, .*torus, .*file:PATH"),
         ("hyperwhatever", 4, "unknown graph 'hyperwhatever'; known graphs"),
         ("erdos_renyi:n=10,sed=3", None, "no parameter 'sed'; did you mean 'seed'.*n, p, seed"),
         ("erdos_renyi:p=half", 10, "p must be a number, got 'half'"),
@@ -68,11 +97,16 @@ def test_every_available_name_builds_a_connected_graph_of_the_asked_size(name: s
         ("torus", 9973, "nearest numbers that work: 9972 and 9975"),
         ("grid", 7, "nearest numbers that work: 6 and 8"),
         ("ring", 0, "must be at least 1, got 0"),
+        ("karate_club:34", None, "karate_club has no parameters; write 'karate_club'"),
+        ("karate_club", 30, "'karate_club' has 34 agents, but n_agents is 30"),
+        ("circulant:10,offsets=1x2", None, "offsets must be integers joined by .* got '1x2'"),
     ],
 )
 def test_mistakes_are_explained(specification: str, n_agents: int | None, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         topologies.graph_from_name(specification, n_agents)
+    with pytest.raises(ValueError, match=message):
+        topologies.adjacency_from_name(specification, n_agents)
 
 
 def test_torus_is_the_most_square_one() -> None:

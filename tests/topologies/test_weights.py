@@ -30,18 +30,24 @@ def expected_weights(graph: nx.Graph[int], rule: str, self_weight: float) -> np.
     """The definition, agent by agent."""
     n = len(graph)
     degree = dict(graph.degree)
+    laplacian = np.linalg.eigvalsh(nx.laplacian_matrix(graph).toarray()) if n > 1 else np.zeros(2)
     W = np.zeros((n, n))
     for i, j in [*graph.edges, *((j, i) for i, j in graph.edges)]:
         W[i, j] = {
             "uniform": (1 - self_weight) / degree[i],
             "metropolis": 1 / (1 + max(degree[i], degree[j])),
             "max-degree": 1 / max(degree.values()),
+            "local-degree": 1 / max(degree[i], degree[j]),
+            "best-constant": 2 / (laplacian[1] + laplacian[-1]),
         }[rule]
     return W + np.diag(1 - W.sum(axis=1))
 
 
+LOCAL = [name for name in topologies.available_weights() if not name.endswith(("fmmc", "fdla"))]
+
+
 @EXAMPLES
-@given(connected_graphs(), st.sampled_from(topologies.available_weights()), st.sampled_from([0.0, 0.3, 0.8]))
+@given(connected_graphs(), st.sampled_from(LOCAL), st.sampled_from([0.0, 0.3, 0.8]))
 def test_every_rule_gives_a_mixing_matrix_on_every_connected_graph(graph: nx.Graph[int], name: str, self_weight: float) -> None:
     n = len(graph)
     rule = topologies.resolve_weights_name(graph, name)
@@ -64,7 +70,7 @@ def test_every_rule_gives_a_mixing_matrix_on_every_connected_graph(graph: nx.Gra
     dense = W.toarray()
     assert W.dtype == np.float64
     assert np.array_equal(dense, dense.T)
-    np.testing.assert_allclose(dense, expected, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(dense, expected, rtol=0, atol=1e-14)
     np.testing.assert_allclose(dense.sum(axis=1), 1, rtol=0, atol=n * np.finfo(float).eps)
     for i in range(n):
         assert W.indices[W.indptr[i] : W.indptr[i + 1]].tolist() == sorted([i, *graph[i]])
@@ -98,6 +104,21 @@ def test_lazy_repairs_a_periodic_matrix() -> None:
     np.testing.assert_array_equal(topologies.lazy(swap).toarray(), [[0.5, 0.5], [0.5, 0.5]])
     W = topologies.metropolis_weights(topologies.grid(3, 4))
     np.testing.assert_allclose(topologies.eigenvalues(topologies.lazy(W)), (1 + topologies.eigenvalues(W)) / 2, atol=1e-14)
+
+
+def test_best_constant_on_a_large_graph_has_the_laplacian_s_extremes() -> None:
+    W = topologies.best_constant_weights(topologies.grid(40, 50))
+    second, largest = (2 - 2 * np.cos(np.pi / 50)), 4 - 2 * np.cos(np.pi * 39 / 40) - 2 * np.cos(np.pi * 49 / 50)
+    assert W[0, 1] == pytest.approx(2 / (second + largest), rel=1e-9)
+    assert topologies.spectrum(W).sigma == pytest.approx((largest - second) / (largest + second), abs=1e-11)
+
+
+def test_best_constant_is_best() -> None:
+    graph = topologies.random_geometric(15, seed=1)
+    laplacian = nx.laplacian_matrix(graph).toarray()
+    best = topologies.spectrum(topologies.best_constant_weights(graph)).sigma
+    for a in np.linspace(0.001, 0.5, 300):
+        assert np.linalg.norm(np.eye(15) - a * laplacian - 1 / 15, 2) >= best - 1e-12
 
 
 @pytest.mark.parametrize("self_weight", [1.0, -0.1, float("nan")])

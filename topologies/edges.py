@@ -1,0 +1,76 @@
+"""Edges as arrays: what every graph family computes, and what a graph or an adjacency matrix is made from.
+
+Arrays hold a million agents in the memory that ``networkx.Graph`` needs for some thousands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from topologies.canonical import Weights
+
+P = ParamSpec("P")
+Agents = NDArray[np.int64]
+
+
+class Edges(NamedTuple):
+    """Agents 0..n-1, joined by ``tails[e] - heads[e]``: each edge once, no self-loops."""
+
+    n: int
+    tails: Agents
+    heads: Agents
+    positions: NDArray[np.float64] | None = None
+    """Where the agents stand, shape (n, 2), if the graph has a geometry."""
+
+    def graph(self) -> nx.Graph[int]:
+        """Nodes 0..n-1 in order; positions become the node attribute ``pos``."""
+        import networkx as nx
+
+        graph: nx.Graph[int] = nx.Graph()
+        graph.add_nodes_from(range(self.n))
+        graph.add_edges_from(zip(self.tails.tolist(), self.heads.tolist(), strict=True))
+        if self.positions is not None:
+            nx.set_node_attributes(graph, {i: tuple(place) for i, place in enumerate(self.positions.tolist())}, "pos")
+        return graph
+
+    def adjacency(self) -> Weights:
+        """Ones where two agents are neighbours, shape (n, n), in sorted CSR."""
+        from scipy import sparse
+
+        rows, columns = np.concatenate([self.tails, self.heads]), np.concatenate([self.heads, self.tails])
+        matrix: Weights = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(self.n, self.n))
+        matrix.sort_indices()
+        return matrix
+
+    def connected(self) -> bool:
+        """Whether there is a path between any two agents."""
+        from scipy.sparse.csgraph import connected_components
+
+        components, _ = connected_components(self.adjacency(), directed=False)
+        return bool(components == 1)
+
+
+def simplified(n: int, tails: Agents, heads: Agents) -> Edges:
+    """The simple graph of a multigraph: self-loops dropped, parallel edges merged, each edge from its smaller agent."""
+    smaller, larger = np.minimum(tails, heads), np.maximum(tails, heads)
+    keys = np.unique((smaller * n + larger)[smaller != larger])
+    return Edges(n, keys // n, keys % n)
+
+
+def family(build: Callable[P, Edges]) -> Callable[P, nx.Graph[int]]:
+    """A graph family from the function that computes its edges, which stays reachable by ``inspect.unwrap``."""
+
+    @wraps(build)
+    def graph(*args: P.args, **kwargs: P.kwargs) -> nx.Graph[int]:
+        return build(*args, **kwargs).graph()
+
+    graph.__annotations__ = {**build.__annotations__, "return": "nx.Graph[int]"}
+    return graph

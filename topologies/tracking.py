@@ -1,0 +1,228 @@
+"""The exact linear rate of gradient tracking (and DRFGT) near a minimiser: what a mixing matrix is worth to it.
+
+Agent i holds a quadratic with Hessian H_i; x are the agents' errors, y their trackers, a the step. Two mixing orders:
+
+    combine then adapt:  x+ = W x - a y,    y+ = W y + H (x+ - x)        (DRFGT, DIGing)
+    adapt then combine:  x+ = W (x - a y),  y+ = W (y + H (x+ - x))
+
+Both are linear, ``[x; y]+ = M [x; y]`` with, in turn,
+
+    M = [[W, -a I], [H (W - I), W - a H]]    and    M = [[W, -a W], [W H (W - I), W - a W H W]].
+
+``sum_i (y_i - H_i x_i)`` never changes and starts at zero, so the eigenvalue 1 of that sum is left out: M is restricted to the
+subspace where the sum vanishes. The rate is the largest modulus of an eigenvalue of the restriction.
+
+Recursions: Nedic, Olshevsky and Shi, "Achieving geometric convergence for distributed optimization over time-varying graphs"
+(2017); Xu, Zhu, Soh and Xie, "Augmented distributed gradient methods" (2015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from topologies.canonical import WeightsLike, canonical_weights
+from topologies.scalar import first_crossing, minimise
+
+Matrix: TypeAlias = NDArray[np.float64]
+Order: TypeAlias = Literal["combine-then-adapt", "adapt-then-combine"]
+
+_PER_DECADE = 20
+_DECADES_BELOW = 6
+
+
+@dataclass(frozen=True)
+class TrackingScore:
+    """How fast gradient tracking can converge with a mixing matrix."""
+
+    rate: float
+    """The least linear rate over constant steps: the error shrinks by this factor per iteration."""
+    step: float
+    """The step that attains it."""
+    largest_step: float
+    """Every step below this one converges, and this one does not."""
+
+    def iterations_for(self, reduction: float) -> float:
+        """Iterations per ``reduction`` (in (0, 1]) of the error, log(reduction) / log(rate); inf where rate >= 1."""
+        if not 0 < reduction <= 1:
+            raise ValueError(f"reduction must be in (0, 1], for example 1e-6, got {reduction}")
+        return float(np.log(reduction) / np.log(self.rate)) if self.rate < 1 else float("inf")
+
+
+def iteration_matrix(W: WeightsLike, curvatures: ArrayLike, step: float, order: Order = "combine-then-adapt") -> Matrix:
+    """M above, shape (2 n d, 2 n d), for all agents' x, then all agents' y.
+
+    Parameters
+    ----------
+    W : array or sparse array, shape (n, n)
+    curvatures : array
+        One for all agents, shape (); one for each, shape (n,); or the agents' symmetric Hessians, shape (n, d, d).
+    step : float
+    order : {"combine-then-adapt", "adapt-then-combine"}
+
+    Raises
+    ------
+    ValueError
+        If ``W`` is not a mixing matrix (see `canonical_weights`), or a curvature, the step or the order makes no sense.
+    """
+    _check_step(step)
+    base, slope = iteration_pencil(
+        canonical_weights(W).toarray(), _hessians(curvatures, canonical_weights(W).shape[0]), _checked(order)
+    )
+    return base - step * slope
+
+
+def tracking_rate(W: WeightsLike, curvatures: ArrayLike, step: float, order: Order = "combine-then-adapt") -> float:
+    """The exact linear rate of gradient tracking with a constant ``step``: arguments and errors as `iteration_matrix`.
+
+    Equal scalar curvatures cost the eigenvalues of W, any others those of the 2 n d x 2 n d iteration matrix.
+    """
+    _check_step(step)
+    return Recursion(W, curvatures, order).rate(step)
+
+
+def tracking_score(W: WeightsLike, curvatures: ArrayLike, order: Order = "combine-then-adapt") -> TrackingScore:
+    """The best rate of gradient tracking over constant steps, its step, and where the steps stop converging.
+
+    The rate is searched over steps on a logarithmic grid, then refined to a relative 1e-10 around its least value.
+
+    Raises
+    ------
+    ValueError
+        As `iteration_matrix`; or if no step converges.
+    """
+    return worst_score([Recursion(W, curvatures, order)])
+
+
+def worst_score(recursions: Sequence[Recursion]) -> TrackingScore:
+    """The score of the slowest of several recursions at one common step; errors as `tracking_score`."""
+
+    def rate(step: float) -> float:
+        return max(recursion.rate(step) for recursion in recursions)
+
+    scale = max(recursion.largest_curvature for recursion in recursions)
+    grid = np.geomspace(10.0**-_DECADES_BELOW, 10.0, (_DECADES_BELOW + 1) * _PER_DECADE + 1) / scale
+    rates = [rate(float(step)) for step in grid]
+    while rates[-1] < 1:
+        grid = np.append(grid, grid[-1] * 10 ** (1 / _PER_DECADE))
+        rates.append(rate(float(grid[-1])))
+    best = int(np.argmin(rates))
+    if rates[best] >= 1 or rates[0] >= 1:
+        raise ValueError(
+            f"no step in [{grid[0]:.3g}, {grid[-1]:.3g}] converges (best rate {rates[best]:.12g}); the sum of the curvatures "
+            "must be positive and W must average (see check_weights)"
+        )
+    step, least = minimise(rate, float(grid[max(best - 1, 0)]), float(grid[best + 1]))
+    unstable = int(np.argmax(np.asarray(rates) >= 1))
+    largest = first_crossing(lambda a: rate(a) - 1, float(grid[unstable - 1]), float(grid[unstable]))
+    return TrackingScore(rate=least, step=step, largest_step=largest)
+
+
+class Recursion:
+    """Gradient tracking on quadratics with ``W`` and ``curvatures`` prepared, so that many steps can be tried.
+
+    Arguments and errors as `iteration_matrix`.
+    """
+
+    def __init__(self, W: WeightsLike, curvatures: ArrayLike, order: Order = "combine-then-adapt") -> None:
+        matrix = canonical_weights(W)
+        n = matrix.shape[0]
+        order = _checked(order)
+        hessians = _hessians(curvatures, n)
+        d = hessians.shape[-1]
+        self._mean_curvature: float | None = None
+        self.largest_curvature = float(np.abs(np.linalg.eigvalsh(hessians)).max())
+        if self.largest_curvature == 0:
+            raise ValueError("some curvature must not be zero: nothing pulls the agents to a minimiser")
+        if d == 1 and np.all(hessians == hessians[0]):
+            self._prepare_blocks(matrix.toarray(), float(hessians[0, 0, 0]), order)
+        else:
+            base, slope = iteration_pencil(matrix.toarray(), hessians, order)
+            basis = conserved_complement(hessians)
+            self._base, self._slope = basis.T @ base @ basis, basis.T @ slope @ basis
+
+    def rate(self, step: float) -> float:
+        """The rate with this step."""
+        matrices = self._base - step * self._slope
+        rate = float(np.abs(np.linalg.eigvals(matrices)).max()) if matrices.size else 0.0
+        return rate if self._mean_curvature is None else max(rate, abs(1 - step * self._mean_curvature))
+
+    def _prepare_blocks(self, W: Matrix, curvature: float, order: Order) -> None:
+        """Per eigenvalue w of W other than the constant vector's, a 2 x 2 block; the constant vector's rate is |1 - a c|."""
+        w = np.linalg.eigvalsh(_off_mean(W))
+        one, zero = np.ones_like(w), np.zeros_like(w)
+        if order == "combine-then-adapt":
+            base, slope = [[w, zero], [curvature * (w - 1), w]], [[zero, one], [zero, curvature * one]]
+        else:
+            base, slope = [[w, zero], [curvature * w * (w - 1), w]], [[zero, w], [zero, curvature * w * w]]
+        self._base, self._slope = np.moveaxis(np.array(base), -1, 0), np.moveaxis(np.array(slope), -1, 0)
+        self._mean_curvature = curvature
+
+
+def iteration_pencil(W: Matrix, hessians: NDArray[np.float64], order: Order) -> tuple[Matrix, Matrix]:
+    """``base`` and ``slope``, shape (2 n d, 2 n d), with M = base - step * slope."""
+    d = hessians.shape[-1]
+    mix = np.kron(W, np.eye(d))
+    size = len(mix)
+    identity, nothing = np.eye(size), np.zeros((size, size))
+    H = _block_diagonal(hessians)
+    if order == "combine-then-adapt":
+        return np.block([[mix, nothing], [H @ (mix - identity), mix]]), np.block([[nothing, identity], [nothing, H]])
+    inner = mix @ H
+    return np.block([[mix, nothing], [inner @ (mix - identity), mix]]), np.block([[nothing, mix], [nothing, inner @ mix]])
+
+
+def conserved_complement(hessians: NDArray[np.float64]) -> Matrix:
+    """Orthonormal basis, shape (2 n d, 2 n d - d), of the pairs (x, y) with sum_i (y_i - H_i x_i) = 0."""
+    n, d, _ = hessians.shape
+    conserved = np.concatenate([-hessians.reshape(n * d, d), np.tile(np.eye(d), (n, 1))])
+    basis: Matrix = np.linalg.qr(conserved, mode="complete")[0][:, d:]
+    return basis
+
+
+def _block_diagonal(blocks: NDArray[np.float64]) -> Matrix:
+    n, d, _ = blocks.shape
+    result = np.zeros((n, d, n, d))
+    result[np.arange(n), :, np.arange(n), :] = blocks
+    return result.reshape(n * d, n * d)
+
+
+def _off_mean(W: Matrix) -> Matrix:
+    """``W`` in an orthonormal basis of the vectors that sum to zero, shape (n - 1, n - 1)."""
+    n = len(W)
+    basis = np.linalg.qr(np.ones((n, 1)), mode="complete")[0][:, 1:]
+    restricted: Matrix = basis.T @ W @ basis
+    return (restricted + restricted.T) / 2
+
+
+def _hessians(curvatures: ArrayLike, n: int) -> NDArray[np.float64]:
+    """The agents' Hessians, shape (n, d, d)."""
+    given = np.asarray(curvatures, dtype=np.float64)
+    if not np.isfinite(given).all():
+        raise ValueError("curvatures must be finite")
+    if given.ndim == 0:
+        return np.full((n, 1, 1), float(given))
+    if given.shape == (n,):
+        return given[:, None, None]
+    if given.ndim == 3 and given.shape[0] == n and given.shape[1] == given.shape[2] > 0:
+        if not np.array_equal(given, given.transpose(0, 2, 1)):
+            raise ValueError("the agents' Hessians must be symmetric; use (H + H.transpose(0, 2, 1)) / 2")
+        return given
+    raise ValueError(f"curvatures must be one number, {n} numbers or {n} square Hessians, got shape {given.shape}")
+
+
+def _check_step(step: float) -> None:
+    if not (np.isfinite(step) and step > 0):
+        raise ValueError(f"step must be positive, got {step}")
+
+
+def _checked(order: str) -> Order:
+    if order == "combine-then-adapt":
+        return "combine-then-adapt"
+    if order == "adapt-then-combine":
+        return "adapt-then-combine"
+    raise ValueError(f"order must be one of {', '.join(get_args(Order))}, got {order!r}")
