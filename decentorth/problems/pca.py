@@ -117,6 +117,10 @@ class PCA(AgentProblem):
         """``(n_local,)``: L_i = lambda_max(C_i)."""
         return self._sums.curvature()
 
+    def hessian(self) -> Array:
+        """``(n_local, d, d)``: -C_i, the Hessian of f_i in each column of x."""
+        return self._sums.hessian()
+
     def pooled(self) -> PCA:
         """The mean of the agents' objectives as one agent's; needs all agents here."""
         if self.n_local != self.n_agents:

@@ -84,6 +84,10 @@ class Procrustes(AgentProblem):
         """``(n_local,)``: L_i = 2 lambda_max(A_i^T A_i)."""
         return self._sums.curvature()
 
+    def hessian(self) -> Array:
+        """``(n_local, d, d)``: 2 A_i^T A_i, the Hessian of f_i in each column of x."""
+        return self._sums.hessian()
+
     def pooled(self) -> Procrustes:
         """The mean of the agents' objectives as one agent's (rows stacked and divided by sqrt(n)); needs all agents here."""
         if self.n_local != self.n_agents:
