@@ -193,30 +193,28 @@ def deviation(row: dict[str, Any]) -> float:
 
 
 def figure(rows: Rows) -> Figure:
-    """Iterations against the gap for each problem, then measured against predicted rates."""
+    """Iterations, and those predicted, against the gap for each problem, then measured against predicted rates."""
     drawn, axes = panels(len(PROBLEMS) + 1)
     shapes = dict(zip(RULES, ("full", "none", "left"), strict=True))
     for panel, name in zip(axes, PROBLEMS, strict=False):
+        found = [row for row in where(rows, problem=name, order=ORDERS[0]) if 0.0 < row["predicted"] < 1.0]
+        expected = [math.log(TOLERANCE) / math.log(row["predicted"]) for row in found]
+        panel.plot([row["gap"] for row in found], expected, "x", color="0.7", markersize=3.5, label="predicted", zorder=0)
         for family in FAMILIES:
             for rule in RULES:
                 look = style(family) | {"linewidth": 0.0, "fillstyle": shapes[rule]}
-                found = where(rows, problem=name, family=family, weights=rule, order=ORDERS[0])
                 look["label"] = family.replace("_", " ") if rule == RULES[0] else f"_{rule}"
-                panel.plot([row["gap"] for row in found], [row["iterations"] for row in found], **look)
-        line = sorted(
-            (row["gap"], math.log(1e-6) / math.log(row["predicted"])) for row in where(rows, problem=name, weights=RULES[1])
-        )
-        panel.plot(*zip(*line, strict=True), color="0.6", linewidth=0.7, zorder=0)
-        logarithmic(panel, r"gap $1 - \sigma_W$", "iterations to 1e-6")
-        panel.set_title(name, fontsize=8)
+                own = where(rows, problem=name, family=family, weights=rule, order=ORDERS[0])
+                panel.plot([row["gap"] for row in own], [row["iterations"] for row in own], **look)
+        logarithmic(panel, r"gap $1 - \sigma_W$", f"iterations to {TOLERANCE:g}")
+        panel.set_title(f"{name} (full {RULES[0]}, open {RULES[1]}, half {RULES[2]})", fontsize=6)
     for family in FAMILIES:
         found = [row for row in where(rows, family=family) if deviation(row) == deviation(row)]
         x, y = ([1.0 - row[kind] for row in found] for kind in ("predicted", "measured"))
         axes[-1].plot(x, y, **(style(family) | {"linewidth": 0.0}))
-    ends = axes[-1].get_xlim()
-    axes[-1].axline((ends[1], ends[1]), slope=1.0, color="0.6", linewidth=0.7, zorder=0)
+    axes[-1].axline((0.1, 0.1), slope=1.0, color="0.6", linewidth=0.7, zorder=0)
     logarithmic(axes[-1], "1 - predicted rate", "1 - measured rate")
-    axes[-1].set_title("all problems", fontsize=8)
+    axes[-1].set_title("all runs that came to their floor", fontsize=6)
     legend(drawn, axes[0], 7)
     return drawn
 

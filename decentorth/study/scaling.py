@@ -105,10 +105,9 @@ def conclusions(rows: Rows) -> Iterator[str]:
     """The table, and the cost of an edge against that at 1000 agents."""
     yield f"{'agents':>8}{'edges':>9}{'s/iteration':>13}{'ns/edge':>9}{'set-up s':>10}{'state MB':>10}{'data MB':>9}{'peak MB':>9}"
     for row in rows:
-        yield (
-            f"{row['n']:>8}{row['edges']:>9}{row['seconds']:>13.3g}{1e9 * row['seconds_per_edge']:>9.0f}"
-            f"{row['setup_seconds']:>10.2f}{row['state_bytes'] / 1e6:>10.1f}{row['data_bytes'] / 1e6:>9.1f}{row['peak_bytes'] / 1e6:>9.0f}"
-        )
+        megabytes = [row[name] / 1e6 for name in ("state_bytes", "data_bytes", "peak_bytes")]
+        cost = f"{row['seconds']:>13.3g}{1e9 * row['seconds_per_edge']:>9.0f}{row['setup_seconds']:>10.2f}"
+        yield f"{row['n']:>8}{row['edges']:>9}{cost}" + "{:>10.1f}{:>9.1f}{:>9.0f}".format(*megabytes)
     reference = next(row for row in rows if row["n"] == _REFERENCE)
     ratio = rows[-1]["seconds_per_edge"] / reference["seconds_per_edge"]
     yield f"an edge at {rows[-1]['n']} agents costs {ratio:.2f} times what it costs at {_REFERENCE} (1: linear)"
