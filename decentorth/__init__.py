@@ -14,6 +14,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ._mpienv import expected_ranks, prepare
+
+if expected_ranks()[0] > 1:
+    from ._ending import end_job_on_error
+
+    prepare()
+    end_job_on_error()
+
 if TYPE_CHECKING:
     from . import algorithms, data, problems, sets, stopping
     from .algorithms import DRFGT, Landing

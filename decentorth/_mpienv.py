@@ -1,7 +1,6 @@
 """Settings that must be in the environment before NumPy or an MPI library is loaded, and what the launcher says about ranks.
 
-Imported for its effect by the command line, first of all. A user's own script needs none of it to be correct: BLAS threads are
-also limited while an algorithm runs; it only starts a little slower.
+A user's own script needs none of it to be correct: BLAS threads are also limited while an algorithm runs.
 """
 
 from __future__ import annotations
@@ -9,9 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")  # two BLAS threads a rank cost a factor of 20 when ranks share cores
-os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")  # Open MPI spins for 3 ms a message otherwise
+
+def prepare() -> None:
+    """Set what the user has not: for ranks, and for the command line, before NumPy is imported."""
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")  # two BLAS threads a rank cost a factor of 20 when ranks share cores
+    os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")  # Open MPI spins for 3 ms a message otherwise
 
 
 def expected_ranks(environ: Mapping[str, str] = os.environ) -> tuple[int, str]:
@@ -34,9 +36,9 @@ def local_ranks(environ: Mapping[str, str] = os.environ) -> int:
     return 1
 
 
-def is_root(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether this process is rank 0, before any MPI library is loaded."""
+def rank(environ: Mapping[str, str] = os.environ) -> int:
+    """This process's rank, before any MPI library is loaded (0 without a launcher)."""
     for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"):
         if environ.get(name, "").isdigit():
-            return int(environ[name]) == 0
-    return True
+            return int(environ[name])
+    return 0

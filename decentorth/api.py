@@ -117,16 +117,16 @@ class Run:
         self.collective.same("W", self.network.digest())
         self._same("the problem, the algorithm and the seed", type(problem), problem.n_agents, algorithm, seed)
         agents = self.network.agents
-        self.problem = problem.build(agents, self.collective) if isinstance(problem, Deferred) else problem.restrict(agents)
         self.algorithm = algorithm.resolved(self.network) if hasattr(algorithm, "resolved") else algorithm
         self.streams = CounterStreams(seed, agents)
-        with self.collective.together():
-            runner.check_capabilities(self.problem, algorithm)
-            start = self._start(x0, seed)
+        with threadpool_limits(1):
+            self.problem = problem.build(agents, self.collective) if isinstance(problem, Deferred) else problem.restrict(agents)
+            with self.collective.together():
+                runner.check_capabilities(self.problem, algorithm)
+                start = self._start(x0, seed)
+            self.problem.prepare(self.collective)
         self.collective.same("the starting point", hashlib.sha256(start.tobytes()).digest())
         self.x0 = np.repeat(start[None], self.network.n_local, axis=0)
-        with threadpool_limits(1):
-            self.problem.prepare(self.collective)
 
     def _same(self, what: str, *values: Any) -> None:
         """Check that every rank was given the same, by what it prints as (but for addresses)."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
+import traceback
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -100,16 +102,22 @@ class AgentCollective:
             On the ranks that did not fail themselves, with the first failing rank's message.
         """
         failure: Exception | None = None
+        report = b""
         try:
             yield
         except Exception as error:
             failure = error
-        messages = self.communicator.allgather_bytes(b"" if failure is None else (str(failure) or repr(failure)).encode())
+            words = str(error) if type(error) is ValueError else "".join(traceback.format_exception_only(error)).strip()
+            report = json.dumps([words, "".join(traceback.format_tb(error.__traceback__)).rstrip()]).encode()
+        reports = self.communicator.allgather_bytes(report)
         if failure is not None:
             raise failure
-        for rank, message in enumerate(messages):
-            if message:
-                raise ValueError(f"on rank {rank}: {message.decode()}")
+        for rank, text in enumerate(reports):
+            if text:
+                words, trace = json.loads(text)
+                elsewhere = ValueError(f"on rank {rank}: {words}")
+                elsewhere.add_note(f"There:\n{trace}")
+                raise elsewhere
 
     def stream(self, per_agent: Array) -> Iterator[Array]:
         """On rank 0 the blocks of all ranks in agent order, one rank at a time; the others send and get nothing."""

@@ -33,7 +33,8 @@ class Streams(Protocol):
 class ConstraintSet(Protocol):
     """A feasible set in ``R^shape``. All methods are per agent on stacked arrays."""
 
-    shape: tuple[int, ...]
+    @property
+    def shape(self) -> tuple[int, ...]: ...
 
     def feasibility(self, x: Array) -> Array:
         """``(n_local,)``: the distance-like measure of infeasibility that the source paper reports."""

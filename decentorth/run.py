@@ -41,8 +41,9 @@ def main(tokens: Sequence[str] | None = None) -> int:
     tokens
         The arguments; by default those of this process.
     """
+    _mpienv.prepare()
     words = list(sys.argv[1:] if tokens is None else tokens)
-    root = _mpienv.is_root()
+    root = _mpienv.rank() == 0
     try:
         if "--version" in words:
             return _say(f"decentorth {__version__}", root)

@@ -49,7 +49,8 @@ class _All(Rule):
         if one is None or two is None:
             return None
         converged = one.converged and two.converged
-        return Stop("converged" if converged else two.status, converged, f"{one.message}, {two.message}")
+        status = "converged" if converged else one.status if two.converged else two.status
+        return Stop(status, converged, f"{one.message}, {two.message}")
 
 
 def _positive(name: str, value: float) -> None:

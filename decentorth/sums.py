@@ -36,12 +36,9 @@ class Csr(NamedTuple):
         )
 
 
-def accumulate(block: Csr, x: Array, out: Array) -> None:
-    """``out += block @ x`` over the first axis; both C-contiguous, any trailing shape."""
-    width = out.size // block.rows
-    _sparsetools.csr_matvecs(
-        block.rows, block.columns, width, block.indptr, block.indices, block.data, x.reshape(-1), out.reshape(-1)
-    )
+def accumulate(block: Csr, width: int, x: Array, out: Array) -> None:
+    """``out += block @ x``, both flat and C-contiguous, of ``width`` numbers a row."""
+    _sparsetools.csr_matvecs(block.rows, block.columns, width, block.indptr, block.indices, block.data, x, out)
 
 
 def add_agents(x: Array, out: Array) -> None:
@@ -51,7 +48,7 @@ def add_agents(x: Array, out: Array) -> None:
         out += x[0]
         return
     ones = Csr(1, n, np.array([0, n], dtype=np.int64), np.arange(n, dtype=np.int64), np.ones(n))
-    accumulate(ones, np.ascontiguousarray(x), out.reshape(1, -1))
+    accumulate(ones, out.size, x.reshape(-1), out.reshape(-1))
 
 
 def sums(x: Array) -> Array:

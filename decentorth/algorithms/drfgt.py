@@ -93,7 +93,7 @@ class DRFGT:
             (x,) = network.mix(state.x - alpha * y)
             _replace(problem, x, state, y)
             (y,) = network.mix(y)
-        return state._replace(x=x, tracker=y, k=state.k + 1, gradients=state.gradients + 1)
+        return DRFGTState(x, y, state.landing, state.step_size, state.penalty, state.k + 1, state.gradients + 1)
 
 
 def _replace(problem: Any, x: Array, state: DRFGTState, y: Array) -> None:

@@ -14,14 +14,13 @@ import platform
 import struct
 import sys
 import time
-import traceback
 import weakref
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from .._ending import end_job_on_error
 from .._mpienv import expected_ranks, local_ranks
 from ..protocols import Array
 
@@ -35,7 +34,8 @@ except (ImportError, RuntimeError) as error:  # mpi4py raises RuntimeError when 
     ) from error
 
 _EXCHANGE, _MESSAGE, _GOODBYE = 1, 2, 3
-_SPINS = 20
+_SPINS = 1 if local_ranks() > len(os.sched_getaffinity(0)) else 20
+"""Tests of a request before the core is offered to others: few where there are more ranks than cores."""
 _LOOK_EVERY = 0.25
 _GRACE = 1.0
 _opened: weakref.WeakSet[MpiCommunicator] = weakref.WeakSet()
@@ -185,7 +185,8 @@ def mpi_communicator(comm: Any) -> MpiCommunicator:
         _check_launcher()
         _short_slices()
         if MPI.COMM_WORLD.size > 1:
-            _install_hooks()
+            end_job_on_error()
+            atexit.register(_leave_all)
     key = comm.handle
     if key not in _communicators:
         _communicators[key] = MpiCommunicator(comm)
@@ -208,30 +209,6 @@ def _short_slices() -> None:
         with contextlib.suppress(OSError):
             attributes = struct.pack("IIQiIQQQ", 48, 0, 0, 0, 0, 100_000, 0, 0)
             ctypes.CDLL(None, use_errno=True).syscall(314, 0, attributes, 0)  # sched_setattr
-
-
-def abort(code: int) -> None:
-    """End every rank of the job now."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    MPI.COMM_WORLD.Abort(code)
-
-
-def _install_hooks() -> None:
-    before = sys.excepthook
-
-    def end_job(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if MPI.COMM_WORLD.rank != 0:
-            time.sleep(0.5)  # an error that all ranks meet is printed once, by rank 0
-        if before is sys.__excepthook__:
-            lines = [f"rank {MPI.COMM_WORLD.rank} of {MPI.COMM_WORLD.size} failed and ends the job:\n"]
-            sys.stderr.write("".join([*lines, *traceback.format_exception(kind, error, trace)]))
-        else:
-            before(kind, error, trace)
-        abort(1)
-
-    sys.excepthook = end_job
-    atexit.register(_leave_all)
 
 
 def _leave_all() -> None:

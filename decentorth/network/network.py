@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from functools import cached_property
 from typing import Any, Literal
 
@@ -13,42 +12,11 @@ from scipy.sparse import csr_array
 from topologies import check_weights, spectrum
 
 from ..protocols import Array, Spectrum
-from ..sums import accumulate
-from .communicator import Communicator, Exchange, connect
-from .halo import Halo, Send, even_bounds, fewer_cuts_bounds, plan
+from .communicator import connect
+from .halo import even_bounds, fewer_cuts_bounds, plan
+from .traffic import Traffic, traffic
 
 Placement = Literal["even", "fewer-cuts"]
-
-
-class _Traffic:
-    """Buffers and requests for one set of widths: one message per neighbour rank carries the rows of all arrays."""
-
-    def __init__(self, halo: Halo, communicator: Communicator, widths: tuple[int, ...]) -> None:
-        total = sum(widths)
-        buffers: dict[bytes, Array] = {}  # ranks that need the same agents are sent the same buffer
-        self.packs: list[tuple[Send, list[Array]]] = []
-        sends, receives = [], []
-        for send in halo.sends:
-            key = send.rows.tobytes()
-            if key not in buffers:
-                buffers[key] = np.empty(len(send.rows) * total)
-                self.packs.append((send, _split(buffers[key], len(send.rows), widths)))
-            sends.append((send.target, buffers[key]))
-        self.arrived: dict[int, list[Array]] = {}
-        for piece in halo.pieces:
-            if piece.source != communicator.rank:
-                buffer = np.empty(piece.block.columns * total)
-                receives.append((piece.source, buffer))
-                self.arrived[piece.source] = _split(buffer, piece.block.columns, widths)
-        self.exchange: Exchange = communicator.exchange(sends, receives)
-        self.messages = len(sends)
-        self.bytes = sum(buffer.nbytes for _, buffer in sends)
-
-
-def _split(buffer: Array, rows: int, widths: tuple[int, ...]) -> list[Array]:
-    """Views of a message: one ``(rows, width)`` segment per array."""
-    ends = np.cumsum([rows * width for width in widths])
-    return [buffer[end - rows * width : end].reshape(rows, width) for end, width in zip(ends, widths, strict=True)]
 
 
 class Network:
@@ -70,8 +38,8 @@ class Network:
         The agents that live in this process, a slice of the global order.
     rounds, messages, bytes
         What has been exchanged so far, counted per edge of the graph: the same for any number of ranks.
-    transport_messages, transport_bytes, wait_seconds
-        What this rank really sent to other ranks, and how long it waited for theirs.
+    transport_messages, transport_bytes
+        What this rank really sent to other ranks.
 
     Raises
     ------
@@ -94,8 +62,7 @@ class Network:
         self.directed_edges = int(self.W.nnz) - self.n_agents
         self.rounds = self.messages = self.bytes = 0
         self.transport_messages = self.transport_bytes = 0
-        self.wait_seconds = 0.0
-        self._traffic: dict[tuple[int, ...], _Traffic] = {}
+        self._traffic: dict[tuple[int, ...], Traffic] = {}
         if ranks > 1:  # computed once, by rank 0, so that step sizes made from it are the same bits everywhere
             shared = np.array(self._own_spectrum() if self.communicator.rank == 0 else (0.0, 0.0))
             self.communicator.bcast(shared)
@@ -109,6 +76,11 @@ class Network:
     def _own_spectrum(self) -> Spectrum:
         values = spectrum(self.W)
         return Spectrum(values.lambda_2, values.lambda_min)
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long this rank has waited for messages so far."""
+        return sum(way.wait_seconds for way in self._traffic.values())
 
     def digest(self) -> bytes:
         """SHA-256 of W: what must be the same on every rank."""
@@ -131,42 +103,26 @@ class Network:
         -------
         tuple of arrays
             Fresh, C-contiguous, shaped like the inputs.
+
+        Raises
+        ------
+        ValueError
+            For ``rounds < 1``.
         """
+        if rounds < 1:
+            raise ValueError(f"rounds must be at least 1, got {rounds}")
         for _ in range(rounds):
             xs = self._mix(xs)
         return xs
 
     def _mix(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
         widths = tuple([x.size // self.n_local for x in xs])
+        way = self._traffic.get(widths)
+        if way is None:
+            way = self._traffic[widths] = traffic(self._halo, self.communicator, widths)
         self.rounds += 1
         self.messages += self.directed_edges
         self.bytes += self.directed_edges * 8 * sum(widths)
-        out = tuple([np.zeros(x.shape) for x in xs])
-        if len(self._halo.pieces) == 1:
-            block = self._halo.pieces[0].block
-            for x, mixed in zip(xs, out, strict=True):
-                accumulate(block, x, mixed)
-            return out
-        traffic = self._exchange(xs, widths)
-        for source, block in ((piece.source, piece.block) for piece in self._halo.pieces):
-            parts = xs if source == self.communicator.rank else traffic.arrived[source]
-            for part, mixed in zip(parts, out, strict=True):
-                accumulate(block, part, mixed)
-        return out
-
-    def _exchange(self, xs: tuple[Array, ...], widths: tuple[int, ...]) -> _Traffic:
-        """Send the neighbours what they need and return what they sent."""
-        traffic = self._traffic.get(widths)
-        if traffic is None:
-            traffic = self._traffic[widths] = _Traffic(self._halo, self.communicator, widths)
-        traffic.exchange.receive()
-        for send, segments in traffic.packs:
-            for x, segment in zip(xs, segments, strict=True):
-                np.take(x.reshape(self.n_local, -1), send.rows, axis=0, out=segment, mode="clip")
-        traffic.exchange.send()
-        begun = time.perf_counter()
-        traffic.exchange.wait()
-        self.wait_seconds += time.perf_counter() - begun
-        self.transport_messages += traffic.messages
-        self.transport_bytes += traffic.bytes
-        return traffic
+        self.transport_messages += way.messages
+        self.transport_bytes += way.bytes
+        return way.mix(xs)

@@ -63,7 +63,10 @@ class FunctionProblem(AgentProblem):
         """``(n_local,)``."""
         if self._stacked:
             return self._shaped("value", self._value(self._numbers(), x), x.shape[:1])
-        return np.array([float(self._value(agent, point)) for agent, point in zip(self._numbers(), x, strict=True)])
+        out = np.empty(len(x))
+        for i, agent in enumerate(self._numbers()):
+            out[i] = self._shaped(f"value of agent {agent}", self._value(int(agent), x[i]), ())
+        return out
 
     def gradient(self, x: Array) -> Array:
         """``(n_local, *shape)``."""

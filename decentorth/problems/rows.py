@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ..protocols import Array, Index
 from ..sums import add_agents, sums
@@ -25,11 +26,11 @@ class _Form(Protocol):
 
 
 class _Rows(NamedTuple):
-    """Agents that keep their rows: ``a`` is (n, m, d), ``b`` (n, m, r) or None for zero, ``w`` (n,)."""
+    """Agents that keep their rows: ``a`` is (n, m, d), ``b`` (n, m, r) or None for zero, ``twice`` 2 w (n, 1, 1)."""
 
     a: Array
     b: Array | None
-    w: Array
+    twice: Array
 
     def _residual(self, x: Array) -> Array:
         residual: Array = self.a @ x
@@ -39,24 +40,24 @@ class _Rows(NamedTuple):
 
     def value(self, x: Array) -> Array:
         residual = self._residual(x)
-        return self.w * sums(residual * residual)
+        return 0.5 * self.twice[:, 0, 0] * sums(residual * residual)
 
     def gradient(self, x: Array) -> Array:
         residual = self._residual(x)
-        residual *= (2.0 * self.w)[:, None, None]
+        residual *= self.twice
         gradient: Array = self.a.swapaxes(-1, -2) @ residual
         return gradient
 
     def hessian(self) -> Array:
-        return np.ascontiguousarray(self.a.swapaxes(-1, -2) @ (self.a * (2.0 * self.w)[:, None, None]))
+        return np.ascontiguousarray(self.a.swapaxes(-1, -2) @ (self.a * self.twice))
 
     def curvature(self) -> Array:
         small = self.a @ np.ascontiguousarray(self.a.swapaxes(-1, -2))  # A A^T has the same largest eigenvalue, and m < d
-        largest: Array = np.abs(2.0 * self.w) * np.linalg.eigvalsh(small)[:, -1]
+        largest: Array = np.abs(self.twice[:, 0, 0]) * np.linalg.eigvalsh(small)[:, -1]
         return largest
 
     def take(self, local: slice) -> _Rows:
-        return _Rows(self.a[local], None if self.b is None else self.b[local], self.w[local])
+        return _Rows(self.a[local], None if self.b is None else self.b[local], self.twice[local])
 
 
 class _Gram(NamedTuple):
@@ -89,6 +90,28 @@ class _Gram(NamedTuple):
         return _Gram(self.h[local], None if self.k is None else self.k[local], self.c[local])
 
 
+def _forms(rows: Sequence[Array], targets: Sequence[Array] | None, weights: Array) -> list[tuple[Index | None, _Form]]:
+    """The agents' numbers (None for all) and their data in the cheaper form, one entry for each form and number of rows."""
+    d = rows[0].shape[1]
+    kinds: dict[int, list[int]] = {}
+    for agent, a in enumerate(rows):
+        kinds.setdefault(0 if 2 * len(a) > d else len(a), []).append(agent)
+    parts: list[tuple[Index | None, _Form]] = []
+    for kind, members in sorted(kinds.items()):
+        w = weights[members]
+        form: _Form
+        if kind == 0:
+            h = np.stack([2.0 * weights[i] * (rows[i].T @ rows[i]) for i in members])
+            k = None if targets is None else np.stack([2.0 * weights[i] * (rows[i].T @ targets[i]) for i in members])
+            c = np.zeros(len(w)) if targets is None else w * np.array([(targets[i] * targets[i]).sum() for i in members])
+            form = _Gram(h, k, c)
+        else:
+            a = np.stack([rows[i] for i in members])
+            form = _Rows(a, None if targets is None else np.stack([targets[i] for i in members]), 2.0 * w[:, None, None])
+        parts.append((None if len(members) == len(rows) else np.array(members, dtype=np.int64), form))
+    return parts
+
+
 class SumsOfSquares:
     """f_i(x) = w_i ||A_i x - B_i||_F^2 for each agent.
 
@@ -103,24 +126,9 @@ class SumsOfSquares:
     """
 
     def __init__(self, rows: Sequence[Array], targets: Sequence[Array] | None, weights: Array) -> None:
-        d = rows[0].shape[1]
-        kinds: dict[int, list[int]] = {}
-        for agent, a in enumerate(rows):
-            kinds.setdefault(0 if 2 * len(a) > d else len(a), []).append(agent)
         self.n_local = len(rows)
-        self._parts: list[tuple[Index | None, _Form]] = []
-        for kind, members in sorted(kinds.items()):
-            w = weights[members]
-            form: _Form
-            if kind == 0:
-                h = np.stack([2.0 * weights[i] * (rows[i].T @ rows[i]) for i in members])
-                k = None if targets is None else np.stack([2.0 * weights[i] * (rows[i].T @ targets[i]) for i in members])
-                c = np.zeros(len(w)) if targets is None else w * np.array([(targets[i] * targets[i]).sum() for i in members])
-                form = _Gram(h, k, c)
-            else:
-                a = np.stack([rows[i] for i in members])
-                form = _Rows(a, None if targets is None else np.stack([targets[i] for i in members]), w)
-            self._parts.append((None if len(members) == len(rows) else np.array(members, dtype=np.int64), form))
+        with threadpool_limits(1):  # the bits of A_i^T A_i depend on the number of BLAS threads
+            self._parts = _forms(rows, targets, weights)
 
     def take(self, local: slice) -> SumsOfSquares:
         """The same for the agents in ``local``; data is viewed, not copied."""
@@ -137,21 +145,22 @@ class SumsOfSquares:
                 part._parts.append((None if b - a == part.n_local else chosen, form.take(slice(int(a), int(b)))))
         return part
 
-    def _each(self, x: Array, empty: Callable[[Array], Array], evaluate: Callable[[_Form, Array], Array]) -> Array:
-        if self._parts[0][0] is None:
-            return evaluate(self._parts[0][1], x)
-        out = empty(x)
+    def _each(self, x: Array, out: Array, evaluate: Callable[[_Form, Array], Array]) -> Array:
         for members, form in self._parts:
             out[members] = evaluate(form, x[members])
         return out
 
     def value(self, x: Array) -> Array:
         """``(n_local,)``."""
-        return self._each(x, lambda points: np.empty(len(points)), lambda form, points: form.value(points))
+        if self._parts[0][0] is None:
+            return self._parts[0][1].value(x)
+        return self._each(x, np.empty(len(x)), lambda form, points: form.value(points))
 
     def gradient(self, x: Array) -> Array:
         """``(n_local, d, r)``, fresh."""
-        return self._each(x, np.empty_like, lambda form, points: form.gradient(points))
+        if self._parts[0][0] is None:
+            return self._parts[0][1].gradient(x)
+        return self._each(x, np.empty_like(x), lambda form, points: form.gradient(points))
 
     def hessian(self) -> Array:
         """``(n_local, d, d)``: 2 w_i A_i^T A_i, the Hessian of f_i in each column of x."""

@@ -35,7 +35,7 @@ class Stiefel:
                 f"St(d, r) needs 1 <= r <= d orthonormal columns, got d = {d} and r = {r}: "
                 "ask for fewer columns (rank) or give data of a larger dimension"
             )
-        self.shape: tuple[int, ...] = (d, r)
+        self.shape = (d, r)
 
     def __repr__(self) -> str:
         return f"St({self.shape[0]}, {self.shape[1]})"

@@ -160,8 +160,8 @@ def auto_constants(
     """The automatic ``(step_size, penalty)`` from the agents' Lipschitz constants ``L`` and ``gradients`` at ``x0``."""
     curvatures = [max(float(L[i]), float(np.linalg.norm(sym(x0.T @ gradients[i]), ord=2))) for i in range(len(L))]
     u = tracking_limit(lambda_2, lambda_min, order)
-    c = min((0.7 if order == "combine-then-adapt" else 0.35) * u, float(np.sqrt(1 - lambda_2)))
-    alpha = 2 * c / (sum(curvatures) / len(curvatures))
+    c = min((0.5 if order == "combine-then-adapt" else 0.35) * u, float(np.sqrt(1 - lambda_2)))
+    alpha = 2 * c / (sum(curvature**4 for curvature in curvatures) / len(curvatures)) ** 0.25
     return alpha, min(0.1, u / 4) / alpha
 
 

@@ -240,13 +240,14 @@ def test_pca_converges_to_the_top_eigenspace_with_auto_constants(order: Order) -
 
 
 def test_auto_constants_by_hand() -> None:
-    """Eigenvalues 1, 0.75, -0.5 of W give u = 1/8 and 1/2; Lhat = (3 + 5)/2, the second from the gradient's symmetric part."""
+    """Eigenvalues 1, 0.75, -0.5 of W give u = 1/8 and 1/2; Lhat^4 = (3^4 + 5^4)/2, 5 from the gradient's symmetric part."""
     x0 = np.eye(3)[:, :2]
     g = np.array([np.zeros((3, 2)), x0 @ np.array([[0.0, 9.0], [1.0, 0.0]])])
     auto = partial(naive.auto_constants, [3.0, 2.0], x0, g)
-    assert auto(0.75, -0.5, "combine-then-adapt") == pytest.approx((0.04375, 0.03125 / 0.04375))
-    assert auto(0.75, -0.5, "adapt-then-combine") == pytest.approx((0.0875, 0.1 / 0.0875))
-    assert auto(0.99, 0.9, "adapt-then-combine") == pytest.approx((0.05, 2.0))
+    lhat = 353**0.25
+    assert auto(0.75, -0.5, "combine-then-adapt") == pytest.approx((0.125 / lhat, 0.25 * lhat))
+    assert auto(0.75, -0.5, "adapt-then-combine") == pytest.approx((0.35 / lhat, 0.1 * lhat / 0.35))
+    assert auto(0.99, 0.9, "adapt-then-combine") == pytest.approx((0.2 / lhat, 0.5 * lhat))
 
 
 def test_metrics_by_hand() -> None:

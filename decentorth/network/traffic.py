@@ -1,0 +1,151 @@
+"""How one exchange is carried out: buffers and requests made once for arrays of given widths, used every time.
+
+Three ways that give the same bits, because each adds a row's terms in global agent order: no messages at all; blocks of agents on
+every rank; one agent a rank with one agent's values from each neighbour rank, where everything fits in one small table.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+import numpy as np
+
+from ..protocols import Array, Index
+from ..sums import Csr, accumulate
+from .communicator import Communicator, Exchange
+from .halo import Halo
+
+
+class Traffic(Protocol):
+    """One round of mixing."""
+
+    messages: int
+    """Messages that this rank sends in a round."""
+    bytes: int
+    wait_seconds: float
+    """How long this rank has waited for the others' so far."""
+
+    def mix(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
+        """W x for each array; fresh, C-contiguous."""
+
+
+def traffic(halo: Halo, communicator: Communicator, widths: tuple[int, ...]) -> Traffic:
+    """The way for this rank and arrays of ``widths`` numbers an agent."""
+    if not halo.sends:
+        return _Alone(halo, widths)
+    if halo.agents.stop - halo.agents.start == 1 and all(piece.block.data.size == 1 for piece in halo.pieces):
+        return _Table(halo, communicator, widths)
+    return _Blocks(halo, communicator, widths)
+
+
+class _Alone:
+    """All agents are here."""
+
+    messages = bytes = 0
+    wait_seconds = 0.0
+
+    def __init__(self, halo: Halo, widths: tuple[int, ...]) -> None:
+        (piece,) = halo.pieces
+        self._block, self._widths = piece.block, widths
+
+    def mix(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
+        out = []
+        for x, width in zip(xs, self._widths, strict=True):
+            mixed = np.zeros(x.shape)
+            accumulate(self._block, width, x.reshape(-1), mixed.reshape(-1))
+            out.append(mixed)
+        return tuple(out)
+
+
+class _Exchanging:
+    """Common to both ways with messages."""
+
+    def __init__(self, communicator: Communicator, sends: list[tuple[int, Array]], receives: list[tuple[int, Array]]) -> None:
+        self.exchange: Exchange = communicator.exchange(sends, receives)
+        self.messages = len(sends)
+        self.bytes = sum(buffer.nbytes for _, buffer in sends)
+        self.wait_seconds = 0.0
+
+    def wait(self) -> None:
+        """Until all messages have come and gone."""
+        begun = time.perf_counter()
+        self.exchange.wait()
+        self.wait_seconds += time.perf_counter() - begun
+
+
+class _Table(_Exchanging):
+    """One agent here, and one from each neighbour rank: the rows of a table, in agent order, the own row being what is sent."""
+
+    def __init__(self, halo: Halo, communicator: Communicator, widths: tuple[int, ...]) -> None:
+        total, count = sum(widths), len(halo.pieces)
+        self._table = np.empty((count, total))
+        weights = np.concatenate([piece.block.data for piece in halo.pieces])
+        self._row = Csr(1, count, np.array([0, count], dtype=np.int64), np.arange(count, dtype=np.int64), weights)
+        rows = {piece.source: row for piece, row in zip(halo.pieces, self._table, strict=True)}
+        own = rows.pop(communicator.rank)
+        ends = np.cumsum(widths).tolist()
+        self._parts = [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
+        self._own = [own[part] for part in self._parts]
+        super().__init__(communicator, [(send.target, own) for send in halo.sends], list(rows.items()))
+
+    def mix(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
+        self.exchange.receive()
+        for x, segment in zip(xs, self._own, strict=True):
+            segment[...] = x.reshape(-1)
+        self.exchange.send()
+        self.wait()
+        mixed = np.zeros(self._table.shape[1])
+        accumulate(self._row, mixed.size, self._table.reshape(-1), mixed)
+        return tuple([mixed[part].reshape(x.shape) for x, part in zip(xs, self._parts, strict=True)])
+
+
+class _Blocks(_Exchanging):
+    """Any number of agents on any rank: one message per neighbour rank holds the needed agents of each array, one after another."""
+
+    def __init__(self, halo: Halo, communicator: Communicator, widths: tuple[int, ...]) -> None:
+        total = sum(widths)
+        self._widths, self._n_local = widths, halo.agents.stop - halo.agents.start
+        buffers: dict[bytes, Array] = {}  # ranks that need the same agents are sent the same buffer
+        self._packs: list[tuple[slice | Index, list[Array]]] = []
+        sends, receives = [], []
+        for send in halo.sends:
+            key = send.rows.tobytes()
+            if key not in buffers:
+                buffers[key] = np.empty(len(send.rows) * total)
+                first, last = int(send.rows[0]), int(send.rows[-1])
+                rows = slice(first, last + 1) if last - first + 1 == len(send.rows) else send.rows
+                self._packs.append((rows, [part.reshape(-1, w) for part, w in _split(buffers[key], widths)]))
+            sends.append((send.target, buffers[key]))
+        self._pieces: list[tuple[Csr, list[Array] | None]] = []  # what each block of W multiplies; None for the own agents
+        for piece in halo.pieces:
+            arrived = None
+            if piece.source != communicator.rank:
+                buffer = np.empty(piece.block.columns * total)
+                receives.append((piece.source, buffer))
+                arrived = [part for part, _ in _split(buffer, widths)]
+            self._pieces.append((piece.block, arrived))
+        super().__init__(communicator, sends, receives)
+
+    def mix(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
+        self.exchange.receive()
+        for rows, segments in self._packs:
+            for x, segment in zip(xs, segments, strict=True):
+                segment[...] = x.reshape(self._n_local, -1)[rows]
+        self.exchange.send()
+        self.wait()
+        out = []
+        for number, (x, width) in enumerate(zip(xs, self._widths, strict=True)):
+            mixed = np.zeros(x.shape)
+            own, flat = x.reshape(-1), mixed.reshape(-1)
+            for block, arrived in self._pieces:
+                accumulate(block, width, own if arrived is None else arrived[number], flat)
+            out.append(mixed)
+        return tuple(out)
+
+
+def _split(buffer: Array, widths: tuple[int, ...]) -> list[tuple[Array, int]]:
+    """The segments of a message, one for each array, with their widths."""
+    rows = buffer.size // sum(widths)
+    ends = np.cumsum([rows * width for width in widths]).tolist()
+    return [(buffer[end - rows * width : end], width) for end, width in zip(ends, widths, strict=True)]

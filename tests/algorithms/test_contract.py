@@ -1,0 +1,349 @@
+"""What every method promises. To enrol one: a line in METHODS."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+import topologies as tp
+from decentorth import DRFGT, Landing, solve
+from decentorth.api import Run
+from decentorth.collective import AgentCollective
+from decentorth.network import Network, SerialCommunicator
+from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings
+from decentorth.protocols import Array
+from decentorth.runner import check_capabilities
+from decentorth.sets import Stiefel
+from decentorth.streams import CounterStreams
+from tests.reference import naive
+from tests.support.networks import Recording, Replaying
+from tests.support.problems import GRAPHS, UNEVEN, pca, point, procrustes, samples, stack
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method with what it is tried on."""
+
+    name: str
+    algorithm: Callable[[], Any]
+    problem: Callable[[], Any]
+    """A small problem."""
+    W: Callable[[int], Any]
+    """The mixing matrix of that many agents."""
+    exchanges: int = 1
+    """Dependent exchanges with the neighbours in an iteration."""
+    sent: int = 2
+    """Points sent over each directed edge in an iteration."""
+    feasibility: float = 1e-8
+    """The most ||x^T x - I||_F of any agent after convergence, as its paper has it."""
+
+
+METHODS = [
+    Method("drfgt", DRFGT, lambda: pca().problem, GRAPHS["ring"]),
+    Method("drfgt-fixed", partial(DRFGT, step_size=5e-3, penalty=20.0), lambda: procrustes().problem, GRAPHS["star"]),
+    Method(
+        "drfgt-atc", partial(DRFGT, order="adapt-then-combine"), lambda: procrustes().problem, GRAPHS["erdos-renyi"], exchanges=2
+    ),
+    Method("landing", Landing, lambda: pca(rows=(20,)).problem, lambda n: np.ones((n, n))),
+    Method("landing-safe", partial(Landing, policy="safe"), lambda: procrustes(rows=(4,)).problem, lambda n: np.ones((n, n))),
+]
+every = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+decentralized = pytest.mark.parametrize(
+    "method", [m for m in METHODS if m.algorithm().network == "decentralized"], ids=lambda method: method.name
+)
+single = pytest.mark.parametrize(
+    "method", [m for m in METHODS if m.algorithm().network == "single-agent"], ids=lambda method: method.name
+)
+
+
+class Setup:
+    """A method, its problem and everything a step needs, fresh."""
+
+    def __init__(self, method: Method, problem: Any = None, seed: int = 7) -> None:
+        self.algorithm = method.algorithm()
+        self.problem = method.problem() if problem is None else problem
+        self.n = self.problem.n_agents
+        self.network: Any = Network(method.W(self.n))
+        self.streams = CounterStreams(seed, slice(0, self.n))
+        self.x0 = stack(point(self.problem, seed), self.n)
+
+    def init(self) -> Any:
+        return self.algorithm.init(self.problem, self.network, self.streams, self.x0)
+
+    def step(self, state: Any) -> Any:
+        return self.algorithm.step(self.problem, self.network, self.streams, state)
+
+    def run(self, iterations: int) -> Any:
+        """The state after so many iterations."""
+        state = self.init()
+        for _ in range(iterations):
+            state = self.step(state)
+        return state
+
+
+def arrays(state: Any) -> dict[str, Array]:
+    return {name: value for name, value in state._asdict().items() if isinstance(value, np.ndarray)}
+
+
+def copied(state: Any) -> Any:
+    """A state that is ours: `step` owns the one it is given."""
+    return state._replace(**{name: value.copy() for name, value in arrays(state).items()})
+
+
+def bits(state: Any) -> dict[str, Any]:
+    """The state's arrays as bytes, its counters as they are."""
+    return {name: value.tobytes() if isinstance(value, np.ndarray) else value for name, value in state._asdict().items()}
+
+
+def fingerprint(thing: Any, seen: set[int] | None = None) -> bytes:
+    """A hash of all arrays that can be reached from an object through attributes, tuples, lists and dictionaries."""
+    seen = set() if seen is None else seen
+    hashed = hashlib.sha256()
+    if isinstance(thing, np.ndarray):
+        hashed.update(str((thing.dtype, thing.shape)).encode() + np.ascontiguousarray(thing).tobytes())
+    elif id(thing) not in seen:
+        seen.add(id(thing))
+        inside = [*thing] if isinstance(thing, tuple | list) else [*thing.values()] if isinstance(thing, dict) else []
+        for part in (*inside, *vars(thing).values()) if hasattr(thing, "__dict__") else inside:
+            hashed.update(fingerprint(part, seen))
+    return hashed.digest()
+
+
+@every
+def test_states_keep_shapes_kinds_and_layout(method: Method) -> None:
+    setup = Setup(method)
+    state = setup.init()
+    kinds = {name: (value.shape, value.dtype) for name, value in arrays(state).items()}
+    assert state.x.shape == (setup.n, *setup.problem.shape)
+    np.testing.assert_array_equal(state.x, setup.x0)
+    gradients = state.gradients
+    for k in range(6):
+        assert {name: (value.shape, value.dtype) for name, value in arrays(state).items()} == kinds
+        assert all(dtype == np.float64 and shape[0] == setup.n for shape, dtype in kinds.values())
+        assert all(value.flags.c_contiguous for value in arrays(state).values())
+        assert {name: type(value) for name, value in state._asdict().items() if name not in kinds} == {"k": int, "gradients": int}
+        assert (state.k, state.gradients) == (k, gradients + k)
+        state = setup.step(state)
+
+
+@every
+def test_problem_data_and_start_are_left_alone(method: Method) -> None:
+    setup = Setup(method)
+    setup.problem.blocks()
+    _ = setup.problem.lipschitz
+    data, start = fingerprint(setup.problem), setup.x0.tobytes()
+    assert not any(np.shares_memory(value, setup.x0) for value in arrays(setup.init()).values())
+    setup.run(5)
+    assert fingerprint(setup.problem) == data
+    assert setup.x0.tobytes() == start
+
+
+def test_the_fingerprint_sees_problem_data() -> None:
+    problem = procrustes().problem
+    before = fingerprint(problem)
+    assert fingerprint(procrustes().problem) == before
+    problem._sums._parts[-1][1].a[0, 0, 0] += 1e-12
+    assert fingerprint(problem) != before
+
+
+WIDE = (150, 3, 40, 200, 3, 40, 3)
+"""Samples of agents with d = 90: rows of two lengths and Gram matrices."""
+
+
+@pytest.mark.parametrize("size", ["small", "wide"])
+@decentralized
+def test_an_agent_knows_only_what_mix_tells_it(method: Method, size: str) -> None:
+    """Each agent alone, given its rows of every recorded mix, makes the same bits, which a sum over agents would change."""
+    setup = Setup(method) if size == "small" else Setup(method, pca(rows=WIDE, d=90, r=12).problem)
+    recording = setup.network = Recording(setup.network)
+    with threadpool_limits(1):
+        states = [copied(setup.init())]
+        for _ in range(8):
+            states.append(copied(setup.step(copied(states[-1]))))
+        for agent in range(setup.n):
+            own = slice(agent, agent + 1)
+            network = Replaying(recording.exchanges, agent, setup.n, recording.spectrum)
+            problem, streams = setup.problem.restrict(own), CounterStreams(setup.streams.seed, own)
+            state = setup.algorithm.init(problem, network, streams, setup.x0[own].copy())
+            for expected in states:
+                mine = expected._replace(**{name: value[own] for name, value in arrays(expected).items()})
+                assert bits(state) == bits(mine)
+                if expected is not states[-1]:
+                    state = setup.algorithm.step(problem, network, streams, state)
+            assert network.exhausted()
+
+
+def test_the_replay_catches_a_mean_over_the_agents() -> None:
+    class Leaky(DRFGT):
+        def step(self, problem: Any, network: Any, streams: Any, state: Any) -> Any:
+            state = super().step(problem, network, streams, state)
+            return state._replace(x=state.x - 1e-9 * state.x.mean(0))
+
+    with pytest.raises(AssertionError):
+        test_an_agent_knows_only_what_mix_tells_it(Method("leaky", Leaky, lambda: pca().problem, GRAPHS["ring"]), "small")
+
+
+@every
+def test_the_same_run_twice_gives_the_same_bits(method: Method) -> None:
+    assert bits(Setup(method).run(30)) == bits(Setup(method).run(30))
+
+
+@every
+def test_blocks_of_agents_do_not_change_bits(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = bits(Setup(method).run(10))
+    monkeypatch.setattr("decentorth.problems.base.BLOCK_BYTES", 1)
+    setup = Setup(method)
+    assert len(setup.problem.blocks()) == setup.n
+    assert bits(setup.run(10)) == whole
+
+
+@every
+def test_saved_and_resumed_is_as_if_never_stopped(method: Method, tmp_path: Path) -> None:
+    uninterrupted = Setup(method).run(25)
+    saved = Setup(method).run(11)
+    np.savez(tmp_path / "state.npz", **saved._asdict())
+    setup = Setup(method)
+    with np.load(tmp_path / "state.npz") as file:
+        loaded = {name: file[name] if file[name].ndim else int(file[name]) for name in file.files}
+    state = type(saved)(**loaded)
+    for _ in range(14):
+        state = setup.step(state)
+    assert bits(state) == bits(uninterrupted)
+
+
+@decentralized
+def test_the_mean_tracker_is_the_mean_landing_field(method: Method) -> None:
+    """Compared with mean_i ||Lambda_i||, over 500 iterations; W's columns sum to 1 and every change is added once."""
+    setup = Setup(method)
+    state = setup.run(500)
+    gap = np.linalg.norm(np.mean(state.tracker - state.landing, axis=0))
+    assert gap < 1e-12 * np.mean(np.linalg.norm(state.landing, axis=(1, 2)))
+    gradient = setup.problem.gradient(state.x)
+    field = [naive.landing_field(x, g, float(p)) for x, g, p in zip(state.x, gradient, state.penalty, strict=True)]
+    np.testing.assert_allclose(state.landing, field, atol=1e-13 * np.abs(field).max())
+    assert np.abs(state.tracker - state.landing).max() > 1e-3 * np.abs(field).max()
+
+
+@pytest.mark.parametrize("order", ["combine-then-adapt", "adapt-then-combine"])
+def test_the_mean_tracker_in_the_published_setting(order: Any) -> None:
+    W = tp.uniform_weights(tp.ring(10), 0.8)
+    whole = AgentCollective(SerialCommunicator(), np.array([0, 10]))
+    problem = ProcrustesSettings().problem(10, 0).build(slice(0, 10), whole)
+    state = solve(problem, DRFGT(step_size=1e-2, penalty=10.0, order=order), W, iterations=3000, rows=2).state
+    gap = np.linalg.norm(np.mean(state.tracker - state.landing, axis=0))
+    assert gap < 1e-12 * np.mean(np.linalg.norm(state.landing, axis=(1, 2)))
+
+
+@decentralized
+def test_an_exchange_is_one_message_over_every_edge(method: Method) -> None:
+    setup = Setup(method)
+    state = setup.init()
+    before = (setup.network.rounds, setup.network.messages, setup.network.bytes)
+    for _ in range(4):
+        state = setup.step(state)
+    after = (setup.network.rounds, setup.network.messages, setup.network.bytes)
+    edges = int(np.count_nonzero(setup.network.W.toarray())) - setup.n
+    assert np.subtract(after, before).tolist() == [
+        4 * method.exchanges,
+        4 * method.exchanges * edges,
+        4 * method.sent * edges * 8 * state.x[0].size,
+    ]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A problem with one answer up to rotation, or altogether; the objective cannot be lower anywhere."""
+
+    problem: Any
+    x0: Array
+    optimum: Array
+    objective: float
+    rotated: bool
+
+    def distance(self, x: Array) -> float:
+        """From the answer: between projections onto the columns' span where any basis of it will do."""
+        return naive.norm(x @ x.T - self.optimum @ self.optimum.T if self.rotated else x - self.optimum)
+
+
+def eigenspace(n: int) -> Known:
+    """PCA with a gap of 0.6 between eigenvalues r and r + 1 of the pooled matrix."""
+    data = samples(UNEVEN[1 : 2 * n : 2] if n > 1 else (40,), 8, 5, ratio=0.75)
+    values, vectors = np.linalg.eigh(np.mean([a.T @ a / len(a) for a in data], axis=0))
+    problem = PCA(data, 2)
+    return Known(problem, point(problem, 3), vectors[:, -2:], -float(values[-2:].sum()) / 2, True)
+
+
+def planted(n: int) -> Known:
+    """Procrustes with B_i^T = A_i x*: the objective is zero at x* alone. From a start near x*."""
+    rng = np.random.default_rng(6)
+    data = samples([12, 3, 9, 12, 4][:n], 6, 7, ratio=0.95)
+    optimum = naive.polar(rng.standard_normal((6, 3)))
+    problem = Procrustes(data, [(a @ optimum).T for a in data])
+    return Known(problem, naive.polar(optimum + 0.3 * rng.standard_normal((6, 3))), optimum, 0.0, False)
+
+
+def own_functions(n: int) -> Known:
+    """The linear objectives f_i(x) = -<C_i, x>, least at the polar factor of mean_i C_i; start and answer in SO(5)."""
+    C = 0.5 * np.random.default_rng(8).standard_normal((n, 5, 5)) + 2 * np.eye(5)
+    problem = FunctionProblem(lambda agent, x: -float(np.sum(C[agent] * x)), lambda agent, x: -C[agent], Stiefel(5, 5), n)
+    optimum = naive.polar(C.mean(axis=0))
+    assert np.linalg.det(optimum) > 0
+    return Known(problem, np.eye(5), optimum, -float(np.sum(C.mean(axis=0) * optimum)), False)
+
+
+@pytest.mark.parametrize("known", [eigenspace, planted, own_functions])
+@every
+def test_every_method_finds_known_answers(method: Method, known: Callable[[int], Known]) -> None:
+    """With automatic steps, in which nothing is tuned to the problem."""
+    n = 1 if method.algorithm().network == "single-agent" else 5
+    answer = known(n)
+    numbers = {"step_size": "auto", "penalty": "auto"}
+    algorithm = type(method.algorithm())(**{**vars(method.algorithm()), **numbers})
+    result = solve(answer.problem, algorithm, method.W(n), x0=answer.x0, iterations=6000, rows=2)
+    assert max(answer.distance(x) for x in result.x) < 1e-8
+    assert result.row.values["feasibility"] < method.feasibility
+    assert result.row.values["objective"] == pytest.approx(answer.objective, rel=1e-12, abs=1e-12)
+    assert answer.distance(answer.x0) > 0.1
+
+
+@single
+def test_a_single_agent_method_refuses_a_network(method: Method) -> None:
+    name = type(method.algorithm()).__name__
+    message = f"{name} is a centralized method for one agent, but the problem has 5: .* DRFGT, or one agent"
+    with pytest.raises(ValueError, match=message):
+        solve(pca().problem, method.algorithm(), GRAPHS["ring"](5))
+
+
+def test_a_set_that_cannot_land_is_refused_before_work() -> None:
+    class Sphere:
+        shape = (3, 1)
+
+        def feasibility(self, x: Array) -> Array:
+            raise NotImplementedError
+
+        def random(self, rng: np.random.Generator) -> Array:
+            raise NotImplementedError
+
+    problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Sphere(), 4)
+    with pytest.raises(TypeError, match="DRFGT needs Landing of its problem; Sphere has none"):
+        check_capabilities(problem, DRFGT())
+
+
+@every
+def test_methods_are_immutable_values(method: Method) -> None:
+    algorithm = method.algorithm()
+    assert algorithm == method.algorithm()
+    assert hash(algorithm) == hash(method.algorithm())
+    with pytest.raises(AttributeError):
+        algorithm.step_size = 1.0
+    run = Run(method.problem(), algorithm, method.W(method.problem().n_agents))
+    run.solve(iterations=3)
+    assert algorithm == method.algorithm()

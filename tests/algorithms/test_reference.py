@@ -1,0 +1,272 @@
+"""The methods against loops over agents written from the formulas, and the automatic steps against theirs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+import topologies as tp
+from decentorth import DRFGT, Landing, solve
+from decentorth.algorithms.steps import Order, automatic, average, lipschitz, resolve, tracking_limit
+from decentorth.network import Network
+from decentorth.problems import FunctionProblem
+from decentorth.protocols import Array, Spectrum
+from decentorth.sets import Stiefel
+from decentorth.streams import CounterStreams
+from tests.reference import naive
+from tests.support.problems import CASES, GRAPHS, UNEVEN, Case, point, procrustes, relative, stack
+
+ORDERS: tuple[Order, ...] = get_args(Order)
+N = 5
+
+
+def streams(n: int, seed: int = 0) -> CounterStreams:
+    return CounterStreams(seed, slice(0, n))
+
+
+def constants(case: Case, W: Any, x0: Array, order: Order) -> tuple[float, float]:
+    """The automatic step and penalty from the formulas."""
+    eigenvalues = np.linalg.eigvalsh(W.toarray())
+    gradients = [g(x0) for g in case.gradients]
+    return naive.auto_constants(case.lipschitz, x0, gradients, eigenvalues[-2], eigenvalues[0], order)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("name", CASES)
+def test_drfgt_is_algorithm_1(name: str, graph: str, order: Order) -> None:
+    case, W = CASES[name](), GRAPHS[graph](N)
+    x0 = point(case.problem)
+    alpha, lam = constants(case, W, x0, order)
+    alpha, lam = alpha / 2, lam * 2  # away from the edge of stability, where rounding errors grow
+    x, y = naive.drfgt(case.gradients, W.toarray(), x0, alpha, lam, 50, order)
+    result = solve(case.problem, DRFGT(step_size=alpha, penalty=lam, order=order), W, x0=x0, iterations=50)
+    assert relative(result.x, x) < 1e-12
+    assert relative(result.state.tracker, y) < 1e-12
+    assert relative(result.x, np.array([x0] * N)) > 1e-2
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_drfgt_with_steps_and_penalties_of_each_agent(order: Order) -> None:
+    """What ``auto`` leaves in the state differs from agent to agent in its last digits; here it differs in its first."""
+    case, W = procrustes(), GRAPHS["erdos-renyi"](N)
+    x0 = point(case.problem)
+    alpha, lam = constants(case, W, x0, order)
+    alphas, lams = alpha * np.linspace(0.5, 1.0, N), lam * np.linspace(1.0, 2.0, N)
+    method, network = DRFGT(step_size=alpha, penalty=lam, order=order), Network(W)
+    state = method.init(case.problem, network, streams(N), stack(x0, N))
+    field = np.array([naive.landing_field(x0, g(x0), p) for g, p in zip(case.gradients, lams, strict=True)])
+    state = state._replace(step_size=alphas, penalty=lams, tracker=field.copy(), landing=field)
+    for _ in range(50):
+        state = method.step(case.problem, network, streams(N), state)
+    x, y = naive.drfgt(case.gradients, W.toarray(), x0, alphas, lams, 50, order)
+    assert relative(state.x, x) < 1e-12
+    assert relative(state.tracker, y) < 1e-12
+
+
+def alone(case: Case, x0: Array) -> tuple[float, float]:
+    """The automatic step and penalty of a single agent: the tracking limit is 2."""
+    return naive.auto_constants(case.lipschitz, x0, [g(x0) for g in case.gradients], 0.0, 0.0, "adapt-then-combine")
+
+
+@pytest.mark.parametrize("rows", [4, 30])
+@pytest.mark.parametrize("name", CASES)
+def test_landing_is_its_iteration(name: str, rows: int) -> None:
+    case = CASES[name](rows=(rows,))
+    x0 = point(case.problem)
+    eta, lam = alone(case, x0)
+    result = solve(case.problem, Landing(step_size=eta, penalty=lam), x0=x0, iterations=50)
+    assert relative(result.x[0], naive.landing(case.gradients[0], x0, eta, lam, 50)) < 1e-12
+    assert relative(result.x[0], x0) > 1e-2
+
+
+def test_landing_with_safe_steps() -> None:
+    """A fixed step far too large; the safe policy takes the formula's step in each iteration and stays within eps.
+
+    Steps at the edge of stability double rounding errors in each iteration or so, hence only a dozen.
+    """
+    case = CASES["procrustes"](rows=(30,))
+    x0, lam, eps = point(case.problem), 4.0, 0.5
+    x, shortened = x0, 0
+    for _ in range(12):
+        field = naive.landing_field(x, case.gradients[0](x), lam)
+        eta = naive.landing_safe_step(x, field, lam, eps)
+        shortened += eta < 0.1
+        x = x - min(0.1, eta) * field
+        assert naive.infeasibility(x) <= eps
+    assert shortened > 6
+    result = solve(case.problem, Landing(step_size=0.1, penalty=lam, policy="safe", eps=eps), x0=x0, iterations=12)
+    assert relative(result.x[0], x) < 1e-12
+    assert result.history["feasibility"].max() <= eps
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("name", CASES)
+def test_drfgt_with_one_agent_is_landing(name: str, given: bool, order: Order) -> None:
+    case = CASES[name](rows=(30,))
+    x0 = point(case.problem)
+    eta, lam = alone(case, x0)
+    numbers: dict[str, Any] = {"step_size": eta, "penalty": lam} if given else {}
+    landing = solve(case.problem, Landing(**numbers), x0=x0, iterations=50)
+    drfgt = solve(case.problem, DRFGT(order=order, **numbers), x0=x0, iterations=50)
+    assert relative(drfgt.x, landing.x) < 1e-12
+    np.testing.assert_allclose(landing.state.step_size, eta, rtol=1e-12)
+    np.testing.assert_allclose(landing.state.penalty, lam, rtol=1e-12)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("name", CASES)
+def test_automatic_constants(name: str, graph: str, order: Order) -> None:
+    """Each agent's step is the formula's up to its error in the averaged Lhat^4, at most 5 % of the mean."""
+    case, W = CASES[name](), GRAPHS[graph](N)
+    x0 = point(case.problem)
+    alpha, lam = constants(case, W, x0, order)
+    local = [
+        max(L, float(np.abs(np.linalg.eigvalsh(naive.sym(x0.T @ g(x0)))).max()))
+        for L, g in zip(case.lipschitz, case.gradients, strict=True)
+    ]
+    step, penalty, spent = automatic(case.problem, Network(W), streams(N), stack(x0, N), order)
+    fourth = np.array(local) ** 4
+    bound = float(0.05 / np.sqrt(N) * np.std(fourth) / np.mean(fourth) + 1e-12)
+    assert bound <= 0.05
+    np.testing.assert_allclose((alpha / step) ** 4, 1, rtol=bound)
+    np.testing.assert_allclose(step * penalty, alpha * lam, rtol=1e-12)
+    assert spent == 1
+
+
+def test_the_curvature_of_the_constraint_counts() -> None:
+    """Targets scaled by 100 do not change L_i, but make ||sym(x0^T G_i)||_2 the larger of the two, by which steps shrink."""
+    data = np.random.default_rng(0).standard_normal((9, 4))
+    target = 100 * np.random.default_rng(1).standard_normal((2, 9))
+
+    def gradient(agent: int, x: Array) -> Array:
+        return naive.procrustes_gradient(data, target, x)
+
+    problem = FunctionProblem(lambda agent, x: naive.procrustes_value(data, target, x), gradient, Stiefel(4, 2), 1)
+    x0 = point(problem)
+    bound = float(np.linalg.norm(naive.sym(x0.T @ gradient(0, x0)), ord=2))
+    assert bound > 2 * 2 * np.linalg.eigvalsh(data.T @ data)[-1]
+    step, _, _ = automatic(problem, Network(np.ones((1, 1))), streams(1), x0[None], None)
+    np.testing.assert_allclose(step, 2 * 0.7 / bound, rtol=1e-12)
+
+
+def test_what_given_numbers_mean() -> None:
+    case, network = procrustes(), Network(GRAPHS["ring"](N))
+    x0 = stack(point(case.problem), N)
+
+    def resolved(method: DRFGT) -> tuple[Array, Array]:
+        step, penalty, _ = resolve(method, case.problem, network, streams(N), x0, "combine-then-adapt")
+        return step, penalty
+
+    step, penalty = resolved(DRFGT(step_size=0.02))
+    np.testing.assert_array_equal(step, [0.02] * N)
+    np.testing.assert_allclose(penalty, [5.0] * N, rtol=1e-15)
+    assert network.rounds == 0
+    step, penalty = resolved(DRFGT(step_size=0.02, penalty=3.0))
+    np.testing.assert_array_equal(step, [0.02] * N)
+    np.testing.assert_array_equal(penalty, [3.0] * N)
+    step, penalty = resolved(DRFGT(penalty=3.0))
+    np.testing.assert_array_equal(step, resolved(DRFGT())[0])
+    np.testing.assert_array_equal(penalty, [3.0] * N)
+
+
+LARGER: dict[str, Any] = {
+    **{f"{name} of 5": build(5) for name, build in GRAPHS.items()},
+    "pair": tp.uniform_weights(tp.ring(2), 0.7),
+    "ring of 30": tp.uniform_weights(tp.ring(30), 0.8),
+    "path of 20": tp.metropolis_weights(tp.path(20)),
+    "star of 40": tp.metropolis_weights(tp.star(40)),
+    "complete of 25": tp.uniform_weights(tp.complete(25), 0.3),
+    "nearly bipartite": tp.uniform_weights(tp.ring(8), 0.01),
+}
+
+
+@pytest.mark.parametrize("accuracy", [1e-1, 1e-2, 1e-8])
+@pytest.mark.parametrize("graph", LARGER)
+def test_average_is_as_accurate_as_promised_in_as_few_rounds(graph: str, accuracy: float) -> None:
+    """No agent's error exceeds ``accuracy`` standard deviations; the degree is the least with T_t(z(1)) >= sqrt(n)/accuracy."""
+    network = Network(LARGER[graph])
+    n = network.n_agents
+    rng = np.random.default_rng(5)
+    eigenvalues, vectors = np.linalg.eigh(LARGER[graph].toarray())
+    spike = np.zeros(n)
+    spike[0] = 1e6
+    for values in (rng.standard_normal(n), 1e6 + rng.standard_normal(n), spike, vectors[:, -2], vectors[:, 0]):
+        before = network.rounds
+        found = average(network, values, accuracy)
+        rounds = network.rounds - before
+        rounding = 1e-12 * np.abs(values).max()
+        np.testing.assert_array_less(np.abs(found - values.mean()), accuracy * values.std() + rounding)
+        low, high = eigenvalues[0], eigenvalues[-2]
+        if high - low < 1e-12:
+            assert rounds == 1
+        else:
+            at_one = (2 - high - low) / (high - low)
+            assert rounds == max(1, math.ceil(math.acosh(math.sqrt(n) / accuracy) / math.acosh(at_one)))
+
+
+def test_average_of_one_agent_and_of_equal_numbers() -> None:
+    alone = Network(np.ones((1, 1)))
+    assert average(alone, np.array([3.5])).tolist() == [3.5]
+    assert alone.rounds == 0
+    np.testing.assert_allclose(average(Network(LARGER["ring of 30"]), np.full(30, 7.25)), 7.25, rtol=1e-13)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("graph", LARGER)
+def test_tracking_limit_is_that_of_all_eigenvalues(graph: str, order: Order) -> None:
+    eigenvalues = np.linalg.eigvalsh(LARGER[graph].toarray())[:-1]
+    expected = min(naive.tracking_limit(w, w, order) for w in eigenvalues)
+    found = tracking_limit(Spectrum(float(eigenvalues[-1]), float(eigenvalues[0])), order)
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_estimated_lipschitz_constants(name: str) -> None:
+    """From gradients alone: at most the true constants (but for rounding in the differences), and within 10 % of them."""
+    case = CASES[name](rows=UNEVEN)
+    n = len(UNEVEN)
+
+    def value(agent: int, x: Array) -> float:
+        return case.values[agent](x)
+
+    def gradient(agent: int, x: Array) -> Array:
+        return case.gradients[agent](x)
+
+    problem = FunctionProblem(value, gradient, case.problem.constraint, n)
+    x0 = stack(point(problem), n)
+    found, spent = lipschitz(problem, streams(n), x0, problem.gradient(x0))
+    assert spent == 12
+    np.testing.assert_array_less(found, np.array(case.lipschitz) * (1 + 1e-6))
+    np.testing.assert_array_less(np.array(case.lipschitz) * 0.9, found)
+    known, nothing = lipschitz(case.problem, streams(n), x0, problem.gradient(x0))
+    np.testing.assert_allclose(known, case.lipschitz, rtol=1e-12)
+    assert nothing == 0
+
+
+@pytest.mark.parametrize("method", [DRFGT, Landing])
+@pytest.mark.parametrize("name", ["step_size", "penalty"])
+@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan, "automatic"])
+def test_a_step_or_penalty_that_is_not_positive_is_refused(method: Any, name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be .*(positive|'auto').*got"):
+        method(**{name: value})
+
+
+@pytest.mark.parametrize("value", [True, None, [1.0]])
+def test_a_step_of_the_wrong_kind_is_refused(value: Any) -> None:
+    with pytest.raises(TypeError, match="step_size must be a positive number or 'auto', got"):
+        DRFGT(step_size=value)
+
+
+def test_unknown_choices_are_refused() -> None:
+    with pytest.raises(ValueError, match="order must be one of combine-then-adapt, adapt-then-combine or auto, got 'both'"):
+        DRFGT(order="both")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="policy must be 'fixed' or 'safe', got 'auto'"):
+        Landing(policy="auto")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"eps must lie in \(0, 3/4\), got 0.75"):
+        Landing(policy="safe", eps=0.75)

@@ -1,0 +1,172 @@
+"""What would let an agent's bits depend on who shares its process is not written in sets, problems and algorithms.
+
+Each rule is a counter-example that was met: sums over the agents differ with the number of ranks, einsum and its kin choose
+another order for another number of agents, a batch-wide branch makes an agent depend on its neighbours in the batch.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.source import Module, dotted, module, modules, with_places
+
+ROOMS = ("decentorth.sets", "decentorth.problems", "decentorth.algorithms")
+CONTRACTIONS = {"einsum", "tensordot", "dot", "inner", "vdot", "multi_dot"}
+"""Their order of additions depends on the shape of the whole batch."""
+REDUCTIONS = set(
+    "sum mean average max min amax amin ptp prod any all std var median argmax argmin cumsum cumprod nansum nanmax nanmin "
+    "count_nonzero logsumexp".split()
+)
+"""Fine over trailing axes, which are one agent's own."""
+ARRAYS = ("np", "numpy", "np.linalg", "numpy.linalg", "scipy.linalg", "scipy.special")
+GENERATORS = {"default_rng", "SeedSequence", "Generator"}
+
+ALLOWED = {
+    ("decentorth/problems/base.py", "AgentProblem.blocks", "prod"): "the size of a point, from its shape",
+    ("decentorth/problems/base.py", "AgentProblem.start", "default_rng"): "the common start, made once from the seed",
+    ("decentorth/problems/checks.py", "matrices", "any"): "validation of one agent's matrix",
+    ("decentorth/problems/checks.py", "matrices", "sum"): "validation of one agent's matrix",
+    ("decentorth/problems/pca.py", "PCA.pooled", "mean"): "SumsOfSquares.mean, which adds in agent order",
+    ("decentorth/problems/pca.py", "subspace_distance", "sum"): "a measure of one point",
+    ("decentorth/problems/procrustes.py", "Procrustes.pooled", "mean"): "SumsOfSquares.mean, which adds in agent order",
+    ("decentorth/problems/procrustes.py", "published_rows", "default_rng"): "data generation, a stream for each agent",
+    ("decentorth/problems/rows.py", "_forms", "sum"): "the targets of one agent, in a loop over agents",
+}
+"""(file, function, what): the reason."""
+
+
+def axis_of(call: ast.Call, function: str) -> ast.expr | None:
+    """The axis of a reduction, None where there is none: first argument of a method, second of a function, third of norm."""
+    for keyword in call.keywords:
+        if keyword.arg == "axis":
+            return keyword.value
+    position = 2 if function.endswith("linalg.norm") else 1 if function.rpartition(".")[0] in ARRAYS else 0
+    return call.args[position] if len(call.args) > position else None
+
+
+def trailing(axis: ast.expr | None) -> bool:
+    """Whether an axis, or each of a tuple of axes, is written out and not the first, that of the agents."""
+    if isinstance(axis, ast.Tuple):
+        return bool(axis.elts) and all(trailing(one) for one in axis.elts)
+    if isinstance(axis, ast.UnaryOp) and isinstance(axis.op, ast.USub):
+        return isinstance(axis.operand, ast.Constant) and axis.operand.value != 0
+    return isinstance(axis, ast.Constant) and isinstance(axis.value, int) and axis.value > 0
+
+
+def suspects(source: Module) -> Iterator[tuple[str, str]]:
+    """(function around it, what) of everything that may break bits."""
+    for place, node in with_places(source.tree):
+        if isinstance(node, ast.ExceptHandler) and node.type is not None and "LinAlgError" in ast.dump(node.type):
+            yield place, "LinAlgError"
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("numpy", "scipy", "random"):
+            yield from ((place, alias.name) for alias in node.names if alias.name in CONTRACTIONS | REDUCTIONS | {"norm", "random"})
+        if isinstance(node, ast.Import):
+            yield from ((place, "random") for alias in node.names if alias.name == "random")
+        if isinstance(node, ast.Attribute) and dotted(node.value) in ("np.random", "numpy.random") and node.attr not in GENERATORS:
+            yield place, f"random.{node.attr}"
+        if not isinstance(node, ast.Call):
+            continue
+        function = dotted(node.func)
+        last = function.rpartition(".")[2]
+        if last == "default_rng":
+            yield place, last
+        if "." not in function:
+            continue
+        on_numpy = function.split(".")[0] in ("np", "numpy")
+        over_agents = last in REDUCTIONS | {"norm"} and not trailing(axis_of(node, function))
+        if last in CONTRACTIONS or over_agents or (on_numpy and last in ("reduce", "reduceat", "accumulate")):
+            yield place, last
+
+
+def checked() -> list[Module]:
+    return [source for source in modules() if source.name.startswith(ROOMS)]
+
+
+@pytest.mark.parametrize("source", checked(), ids=lambda source: source.name)
+def test_nothing_depends_on_who_shares_a_process(source: Module) -> None:
+    assert [found for found in suspects(source) if (source.path, *found) not in ALLOWED] == []
+
+
+def test_every_exception_is_needed() -> None:
+    assert set(ALLOWED) <= {(source.path, *found) for source in checked() for found in suspects(source)}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "np.einsum('ij,jk', a, b)",
+        "np.tensordot(a, b, 1)",
+        "np.dot(a, b)",
+        "a.dot(b)",
+        "np.inner(a, b)",
+        "np.vdot(a, b)",
+        "np.linalg.multi_dot([a, b])",
+        "from numpy import einsum",
+        "x.mean(0)",
+        "x.sum(0)",
+        "x.sum(axis=0)",
+        "x.sum((0, 1))",
+        "x.sum(axis=(0, -1))",
+        "x.sum()",
+        "x.max()",
+        "(x * y).mean()",
+        "np.sum(x)",
+        "np.mean(x, 0)",
+        "np.max(x, axis=0)",
+        "x.sum(axis=axis)",
+        "x.sum(keepdims=True)",
+        "while errors.max() > tol:\n    pass",
+        "if (x > 0).all():\n    pass",
+        "np.any(x)",
+        "x.sum(-0)",
+        "np.add.reduce(x)",
+        "np.linalg.norm(x)",
+        "np.linalg.norm(x, 2)",
+        "np.linalg.norm(x, 2, 0)",
+        "np.random.standard_normal(3)",
+        "np.random.seed(0)",
+        "import random",
+        "from numpy import random",
+        "def step():\n    rng = np.random.default_rng(0)",
+        "default_rng(0)",
+        "try:\n    np.linalg.cholesky(a)\nexcept np.linalg.LinAlgError:\n    pass",
+        "try:\n    np.linalg.solve(a, b)\nexcept (LinAlgError, ValueError):\n    pass",
+    ],
+)
+def test_the_checker_catches(line: str) -> None:
+    assert list(suspects(module("decentorth.algorithms.new", line)))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a @ b",
+        "x.swapaxes(-1, -2) @ g",
+        "(a * b).sum((-2, -1))",
+        "x.sum(-1)",
+        "x.max(axis=-1)",
+        "np.sum(x, -1)",
+        "np.mean(x, axis=(-2, -1))",
+        "x.sum(axis=1)",
+        "np.linalg.norm(x, axis=(-2, -1))",
+        "np.linalg.qr(x)\nnp.linalg.svd(x)\nnp.linalg.eigh(x)\nnp.linalg.cholesky(x)\nnp.linalg.solve(x, y)",
+        "np.maximum(x, y)",
+        "max(1, 2)\nsum([1, 2])",
+        "sums(x * x)\nnorms(x)",
+        "def random(self, rng: np.random.Generator): ...",
+        "np.random.SeedSequence(3)",
+        "try:\n    f()\nexcept ValueError:\n    pass",
+    ],
+)
+def test_the_checker_lets_pass(line: str) -> None:
+    assert not list(suspects(module("decentorth.algorithms.new", line)))
+
+
+def test_places_are_functions_of_classes() -> None:
+    source = module(
+        "decentorth.sets.new", "class A:\n    def f(self):\n        return x.sum()\n\ndef g():\n    return [x.sum() for _ in y]\n"
+    )
+    assert list(suspects(source)) == [("A.f", "sum"), ("g", "sum")]

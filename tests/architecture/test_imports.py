@@ -1,0 +1,247 @@
+"""Which room may import what, and other things that the source alone shows."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests.support.source import Module, dotted, module, modules, with_places
+
+
+class Room(NamedTuple):
+    """Some modules, and what they may import beside each other and the standard library."""
+
+    members: tuple[str, ...]
+    """Modules and packages, by their longest prefix."""
+    rooms: str
+    """Rooms of ours."""
+    packages: str
+    """Packages of others."""
+
+
+HOUSE = {
+    "topologies": Room(("topologies",), "", "numpy scipy networkx"),
+    "protocols": Room(("decentorth.protocols",), "", "numpy"),
+    "sums": Room(("decentorth.sums",), "protocols", "numpy scipy"),
+    "streams": Room(("decentorth.streams",), "protocols", "numpy"),
+    "launch": Room(("decentorth._mpienv", "decentorth._ending"), "", ""),
+    "sets": Room(("decentorth.sets",), "protocols sums", "numpy"),
+    "data": Room(("decentorth.data",), "protocols", "numpy scipy sklearn"),
+    "problems": Room(("decentorth.problems",), "protocols sums streams sets data", "numpy threadpoolctl"),
+    "network": Room(("decentorth.network",), "protocols sums launch topologies", "numpy scipy"),
+    "mpi": Room(("decentorth.network.mpi",), "protocols launch", "numpy mpi4py"),
+    "algorithms": Room(("decentorth.algorithms",), "protocols sums", "numpy"),
+    "collective": Room(("decentorth.collective",), "protocols sums network", "numpy"),
+    "loop": Room(
+        ("decentorth.metrics", "decentorth.history", "decentorth.stopping", "decentorth.runner"), "protocols sums", "numpy pandas"
+    ),
+    "api": Room(("decentorth.api",), "protocols sums streams problems network collective loop", "numpy threadpoolctl"),
+    "registry": Room(("decentorth.registry",), "", ""),
+    "front": Room(
+        ("decentorth.run", "decentorth.plot", "decentorth.cli"),
+        "top api registry loop collective network problems data protocols launch topologies",
+        "numpy scipy cyclopts yaml rich matplotlib threadpoolctl",
+    ),
+    "top": Room(("decentorth",), "launch api registry loop network algorithms problems sets data", ""),
+}
+LAZY = {("decentorth.network.communicator", "mpi"): "only a run that asks for ranks loads an MPI library"}
+"""Exceptions (module, room), each inside a function, with the reason."""
+
+
+def room_of(name: str) -> str | None:
+    """The room of a module of ours, None for others' packages."""
+    owners = {member: room for room, (members, *_) in HOUSE.items() for member in members if f"{name}.".startswith(f"{member}.")}
+    return owners[max(owners, key=len)] if owners else None
+
+
+def imports(source: Module, names: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """(the function around it, dotted name) of everything that a module imports; ``names`` are the modules there are."""
+    package = source.name if source.path.endswith("__init__.py") else source.name.rpartition(".")[0]
+    for place, node in with_places(source.tree):
+        if isinstance(node, ast.Import):
+            yield from ((place, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1]) if node.level else ""
+            start = ".".join(filter(None, (base, node.module)))
+            for alias in node.names:
+                whole = f"{start}.{alias.name}"
+                yield place, whole if whole in names else start
+
+
+def breaches(source: Module, names: frozenset[str]) -> list[str]:
+    """What a module imports though its room may not."""
+    own = room_of(source.name)
+    assert own is not None, f"{source.name} belongs to no room"
+    found = []
+    for place, name in imports(source, names):
+        other = room_of(name)
+        top = name.partition(".")[0]
+        if other is None:
+            if top in sys.stdlib_module_names or top in HOUSE[own].packages.split():
+                continue
+        elif other == own or other in HOUSE[own].rooms.split() or (place and (source.name, other) in LAZY):
+            continue
+        found.append(f"{source.name} ({own}) imports {name} ({other or 'another package'})")
+    return found
+
+
+NAMES = frozenset(source.name for source in modules())
+
+
+@pytest.mark.parametrize("source", modules(), ids=lambda source: source.name)
+def test_rooms_import_only_what_they_may(source: Module) -> None:
+    assert breaches(source, NAMES) == []
+
+
+def test_the_table_has_no_circles_and_no_unknown_rooms() -> None:
+    seen: set[str] = set()
+    open_rooms = {room: set(HOUSE[room].rooms.split()) for room in HOUSE}
+    assert set().union(*open_rooms.values()) <= set(HOUSE)
+    while open_rooms:
+        ready = {room for room, needs in open_rooms.items() if needs <= seen}
+        assert ready, f"a circle among {sorted(open_rooms)}"
+        seen |= ready
+        for room in ready:
+            del open_rooms[room]
+
+
+@pytest.mark.parametrize(
+    ("room", "never"),
+    [
+        ("topologies", "decentorth mpi4py"),
+        ("sets", "network problems algorithms collective streams data mpi4py"),
+        ("problems", "network algorithms collective topologies mpi4py"),
+        ("network", "problems algorithms collective mpi4py"),
+        ("collective", "algorithms problems mpi4py"),
+        ("algorithms", "topologies loop collective network problems mpi4py"),
+        ("loop", "algorithms problems network topologies collective mpi4py"),
+        *[(room, "api registry front top") for room in HOUSE if room not in ("api", "registry", "front", "top")],
+    ],
+)
+def test_the_table_keeps_the_promises_of_the_house(room: str, never: str) -> None:
+    assert not {*HOUSE[room].rooms.split(), *HOUSE[room].packages.split()} & set(never.split())
+
+
+def test_only_one_module_speaks_mpi() -> None:
+    speakers = {source.name for source in modules() for _, name in imports(source, NAMES) if name.split(".")[0] == "mpi4py"}
+    assert speakers == {"decentorth.network.mpi"}
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "breach"),
+    [
+        ("decentorth.algorithms.new", "from ..network import Network", True),
+        ("decentorth.algorithms.new", "import decentorth.runner", True),
+        ("decentorth.algorithms.new", "from decentorth import api", True),
+        ("decentorth.algorithms.new", "from .. import metrics", True),
+        ("decentorth.algorithms.new", "def f():\n    from mpi4py import MPI", True),
+        ("decentorth.algorithms.new", "import scipy.linalg", True),
+        ("decentorth.algorithms.new", "from ..sums import norms\nfrom .steps import average\nimport math, numpy", False),
+        ("decentorth.sets.new", "from ..streams import CounterStreams", True),
+        ("decentorth.problems.new", "from ..collective import AgentCollective", True),
+        ("decentorth.network.communicator", "from .mpi import mpi_communicator", True),
+        ("decentorth.network.communicator", "def f():\n    from .mpi import mpi_communicator", False),
+        ("decentorth.network.new", "def f():\n    from .mpi import mpi_communicator", True),
+        ("topologies.new", "from decentorth.protocols import Array", True),
+        ("topologies.new", "from topologies.checks import check_graph", False),
+        ("decentorth.cli.new", "from .. import __version__", False),
+        ("decentorth.runner", "from . import stopping", False),
+        ("decentorth.runner", "from . import api", True),
+    ],
+)
+def test_the_checker_sees(name: str, line: str, breach: bool) -> None:
+    assert bool(breaches(module(name, line), NAMES | {name})) is breach
+
+
+UNSAFE_IMPORTS = {"pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
+BY_NAME = {"decentorth", "decentorth.registry", "topologies"}
+"""Modules that import by a name which stands in their own table."""
+EVALUATES = {"eval", "exec", "compile", "__import__", "import_module", "importlib.import_module"}
+PICKLES = (
+    "bcast gather scatter allgather alltoall reduce allreduce scan exscan send recv isend irecv ssend issend bsend ibsend "
+    "sendrecv mprobe improbe"
+).split()
+"""mpi4py's calls that pickle; those with a capital send buffers."""
+
+
+def unsafe(source: Module) -> list[str]:
+    """What would run code from data: unpickling, evaluation, imports by name."""
+    names = {name.split(".")[0] for _, name in imports(source, NAMES)}
+    found = sorted(names & UNSAFE_IMPORTS)
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Call):
+            continue
+        function = dotted(node.func)
+        if function in EVALUATES and not ("import_module" in function and source.name in BY_NAME):
+            found.append(function)
+        for keyword in node.keywords:
+            if keyword.arg == "allow_pickle" and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False):
+                found.append("allow_pickle")
+        *receiver, method = function.split(".")
+        on_mpi = bool(receiver) and (receiver[-1] in ("comm", "COMM_WORLD") or source.name == "decentorth.network.mpi")
+        if method in PICKLES and on_mpi and receiver != ["self"]:
+            found.append(function)
+    return found
+
+
+def impolite(source: Module) -> list[str]:
+    """Prints below the command line, asserts for users."""
+    found = []
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Assert):
+            found.append("assert")
+        if isinstance(node, ast.Call) and dotted(node.func) == "print" and room_of(source.name) != "front":
+            found.append("print")
+    return found
+
+
+@pytest.mark.parametrize("source", modules(), ids=lambda source: source.name)
+def test_nothing_runs_code_from_data(source: Module) -> None:
+    assert unsafe(source) == []
+
+
+@pytest.mark.parametrize("source", modules(), ids=lambda source: source.name)
+def test_no_print_below_the_command_line_and_no_assert(source: Module) -> None:
+    assert impolite(source) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "caught"),
+    [
+        ("decentorth.data.new", "import pickle", True),
+        ("decentorth.data.new", "def f():\n    from cloudpickle import loads", True),
+        ("decentorth.data.new", "np.load(path, allow_pickle=True)", True),
+        ("decentorth.data.new", "np.load(path, allow_pickle=trusted)", True),
+        ("decentorth.data.new", "np.load(path, allow_pickle=False)", False),
+        ("decentorth.data.new", "importlib.import_module(name)", True),
+        ("decentorth.data.new", "eval(text)", True),
+        ("decentorth.data.new", "ast.literal_eval(text)", False),
+        ("decentorth.registry", "import_module(module)", False),
+        ("decentorth.network.mpi", "self.comm.bcast(data)", True),
+        ("decentorth.network.mpi", "MPI.COMM_WORLD.allgather(data)", True),
+        ("decentorth.network.mpi", "world.send(data, 0)", True),
+        ("decentorth.network.mpi", "self.comm.Bcast(data)", False),
+        ("decentorth.network.mpi", "self.bcast(data)", False),
+        ("decentorth.collective", "self.communicator.bcast(data)", False),
+        ("decentorth.collective", "comm.bcast(data)", True),
+    ],
+)
+def test_the_checker_sees_what_is_unsafe(name: str, line: str, caught: bool) -> None:
+    assert bool(unsafe(module(name, line))) is caught
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "caught"),
+    [
+        ("decentorth.runner", "print('done')", True),
+        ("decentorth.cli.new", "print('done')", False),
+        ("decentorth.run", "assert x", True),
+        ("decentorth.runner", "log.info('print(x)')", False),
+    ],
+)
+def test_the_checker_sees_what_is_impolite(name: str, line: str, caught: bool) -> None:
+    assert bool(impolite(module(name, line))) is caught

@@ -1,0 +1,176 @@
+"""Runs whose bits must not depend on the number of ranks: one table, run in sequence by every rank of a job.
+
+``python -m tests.mpi.cases`` alone or under mpirun prints one JSON object on rank 0: for each case what must be the same for any
+number of ranks, and what crossed the transport.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import networkx as nx
+import numpy as np
+
+import decentorth as do
+import topologies as tp
+from decentorth.network import Placement
+from decentorth.problems import PCA, FunctionProblem, Procrustes
+from decentorth.protocols import Array, StoppingRule
+from decentorth.sets import Stiefel
+from decentorth.stopping import Consensus, GradientNorm
+
+Order = Literal["combine-then-adapt", "adapt-then-combine"]
+EVEN = (10,) * 10
+UNEVEN = (40, 4, 25, 26, 1, 31, 10, 10, 50, 7)
+"""Rows of the agents: with d = 50 those above 25 keep Gram matrices, the others their rows."""
+
+
+def draw(agent: int, rows: int, columns: int, purpose: int) -> Array:
+    """``(rows, columns)``: an agent's Gaussian data, whichever rank draws it."""
+    return np.random.default_rng((2026, agent, purpose)).standard_normal((rows, columns))
+
+
+def procrustes(rows: tuple[int, ...], d: int, r: int) -> Procrustes:
+    """Given whole, as every rank of a user's script would."""
+    scale = 1.0 / np.sqrt(d)
+    return Procrustes(
+        [scale * draw(i, m, d, 0) for i, m in enumerate(rows)], [scale * draw(i, r, m, 1) for i, m in enumerate(rows)]
+    )
+
+
+def loaded_procrustes(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """The same data, each rank drawing its own agents' only."""
+    scale = 1.0 / np.sqrt(d)
+    return Procrustes.from_loader(lambda i: (scale * draw(i, rows[i], d, 0), scale * draw(i, r, rows[i], 1)), len(rows))
+
+
+def pca(rows: tuple[int, ...], d: int, r: int) -> PCA:
+    """Gaussian samples whose variances decay, given whole."""
+    spread = 1.0 / np.sqrt(np.arange(1.0, d + 1.0))
+    return PCA([draw(i, m, d, 2) * spread for i, m in enumerate(rows)], r)
+
+
+def loaded_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """The same samples, each rank drawing its own agents' only."""
+    spread = 1.0 / np.sqrt(np.arange(1.0, d + 1.0))
+    return PCA.from_loader(lambda i: draw(i, rows[i], d, 2) * spread, len(rows), r)
+
+
+def own_functions(rows: tuple[int, ...], d: int, r: int) -> FunctionProblem:
+    """A user's own problem: the Lipschitz constants of its automatic step are estimated from drawn directions."""
+    data = [draw(i, m, d, 3) / np.sqrt(m) for i, m in enumerate(rows)]
+    return FunctionProblem(
+        lambda i, x: -0.5 * float(((data[i] @ x) ** 2).sum()), lambda i, x: -data[i].T @ (data[i] @ x), Stiefel(d, r), len(rows)
+    )
+
+
+def ring() -> nx.Graph[int]:
+    """Ten agents in a circle."""
+    return tp.ring(10)
+
+
+def random_graph() -> nx.Graph[int]:
+    """Ten agents, edges drawn with probability 0.4."""
+    return tp.erdos_renyi(10, 0.4, seed=3)
+
+
+def two_clusters() -> nx.Graph[int]:
+    """Two dense clusters of 18 and 22 agents joined by one edge: the border between two ranks is worth moving."""
+    graph: nx.Graph[int] = nx.disjoint_union(nx.complete_graph(18), nx.complete_graph(22))
+    graph.add_edge(17, 18)
+    return graph
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run."""
+
+    problem: Callable[[tuple[int, ...], int, int], Any]
+    rows: tuple[int, ...]
+    shape: tuple[int, int]
+    graph: Callable[[], nx.Graph[int]]
+    order: Order = "combine-then-adapt"
+    step_size: float | Literal["auto"] = "auto"
+    iterations: int = 500
+    placement: Placement = "even"
+    stopping: StoppingRule | None = None
+    safety_region: float | None = None
+    recorded: int = 12
+
+    def weights(self) -> Any:
+        """W by Metropolis' rule, or 0.8 and 0.1 on the ring."""
+        graph = self.graph()
+        return tp.uniform_weights(graph, 0.8) if self.graph is ring else tp.metropolis_weights(graph)
+
+    def solve(self) -> do.Result:
+        """The run."""
+        return do.solve(
+            self.problem(self.rows, *self.shape),
+            do.DRFGT(step_size=self.step_size, order=self.order),
+            self.weights(),
+            iterations=self.iterations,
+            placement=self.placement,
+            stopping=self.stopping,
+            safety_region=self.safety_region,
+            rows=self.recorded,
+            seed=7,
+        )
+
+
+LARGE = (400, 20, 200, 393, 30, 90, 12, 500, 392, 60)
+"""With d = 784 those above 392 keep Gram matrices."""
+
+CASES: dict[str, Case] = {
+    "procrustes-ring": Case(procrustes, EVEN, (50, 20), ring, step_size=0.05),
+    "procrustes-random": Case(procrustes, UNEVEN, (50, 20), random_graph),
+    "procrustes-adapt": Case(procrustes, UNEVEN, (50, 20), ring, "adapt-then-combine"),
+    "procrustes-loader": Case(loaded_procrustes, UNEVEN, (50, 20), random_graph, placement="fewer-cuts"),
+    "pca-ring": Case(pca, UNEVEN, (50, 20), ring),
+    "pca-random": Case(pca, EVEN, (50, 20), random_graph, "adapt-then-combine"),
+    "pca-loader": Case(loaded_pca, UNEVEN, (50, 20), ring),
+    "procrustes-vector": Case(procrustes, (1, 2, 3, 4, 5, 1, 2, 3, 4, 5), (5, 1), ring, "adapt-then-combine"),
+    "pca-vector": Case(pca, (1, 2, 3, 4, 5, 1, 2, 3, 4, 5), (5, 1), random_graph),
+    "own-functions": Case(own_functions, UNEVEN, (50, 20), random_graph),
+    "fewer-cuts": Case(pca, (6,) * 40, (20, 3), two_clusters, placement="fewer-cuts", iterations=200),
+    "stops": Case(pca, EVEN, (50, 5), random_graph, stopping=GradientNorm(2e-2) & Consensus(2e-2), recorded=40),
+    "diverges": Case(procrustes, UNEVEN, (50, 20), ring, step_size=0.5, recorded=60),
+    "leaves-region": Case(procrustes, UNEVEN, (50, 20), ring, step_size=0.4, safety_region=2.5),
+    "wide": Case(procrustes, (30,) * 10, (500, 100), ring, iterations=12, recorded=6),
+    "tall-loader": Case(loaded_procrustes, LARGE, (784, 10), random_graph, iterations=25, recorded=6),
+    "tall-procrustes": Case(procrustes, LARGE, (784, 10), random_graph, iterations=25, recorded=6),
+    "tall-pca": Case(pca, LARGE, (784, 10), ring, "adapt-then-combine", iterations=25, recorded=6),
+}
+
+
+def outcome(case: Case) -> dict[str, Any]:
+    """What must not depend on the number of ranks, then what does."""
+    result = case.solve()
+    columns = [name for name in result.history.columns if name != "seconds"]
+    return {
+        "iterates_sha256": result.iterates_sha256,
+        "history": {name: [repr(value) for value in result.history[name].tolist()] for name in columns},
+        "status": result.status,
+        "message": result.message,
+        "step_size": repr(float(result.state.step_size[0])) if result.collective.rank == 0 else "",
+        "transport": {
+            "bounds": result.network.bounds.tolist(),
+            "messages": result.transport["messages"],
+            "bytes": result.transport["bytes"],
+            "ranks": result.collective.size,
+        },
+    }
+
+
+def main(names: list[str]) -> None:
+    """Run the named cases, or all."""
+    outcomes = {name: outcome(CASES[name]) for name in names or CASES}
+    if do.connect().rank == 0:
+        sys.stdout.write(json.dumps(outcomes) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,225 @@
+"""A user's own script, spoilt in one way: ``python tests/mpi/faulty.py FAULT [RANK]``; the faulty rank is 1 unless given.
+
+At the moment of the fault it writes ``fault at SECONDS`` (as ``time.time()``) to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import decentorth as do
+import topologies as tp
+from decentorth.problems import FunctionProblem
+from decentorth.protocols import Array, Row
+from decentorth.sets import Stiefel
+
+AGENTS, AFTER = 10, 50
+"""Agents, and the iteration after which a fault happens in the middle of a run."""
+
+
+def rank() -> int:
+    """This process's rank."""
+    return do.connect().rank
+
+
+def mark() -> None:
+    """Write down when."""
+    sys.stderr.write(f"fault at {time.time():.3f}\n")
+    sys.stderr.flush()
+
+
+def stop_raising() -> None:
+    """An exception."""
+    mark()
+    raise ArithmeticError("the faulty rank has had enough")
+
+
+def stop_exiting(code: int) -> None:
+    """sys.exit."""
+    mark()
+    sys.exit(code)
+
+
+def stop_killed() -> None:
+    """The operating system ends the process."""
+    mark()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+STOPS: dict[str, Callable[[], None]] = {
+    "raises": stop_raising,
+    "exits-3": lambda: stop_exiting(3),
+    "exits-0": lambda: stop_exiting(0),
+    "killed": stop_killed,
+}
+
+
+class Quadratic:
+    """-1/2 ||A x||^2 for each agent, whose gradient stops the process when it has been asked for often enough."""
+
+    def __init__(self, stop: Callable[[], None] | None) -> None:
+        self.data = np.random.default_rng(5).standard_normal((AGENTS, 8, 6)) / 4.0
+        self.stop, self.asked = stop, 0
+
+    def value(self, agent: int, x: Array) -> float:
+        """f_i(x)."""
+        return -0.5 * float(((self.data[agent] @ x) ** 2).sum())
+
+    def gradient(self, agent: int, x: Array) -> Array:
+        """Its gradient."""
+        self.asked += 1
+        if self.stop is not None and self.asked == AFTER * 3:
+            self.stop()
+        result: Array = -self.data[agent].T @ (self.data[agent] @ x)
+        return result
+
+
+def problem(stop: Callable[[], None] | None = None) -> FunctionProblem:
+    """The problem of two functions."""
+    functions = Quadratic(stop)
+    return FunctionProblem(functions.value, functions.gradient, Stiefel(6, 2), AGENTS)
+
+
+def weights(agents: int = AGENTS, own: float = 0.8) -> Any:
+    """W on a ring."""
+    return tp.uniform_weights(tp.ring(agents), own)
+
+
+def solve(given: Any, iterations: int = 100_000, **options: Any) -> do.Result:
+    """A long run."""
+    return do.solve(given, do.DRFGT(step_size=0.05), weights(), iterations=iterations, **options)
+
+
+class FaultyRecorder:
+    """A recorder that fails, as one that writes to a full disk does; only rank 0 calls it."""
+
+    def record(self, row: Row) -> None:
+        """Fail in the middle of the run."""
+        if row.iteration > AFTER:
+            stop_raising()
+
+
+def iterate(faulty: bool, stop: Callable[[], None]) -> None:
+    """A user's own loop."""
+    for state in do.iterate(problem(), do.DRFGT(step_size=0.05), weights()):
+        if faulty and state.k == AFTER:
+            stop()
+        if state.k == 100_000:
+            break
+
+
+def leave_early(faulty: bool) -> None:
+    """One rank leaves its loop and its script ends normally; the others go on."""
+    for state in do.iterate(problem(), do.DRFGT(step_size=0.05), weights()):
+        if faulty and state.k == AFTER:
+            mark()
+            break
+        if state.k == 100_000:
+            break
+
+
+def swallow(faulty: bool) -> None:
+    """One rank catches its own error and ends normally."""
+    try:
+        iterate(faulty, stop_raising)
+    except ArithmeticError:
+        return
+
+
+def load(agent: int) -> tuple[Array, Array]:
+    """A loader that finds the data of one agent missing."""
+    if agent == 5:
+        raise FileNotFoundError("no rows of agent 5")
+    rng = np.random.default_rng(agent)
+    return rng.standard_normal((8, 6)), rng.standard_normal((2, 8))
+
+
+def main(fault: str, faulty_rank: int) -> None:
+    """Meet the fault."""
+    if fault == "raises-before-connecting":
+        if int(os.environ.get("PMI_RANK") or os.environ["OMPI_COMM_WORLD_RANK"]) == faulty_rank:
+            stop_raising()
+        do.connect()
+        return
+    if fault == "bad-data":
+        mark()
+        data = np.ones((AGENTS, 8, 6))
+        data[3, 1, 2] = np.nan
+        solve(do.problems.Procrustes(data, np.ones((AGENTS, 2, 8))))
+    if fault == "more-ranks-than-agents":
+        mark()
+        do.solve(problem(), do.DRFGT(step_size=0.05), weights(), iterations=5)
+    faulty = rank() == faulty_rank
+    where, _, what = fault.partition(":")
+    if where == "gradient":
+        solve(problem(STOPS[what] if faulty else None))
+    elif where == "gradient-iterate":
+        for _ in do.iterate(problem(STOPS[what] if faulty else None), do.DRFGT(step_size=0.05), weights()):
+            pass
+    elif where == "loop":
+        iterate(faulty, STOPS[what])
+    elif where == "everywhere":
+        iterate(True, STOPS[what])
+    elif fault == "recorder":
+        solve(problem(), recorders=[FaultyRecorder()])
+    elif fault == "before-solve":
+        if faulty:
+            stop_raising()
+        solve(problem())
+    elif fault == "leaves-early":
+        leave_early(faulty)
+    elif fault == "swallows":
+        swallow(faulty)
+    elif fault == "loader":
+        mark()
+        solve(do.problems.Procrustes.from_loader(load, AGENTS))
+    elif fault == "W-differs":
+        mark()
+        do.solve(problem(), do.DRFGT(step_size=0.05), weights(own=0.7 if faulty else 0.8), iterations=5)
+    elif fault == "x0-differs":
+        mark()
+        solve(problem(), x0=np.eye(6, 2) * (2.0 if faulty else 1.0))
+    elif fault == "x0-shape-differs":
+        mark()
+        solve(problem(), x0=np.eye(6, 3 if faulty else 2))
+    elif fault == "step-size-differs":
+        mark()
+        do.solve(problem(), do.DRFGT(step_size=0.06 if faulty else 0.05), weights(), iterations=5)
+    elif fault == "seed-differs":
+        mark()
+        solve(problem(), seed=int(faulty))
+    elif fault == "iterations-differ":
+        mark()
+        solve(problem(), iterations=60 if faulty else 50)
+    elif fault == "rows-differ":
+        mark()
+        solve(problem(), iterations=100, rows=20 if faulty else 10)
+    elif fault == "W-size-differs":
+        mark()
+        do.solve(problem(), do.DRFGT(step_size=0.05), weights(8 if faulty else AGENTS), iterations=5)
+    elif fault == "none":
+        legitimate()
+    else:
+        raise SystemExit(f"unknown fault {fault!r}")
+
+
+def legitimate() -> None:
+    """A script in which rank 0 works on alone, for longer than the others are expected to wait when a rank is missing."""
+    result = solve(problem(), iterations=50)
+    hashed = result.iterates_sha256
+    whole = result.gather()
+    if whole is not None:
+        if result.collective.size > 1:
+            time.sleep(4.0)
+        sys.stdout.write(f"{whole.shape} {hashed}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1)

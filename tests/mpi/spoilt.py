@@ -1,0 +1,40 @@
+"""The command line with a user's own algorithm, spoilt: ``python tests/mpi/spoilt.py --algorithm spoilt --fault raises``."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import decentorth as do
+from decentorth.algorithms.drfgt import DRFGTState
+from decentorth.protocols import Network, Streams
+from decentorth.run import main
+from tests.mpi.faulty import AFTER, STOPS
+
+
+@do.register("spoilt", kind="algorithm")
+@dataclass(frozen=True, kw_only=True)
+class Spoilt(do.DRFGT):
+    """DRFGT that stops one rank in the middle of the run.
+
+    Parameters
+    ----------
+    fault
+        How.
+    faulty_rank
+        Which.
+    """
+
+    fault: Literal["raises", "exits-3", "exits-0", "killed"] = "raises"
+    faulty_rank: int = 1
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: DRFGTState) -> DRFGTState:
+        """One iteration, or the end."""
+        if state.k == AFTER and do.connect().rank == self.faulty_rank:
+            STOPS[self.fault]()
+        return super().step(problem, network, streams, state)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""The same bits on any number of ranks, under the real mpirun; counts against an independent count from the graph."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.mpi.cases import CASES, Case
+from tests.support.mpi import run_ranks
+
+RANKS = (1, 2, 3, 7, 10)
+COUNTS = ("iteration", "rounds", "messages", "bytes", "gradients")
+SAME = ("iterates_sha256", "history", "status", "message", "step_size")
+
+
+@cache
+def outcomes(ranks: int) -> dict[str, Any]:
+    """Every case, from one job; 0 ranks is one process without a launcher."""
+    job = run_ranks(ranks, ["-m", "tests.mpi.cases"], timeout=300.0)
+    assert job.returncode == 0, job.report()
+    assert job.stderr == "", job.report()
+    result: dict[str, Any] = json.loads(job.stdout)
+    return result
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_same_bits_as_one_process(ranks: int) -> None:
+    one, many = outcomes(0), outcomes(ranks)
+    assert one.keys() == many.keys() == CASES.keys()
+    different = {name: [part for part in SAME if one[name][part] != many[name][part]] for name in CASES}
+    assert not {name: parts for name, parts in different.items() if parts}
+    assert {outcome["transport"]["ranks"] for outcome in many.values()} == {ranks}
+
+
+@pytest.mark.parametrize(
+    ("given", "loaded"),
+    [("procrustes-random", "procrustes-loader"), ("pca-ring", "pca-loader"), ("tall-procrustes", "tall-loader")],
+)
+def test_same_bits_when_each_rank_loads_its_own_agents(given: str, loaded: str) -> None:
+    for ranks in (0, *RANKS):
+        assert outcomes(ranks)[given]["iterates_sha256"] == outcomes(ranks)[loaded]["iterates_sha256"]
+
+
+def test_the_bits_are_those_of_different_runs() -> None:
+    """Guards the comparisons above against comparing nothing: cases with different data have different hashes."""
+    hashes = [outcome["iterates_sha256"] for name, outcome in outcomes(0).items() if not name.endswith("loader")]
+    assert len(set(hashes)) == len(hashes)
+    assert outcomes(0)["stops"]["status"] == "converged"
+    assert outcomes(0)["diverges"]["status"] == "diverged"
+    assert "agent 8 " in outcomes(0)["diverges"]["message"]
+    assert outcomes(0)["leaves-region"]["status"] == "left_safe_region"
+    assert int(outcomes(0)["leaves-region"]["history"]["iteration"][-1]) > 1
+
+
+def test_same_bits_with_two_blas_threads() -> None:
+    """Threads of BLAS split products differently; an iteration is limited to one, whatever the environment says."""
+    threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "2")
+    names = ["wide", "tall-procrustes", "tall-loader"]
+    job = run_ranks(0, ["-m", "tests.mpi.cases", *names], settings=threads)
+    assert job.returncode == 0, job.report()
+    for name, outcome in json.loads(job.stdout).items():
+        assert {part: outcome[part] for part in SAME} == {part: outcomes(0)[name][part] for part in SAME}
+
+
+def averaging_rounds(case: Case) -> int:
+    """Exchanges before an automatic step: the least degree of a Chebyshev polynomial that damps below 0.05 / n."""
+    if case.step_size != "auto":
+        return 0
+    eigenvalues = np.linalg.eigvalsh(case.weights().toarray())
+    low, high = eigenvalues[0], eigenvalues[-2]
+    at_one = (2.0 - high - low) / (high - low)
+    return math.ceil(math.acosh(20.0 * len(case.rows)) / math.acosh(at_one))
+
+
+def per_iteration(case: Case) -> list[int]:
+    """Doubles per agent of each exchange of one iteration: x and y together, or one after the other."""
+    size = case.shape[0] * case.shape[1]
+    return [2 * size] if case.order == "combine-then-adapt" else [size, size]
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.stopping is None and case.safety_region is None])
+def test_counts_are_those_of_the_graph(name: str) -> None:
+    """Each exchange sends every agent's doubles along every edge both ways."""
+    case = CASES[name]
+    directed = 2 * case.graph().number_of_edges()
+    averaging, exchanges = averaging_rounds(case), per_iteration(case)
+    history = {column: [int(value) for value in outcomes(0)[name]["history"][column]] for column in COUNTS}
+    for row, k in enumerate(history["iteration"]):
+        rounds = averaging + len(exchanges) * k
+        assert history["rounds"][row] == rounds
+        assert history["messages"][row] == directed * rounds
+        assert history["bytes"][row] == directed * 8 * (averaging + sum(exchanges) * k)
+        assert history["gradients"][row] == history["gradients"][0] + k
+    assert case.step_size == "auto" or history["gradients"][0] == 1
+
+
+@pytest.mark.parametrize("ranks", RANKS[1:])
+@pytest.mark.parametrize("name", ["procrustes-ring", "procrustes-random", "pca-random", "procrustes-loader", "fewer-cuts"])
+def test_transport_counts_are_those_of_the_cut(name: str, ranks: int) -> None:
+    """Each exchange sends one message to each rank that holds a neighbour; in it, once, every agent that has a neighbour there."""
+    case, transport = CASES[name], outcomes(ranks)[name]["transport"]
+    bounds = transport["bounds"]
+    assert bounds[0] == 0
+    assert bounds[-1] == len(case.rows)
+    assert len(bounds) == ranks + 1
+    owner = {agent: rank for rank in range(ranks) for agent in range(bounds[rank], bounds[rank + 1])}
+    edges = [(i, j) for edge in case.graph().edges for i, j in (edge, edge[::-1])]
+    pairs = {(owner[i], owner[j]) for i, j in edges if owner[i] != owner[j]}
+    sent = {(i, owner[j]) for i, j in edges if owner[i] != owner[j]}
+    averaging, exchanges = averaging_rounds(case), per_iteration(case)
+    assert transport["messages"] == len(pairs) * (averaging + len(exchanges) * case.iterations)
+    assert transport["bytes"] == len(sent) * 8 * (averaging + sum(exchanges) * case.iterations)
+
+
+def test_one_process_and_one_rank_send_nothing() -> None:
+    for ranks in (0, 1):
+        assert {(o["transport"]["messages"], o["transport"]["bytes"]) for o in outcomes(ranks).values()} == {(0, 0)}
+
+
+def test_fewer_cuts_moves_the_borders() -> None:
+    """The one edge between the clusters of 18 and 22 is where two ranks divide them."""
+    assert outcomes(2)["fewer-cuts"]["transport"]["bounds"] == [0, 18, 40]

@@ -1,0 +1,185 @@
+"""A job of which one rank fails ends soon, with the reason and an exit code that says so: scripts and the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.mpi.faulty import AFTER
+from tests.support.mpi import Job, run_ranks
+
+SOON = 5.0
+"""Seconds from the fault to the end of the job: what is promised."""
+HUNG = 30.0
+SCRIPT, COMMAND_LINE = "tests/mpi/faulty.py", "tests/mpi/spoilt.py"
+HAD_ENOUGH = "ArithmeticError: the faulty rank has had enough"
+
+
+def fail(fault: str, faulty_rank: int = 1, ranks: int = 3) -> Job:
+    """A user's script with that fault: it has ended soon and not with 0."""
+    return ended_soon(run_ranks(ranks, [SCRIPT, fault, str(faulty_rank)], timeout=HUNG))
+
+
+def ended_soon(job: Job) -> Job:
+    """Not with 0, and soon after the last rank to fail did."""
+    assert job.returncode != 0, job.report()
+    moments = [float(moment) for moment in re.findall(r"fault at ([\d.]+)", job.stderr)]
+    assert moments, job.report()
+    assert job.ended - max(moments) < SOON, job.report()
+    return job
+
+
+def said_once(job: Job, reason: str) -> None:
+    """The reason stands on standard error once, below one traceback."""
+    assert job.stderr.count(reason) == 1, job.report()
+    assert job.stderr.count("Traceback") == 1, job.report()
+
+
+@pytest.mark.parametrize(
+    ("where", "faulty_rank"), [("gradient", 0), ("gradient", 1), ("gradient-iterate", 1), ("loop", 0), ("loop", 1)]
+)
+def test_a_rank_that_raises_ends_the_job_with_its_traceback(where: str, faulty_rank: int) -> None:
+    job = fail(f"{where}:raises", faulty_rank)
+    said_once(job, HAD_ENOUGH)
+    assert f"rank {faulty_rank} of 3" in job.stderr
+    assert 'raise ArithmeticError("the faulty rank has had enough")' in job.stderr
+
+
+def test_ten_ranks_on_fewer_cores() -> None:
+    said_once(fail("loop:raises", 7, ranks=10), HAD_ENOUGH)
+
+
+@pytest.mark.parametrize("fault", ["gradient:exits-3", "loop:exits-3", "loop:exits-0", "leaves-early", "swallows"])
+def test_a_rank_that_ends_early_is_named(fault: str) -> None:
+    """No traceback tells why it has gone, so a rank that waits for it says which one."""
+    assert re.search(r"rank [02] waits .* rank 1 has ended", fail(fault).stderr)
+
+
+def test_rank_0_that_exits_is_named() -> None:
+    assert re.search(r"rank [12] waits .* rank 0 has ended", fail("loop:exits-0", 0).stderr)
+
+
+@pytest.mark.parametrize("fault", ["gradient:killed", "loop:killed"])
+def test_a_killed_rank_ends_the_job(fault: str) -> None:
+    job = fail(fault)
+    assert "Killed" in job.stdout + job.stderr  # the launcher's words, which MPICH writes to standard output
+
+
+def test_a_failing_recorder_ends_the_job() -> None:
+    """Only rank 0 calls recorders."""
+    said_once(fail("recorder"), HAD_ENOUGH)
+
+
+@pytest.mark.parametrize("fault", ["before-solve", "raises-before-connecting"])
+def test_a_rank_that_raises_before_the_run_ends_the_job(fault: str) -> None:
+    said_once(fail(fault), HAD_ENOUGH)
+
+
+def test_an_error_of_all_ranks_is_printed_once() -> None:
+    said_once(fail("everywhere:raises"), HAD_ENOUGH)
+
+
+def test_an_error_of_all_ranks_before_the_run_is_printed_once() -> None:
+    said_once(fail("bad-data"), "ValueError: A of agent 3 must be finite; entry [1, 2] is nan")
+
+
+def test_an_exit_code_of_all_ranks_is_kept() -> None:
+    assert fail("everywhere:exits-3").returncode == 3
+
+
+def test_a_loader_that_fails_on_one_rank_ends_the_job_with_the_reason() -> None:
+    job = fail("loader")
+    assert job.stderr.count("on rank 1: FileNotFoundError: no rows of agent 5") == 1, job.report()
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("W-differs", "ValueError: W must be the same on every rank; it differs from rank 0's on rank 1"),
+        ("x0-differs", "ValueError: the starting point must be the same on every rank; it differs from rank 0's on rank 1"),
+        ("x0-shape-differs", "ValueError: on rank 1: x0 must have the shape of one agent's point, (6, 2), got (6, 3)"),
+        ("step-size-differs", "must be the same on every rank; it differs from rank 0's on rank 1"),
+        ("seed-differs", "must be the same on every rank; it differs from rank 0's on rank 1"),
+        ("iterations-differ", "must be the same on every rank; it differs from rank 0's on rank 1"),
+        ("rows-differ", "must be the same on every rank; it differs from rank 0's on rank 1"),
+        ("W-size-differs", "ValueError: W is for 8 agents, but the problem has 10"),
+    ],
+)
+def test_ranks_that_are_given_different_things_are_told(fault: str, reason: str) -> None:
+    said_once(fail(fault), reason)
+
+
+def test_more_ranks_than_agents() -> None:
+    said_once(fail("more-ranks-than-agents", ranks=12), "ValueError: 12 ranks for 10 agents: every rank must hold at least one")
+
+
+def test_a_rank_that_works_on_alone_at_the_end_is_no_fault() -> None:
+    job = run_ranks(3, [SCRIPT, "none"], timeout=HUNG)
+    assert job.returncode == 0, job.report()
+    assert job.stderr == ""
+    alone = run_ranks(0, [SCRIPT, "none"], timeout=HUNG)
+    assert job.stdout == alone.stdout
+    assert job.stdout.startswith("(10, 6, 2) ")
+
+
+CONNECT = ["-c", "import decentorth; decentorth.connect()"]
+
+
+@pytest.mark.parametrize("variable", ["PMI_SIZE", "OMPI_COMM_WORLD_SIZE"])
+def test_a_launcher_of_another_library_is_told_apart(variable: str) -> None:
+    job = run_ranks(0, CONNECT, settings={variable: "3", "PYTHONWARNINGS": "default"})
+    assert job.returncode != 0
+    assert f"the launcher started 3 ranks ({variable}=3) but the MPI library sees 1" in job.stderr
+    assert re.search(r"start with its own launcher, \S+/bin/mpirun", job.stderr)
+
+
+def test_without_an_mpi_library_only_ranks_are_missing() -> None:
+    nowhere = {"MPI4PY_LIBMPI": "/nonexistent/libmpi.so"}
+    assert run_ranks(0, CONNECT, settings=nowhere).returncode == 0
+    job = run_ranks(0, CONNECT, settings={**nowhere, "PMI_SIZE": "3"})
+    assert job.returncode != 0
+    assert 'pip install "decentorth[mpi]"' in job.stderr
+    assert "/nonexistent/libmpi.so" in job.stderr
+
+
+LONG_RUN = ["--iterations", "1000000", "--quiet"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("raises", HAD_ENOUGH),
+        ("exits-3", "rank 1 has ended"),
+        ("killed", "Killed"),
+    ],
+)
+def test_command_line(fault: str, reason: str, tmp_path: Path) -> None:
+    """The same faults there; what was recorded before is on disk."""
+    folder = tmp_path / "run"
+    job = ended_soon(
+        run_ranks(3, [COMMAND_LINE, "--algorithm", "spoilt", "--fault", fault, *LONG_RUN, "--out", str(folder)], timeout=HUNG)
+    )
+    assert reason in job.stdout + job.stderr, job.report()
+    rows = (folder / "history.csv").read_text().splitlines()
+    assert rows[0].startswith("iteration,")
+    assert 0 <= int(rows[-1].split(",")[0]) <= AFTER
+
+
+def test_command_line_reports_divergence_with_exit_code_3(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    job = run_ranks(3, ["-m", "decentorth.run", "--step-size", "0.5", "--iterations", "1000", "--out", str(folder)], timeout=HUNG)
+    assert job.returncode == 3, job.report()
+    said = r"Diverged: the point of agent \d+ is not finite at iteration \d+.* step size 0\.5 is too large: try 0\.1"
+    assert len(re.findall(said, job.stdout)) == 1, job.report()
+    assert json.loads((folder / "summary.json").read_text())["status"] == "diverged"
+    assert len((folder / "history.csv").read_text().splitlines()) > 1
+
+
+def test_command_line_reports_bad_input_once() -> None:
+    job = run_ranks(3, ["-m", "decentorth.run", "--agents", "2"], timeout=HUNG)
+    assert job.returncode == 2, job.report()
+    assert job.stderr.count("3 ranks for 2 agents") == 1, job.report()
+    assert "Traceback" not in job.stderr

@@ -1,0 +1,159 @@
+"""The exchange plans of all ranks, played in one process, and how agents are divided over ranks."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+import topologies as tp
+from decentorth.network import Network
+from decentorth.network.halo import Halo, even_bounds, fewer_cuts_bounds, plan
+from decentorth.protocols import Array, Index
+
+Weights = csr_array
+"""A mixing matrix."""
+
+
+def random_weights(n: int, density: float, seed: int) -> Weights:
+    """Metropolis weights of a random connected graph: a random tree and each other edge with probability ``density``."""
+    import networkx as nx
+
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(n)
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(range(n))
+    graph.add_edges_from((int(order[i]), int(order[rng.integers(i)])) for i in range(1, n))
+    graph.add_edges_from((i, j) for i in range(n) for j in range(i) if rng.random() < density)
+    return tp.metropolis_weights(graph)
+
+
+def played(halos: list[Halo], x: Array) -> Array:
+    """Every rank's plan, with its pieces added one stored entry after the other in plain Python."""
+    bounds = [halo.agents.start for halo in halos] + [halos[-1].agents.stop]
+    letters = {}
+    for rank, halo in enumerate(halos):
+        for send in halo.sends:
+            letters[rank, send.target] = x[halo.agents][send.rows]
+    out = np.empty_like(x)
+    for rank, halo in enumerate(halos):
+        mixed = np.zeros((bounds[rank + 1] - bounds[rank], *x.shape[1:]))
+        for piece in halo.pieces:
+            values = x[halo.agents] if piece.source == rank else letters.pop((piece.source, rank))
+            assert len(values) == piece.block.columns
+            assert len(mixed) == piece.block.rows
+            for row in range(piece.block.rows):
+                for entry in range(piece.block.indptr[row], piece.block.indptr[row + 1]):
+                    mixed[row] += piece.block.data[entry] * values[piece.block.indices[entry]]
+        out[halo.agents] = mixed
+    assert not letters, "a message that nobody receives"
+    return out
+
+
+def random_bounds(n: int, ranks: int, rng: np.random.Generator) -> Index:
+    """Any division into consecutive non-empty blocks."""
+    inner = np.sort(rng.choice(np.arange(1, n), ranks - 1, replace=False)) if ranks > 1 else np.arange(0)
+    return np.concatenate(([0], inner, [n])).astype(np.int64)
+
+
+@pytest.mark.parametrize("n", range(1, 13))
+def test_the_plans_of_all_ranks_are_the_mixing_of_one_process(n: int) -> None:
+    """Bit for bit, for every number of ranks, over graphs from trees to complete, even and arbitrary blocks."""
+    rng = np.random.default_rng(n)
+    for density in (0.0, 0.2, 0.6, 1.0):
+        W = random_weights(n, density, seed=n)
+        x = rng.standard_normal((n, 2, 3)) * 10.0 ** rng.integers(-8, 8, (n, 1, 1))
+        (expected,) = Network(W, "serial").mix(x)
+        np.testing.assert_allclose(expected, (W.toarray() @ x.reshape(n, -1)).reshape(x.shape), rtol=1e-14, atol=1e-6)
+        for ranks in range(1, n + 1):
+            for bounds in (even_bounds(n, ranks), random_bounds(n, ranks, rng)):
+                halos = [plan(W, bounds, rank) for rank in range(ranks)]
+                assert [(halo.agents.start, halo.agents.stop) for halo in halos] == list(pairwise(bounds))
+                assert played(halos, x).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("n", [2, 5, 9, 12])
+def test_what_is_sent_is_what_is_needed(n: int) -> None:
+    """A message to each rank with a neighbour, and none to others; of each own agent that has a neighbour there, once."""
+    for seed in range(5):
+        W = random_weights(n, 0.2, seed)
+        dense = W.toarray() != 0
+        for ranks in range(1, n + 1):
+            bounds = even_bounds(n, ranks)
+            for rank in range(ranks):
+                halo = plan(W, bounds, rank)
+                mine = np.arange(bounds[rank], bounds[rank + 1])
+                needed = {}
+                for other in range(ranks):
+                    theirs = np.arange(bounds[other], bounds[other + 1])
+                    sent = [i for i, agent in enumerate(mine) if dense[agent, theirs].any()]
+                    if other != rank and sent:
+                        needed[other] = sent
+                assert {send.target: send.rows.tolist() for send in halo.sends} == needed
+                assert len(halo.sends) == len(needed)
+                sources = [piece.source for piece in halo.pieces]
+                assert sources == sorted({*needed, rank})
+
+
+def test_pieces_keep_the_columns_of_each_row_in_global_order() -> None:
+    W = random_weights(11, 0.4, 0)
+    bounds = even_bounds(11, 3)
+    for rank in range(3):
+        halo = plan(W, bounds, rank)
+        for row in range(bounds[rank + 1] - bounds[rank]):
+            weights = np.concatenate([p.block.data[p.block.indptr[row] : p.block.indptr[row + 1]] for p in halo.pieces])
+            agent = bounds[rank] + row
+            np.testing.assert_array_equal(weights, W.data[W.indptr[agent] : W.indptr[agent + 1]])
+
+
+@settings(derandomize=True)
+@given(n=st.integers(1, 500), data=st.data())
+def test_even_blocks_cover_all_agents_and_differ_by_one(n: int, data: st.DataObject) -> None:
+    ranks = data.draw(st.integers(1, n))
+    bounds = even_bounds(n, ranks)
+    sizes = np.diff(bounds)
+    assert (bounds[0], bounds[-1], len(bounds)) == (0, n, ranks + 1)
+    assert sizes.max() - sizes.min() <= 1
+    assert sizes.min() >= 1
+    assert np.all(np.diff(sizes) <= 0)
+
+
+def cuts(W: Weights, bounds: Index) -> int:
+    """Edges over each border, summed over the borders."""
+    dense = np.triu(W.toarray() != 0, 1)
+    return sum(int(dense[:border, border:].sum()) for border in bounds[1:-1])
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(n=st.integers(1, 60), density=st.floats(0, 0.3), seed=st.integers(0, 1000), data=st.data())
+def test_moved_borders_cut_no_more_edges_and_stay_near(n: int, density: float, seed: int, data: st.DataObject) -> None:
+    """Every border within a tenth of a block of the even one, or two fifths where the slack is four times as wide."""
+    ranks = data.draw(st.integers(1, n))
+    slack = data.draw(st.sampled_from([0.2, 0.8]))
+    W = random_weights(n, density, seed)
+    even, moved = even_bounds(n, ranks), fewer_cuts_bounds(W, ranks, slack)
+    assert np.abs(moved - even).max() <= slack / 2 * n / ranks
+    assert (moved[0], moved[-1], len(moved)) == (0, n, ranks + 1)
+    assert np.diff(moved).min() >= 1
+    assert cuts(W, moved) <= cuts(W, even)
+
+
+def test_a_border_moves_to_the_bridge() -> None:
+    """Two cliques of 22 and 18 joined by one edge: in two blocks with slack 0.2 the border moves from 20 to the bridge."""
+    import networkx as nx
+
+    graph = nx.disjoint_union(nx.complete_graph(22), nx.complete_graph(18))
+    graph.add_edge(21, 22)
+    W = tp.metropolis_weights(graph)
+    assert fewer_cuts_bounds(W, 2).tolist() == [0, 22, 40]
+    assert even_bounds(40, 2).tolist() == [0, 20, 40]
+    assert cuts(W, fewer_cuts_bounds(W, 2)) == 1
+
+
+def test_more_ranks_than_agents_are_refused() -> None:
+    with pytest.raises(ValueError, match="5 ranks for 4 agents: every rank must hold at least one; start at most 4 ranks"):
+        even_bounds(4, 5)

@@ -1,0 +1,347 @@
+"""Mixing and global sums, in one process and over ranks that are threads: the same bits."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import topologies as tp
+from decentorth import DRFGT, solve
+from decentorth.collective import AgentCollective
+from decentorth.network import Network, SerialCommunicator, connect
+from decentorth.network.halo import even_bounds
+from decentorth.problems import PCA, Procrustes, ProcrustesSettings
+from decentorth.protocols import Array
+from decentorth.stopping import Consensus, GradientNorm
+from tests.support.problems import GRAPHS, UNEVEN, pca, samples
+from tests.support.threads import ThreadCommunicator, on_ranks
+
+N = 10
+RANKS = (2, 3, 7, 10)
+
+
+def points(*shapes: tuple[int, ...], n: int = N, seed: int = 0) -> list[Array]:
+    """Stacked points of very different sizes, so that the order of additions shows."""
+    rng = np.random.default_rng(seed)
+    scale = 10.0 ** rng.integers(-6, 6, n)
+    return [rng.standard_normal((n, *shape)) * scale.reshape(-1, *[1] * len(shape)) for shape in shapes]
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 5])
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_mix_is_the_power_of_w(graph: str, rounds: int) -> None:
+    W = GRAPHS[graph](N)
+    network = Network(W, "serial")
+    xs = [np.random.default_rng(i).standard_normal((N, *shape)) for i, shape in enumerate([(4, 3), (1,), (), (2, 2, 2)])]
+    before = [x.copy() for x in xs]
+    mixed = network.mix(*xs, rounds=rounds)
+    power = np.linalg.matrix_power(W.toarray(), rounds)
+    assert isinstance(mixed, tuple)
+    for x, original, result in zip(xs, before, mixed, strict=True):
+        np.testing.assert_allclose(result.reshape(N, -1), power @ x.reshape(N, -1), rtol=0, atol=1e-14)
+        np.testing.assert_array_equal(x, original)
+        assert result.shape == x.shape
+        assert result.dtype == np.float64
+        assert result.flags.c_contiguous
+        assert not any(np.shares_memory(result, other) for other in (*xs, *mixed) if other is not result)
+    kept = [result.tobytes() for result in mixed]
+    network.mix(*(2 * x for x in xs))
+    assert [result.tobytes() for result in mixed] == kept
+
+
+def test_mixing_keeps_the_mean_and_contracts_disagreement_by_sigma() -> None:
+    network = Network(GRAPHS["ring"](N), "serial")
+    (x,) = points((3, 2))
+    (mixed,) = network.mix(x)
+    sigma = np.sort(np.abs(np.linalg.eigvalsh(GRAPHS["ring"](N).toarray())))[-2]
+    np.testing.assert_allclose(mixed.mean(axis=0), x.mean(axis=0), rtol=1e-13)
+    assert np.linalg.norm(mixed - mixed.mean(axis=0)) <= sigma * np.linalg.norm(x - x.mean(axis=0))
+    (flat,) = network.mix(np.full((N, 2), 3.25))
+    np.testing.assert_allclose(flat, 3.25, rtol=1e-15)
+
+
+def test_counts_are_per_directed_edge_of_the_graph() -> None:
+    graph = tp.erdos_renyi(N, 0.4, seed=1)
+    network = Network(tp.metropolis_weights(graph), "serial")
+    network.mix(np.ones((N, 3, 2)), np.ones((N, 5)), rounds=4)
+    edges = 2 * graph.number_of_edges()
+    assert (network.rounds, network.messages, network.bytes) == (4, 4 * edges, 4 * edges * 8 * (6 + 5))
+    assert (network.transport_messages, network.transport_bytes) == (0, 0)
+
+
+def test_spectrum_is_that_of_w() -> None:
+    for graph in GRAPHS:
+        values = np.linalg.eigvalsh(GRAPHS[graph](N).toarray())
+        np.testing.assert_allclose(Network(GRAPHS[graph](N), "serial").spectrum, (values[-2], values[0]), atol=1e-14)
+    assert Network(np.ones((1, 1)), "serial").spectrum == (0.0, 0.0)
+
+
+def test_digest_tells_matrices_apart() -> None:
+    W = GRAPHS["ring"](N)
+    same, other = W.copy(), W.copy()
+    other.data[other.data == 0.6] += 1e-12
+    digests = [Network(matrix, "serial").digest() for matrix in (W, same, W.toarray(), other, GRAPHS["star"](N))]
+    assert digests[0] == digests[1] == digests[2]
+    assert len(set(digests)) == 3
+
+
+@pytest.mark.parametrize("placement", ["even", "fewer-cuts"])
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_mix_over_ranks_has_the_bits_of_one_process(graph: str, ranks: int, placement: Any) -> None:
+    """Repeated with the same and with other shapes; what crosses is one message per pair of neighbouring ranks and round."""
+    W = GRAPHS[graph](N)
+    x, y, z = points((4, 3), (5,), ())
+    serial = Network(W, "serial")
+    expected = [*serial.mix(x, y, rounds=3), *serial.mix(z), *serial.mix(y, x)]
+
+    def work(communicator: ThreadCommunicator) -> tuple[slice, list[Array], tuple[int, ...], tuple[int, int]]:
+        network = Network(W, communicator, placement)
+        own = network.agents
+        found = [*network.mix(x[own], y[own], rounds=3), *network.mix(z[own]), *network.mix(y[own], x[own])]
+        counts = (network.rounds, network.messages, network.bytes)
+        return own, found, counts, (network.transport_messages, network.transport_bytes)
+
+    results = on_ranks(ranks, work)
+    assert [agent for own, *_ in results for agent in range(own.start, own.stop)] == list(range(N))
+    for own, found, counts, _ in results:
+        assert counts == (serial.rounds, serial.messages, serial.bytes)
+        for mine, whole in zip(found, expected, strict=True):
+            assert mine.flags.c_contiguous
+            assert mine.tobytes() == whole[own].tobytes()
+    dense = W.toarray() != 0
+    pairs, agents = 0, 0
+    for i, (own, *_) in enumerate(results):
+        for j, (theirs, *_) in enumerate(results):
+            block = dense[own, theirs]
+            if i != j and block.any():
+                pairs += 1
+                agents += int(block.any(axis=1).sum())
+    crossed = np.sum([transport for *_, transport in results], axis=0)
+    assert crossed.tolist() == [5 * pairs, 8 * agents * (4 * (12 + 5) + 1)]
+
+
+def split(ranks: int, work: Callable[[AgentCollective, slice], Any], n: int = N) -> list[Any]:
+    """``work(collective, own agents)`` on every rank."""
+    bounds = even_bounds(n, ranks)
+
+    def on_rank(communicator: ThreadCommunicator) -> Any:
+        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
+        return work(AgentCollective(communicator, bounds), own)
+
+    return on_ranks(ranks, on_rank)
+
+
+def whole(n: int = N) -> AgentCollective:
+    return AgentCollective(SerialCommunicator(), np.array([0, n]))
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_sums_are_added_in_agent_order_on_any_number_of_ranks(ranks: int) -> None:
+    xs = points((4, 3), (), (7,))
+    expected = []
+    for x in xs:
+        total = np.zeros(x.shape[1:])
+        for agent in range(N):
+            total = total + x[agent]
+        expected.append(total)
+    assert sum(xs[0][::-1], start=np.zeros((4, 3))).tobytes() != expected[0].tobytes(), "an order that does not matter"
+    for found in (whole().sum(*xs), *split(ranks, lambda collective, own: collective.sum(*(x[own] for x in xs)))):
+        assert [f.tobytes() for f in found] == [e.tobytes() for e in expected]
+        assert [f.shape for f in found] == [e.shape for e in expected]
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_fold_visits_the_agents_in_order(ranks: int) -> None:
+    (x,) = points((3,))
+
+    def folded(collective: AgentCollective, own: slice) -> Array:
+        def add(total: Array) -> None:
+            for agent in range(own.start, own.stop):
+                total *= 0.5
+                total += x[agent]
+
+        return collective.fold(3, add)
+
+    expected = folded(whole(), slice(0, N))
+    assert all(found.tobytes() == expected.tobytes() for found in split(ranks, folded))
+
+
+@pytest.mark.parametrize("ranks", [1, *RANKS])
+def test_maxima_and_decisions(ranks: int) -> None:
+    assert split(ranks, lambda c, own: c.max(float(own.start))) == [float(even_bounds(N, ranks)[-2])] * ranks
+    assert split(ranks, lambda c, own: c.max(-float(own.start) - 1)) == [-1.0] * ranks
+    assert split(ranks, lambda c, own: c.max(float("-inf"))) == [float("-inf")] * ranks
+    with_nan = split(ranks, lambda c, own: c.max(float("nan") if c.rank == c.size - 1 else 1e300))
+    assert np.isnan(with_nan).all()
+    assert split(ranks, lambda c, own: c.decide(c.rank == 0)) == [True] * ranks
+    assert split(ranks, lambda c, own: c.decide(c.rank > 0)) == [False] * ranks
+
+
+def message(error: type[Exception], work: Callable[[], Any]) -> str:
+    """What the error that ``work`` raises says."""
+    with pytest.raises(error) as caught:
+        work()
+    return str(caught.value)
+
+
+def test_a_difference_is_told_on_every_rank() -> None:
+    def differ(collective: AgentCollective, own: slice) -> str:
+        collective.same("W", b"equal")
+        digest = b"other" if collective.rank in (2, 5) else b""
+        return message(ValueError, lambda: collective.same("the starting point", digest))
+
+    expected = "the starting point must be the same on every rank; it differs from rank 0's on rank 2, 5"
+    assert split(7, differ) == [expected] * 7
+
+
+def test_many_differences_are_told_briefly() -> None:
+    found = split(10, lambda c, own: message(ValueError, lambda: c.same("W", b"0" if c.rank == 0 else b"1")))
+    assert found == ["W must be the same on every rank; it differs from rank 0's on rank 1, 2, 3, 4, 5, 6, 7, 8 and more"] * 10
+
+
+def test_what_fails_on_one_rank_fails_on_all() -> None:
+    """The rank itself raises its own exception; the others name the first rank that failed."""
+
+    def fail(collective: AgentCollective, own: slice) -> tuple[str, str]:
+        def load() -> None:
+            with collective.together():
+                if collective.rank in (1, 3):
+                    raise KeyError(f"agent {own.start}")
+
+        kind = KeyError if collective.rank in (1, 3) else ValueError
+        said = message(kind, load)
+        with collective.together():
+            pass
+        return said, kind.__name__
+
+    assert split(5, fail) == [
+        ("on rank 1: KeyError: 'agent 2'", "ValueError"),
+        ("'agent 2'", "KeyError"),
+        ("on rank 1: KeyError: 'agent 2'", "ValueError"),
+        ("'agent 6'", "KeyError"),
+        ("on rank 1: KeyError: 'agent 2'", "ValueError"),
+    ]
+
+
+def test_an_exception_without_a_message_is_still_one() -> None:
+    def fail(collective: AgentCollective, own: slice) -> str:
+        def load() -> None:
+            with collective.together():
+                if collective.rank == 2:
+                    raise RuntimeError
+
+        return message(RuntimeError if collective.rank == 2 else ValueError, load)
+
+    assert split(3, fail) == ["on rank 2: RuntimeError", "on rank 2: RuntimeError", ""]
+
+
+@pytest.mark.parametrize("ranks", [1, *RANKS])
+def test_gather_and_hash_in_agent_order(ranks: int) -> None:
+    (x,) = points((4, 3))
+    digest = hashlib.sha256(x.tobytes()).hexdigest()
+    assert split(ranks, lambda c, own: c.sha256(x[own])) == [digest] * ranks
+    gathered = split(ranks, lambda c, own: c.gather(x[own]))
+    assert gathered[0].tobytes() == x.tobytes()
+    assert gathered[1:] == [None] * (ranks - 1)
+
+
+WIDE = (150, 3, 40, 200, 3, 40, 3, 90, 1, 60)
+"""Samples of agents with d = 90."""
+
+
+def wide_procrustes() -> Procrustes:
+    rng = np.random.default_rng(1)
+    return Procrustes(samples(WIDE, 90, 0), [rng.standard_normal((15, m)) for m in WIDE])
+
+
+def loaded(agent: int) -> Array:
+    return samples(UNEVEN, 12, 0)[agent]
+
+
+PROBLEMS: dict[str, Callable[[], Any]] = {
+    "pca": lambda: pca(rows=UNEVEN).problem,
+    "pca, each rank loading its own": lambda: PCA.from_loader(loaded, N, 3),
+    "procrustes, wide": wide_procrustes,
+    "procrustes, published": lambda: ProcrustesSettings().problem(N, 3),
+    "scalar points": lambda: PCA([np.full((3, 1), 2.0 + i) for i in range(N)], 1),
+}
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_run_over_ranks_has_the_bits_of_one_process(name: str, ranks: int) -> None:
+    """Iterates, state, history and reason to stop; stopping at a row that only the metrics decide."""
+    W = GRAPHS["erdos-renyi"](N)
+    rule = GradientNorm(1e-3) & Consensus(1e-2)
+
+    def run(comm: Any) -> Any:
+        return solve(
+            PROBLEMS[name](), DRFGT(order="combine-then-adapt"), W, iterations=60, comm=comm, record_every=3, stopping=rule, seed=4
+        )
+
+    one = run("serial")
+
+    def work(communicator: ThreadCommunicator) -> tuple[Any, str, Any]:
+        result = run(communicator)
+        return result, result.collective.sha256(result.x), result.gather()
+
+    results = on_ranks(ranks, work)
+    for result, digest, _ in results:
+        assert digest == one.iterates_sha256
+        assert (result.status, result.converged, result.message) == (one.status, one.converged, one.message)
+        assert set(result.history) == set(one.history)
+        for column in set(one.history) - {"seconds"}:
+            assert result.history[column].tobytes() == one.history[column].tobytes(), column
+        own = result.network.agents
+        for field, value in one.state._asdict().items():
+            mine = getattr(result.state, field)
+            assert (mine.tobytes() == value[own].tobytes()) if isinstance(value, np.ndarray) else (mine == value), field
+    assert results[0][2].tobytes() == one.x.tobytes()
+
+
+def test_ranks_that_were_called_with_different_arguments_say_so() -> None:
+    W, problem = GRAPHS["ring"](N), pca(rows=UNEVEN).problem
+
+    def differing(**arguments: Callable[[int], Any]) -> list[str]:
+        def work(communicator: ThreadCommunicator) -> str:
+            given = {name: argument(communicator.rank) for name, argument in arguments.items()}
+            full = {"algorithm": DRFGT(), "W": W, **given}
+            return message(ValueError, lambda: solve(problem, comm=communicator, iterations=1, **full))
+
+        return on_ranks(3, work)
+
+    def told(what: str, **arguments: Callable[[int], Any]) -> bool:
+        """Whether every rank says the same, and what."""
+        (said,) = {*differing(**arguments)}
+        return what in said and said.endswith("must be the same on every rank; it differs from rank 0's on rank 2")
+
+    assert told("seed", seed=lambda rank: rank // 2)
+    assert told("algorithm", algorithm=lambda rank: DRFGT(penalty=1.0 + rank // 2))
+    assert told("W", W=lambda rank: GRAPHS["star" if rank == 2 else "ring"](N))
+    assert told("starting point", x0=lambda rank: np.eye(12, 3) * (1 - 1e-15 * (rank == 2)))
+
+
+def test_a_process_alone_has_nobody_to_talk_to() -> None:
+    alone = connect("serial")
+    assert (alone.rank, alone.size) == (0, 1)
+    for call in (lambda: alone.exchange([], []), lambda: alone.send(np.ones(1), 1), lambda: alone.receive(np.ones(1), 1)):
+        with pytest.raises(ValueError, match="a process that is alone"):
+            call()
+    with pytest.raises(ValueError, match="comm must be None, 'serial', 'world' or an mpi4py communicator, got 'mpi'"):
+        connect("mpi")
+
+
+def test_wrong_placements_and_sizes_are_refused() -> None:
+    with pytest.raises(ValueError, match="placement must be 'even' or 'fewer-cuts', got 'best'"):
+        Network(GRAPHS["ring"](4), "serial", "best")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="W is for 4 agents, but the problem has 5"):
+        solve(pca().problem, DRFGT(), GRAPHS["ring"](4))
+    with pytest.raises(ValueError, match="the problem has 5 agents, so W is needed"):
+        solve(pca().problem, DRFGT())
+    with pytest.raises(ValueError, match="7 ranks for 4 agents"):
+        on_ranks(7, lambda communicator: Network(GRAPHS["ring"](4), communicator))

@@ -1,0 +1,434 @@
+"""Procrustes and PCA: values, gradients and constants in both forms, alone, in parts and pooled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from decentorth.collective import AgentCollective
+from decentorth.network import SerialCommunicator
+from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings
+from decentorth.protocols import Array, KnownOptimum, Smooth
+from decentorth.sets import Stiefel
+from tests.reference import naive
+from tests.support.problems import CASES, UNEVEN, Case, pca, samples, stack
+from tests.support.threads import on_ranks
+
+N, D, R = len(UNEVEN), 12, 3
+FORMS = {"rows": (1, 4, 6), "gram": (7, 12, 40), "both": UNEVEN}
+"""Samples of each agent: at most d/2 = 6 are kept as rows, more as a Gram matrix."""
+names = pytest.mark.parametrize("name", CASES)
+
+
+def gaussian(n: int, seed: int = 0, shape: tuple[int, int] = (D, R)) -> Array:
+    return np.random.default_rng(seed).standard_normal((n, *shape))
+
+
+def cases(name: str, form: str) -> Case:
+    return CASES[name](rows=FORMS[form])
+
+
+def collective(n: int = N) -> AgentCollective:
+    return AgentCollective(SerialCommunicator(), np.array([0, n]))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@names
+def test_values_and_gradients_are_the_formulas(name: str, form: str) -> None:
+    case = cases(name, form)
+    x = gaussian(len(case.values))
+    np.testing.assert_allclose(case.problem.value(x), [f(p) for f, p in zip(case.values, x, strict=True)], rtol=1e-12)
+    gradient = case.problem.gradient(x)
+    for found, g, p in zip(gradient, case.gradients, x, strict=True):
+        np.testing.assert_allclose(found, g(p), atol=1e-13 * np.abs(g(p)).max())
+    assert gradient.flags.c_contiguous
+    assert gradient.flags.writeable
+    assert not np.shares_memory(gradient, case.problem.gradient(x))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@names
+def test_gradients_leave_a_second_order_taylor_remainder(name: str, form: str) -> None:
+    problem = cases(name, form).problem
+    n = len(FORMS[form])
+    x, u = gaussian(n, 1), gaussian(n, 2)
+    steps = np.logspace(-3, -1, 9)
+    slope = (problem.gradient(x) * u).sum((-2, -1))
+    remainders = np.array([np.abs(problem.value(x + t * u) - problem.value(x) - t * slope) for t in steps])
+    for remainder in remainders.T:
+        assert np.polyfit(np.log(steps), np.log(remainder), 1)[0] == pytest.approx(2, abs=0.02)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@names
+def test_lipschitz_constants_are_the_largest_eigenvalues(name: str, form: str) -> None:
+    """And no pair of points is steeper, while the worst direction is as steep."""
+    case = cases(name, form)
+    n = len(case.values)
+    assert isinstance(cases(name, form).problem, Smooth)
+    np.testing.assert_allclose(case.problem.lipschitz, case.lipschitz, rtol=1e-12)
+    x, y = gaussian(n, 1), gaussian(n, 2)
+    rise = np.linalg.norm(case.problem.gradient(x) - case.problem.gradient(y), axis=(-2, -1))
+    np.testing.assert_array_less(rise, case.problem.lipschitz * np.linalg.norm(x - y, axis=(-2, -1)) * (1 + 1e-12))
+    zero = case.problem.gradient(np.zeros_like(x))
+    steepest = [
+        np.linalg.svd(np.stack([g(e) for e in basis()])[:, :, 0] - z[:, 0])[1][0] for g, z in zip(case.gradients, zero, strict=True)
+    ]
+    np.testing.assert_allclose(case.problem.lipschitz, steepest, rtol=1e-11)
+
+
+def basis() -> Array:
+    """``(d, d, r)``: unit vectors in the first column."""
+    unit = np.zeros((D, D, R))
+    unit[:, :, 0] = np.eye(D)
+    return unit
+
+
+@names
+def test_a_part_has_the_bits_of_the_whole(name: str) -> None:
+    """Every run of consecutive agents, also a part of a part; agents keep their form whoever shares their process."""
+    problem = CASES[name](rows=UNEVEN).problem
+    x = gaussian(N)
+    value, gradient, lipschitz = problem.value(x), problem.gradient(x), problem.lipschitz
+    for first in range(N):
+        for end in range(first + 1, N + 1):
+            own = slice(first, end)
+            for part in (problem.restrict(own), problem.restrict(slice(max(first - 1, 0), min(end + 2, N))).restrict(own)):
+                assert (part.agents, part.n_local, part.n_agents) == (own, end - first, N)
+                assert part.value(x[own]).tobytes() == value[own].tobytes()
+                assert part.gradient(x[own]).tobytes() == gradient[own].tobytes()
+                assert part.lipschitz.tobytes() == lipschitz[own].tobytes()
+    assert problem.gradient(x).tobytes() == gradient.tobytes()
+    assert problem.agents == slice(0, N)
+
+
+@names
+def test_large_agents_in_parts_have_the_bits_of_the_whole(name: str) -> None:
+    """Where matrix products take other paths than for small ones."""
+    rows = (150, 3, 40, 200, 3, 40, 3)
+    problem = CASES[name](rows=rows, d=90, r=15).problem
+    x = gaussian(len(rows), shape=(90, 15))
+    value, gradient, lipschitz = problem.value(x), problem.gradient(x), problem.lipschitz
+    for own in (slice(0, 1), slice(1, 5), slice(2, 3), slice(3, 7)):
+        part = problem.restrict(own)
+        assert part.value(x[own]).tobytes() == value[own].tobytes()
+        assert part.gradient(x[own]).tobytes() == gradient[own].tobytes()
+        assert part.lipschitz.tobytes() == lipschitz[own].tobytes()
+
+
+@names
+def test_a_part_of_agents_given_alone_has_the_bits_of_the_whole(name: str) -> None:
+    """As a rank that loads its own agents builds it."""
+    data, x = samples(UNEVEN, D, 0), gaussian(N)
+    targets = [np.random.default_rng(i).standard_normal((R, m)) for i, m in enumerate(UNEVEN)]
+    own = slice(3, 8)
+    whole: Any
+    part: Any
+    if name == "pca":
+        whole, part = PCA(data, R), PCA(data[own], R, n_agents=N, first_agent=3)
+    else:
+        whole, part = Procrustes(data, targets), Procrustes(data[own], targets[own], n_agents=N, first_agent=3)
+    assert (part.agents, part.n_agents) == (own, N)
+    assert part.gradient(x[own]).tobytes() == whole.gradient(x)[own].tobytes()
+    assert part.value(x[own]).tobytes() == whole.value(x)[own].tobytes()
+
+
+def test_agents_that_are_not_here_are_refused() -> None:
+    part = pca(rows=UNEVEN).problem.restrict(slice(2, 6))
+    for asked in (slice(1, 4), slice(4, 7), slice(3, 3)):
+        with pytest.raises(ValueError, match=f"agents {asked.start} to {asked.stop - 1} were asked for, .* only 2 to 5"):
+            part.restrict(asked)
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 10, 100])
+@names
+def test_blocks_cover_all_agents_once(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("decentorth.problems.base.BLOCK_BYTES", size * 8 * D * R)
+    problem = CASES[name](rows=UNEVEN).problem.restrict(slice(1, N))
+    x = gaussian(N)[1:]
+    whole = problem.gradient(x)
+    covered: list[int] = []
+    for block, part in problem.blocks():
+        assert part.gradient(x[block]).tobytes() == whole[block].tobytes()
+        assert part.agents == slice(1 + block.start, 1 + block.stop)
+        assert block.stop - block.start <= size
+        covered += range(block.start, block.stop)
+    assert covered == list(range(N - 1))
+
+
+@names
+def test_pooled_is_the_mean_of_the_agents(name: str) -> None:
+    case = CASES[name](rows=UNEVEN)
+    pooled = case.problem.pooled()
+    for seed in range(3):
+        x = gaussian(1, seed)
+        everywhere = stack(x[0], N)
+        np.testing.assert_allclose(pooled.value(x), case.problem.value(everywhere).mean(), rtol=1e-12)
+        expected = case.problem.gradient(everywhere).mean(axis=0)
+        np.testing.assert_allclose(pooled.gradient(x)[0], expected, atol=1e-13 * np.abs(expected).max())
+    assert (pooled.n_agents, pooled.n_local, pooled.shape) == (1, 1, (D, R))
+    hessian = np.stack([np.mean([g(e) - g(0 * e) for g in case.gradients], axis=0)[:, 0] for e in basis()])
+    np.testing.assert_allclose(pooled.lipschitz, np.abs(np.linalg.eigvalsh(hessian)).max(), rtol=1e-12)
+    with pytest.raises(ValueError, match=r"pooled\(\) needs all 10 agents, but only 4 are in this process"):
+        case.problem.restrict(slice(0, 4)).pooled()
+
+
+def test_pooled_procrustes_is_that_of_the_stacked_rows() -> None:
+    data, rng = samples(UNEVEN, D, 0), np.random.default_rng(1)
+    targets = [rng.standard_normal((R, m)) for m in UNEVEN]
+    scaled = Procrustes([np.concatenate(data) / np.sqrt(N)], [np.concatenate(targets, axis=1) / np.sqrt(N)])
+    x = gaussian(1)
+    pooled = Procrustes(data, targets).pooled()
+    np.testing.assert_allclose(pooled.value(x), scaled.value(x), rtol=1e-13)
+    np.testing.assert_allclose(pooled.gradient(x), scaled.gradient(x), rtol=1e-11)
+
+
+@names
+def test_from_loader_is_the_whole_problem(name: str) -> None:
+    """On one rank and on three, each loading its own agents only."""
+    data, targets = samples(UNEVEN, D, 0), [np.random.default_rng(i).standard_normal((R, m)) for i, m in enumerate(UNEVEN)]
+    whole: Any = PCA(data, R) if name == "pca" else Procrustes(data, targets)
+    x = gaussian(N)
+    loaded: list[int] = []
+
+    def loader(agent: int) -> Any:
+        loaded.append(agent)
+        return data[agent] if name == "pca" else (data[agent], targets[agent])
+
+    deferred = PCA.from_loader(loader, N, R) if name == "pca" else Procrustes.from_loader(loader, N)
+    assert deferred.n_agents == N
+    assert deferred.build(slice(0, N), collective()).gradient(x).tobytes() == whole.gradient(x).tobytes()
+    assert loaded == list(range(N))
+    loaded.clear()
+    bounds = np.array([0, 4, 7, 10])
+
+    def on_rank(communicator: Any) -> tuple[slice, Array]:
+        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
+        return own, deferred.build(own, AgentCollective(communicator, bounds)).gradient(x[own])
+
+    for own, gradient in on_ranks(3, on_rank):
+        assert gradient.tobytes() == whole.gradient(x)[own].tobytes()
+    assert sorted(loaded) == list(range(N))
+
+
+def test_a_loader_that_fails_for_one_agent_fails_on_every_rank() -> None:
+    def loader(agent: int) -> Array:
+        return np.full((3, 4), np.nan) if agent == 5 else np.ones((3, 4))
+
+    deferred = PCA.from_loader(loader, 6, 2)
+    bounds = np.array([0, 2, 4, 6])
+
+    def on_rank(communicator: Any) -> str:
+        own = slice(2 * communicator.rank, 2 * communicator.rank + 2)
+        with pytest.raises(ValueError, match="A of agent 5 must be finite") as caught:
+            deferred.build(own, AgentCollective(communicator, bounds))
+        return str(caught.value)
+
+    said = on_ranks(3, on_rank)
+    assert said[0] == said[1] == f"on rank 2: {said[2]}"
+
+
+@names
+def test_a_stack_and_a_list_are_the_same_problem(name: str) -> None:
+    data, targets = gaussian(4, 1, (5, D)), gaussian(4, 2, (R, 5))
+    x = gaussian(4)
+
+    def build(kind: Callable[[Array], Any]) -> Any:
+        return PCA(kind(data), R) if name == "pca" else Procrustes(kind(data), kind(targets))
+
+    assert build(lambda a: a).gradient(x).tobytes() == build(list).gradient(x).tobytes()
+    fortran = build(lambda a: [np.asfortranarray(one) for one in a])
+    assert fortran.gradient(x).tobytes() == build(list).gradient(x).tobytes()
+    single = build(lambda a: [one.astype(np.float32) for one in a])
+    np.testing.assert_allclose(single.gradient(x), build(list).gradient(x), rtol=1e-4, atol=1e-5)
+    assert single.gradient(x).dtype == np.float64
+
+
+@names
+def test_starting_points_are_feasible_and_follow_the_seed(name: str) -> None:
+    problem = CASES[name](rows=UNEVEN).problem
+    start = problem.start(3)
+    assert start.shape == (D, R)
+    assert naive.infeasibility(start) < 1e-14
+    assert start.tobytes() == problem.restrict(slice(4, 5)).start(3).tobytes()
+    assert np.abs(start - problem.start(4)).max() > 0.1
+    variables = problem.unpack(start[None])
+    assert list(variables) == ["x"]
+    assert variables["x"].base is start or np.shares_memory(variables["x"], start)
+
+
+def function_problem(case: Case, stacked: bool) -> FunctionProblem:
+    """The case's objectives through a user's two functions."""
+    data = samples(UNEVEN, D, 0)
+    covariances = np.stack([a.T @ a / len(a) for a in data])
+
+    def values(agents: Any, x: Array) -> Array:
+        half: Array = -0.5 * (x * (covariances[agents] @ x)).sum((-2, -1))
+        return half
+
+    def gradients(agents: Any, x: Array) -> Array:
+        product: Array = -(covariances[agents] @ x)
+        return product
+
+    if stacked:
+        return FunctionProblem(values, gradients, Stiefel(D, R), N, stacked=True)
+    return FunctionProblem(lambda agent, x: case.values[agent](x), lambda agent, x: case.gradients[agent](x), Stiefel(D, R), N)
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_a_users_two_functions_are_the_same_problem(stacked: bool) -> None:
+    case = pca(rows=UNEVEN)
+    problem, x = function_problem(case, stacked), gaussian(N)
+    np.testing.assert_allclose(problem.value(x), case.problem.value(x), rtol=1e-12)
+    np.testing.assert_allclose(problem.gradient(x), case.problem.gradient(x), atol=1e-13)
+    for own in (slice(0, 1), slice(3, 8)):
+        part = problem.restrict(own)
+        assert part.gradient(x[own]).tobytes() == problem.gradient(x)[own].tobytes()
+        assert part.value(x[own]).tobytes() == problem.value(x)[own].tobytes()
+    assert not isinstance(problem, Smooth)
+    assert not isinstance(problem, KnownOptimum)
+
+
+def test_what_a_users_function_returns_is_checked_and_copied() -> None:
+    wrong = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x.T if agent == 2 else x, Stiefel(4, 2), 3)
+    with pytest.raises(ValueError, match=r"gradient of agent 2 must have shape \(4, 2\), got \(2, 4\)"):
+        wrong.gradient(gaussian(3, shape=(4, 2)))
+    stacked = FunctionProblem(lambda agents, x: x, lambda agents, x: x[0], Stiefel(4, 2), 3, stacked=True)
+    with pytest.raises(ValueError, match=r"gradient must have shape \(3, 4, 2\), got \(4, 2\)"):
+        stacked.gradient(gaussian(3, shape=(4, 2)))
+    with pytest.raises(ValueError, match=r"value must have shape \(3,\), got \(3, 4, 2\)"):
+        stacked.value(gaussian(3, shape=(4, 2)))
+    with pytest.raises(TypeError, match="gradient must be a function, got float"):
+        FunctionProblem(lambda agent, x: 0.0, 1.0, Stiefel(4, 2), 3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="n_agents must be at least 1, got 0"):
+        FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Stiefel(4, 2), 0)
+    kept = np.zeros((4, 2))
+    own = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: kept, Stiefel(4, 2), 1)
+    own.gradient(gaussian(1, shape=(4, 2)))[...] = 7.0
+    assert not kept.any()
+
+
+def ones(*shape: int) -> Array:
+    return np.ones(shape)
+
+
+def spoiled(value: float) -> Array:
+    a = ones(3, 4)
+    a[1, 2] = a[2, 0] = value
+    return a
+
+
+BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "nan": (
+        lambda: PCA([ones(3, 4), spoiled(np.nan)], 2),
+        ValueError,
+        "A of agent 1 must be finite; entry [1, 2] is nan (2 such entries)",
+    ),
+    "infinite target, later agents": (
+        lambda: Procrustes([ones(3, 4)] * 2, [ones(2, 3), np.array([[1, 1, 1], [1, -np.inf, 1]])], n_agents=9, first_agent=6),
+        ValueError,
+        "B of agent 7 must be finite; entry [1, 1] is -inf (1 such entries)",
+    ),
+    "complex": (
+        lambda: PCA(cast(Any, [ones(3, 4) * 1j]), 2),
+        TypeError,
+        "A of agent 0 must hold real numbers, got dtype complex128",
+    ),
+    "words": (lambda: PCA(cast(Any, [[["a", "b"]]]), 1), TypeError, "A of agent 0 must hold real numbers, got dtype <U1"),
+    "vector": (lambda: PCA([ones(3, 4), ones(4)], 2), ValueError, "A of agent 1 must be a non-empty matrix, got shape (4,)"),
+    "no samples": (lambda: PCA([ones(0, 4)], 2), ValueError, "A of agent 0 must be a non-empty matrix, got shape (0, 4)"),
+    "one matrix": (
+        lambda: PCA(ones(3, 4), 2),
+        ValueError,
+        "A must be a list of matrices or a stack of shape (n_agents, rows, columns), got shape (3, 4)",
+    ),
+    "no agents": (lambda: PCA([], 2), ValueError, "A must hold at least one agent's matrix, got none"),
+    "differing d": (
+        lambda: PCA([ones(3, 4), ones(3, 4), ones(3, 5)], 2),
+        ValueError,
+        "all agents must share the dimension d: A of agent 0 has 4 columns, that of agent 2 has 5",
+    ),
+    "r > d": (lambda: PCA([ones(9, 4)], 5), ValueError, "1 <= r <= d orthonormal columns, got d = 4 and r = 5"),
+    "r > d, procrustes": (lambda: Procrustes([ones(9, 4)], [ones(5, 9)]), ValueError, "got d = 4 and r = 5"),
+    "numbers of agents": (
+        lambda: Procrustes([ones(3, 4)] * 2, [ones(2, 3)]),
+        ValueError,
+        "A and B must have one matrix per agent each, got 2 and 1",
+    ),
+    "transposed target": (
+        lambda: Procrustes([ones(3, 4)] * 2, [ones(2, 3), ones(3, 2)]),
+        ValueError,
+        "B of agent 1 must have shape (r, m_i) = (2, 3) to go with A of shape (3, 4), got (3, 2)",
+    ),
+    "rows": (
+        lambda: ProcrustesSettings(rows=3, dimension=40).problem(10, 0),
+        ValueError,
+        "10 agents with 3 rows each have 30 rows in all, fewer than dimension 40: the pooled matrix would be singular",
+    ),
+    "decay": (lambda: ProcrustesSettings(decay=1.5), ValueError, "decay must lie in (0, 1], got 1.5"),
+    "largest": (lambda: ProcrustesSettings(largest_eigenvalue=0.0), ValueError, "largest_eigenvalue must be positive, got 0.0"),
+    "no rows": (lambda: ProcrustesSettings(rows=0), ValueError, "rows must be at least 1, got 0"),
+    "rank": (lambda: ProcrustesSettings(dimension=4, rank=5), ValueError, "got d = 4 and r = 5"),
+    "data alone": (lambda: ProcrustesSettings(data="a.npy"), ValueError, "data and targets go together"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_refused_with_where_and_what(name: str) -> None:
+    build, kind, words = BAD[name]
+    with pytest.raises(kind, match=re.escape(words)):
+        build()
+
+
+def published(n_agents: int = 10, seed: int = 0, **settings: Any) -> Procrustes:
+    problem: Procrustes = ProcrustesSettings(**settings).problem(n_agents, seed).build(slice(0, n_agents), collective(n_agents))
+    return problem
+
+
+def pooled_gram(problem: Procrustes) -> Array:
+    """sum_i A_i^T A_i from gradients: G(e) - G(0) = 2 A^T A e."""
+    d, r = problem.shape
+    gram = np.empty((d, d))
+    zero = problem.gradient(np.zeros((problem.n_agents, d, r)))
+    for j in range(d):
+        e = np.zeros((d, r))
+        e[j, 0] = 1.0
+        gram[:, j] = (problem.gradient(stack(e, problem.n_agents)) - zero).sum(axis=0)[:, 0] / 2
+    return gram
+
+
+def test_published_data_has_the_published_spectrum() -> None:
+    """d = 50, r = 20, ten agents with ten rows: eigenvalues that decay by 0.9 from the Gaussian data's own largest one."""
+    problem = published()
+    assert (problem.n_agents, problem.shape) == (10, (50, 20))
+    gram = pooled_gram(problem)
+    naive.check_decay(gram, 0.9)
+    gaussians = [
+        np.random.default_rng(np.random.SeedSequence(0, spawn_key=(agent, 0))).standard_normal((10, 50)) for agent in range(10)
+    ]
+    own = np.linalg.eigvalsh(sum((a.T @ a for a in gaussians), start=np.zeros((50, 50))))[-1]
+    assert np.linalg.eigvalsh(gram)[-1] == pytest.approx(own, rel=1e-11)
+    assert np.abs(np.linalg.eigvalsh(gram)[-1] - np.linalg.eigvalsh(pooled_gram(published(seed=1)))[-1]) > 1e-3
+
+
+def test_settings_of_the_published_data() -> None:
+    gram = pooled_gram(published(n_agents=4, dimension=8, rank=2, rows=3, decay=0.5, largest_eigenvalue=7.0))
+    np.testing.assert_allclose(np.linalg.eigvalsh(gram)[::-1], 7.0 * 0.5 ** np.arange(8), rtol=1e-9)
+
+
+def test_published_data_over_ranks_has_the_bits_of_one_process() -> None:
+    whole, deferred = published(), ProcrustesSettings().problem(10, 0)
+    x = gaussian(10, shape=(50, 20))
+    bounds = np.array([0, 4, 7, 10])
+
+    def on_rank(communicator: Any) -> tuple[slice, Array]:
+        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
+        return own, deferred.build(own, AgentCollective(communicator, bounds)).gradient(x[own])
+
+    for own, gradient in on_ranks(3, on_rank):
+        assert gradient.tobytes() == whole.gradient(x)[own].tobytes()
+    assert not np.array_equal(gradient, published(seed=1).gradient(x)[own])

@@ -1,0 +1,246 @@
+"""The Stiefel manifold: projection, tangent spaces, the landing field and its safe step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decentorth.protocols import Array, ConstraintSet, Landing, Projection, Riemannian
+from decentorth.sets import Stiefel
+from tests.reference import naive
+
+SHAPES = [(6, 3), (5, 5), (7, 1), (1, 1), (50, 20), (70, 52)]
+shapes = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape[0]}x{shape[1]}")
+N = 4
+
+
+def gaussian(shape: tuple[int, int], seed: int = 0, n: int = N) -> Array:
+    """``(n, d, r)``, away from the manifold."""
+    return np.random.default_rng(seed).standard_normal((n, *shape))
+
+
+def feasible(shape: tuple[int, int], seed: int = 1, n: int = N) -> Array:
+    rng = np.random.default_rng(seed)
+    return np.stack([Stiefel(*shape).random(rng) for _ in range(n)])
+
+
+def norm(a: Array) -> Array:
+    """``(n,)``: Frobenius norms."""
+    root: Array = np.sqrt((a * a).sum((-2, -1)))
+    return root
+
+
+def test_capabilities() -> None:
+    for capability in (ConstraintSet, Projection, Riemannian, Landing):
+        assert isinstance(Stiefel(4, 2), capability)
+
+
+@shapes
+def test_projection_is_the_polar_factor(shape: tuple[int, int]) -> None:
+    y = gaussian(shape)
+    found = Stiefel(*shape).project(y)
+    for one, expected in zip(found, y, strict=True):
+        np.testing.assert_allclose(one, scipy.linalg.polar(expected)[0], atol=1e-12)
+    assert found.flags.c_contiguous
+    np.testing.assert_array_less(Stiefel(*shape).feasibility(found), 1e-13)
+
+
+@shapes
+def test_projection_is_the_nearest_point(shape: tuple[int, int]) -> None:
+    """No feasible point is nearer: random ones, and ones close to the projection."""
+    manifold, y = Stiefel(*shape), gaussian(shape)
+    nearest = manifold.project(y)
+    least = norm(y - nearest)
+    np.testing.assert_allclose(manifold.distance(y), least, rtol=1e-12)
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        for size in (1e-3, 1e-1, 10.0):
+            q, upper = np.linalg.qr(nearest + size * rng.standard_normal(nearest.shape))
+            other = q * np.sign(np.diagonal(upper, axis1=-2, axis2=-1))[:, None, :]
+            assert np.all(norm(y - other) >= least * (1 - 1e-14))
+
+
+@shapes
+def test_projection_leaves_feasible_points_and_undoes_positive_scaling(shape: tuple[int, int]) -> None:
+    manifold, x = Stiefel(*shape), feasible(shape)
+    np.testing.assert_allclose(manifold.project(x), x, atol=1e-14)
+    np.testing.assert_allclose(manifold.project(1e3 * x), x, atol=1e-13)
+    np.testing.assert_array_less(manifold.distance(x), 1e-14 * shape[1])
+
+
+@shapes
+def test_distance_is_that_of_the_singular_values_from_one(shape: tuple[int, int]) -> None:
+    y = gaussian(shape)
+    expected = [np.sqrt(np.sum((scipy.linalg.svdvals(one) - 1) ** 2)) for one in y]
+    np.testing.assert_allclose(Stiefel(*shape).distance(y), expected, rtol=1e-13)
+
+
+@shapes
+def test_feasibility_is_the_norm_of_the_gap(shape: tuple[int, int]) -> None:
+    y = gaussian(shape)
+    np.testing.assert_allclose(Stiefel(*shape).feasibility(y), [naive.infeasibility(one) for one in y], rtol=1e-13)
+
+
+@shapes
+def test_tangent_vectors(shape: tuple[int, int]) -> None:
+    """x^T xi is skew, P_x is the orthogonal projection onto that space: idempotent, symmetric, and the naive formula."""
+    manifold, x, g, h = Stiefel(*shape), feasible(shape), gaussian(shape), gaussian(shape, seed=5)
+    xi = manifold.tangent(x, g)
+    product = x.swapaxes(-1, -2) @ xi
+    np.testing.assert_allclose(product + product.swapaxes(-1, -2), 0, atol=1e-13)
+    np.testing.assert_allclose(manifold.tangent(x, xi), xi, atol=1e-13)
+    np.testing.assert_allclose((xi * h).sum((-2, -1)), (g * manifold.tangent(x, h)).sum((-2, -1)), rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(xi, [naive.tangent_projection(*pair) for pair in zip(x, g, strict=True)], atol=1e-13)
+
+
+@shapes
+def test_landing_field_is_the_formula(shape: tuple[int, int]) -> None:
+    """Against the d x d matrices of the paper, to 1e-13 relative, on and off the manifold, one penalty per agent."""
+    manifold, g = Stiefel(*shape), gaussian(shape, seed=3)
+    penalty = np.array([1e-3, 1.0, 20.0, 500.0])
+    for x in (gaussian(shape), feasible(shape)):
+        expected = np.array([naive.landing_field(*one) for one in zip(x, g, penalty, strict=True)])
+        scale = norm(g) * norm(x) ** 2 + penalty * norm(x) ** 3
+        assert np.all(norm(manifold.landing(x, g, penalty) - expected) <= 1e-13 * scale)
+        assert manifold.landing(x, g, penalty).flags.c_contiguous
+        relative = np.array([naive.canonical_gradient(*one) for one in zip(x, g, strict=True)])
+        assert np.all(norm(manifold.relative_gradient(x, g) - relative) <= 1e-13 * norm(g) * norm(x) ** 2)
+
+
+@shapes
+def test_landing_components_are_orthogonal_everywhere(shape: tuple[int, int]) -> None:
+    manifold, x, g = Stiefel(*shape), gaussian(shape), gaussian(shape, seed=3)
+    relative = manifold.landing(x, g, np.zeros(N))
+    normal = manifold.landing(x, np.zeros_like(g), np.ones(N))
+    inner = (relative * normal).sum((-2, -1))
+    assert np.all(np.abs(inner) <= 1e-13 * norm(g) * norm(x) ** 2 * norm(normal))
+    np.testing.assert_allclose(manifold.landing(x, g, np.full(N, 3.0)), relative + 3 * normal, atol=1e-12 * np.abs(normal).max())
+
+
+@shapes
+def test_normal_component_is_the_gradient_of_the_infeasibility(shape: tuple[int, int]) -> None:
+    """x (x^T x - I) is the gradient of ||x^T x - I||^2 / 4: the Taylor remainder is of second order."""
+    manifold, x, u = Stiefel(*shape), gaussian(shape), gaussian(shape, seed=4)
+    slope = (manifold.landing(x, np.zeros_like(x), np.ones(N)) * u).sum((-2, -1))
+    steps = np.logspace(-4, -2, 7)
+    remainders = [np.abs((manifold.feasibility(x + t * u) ** 2 - manifold.feasibility(x) ** 2) / 4 - t * slope) for t in steps]
+    for remainder in np.array(remainders).T:
+        assert np.polyfit(np.log(steps), np.log(remainder), 1)[0] == pytest.approx(2, abs=0.1)
+
+
+@shapes
+def test_multiplier_norm(shape: tuple[int, int]) -> None:
+    x, g = gaussian(shape), gaussian(shape, seed=3)
+    expected = [np.linalg.norm(naive.sym(one.T @ other), ord=2) for one, other in zip(x, g, strict=True)]
+    np.testing.assert_allclose(Stiefel(*shape).multiplier_norm(x, g), expected, rtol=1e-12)
+    np.testing.assert_allclose(Stiefel(*shape).multiplier_norm(x, -g), expected, rtol=1e-12)
+
+
+SAFE = (6, 3)
+
+
+def inside(seed: int, fraction: float, eps: float) -> Array:
+    """``(d, r)``: a random point with ``||x^T x - I||_F = fraction * eps``."""
+    rng = np.random.default_rng(seed)
+    spread = rng.standard_normal(SAFE[1])
+    spread *= fraction * eps / np.linalg.norm(spread)
+    rotation, _ = np.linalg.qr(rng.standard_normal((SAFE[1], SAFE[1])))
+    x: Array = Stiefel(*SAFE).random(rng) @ (rotation * np.sqrt(1 + spread)) @ rotation.T
+    return x
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    fraction=st.floats(0, 1),
+    eps=st.floats(0.01, 0.74),
+    size=st.floats(-6, 6),
+    penalty=st.floats(-3, 3),
+)
+def test_safe_step_stays_inside(seed: int, fraction: float, eps: float, size: float, penalty: float) -> None:
+    """From any point of the region, whatever the gradient; where 1/(2 lambda) does not cap it, the bound that it solves is met.
+
+    The bound of Lemma 6: ``(1 - 2 eta lam) d + 2 eta lam d^2 + eta^2 g^2 <= eps``.
+    """
+    manifold = Stiefel(*SAFE)
+    x = inside(seed, fraction, eps)[None]
+    g = 10**size * np.random.default_rng(seed + 1).standard_normal((1, *SAFE))
+    lam = np.array([10**penalty])
+    field = manifold.landing(x, g, lam)
+    (eta,) = manifold.safe_step(x, field, lam, eps)
+    (d,) = manifold.feasibility(x)
+    assert 0 <= eta <= 0.5 / lam[0]
+    assert manifold.feasibility(x - eta * field)[0] <= eps * (1 + 1e-9)
+    bound = (1 - 2 * eta * lam[0]) * d + 2 * eta * lam[0] * d**2 + (eta * norm(field)[0]) ** 2
+    if eta < 0.5 / lam[0]:
+        assert bound == pytest.approx(eps, rel=1e-6)
+    else:
+        assert bound <= eps * (1 + 1e-9)
+    assert eta == pytest.approx(naive.landing_safe_step(x[0], field[0], float(lam[0]), eps), rel=1e-6)
+
+
+def test_safe_step_where_nothing_moves() -> None:
+    """At a feasible critical point the field is zero, and the cap is the step."""
+    x = feasible(SAFE)
+    lam = np.array([0.5, 1.0, 2.0, 4.0])
+    np.testing.assert_array_equal(Stiefel(*SAFE).safe_step(x, np.zeros_like(x), lam, 0.5), 0.5 / lam)
+
+
+def test_safe_step_of_each_agent_is_its_own() -> None:
+    """Agents of very different scales: alone or together, the same bits."""
+    manifold, lam = Stiefel(*SAFE), np.array([0.1, 1.0, 10.0, 100.0])
+    x = np.stack([inside(seed, 0.3 * seed, 0.5) for seed in range(N)])
+    g = gaussian(SAFE, seed=9) * np.array([1e-6, 1.0, 1e3, 1e6])[:, None, None]
+    field = manifold.landing(x, g, lam)
+    together = manifold.safe_step(x, field, lam, 0.5)
+    for i in range(N):
+        own = slice(i, i + 1)
+        assert manifold.safe_step(x[own], field[own], lam[own], 0.5).tobytes() == together[own].tobytes()
+
+
+@pytest.mark.parametrize("shape", [(5, 2), (3, 3), (4, 1)])
+def test_random_points_are_uniform(shape: tuple[int, int]) -> None:
+    """Moments of the uniform distribution, each within five standard errors: E x = 0, E x x^T = (r/d) I, E x_ij^4 = 3/(d(d+2))."""
+    d, r = shape
+    x = feasible(shape, seed=11, n=4000)
+    np.testing.assert_array_less(Stiefel(*shape).feasibility(x), 1e-13)
+    for sample, expected in (
+        (x, np.zeros((d, r))),
+        (x @ x.swapaxes(-1, -2), r / d * np.eye(d)),
+        (x**4, np.full((d, r), 3 / (d * (d + 2)))),
+    ):
+        error = sample.std(axis=0) / np.sqrt(len(x)) + 1e-14
+        assert np.all(np.abs(sample.mean(axis=0) - expected) <= 5 * error)
+
+
+def test_random_points_follow_their_generator() -> None:
+    assert feasible((6, 3), seed=1).tobytes() == feasible((6, 3), seed=1).tobytes()
+    assert np.abs(feasible((6, 3), seed=1) - feasible((6, 3), seed=2)).max() > 0.1
+
+
+@pytest.mark.parametrize(("d", "r"), [(3, 4), (3, 0), (0, 0), (2, -1)])
+def test_impossible_shapes_are_refused(d: int, r: int) -> None:
+    with pytest.raises(ValueError, match=rf"St\(d, r\) needs 1 <= r <= d orthonormal columns, got d = {d} and r = {r}"):
+        Stiefel(d, r)
+
+
+@shapes
+def test_every_function_is_per_agent(shape: tuple[int, int]) -> None:
+    """An agent alone gets the bits it gets among others."""
+    manifold, x, g = Stiefel(*shape), gaussian(shape, n=7), gaussian(shape, seed=3, n=7)
+    lam = np.linspace(0.1, 30, 7)
+
+    def everything(x: Array, g: Array, lam: Array) -> list[Array]:
+        functions: list[Any] = [manifold.feasibility, manifold.project, manifold.distance]
+        pairs: list[Any] = [manifold.tangent, manifold.relative_gradient, manifold.multiplier_norm]
+        return [*(f(x) for f in functions), *(f(x, g) for f in pairs), manifold.landing(x, g, lam)]
+
+    together = everything(x, g, lam)
+    for part in (slice(0, 1), slice(3, 4), slice(2, 6)):
+        for mine, whole in zip(everything(x[part], g[part], lam[part]), together, strict=True):
+            assert mine.tobytes() == whole[part].tobytes()

@@ -1,0 +1,161 @@
+"""Jobs of MPI ranks, started as a user starts them: an end to every hang, and nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+_KEPT = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "USER", "VIRTUAL_ENV")
+_SETTINGS = {
+    "MKL_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONPATH": str(ROOT),
+    "PYTHONWARNINGS": "error",
+}
+_JOB = "DECENTORTH_TEST_JOB"
+_SEGMENTS = "mpich_shm_*"
+
+
+class Job(NamedTuple):
+    """How a job ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+    seconds: float
+    ended: float
+    """When, as ``time.time()``."""
+
+    def report(self) -> str:
+        """Everything, for the message of a failing test."""
+        return f"return code {self.returncode} after {self.seconds:.1f} s\nstdout:\n{self.stdout}\nstderr:\n{self.stderr}"
+
+
+def launcher() -> str:
+    """The ``mpirun`` beside the running Python, or else the one on PATH.
+
+    Raises
+    ------
+    RuntimeError
+        When there is none: tests with ranks fail, they are never skipped.
+    """
+    beside = Path(sys.executable).parent / "mpirun"
+    found = str(beside) if beside.is_file() else shutil.which("mpirun")
+    if found is None:
+        raise RuntimeError(f'the tests with ranks need mpirun, in {beside.parent} or on PATH: pip install "decentorth[mpi]"')
+    return found
+
+
+def run_ranks(ranks: int, arguments: Sequence[str], *, timeout: float = 120.0, settings: Mapping[str, str] | None = None) -> Job:
+    """``mpirun -n ranks python arguments...`` in the repository's root.
+
+    Parameters
+    ----------
+    ranks
+        How many; 0 for a plain process without a launcher.
+    timeout
+        Seconds until the job counts as hung, is killed, and AssertionError shows what it had written.
+    settings
+        Further environment variables.
+    """
+    token = uuid.uuid4().hex
+    command = [sys.executable, *arguments]
+    if ranks > 0:
+        command = [launcher(), "-n", str(ranks), *command]
+    segments = set(_segments())
+    with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        environment = {**kept, **_SETTINGS, "TMPDIR": folder, _JOB: token, **(settings or {})}
+        begun = time.time()
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        hung = False
+        try:
+            stdout, stderr = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            hung = True
+        finally:
+            ended = time.time()
+            _kill(process, token)
+            if hung:
+                stdout, stderr = process.communicate()
+            _remove(set(_segments()) - segments)
+    job = Job(process.returncode, stdout, stderr, ended - begun, ended)
+    if hung:
+        raise AssertionError(f"hung: {' '.join(command)}\n{job.report()}")
+    return job
+
+
+def _kill(process: subprocess.Popen[str], token: str) -> None:
+    """End what is left of a job: the launcher puts its ranks into sessions of their own, so they are known by their environment."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    while left := _carriers(token):
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _carriers(token: str) -> list[int]:
+    """The living processes whose environment carries the job's token."""
+    wanted, found = f"{_JOB}={token}".encode(), []
+    for entry in _processes():
+        with contextlib.suppress(OSError):
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+    return found
+
+
+def _processes() -> Iterator[Path]:
+    return (entry for entry in Path("/proc").glob("[0-9]*") if entry.name != str(os.getpid()))
+
+
+def _segments() -> Iterator[Path]:
+    return Path("/dev/shm").glob(_SEGMENTS)
+
+
+def _remove(new: set[Path]) -> None:
+    """Remove shared-memory files that appeared during the job, but not those that living processes of other jobs have open."""
+    for _ in range(30):  # a killed process closes its files a moment after it has lost its environment
+        for segment in new - _open_files(new):
+            segment.unlink(missing_ok=True)
+        new = {segment for segment in new if segment.exists()}
+        if not new:
+            return
+        time.sleep(0.01)
+
+
+def _open_files(wanted: set[Path]) -> set[Path]:
+    """Those that some process has mapped or open."""
+    names: set[str] = set()
+    for entry in _processes() if wanted else ():
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            names |= {line.split()[-1] for line in (entry / "maps").read_text().splitlines() if "/dev/shm/" in line}
+            names |= {os.readlink(descriptor) for descriptor in (entry / "fd").iterdir()}
+    return {path for path in wanted if str(path) in names}

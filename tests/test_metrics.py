@@ -1,0 +1,161 @@
+"""What is measured, against loops over agents, and the search for the first agent that runs away."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from decentorth import DRFGT, solve
+from decentorth.collective import AgentCollective
+from decentorth.metrics import StandardMetrics, first_runaway
+from decentorth.network import SerialCommunicator
+from decentorth.problems import FunctionProblem, subspace_distance
+from decentorth.protocols import Array
+from decentorth.sets import Stiefel
+from tests.reference import naive
+from tests.support.problems import CASES, GRAPHS, UNEVEN, Case, pca, point
+from tests.support.threads import on_ranks
+
+N = len(UNEVEN)
+
+
+class Tracking(NamedTuple):
+    """A state with everything a metric looks at."""
+
+    x: Array
+    tracker: Array
+    landing: Array
+    penalty: Array
+
+
+class Plain(NamedTuple):
+    """A state of a method that neither tracks nor lands."""
+
+    x: Array
+
+
+def collective(n: int = N) -> AgentCollective:
+    return AgentCollective(SerialCommunicator(), np.array([0, n]))
+
+
+def measured(problem: Any, state: Any) -> dict[str, float]:
+    metric = StandardMetrics(problem, state)
+    return dict(zip(metric.columns, metric(problem, state, collective(problem.n_agents)), strict=True))
+
+
+def spread(problem: Any, size: float) -> Array:
+    """Points about a common feasible one."""
+    rng = np.random.default_rng(3)
+    return point(problem) + size * rng.standard_normal((problem.n_agents, *problem.shape))
+
+
+@pytest.mark.parametrize("blocks", [1 << 19, 1])
+@pytest.mark.parametrize("size", [1e-6, 1e-2, 0.5])
+@pytest.mark.parametrize("name", CASES)
+def test_metrics_are_the_formulas(name: str, size: float, blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trackers, fields and penalties of arbitrary values, so that none can be mistaken for another."""
+    monkeypatch.setattr("decentorth.problems.base.BLOCK_BYTES", blocks)
+    case: Case = CASES[name](rows=UNEVEN)
+    x = spread(case.problem, size)
+    rng = np.random.default_rng(4)
+    state = Tracking(x, rng.standard_normal(x.shape), rng.standard_normal(x.shape), rng.uniform(1, 20, N))
+    found = measured(case.problem, state)
+    expected = naive.metrics(case.values, case.gradients, x, state.tracker, state.landing, state.penalty)
+    assert found.keys() == expected.keys()
+    for metric, value in expected.items():
+        absolute = 1e-15 * N if metric == "distance_to_manifold" else 0.0
+        assert found[metric] == pytest.approx(value, rel=1e-12, abs=absolute), metric
+
+
+def test_a_method_that_does_not_track_has_fewer_columns() -> None:
+    case = pca(rows=UNEVEN)
+    x = spread(case.problem, 0.1)
+    found, expected = measured(case.problem, Plain(x)), naive.metrics(case.values, case.gradients, x)
+    assert found.keys() == expected.keys()
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_all_vanish_at_a_common_critical_point() -> None:
+    """But the sum of the local gradients, which heterogeneous agents do not agree on."""
+    case = pca(rows=UNEVEN)
+    case.problem.prepare(collective())
+    x = np.repeat(case.problem.optimum[None], N, axis=0)
+    found = measured(case.problem, Tracking(x, x, x, np.ones(N)))
+    assert found.pop("local_gradient_sum") > 0.1
+    assert found.pop("objective") < -0.1
+    assert max(found.values()) < 1e-13
+
+
+def test_the_error_is_that_of_the_projected_mean() -> None:
+    case = pca(rows=UNEVEN)
+    case.problem.prepare(collective())
+    x = spread(case.problem, 0.1)
+    found = measured(case.problem, Plain(x))
+    assert found["error"] == pytest.approx(subspace_distance(naive.polar(naive.mean(x)), case.problem.optimum), rel=1e-12)
+
+
+class Retracted:
+    """The Stiefel manifold for methods that stay on it: no landing field."""
+
+    def __init__(self, d: int, r: int) -> None:
+        self._manifold = Stiefel(d, r)
+        self.shape: tuple[int, ...] = (d, r)
+        self.feasibility, self.random = self._manifold.feasibility, self._manifold.random
+        self.project, self.distance, self.tangent = self._manifold.project, self._manifold.distance, self._manifold.tangent
+
+
+def test_a_set_without_a_landing_field_measures_riemannian_gradients() -> None:
+    case = pca(rows=UNEVEN)
+    problem = FunctionProblem(
+        lambda agent, x: case.values[agent](x), lambda agent, x: case.gradients[agent](x), Retracted(12, 3), N
+    )
+    x = case.problem.constraint.project(spread(case.problem, 0.1))
+    found = measured(problem, Tracking(x, x, 2 * x, np.ones(N)))
+    expected = sum(naive.norm(naive.tangent_projection(p, g(p))) for p, g in zip(x, case.gradients, strict=True))
+    assert found["local_gradient_sum"] == pytest.approx(expected, rel=1e-12)
+    assert "landing_norm" not in found
+    assert found["tracking_error"] == pytest.approx(naive.norm(naive.mean(x)), rel=1e-12)
+
+
+def test_a_set_that_cannot_project_is_refused() -> None:
+    class Bare:
+        shape = (12, 3)
+
+        def __repr__(self) -> str:
+            return "Bare(12, 3)"
+
+    problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Bare(), N)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"need a constraint set with Projection; Bare\(12, 3\) has none"):
+        StandardMetrics(problem, Plain(np.zeros((N, 12, 3))))
+
+
+def test_the_history_of_a_run_ends_with_the_metrics_of_its_last_state() -> None:
+    case = pca(rows=UNEVEN)
+    result = solve(case.problem, DRFGT(), GRAPHS["ring"](N), iterations=40)
+    state = result.state
+    expected = naive.metrics(case.values, case.gradients, state.x, state.tracker, state.landing, state.penalty)
+    for name, value in expected.items():
+        absolute = 1e-13 if name == "tracking_error" else 1e-14
+        assert result.history[name][-1] == pytest.approx(value, rel=1e-11, abs=absolute), name
+
+
+@pytest.mark.parametrize("spoil", [np.nan, np.inf, -np.inf, 1e51, -1e51])
+def test_the_first_runaway_is_found_on_every_rank(spoil: float) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((N, 4, 2))
+    bounds = np.array([0, 4, 7, 10])
+
+    def found() -> list[int | None]:
+        def on_rank(communicator: Any) -> int | None:
+            first, end = int(bounds[communicator.rank]), int(bounds[communicator.rank + 1])
+            return first_runaway(x[first:end], first, N, AgentCollective(communicator, bounds))
+
+        return [first_runaway(x, 0, N, collective()), *on_ranks(3, on_rank)]
+
+    x[2, 1, 1] = 1e49
+    assert found() == [None] * 4
+    for agent in (9, 5, 6, 3):
+        x[agent, 3, 0] = spoil
+        assert found() == [min(agent, 5)] * 4 if agent != 9 else [9] * 4
