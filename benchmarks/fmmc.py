@@ -8,10 +8,12 @@ One line per graph and package: sigma, the gap to the certified lower bound (eac
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import os
 import time
 import warnings
+from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -25,11 +27,8 @@ def main() -> None:
 
     import topologies as tp
 
-    peer = None
-    if importlib.util.find_spec("mixingmatrix"):
-        import mixingmatrix as peer
-
-        warnings.simplefilter("ignore")
+    peer: Any = importlib.import_module("mixingmatrix") if importlib.util.find_spec("mixingmatrix") else None
+    warnings.simplefilter("ignore")
     print(f"{'graph':22}{'package':14}{'sigma':>14}{'certified gap':>15}{'seconds':>9}")
     for name in GRAPHS:
         graph = tp.graph_from_name(name)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from topologies.canonical import canonical_weights
     from topologies.checks import adjacency, check_graph, check_weights
+    from topologies.drawing import agent_positions, draw_graph, draw_spectrum
     from topologies.fastest import FastestWeights, fastest_weights, fdla_weights, fmmc_weights
     from topologies.graphs import (
         barbell,
@@ -31,10 +32,28 @@ if TYPE_CHECKING:
         star,
         torus,
     )
+    from topologies.measures import (
+        GraphMeasures,
+        algebraic_connectivity,
+        diameter,
+        graph_measures,
+        kemeny_constant,
+        mixing_time,
+    )
     from topologies.networks import davis_women, florentine_families, graph_from_file, karate_club, les_miserables
     from topologies.optimised import TrackingWeights, curvature_scenarios, tracking_weights
     from topologies.random_graphs import barabasi_albert, erdos_renyi, random_geometric, random_regular, watts_strogatz
     from topologies.scaling import sinkhorn_weights
+    from topologies.sequence_names import available_sequences, sequence_from_name
+    from topologies.sequences import (
+        LinkFailures,
+        OnePeerExponential,
+        PeriodicSequence,
+        RandomGossip,
+        RandomMatching,
+        WeightSequence,
+        joint_contraction,
+    )
     from topologies.specification import adjacency_from_name, available, graph_from_name
     from topologies.spectra import MixingSpectrum, eigenvalues, spectrum
     from topologies.tracking import Order, Recursion, TrackingScore, iteration_matrix, tracking_rate, tracking_score
@@ -52,14 +71,24 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FastestWeights",
+    "GraphMeasures",
+    "LinkFailures",
     "MixingSpectrum",
+    "OnePeerExponential",
     "Order",
+    "PeriodicSequence",
+    "RandomGossip",
+    "RandomMatching",
     "Recursion",
     "TrackingScore",
     "TrackingWeights",
+    "WeightSequence",
     "adjacency",
     "adjacency_from_name",
+    "agent_positions",
+    "algebraic_connectivity",
     "available",
+    "available_sequences",
     "available_weights",
     "barabasi_albert",
     "barbell",
@@ -73,6 +102,9 @@ __all__ = [
     "complete",
     "curvature_scenarios",
     "davis_women",
+    "diameter",
+    "draw_graph",
+    "draw_spectrum",
     "eigenvalues",
     "erdos_renyi",
     "exponential",
@@ -82,10 +114,13 @@ __all__ = [
     "fmmc_weights",
     "graph_from_file",
     "graph_from_name",
+    "graph_measures",
     "grid",
     "hypercube",
     "iteration_matrix",
+    "joint_contraction",
     "karate_club",
+    "kemeny_constant",
     "lazy",
     "les_miserables",
     "local_degree_weights",
@@ -93,12 +128,14 @@ __all__ = [
     "margulis",
     "max_degree_weights",
     "metropolis_weights",
+    "mixing_time",
     "numbered",
     "path",
     "random_geometric",
     "random_regular",
     "resolve_weights_name",
     "ring",
+    "sequence_from_name",
     "sinkhorn_weights",
     "spectrum",
     "star",
@@ -113,14 +150,24 @@ __all__ = [
 
 _HOME = {
     "FastestWeights": "fastest",
+    "GraphMeasures": "measures",
+    "LinkFailures": "sequences",
     "MixingSpectrum": "spectra",
+    "OnePeerExponential": "sequences",
     "Order": "tracking",
+    "PeriodicSequence": "sequences",
+    "RandomGossip": "sequences",
+    "RandomMatching": "sequences",
     "Recursion": "tracking",
     "TrackingScore": "tracking",
     "TrackingWeights": "optimised",
+    "WeightSequence": "sequences",
     "adjacency": "checks",
     "adjacency_from_name": "specification",
+    "agent_positions": "drawing",
+    "algebraic_connectivity": "measures",
     "available": "specification",
+    "available_sequences": "sequence_names",
     "available_weights": "weights",
     "barabasi_albert": "random_graphs",
     "barbell": "graphs",
@@ -134,6 +181,9 @@ _HOME = {
     "complete": "graphs",
     "curvature_scenarios": "optimised",
     "davis_women": "networks",
+    "diameter": "measures",
+    "draw_graph": "drawing",
+    "draw_spectrum": "drawing",
     "eigenvalues": "spectra",
     "erdos_renyi": "random_graphs",
     "exponential": "graphs",
@@ -143,10 +193,13 @@ _HOME = {
     "fmmc_weights": "fastest",
     "graph_from_file": "networks",
     "graph_from_name": "specification",
+    "graph_measures": "measures",
     "grid": "graphs",
     "hypercube": "graphs",
     "iteration_matrix": "tracking",
+    "joint_contraction": "sequences",
     "karate_club": "networks",
+    "kemeny_constant": "measures",
     "lazy": "weights",
     "les_miserables": "networks",
     "local_degree_weights": "weights",
@@ -154,12 +207,14 @@ _HOME = {
     "margulis": "graphs",
     "max_degree_weights": "weights",
     "metropolis_weights": "weights",
+    "mixing_time": "measures",
     "numbered": "graphs",
     "path": "graphs",
     "random_geometric": "random_graphs",
     "random_regular": "random_graphs",
     "resolve_weights_name": "weights",
     "ring": "graphs",
+    "sequence_from_name": "sequence_names",
     "sinkhorn_weights": "scaling",
     "spectrum": "spectra",
     "star": "graphs",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, NamedTuple, ParamSpec
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,9 @@ class Edges(NamedTuple):
         """Ones where two agents are neighbours, shape (n, n), in sorted CSR."""
         from scipy import sparse
 
-        rows, columns = np.concatenate([self.tails, self.heads]), np.concatenate([self.heads, self.tails])
+        small: Any = np.int32 if max(self.n, 2 * len(self.tails)) < np.iinfo(np.int32).max else np.int64
+        rows = np.concatenate([self.tails, self.heads]).astype(small)
+        columns = np.concatenate([self.heads, self.tails]).astype(small)
         matrix: Weights = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(self.n, self.n))
         matrix.sort_indices()
         return matrix

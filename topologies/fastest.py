@@ -123,7 +123,7 @@ def _projector(vectors: Vector, values: Vector, value: float) -> Vector:
 def _certified(problem: _Problem, edges: Weights, weights: Vector, dual: Vector) -> FastestWeights:
     W = check_weights(_matrix(problem, edges, weights))
     dense = W.toarray() - 1 / problem.n
-    return FastestWeights(W, float(np.abs(np.linalg.eigvalsh(dense)).max()), lower_bound(problem, dual))
+    return FastestWeights(W, float(np.abs(np.linalg.eigvalsh(dense)).max()), _lower_bound(problem, dual))
 
 
 def _matrix(problem: _Problem, edges: Weights, weights: Vector) -> Weights:
@@ -134,7 +134,7 @@ def _matrix(problem: _Problem, edges: Weights, weights: Vector) -> Weights:
     return with_diagonal(off_diagonal, 1 - row_sums(off_diagonal))
 
 
-def lower_bound(problem: _Problem, dual: Vector) -> float:
+def _lower_bound(problem: _Problem, dual: Vector) -> float:
     """The bound above from any symmetric matrix ``dual``, shape (n, n), after it is made feasible."""
     i, j = problem.tails, problem.heads
     Y = (dual + dual.T) / 2

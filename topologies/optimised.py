@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -138,7 +138,8 @@ class _Objective:
         from scipy.linalg import eig
 
         basis, H = self._bases[scenario], self._hessians[scenario][:, 0, 0]
-        values, lefts, rights = eig(self._restricted(W, step, scenario), left=True, right=True)
+        decomposition: Any = eig(self._restricted(W, step, scenario), left=True, right=True)
+        values, lefts, rights = decomposition
         first = int(np.argmax(np.abs(values)))
         left, right = lefts[:, first], rights[:, first]
         size = abs(values[first]) * abs(np.vdot(left, right))

@@ -143,15 +143,15 @@ def _check_size(specification: str, n: int, n_agents: int | None) -> None:
 
 
 def _is_file(specification: str) -> bool:
-    return _normal(specification.partition(":")[0]) == _FILE
+    return normal_name(specification.partition(":")[0]) == _FILE
 
 
 def _factory(specification: str) -> tuple[str, Factory, str]:
     written, _, text = specification.partition(":")
-    name = _normal(written)
+    name = normal_name(written)
     if name not in GRAPHS:
         raise ValueError(
-            f"unknown graph {written.strip()!r}; {_suggest(name, GRAPHS)}known graphs: {', '.join(GRAPHS)}, {_FILE}:PATH"
+            f"unknown graph {written.strip()!r}; {suggestion(name, GRAPHS)}known graphs: {', '.join(GRAPHS)}, {_FILE}:PATH"
         )
     return name, GRAPHS[name], text
 
@@ -167,9 +167,9 @@ def _parameters(specification: str, name: str, known: Parameters, text: str) -> 
             if position:
                 raise ValueError(f"{specification!r}: only the first value may lack its name; write key={item.strip()}")
             key, value = next(iter(known)), item
-        key = _normal(key)
+        key = normal_name(key)
         if key not in known:
-            hint = _suggest(key, known)
+            hint = suggestion(key, known)
             raise ValueError(f"{specification!r}: {name} has no parameter {key!r}; {hint}its parameters: {', '.join(known)}")
         if key in values:
             raise ValueError(f"{specification!r} gives {key} twice")
@@ -212,10 +212,12 @@ def _factors(n: int, least: int) -> tuple[int, int] | None:
     return next(((a, n // a) for a in range(math.isqrt(max(n, 0)), least - 1, -1) if n % a == 0), None)
 
 
-def _suggest(word: str, known: Iterable[str]) -> str:
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """The beginning of a hint at the known word nearest to ``word``, or nothing."""
     near = get_close_matches(word, list(known), n=1)
     return f"did you mean {near[0]!r}? " if near else ""
 
 
-def _normal(word: str) -> str:
+def normal_name(word: str) -> str:
+    """``word`` as names are stored: lower case, with underscores."""
     return word.strip().lower().replace("-", "_")

@@ -1,9 +1,9 @@
 """The eigenvalues of a mixing matrix that decide how fast averaging forgets disagreement.
 
-Up to 1500 agents all eigenvalues are computed. Above, Lanczos (ARPACK) finds each end of the spectrum, on W where the graph
-expands well: there it converges at once, and a factorisation would fill up. Where the graph is long and thin, or Lanczos has
-not converged after a bounded number of restarts, the graph has small separators: a sparse factorisation is cheap, and Lanczos
-on the inverse converges at once.
+Up to 1500 agents all eigenvalues are computed. Above, the shape of the graph, seen by a breadth-first search, decides. Where it
+is long and thin, a sparse factorisation is cheap and Lanczos (ARPACK) on the inverse converges at once. Where it is shallow, as
+expanders are, factors would fill up and Lanczos on W itself converges. Large meshes are neither: there, and wherever Lanczos
+has not converged after a bounded number of restarts, LOBPCG preconditioned by multigrid.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from topologies.canonical import Weights, WeightsLike, canonical_weights, row_sums
+from topologies.multigrid import smallest_eigenvalue
 
 Vector = NDArray[np.float64]
+Depths = NDArray[np.float64]
 Apply = Callable[[Vector], Vector]
 
 _DENSE = 1500
 _THIN = 3
+_FACTORED = 10_000_000
+_SHALLOW = 4
 _LANCZOS_VECTORS = 40
 _LANCZOS_RESTARTS = 100
 
@@ -98,7 +102,8 @@ def spectrum(W: WeightsLike) -> MixingSpectrum:
         others = np.delete(values, np.argmin(np.abs(values - 1)))
         upper_gap, lambda_min = 1 - float(others[0]), float(others[-1])
     else:
-        upper_gap, lambda_min = _upper_gap(matrix), _smallest(matrix)
+        depth = _depths(matrix)
+        upper_gap, lambda_min = _upper_gap(matrix, depth), _smallest(matrix, depth)
     lambda_2 = 1 - upper_gap
     lambda_min = min(lambda_min, lambda_2)
     gap = min(upper_gap, 1 + lambda_min)
@@ -121,15 +126,19 @@ def laplacian_extremes(adjacency: Weights) -> tuple[float, float]:
     return found.gap * scale, (1 - found.lambda_min) * scale
 
 
-def _upper_gap(W: Weights) -> float:
-    """1 - lambda_2. The constant vector is deflated to the eigenvalue -1, and I - W is inverted as a grounded Laplacian."""
+def _upper_gap(W: Weights, depth: Depths) -> float:
+    """1 - lambda_2. The constant vector is deflated, and I - W is inverted as a grounded Laplacian."""
     n = W.shape[0]
     components, _ = csgraph.connected_components(W, directed=False)
     if components > 1:
         return 0.0
-    largest = None if _is_thin(W) else _lanczos(lambda v: _times(W, v) - 2 * v.mean(), n)
-    if largest is not None:
-        return 1 - largest
+    if not _is_thin(depth):
+        largest = _lanczos(lambda v: _times(W, v) - 2 * v.mean(), n) if _is_shallow(depth) else None
+        if largest is not None:
+            return 1 - largest
+        least = smallest_eigenvalue(_laplacian(W), without_constant=True) if _mixes_only(W) else None
+        if least is not None:
+            return least
     solve = _positive_definite_solver(_laplacian(W)[1:, 1:])
     if solve is None:
         raise ValueError("W has an eigenvalue above 1, so averaging diverges; make its negative weights smaller")
@@ -142,12 +151,16 @@ def _upper_gap(W: Weights) -> float:
     return 1 / _lanczos_to_the_end(pseudo_inverse, n)
 
 
-def _smallest(W: Weights) -> float:
+def _smallest(W: Weights, depth: Depths) -> float:
     """lambda_min. The shift of W - shift I is proved to lie below the whole spectrum by the signs of its pivots (Sylvester)."""
     n = W.shape[0]
-    largest = None if _is_thin(W) else _lanczos(lambda v: -_times(W, v), n)
-    if largest is not None:
-        return -largest
+    if not _is_thin(depth):
+        largest = _lanczos(lambda v: -_times(W, v), n) if _is_shallow(depth) else None
+        if largest is not None:
+            return -largest
+        least = _smallest_by_multigrid(W, depth)
+        if least is not None:
+            return least
     estimate = -_lanczos_to_the_end(lambda v: -_times(W, v), n, tolerance=1e-3)
     margin = 1e-6
     identity = sparse.eye_array(n, format="csr")
@@ -156,11 +169,41 @@ def _smallest(W: Weights) -> float:
     return estimate - margin + 1 / _lanczos_to_the_end(solve, n)
 
 
-def _is_thin(W: Weights) -> bool:
-    """Whether no breadth-first level from agent 0 is wide, so that factors of W have at most about n * width entries."""
-    depth = csgraph.shortest_path(abs(W), method="D", directed=False, unweighted=True, indices=0)
-    width = np.bincount(depth[np.isfinite(depth)].astype(np.int64)).max()
-    return bool(width <= _THIN * math.sqrt(W.shape[0]))
+def _smallest_by_multigrid(W: Weights, depth: Depths) -> float | None:
+    """With the sign of every second level of a breadth-first tree flipped, the lowest eigenvector varies slowly along the tree.
+
+    Gershgorin's lower bound is subtracted, so that the matrix is diagonally dominant. Where it then maps the constant vector
+    to zero, as for equal own weights on a bipartite graph, the bound is the eigenvalue.
+    """
+    neighbours = row_sums(abs(W)) - np.abs(W.diagonal())
+    bound = float((W.diagonal() - neighbours).min())
+    signs = sparse.diags_array(np.where(np.isfinite(depth), depth, 0) % 2 * 2 - 1, format="csr")
+    shifted = sparse.csr_array(signs @ W @ signs - bound * sparse.eye_array(W.shape[0], format="csr"))
+    if float(row_sums(shifted).mean()) <= np.finfo(float).eps:
+        return bound
+    least = smallest_eigenvalue(shifted)
+    return None if least is None else bound + least
+
+
+def _depths(W: Weights) -> Depths:
+    """The number of edges from agent 0 to each agent, inf where there is no way."""
+    return np.asarray(csgraph.shortest_path(abs(W), method="D", directed=False, unweighted=True, indices=0))
+
+
+def _is_thin(depth: Depths) -> bool:
+    """Whether no breadth-first level is wide, so that factors of W have at most about n * width entries."""
+    n, width = len(depth), int(np.bincount(depth[np.isfinite(depth)].astype(np.int64)).max())
+    return width <= _THIN * math.sqrt(n) and n * width <= _FACTORED
+
+
+def _is_shallow(depth: Depths) -> bool:
+    """Whether every agent is as near as in an expander, a number of edges like the logarithm of n."""
+    return bool(depth[np.isfinite(depth)].max() <= _SHALLOW * math.log2(len(depth)))
+
+
+def _mixes_only(W: Weights) -> bool:
+    """Whether no weight between two agents is negative."""
+    return bool(W.data.min() >= 0 or (W - sparse.diags_array(W.diagonal(), format="csr")).data.min() >= 0)
 
 
 def _times(W: Weights, v: Vector) -> Vector:

@@ -74,6 +74,16 @@ def test_certificates_close(graph: nx.Graph[int], nonnegative: bool) -> None:
     topologies.check_weights(found.W, graph)
 
 
+@pytest.mark.parametrize(
+    "name", ["ring:32", "grid:5x6", "watts_strogatz:30", pytest.param("random_geometric:60", marks=pytest.mark.slow)]
+)
+def test_fastest_mixing_is_certified_where_others_stop(name: str) -> None:
+    pytest.importorskip("cvxpy")
+    found = fastest_weights(topologies.adjacency_from_name(name))
+    assert found.certified_gap <= 1e-6
+    assert found.W.data.min() >= 0
+
+
 def test_path_fmmc_is_one_half_everywhere() -> None:
     """Boyd, Diaconis, Sun and Xiao, "Fastest mixing Markov chain on a path" (2006)."""
     pytest.importorskip("cvxpy")
@@ -112,6 +122,6 @@ def test_any_dual_matrix_gives_a_valid_bound(nonnegative: bool) -> None:
     _, vectors = np.linalg.eigh(nx.laplacian_matrix(graph).toarray())
     fiedler = np.outer(vectors[:, 1], vectors[:, 1])
     rng = np.random.default_rng(0)
-    bounds = [topologies.fastest.lower_bound(problem, fiedler + 0.3 * rng.standard_normal((9, 9))) for _ in range(50)]
+    bounds = [topologies.fastest._lower_bound(problem, fiedler + 0.3 * rng.standard_normal((9, 9))) for _ in range(50)]
     assert max(bounds) <= metropolis
-    assert nonnegative is False or topologies.fastest.lower_bound(problem, fiedler) > 0.2
+    assert nonnegative is False or topologies.fastest._lower_bound(problem, fiedler) > 0.2

@@ -1,0 +1,76 @@
+"""The command prints the numbers of the library, and explains mistakes on the error stream."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import topologies
+from topologies.command import main
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """The cells of each row of a printed table, by the first of them."""
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
+    return {row[0]: row[1:] for row in cells}
+
+
+def test_measures(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main("ring:10", weights="metropolis") == 0
+    printed = {name: cells[0] for name, cells in rows(capsys.readouterr().out).items()}
+    W = topologies.metropolis_weights(topologies.ring(10))
+    score = topologies.tracking_score(W, np.linspace(0.2, 1.8, 10))
+    expected = {
+        "sigma": topologies.spectrum(W).sigma,
+        "lambda_min": -1 / 3,
+        "rounds per 1e-6": 102,
+        "diameter": 5,
+        "tracking rate": score.rate,
+        "largest step": score.largest_step,
+        "Kemeny constant": 24.75,
+    }
+    assert {name: float(printed[name]) for name in expected} == pytest.approx(expected, rel=1e-8)
+
+
+def test_comparison_has_every_rule_and_the_optimised_one_is_best(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main("ring:8", compare=True, order="adapt-then-combine") == 0
+    printed = rows(capsys.readouterr().out)
+    assert set(printed) == {name for name in topologies.available_weights() if "auto" not in name} | {"tracking"}
+    iterations = {name: float(cells[-2]) for name, cells in printed.items() if cells[-2] != "-"}
+    assert min(iterations, key=lambda name: iterations[name]) == "tracking"
+    assert "eigenvalue -1" in printed["local-degree"][-1]
+
+
+def test_sequence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main("link_failures:p=0.0@ring:6") == 0
+    printed = rows(capsys.readouterr().out)
+    sigma = topologies.spectrum(topologies.metropolis_weights(topologies.ring(6))).sigma
+    assert float(printed["contraction over 6"][0]) == pytest.approx(sigma**6, rel=1e-5)
+    assert printed["distinct matrices"][0] == "1"
+
+
+def test_plot_is_written(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    assert main("florentine_families", plot=tmp_path / "graph.svg") == 0
+    assert (tmp_path / "graph.svg").read_text().startswith("<?xml")
+
+
+def test_mistakes_end_with_status_2() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "topologies", "rng:4"], capture_output=True, text=True, check=False, env={"PYTHONPATH": str(ROOT)}
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "unknown graph 'rng'; did you mean 'ring'?" in done.stderr
+
+
+ROOT = Path(topologies.__file__).parent.parent

@@ -1,0 +1,198 @@
+"""The command ``python -m topologies``: what a graph and its weights are worth, as a table or a drawing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from cyclopts import App, Parameter
+from rich.console import Console
+from rich.table import Table
+
+from topologies.canonical import Weights
+from topologies.checks import adjacency
+from topologies.measures import graph_measures, kemeny_constant, mixing_time
+from topologies.sequence_names import is_sequence_name, sequence_from_name
+from topologies.sequences import joint_contraction
+from topologies.specification import adjacency_from_name, graph_from_name
+from topologies.spectra import eigenvalues, spectrum
+from topologies.tracking import Order, TrackingScore, tracking_score
+from topologies.weights import available_weights, resolve_weights_name, weights_from_name
+
+if TYPE_CHECKING:
+    from topologies.canonical import Adjacency
+
+_SMALL = 1000
+_SCORED = 100
+_OPTIMISED = "tracking"
+
+app = App(
+    name="python -m topologies",
+    help="Measure a communication graph and its mixing matrix, for consensus and for gradient tracking.",
+)
+
+
+@app.default
+def main(
+    graph: str,
+    /,
+    *,
+    weights: str = "auto",
+    self_weight: float = 0.8,
+    agents: Annotated[int | None, Parameter(name=["--agents", "-n"])] = None,
+    seed: int = 0,
+    curvatures: tuple[float, float] = (0.2, 1.8),
+    order: Order = "combine-then-adapt",
+    compare: Annotated[bool, Parameter(negative=())] = False,
+    plot: Path | None = None,
+) -> int:
+    """Print the measures of GRAPH.
+
+    Parameters
+    ----------
+    graph
+        For example ring:10, torus:4x5, erdos_renyi:n=20,p=0.3, karate_club, file:my.graphml; or a time-varying sequence, for
+        example one_peer_exponential:16, link_failures:p=0.2@ring:10.
+    weights
+        The rule for the mixing matrix: auto, uniform, metropolis, max-degree, local-degree, best-constant, fmmc, fdla, each
+        also as lazy-RULE; or tracking, optimised for gradient tracking.
+    self_weight
+        The own weight of uniform weights.
+    agents
+        Number of agents, where GRAPH leaves it open.
+    seed
+        For random graphs and sequences.
+    curvatures
+        Smallest and largest curvature of the agents, evenly spaced over them, for the gradient-tracking score.
+    order
+        The mixing order of gradient tracking.
+    compare
+        Print a table over all rules instead.
+    plot
+        Draw the graph and its spectrum into this file (.png, .pdf, .svg).
+    """
+    console = Console()
+    try:
+        if is_sequence_name(graph):
+            console.print(_sequence_table(graph, agents, seed, "metropolis" if weights == "auto" else weights))
+            return 0
+        edges = adjacency_from_name(graph, agents, seed)
+        if compare:
+            console.print(_comparison(edges, self_weight, curvatures, order))
+            return 0
+        rule, W = _weights(edges, weights, self_weight, curvatures, order)
+        console.print(_measures(edges, rule, W, curvatures, order))
+        if plot is not None:
+            _draw(graph_from_name(graph, agents, seed), W, plot)
+            console.print(f"drawn into {plot}")
+    except (ValueError, TypeError, ImportError, OSError) as error:
+        Console(stderr=True).print(f"error: {error}", style="red", markup=False, highlight=False)
+        return 2
+    return 0
+
+
+def _weights(edges: Weights, name: str, self_weight: float, curvatures: tuple[float, float], order: Order) -> tuple[str, Weights]:
+    if name != _OPTIMISED:
+        return resolve_weights_name(edges, name), weights_from_name(edges, name, self_weight)
+    from topologies.optimised import tracking_weights
+
+    return _OPTIMISED, tracking_weights(edges, _spaced(curvatures, edges.shape[0]), order).W
+
+
+def _spaced(curvatures: tuple[float, float], n: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.linspace(*curvatures, n)
+
+
+def _score(W: Weights, curvatures: tuple[float, float], order: Order) -> TrackingScore | None:
+    n = W.shape[0]
+    return tracking_score(W, _spaced(curvatures, n), order) if n <= _SCORED else None
+
+
+def _measures(edges: Adjacency, rule: str, W: Weights, curvatures: tuple[float, float], order: Order) -> Table:
+    n = W.shape[0]
+    table = Table("measure", "value", "what it says", title=f"{n} agents, {rule} weights")
+    table.columns[1].justify = "right"
+
+    def row(name: str, value: object, meaning: str) -> None:
+        table.add_row(name, f"{value:.9g}" if isinstance(value, float) else str(value), meaning)
+
+    if n <= _SMALL:
+        graph = graph_measures(edges)
+        row("edges", graph.edges, "pairs of neighbours; twice as many messages per round")
+        row(
+            "degrees",
+            f"{graph.smallest_degree} to {graph.largest_degree}",
+            f"neighbours per agent, {graph.mean_degree:.3g} on average",
+        )
+        row("diameter", graph.diameter, "rounds until everybody can have heard of everybody")
+        row("algebraic connectivity", graph.algebraic_connectivity, "second smallest eigenvalue of the Laplacian")
+    else:
+        row("edges", adjacency(edges).nnz // 2, "pairs of neighbours; twice as many messages per round")
+    found = spectrum(W)
+    row("lambda_2", found.lambda_2, "second largest eigenvalue of W")
+    row("lambda_min", found.lambda_min, "smallest eigenvalue of W; near -1, gradient tracking needs tiny steps")
+    row("sigma", found.sigma, "the consensus error shrinks by this factor per round")
+    row("gap", found.gap, "1 - sigma")
+    row("rounds per 1e-6", found.rounds_for(1e-6), "of plain averaging, to reduce the consensus error a million times")
+    if n <= _SMALL and W.data.min() >= 0:
+        row("Kemeny constant", kemeny_constant(W), "expected rounds of the random walk W to a random agent")
+        row("mixing time", mixing_time(W), "rounds of the random walk W to a total variation of 1/4")
+    score = _score(W, curvatures, order)
+    if score is not None:
+        bounds = f"curvatures {curvatures[0]:g} to {curvatures[1]:g}, {order}"
+        row("tracking rate", score.rate, f"gradient tracking's error per iteration, best step; {bounds}")
+        row("best step", score.step, "the step that attains it")
+        row("largest step", score.largest_step, "every step below it converges")
+        row("iterations per 1e-6", score.iterations_for(1e-6), "of gradient tracking, to reduce its error a million times")
+    return table
+
+
+def _comparison(edges: Weights, self_weight: float, curvatures: tuple[float, float], order: Order) -> Table:
+    n = edges.shape[0]
+    table = Table(title=f"{n} agents, curvatures {curvatures[0]:g} to {curvatures[1]:g}, {order}")
+    table.add_column("weights", no_wrap=True)
+    for heading in ("sigma", "lambda_min", "rounds 1e-6", "rate", "best step", "largest step", "iterations 1e-6"):
+        table.add_column(heading, justify="right")
+    table.add_column("remark")
+    names = [name for name in available_weights() if "auto" not in name]
+    for name in [*names, *([_OPTIMISED] if n <= _SCORED else [])]:
+        try:
+            _, W = _weights(edges, name, self_weight, curvatures, order)
+        except (ValueError, ImportError) as error:
+            table.add_row(name, *["-"] * 7, str(error).partition(";")[0].partition(":")[0])
+            continue
+        found, score = spectrum(W), _score(W, curvatures, order)
+        tracked = (
+            ["-"] * 4
+            if score is None
+            else [f"{score.rate:.6f}", f"{score.step:.4g}", f"{score.largest_step:.4g}", f"{score.iterations_for(1e-6):.0f}"]
+        )
+        table.add_row(name, f"{found.sigma:.6f}", f"{found.lambda_min:.6f}", str(found.rounds_for(1e-6)), *tracked)
+    return table
+
+
+def _sequence_table(specification: str, agents: int | None, seed: int, weights: str) -> Table:
+    sequence = sequence_from_name(specification, agents, seed, weights)
+    window = sequence.period or sequence.n
+    table = Table("measure", "value", "what it says", title=f"{specification}: {sequence.n} agents")
+    degrees = [np.diff(sequence.at(k).indptr).mean() - 1 for k in range(window)]
+    table.add_row("period", str(sequence.period or "none"), "iterations after which the matrices repeat")
+    table.add_row("distinct matrices", str(len({sequence.distinct(k) for k in range(window)})), f"in {window} iterations")
+    table.add_row("mean degree", f"{np.mean(degrees):.4g}", "neighbours an agent talks to per iteration")
+    for windows, meaning in ((1, "what one window leaves of the consensus error"), (4, "what four windows leave")):
+        left = joint_contraction(sequence, window=windows * window)
+        table.add_row(f"contraction over {windows * window}", f"{left:.6g}", meaning)
+    return table
+
+
+def _draw(graph: Any, W: Weights, path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    from topologies.drawing import draw_graph, draw_spectrum
+
+    figure = Figure(figsize=(11, 5.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    draw_graph(graph, W, quantity=W.diagonal(), label="own weight", axes=left)
+    draw_spectrum(eigenvalues(W), spectrum(W).sigma, axes=right)
+    figure.savefig(path, dpi=150)

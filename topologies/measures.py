@@ -1,0 +1,126 @@
+"""Measures of a graph and of averaging on it, beyond the ends of the spectrum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topologies.canonical import Weights, WeightsLike
+from topologies.checks import adjacency, check_weights
+from topologies.spectra import eigenvalues, laplacian_extremes
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from topologies.canonical import Adjacency
+
+Matrix: TypeAlias = NDArray[np.float64]
+
+_SOURCES = 256
+
+
+@dataclass(frozen=True)
+class GraphMeasures:
+    """What does not depend on the weights."""
+
+    n: int
+    """Agents."""
+    edges: int
+    """Pairs of neighbours: messages per round are twice as many."""
+    smallest_degree: int
+    mean_degree: float
+    largest_degree: int
+    diameter: int
+    """Edges between the two agents farthest apart: rounds after which everybody can have heard of everybody."""
+    algebraic_connectivity: float
+    """Second smallest eigenvalue of the Laplacian."""
+
+
+def graph_measures(graph: nx.Graph[int] | Adjacency) -> GraphMeasures:
+    """The measures of ``graph``; the diameter costs a breadth-first search from every agent, O(n * edges).
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `check_graph`.
+    """
+    edges = adjacency(graph)
+    degrees = np.diff(edges.indptr)
+    return GraphMeasures(
+        n=edges.shape[0],
+        edges=edges.nnz // 2,
+        smallest_degree=int(degrees.min()),
+        mean_degree=float(degrees.mean()),
+        largest_degree=int(degrees.max()),
+        diameter=_diameter(edges),
+        algebraic_connectivity=laplacian_extremes(edges)[0],
+    )
+
+
+def algebraic_connectivity(graph: nx.Graph[int] | Adjacency) -> float:
+    """The second smallest eigenvalue of the graph Laplacian (Fiedler); 0 for one agent. Errors as `check_graph`."""
+    return laplacian_extremes(adjacency(graph))[0]
+
+
+def diameter(graph: nx.Graph[int] | Adjacency) -> int:
+    """The largest distance between two agents, in edges; O(n * edges). Errors as `check_graph`."""
+    return _diameter(adjacency(graph))
+
+
+def kemeny_constant(W: WeightsLike) -> float:
+    """sum over k >= 2 of 1 / (1 - lambda_k(W)), dense: the expected rounds of the random walk W from anywhere to a random agent.
+
+    The convention that does not count the first visit (0 for one agent); Kemeny and Snell, "Finite Markov chains" (1960).
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `check_weights`.
+    """
+    return float((1 / (1 - eigenvalues(check_weights(W))[1:])).sum())
+
+
+def mixing_time(W: WeightsLike, distance: float = 0.25) -> int:
+    """The least t with max_i ||row i of W^t - 1/n|| <= ``distance`` in total variation, dense, O(n^3 log t).
+
+    Levin and Peres, "Markov Chains and Mixing Times" (2017), section 4.5.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `check_weights`; if W has negative entries, so that it is no random walk, or ``distance`` is outside (0, 1).
+    """
+    if not 0 < distance < 1:
+        raise ValueError(f"distance must be in (0, 1), for example 1/4, got {distance}")
+    matrix = check_weights(W)
+    if matrix.data.min() < 0:
+        raise ValueError("the mixing time is that of a random walk, so W must not have negative entries; use rounds_for")
+    powers = [matrix.toarray()]
+    if _farthest(np.eye(len(powers[0]))) <= distance:
+        return 0
+    while _farthest(powers[-1]) > distance:
+        powers.append(powers[-1] @ powers[-1])
+    reached, rounds = np.eye(len(powers[0])), 0
+    for exponent in range(len(powers) - 1, -1, -1):
+        further = reached @ powers[exponent]
+        if _farthest(further) > distance:
+            reached, rounds = further, rounds + 2**exponent
+    return rounds + 1
+
+
+def _farthest(power: Matrix) -> float:
+    return float(np.abs(power - 1 / len(power)).sum(axis=1).max() / 2)
+
+
+def _diameter(edges: Weights) -> int:
+    from scipy.sparse.csgraph import shortest_path
+
+    n = edges.shape[0]
+    longest = 0.0
+    for first in range(0, n, _SOURCES):
+        sources = np.arange(first, min(first + _SOURCES, n))
+        longest = max(longest, float(shortest_path(edges, method="D", directed=False, unweighted=True, indices=sources).max()))
+    return int(longest)

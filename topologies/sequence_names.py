@@ -1,0 +1,116 @@
+"""Time-varying sequences by name: ``one_peer_exponential:16``, ``random_matching:n=16,seed=3``, ``random_gossip@torus:4x5``,
+``link_failures:p=0.2,weights=lazy-metropolis@ring:10``, ``periodic@ring:10|star:10``.
+
+A specification is a name; after a colon, parameters separated by commas; after an at sign, the graphs it runs on (see
+`topologies.specification`), separated by bars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from topologies.sequences import LinkFailures, OnePeerExponential, PeriodicSequence, RandomGossip, RandomMatching, WeightSequence
+from topologies.specification import adjacency_from_name, normal_name, suggestion
+from topologies.weights import weights_from_name
+
+if TYPE_CHECKING:
+    from topologies.canonical import Weights
+
+_PARAMETERS: dict[str, dict[str, Callable[[str], int | float | str]]] = {
+    "link_failures": {"p": float, "weights": str, "seed": int},
+    "one_peer_exponential": {"n": int},
+    "periodic": {"weights": str},
+    "random_gossip": {"seed": int},
+    "random_matching": {"n": int, "seed": int},
+}
+_ON_GRAPHS = ("link_failures", "periodic", "random_gossip")
+
+
+def available_sequences() -> tuple[str, ...]:
+    """The names that `sequence_from_name` knows."""
+    return tuple(_PARAMETERS)
+
+
+def is_sequence_name(specification: str) -> bool:
+    """Whether the specification names a sequence, known or not, rather than a graph."""
+    return normal_name(specification.partition("@")[0].partition(":")[0]) in _PARAMETERS
+
+
+def sequence_from_name(
+    specification: str, n_agents: int | None = None, seed: int = 0, weights: str = "metropolis"
+) -> WeightSequence:
+    """The sequence that ``specification`` describes.
+
+    Parameters
+    ----------
+    specification : str
+        For example ``"one_peer_exponential:16"``, ``"link_failures:p=0.2@torus:4x5"``, ``"periodic@ring:10|star:10"``.
+    n_agents : int, optional
+        Number of agents, needed where the specification leaves it open.
+    seed : int
+        For what is random and whose specification gives no seed.
+    weights : str
+        The rule for the matrices of ``link_failures`` and ``periodic``, unless the specification names one.
+
+    Raises
+    ------
+    ValueError
+        If the name or a parameter is unknown, a value cannot be read, or graphs or the number of agents are missing or too
+        many; as the graphs, the weights and the sequence itself.
+    """
+    head, at, graphs_text = specification.partition("@")
+    written, _, text = head.partition(":")
+    name = normal_name(written)
+    if name not in _PARAMETERS:
+        hint = suggestion(name, _PARAMETERS)
+        raise ValueError(f"unknown sequence {written.strip()!r}; {hint}known sequences: {', '.join(_PARAMETERS)}")
+    if bool(at) != (name in _ON_GRAPHS):
+        repair = f"write {name}@ring:10" if name in _ON_GRAPHS else f"write {name}:16"
+        raise ValueError(f"{specification!r}: {name} {'needs a graph' if name in _ON_GRAPHS else 'takes no graph'}; {repair}")
+    values = _values(specification, name, text)
+    if name in _ON_GRAPHS:
+        return _on_graphs(name, [_graph(graph, n_agents, seed) for graph in graphs_text.split("|")], values, seed, weights)
+    n = values.get("n", n_agents)
+    if n is None:
+        raise ValueError(f"{specification!r} leaves the number of agents open: give n_agents, or write '{name}:16'")
+    if n_agents not in (None, n):
+        raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; leave one of the two out")
+    return OnePeerExponential(int(n)) if name == "one_peer_exponential" else RandomMatching(int(n), int(values.get("seed", seed)))
+
+
+def _on_graphs(name: str, graphs: list[Weights], values: dict[str, int | float | str], seed: int, weights: str) -> WeightSequence:
+    rule = str(values.get("weights", weights))
+    if name == "periodic":
+        return PeriodicSequence([weights_from_name(graph, rule) for graph in graphs])
+    if len(graphs) != 1:
+        raise ValueError(f"{name} runs on one graph, got {len(graphs)}; use periodic for several in turn")
+    own_seed = int(values.get("seed", seed))
+    if name == "random_gossip":
+        return RandomGossip(graphs[0], own_seed)
+    return LinkFailures(weights_from_name(graphs[0], rule), float(values.get("p", 0.1)), own_seed)
+
+
+def _graph(specification: str, n_agents: int | None, seed: int) -> Weights:
+    return adjacency_from_name(specification.strip(), n_agents, seed)
+
+
+def _values(specification: str, name: str, text: str) -> dict[str, int | float | str]:
+    known = _PARAMETERS[name]
+    values: dict[str, int | float | str] = {}
+    for position, item in enumerate(text.split(",") if text.strip() else ()):
+        key, equals, value = item.partition("=")
+        if not equals:
+            if position:
+                raise ValueError(f"{specification!r}: only the first value may lack its name; write key={item.strip()}")
+            key, value = next(iter(known)), item
+        key = normal_name(key)
+        if key not in known:
+            hint = suggestion(key, known)
+            raise ValueError(f"{specification!r}: {name} has no parameter {key!r}; {hint}its parameters: {', '.join(known)}")
+        try:
+            values[key] = known[key](value.strip())
+        except ValueError:
+            kind = "an integer" if known[key] is int else "a number"
+            raise ValueError(f"{specification!r}: {key} must be {kind}, got {value.strip()!r}") from None
+    return values
