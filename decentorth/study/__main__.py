@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import _mpienv
 from ..cli.flags import InputError, help_text, settings, take_flags
 from . import consensus, drfgt, scaling, spectral
 from .progress import progress
@@ -61,6 +62,9 @@ class StudySettings:
 def main(tokens: Sequence[str] | None = None) -> int:
     """Do what the arguments say; the exit code."""
     words = list(sys.argv[1:] if tokens is None else tokens)
+    _mpienv.prepare()
+    if _mpienv.rank() > 0:
+        return 0
     try:
         if not words or {"--help", "-h"} & set(words):
             sys.stdout.write(_help())

@@ -55,7 +55,8 @@ def run(trial: Trial) -> list[Row]:
     rows: list[Row] = []
     k, error, before = 0, 1.0, (0, 1.0)
     for target in np.linspace(0, last, POINTS).round().astype(int):
-        (x,) = network.mix(x, rounds=int(target) - k)
+        if target > k:
+            (x,) = network.mix(x, rounds=int(target) - k)
         k = int(target)
         error = float(np.linalg.norm(x - x.mean(0))) / first
         rate = None if k == before[0] or exact else (error / before[1]) ** (1.0 / (k - before[0]))

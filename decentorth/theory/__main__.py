@@ -55,7 +55,7 @@ class TheorySettings:
 def main(tokens: Sequence[str] | None = None) -> int:
     """Do what the arguments say: 0, or 2 with the reason on standard error."""
     words = list(sys.argv[1:] if tokens is None else tokens)
-    if not _mpienv.is_root():
+    if _mpienv.rank() > 0:
         return 0
     try:
         asked, rest = take_flags([word for word in words if word not in ("--help", "-h")], TheorySettings)
