@@ -44,10 +44,10 @@ TOLERANCE = 1e-6
 EPS = 0.5
 _ROWS, _DIMENSION, _RANK = 20, 6, 2
 _LIMIT = 40_000
-_FLOORS = {"quadratic": 1e-160, "pca": 1e-11, "procrustes": 1e-11}
+_FLOORS = {"quadratic": 1e-160, "pca": 1e-12, "procrustes": 1e-12}
 """Where a run ends, relative to the first tracker."""
-_WINDOW = 0.6
-"""The linear rate is measured over the last 40 % of the digits."""
+_WINDOWS = {"quadratic": 0.4, "pca": 0.75, "procrustes": 0.75}
+"""The share of a run's digits after which the linear rate is measured: long enough to even out beats, late enough to be linear."""
 
 
 class Driven(NamedTuple):
@@ -120,10 +120,10 @@ def drive(run: Run, floor: float, *, centred: bool) -> Driven:
     raise AssertionError("a run's states never end")
 
 
-def measured_rate(trackers: Array, floor: float) -> float | None:
+def measured_rate(trackers: Array, floor: float, window: float) -> float | None:
     """The linear rate over the last digits of a run that has come to its floor; None for others and after too few iterations."""
     digits = np.log(np.maximum(trackers, np.finfo(np.float64).tiny) / trackers[0])
-    start = int(np.argmax(digits <= _WINDOW * digits[-1]))
+    start = int(np.argmax(digits <= window * digits[-1]))
     end = len(digits) - 1
     if end - start < 5 or digits[-1] > math.log(floor):
         return None
@@ -152,7 +152,7 @@ def run(trial: Trial) -> list[Row]:
             "iterations": iterations,
             "rounds": rounds,
             "bytes": sent,
-            "measured": measured_rate(driven.trackers, _FLOORS[name]),
+            "measured": measured_rate(driven.trackers, _FLOORS[name], _WINDOWS[name]),
             "predicted": predict(name, problem, W, driven, order),
             "guaranteed": guaranteed,
             "bound": bound,
@@ -160,12 +160,16 @@ def run(trial: Trial) -> list[Row]:
     ]
 
 
-def predict(name: str, problem: Any, W: Weights, driven: Driven, order: Any) -> float:
-    """The linear rate that theory gives: from the curvatures, or from the linearisation where the run has ended."""
+def predict(name: str, problem: Any, W: Weights, driven: Driven, order: Any) -> float | None:
+    """The linear rate that theory gives: from the curvatures, or from the linearisation at the solution that the run has come
+    near; None where it has not."""
     state = driven.state
     if name == "quadratic":
         return tp.tracking_rate(W, curvatures(problem.n_agents), float(state.step_size[0]), order)
-    point = solution(problem, state.x.mean(0))
+    try:
+        point = solution(problem, state.x.mean(0))
+    except ValueError:
+        return None
     return local_rate(problem, W, point, state.step_size, state.penalty, order).rate
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csgraph
 
 import topologies as tp
 
@@ -60,7 +59,7 @@ def run(trial: Trial) -> list[Row]:
             "degree_min": int(degrees.min()),
             "degree_mean": float(degrees.mean()),
             "degree_max": int(degrees.max()),
-            "diameter": int(csgraph.shortest_path(graph, unweighted=True).max()) if n <= _DIAMETER else None,
+            "diameter": tp.diameter(graph) if n <= _DIAMETER else None,
             "lambda_2": spectrum.lambda_2,
             "lambda_min": spectrum.lambda_min,
             "sigma": spectrum.sigma,
