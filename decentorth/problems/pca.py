@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from ..protocols import Array, Collective
 from ..sets import Stiefel
-from .base import AgentProblem, Deferred
+from .base import Deferred
 from .checks import matrices, same_columns
 from .rows import SumsOfSquares
+from .squares import SquaresProblem
 
 _LARGEST_OPTIMUM = 3000
 """Above this dimension the pooled matrix and its eigenvectors are not computed, and no error is reported."""
@@ -35,7 +35,7 @@ def subspace_distance(x: Array, basis: Array) -> float:
     return float(2.0 * np.sqrt((half * half).sum()))
 
 
-class PCA(AgentProblem):
+class PCA(SquaresProblem):
     """f_i(x) = -1/2 tr(x^T A_i^T A_i x) / m_i over St(d, rank).
 
     Parameters
@@ -59,8 +59,8 @@ class PCA(AgentProblem):
     def __init__(self, A: Sequence[Array] | Array, rank: int, *, n_agents: int | None = None, first_agent: int = 0):
         rows = matrices("A", A, first_agent)
         d = same_columns("A", rows, first_agent)
-        super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, rank))
-        self._sums = SumsOfSquares(rows, None, np.array([-0.5 / len(a) for a in rows]))
+        sums = SumsOfSquares(rows, None, np.array([-0.5 / len(a) for a in rows]))
+        super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, rank), sums)
         self.optimum: Array | None = None
 
     @staticmethod
@@ -82,7 +82,7 @@ class PCA(AgentProblem):
 
         def add(total: Array) -> None:
             for _, part in self.blocks():
-                for h in part._sums.hessian():
+                for h in part.hessian():
                     total -= h.reshape(-1)
 
         self.optimum = np.ascontiguousarray(np.linalg.eigh(collective.fold(d * d, add).reshape(d, d))[1][:, : -r - 1 : -1])
@@ -99,37 +99,6 @@ class PCA(AgentProblem):
         if self.optimum is None:
             raise ValueError("the optimum is not known yet: prepare() computes it from all agents (solve() calls it)")
         return subspace_distance(xhat, self.optimum)
-
-    def _take(self, local: slice) -> None:
-        self._sums = self._sums.take(local)
-        self.__dict__.pop("lipschitz", None)
-
-    def value(self, x: Array) -> Array:
-        """``(n_local,)``: -1/2 tr(x_i^T C_i x_i)."""
-        return self._sums.value(x)
-
-    def gradient(self, x: Array) -> Array:
-        """``(n_local, d, r)``: -C_i x_i."""
-        return self._sums.gradient(x)
-
-    @cached_property
-    def lipschitz(self) -> Array:
-        """``(n_local,)``: L_i = lambda_max(C_i)."""
-        return self._sums.curvature()
-
-    def hessian(self) -> Array:
-        """``(n_local, d, d)``: -C_i, the Hessian of f_i in each column of x."""
-        return self._sums.hessian()
-
-    def pooled(self) -> PCA:
-        """The mean of the agents' objectives as one agent's; needs all agents here."""
-        if self.n_local != self.n_agents:
-            raise ValueError(f"pooled() needs all {self.n_agents} agents, but only {self.n_local} are in this process")
-        pooled = object.__new__(PCA)
-        AgentProblem.__init__(pooled, 1, slice(0, 1), self.constraint)
-        pooled._sums = self._sums.mean(*self.constraint.shape)
-        pooled.optimum = None
-        return pooled
 
 
 @dataclass(frozen=True, kw_only=True)

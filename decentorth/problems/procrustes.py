@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..protocols import Array, Collective
 from ..sets import Stiefel
-from .base import AgentProblem, Deferred
+from .base import Deferred
 from .checks import matrices, same_columns
 from .rows import SumsOfSquares
+from .squares import SquaresProblem
 
 
-class Procrustes(AgentProblem):
+class Procrustes(SquaresProblem):
     """f_i(x) = ||A_i x - B_i^T||_F^2 over St(d, r).
 
     Parameters
@@ -53,8 +53,8 @@ class Procrustes(AgentProblem):
                     f"B of agent {first_agent + i} must have shape (r, m_i) = ({r}, {len(a)}) to go with A of shape {a.shape}, "
                     f"got {b.shape}"
                 )
-        super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, r))
-        self._sums = SumsOfSquares(rows, [np.ascontiguousarray(b.T) for b in targets], np.ones(len(rows)))
+        sums = SumsOfSquares(rows, [np.ascontiguousarray(b.T) for b in targets], np.ones(len(rows)))
+        super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, r), sums)
 
     @staticmethod
     def from_loader(loader: Callable[[int], tuple[Array, Array]], n_agents: int) -> Deferred:
@@ -66,36 +66,6 @@ class Procrustes(AgentProblem):
                 return Procrustes([a for a, _ in loaded], [b for _, b in loaded], n_agents=n_agents, first_agent=agents.start)
 
         return Deferred(n_agents, build)
-
-    def _take(self, local: slice) -> None:
-        self._sums = self._sums.take(local)
-        self.__dict__.pop("lipschitz", None)
-
-    def value(self, x: Array) -> Array:
-        """``(n_local,)``: ||A_i x_i - B_i^T||_F^2."""
-        return self._sums.value(x)
-
-    def gradient(self, x: Array) -> Array:
-        """``(n_local, d, r)``: 2 A_i^T (A_i x_i - B_i^T)."""
-        return self._sums.gradient(x)
-
-    @cached_property
-    def lipschitz(self) -> Array:
-        """``(n_local,)``: L_i = 2 lambda_max(A_i^T A_i)."""
-        return self._sums.curvature()
-
-    def hessian(self) -> Array:
-        """``(n_local, d, d)``: 2 A_i^T A_i, the Hessian of f_i in each column of x."""
-        return self._sums.hessian()
-
-    def pooled(self) -> Procrustes:
-        """The mean of the agents' objectives as one agent's (rows stacked and divided by sqrt(n)); needs all agents here."""
-        if self.n_local != self.n_agents:
-            raise ValueError(f"pooled() needs all {self.n_agents} agents, but only {self.n_local} are in this process")
-        pooled = object.__new__(Procrustes)
-        AgentProblem.__init__(pooled, 1, slice(0, 1), self.constraint)
-        pooled._sums = self._sums.mean(*self.constraint.shape)
-        return pooled
 
 
 def published_rows(agents: slice, rows: int, d: int, r: int, seed: int) -> tuple[list[Array], list[Array]]:

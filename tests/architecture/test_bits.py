@@ -29,9 +29,8 @@ ALLOWED = {
     ("decentorth/problems/base.py", "AgentProblem.start", "default_rng"): "the common start, made once from the seed",
     ("decentorth/problems/checks.py", "matrices", "any"): "validation of one agent's matrix",
     ("decentorth/problems/checks.py", "matrices", "sum"): "validation of one agent's matrix",
-    ("decentorth/problems/pca.py", "PCA.pooled", "mean"): "SumsOfSquares.mean, which adds in agent order",
+    ("decentorth/problems/squares.py", "SquaresProblem.pooled", "mean"): "SumsOfSquares.mean, which adds in agent order",
     ("decentorth/problems/pca.py", "subspace_distance", "sum"): "a measure of one point",
-    ("decentorth/problems/procrustes.py", "Procrustes.pooled", "mean"): "SumsOfSquares.mean, which adds in agent order",
     ("decentorth/problems/procrustes.py", "published_rows", "default_rng"): "data generation, a stream for each agent",
     ("decentorth/problems/rows.py", "_forms", "sum"): "the targets of one agent, in a loop over agents",
 }

@@ -1,0 +1,66 @@
+"""What problems made of sums of squares over rows share: see `SumsOfSquares` for how they are evaluated."""
+
+from __future__ import annotations
+
+import copy
+from functools import cached_property
+from typing import Self
+
+from ..protocols import Array, ConstraintSet
+from .base import AgentProblem
+from .rows import SumsOfSquares
+
+
+class SquaresProblem(AgentProblem):
+    """f_i(x) = w_i ||A_i x - B_i||_F^2, with its gradient, its Lipschitz constants and its mean.
+
+    Parameters
+    ----------
+    n_agents, agents, constraint
+        See `AgentProblem`.
+    sums
+        The objectives of the agents that are here.
+    """
+
+    def __init__(self, n_agents: int, agents: slice, constraint: ConstraintSet, sums: SumsOfSquares) -> None:
+        super().__init__(n_agents, agents, constraint)
+        self._sums = sums
+
+    def _take(self, local: slice) -> None:
+        self._sums = self._sums.take(local)
+        self.__dict__.pop("lipschitz", None)
+
+    def value(self, x: Array) -> Array:
+        """``(n_local,)``: w_i ||A_i x_i - B_i||_F^2."""
+        return self._sums.value(x)
+
+    def gradient(self, x: Array) -> Array:
+        """``(n_local, d, r)``: 2 w_i A_i^T (A_i x_i - B_i)."""
+        return self._sums.gradient(x)
+
+    @cached_property
+    def lipschitz(self) -> Array:
+        """``(n_local,)``: L_i = 2 |w_i| lambda_max(A_i^T A_i)."""
+        return self._sums.curvature()
+
+    def hessian(self) -> Array:
+        """``(n_local, d, d)``: 2 w_i A_i^T A_i, the Hessian in each column of x."""
+        return self._sums.hessian()
+
+    def pooled(self) -> Self:
+        """The mean of the agents' objectives as one agent's.
+
+        Raises
+        ------
+        ValueError
+            Unless all agents are in this process.
+        """
+        if self.n_local != self.n_agents:
+            raise ValueError(f"pooled() needs all {self.n_agents} agents, but only {self.n_local} are in this process")
+        d, r = self.shape
+        pooled = copy.copy(self)
+        pooled._blocks = None
+        pooled.__dict__.pop("lipschitz", None)
+        pooled.n_agents, pooled.agents = 1, slice(0, 1)
+        pooled._sums = self._sums.mean(d, r)
+        return pooled
