@@ -20,7 +20,7 @@ FAMILIES = (
     "star",
     "complete",
 )
-"""Every one exists for n = 4^k from 16 on; a comma would part columns, so parameters are the defaults."""
+"""With default parameters. Every one exists for n = 4^k from 16 on."""
 RULES = ("metropolis", "lazy-metropolis", "best-constant")
 
 
