@@ -24,7 +24,7 @@ class Room(NamedTuple):
 
 
 HOUSE = {
-    "topologies": Room(("topologies",), "", "numpy scipy networkx cvxpy cyclopts matplotlib rich"),
+    "topologies": Room(("topologies",), "", "numpy scipy networkx cvxpy matplotlib rich cyclopts"),
     "protocols": Room(("decentorth.protocols",), "", "numpy"),
     "sums": Room(("decentorth.sums",), "protocols", "numpy scipy"),
     "streams": Room(("decentorth.streams",), "protocols", "numpy"),

@@ -59,7 +59,6 @@ def test_sequence(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_plot_is_written(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     assert main("florentine_families", plot=tmp_path / "graph.svg") == 0
     assert (tmp_path / "graph.svg").read_text().startswith("<?xml")
 

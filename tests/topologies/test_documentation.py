@@ -18,7 +18,6 @@ COMMANDS = [line for block in re.findall(r"```\n(.*?)```", TEXT, re.S) for line 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     words = shlex.split(command)
     assert words[:3] == ["python", "-m", "topologies"]

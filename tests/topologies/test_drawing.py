@@ -10,8 +10,6 @@ import pytest
 import topologies
 from topologies.drawing import agent_positions, draw_graph, draw_spectrum
 
-pytest.importorskip("matplotlib")
-
 
 def test_edges_are_as_thick_as_their_weights_and_agents_coloured_by_the_quantity() -> None:
     graph = topologies.star(4)

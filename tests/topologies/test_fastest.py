@@ -66,7 +66,6 @@ SMALL = [
 @pytest.mark.parametrize("graph", SMALL)
 @pytest.mark.parametrize("nonnegative", [True, False])
 def test_certificates_close(graph: nx.Graph[int], nonnegative: bool) -> None:
-    pytest.importorskip("cvxpy")
     found = fastest_weights(graph, nonnegative)
     assert 0 <= found.certified_gap <= 1e-6
     assert found.sigma == pytest.approx(topologies.spectrum(found.W).sigma, abs=1e-13)
@@ -78,7 +77,6 @@ def test_certificates_close(graph: nx.Graph[int], nonnegative: bool) -> None:
     "name", ["ring:32", "grid:5x6", "watts_strogatz:30", pytest.param("random_geometric:60", marks=pytest.mark.slow)]
 )
 def test_fastest_mixing_is_certified_where_others_stop(name: str) -> None:
-    pytest.importorskip("cvxpy")
     found = fastest_weights(topologies.adjacency_from_name(name))
     assert found.certified_gap <= 1e-6
     assert found.W.data.min() >= 0
@@ -86,7 +84,6 @@ def test_fastest_mixing_is_certified_where_others_stop(name: str) -> None:
 
 def test_path_fmmc_is_one_half_everywhere() -> None:
     """Boyd, Diaconis, Sun and Xiao, "Fastest mixing Markov chain on a path" (2006)."""
-    pytest.importorskip("cvxpy")
     found = fastest_weights(topologies.path(10))
     expected = 0.5 * nx.to_numpy_array(topologies.path(10))
     expected[0, 0] = expected[9, 9] = 0.5
@@ -97,7 +94,6 @@ def test_path_fmmc_is_one_half_everywhere() -> None:
 @EXAMPLES
 @given(st.integers(3, 8), st.integers(0, 10**6))
 def test_no_other_rule_and_no_perturbation_is_faster(n: int, seed: int) -> None:
-    pytest.importorskip("cvxpy")
     graph = topologies.erdos_renyi(n, 0.5, seed)
     mixing, averaging = fastest_weights(graph), fastest_weights(graph, nonnegative=False)
     assert max(mixing.certified_gap, averaging.certified_gap) <= 1e-6
