@@ -116,6 +116,14 @@ class Smooth(Protocol):
 
 
 @runtime_checkable
+class Quadratic(Protocol):
+    """A problem with f_i(x) = <x, H_i x>/2 - <x, K_i> + constant."""
+
+    def hessian(self) -> Array:
+        """``(n_local, d, d)``: H_i, symmetric, the Hessian of f_i in each column of x."""
+
+
+@runtime_checkable
 class KnownOptimum(Protocol):
     """A problem whose answer is known."""
 

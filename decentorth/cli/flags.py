@@ -226,6 +226,35 @@ def read_flags(
     return dict(parsed[1].arguments)
 
 
+def take_flags(tokens: Sequence[str], entry: type[Any]) -> tuple[Any, list[str]]:
+    """A dataclass of settings out of the flags that are its own, and the words that are left for another command.
+
+    Raises
+    ------
+    InputError
+        A flag without its value, one given twice, a value that does not fit.
+    """
+    from cyclopts import App, CycloptsError
+
+    own = settings(entry)
+    app = App(default_command=_command({"": own}, lambda setting: _raw(setting.hint)), help_flags=[], version_flags=[])
+    try:
+        _, bound, rest, _ = app.parse_known_args(list(tokens))
+    except CycloptsError as error:
+        error.verbose = False
+        raise InputError(str(error)) from None
+    given = {}
+    for name, text in bound.arguments.items():
+        try:
+            given[name] = read_value(own[name].hint, text)
+        except ValueError as error:
+            raise InputError(f"--{spelled(name)}: {error}") from None
+    try:
+        return entry(**given), list(rest)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
 def help_text(groups: Mapping[str, Mapping[str, Setting]], name: str, summary: str) -> str:
     """The help of a command as it is printed, one group of settings below the other."""
     from cyclopts import App

@@ -46,6 +46,12 @@ HOUSE = {
         "top api registry loop collective network problems data protocols launch topologies",
         "numpy scipy cyclopts yaml rich matplotlib threadpoolctl",
     ),
+    "theory": Room(("decentorth.theory",), "protocols sums algorithms topologies", "numpy"),
+    "studies": Room(
+        ("decentorth.study", "decentorth.theory.__main__"),
+        "front api theory network algorithms problems sets topologies launch sums protocols",
+        "numpy scipy rich matplotlib threadpoolctl",
+    ),
     "top": Room(("decentorth",), "launch api registry loop network algorithms problems sets data", ""),
 }
 LAZY = {("decentorth.network.communicator", "mpi"): "only a run that asks for ranks loads an MPI library"}
@@ -119,7 +125,7 @@ def test_the_table_has_no_circles_and_no_unknown_rooms() -> None:
         ("collective", "algorithms problems mpi4py"),
         ("algorithms", "topologies loop collective network problems mpi4py"),
         ("loop", "algorithms problems network topologies collective mpi4py"),
-        *[(room, "api registry front top") for room in HOUSE if room not in ("api", "registry", "front", "top")],
+        *[(room, "api registry front top") for room in HOUSE if room not in ("api", "registry", "front", "studies", "top")],
     ],
 )
 def test_the_table_keeps_the_promises_of_the_house(room: str, never: str) -> None:

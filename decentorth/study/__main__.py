@@ -1,0 +1,123 @@
+"""``python -m decentorth.study spectral|consensus|drfgt|scaling``: a study from the command line.
+
+Exit codes: 0 done, 1 a trial failed, 2 bad input, 130 interrupted (start it again to go on).
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import _mpienv
+from ..cli.flags import InputError, help_text, settings, take_flags
+from . import consensus, drfgt, scaling, spectral
+from .progress import progress
+from .sweep import Study, sweep
+
+STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in (spectral, consensus, drfgt, scaling)}
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """What every study takes.
+
+    Parameters
+    ----------
+    out : str
+        Folder for the CSV file and the figure; trials that the file holds are not made again.
+    full : bool
+        The large version, into files of its own.
+    seed : int
+        Of random graphs, data and starts.
+    workers : int
+        Processes that make trials; by default one per processor (scaling: 1, since it measures seconds).
+    quiet : bool
+        Print nothing but errors.
+    """
+
+    out: str = "studies"
+    full: bool = False
+    seed: int = 0
+    workers: int | None = None
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense.
+
+        Raises
+        ------
+        ValueError
+            A negative seed, or no worker.
+        """
+        if self.seed < 0:
+            raise ValueError(f"seed must be at least 0, got {self.seed}")
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"workers must be at least 1, got {self.workers}")
+
+
+def main(tokens: Sequence[str] | None = None) -> int:
+    """Do what the arguments say; the exit code."""
+    words = list(sys.argv[1:] if tokens is None else tokens)
+    _mpienv.prepare()
+    if _mpienv.rank() > 0:
+        return 0
+    try:
+        if not words or {"--help", "-h"} & set(words):
+            sys.stdout.write(_help())
+            return 0
+        asked, rest = take_flags(words[1:], StudySettings)
+        if rest:
+            raise InputError(f"unexpected {rest[0]!r}; see --help")
+        _make(_study(words[0]), asked)
+    except InputError as error:
+        sys.stderr.write(f"decentorth.study: {error}\n")
+        return 2
+    except RuntimeError as error:
+        sys.stderr.write(f"decentorth.study: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("decentorth.study: interrupted; the same command goes on where it stopped\n")
+        return 130
+    return 0
+
+
+def _help() -> str:
+    lines = "\n\n".join(f"{study.name}: {study.summary}" for study in STUDIES.values())
+    return help_text({"Settings": settings(StudySettings)}, f"python -m decentorth.study {'|'.join(STUDIES)}", lines)
+
+
+def _study(name: str) -> Study:
+    if name not in STUDIES:
+        near = difflib.get_close_matches(name, STUDIES, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise InputError(f"no study is called {name!r}; {hint}there are {', '.join(STUDIES)}")
+    return STUDIES[name]
+
+
+def _make(study: Study, asked: StudySettings) -> None:
+    from ..plot import save
+
+    folder = Path(asked.out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot use {folder}: {error.strerror}") from None
+    path = folder / f"{study.name}{'-full' if asked.full else ''}.csv"
+    trials = study.trials(asked.full, asked.seed)
+    done = len(study.table(path).complete())
+    if done and not asked.quiet:
+        sys.stdout.write(f"{path} holds {done} of {len(trials)} trials already\n")
+    with progress(len(trials), done, asked.quiet) as advance:
+        rows = sweep(study, trials, path, workers=asked.workers or study.workers or os.cpu_count() or 1, advance=advance)
+    picture = path.with_suffix(".png")
+    save(study.figure(rows), picture)
+    if not asked.quiet:
+        sys.stdout.write("".join(f"{line}\n" for line in study.conclusions(rows)) + f"{path}\n{picture}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""The consensus study: how fast plain averaging forgets disagreement, against sigma_W^k.
+
+A Gaussian number of 8 columns for each agent is averaged by `Network.mix`; ``error`` is ||x_k - xbar|| / ||x_0 - xbar||. It never
+exceeds sigma^k, and its own rate is sigma in the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import topologies as tp
+
+from ..network import Network
+from .families import FAMILIES, RULES, mixing_matrix
+from .figures import legend, logarithmic, panels, style, where
+from .sweep import Rows, Study
+from .table import Row, Trial
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+POINTS = 25
+_SMALLEST = 1e-10
+_COLUMNS = 8
+_EXACT = 1e-12
+"""Below this sigma one round averages exactly, but for rounding."""
+
+
+def trials(full: bool, seed: int) -> list[Trial]:
+    """Families times weights times seeds, 64 agents (and 256)."""
+    return [
+        {"family": family, "n": n, "weights": rule, "seed": seed + repeat}
+        for n in ((64, 256) if full else (64,))
+        for family in FAMILIES
+        for rule in RULES
+        for repeat in range(3 if full else 1)
+    ]
+
+
+def run(trial: Trial) -> list[Row]:
+    """`POINTS` rows, evenly spaced in k up to where sigma^k is 1e-10."""
+    n, seed = int(trial["n"] or 0), int(trial["seed"] or 0)
+    network = Network(mixing_matrix(str(trial["family"]), n, str(trial["weights"]), seed), "serial")
+    spectrum = tp.spectrum(network.W)
+    exact = spectrum.sigma < _EXACT
+    last = POINTS - 1 if exact else max(POINTS - 1, math.ceil(math.log(_SMALLEST) / math.log1p(-spectrum.gap)))
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(n,)))
+    x = rng.standard_normal((n, _COLUMNS))
+    x -= x.mean(0)
+    first = float(np.linalg.norm(x))
+    rows: list[Row] = []
+    k, error, before = 0, 1.0, (0, 1.0)
+    for target in np.linspace(0, last, POINTS).round().astype(int):
+        if target > k:
+            (x,) = network.mix(x, rounds=int(target) - k)
+        k = int(target)
+        error = float(np.linalg.norm(x - x.mean(0))) / first
+        rate = None if k == before[0] or exact else (error / before[1]) ** (1.0 / (k - before[0]))
+        rows.append({**trial, "sigma": spectrum.sigma, "k": k, "error": error, "bound": spectrum.sigma**k, "rate": rate})
+        before = (k, error)
+    return rows
+
+
+def figure(rows: Rows) -> Figure:
+    """Error against sigma^k: all below the diagonal, all parallel to it in the end."""
+    drawn, axes = panels(len(RULES))
+    n = max(row["n"] for row in rows)
+    for panel, rule in zip(axes, RULES, strict=True):
+        for family in FAMILIES:
+            found = [row for row in where(rows, family=family, weights=rule, n=n) if row["error"] > 0 and row["bound"] > 1e-11]
+            found = [row for row in found if row["seed"] == found[0]["seed"]]
+            label = family.replace("_", " ")
+            panel.plot([row["bound"] for row in found], [row["error"] for row in found], label=label, **style(family))
+        panel.plot([1e-10, 1.0], [1e-10, 1.0], color="0.5", linewidth=0.7, linestyle="--")
+        logarithmic(panel, r"$\sigma_W^k$", r"$\|x_k - \bar x\| / \|x_0 - \bar x\|$")
+        panel.set_ylim(1e-13, 2.0)
+        panel.invert_xaxis()
+        panel.set_title(f"{rule}, n = {n}", fontsize=8)
+    legend(drawn, axes[0], 7)
+    return drawn
+
+
+def conclusions(rows: Rows) -> Iterator[str]:
+    """How near measured contraction comes to sigma."""
+    worst = max(row["error"] / row["bound"] for row in rows if row["bound"] > _SMALLEST / 10)
+    yield f"the error never exceeds sigma^k: largest ratio {worst:.15g}"
+    yield f"{'family':<18}{'weights':<18}{'n':>6}{'sigma':>12}{'measured':>12}{'log ratio':>11}"
+    for row in rows:
+        ends = [other for other in where(rows, **{name: row[name] for name in STUDY.key}) if other["rate"] == other["rate"]]
+        if ends and row is ends[-1]:
+            ratio = math.log(row["rate"]) / math.log(row["sigma"])
+            yield (f"{row['family']:<18}{row['weights']:<18}{row['n']:>6}{row['sigma']:>12.6f}{row['rate']:>12.6f}{ratio:>11.4f}")
+
+
+STUDY = Study(
+    name="consensus",
+    summary="measured contraction of plain averaging against sigma^k",
+    key=("family", "n", "weights", "seed"),
+    columns=("family", "n", "weights", "seed", "sigma", "k", "error", "bound", "rate"),
+    trials=trials,
+    run=run,
+    figure=figure,
+    conclusions=conclusions,
+    rows_per_trial=POINTS,
+)

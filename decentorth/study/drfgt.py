@@ -1,0 +1,264 @@
+"""The DRFGT study: iterations, rounds and bytes to a tolerance against the gap, and the linear rate against its prediction.
+
+Three problems on each graph and rule of weights. ``quadratic``: f_i(x) = h_i x^2/2 with curvatures h_i evenly spaced from 0.2 to
+1.8 in agent order, on R, where DRFGT is gradient tracking; the step is the one with the best predicted rate. ``pca`` and
+``procrustes``: Gaussian data of 20 rows an agent in dimension 6, two columns, automatic steps; the rate is predicted from the
+agents' linearised landing fields at the solution.
+
+Columns: ``iterations``, ``rounds`` and ``bytes`` to ||Lambda(xbar)|| <= 1e-6 times its first value and a consensus error (root mean
+square) of at most 1e-6; ``measured`` and ``predicted`` linear rates; ``bound``: the iterations after which Theorem IV.7 of paper
+004 guarantees ||Lambda(xbar)|| for some iterate, with the step ``guaranteed``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+import topologies as tp
+
+from ..algorithms import DRFGT
+from ..algorithms.steps import landing_field
+from ..api import Run
+from ..problems import PCA, FunctionProblem, Procrustes
+from ..protocols import Array
+from ..sets import Euclidean
+from ..sums import norms, sums
+from ..theory import constants, ergodic_bounds, local_rate, merit, solution
+from .families import FAMILIES, RULES, mixing_matrix
+from .figures import legend, logarithmic, panels, style, where
+from .sweep import Rows, Study
+from .table import Row, Trial
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from topologies.canonical import Weights
+
+PROBLEMS = ("quadratic", "pca", "procrustes")
+ORDERS = ("combine-then-adapt", "adapt-then-combine")
+TOLERANCE = 1e-6
+EPS = 0.5
+_ROWS, _DIMENSION, _RANK = 20, 6, 2
+_LIMIT = 40_000
+_FLOORS = {"quadratic": 1e-160, "pca": 1e-12, "procrustes": 1e-12}
+"""Where a run ends, relative to the first tracker."""
+_WINDOWS = {"quadratic": 0.4, "pca": 0.75, "procrustes": 0.75}
+"""The share of a run's digits after which the linear rate is measured: long enough to even out beats, late enough to be linear."""
+
+
+class Driven(NamedTuple):
+    """A run that has ended."""
+
+    state: Any
+    reached: tuple[int, int, int] | None
+    """Iterations, rounds and bytes to the tolerance."""
+    trackers: Array
+    """``(k + 1,)``: the norm of all trackers."""
+
+
+def trials(full: bool, seed: int) -> list[Trial]:
+    """Problems times families times weights, 16 agents (and 64 of them and both orders)."""
+    return [
+        {"problem": problem, "family": family, "n": n, "weights": rule, "order": order, "seed": seed + repeat}
+        for n in ((16, 36) if full else (16,))
+        for problem in PROBLEMS
+        for family in FAMILIES
+        if not (family == "hypercube" and n == 36)
+        for rule in RULES
+        for order in (ORDERS if full else ORDERS[:1])
+        for repeat in range(2 if full else 1)
+    ]
+
+
+def curvatures(n: int) -> Array:
+    """``(n,)``: of the quadratics."""
+    return np.linspace(0.2, 1.8, n)
+
+
+def make_problem(name: str, n: int, seed: int) -> Any:
+    """The problem of a trial, all agents in this process."""
+    if name == "quadratic":
+        h = curvatures(n)[:, None, None]
+        return FunctionProblem(
+            lambda agents, x: 0.5 * sums(h[agents] * x * x), lambda agents, x: h[agents] * x, Euclidean(1, 1), n, stacked=True
+        )
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(n,)))
+    A = rng.standard_normal((n, _ROWS, _DIMENSION)) * np.linspace(2.0, 0.8, _DIMENSION)
+    return PCA(A, _RANK) if name == "pca" else Procrustes(A, rng.standard_normal((n, _RANK, _ROWS)))
+
+
+def drive(run: Run, floor: float, *, centred: bool) -> Driven:
+    """Iterate until the trackers have shrunk to ``floor`` and the tolerance is reached, or the limit.
+
+    Parameters
+    ----------
+    centred
+        In each iteration give the trackers again the mean of the landing fields, which they lose by rounding: a run towards zero
+        then goes on for ever, where it would end near 1e-16.
+    """
+    problem, network = run.problem, run.network
+    trackers: list[float] = []
+    reached, first = None, 0.0
+    for state in run.states():
+        if centred:
+            state.tracker[...] -= (state.tracker - state.landing).mean(0)
+        trackers.append(float(np.linalg.norm(state.tracker)))
+        if reached is None:
+            mean = state.x.mean(0)
+            field = landing_field(problem, np.repeat(mean[None], len(state.x), axis=0), state.penalty).mean(0)
+            size = float(norms(field[None])[0])
+            first = first or size
+            spread = math.sqrt(float(sums((state.x - mean) ** 2).mean()))
+            if size <= TOLERANCE * first and spread <= TOLERANCE:
+                reached = (state.k, network.rounds, network.bytes)
+        if state.k >= _LIMIT or (reached is not None and trackers[-1] <= floor * trackers[0]):
+            return Driven(state, reached, np.array(trackers))
+    raise AssertionError("a run's states never end")
+
+
+def measured_rate(trackers: Array, floor: float, window: float) -> float | None:
+    """The linear rate over the last digits of a run that has come to its floor; None for others and after too few iterations."""
+    digits = np.log(np.maximum(trackers, np.finfo(np.float64).tiny) / trackers[0])
+    start = int(np.argmax(digits <= window * digits[-1]))
+    end = len(digits) - 1
+    if end - start < 5 or digits[-1] > math.log(floor):
+        return None
+    return math.exp(float(np.polyfit(np.arange(start, end + 1), digits[start:], 1)[0]))
+
+
+def run(trial: Trial) -> list[Row]:
+    """One row."""
+    name, n, seed, order = str(trial["problem"]), int(trial["n"] or 0), int(trial["seed"] or 0), str(trial["order"])
+    W = mixing_matrix(str(trial["family"]), n, str(trial["weights"]), seed)
+    spectrum = tp.spectrum(W)
+    problem = make_problem(name, n, seed)
+    step: Any = tp.tracking_score(W, curvatures(n), order).step if name == "quadratic" else "auto"  # type: ignore[arg-type]
+    made = Run(problem, DRFGT(step_size=step, order=order), W, seed=seed, comm="serial")  # type: ignore[arg-type]
+    driven = drive(made, _FLOORS[name], centred=name == "quadratic")
+    state = driven.state
+    guaranteed, bound = (None, None) if name == "quadratic" else guarantee(made, driven, spectrum)
+    iterations, rounds, sent = driven.reached or (None, None, None)
+    return [
+        {
+            **trial,
+            "sigma": spectrum.sigma,
+            "gap": spectrum.gap,
+            "lambda_min": spectrum.lambda_min,
+            "step": float(state.step_size.mean()),
+            "iterations": iterations,
+            "rounds": rounds,
+            "bytes": sent,
+            "measured": measured_rate(driven.trackers, _FLOORS[name], _WINDOWS[name]),
+            "predicted": predict(name, problem, W, driven, order),
+            "guaranteed": guaranteed,
+            "bound": bound,
+        }
+    ]
+
+
+def predict(name: str, problem: Any, W: Weights, driven: Driven, order: Any) -> float | None:
+    """The linear rate that theory gives: from the curvatures, or from the linearisation at the solution that the run has come
+    near; None where it has not."""
+    state = driven.state
+    if name == "quadratic":
+        return tp.tracking_rate(W, curvatures(problem.n_agents), float(state.step_size[0]), order)
+    try:
+        point = solution(problem, state.x.mean(0))
+    except ValueError:
+        return None
+    return local_rate(problem, W, point, state.step_size, state.penalty, order).rate
+
+
+def guarantee(run: Run, driven: Driven, spectrum: tp.MixingSpectrum) -> tuple[float, float]:
+    """The guaranteed step of paper 004 and the iterations after which it guarantees the tolerance for some iterate."""
+    problem, n = run.problem, run.problem.n_agents
+    penalty = float(driven.state.penalty.mean())
+    c = constants(problem, min(spectrum.sigma, 1.0), spectrum.lambda_min, penalty, EPS)
+
+    def merit_at(x: Array) -> float:
+        points = np.repeat(x[None], n, axis=0)
+        return merit(x, float(problem.value(points).mean()), problem.gradient(points).mean(0), c.gamma)
+
+    fields = landing_field(problem, run.x0, np.full(n, penalty))
+    first, spread = float(norms(fields.mean(0)[None])[0]), float(sums((fields - fields.mean(0)) ** 2).sum())
+    descent = merit_at(run.x0[0]) - merit_at(driven.state.x.mean(0))
+    return c.guaranteed, ergodic_bounds(c, c.guaranteed, 1, descent, spread)[0] / (TOLERANCE * first) ** 2
+
+
+def deviation(row: dict[str, Any]) -> float:
+    """By how much the measured iterations per digit differ from the predicted ones, relatively; NaN where nothing was measured."""
+    if not 0.0 < row["predicted"] < 1.0 or not row["measured"] < 1.0:
+        return math.nan
+    return abs(math.log(row["measured"]) / math.log(row["predicted"]) - 1.0)
+
+
+def figure(rows: Rows) -> Figure:
+    """Iterations, and those predicted, against the gap for each problem, then measured against predicted rates."""
+    drawn, axes = panels(len(PROBLEMS) + 1)
+    shapes = dict(zip(RULES, ("full", "none", "left"), strict=True))
+    for panel, name in zip(axes, PROBLEMS, strict=False):
+        found = [row for row in where(rows, problem=name, order=ORDERS[0]) if 0.0 < row["predicted"] < 1.0]
+        expected = [math.log(TOLERANCE) / math.log(row["predicted"]) for row in found]
+        panel.plot([row["gap"] for row in found], expected, "x", color="0.7", markersize=3.5, label="predicted", zorder=0)
+        for family in FAMILIES:
+            for rule in RULES:
+                look = style(family) | {"linewidth": 0.0, "fillstyle": shapes[rule]}
+                look["label"] = family.replace("_", " ") if rule == RULES[0] else f"_{rule}"
+                own = where(rows, problem=name, family=family, weights=rule, order=ORDERS[0])
+                panel.plot([row["gap"] for row in own], [row["iterations"] for row in own], **look)
+        logarithmic(panel, r"gap $1 - \sigma_W$", f"iterations to {TOLERANCE:g}")
+        panel.set_title(f"{name} (full {RULES[0]}, open {RULES[1]}, half {RULES[2]})", fontsize=6)
+    for family in FAMILIES:
+        found = [row for row in where(rows, family=family) if deviation(row) == deviation(row)]
+        x, y = ([1.0 - row[kind] for row in found] for kind in ("predicted", "measured"))
+        axes[-1].plot(x, y, **(style(family) | {"linewidth": 0.0}))
+    axes[-1].axline((0.1, 0.1), slope=1.0, color="0.6", linewidth=0.7, zorder=0)
+    logarithmic(axes[-1], "1 - predicted rate", "1 - measured rate")
+    axes[-1].set_title("all runs that came to their floor", fontsize=6)
+    legend(drawn, axes[0], 7)
+    return drawn
+
+
+def conclusions(rows: Rows) -> Iterator[str]:
+    """Prediction against measurement, and what the gap says about iterations."""
+    for name in PROBLEMS:
+        found = where(rows, problem=name)
+        gaps = [abs(row["measured"] - row["predicted"]) for row in found if row["measured"] == row["measured"]]
+        away = [deviation(row) for row in found if deviation(row) == deviation(row)]
+        missed = sum(row["iterations"] != row["iterations"] for row in found)
+        yield (
+            f"{name:<11} {len(found)} runs, {missed} short of the tolerance; |measured - predicted rate| at most {max(gaps):.2g}; "
+            f"iterations per digit off by {np.median(away):.2%} in the median, {max(away):.2%} at most"
+        )
+        bounds = [row["bound"] / row["iterations"] for row in found if row["bound"] == row["bound"]]
+        if bounds:
+            yield f"{'':<11} paper 004's bound asks for {min(bounds):.1g} to {max(bounds):.1g} times the iterations made"
+    best = dict.fromkeys(RULES, 0)
+    widest = 0
+    groups = {tuple(row[name] for name in ("problem", "family", "n", "order", "seed")) for row in rows}
+    for group in groups:
+        own = where(rows, **dict(zip(("problem", "family", "n", "order", "seed"), group, strict=True)))
+        fastest = min(own, key=lambda row: row["iterations"] if row["iterations"] == row["iterations"] else math.inf)
+        best[fastest["weights"]] += 1
+        widest += max(own, key=lambda row: float(row["gap"]))["iterations"] == fastest["iterations"]
+    yield f"of {len(groups)} cases the rule with the widest gap needs the fewest iterations in {widest}"
+    yield "the fewest: " + ", ".join(f"{rule} {count}" for rule, count in best.items())
+
+
+STUDY = Study(
+    name="drfgt",
+    summary="iterations, rounds and bytes of DRFGT to a tolerance against the gap; its linear rate against the prediction",
+    key=("problem", "family", "n", "weights", "order", "seed"),
+    columns=(
+        *("problem", "family", "n", "weights", "order", "seed", "sigma", "gap", "lambda_min", "step"),
+        *("iterations", "rounds", "bytes", "measured", "predicted", "guaranteed", "bound"),
+    ),
+    trials=trials,
+    run=run,
+    figure=figure,
+    conclusions=conclusions,
+)

@@ -1,0 +1,115 @@
+"""The spectral study: sigma, gap, degree, diameter and bytes of every family of graphs, over the number of agents.
+
+Bytes are those of one round of DRFGT's messages at the size of paper 004's experiment: x and y, 50 x 20 each, along every directed
+edge. ``rounds_per_decade`` is log(1/10) / log(sigma), the rounds of plain averaging per factor of ten.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import topologies as tp
+
+from .families import FAMILIES, RULES, mixing_matrix
+from .figures import legend, logarithmic, panels, style, where
+from .sweep import Rows, Study
+from .table import Row, Trial
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAYLOAD = 2 * 50 * 20 * 8
+"""Bytes along a directed edge: x and y of the published experiment."""
+_DIAMETER = 4096
+"""Up to so many agents the diameter is computed (n searches of the graph)."""
+_EXACT = 1e-12
+"""Below this sigma one round averages exactly, but for rounding."""
+_DENSE = 300_000
+"""Complete graphs with more edges than this are left out."""
+
+
+def trials(full: bool, seed: int) -> list[Trial]:
+    """Families times weights times sizes."""
+    sizes = (16, 64, 256, 1024, 4096, 16384) if full else (16, 64, 256, 1024)
+    return [
+        {"family": family, "n": n, "weights": rule, "seed": seed}
+        for n in sizes
+        for family in FAMILIES
+        for rule in RULES
+        if not (family == "complete" and n * (n - 1) // 2 > _DENSE)
+    ]
+
+
+def run(trial: Trial) -> list[Row]:
+    """One row."""
+    n = int(trial["n"] or 0)
+    W = mixing_matrix(str(trial["family"]), n, str(trial["weights"]), int(trial["seed"] or 0))
+    spectrum = tp.spectrum(W)
+    graph = tp.adjacency_from_name(str(trial["family"]), n, int(trial["seed"] or 0))
+    degrees = np.diff(graph.indptr)
+    decade = 1.0 if spectrum.sigma < _EXACT else -math.log(10.0) / math.log1p(-spectrum.gap)
+    return [
+        {
+            **trial,
+            "edges": int(degrees.sum()) // 2,
+            "degree_min": int(degrees.min()),
+            "degree_mean": float(degrees.mean()),
+            "degree_max": int(degrees.max()),
+            "diameter": tp.diameter(graph) if n <= _DIAMETER else None,
+            "lambda_2": spectrum.lambda_2,
+            "lambda_min": spectrum.lambda_min,
+            "sigma": spectrum.sigma,
+            "gap": spectrum.gap,
+            "rounds_per_decade": decade,
+            "bytes_per_round": int(degrees.sum()) * PAYLOAD,
+            "bytes_per_decade": decade * int(degrees.sum()) * PAYLOAD,
+        }
+    ]
+
+
+def figure(rows: Rows) -> Figure:
+    """Gap, diameter, and bytes to average by a factor of ten, over n, with Metropolis weights."""
+    drawn, axes = panels(3)
+    for family in FAMILIES:
+        found = where(rows, family=family, weights="metropolis")
+        n = [row["n"] for row in found]
+        axes[0].plot(n, [row["gap"] for row in found], label=family.replace("_", " "), **style(family))
+        axes[1].plot(n, [row["diameter"] for row in found], **style(family))
+        positive = [row for row in found if row["bytes_per_decade"] > 0]
+        axes[2].plot([row["n"] for row in positive], [row["bytes_per_decade"] / row["n"] for row in positive], **style(family))
+    logarithmic(axes[0], "agents $n$", r"gap $1 - \sigma_W$")
+    logarithmic(axes[1], "agents $n$", "diameter")
+    logarithmic(axes[2], "agents $n$", "bytes per agent to average ten times closer")
+    legend(drawn, axes[0], 7)
+    return drawn
+
+
+def conclusions(rows: Rows) -> Iterator[str]:
+    """A table at the largest common size."""
+    n = max(row["n"] for row in where(rows, family="complete"))
+    yield f"{n} agents, metropolis weights (bytes: x and y of 50 x 20 along every directed edge)"
+    yield f"{'family':<18}{'sigma':>10}{'gap':>11}{'degree':>9}{'diameter':>10}{'rounds/10x':>12}{'MB/round':>10}{'MB/10x':>11}"
+    for row in sorted(where(rows, n=n, weights="metropolis"), key=lambda row: float(row["gap"])):
+        yield (
+            f"{row['family']:<18}{row['sigma']:>10.6f}{row['gap']:>11.3g}{row['degree_mean']:>9.3g}{row['diameter']:>10}"
+            f"{row['rounds_per_decade']:>12.4g}{row['bytes_per_round'] / 1e6:>10.3g}{row['bytes_per_decade'] / 1e6:>11.4g}"
+        )
+
+
+STUDY = Study(
+    name="spectral",
+    summary="sigma, gap, degree, diameter and bytes per round of every family of graphs, over the number of agents",
+    key=("family", "n", "weights", "seed"),
+    columns=(
+        *("family", "n", "weights", "seed", "edges", "degree_min", "degree_mean", "degree_max", "diameter"),
+        *("lambda_2", "lambda_min", "sigma", "gap", "rounds_per_decade", "bytes_per_round", "bytes_per_decade"),
+    ),
+    trials=trials,
+    run=run,
+    figure=figure,
+    conclusions=conclusions,
+)

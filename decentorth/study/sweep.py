@@ -1,0 +1,120 @@
+"""The trials of a study, in parallel processes, each row written as soon as all rows before it are."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from threadpoolctl import threadpool_limits
+
+from ..cli.flags import InputError
+from .table import Key, Row, Table, Trial
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Rows = Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a study does."""
+
+    name: str
+    summary: str
+    """One line of help."""
+    key: tuple[str, ...]
+    """The columns that name a trial."""
+    columns: tuple[str, ...]
+    """All columns, those of the key first."""
+    trials: Callable[[bool, int], list[Trial]]
+    """``trials(full, seed)``: all trials, in the order of the file."""
+    run: Callable[[Trial], list[Row]]
+    """The rows of a trial: a function at the top of a module, so that another process can be told to call it."""
+    figure: Callable[[Rows], Figure]
+    conclusions: Callable[[Rows], Iterator[str]]
+    """The lines that are printed at the end."""
+    rows_per_trial: int = 1
+    workers: int | None = None
+    """How many processes by default; None: one per processor."""
+
+    def table(self, path: Path) -> Table:
+        """Its file."""
+        return Table(path, self.columns, self.key, self.rows_per_trial)
+
+
+def sweep(study: Study, trials: Sequence[Trial], path: Path, *, workers: int, advance: Callable[[Trial], None]) -> Rows:
+    """Make the trials that the file at ``path`` lacks, and return the rows of all.
+
+    Parameters
+    ----------
+    workers
+        Processes; 1 works in this one.
+    advance
+        Called after each trial, in their order.
+
+    Raises
+    ------
+    InputError
+        The file holds other trials, or is none of this study's.
+    RuntimeError
+        A trial failed; it is named.
+    """
+    table = study.table(path)
+    names = [table.name(trial) for trial in trials]
+    done = table.complete()
+    if others := done.keys() - set(names):
+        raise InputError(
+            f"{path} holds {len(others)} trials that this study would not make, as {', '.join(min(others))} (another --seed?): "
+            "choose another --out, or remove it"
+        )
+    table.replace(line for name in names for line in done.get(name, ()))
+    missing = [(name, trial) for name, trial in zip(names, trials, strict=True) if name not in done]
+    in_order = not done or names[: len(done)] == [name for name in names if name in done]
+    for (name, trial), rows in zip(missing, _results(study, [trial for _, trial in missing], workers), strict=True):
+        done[name] = _checked(table, name, rows)
+        table.append(done[name])
+        advance(trial)
+    if not in_order:
+        table.replace(line for name in names for line in done[name])
+    return table.read()
+
+
+def _checked(table: Table, name: Key, rows: Sequence[Row]) -> list[list[str]]:
+    lines = table.lines(rows)
+    if len(lines) != table.rows_per_trial or any(tuple(line[: len(name)]) != name for line in lines):
+        raise RuntimeError(f"trial {', '.join(name)} gave {len(lines)} rows of its own, and should give {table.rows_per_trial}")
+    return lines
+
+
+def _results(study: Study, trials: Sequence[Trial], workers: int) -> Iterator[list[Row]]:
+    """The rows of each trial, in order."""
+    if workers == 1 or len(trials) < 2:
+        with threadpool_limits(1):
+            for trial in trials:
+                yield _named(trial, lambda trial=trial: study.run(trial))  # type: ignore[misc]
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(workers, len(trials)), mp_context=context, initializer=_one_thread)
+    try:
+        for trial, future in [(trial, pool.submit(study.run, trial)) for trial in trials]:
+            yield _named(trial, future.result)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _named(trial: Trial, work: Callable[[], list[Row]]) -> list[Row]:
+    try:
+        return work()
+    except Exception as error:
+        what = ", ".join(f"{name} {value}" for name, value in trial.items())
+        raise RuntimeError(f"the trial with {what} failed: {error}") from error
+
+
+def _one_thread() -> None:
+    """One thread of linear algebra in this process, as in the one that started it."""
+    threadpool_limits(1)

@@ -1,0 +1,273 @@
+"""The constants, guaranteed steps and bounds of paper 004, each from the constants before it, with the equation it comes from.
+
+Where the printed statement fails, the repaired form stands beside it and says so:
+
+- Proposition III.3 bounds the smoothness of the merit function by Lhat + (2 + 3 eps) gamma. The source it cites has the smoothness
+  of f + h in place of Lhat, which can be larger: for f(x) = -c x^2/2 on R the second derivative at the region's outer border is
+  c (4 + 6 eps) + (2 + 3 eps) gamma, and Lhat = c sqrt(1 + eps). `merit_smoothness_quadratic` is a proved bound.
+- Lemma IV.3 bounds ||(W - I) x|| by sigma_W ||x - xbar||; the norm of W - I off the mean is 1 - lambda_min (1 for uniform averaging
+  over a complete graph, where sigma_W = 0). `contraction_matrix` takes it as ``disagreement``.
+- Lemma VI.7 uses that the gradient of the merit function on St is the landing field. It is the tangent part of the Euclidean
+  gradient, whose normal-space component is twice as long: `gradient_ratio` is the printed constant.
+- Lemma IV.6 and Theorem IV.7 print L where their proof needs the Lipschitz constant of the landing field (L' in (26)).
+- Theorem IV.7 needs alpha <= rho / (8 L') too, which only the appendix's restatement (Theorem VI.8) says.
+- Proposition IV.1 asks for xbar within eps/2 of orthonormality and ||x - xbar||_F <= eps/2, and its proof uses that then every
+  ||x_i^T x_i - I||_F <= eps, which does not follow.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ..protocols import Array
+from .region import check_eps, suprema
+
+
+def merit_weight(lipschitz: float, symmetric: float, largest: float, penalty: float, eps: float) -> float:
+    """gamma, the least weight of p (9): max(lam, 2/(3 - 4 eps) (L (1 - eps) + 3 s + Lhat^2 (1 + eps)/lam))."""
+    return max(penalty, 2.0 / (3.0 - 4.0 * eps) * (lipschitz * (1.0 - eps) + 3.0 * symmetric + largest**2 * (1.0 + eps) / penalty))
+
+
+def merit_smoothness(largest: float, gamma: float, eps: float) -> float:
+    """L' as printed: Lhat + (2 + 3 eps) gamma (Proposition III.3, 1)."""
+    return largest + (2.0 + 3.0 * eps) * gamma
+
+
+def merit_smoothness_quadratic(lipschitz: float, gradient: float, symmetric: float, gamma: float, eps: float) -> float:
+    """A proved bound on the merit function's smoothness for quadratic f: (3 + 3 eps) L + 2 sqrt(1 + eps) sup||G|| + s +
+    (2 + 3 eps) gamma.
+
+    Along a unit direction v, with N = x^T x - I, the second derivative of f is at most L and that of h is -<v^T H v, N> -
+    <sym(v^T G) + sym(x^T H v), v^T x + x^T v> - <sym(x^T G), v^T v>, at most eps L + 2 sqrt(1 + eps) (sup||G|| + sqrt(1 + eps) L)
+    + s.
+    """
+    return (3.0 + 3.0 * eps) * lipschitz + 2.0 * math.sqrt(1.0 + eps) * gradient + symmetric + (2.0 + 3.0 * eps) * gamma
+
+
+def landing_lipschitz(lipschitz: float, gradient: float, penalty: float, eps: float) -> float:
+    """A proved bound on L_Lambda, the Lipschitz constant of the landing field on the region: (1 + eps) L + 2 sqrt(1 + eps)
+    sup||G|| + (2 + 3 eps) lam. The paper only says L_Lambda <= L'."""
+    return (1.0 + eps) * lipschitz + 2.0 * math.sqrt(1.0 + eps) * gradient + (2.0 + 3.0 * eps) * penalty
+
+
+def descent_ratio(gamma: float, penalty: float, eps: float) -> float:
+    """rho = min(1/2, nu / (4 lam^2 (1 + eps))) with nu = lam gamma: <Lambda, grad L> >= rho ||Lambda||^2 (Proposition III.3, 2)."""
+    return min(0.5, gamma / (4.0 * penalty * (1.0 + eps)))
+
+
+def gradient_ratio(smoothness: float, penalty: float, eps: float) -> float:
+    """C = 2 L' / (lam (1 - eps)) + 1: ||grad L(x)|| <= C ||Lambda(x)|| (Lemma VI.7)."""
+    return 2.0 * smoothness / (penalty * (1.0 - eps)) + 1.0
+
+
+def safe_step(n_agents: int, sigma: float, smoothness: float, field: float, penalty: float, eps: float) -> float:
+    """alpha_safe: the iterates stay in the safety region (Proposition IV.1, (17)).
+
+    Parameters
+    ----------
+    n_agents, sigma
+        Agents, and the second largest singular value of W.
+    smoothness
+        L'.
+    field
+        G, a bound on ||grad f_i(x)||_F = ||skew(G_i x^T) x||_F on the region.
+    """
+    push = field + penalty * eps * (1.0 + eps)
+    contraction = (1.0 - sigma) ** 2
+    return min(
+        penalty * eps * (1.0 - eps / 4.0) * contraction / (16.0 * smoothness * push),
+        contraction * eps / (4.0 * math.sqrt(n_agents) * push),
+        2.0 * penalty * eps * (2.0 - eps) / (16.0 * field**2 + penalty**2 * (1.0 + eps / 2.0) * eps**2),
+        math.sqrt(n_agents) / smoothness,
+        math.sqrt(eps / (8.0 * field**2)),
+        1.0 / (2.0 * penalty),
+    )
+
+
+def contraction_matrix(step: float, sigma: float, smoothness: float, disagreement: float | None = None) -> Array:
+    """``(2, 2)``: the matrix of Theorem IV.4 that bounds (||y - ybar||^2 / L', L' ||x - xbar||^2) by the same an iteration earlier.
+
+    Parameters
+    ----------
+    disagreement
+        The norm of W - I off the mean. None is sigma, as Lemma IV.3 prints; 1 - lambda_min makes the lemma true.
+    """
+    shrink, spread = 0.5 * (1.0 + sigma**2), (1.0 + sigma**2) / (1.0 - sigma**2)
+    product = (step * smoothness) ** 2
+    pull = sigma if disagreement is None else disagreement
+    return np.array([[shrink + 4.0 * product * spread, 2.0 * pull**2 * spread], [spread * product, shrink]])
+
+
+def spectral_radius(matrix: Array) -> float:
+    """The largest modulus of an eigenvalue."""
+    return float(np.abs(np.linalg.eigvals(matrix)).max())
+
+
+def stable_step(sigma: float, smoothness: float) -> float:
+    """(1 - sigma^2)^2 / ((1 + sigma^2) 4 L'): below it the contraction matrix is stable (Theorem IV.4; sufficient)."""
+    return (1.0 - sigma**2) ** 2 / ((1.0 + sigma**2) * 4.0 * smoothness)
+
+
+def contraction_limit(sigma: float, smoothness: float, disagreement: float | None = None) -> float:
+    """The step at which the contraction matrix has spectral radius 1: it is stable exactly below.
+
+    From det(I - matrix) = 0: (a L')^2 = (1 - s)^2 / (4 b (2 (1 - s) + 2 w^2 b)), s = sigma^2, b = (1 + s)/(1 - s), w the
+    ``disagreement`` (sigma as printed, where the limit is 1.41 to 1.75 times `stable_step`).
+    """
+    s = sigma**2
+    spread = (1.0 + s) / (1.0 - s)
+    pull = sigma if disagreement is None else disagreement
+    square = (1.0 - s) ** 2 / (4.0 * spread * (2.0 * (1.0 - s) + 2.0 * pull**2 * spread))
+    return math.sqrt(square) / smoothness
+
+
+def ergodic_step(sigma: float, smoothness: float, rho: float, ratio: float) -> float:
+    """(rho (1 - sigma^2)^4 / ((1 + sigma^2)^2 C^2))^(1/3) / (4 L') (Theorem IV.7; the appendix also asks for rho / (8 L'))."""
+    s = sigma**2
+    return math.cbrt(rho * (1.0 - s) ** 4 / ((1.0 + s) ** 2 * ratio**2)) / (4.0 * smoothness)
+
+
+class Constants(NamedTuple):
+    """Every constant for one problem, graph, penalty and safety factor. Steps are largest guaranteed ones."""
+
+    n_agents: int
+    sigma: float
+    """Second largest singular value of W."""
+    lambda_min: float
+    """Smallest eigenvalue of W."""
+    penalty: float
+    """lambda of the landing field."""
+    eps: float
+    """Safety factor."""
+    kind: Literal["exact", "bound", "sampled"]
+    """What L, sup ||G|| and s are."""
+    lipschitz: float
+    """L."""
+    gradient: float
+    """sup ||G_i||_F over the region."""
+    symmetric: float
+    """s."""
+    largest: float
+    """Lhat = max(L, sup ||G||)."""
+    field: float
+    """G = (1 + eps) sup ||G_i||: a bound on ||skew(G_i x^T) x||_F."""
+    gamma: float
+    """Weight of p in the merit function (9)."""
+    nu: float
+    """lam gamma."""
+    smoothness: float
+    """L' as printed."""
+    smoothness_quadratic: float
+    """L' proved for quadratic f_i."""
+    field_lipschitz: float
+    """L_Lambda, proved."""
+    rho: float
+    ratio: float
+    """C of Lemma IV.6."""
+    safe: float
+    """alpha_safe."""
+    stable: float
+    """Of Theorem IV.4."""
+    limit: float
+    """Where the printed contraction matrix becomes unstable."""
+    repaired: float
+    """Where the repaired contraction matrix becomes unstable, with L_Lambda in place of L'."""
+    ergodic: float
+    """Of Theorem IV.7."""
+    appendix: float
+    """rho / (8 L')."""
+
+    @property
+    def guaranteed(self) -> float:
+        """The largest step for which the paper states everything: safety, stability, ergodic rate."""
+        return min(self.safe, self.stable, self.ergodic, self.appendix)
+
+
+def constants(problem: Any, sigma: float, lambda_min: float, penalty: float, eps: float = 0.5, *, seed: int = 0) -> Constants:
+    """All constants for a problem whose agents are all here.
+
+    Parameters
+    ----------
+    problem
+        L and the suprema are the largest over its agents (Assumption III.4 gives all the same L).
+    sigma, lambda_min
+        Second largest singular value and smallest eigenvalue of W.
+    penalty, eps
+        lam > 0 and 0 < eps < 3/4.
+    seed
+        Of sampled suprema, see `suprema`.
+
+    Raises
+    ------
+    ValueError
+        For a penalty or eps out of range, or sigma outside [0, 1).
+    """
+    check_eps(eps)
+    if not penalty > 0.0:
+        raise ValueError(f"the penalty must be positive, got {penalty}")
+    if not 0.0 <= sigma < 1.0:
+        raise ValueError(f"sigma must lie in [0, 1), got {sigma}: W must average")
+    top = suprema(problem, eps, seed=seed)
+    largest = max(top.lipschitz, top.gradient)
+    gamma = merit_weight(top.lipschitz, top.symmetric, largest, penalty, eps)
+    smoothness = merit_smoothness(largest, gamma, eps)
+    field = (1.0 + eps) * top.gradient
+    own = landing_lipschitz(top.lipschitz, top.gradient, penalty, eps)
+    rho = descent_ratio(gamma, penalty, eps)
+    ratio = gradient_ratio(smoothness, penalty, eps)
+    return Constants(
+        n_agents=problem.n_agents,
+        sigma=sigma,
+        lambda_min=lambda_min,
+        penalty=penalty,
+        eps=eps,
+        kind=top.kind,
+        lipschitz=top.lipschitz,
+        gradient=top.gradient,
+        symmetric=top.symmetric,
+        largest=largest,
+        field=field,
+        gamma=gamma,
+        nu=penalty * gamma,
+        smoothness=smoothness,
+        smoothness_quadratic=merit_smoothness_quadratic(top.lipschitz, top.gradient, top.symmetric, gamma, eps),
+        field_lipschitz=own,
+        rho=rho,
+        ratio=ratio,
+        safe=safe_step(problem.n_agents, sigma, smoothness, field, penalty, eps),
+        stable=stable_step(sigma, smoothness),
+        limit=contraction_limit(sigma, smoothness),
+        repaired=contraction_limit(sigma, own, 1.0 - lambda_min),
+        ergodic=ergodic_step(sigma, smoothness, rho, ratio),
+        appendix=rho / (8.0 * smoothness),
+    )
+
+
+def ergodic_bounds(
+    constants: Constants, step: float, iterations: int, descent: float, spread: float, *, printed: bool = True
+) -> tuple[float, float]:
+    """The two bounds of Theorem IV.7: on the means over k of ||Lambda(xbar_k)||_F^2 and of ||x_k - xbar_k||_F^2.
+
+    Parameters
+    ----------
+    step, iterations
+        alpha and K.
+    descent
+        L(xbar_0) - L(xbar_K) of the merit function, or an upper bound.
+    spread
+        ||y_0 - ybar_0||_F^2 over all agents.
+    printed
+        With the L of the printed theorem; otherwise with the L_Lambda that its proof needs.
+    """
+    c, s = constants, constants.sigma**2
+    own = c.lipschitz if printed else c.field_lipschitz
+    field = 4.0 / (step * c.rho) * descent + (
+        32.0 * (step * c.ratio * own) ** 2 / (c.rho**2 * c.n_agents) * (1.0 + s) / (1.0 - s) ** 3 * spread
+    )
+    consensus = (1.0 + s) / (1.0 - s) ** 3 * 16.0 * step**2 * (1.0 + 1.0 / (c.rho * c.n_agents)) * spread + (
+        (1.0 + s) ** 2 / (1.0 - s) ** 4 * 512.0 * step**3 * c.smoothness**2 / c.rho * descent
+    )
+    return field / iterations, consensus / iterations

@@ -1,0 +1,115 @@
+"""The exact linear rate of DRFGT near a solution, from the agents' own linearised landing fields.
+
+Near a point x* where the landing fields of the agents sum to zero, DRFGT (paper 004 (10)) is linear in the agents' errors e and
+trackers y: with J_i the Jacobian of agent i's landing field at x* and A the diagonal matrix of steps,
+
+    combine-then-adapt:  e+ = W e - A y,    y+ = W y + J (e+ - e).
+
+sum_i (y_i - J_i e_i) never changes and starts at zero, so that sum's eigenvalues 1 are left out. Where the solutions form a
+manifold (x R for PCA) the mean Jacobian has a kernel: moving all agents along it is an eigenvalue 1 too, and left out. The rate is
+the largest modulus of the others. The J_i are not symmetric: a landing field is not a gradient.
+
+    DLambda(x)[v] = skew(H[v] x^T + G v^T) x + skew(G x^T) v + lam (v N + x (v^T x + x^T v)),   N = x^T x - I.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from topologies.canonical import WeightsLike, canonical_weights
+from topologies.tracking import Order, conserved_complement, iteration_pencil
+
+from ..protocols import Array
+from ..sums import norms
+from .merit import hessian_product
+
+_KERNEL = 1e-7
+_NEWTON = 50
+
+
+class LocalRate(NamedTuple):
+    """How DRFGT converges near a solution."""
+
+    rate: float
+    """The errors shrink by this factor per iteration in the end."""
+    symmetries: int
+    """Dimension of the manifold of solutions through this one."""
+
+
+def landing_jacobian(problem: Any, x: Array, penalty: Array) -> Array:
+    """``(n_local, d r, d r)``: the Jacobian of each agent's landing field on St(d, r) at its point, points flattened by rows.
+
+    Parameters
+    ----------
+    x
+        ``(n_local, d, r)``.
+    penalty
+        ``(n_local,)``.
+    """
+    n, d, r = x.shape
+    gradient = problem.gradient(x)
+    xt, gt, weight = x.swapaxes(-1, -2), gradient.swapaxes(-1, -2), penalty[:, None, None]
+    gram = xt @ x
+    gap = gram - np.eye(r)
+    jacobian = np.empty((n, d * r, d * r))
+    for column in range(d * r):
+        v = np.zeros((d, r))
+        v.flat[column] = 1.0
+        hv = hessian_product(problem, x, np.repeat(v[None], n, axis=0))
+        hvt = hv.swapaxes(-1, -2)
+        change = 0.5 * (hv @ gram - x @ (hvt @ x) + gradient @ (v.T @ x) - v @ (gt @ x) + gradient @ (xt @ v) - x @ (gt @ v))
+        change += weight * (v @ gap + x @ (v.T @ x + xt @ v))
+        jacobian[:, :, column] = change.reshape(n, -1)
+    return jacobian
+
+
+def solution(problem: Any, x: Array, penalty: float = 1.0) -> Array:
+    """``(d, r)``: the zero of the mean landing field near ``x``, by Newton's method with the pseudo-inverse (symmetries stay put).
+
+    Raises
+    ------
+    ValueError
+        When it does not converge: start nearer to a solution.
+    """
+    point, weights = x.copy(), np.full(problem.n_local, penalty)
+    shrinking = np.inf
+    for _ in range(_NEWTON):
+        points = np.repeat(point[None], problem.n_local, axis=0)
+        field = problem.constraint.landing(points, problem.gradient(points), weights).mean(0)
+        jacobian = landing_jacobian(problem, points, weights).mean(0)
+        change = np.linalg.lstsq(jacobian, field.reshape(-1), rcond=_KERNEL)[0].reshape(point.shape)
+        length = float(norms(change[None])[0])
+        point -= change
+        if length < 1e-9 and length >= 0.5 * shrinking:
+            return point
+        shrinking = length
+    raise ValueError(f"Newton's method has not converged (last correction {shrinking:.2g}): start nearer to a solution")
+
+
+def local_rate(problem: Any, W: WeightsLike, x: Array, step: Array, penalty: Array, order: Order) -> LocalRate:
+    """The linear rate of DRFGT at a solution ``x``; dense, O((n d r)^3), for small problems whose agents are all here.
+
+    Parameters
+    ----------
+    W
+        ``(n, n)`` mixing matrix.
+    x
+        ``(d, r)``: a zero of the mean landing field, see `solution`.
+    step, penalty
+        ``(n,)``: each agent's.
+    order
+        combine-then-adapt or adapt-then-combine.
+    """
+    n = problem.n_agents
+    jacobians = landing_jacobian(problem, np.repeat(x[None], n, axis=0), penalty)
+    size = jacobians.shape[-1]
+    base, slope = iteration_pencil(canonical_weights(W).toarray(), jacobians, order)
+    slope[:, n * size :] *= np.repeat(step, size)
+    basis = conserved_complement(jacobians.swapaxes(-1, -2))
+    values = np.linalg.eigvals(basis.T @ (base - slope) @ basis)
+    singular = np.linalg.svd(jacobians.mean(0), compute_uv=False)
+    symmetries = int((singular < _KERNEL * singular[0]).sum())
+    others = values[np.argsort(np.abs(values - 1.0))][symmetries:]
+    return LocalRate(float(np.abs(others).max()), symmetries)

@@ -1,0 +1,76 @@
+"""What Theorem IV.7 of paper 004 bounds, and the descent of the merit function, measured along a run."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..algorithms.steps import landing_field
+from ..protocols import Array
+from ..sums import sums
+from .constants import Constants, ergodic_bounds
+from .merit import merit
+
+
+class Measured(NamedTuple):
+    """Means over k = 0, ..., K - 1 beside their bounds, and extremes, of a run of K iterations in one process."""
+
+    iterations: int
+    field: float
+    """Mean of ||Lambda(xbar_k)||_F^2."""
+    field_bound: float
+    consensus: float
+    """Mean over k = 1, ..., K of ||x_k - xbar_k||_F^2."""
+    consensus_bound: float
+    merit: Array
+    """``(K + 1,)``: the merit function at xbar_k."""
+    allowance: Array
+    """``(K,)``: the most by which the descent lemma (26) lets it change in an iteration."""
+    feasibility: float
+    """The largest ||x_i^T x_i - I||_F of any agent and iteration."""
+
+
+def measure(run: Any, constants: Constants, iterations: int) -> Measured:
+    """Run and measure.
+
+    Parameters
+    ----------
+    run
+        `decentorth.api.Run` with all agents in this process and one constant step and penalty.
+    constants
+        For its problem, network and penalty.
+    """
+    n, problem = run.problem.n_agents, run.problem
+    fields, spreads, merits, allowances = [], [], [], []
+    worst, step, initial = 0.0, 0.0, 0.0
+    for state in itertools.islice(run.states(), iterations + 1):
+        mean = state.x.mean(0)
+        points = np.repeat(mean[None], n, axis=0)
+        gradient = problem.gradient(points)
+        field = landing_field(problem, points, state.penalty).mean(0)
+        tracker = state.tracker.mean(0)
+        if state.k == 0:
+            step = float(state.step_size[0])
+            initial = float(sums((state.tracker - tracker) ** 2).sum())
+        merits.append(merit(mean, float(problem.value(points).mean()), gradient.mean(0), constants.gamma))
+        fields.append(float((field * field).sum()))
+        spreads.append(float(sums((state.x - mean) ** 2).sum()))
+        worst = max(worst, float(problem.constraint.feasibility(state.x).max()))
+        allowances.append(
+            -0.5 * step * constants.rho * fields[-1]
+            + step * (constants.ratio * constants.smoothness) ** 2 / (2.0 * constants.rho * n) * spreads[-1]
+            + 0.5 * step**2 * constants.smoothness * float((tracker * tracker).sum())
+        )
+    bounds = ergodic_bounds(constants, step, iterations, merits[0] - merits[-1], initial)
+    return Measured(
+        iterations,
+        float(np.mean(fields[:-1])),
+        bounds[0],
+        float(np.mean(spreads[1:])),
+        bounds[1],
+        np.array(merits),
+        np.array(allowances[:-1]),
+        worst,
+    )

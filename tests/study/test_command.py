@@ -1,0 +1,48 @@
+"""``python -m decentorth.study``: what it writes, says and refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decentorth.study.__main__ import STUDIES, main
+
+
+def test_a_study_from_end_to_end_and_once_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["consensus", "--out", str(tmp_path), "--seed", "2", "--workers", "1"]
+    assert main(words) == 0
+    first = capsys.readouterr().out
+    assert "39/39 trials" in first
+    assert "never exceeds sigma^k" in first
+    whole = (tmp_path / "consensus.csv").read_bytes()
+    assert (tmp_path / "consensus.png").read_bytes()[:4] == b"\x89PNG"
+    assert main(words) == 0
+    again = capsys.readouterr().out
+    assert "holds 39 of 39 trials already" in again
+    assert "trials  " not in again
+    assert (tmp_path / "consensus.csv").read_bytes() == whole
+    assert main([*words[:3], "--seed", "3"]) == 2
+    assert "another --seed?" in capsys.readouterr().err
+
+
+def test_help_names_every_study(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    printed = capsys.readouterr().out
+    for name in STUDIES:
+        assert f"{name}:" in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["spectrl"], "no study is called 'spectrl'; did you mean 'spectral'?"),
+        (["spectral", "--workers", "0"], "workers must be at least 1, got 0"),
+        (["spectral", "--seed", "-1"], "seed must be at least 0, got -1"),
+        (["spectral", "--fulll"], "unexpected '--fulll'"),
+        (["spectral", "--out", "/dev/null/x"], "cannot use /dev/null/x"),
+    ],
+)
+def test_bad_input_is_refused_with_the_reason(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert message in capsys.readouterr().err

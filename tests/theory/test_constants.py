@@ -1,0 +1,164 @@
+"""The constants of paper 004: closed forms, what they promise on random points, and where the printed promise fails."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import decentorth as do
+import topologies as tp
+from decentorth.api import Run
+from decentorth.problems.procrustes import ProcrustesSettings
+from decentorth.protocols import Array
+from decentorth.sets import Stiefel
+from decentorth.theory import (
+    constants,
+    contraction_limit,
+    contraction_matrix,
+    descent_ratio,
+    landing_lipschitz,
+    merit_gradient,
+    merit_smoothness,
+    merit_smoothness_quadratic,
+    merit_weight,
+    region_points,
+    spectral_radius,
+    stable_step,
+    suprema,
+)
+
+N, D, R = 3, 6, 2
+SIGMAS = st.floats(0.0, 0.999)
+
+
+def problem(name: str, seed: int = 0) -> do.problems.PCA | do.problems.Procrustes:
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((N, 8, D))
+    return do.problems.PCA(A, R) if name == "pca" else do.problems.Procrustes(A, rng.standard_normal((N, R, 8)))
+
+
+def mean_field(own: do.problems.PCA | do.problems.Procrustes, x: Array, penalty: float) -> Array:
+    points = np.repeat(x[None], N, axis=0)
+    field: Array = Stiefel(D, R).landing(points, own.gradient(points), np.full(N, penalty)).mean(0)
+    return field
+
+
+def test_published_setting_has_the_orders_of_magnitude_that_were_worked_out_before() -> None:
+    run = Run(ProcrustesSettings().problem(10, 0), do.DRFGT(step_size=1e-2, penalty=10.0), tp.uniform_weights(tp.ring(10)))
+    c = constants(run.problem, 0.8 + 0.2 * math.cos(math.pi / 5), 0.6, 10.0, 0.5)
+    expected = {
+        "lipschitz": 154.0,
+        "gradient": 432.0,
+        "gamma": 5.9e4,
+        "smoothness": 2.1e5,
+        "safe": 2.9e-12,
+        "stable": 3.5e-9,
+        "ergodic": 1e-11,
+    }
+    for name, value in expected.items():
+        assert value / 1.5 < getattr(c, name) < value * 1.5, name
+    assert c.guaranteed == c.safe
+    assert 1e9 < 1e-2 / c.guaranteed < 1e10
+
+
+def test_published_constants_follow_from_each_other() -> None:
+    gamma = merit_weight(154.0, 476.0, 432.0, 10.0, 0.5)
+    assert gamma == pytest.approx(2.0 * (77.0 + 1428.0 + 432.0**2 * 0.15), rel=1e-14)
+    assert merit_smoothness(432.0, gamma, 0.5) == pytest.approx(432.0 + 3.5 * gamma, rel=1e-14)
+    assert merit_weight(1.0, 0.0, 1.0, 1e6, 0.5) == 1e6
+    assert descent_ratio(gamma, 10.0, 0.5) == 0.5
+    assert descent_ratio(10.0, 10.0, 0.25) == pytest.approx(0.2, rel=1e-14)
+
+
+@given(sigma=SIGMAS, smoothness=st.floats(1e-2, 1e6), disagreement=st.none() | st.floats(0.0, 2.0))
+def test_contraction_matrix_is_stable_exactly_below_its_limit(sigma: float, smoothness: float, disagreement: float | None) -> None:
+    limit = contraction_limit(sigma, smoothness, disagreement)
+    below, at, above = (
+        1.0 - spectral_radius(contraction_matrix(step, sigma, smoothness, disagreement))
+        for step in (0.999 * limit, limit, 1.001 * limit)
+    )
+    assert below > 0.0 > above
+    assert abs(at) < 1e-9
+
+
+@given(sigma=SIGMAS)
+def test_theorem_IV_4_is_sufficient_and_loses_less_than_a_factor_of_two(sigma: float) -> None:
+    ratio = contraction_limit(sigma, 1.0) / stable_step(sigma, 1.0)
+    assert math.sqrt(2.0) * (1 - 1e-12) <= ratio < 1.75
+
+
+def test_lemma_IV_3_fails_as_printed_and_holds_with_the_norm_of_W_minus_I() -> None:
+    W = np.full((2, 2), 0.5)  # sigma_W = 0: one round averages exactly
+    x, y, step, curvature = np.array([1.0, -1.0]), np.array([0.0, 0.0]), 1e-3, 1.0  # Lambda_i(x) = x, so that L' = 1
+    new_x = W @ x - step * y
+    new_y = W @ y + curvature * (new_x - x)
+    off = new_y - new_y.mean()
+    state = np.array([0.0, x @ x])
+    assert off @ off > (contraction_matrix(step, 0.0, 1.0) @ state)[0]
+    assert off @ off <= (contraction_matrix(step, 0.0, 1.0, disagreement=1.0) @ state)[0]
+
+
+@pytest.mark.parametrize("name", ["pca", "procrustes"])
+@pytest.mark.parametrize(("eps", "penalty"), [(0.1, 0.1), (0.5, 10.0), (0.7, 300.0)])
+def test_landing_field_points_along_the_gradient_of_the_merit_function(name: str, eps: float, penalty: float) -> None:
+    own = problem(name)
+    c = constants(own, 0.5, 0.0, penalty, eps)
+    for x in region_points((D, R), eps, 200, np.random.default_rng(3), boundary=True):
+        field, gradient = mean_field(own, x, penalty), merit_gradient(own, x, c.gamma)
+        assert (field * gradient).sum() >= c.rho * (field * field).sum()
+
+
+@pytest.mark.parametrize("name", ["pca", "procrustes"])
+@pytest.mark.parametrize("eps", [0.1, 0.5, 0.7])
+def test_proved_smoothness_bounds_second_differences_and_the_field_s_differences(name: str, eps: float) -> None:
+    own, rng = problem(name), np.random.default_rng(4)
+    top = suprema(own, eps)
+    for penalty in (0.1, 10.0):
+        c = constants(own, 0.5, 0.0, penalty, eps)
+        field_bound = landing_lipschitz(top.lipschitz, top.gradient, penalty, eps)
+        for x in region_points((D, R), eps, 60, rng):
+            u, _, vt = np.linalg.svd(x)
+            steepest = np.outer(u[:, 0], vt[0])  # where p is steepest
+            for v in (steepest, rng.standard_normal((D, R))):
+                step = 1e-5 * v / np.linalg.norm(v)
+                change = merit_gradient(own, x + step, c.gamma) - merit_gradient(own, x - step, c.gamma)
+                assert np.linalg.norm(change) <= c.smoothness_quadratic * 2e-5 * (1 + 1e-8)
+                turned = mean_field(own, x + step, penalty) - mean_field(own, x - step, penalty)
+                assert np.linalg.norm(turned) <= field_bound * 2e-5 * (1 + 1e-8)
+
+
+def test_printed_smoothness_is_exceeded_by_one_principal_component() -> None:
+    """f(x) = -x^2/2 on R: the merit function's second derivative at x^2 = 1 + eps is (4 + 6 eps) + (2 + 3 eps) gamma."""
+    eps, penalty = 0.5, 1e3
+    own = do.problems.PCA(np.ones((1, 1, 1)), 1)
+    top = suprema(own, eps)
+    assert top == (1.0, math.sqrt(1.0 + eps), 1.0 + eps, "exact")
+    gamma = merit_weight(1.0, 1.0 + eps, math.sqrt(1.0 + eps), penalty, eps)
+    x, step = np.full((1, 1), math.sqrt(1.0 + eps)), 1e-5
+    change = merit_gradient(own, x + step, gamma) - merit_gradient(own, x - step, gamma)
+    second = float(change[0, 0]) / (2.0 * step)
+    assert second == pytest.approx((4.0 + 6.0 * eps) + (2.0 + 3.0 * eps) * gamma, rel=1e-8)
+    assert second > merit_smoothness(math.sqrt(1.0 + eps), gamma, eps)
+    assert second < merit_smoothness_quadratic(1.0, math.sqrt(1.0 + eps), 1.0 + eps, gamma, eps)
+
+
+def test_safety_of_mean_and_spread_does_not_make_every_agent_safe() -> None:
+    """Proposition IV.1 uses that it does: two numbers with xbar^2 = 1 + eps/2 and ||x - xbar|| = eps/2 leave the region."""
+    eps = 0.5
+    mean = math.sqrt(1.0 + eps / 2.0)
+    x = mean + np.array([1.0, -1.0]) * eps / (2.0 * math.sqrt(2.0))
+    assert np.linalg.norm(x - x.mean()) == pytest.approx(eps / 2.0)
+    assert abs(x.mean() ** 2 - 1.0) == pytest.approx(eps / 2.0)
+    assert abs(x[0] ** 2 - 1.0) > eps
+
+
+def test_bad_input_is_refused() -> None:
+    own = problem("pca")
+    with pytest.raises(ValueError, match="the penalty must be positive, got 0"):
+        constants(own, 0.5, 0.0, 0.0)
+    with pytest.raises(ValueError, match=r"sigma must lie in \[0, 1\), got 1"):
+        constants(own, 1.0, 0.0, 1.0)
