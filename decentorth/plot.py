@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .cli.agents import AgentQuantity, plot_agents
 from .cli.flags import InputError, load, unknown
 from .cli.outputs import CONFIG, read_history
 
@@ -238,8 +239,9 @@ def draw(
     out: str | None = None,
     metrics: list[str] | None = None,
     linear: bool = False,
+    agents: AgentQuantity | None = None,
 ) -> str:
-    """Draw the histories of one run or several.
+    """Draw the histories of one run or several, or the agents of one run on their graph.
 
     Parameters
     ----------
@@ -253,6 +255,8 @@ def draw(
         A panel for each of these columns of the history, in place of the three of Figure 1.
     linear
         Linear axes in place of logarithmic ones.
+    agents
+        Draw the graph of one run instead, its agents coloured by this error of their final points (agents.png).
 
     Returns
     -------
@@ -266,6 +270,12 @@ def draw(
     """
     if not folders:
         raise InputError("give the folder of at least one run, as in: python -m decentorth.plot runs/a")
+    if agents is not None:
+        if len(folders) > 1:
+            raise InputError("agents are drawn for one run at a time")
+        path = out or str(Path(folders[0]) / "agents.png")
+        save(plot_agents(folders[0], read_configuration(folders[0]), agents), path)
+        return path
     if out is None and len(folders) > 1:
         raise InputError("several runs go into one figure: say where with --out, as in --out figure.pdf")
     path = out or str(Path(folders[0]) / "history.png")

@@ -43,8 +43,8 @@ HOUSE = {
     "registry": Room(("decentorth.registry",), "", ""),
     "front": Room(
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
-        "top api registry loop collective network problems data protocols launch topologies",
-        "numpy scipy cyclopts yaml rich matplotlib threadpoolctl",
+        "top api registry loop collective network problems data protocols sums launch topologies",
+        "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl",
     ),
     "theory": Room(("decentorth.theory",), "protocols sums algorithms topologies", "numpy"),
     "studies": Room(

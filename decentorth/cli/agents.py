@@ -1,0 +1,71 @@
+"""The agents of a run on their graph, coloured by what is left of each one's error at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ..protocols import Array
+from ..sums import norms
+from . import wiring
+from .flags import InputError
+from .outputs import FINAL
+from .settings import NETWORK, RunSettings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+AgentQuantity = Literal["consensus", "feasibility"]
+LABELS = {"consensus": r"consensus error $\|x_i - \bar x\|_F$", "feasibility": r"feasibility $\|x_i^\top x_i - I\|_F$"}
+
+
+def agent_quantity(x: Array, quantity: AgentQuantity) -> Array:
+    """``(n,)``: ||x_i - xbar||_F, or ||x_i^T x_i - I||_F, of the points ``(n, d, r)``."""
+    if quantity == "consensus":
+        return norms(x - x.mean(axis=0))
+    if x.ndim != 3:
+        raise InputError(f"feasibility is of matrices; these points have shape {x.shape[1:]}")
+    return norms(x.swapaxes(-1, -2) @ x - np.eye(x.shape[-1]))
+
+
+def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQuantity) -> Figure:
+    """The graph of a run with its weights, and its agents coloured by ``quantity`` of their final points.
+
+    Parameters
+    ----------
+    folder
+        What --out of a run has filled.
+    configuration
+        Its settings.
+
+    Raises
+    ------
+    InputError
+        The run has no final points, or its network changes over time.
+    """
+    import networkx as nx
+    from matplotlib.figure import Figure
+    from scipy.sparse import csr_array
+
+    from topologies import draw_graph
+
+    names = {field.name for field in fields(RunSettings)} & {*NETWORK, "seed"}
+    W = wiring.make(RunSettings(**{name: value for name, value in configuration.items() if name in names})).W
+    if not isinstance(W, csr_array):
+        raise InputError(f"the network of {folder} changes over time: there is no one graph to draw")
+    try:
+        with np.load(Path(folder) / FINAL, allow_pickle=False) as final:
+            x = final["x"]
+    except (OSError, KeyError, ValueError) as error:
+        raise InputError(f"cannot read the final points of {folder}: {error}") from None
+    edges = W.tocoo()
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(range(W.shape[0]))
+    graph.add_edges_from((int(i), int(j)) for i, j in zip(edges.row, edges.col, strict=True) if i < j)
+    figure = Figure(figsize=(5, 4.2), layout="constrained")
+    draw_graph(graph, W, agent_quantity(x, quantity), LABELS[quantity], axes=figure.add_subplot())
+    return figure

@@ -1,0 +1,46 @@
+"""The agents of a run on their graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decentorth.cli.agents import agent_quantity, plot_agents
+from decentorth.cli.flags import InputError
+from decentorth.plot import main, read_configuration
+from decentorth.run import main as run
+
+
+def test_colours_are_the_errors_of_the_final_points(tmp_path: Path) -> None:
+    folder = str(tmp_path / "a")
+    assert run(["--out", folder, "--iterations", "40", "--quiet", "--agents", "6", "--topology", "star"]) == 0
+    x = np.load(tmp_path / "a" / "final.npz")["x"]
+    expected = {
+        "consensus": [np.linalg.norm(point - x.mean(axis=0)) for point in x],
+        "feasibility": [np.linalg.norm(point.T @ point - np.eye(x.shape[2])) for point in x],
+    }
+    for quantity in ("consensus", "feasibility"):
+        figure = plot_agents(folder, read_configuration(folder), quantity)
+        coloured = [np.asarray(c.get_array()) for c in figure.axes[0].collections if c.get_array() is not None]
+        (found,) = [values for values in coloured if values.shape == (6,)]
+        np.testing.assert_allclose(found, expected[quantity], rtol=1e-12)
+    assert main([folder, "--agents", "consensus"]) == 0
+    assert (tmp_path / "a" / "agents.png").stat().st_size > 5000
+
+
+def test_quantities_by_hand() -> None:
+    x = np.array([[[1.0], [0.0]], [[0.0], [2.0]]])
+    np.testing.assert_allclose(agent_quantity(x, "consensus"), [np.sqrt(1.25), np.sqrt(1.25)], rtol=1e-15)
+    np.testing.assert_allclose(agent_quantity(x, "feasibility"), [0.0, 3.0], rtol=1e-15)
+
+
+def test_what_cannot_be_drawn_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(tmp_path / "b")
+    flags = "--topology one_peer_exponential --agents 8 --step-size 1e-3 --penalty 10 --iterations 2 --quiet"
+    assert run([*flags.split(), "--out", folder]) == 0
+    with pytest.raises(InputError, match="changes over time"):
+        plot_agents(folder, read_configuration(folder), "consensus")
+    assert main([folder, folder, "--agents", "consensus"]) == 2
+    assert "one run at a time" in capsys.readouterr().err
