@@ -1,7 +1,7 @@
 """``python -m decentorth.run``: one run from the command line, in this process or, under ``mpirun``, on MPI ranks.
 
 Exit codes: 0 converged or all iterations done, 1 a fault, 2 bad input, 3 diverged or left the safety region, 4 not converged with
-``--require-converged``.
+``--require-converged``, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import logging
+import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import __version__, _mpienv
+from ._ending import abort
 from .cli.config import Command, Configuration, config_flag, values
 from .cli.flags import InputError
 from .cli.settings import RunSettings
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from .protocols import Array, StoppingRule
 
 BAD_INPUT, RUNAWAY, NOT_CONVERGED = 2, 3, 4
+INTERRUPTED, NO_READER = 130, 141
+"""As a shell reports the end by SIGINT and by SIGPIPE."""
 HELP = frozenset({"--help", "-h"})
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -62,6 +66,20 @@ def main(tokens: Sequence[str] | None = None) -> int:
         if root:
             sys.stderr.write(f"decentorth: {error}\n")
         return BAD_INPUT
+    except KeyboardInterrupt:
+        return _stopped(INTERRUPTED, "interrupted; the history so far is in the folder given by --out" if root else "")
+    except BrokenPipeError:  # who read our output has had enough of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _stopped(NO_READER, "")
+
+
+def _stopped(code: int, words: str) -> int:
+    """The exit code of a run that is stopped from outside, which ends the other ranks too."""
+    if words:
+        sys.stderr.write(f"decentorth: {words}\n")
+    if _mpienv.expected_ranks()[0] > 1:
+        abort(code)
+    return code
 
 
 def _help(words: Sequence[str]) -> int:

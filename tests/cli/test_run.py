@@ -6,6 +6,10 @@ import csv
 import hashlib
 import json
 import math
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -407,3 +411,30 @@ def test_bad_input_on_ranks_is_printed_once(words: list[str], phrase: str, folde
     assert len(lines) == 1, job.report()
     assert phrase in lines[0].lower() or phrase in lines[0]
     assert "Traceback" not in job.stderr
+
+
+def test_an_interrupted_run_says_so_and_keeps_its_history(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "decentorth.run", "--iterations", "100000000", "--quiet", "--out", str(tmp_path / "a")]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
+        history = tmp_path / "a" / "history.csv"
+        deadline = time.monotonic() + 60
+        while not (history.is_file() and history.read_text().count("\n") > 20) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, said.count("\n")) == (130, 1)
+    assert "interrupted; the history so far" in said
+    assert len(read_history(tmp_path / "a")["iteration"]) >= 20
+
+
+def test_a_reader_that_leaves_is_no_fault(tmp_path: Path) -> None:
+    words = f"{sys.executable} -m decentorth.run --iterations 20000 | head -n 1"
+    done = subprocess.run(
+        ["bash", "-c", f"{words}; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+    assert (done.returncode, done.stderr) == (141, "")
+    assert done.stdout.startswith("problem ")
