@@ -44,6 +44,7 @@ TOLERANCE = 1e-6
 EPS = 0.5
 _ROWS, _DIMENSION, _RANK = 20, 6, 2
 _LIMIT = 40_000
+_ZERO = 1e-6
 _FLOORS = {"quadratic": 1e-160, "pca": 1e-12, "procrustes": 1e-12}
 """Where a run ends, relative to the first tracker."""
 _WINDOWS = {"quadratic": 0.4, "pca": 0.75, "procrustes": 0.75}
@@ -190,8 +191,9 @@ def guarantee(run: Run, driven: Driven, spectrum: tp.MixingSpectrum) -> tuple[fl
 
 
 def deviation(row: dict[str, Any]) -> float:
-    """By how much the measured iterations per digit differ from the predicted ones, relatively; NaN where nothing was measured."""
-    if not 0.0 < row["predicted"] < 1.0 or not row["measured"] < 1.0:
+    """By how much the measured iterations per digit differ from the predicted ones, relatively; NaN where nothing was measured, or
+    the rate is zero but for rounding (the complete graph, adapt-then-combine)."""
+    if not _ZERO < row["predicted"] < 1.0 or not row["measured"] < 1.0:
         return math.nan
     return abs(math.log(row["measured"]) / math.log(row["predicted"]) - 1.0)
 

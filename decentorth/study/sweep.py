@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -99,12 +102,13 @@ def _results(study: Study, trials: Sequence[Trial], workers: int) -> Iterator[li
                 yield _named(trial, lambda trial=trial: study.run(trial))  # type: ignore[misc]
         return
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(trials)), mp_context=context, initializer=_one_thread)
+    pool = ProcessPoolExecutor(min(workers, len(trials)), mp_context=context, initializer=_settle)
     try:
         for trial, future in [(trial, pool.submit(study.run, trial)) for trial in trials]:
             yield _named(trial, future.result)
     finally:
-        pool.shutdown(cancel_futures=True)
+        with _uninterrupted():
+            pool.shutdown(cancel_futures=True)
 
 
 def _named(trial: Trial, work: Callable[[], list[Row]]) -> list[Row]:
@@ -115,6 +119,21 @@ def _named(trial: Trial, work: Callable[[], list[Row]]) -> list[Row]:
         raise RuntimeError(f"the trial with {what} failed: {error}") from error
 
 
-def _one_thread() -> None:
-    """One thread of linear algebra in this process, as in the one that started it."""
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C is ignored inside: a second one would leave processes waiting for each other. Elsewhere than in the main thread,
+    which alone is interrupted, nothing changes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _settle() -> None:
+    """One thread of linear algebra, as in the process that started this one; that one alone is interrupted, and ends this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(1)

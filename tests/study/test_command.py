@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from decentorth.study.__main__ import STUDIES, main
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_study_from_end_to_end_and_once_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,3 +54,22 @@ def test_help_names_every_study(capsys: pytest.CaptureFixture[str]) -> None:
 def test_bad_input_is_refused_with_the_reason(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert message in capsys.readouterr().err
+
+
+def test_interrupted_twice_it_ends_and_keeps_whole_trials(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "decentorth.study", "drfgt", "--workers", "2", "--out", str(tmp_path)]
+    study = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    file = tmp_path / "drfgt.csv"
+    try:
+        while study.poll() is None and not (file.exists() and file.read_bytes().count(b"\n") > 1):
+            time.sleep(0.05)
+        for _ in range(2):
+            os.killpg(study.pid, signal.SIGINT)
+            time.sleep(0.1)
+        _, said = study.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(study.pid, signal.SIGKILL)
+    assert study.returncode == 130
+    assert "the same command goes on where it stopped" in said
+    assert len(STUDIES["drfgt"].table(file).complete()) == file.read_bytes().count(b"\n") - 1 > 0
