@@ -427,14 +427,9 @@ def test_an_interrupted_run_says_so_and_keeps_its_history(tmp_path: Path) -> Non
     assert len(read_history(tmp_path / "a")["iteration"]) >= 20
 
 
-def test_a_reader_that_leaves_is_no_fault(tmp_path: Path) -> None:
-    words = f"{sys.executable} -m decentorth.run --iterations 20000 | head -n 1"
-    done = subprocess.run(
-        ["bash", "-c", f"{words}; exit ${{PIPESTATUS[0]}}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
+def test_a_reader_that_leaves_is_no_fault() -> None:
+    pipe = f"{sys.executable} -m decentorth.run --iterations 20000 | head -n 1; exit ${{PIPESTATUS[0]}}"
+    root = Path(__file__).parents[2]
+    done = subprocess.run(["bash", "-c", pipe], capture_output=True, text=True, check=False, cwd=root)
     assert (done.returncode, done.stderr) == (141, "")
     assert done.stdout.startswith("problem ")
