@@ -257,7 +257,3 @@ class Recorder(Protocol):
     """Watches a run: rank 0 gets rows as they are made."""
 
     def record(self, row: Row) -> None: ...
-
-
-Loader = Callable[[int], Any]
-"""``agent -> arrays``: how a problem is built when no rank holds all data."""

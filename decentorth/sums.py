@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import _sparsetools, csr_array
+from scipy.sparse import _sparsetools
 
 from .protocols import Array, Index
 
@@ -23,17 +23,6 @@ class Csr(NamedTuple):
     indptr: Index
     indices: Index
     data: Array
-
-    @classmethod
-    def of(cls, matrix: csr_array) -> Csr:
-        """The arrays of a SciPy matrix with sorted indices."""
-        return cls(
-            int(matrix.shape[0]),
-            int(matrix.shape[1]),
-            matrix.indptr.astype(np.int64),
-            matrix.indices.astype(np.int64),
-            matrix.data.astype(np.float64),
-        )
 
 
 def accumulate(block: Csr, width: int, x: Array, out: Array) -> None:

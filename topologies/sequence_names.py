@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from topologies.sequences import LinkFailures, OnePeerExponential, PeriodicSequence, RandomGossip, RandomMatching, WeightSequence
-from topologies.specification import adjacency_from_name, normal_name, suggestion
+from topologies.specification import adjacency_from_name, normal_name, suggestion, written
 from topologies.weights import weights_from_name
 
 if TYPE_CHECKING:
@@ -98,19 +98,10 @@ def _graph(specification: str, n_agents: int | None, seed: int) -> Weights:
 def _values(specification: str, name: str, text: str) -> dict[str, int | float | str]:
     known = _PARAMETERS[name]
     values: dict[str, int | float | str] = {}
-    for position, item in enumerate(text.split(",") if text.strip() else ()):
-        key, equals, value = item.partition("=")
-        if not equals:
-            if position:
-                raise ValueError(f"{specification!r}: only the first value may lack its name; write key={item.strip()}")
-            key, value = next(iter(known)), item
-        key = normal_name(key)
-        if key not in known:
-            hint = suggestion(key, known)
-            raise ValueError(f"{specification!r}: {name} has no parameter {key!r}; {hint}its parameters: {', '.join(known)}")
+    for key, value in written(specification, name, known, text).items():
         try:
-            values[key] = known[key](value.strip())
+            values[key] = known[key](value)
         except ValueError:
             kind = "an integer" if known[key] is int else "a number"
-            raise ValueError(f"{specification!r}: {key} must be {kind}, got {value.strip()!r}") from None
+            raise ValueError(f"{specification!r}: {key} must be {kind}, got {value!r}") from None
     return values

@@ -11,7 +11,7 @@ import inspect
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -160,7 +160,18 @@ def _parameters(specification: str, name: str, known: Parameters, text: str) -> 
     """The parameters written after the colon, each converted to the type in the function's signature."""
     if text.strip() and not known:
         raise ValueError(f"{specification!r}: {name} has no parameters; write {name!r}")
-    values: dict[str, Value] = {}
+    return {key: _convert(specification, known[key], value) for key, value in written(specification, name, known, text).items()}
+
+
+def written(specification: str, name: str, known: Collection[str], text: str) -> dict[str, str]:
+    """The parameters in ``text`` by name, as written: the first may lack its name.
+
+    Raises
+    ------
+    ValueError
+        For a name that is not among ``known``, is missing or stands twice.
+    """
+    values: dict[str, str] = {}
     for position, item in enumerate(text.split(",") if text.strip() else ()):
         key, equals, value = item.partition("=")
         if not equals:
@@ -173,7 +184,7 @@ def _parameters(specification: str, name: str, known: Parameters, text: str) -> 
             raise ValueError(f"{specification!r}: {name} has no parameter {key!r}; {hint}its parameters: {', '.join(known)}")
         if key in values:
             raise ValueError(f"{specification!r} gives {key} twice")
-        values[key] = _convert(specification, known[key], value.strip())
+        values[key] = value.strip()
     return values
 
 

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 import topologies as tp
 from decentorth import DRFGT, Landing, solve
+from decentorth.algorithms._template import Template
 from decentorth.api import Run
 from decentorth.collective import AgentCollective
 from decentorth.network import Network, SerialCommunicator
@@ -44,6 +45,10 @@ class Method:
     """Points sent over each directed edge in an iteration."""
     feasibility: float = 1e-8
     """The most ||x^T x - I||_F of any agent after convergence, as its paper has it."""
+    exact: bool = True
+    """Whether it converges to a minimiser, not only near one."""
+    tracks: bool = True
+    """Whether its state has trackers (a decentralized method's)."""
 
 
 METHODS = [
@@ -52,6 +57,7 @@ METHODS = [
     Method(
         "drfgt-atc", partial(DRFGT, order="adapt-then-combine"), lambda: procrustes().problem, GRAPHS["erdos-renyi"], exchanges=2
     ),
+    Method("template", Template, lambda: pca().problem, GRAPHS["erdos-renyi"], sent=1, exact=False, tracks=False),
     Method("landing", Landing, lambda: pca(rows=(20,)).problem, lambda n: np.ones((n, n))),
     Method("landing-safe", partial(Landing, policy="safe"), lambda: procrustes(rows=(4,)).problem, lambda n: np.ones((n, n))),
 ]
@@ -219,7 +225,9 @@ def test_saved_and_resumed_is_as_if_never_stopped(method: Method, tmp_path: Path
     assert bits(state) == bits(uninterrupted)
 
 
-@decentralized
+@pytest.mark.parametrize(
+    "method", [m for m in METHODS if m.tracks and m.algorithm().network == "decentralized"], ids=lambda method: method.name
+)
 def test_the_mean_tracker_is_the_mean_landing_field(method: Method) -> None:
     """Compared with mean_i ||Lambda_i||, over 500 iterations; W's columns sum to 1 and every change is added once."""
     setup = Setup(method)
@@ -300,7 +308,7 @@ def own_functions(n: int) -> Known:
 
 
 @pytest.mark.parametrize("known", [eigenspace, planted, own_functions])
-@every
+@pytest.mark.parametrize("method", [m for m in METHODS if m.exact], ids=lambda method: method.name)
 def test_every_method_finds_known_answers(method: Method, known: Callable[[int], Known]) -> None:
     """With automatic steps, in which nothing is tuned to the problem."""
     n = 1 if method.algorithm().network == "single-agent" else 5

@@ -10,6 +10,7 @@ import pytest
 
 import topologies as tp
 from decentorth import DRFGT, Landing, solve
+from decentorth.algorithms._template import Template
 from decentorth.algorithms.steps import Order, automatic, average, lipschitz, resolve, tracking_limit
 from decentorth.network import Network
 from decentorth.problems import FunctionProblem
@@ -101,6 +102,22 @@ def test_landing_with_safe_steps() -> None:
     result = solve(case.problem, Landing(step_size=0.1, penalty=lam, policy="safe", eps=eps), x0=x0, iterations=12)
     assert relative(result.x[0], x) < 1e-12
     assert result.history["feasibility"].max() <= eps
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("name", CASES)
+def test_template_is_its_formula(name: str, graph: str) -> None:
+    """x_i <- sum_j W_ij x_j - alpha Lambda_i(x_i), agent by agent."""
+    case, W = CASES[name](), GRAPHS[graph](N)
+    x0, alpha, lam = point(case.problem), 1e-3, 30.0
+    dense = np.asarray(W.toarray())
+    x = [x0] * N
+    for _ in range(30):
+        fields = [naive.landing_field(x[i], case.gradients[i](x[i]), lam) for i in range(N)]
+        x = [sum((dense[i, j] * x[j] for j in range(N)), np.zeros_like(x0)) - alpha * fields[i] for i in range(N)]
+    result = solve(case.problem, Template(step_size=alpha, penalty=lam), W, x0=x0, iterations=30)
+    assert relative(result.x, np.stack(x)) < 1e-12
+    assert relative(result.x, stack(x0, N)) > 1e-3
 
 
 @pytest.mark.parametrize("order", ORDERS)
