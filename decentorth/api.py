@@ -83,6 +83,12 @@ class Result:
         return {**self.network.communicator.describe(), "messages": int(total[0]), "bytes": int(total[1])}
 
 
+def _automatic(algorithm: Any) -> bool:
+    """Whether the algorithm's step size, or where its policy starts, is left to be found."""
+    step = getattr(algorithm, "step_size", None)
+    return bool(getattr(step, "initial", step) == "auto")
+
+
 class Run:
     """Everything a run needs, built and checked: shared by `solve`, `iterate` and the command line.
 
@@ -113,7 +119,7 @@ class Run:
         self.network = Network(W, comm, placement)
         if self.network.n_agents != problem.n_agents:
             raise ValueError(f"W is for {self.network.n_agents} agents, but the problem has {problem.n_agents}")
-        if self.network.sequence is not None and getattr(algorithm, "step_size", None) == "auto":
+        if self.network.sequence is not None and _automatic(algorithm):
             _ = self.network.spectrum  # refused now rather than when the iterations begin
         self.collective = AgentCollective(self.network.communicator, self.network.bounds)
         self.collective.same("W", self.network.digest())

@@ -34,7 +34,7 @@ class StandardMetrics:
         for need in (Projection, Riemannian):
             if not isinstance(constraint, need):
                 raise TypeError(f"the standard metrics need a constraint set with {need.__name__}; {constraint!r} has none")
-        self._tracks = hasattr(state, "tracker") and hasattr(state, "landing")
+        self._tracks = hasattr(state, "tracker") and hasattr(state, "field")
         self._lands = hasattr(state, "penalty") and isinstance(constraint, Landing)
         self._known = isinstance(problem, KnownOptimum) and bool(problem.error_name)
 
@@ -59,7 +59,7 @@ class StandardMetrics:
         constraint = problem.constraint
         x = state.x
         if self._tracks:
-            sum_x, sum_gap = collective.sum(x, state.tracker - state.landing)
+            sum_x, sum_gap = collective.sum(x, state.tracker - state.field)
         else:
             (sum_x,) = collective.sum(x)
         mean = sum_x[None] / n

@@ -19,6 +19,10 @@ Index = NDArray[np.int64]
 Purpose = Literal["data", "partition", "start", "batch", "blocks", "fault"]
 
 
+Retraction = Literal["polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr"]
+"""How a tangent step comes back to the manifold; polar is the fastest of its kinds that is accurate where it is used."""
+
+
 class Streams(Protocol):
     """Counter-based randomness: a pure function of (seed, agent, purpose, k). Nothing to save, nothing that knows a rank."""
 
@@ -48,7 +52,7 @@ class Projection(Protocol):
     """A set whose nearest point can be computed."""
 
     def project(self, y: Array) -> Array:
-        """The nearest point, per agent; the metrics call it xhat."""
+        """The nearest point, per agent, fresh; the metrics call it xhat. NaN for agents where ``y`` is not finite."""
 
     def distance(self, x: Array) -> Array:
         """``(n_local,)``: Frobenius distance to the nearest point."""
@@ -60,6 +64,10 @@ class Riemannian(Protocol):
 
     def tangent(self, x: Array, g: Array) -> Array:
         """Riemannian gradient at a feasible ``x`` from the Euclidean gradient ``g``."""
+
+    def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
+        """The feasible point reached from a feasible ``x`` along the tangent ``v``, fresh; NaN for agents where ``x + v`` is not
+        finite."""
 
 
 @runtime_checkable
@@ -121,6 +129,25 @@ class Quadratic(Protocol):
 
     def hessian(self) -> Array:
         """``(n_local, d, d)``: H_i, symmetric, the Hessian of f_i in each column of x."""
+
+
+@runtime_checkable
+class Sampled(Protocol):
+    """A problem whose f_i is a mean over samples, so that a few of them give an unbiased gradient."""
+
+    n_samples: Index
+    """``(n_local,)``: samples of each agent."""
+
+    def gradient_on(self, x: Array, batch: Index) -> Array:
+        """Like ``gradient``, from the samples ``batch``, ``(n_local, b)`` numbers within each agent, repeats allowed."""
+
+
+@runtime_checkable
+class Eigenproblem(Protocol):
+    """A problem with f_i(x) = -1/2 tr(x^T C_i x), which power iterations can solve."""
+
+    def product(self, x: Array) -> Array:
+        """C_i x_i, fresh."""
 
 
 @runtime_checkable

@@ -170,6 +170,7 @@ def _decide(
 def _diverged(agent: int, state: Any, row: Row | None, algorithm: Any) -> Stop:
     seen = "" if row is None else f" (it was finite at iteration {row.iteration})"
     step = getattr(algorithm, "step_size", None)
+    step = getattr(step, "initial", step)
     advice = "try a smaller step size"
     if isinstance(step, float | int):
         advice = f"the step size {step:g} is too large: try {step / 5:g}, or 'auto'"

@@ -26,7 +26,7 @@ class Tracking(NamedTuple):
 
     x: Array
     tracker: Array
-    landing: Array
+    field: Array
     penalty: Array
 
 
@@ -62,7 +62,7 @@ def test_metrics_are_the_formulas(name: str, size: float, blocks: int, monkeypat
     rng = np.random.default_rng(4)
     state = Tracking(x, rng.standard_normal(x.shape), rng.standard_normal(x.shape), rng.uniform(1, 20, N))
     found = measured(case.problem, state)
-    expected = naive.metrics(case.values, case.gradients, x, state.tracker, state.landing, state.penalty)
+    expected = naive.metrics(case.values, case.gradients, x, state.tracker, state.field, state.penalty)
     assert found.keys() == expected.keys()
     for metric, value in expected.items():
         absolute = 1e-15 * N if metric == "distance_to_manifold" else 0.0
@@ -135,7 +135,7 @@ def test_the_history_of_a_run_ends_with_the_metrics_of_its_last_state() -> None:
     case = pca(rows=UNEVEN)
     result = solve(case.problem, DRFGT(), GRAPHS["ring"](N), iterations=40)
     state = result.state
-    expected = naive.metrics(case.values, case.gradients, state.x, state.tracker, state.landing, state.penalty)
+    expected = naive.metrics(case.values, case.gradients, state.x, state.tracker, state.field, state.penalty)
     for name, value in expected.items():
         absolute = 1e-13 if name == "tracking_error" else 1e-14
         assert result.history[name][-1] == pytest.approx(value, rel=1e-11, abs=absolute), name

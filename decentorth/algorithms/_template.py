@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from ..protocols import Array, Landing, Network, Streams
-from .steps import Auto, check_positive, landing_field, resolve
+from .fields import landing_field
+from .policies import Auto, Constant, StepSize, check_positive, checked
+from .steps import resolve
 
 
 class TemplateState(NamedTuple):
@@ -47,11 +49,11 @@ class Template:
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)  # and of its constraint set
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
 
-    step_size: float | Auto = "auto"
+    step_size: StepSize = "auto"
     penalty: float | Auto = "auto"
 
     def __post_init__(self) -> None:
-        check_positive("step_size", self.step_size)
+        object.__setattr__(self, "step_size", checked(self.step_size, allowed=(Constant,)))
         check_positive("penalty", self.penalty)
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> TemplateState:

@@ -21,19 +21,23 @@ is the landing algorithm. It runs on any constraint set that has a landing field
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, cast, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 from ..protocols import Array, Landing, Network, Streams
-from .steps import Auto, Order, better_order, check_positive, landing_field, resolve
+from .fields import advance, check_batch_size, evaluate, gradients, landing
+from .policies import Auto, StepSize, check_positive, checked, policy
+from .steps import Order, better_order, check_order, resolve
 
 
 class DRFGTState(NamedTuple):
-    """What changes: x, tracker, landing (the field at x), each ``(n_local, d, r)``; what does not: the steps."""
+    """What changes: x, tracker, field (Lambda at x), each ``(n_local, d, r)``, step_size ``(n_local,)``; what does not: where
+    the steps started, base, and the penalties."""
 
     x: Array
     tracker: Array
-    landing: Array
+    field: Array
     step_size: Array
+    base: Array
     penalty: Array
     k: int
     gradients: int
@@ -46,61 +50,59 @@ class DRFGT:
     Parameters
     ----------
     step_size
-        alpha > 0, or auto: from the agents' Lipschitz constants and the spectrum of W.
+        alpha > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a policy (diminishing, horizon, bb).
     penalty
         lambda > 0 of the landing field, or auto: 0.1 / step_size, smaller where W has eigenvalues near -1.
     order
         combine-then-adapt is the paper's (one exchange an iteration); adapt-then-combine is stable at larger steps (two exchanges);
         auto is the paper's, but with step_size auto the other where W is such that it needs fewer rounds.
+    batch_size
+        Samples of each agent in a gradient; by default all.
     """
 
     requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
 
-    step_size: float | Auto = "auto"
+    step_size: StepSize = "auto"
     penalty: float | Auto = "auto"
     order: Order | Auto = "auto"
+    batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        check_positive("step_size", self.step_size)
+        object.__setattr__(self, "step_size", checked(self.step_size))
         check_positive("penalty", self.penalty)
-        if self.order not in (*get_args(Order), "auto"):
-            raise ValueError(f"order must be one of {', '.join(get_args(Order))} or auto, got {self.order!r}")
+        check_order(self.order)
+        check_batch_size(self.batch_size)
 
     def resolved(self, network: Network) -> DRFGT:
         """This method with the order that auto means on this network."""
         if self.order != "auto":
             return self
-        return replace(self, order=better_order(network.spectrum) if self.step_size == "auto" else "combine-then-adapt")
+        automatic = policy(self.step_size).initial == "auto"
+        return replace(self, order=better_order(network.spectrum) if automatic else "combine-then-adapt")
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DRFGTState:
         order = cast(Order, self.resolved(network).order)
-        step, penalty, spent = resolve(self, problem, network, streams, x0, order)
-        field = landing_field(problem, x0, penalty)
-        return DRFGTState(x0.copy(), field.copy(), field, step, penalty, 0, spent + 1)
+        base, penalty, spent = resolve(self, problem, network, streams, x0, order)
+        field = evaluate(problem, x0, landing(gradients(problem, streams, 0, self.batch_size), penalty))
+        step = base * policy(self.step_size).scale(0)
+        return DRFGTState(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: DRFGTState) -> DRFGTState:
+        steps, k = policy(self.step_size), state.k + 1
         alpha = state.step_size[:, None, None]
+        field = landing(gradients(problem, streams, k, self.batch_size), state.penalty)
         if self.resolved(network).order == "combine-then-adapt":
             x, y = network.mix(state.x, state.tracker)
             descent = state.tracker
             descent *= alpha  # in place: this state is ours, and its tracker is not needed again
             x -= descent  # (10)
-            _replace(problem, x, state, y)  # (10)
+            change = advance(problem, x, state.x, state.field, y, field, steps)  # (10)
         else:
             y = state.tracker
             (x,) = network.mix(state.x - alpha * y)
-            _replace(problem, x, state, y)
+            change = advance(problem, x, state.x, state.field, y, field, steps)
             (y,) = network.mix(y)
-        return DRFGTState(x, y, state.landing, state.step_size, state.penalty, state.k + 1, state.gradients + 1)
-
-
-def _replace(problem: Any, x: Array, state: DRFGTState, y: Array) -> None:
-    """``y += Lambda(x) - landing`` and ``landing = Lambda(x)``, in place, in blocks of agents that stay in cache."""
-    for block, part in problem.blocks():
-        points, old, tracker = x[block], state.landing[block], y[block]
-        field = part.constraint.landing(points, part.gradient(points), state.penalty[block])
-        tracker += field
-        tracker -= old
-        old[...] = field
+        following = steps.following(k, state.base, state.step_size, *change)
+        return DRFGTState(x, y, state.field, following, state.base, state.penalty, k, state.gradients + 1)

@@ -8,7 +8,7 @@ Garcia, Shahrampour), equation (4):
     eta     step_size               lambda  penalty
     x       state.x                 Lambda  constraint.landing(x, gradient, penalty)
 
-``policy="safe"`` takes min(eta, eta_max(x)) with the largest step proved to keep ||x^T x - I||_F <= eps
+``safe=True`` takes min(eta, eta_max(x)) with the largest step proved to keep ||x^T x - I||_F <= eps
 (`Stiefel.safe_step`). It is what DRFGT does with one agent.
 """
 
@@ -21,15 +21,18 @@ import numpy as np
 
 from ..protocols import Array, Network, Streams
 from ..protocols import Landing as CanLand
-from .steps import Auto, check_positive, landing_field, resolve
+from .fields import check_batch_size, difference, evaluate, gradients, landing
+from .policies import Auto, StepSize, check_positive, checked, policy
+from .steps import check_eps, resolve
 
 
 class LandingState(NamedTuple):
-    """x and landing (the field at x), each ``(1, d, r)``, and the steps, each ``(1,)``."""
+    """x and field (Lambda at x), each ``(1, d, r)``, the steps, where they started, and the penalty, each ``(1,)``."""
 
     x: Array
-    landing: Array
+    field: Array
     step_size: Array
+    base: Array
     penalty: Array
     k: int
     gradients: int
@@ -42,40 +45,44 @@ class Landing:
     Parameters
     ----------
     step_size
-        eta > 0, or auto: from the problem's Lipschitz constant.
+        eta > 0; auto: from the problem's Lipschitz constant; or a policy (diminishing, horizon, bb).
     penalty
         lambda > 0 of the landing field, or auto: 0.1 / step_size.
-    policy
-        fixed takes step_size always; safe shortens it where needed to stay within eps of the manifold.
+    safe
+        Shorten steps where needed to stay within eps of the manifold.
     eps
-        The safety region ||x^T x - I||_F <= eps of policy=safe, in (0, 3/4).
+        The safety region ||x^T x - I||_F <= eps of safe, in (0, 3/4).
+    batch_size
+        Samples in a gradient; by default all.
     """
 
     requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (CanLand,)
     network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
-    step_size: float | Auto = "auto"
+    step_size: StepSize = "auto"
     penalty: float | Auto = "auto"
-    policy: Literal["fixed", "safe"] = "fixed"
+    safe: bool = False
     eps: float = 0.5
+    batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        check_positive("step_size", self.step_size)
+        object.__setattr__(self, "step_size", checked(self.step_size))
         check_positive("penalty", self.penalty)
-        if self.policy not in ("fixed", "safe"):
-            raise ValueError(f"policy must be 'fixed' or 'safe', got {self.policy!r}")
-        if not 0.0 < self.eps < 0.75:
-            raise ValueError(f"eps must lie in (0, 3/4), got {self.eps}")
+        check_eps(self.eps)
+        check_batch_size(self.batch_size)
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> LandingState:
-        step, penalty, spent = resolve(self, problem, network, streams, x0, None)
-        return LandingState(x0.copy(), landing_field(problem, x0, penalty), step, penalty, 0, spent + 1)
+        base, penalty, spent = resolve(self, problem, network, streams, x0, None)
+        field = evaluate(problem, x0, landing(gradients(problem, streams, 0, self.batch_size), penalty))
+        return LandingState(x0.copy(), field, base * policy(self.step_size).scale(0), base, penalty, 0, spent + 1)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: LandingState) -> LandingState:
-        eta = state.step_size
-        if self.policy == "safe":
-            eta = np.minimum(eta, problem.constraint.safe_step(state.x, state.landing, state.penalty, self.eps))
-        x = state.x - eta[:, None, None] * state.landing  # (4)
-        field = landing_field(problem, x, state.penalty)
-        return state._replace(x=x, landing=field, k=state.k + 1, gradients=state.gradients + 1)
+        steps, k, eta = policy(self.step_size), state.k + 1, state.step_size
+        if self.safe:
+            eta = np.minimum(eta, problem.constraint.safe_step(state.x, state.field, state.penalty, self.eps))
+        x = state.x - eta[:, None, None] * state.field  # (4)
+        field = landing(gradients(problem, streams, k, self.batch_size), state.penalty)
+        value = evaluate(problem, x, field)
+        following = steps.following(k, state.base, state.step_size, *difference(x, state.x, value, state.field, steps))
+        return LandingState(x, value, following, state.base, state.penalty, k, state.gradients + 1)

@@ -13,69 +13,41 @@ so only lambda_min matters; the slowest consensus mode asks for ``a h`` of the o
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from ..protocols import Array, Network, Smooth, Spectrum, Streams
 from ..sums import norms
+from .mixing import average
+from .policies import StepPolicy, policy
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
-Auto = Literal["auto"]
 
 
-def check_positive(name: str, value: float | str) -> None:
-    """Refuse what is neither ``"auto"`` nor a positive number.
+def check_order(order: str) -> None:
+    """Refuse what is no order of mixing.
 
     Raises
     ------
-    ValueError, TypeError
-        With the name of the parameter.
+    ValueError
+        With the choices.
     """
-    if isinstance(value, str):
-        if value != "auto":
-            raise ValueError(f"{name} must be a positive number or 'auto', got {value!r}")
-    elif isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} must be a positive number or 'auto', got {type(value).__name__}")
-    elif not (value > 0.0 and math.isfinite(value)):
-        raise ValueError(f"{name} must be positive and finite, got {value}")
+    if order not in (*get_args(Order), "auto"):
+        raise ValueError(f"order must be one of {', '.join(get_args(Order))} or auto, got {order!r}")
 
 
-def landing_field(problem: Any, x: Array, penalty: Array) -> Array:
-    """Lambda_i(x_i) for all local agents, in blocks that stay in cache; fresh."""
-    field = np.empty_like(x)
-    for block, part in problem.blocks():
-        field[block] = part.constraint.landing(x[block], part.gradient(x[block]), penalty[block])
-    return field
+def check_eps(eps: float) -> None:
+    """Refuse a safety region that paper 004's theory does not have.
 
-
-def average(network: Network, values: Array, accuracy: float = 1e-2) -> Array:
-    """``(n_local,)``: the network mean of one number per agent, by Chebyshev-accelerated averaging rounds.
-
-    Enough rounds are made that no agent's error exceeds ``accuracy`` times the root mean square deviation of the numbers: about
-    ``log(2 sqrt(n) / accuracy) / sqrt(2 gap)``, where plain averaging would need the order of ``1 / gap``.
+    Raises
+    ------
+    ValueError
+        Outside (0, 3/4).
     """
-    if network.n_agents == 1:
-        return values.copy()
-    low, high = network.spectrum.lambda_min, network.spectrum.lambda_2
-    target = math.sqrt(network.n_agents) / accuracy
-    x = values.reshape(-1, 1).copy()
-    if high - low < 1e-12:  # one eigenvalue beside 1: exact in one round
-        (mixed,) = network.mix(x)
-        return ((mixed - high * x) / (1.0 - high)).reshape(-1)
-    # P_t(w) = T_t(z(w)) / T_t(z(1)) with z mapping [low, high] to [-1, 1]; T_t grows like cosh(t arccosh z(1))
-    at_one = (2.0 - high - low) / (high - low)
-    before, now = 1.0, at_one
-    previous = x
-    (mixed,) = network.mix(x)
-    x = ((2.0 * mixed - (high + low) * x) / (high - low)) / at_one
-    while now < target:
-        (mixed,) = network.mix(x)
-        image = (2.0 * mixed - (high + low) * x) / (high - low)
-        after = 2.0 * at_one * now - before
-        previous, x = x, (2.0 * now * image - before * previous) / after
-        before, now = now, after
-    return x.reshape(-1)
+    if not 0.0 < eps < 0.75:
+        raise ValueError(f"eps must lie in (0, 3/4), got {eps}")
 
 
 def lipschitz(problem: Any, streams: Streams, x0: Array, gradient: Array, rounds: int = 12) -> tuple[Array, int]:
@@ -119,44 +91,51 @@ def better_order(spectrum: Spectrum) -> Order:
     return "adapt-then-combine" if ratio > 2.0 else "combine-then-adapt"
 
 
-def automatic(problem: Any, network: Network, streams: Streams, x0: Array, order: Order | None) -> tuple[Array, Array, int]:
-    """``auto`` for landing methods: step sizes and penalties per agent, and gradients spent.
+def curvature(problem: Any, network: Network, streams: Streams, x0: Array, power: float = 4.0) -> tuple[Array, int]:
+    """``(n_local,)``: Lhat, what the agents agree on as the curvature of their objectives, and gradients spent per agent.
 
-    Lhat is the fourth root of the network mean of max(L_i, ||sym(x0^T G_i(x0))||_2)^4 (L_i alone diverges on badly scaled
-    Procrustes; the plain mean diverges where agents are unlike), u the tracking limit,
-    ``c = min(0.5 u (combine-then-adapt) or 0.35 u (adapt-then-combine), sqrt(1 - lambda_2))``, for a single agent u = 2 and
-    c = 0.7; ``step = 2 c / Lhat`` (the landing direction is half the Riemannian gradient) and ``penalty = min(0.1, u / 4) / step``.
-
-    Parameters
-    ----------
-    order
-        Of tracking; None where nothing is tracked (a single agent), with u = 2.
+    The power mean over the network of max(L_i, ||sym(x0^T G_i(x0))||_2) (L_i alone diverges on badly scaled Procrustes; the plain
+    mean diverges where agents are unlike, the fourth-power mean does not), by counted averaging rounds.
     """
     gradient = problem.gradient(x0)
     own, spent = lipschitz(problem, streams, x0, gradient)
     local = np.maximum(own, problem.constraint.multiplier_norm(x0, gradient))
-    mean = average(network, local**4, 0.05 / math.sqrt(network.n_agents)) ** 0.25  # to 5 % of the mean, so 1.3 % of its root
-    limit, c = 2.0, 0.7
-    if order is not None and network.n_agents > 1:
-        limit, c = tracking_limit(network.spectrum, order), tracking_step(network.spectrum, order)
-    step = 2.0 * c / np.maximum(mean, np.finfo(np.float64).tiny)
-    return step, min(0.1, limit / 4.0) / step, spent + 1
+    mean = average(network, local**power, 0.05 / math.sqrt(network.n_agents)) ** (1.0 / power)  # the power to 5 % of its mean
+    return np.maximum(mean, np.finfo(np.float64).tiny), spent + 1
+
+
+def start(step_size: StepPolicy, n_local: int, automatic: Callable[[], tuple[Array, int]]) -> tuple[Array, int]:
+    """``(n_local,)``: where the steps of a policy start, given or by the method's automatic rule, and gradients spent."""
+    if step_size.initial == "auto":
+        return automatic()
+    return np.full(n_local, float(step_size.initial)), 0
 
 
 def resolve(
     algorithm: Any, problem: Any, network: Network, streams: Streams, x0: Array, order: Order | None
 ) -> tuple[Array, Array, int]:
-    """Step sizes and penalties ``(n_local,)`` of a landing method from its ``step_size`` and ``penalty``, and gradients spent.
+    """Where the steps of a landing method start and its penalties, ``(n_local,)``, and gradients spent.
 
-    A given step size with ``penalty="auto"`` takes penalty = 0.1 / step_size, as paper 004 does in its experiment.
+    Automatic steps are ``2 c / Lhat`` (the landing direction is half the Riemannian gradient) with
+    ``c = min(0.5 u (combine-then-adapt) or 0.35 u (adapt-then-combine), sqrt(1 - lambda_2))`` and u the tracking limit; for a
+    single agent u = 2 and c = 0.7. Automatic penalties are ``min(0.1, u / 4) / step``; beside a given step size
+    ``0.1 / step_size``, as in paper 004's experiment.
+
+    Parameters
+    ----------
+    order
+        Of tracking; None where nothing is tracked (a single agent).
     """
-    n, given, penalty = len(x0), algorithm.step_size, algorithm.penalty
-    spent = 0
-    if given == "auto":
-        step, weight, spent = automatic(problem, network, streams, x0, order)
-    else:
-        step = np.full(n, float(given))
-        weight = 0.1 / step
-    if penalty != "auto":
-        weight = np.full(n, float(penalty))
-    return step, weight, spent
+    given = policy(algorithm.step_size)
+    limit, c = 2.0, 0.7
+    if given.initial == "auto" and order is not None and network.n_agents > 1:
+        limit, c = tracking_limit(network.spectrum, order), tracking_step(network.spectrum, order)
+
+    def automatic() -> tuple[Array, int]:
+        mean, spent = curvature(problem, network, streams, x0)
+        return 2.0 * c / mean, spent
+
+    step, spent = start(given, len(x0), automatic)
+    share = min(0.1, limit / 4.0)
+    penalty = share / step if algorithm.penalty == "auto" else np.full(len(x0), float(algorithm.penalty))
+    return step, penalty, spent

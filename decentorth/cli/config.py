@@ -211,8 +211,14 @@ def config_flag(tokens: Sequence[str]) -> str | None:
 
 def values(entry: Any) -> dict[str, Any]:
     """The settings in a dataclass as YAML can hold them."""
-    each = {name: getattr(entry, name) for name in settings(type(entry))}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in each.items()}
+    return {name: _plain(getattr(entry, name)) for name in settings(type(entry))}
+
+
+def _plain(value: Any) -> Any:
+    """As a file holds it: a tuple is a list, and a policy the text that stands for it."""
+    if dataclasses.is_dataclass(value):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 _RUN = settings(RunSettings)

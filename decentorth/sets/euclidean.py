@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..protocols import Array
+from ..protocols import Array, Retraction
 
 
 class Euclidean:
@@ -51,6 +51,10 @@ class Euclidean:
     def tangent(self, x: Array, g: Array) -> Array:
         """``g`` itself, copied."""
         return g.copy()
+
+    def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
+        """``x + v``, whatever the retraction."""
+        return x + v
 
     def relative_gradient(self, x: Array, g: Array) -> Array:
         """``g`` itself, copied."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..protocols import Array
+from ..protocols import Array, Retraction
 from ..sums import norms
 
 _SYRK_COLUMNS = 48
@@ -70,6 +70,10 @@ class Stiefel:
         """P_x(g) = g - x sym(x^T g): the Riemannian gradient of the Euclidean metric at a feasible x."""
         product = x.swapaxes(-1, -2) @ g
         return g - x @ (0.5 * (product + product.swapaxes(-1, -2)))
+
+    def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
+        """The feasible point reached from x along the tangent v."""
+        return self.project(x + v)
 
     def relative_gradient(self, x: Array, g: Array) -> Array:
         """grad f(x) = skew(g x^T) x = (g (x^T x) - x (g^T x)) / 2, for any x (paper 004 (3))."""

@@ -21,7 +21,7 @@ import numpy as np
 import topologies as tp
 
 from ..algorithms import DRFGT
-from ..algorithms.steps import landing_field
+from ..algorithms.fields import landing_field
 from ..api import Run
 from ..problems import PCA, FunctionProblem, Procrustes
 from ..protocols import Array
@@ -106,7 +106,7 @@ def drive(run: Run, floor: float, *, centred: bool) -> Driven:
     reached, first = None, 0.0
     for state in run.states():
         if centred:
-            state.tracker[...] -= (state.tracker - state.landing).mean(0)
+            state.tracker[...] -= (state.tracker - state.field).mean(0)
         trackers.append(float(np.linalg.norm(state.tracker)))
         if reached is None:
             mean = state.x.mean(0)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..algorithms.steps import landing_field
+from ..algorithms.fields import landing_field
 from ..protocols import Array
 from ..sums import sums
 from .constants import Constants, ergodic_bounds

@@ -59,7 +59,7 @@ METHODS = [
     ),
     Method("template", Template, lambda: pca().problem, GRAPHS["erdos-renyi"], sent=1, exact=False, tracks=False),
     Method("landing", Landing, lambda: pca(rows=(20,)).problem, lambda n: np.ones((n, n))),
-    Method("landing-safe", partial(Landing, policy="safe"), lambda: procrustes(rows=(4,)).problem, lambda n: np.ones((n, n))),
+    Method("landing-safe", partial(Landing, safe=True), lambda: procrustes(rows=(4,)).problem, lambda n: np.ones((n, n))),
 ]
 every = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 decentralized = pytest.mark.parametrize(
@@ -232,12 +232,12 @@ def test_the_mean_tracker_is_the_mean_landing_field(method: Method) -> None:
     """Compared with mean_i ||Lambda_i||, over 500 iterations; W's columns sum to 1 and every change is added once."""
     setup = Setup(method)
     state = setup.run(500)
-    gap = np.linalg.norm(np.mean(state.tracker - state.landing, axis=0))
-    assert gap < 1e-12 * np.mean(np.linalg.norm(state.landing, axis=(1, 2)))
+    gap = np.linalg.norm(np.mean(state.tracker - state.field, axis=0))
+    assert gap < 1e-12 * np.mean(np.linalg.norm(state.field, axis=(1, 2)))
     gradient = setup.problem.gradient(state.x)
     field = [naive.landing_field(x, g, float(p)) for x, g, p in zip(state.x, gradient, state.penalty, strict=True)]
-    np.testing.assert_allclose(state.landing, field, atol=1e-13 * np.abs(field).max())
-    assert np.abs(state.tracker - state.landing).max() > 1e-3 * np.abs(field).max()
+    np.testing.assert_allclose(state.field, field, atol=1e-13 * np.abs(field).max())
+    assert np.abs(state.tracker - state.field).max() > 1e-3 * np.abs(field).max()
 
 
 @pytest.mark.parametrize("order", ["combine-then-adapt", "adapt-then-combine"])
@@ -246,8 +246,8 @@ def test_the_mean_tracker_in_the_published_setting(order: Any) -> None:
     whole = AgentCollective(SerialCommunicator(), np.array([0, 10]))
     problem = ProcrustesSettings().problem(10, 0).build(slice(0, 10), whole)
     state = solve(problem, DRFGT(step_size=1e-2, penalty=10.0, order=order), W, iterations=3000, rows=2).state
-    gap = np.linalg.norm(np.mean(state.tracker - state.landing, axis=0))
-    assert gap < 1e-12 * np.mean(np.linalg.norm(state.landing, axis=(1, 2)))
+    gap = np.linalg.norm(np.mean(state.tracker - state.field, axis=0))
+    assert gap < 1e-12 * np.mean(np.linalg.norm(state.field, axis=(1, 2)))
 
 
 @decentralized

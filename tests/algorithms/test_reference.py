@@ -11,7 +11,8 @@ import pytest
 import topologies as tp
 from decentorth import DRFGT, Landing, solve
 from decentorth.algorithms._template import Template
-from decentorth.algorithms.steps import Order, automatic, average, lipschitz, resolve, tracking_limit
+from decentorth.algorithms.mixing import average
+from decentorth.algorithms.steps import Order, lipschitz, resolve, tracking_limit
 from decentorth.network import Network
 from decentorth.problems import FunctionProblem
 from decentorth.protocols import Array, Spectrum
@@ -60,7 +61,7 @@ def test_drfgt_with_steps_and_penalties_of_each_agent(order: Order) -> None:
     method, network = DRFGT(step_size=alpha, penalty=lam, order=order), Network(W)
     state = method.init(case.problem, network, streams(N), stack(x0, N))
     field = np.array([naive.landing_field(x0, g(x0), p) for g, p in zip(case.gradients, lams, strict=True)])
-    state = state._replace(step_size=alphas, penalty=lams, tracker=field.copy(), landing=field)
+    state = state._replace(step_size=alphas, penalty=lams, tracker=field.copy(), field=field)
     for _ in range(50):
         state = method.step(case.problem, network, streams(N), state)
     x, y = naive.drfgt(case.gradients, W.toarray(), x0, alphas, lams, 50, order)
@@ -99,7 +100,7 @@ def test_landing_with_safe_steps() -> None:
         x = x - min(0.1, eta) * field
         assert naive.infeasibility(x) <= eps
     assert shortened > 6
-    result = solve(case.problem, Landing(step_size=0.1, penalty=lam, policy="safe", eps=eps), x0=x0, iterations=12)
+    result = solve(case.problem, Landing(step_size=0.1, penalty=lam, safe=True, eps=eps), x0=x0, iterations=12)
     assert relative(result.x[0], x) < 1e-12
     assert result.history["feasibility"].max() <= eps
 
@@ -147,7 +148,7 @@ def test_automatic_constants(name: str, graph: str, order: Order) -> None:
         max(L, float(np.abs(np.linalg.eigvalsh(naive.sym(x0.T @ g(x0)))).max()))
         for L, g in zip(case.lipschitz, case.gradients, strict=True)
     ]
-    step, penalty, spent = automatic(case.problem, Network(W), streams(N), stack(x0, N), order)
+    step, penalty, spent = resolve(DRFGT(), case.problem, Network(W), streams(N), stack(x0, N), order)
     fourth = np.array(local) ** 4
     bound = float(0.05 / np.sqrt(N) * np.std(fourth) / np.mean(fourth) + 1e-12)
     assert bound <= 0.05
@@ -168,7 +169,7 @@ def test_the_curvature_of_the_constraint_counts() -> None:
     x0 = point(problem)
     bound = float(np.linalg.norm(naive.sym(x0.T @ gradient(0, x0)), ord=2))
     assert bound > 2 * 2 * np.linalg.eigvalsh(data.T @ data)[-1]
-    step, _, _ = automatic(problem, Network(np.ones((1, 1))), streams(1), x0[None], None)
+    step, _, _ = resolve(Landing(), problem, Network(np.ones((1, 1))), streams(1), x0[None], None)
     np.testing.assert_allclose(step, 2 * 0.7 / bound, rtol=1e-12)
 
 
@@ -283,7 +284,7 @@ def test_a_step_of_the_wrong_kind_is_refused(value: Any) -> None:
 def test_unknown_choices_are_refused() -> None:
     with pytest.raises(ValueError, match="order must be one of combine-then-adapt, adapt-then-combine or auto, got 'both'"):
         DRFGT(order="both")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="policy must be 'fixed' or 'safe', got 'auto'"):
-        Landing(policy="auto")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"step_size must be .* constant, diminishing, horizon, bb, got 'fast'"):
+        Landing(step_size="fast")
     with pytest.raises(ValueError, match=r"eps must lie in \(0, 3/4\), got 0.75"):
-        Landing(policy="safe", eps=0.75)
+        Landing(safe=True, eps=0.75)

@@ -33,7 +33,7 @@ def toml(mapping: dict[str, Any]) -> str:
 COMMANDS = [
     "",
     "--agents 7 --step-size 5e-3 --seed 3 --gradient-tolerance 1e-8 --placement fewer-cuts",
-    "--problem pca --data digits --rank 4 --partition by-label --algorithm landing --agents 1 --policy safe --eps 0.3",
+    "--problem pca --data digits --rank 4 --partition by-label --algorithm landing --agents 1 --safe --eps 0.3",
     "--topology erdos_renyi:p=0.4 --weights metropolis --out runs/a --plot --quiet --order adapt-then-combine",
     "--step-size 0.1 --penalty 1e-05 --time-limit 1e300 --iterations 123456789012",
 ]
@@ -118,7 +118,7 @@ FLAG_ERRORS = [
     ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
     ("--step-sizes=1", "unknown flag --step-sizes; did you mean --step-size?"),
     ("--partition even", "--partition; it is a setting of problem 'pca', and this run's problem is 'procrustes'"),
-    ("--policy safe", "--policy; it is a setting of algorithm 'landing', and this run's algorithm is 'drfgt'"),
+    ("--safe", "--safe; it is a setting of algorithm 'landing', and this run's algorithm is 'drfgt'"),
     ("word", "unexpected 'word'"),
     ("--agents", "--agents requires an argument"),
     ("--agents 3 --agents 4", "--agents specified multiple times"),
@@ -126,7 +126,7 @@ FLAG_ERRORS = [
     ("--agents 0", "--agents: agents must be at least 1, got 0"),
     ("--step-size -1", "--step-size: step_size must be positive"),
     ("--step-size 0", "--step-size: step_size must be positive"),
-    ("--step-size nan", "--step-size: expected a finite number or 'auto', got 'nan'"),
+    ("--step-size nan", "--step-size: step_size must be a positive number, 'auto' or one of constant, diminishing, horizon, bb, got 'nan'"),
     ("--step-size fast", "--step-size: expected a finite number or 'auto', got 'fast'"),
     ("--order combine-then-adpt", "did you mean 'combine-then-adapt'?"),
     ("--gradient-tolerance 0", "--gradient-tolerance: gradient_tolerance must be positive"),

@@ -1,0 +1,87 @@
+"""Several rounds of mixing as one: W^t, or the Chebyshev polynomial of W that averages best in t rounds.
+
+Chebyshev acceleration (Auzinger; Scaman et al. 2017, "Optimal algorithms for smooth and strongly convex distributed
+optimization"): P_t(w) = T_t(z(w)) / T_t(z(1)), where z maps the interval [lambda_min, lambda_2] of W's other eigenvalues to
+[-1, 1]. P_t(1) = 1, so the mean is kept, and every other eigenvalue is at most 1 / T_t(z(1)), about
+2 exp(-t sqrt(2 gap)) where W^t leaves exp(-t gap).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..protocols import Array, Network, Spectrum
+
+
+def check_rounds(rounds: int) -> None:
+    """Refuse a number of rounds below 1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        With what was given.
+    """
+    if isinstance(rounds, bool) or not isinstance(rounds, int):
+        raise TypeError(f"rounds must be a whole number, got {type(rounds).__name__}")
+    if rounds < 1:
+        raise ValueError(f"rounds must be at least 1, got {rounds}")
+
+
+def mix(network: Network, rounds: int, chebyshev: bool, *xs: Array) -> tuple[Array, ...]:
+    """``W^rounds x`` or ``P_rounds(W) x`` for each array, one message per neighbour and round; fresh arrays."""
+    if not chebyshev:
+        return network.mix(*xs, rounds=rounds)
+    low, high = network.spectrum.lambda_min, network.spectrum.lambda_2
+    if high - low < 1e-12:  # one eigenvalue beside 1: P_1 maps it to 0
+        return tuple([(mixed - high * x) / (1.0 - high) for mixed, x in zip(network.mix(*xs), xs, strict=True)])
+    at_one = (2.0 - high - low) / (high - low)
+    before, now = 1.0, at_one
+    previous, current = xs, tuple([image / at_one for image in _image(network, low, high, xs)])
+    for _ in range(rounds - 1):
+        after = 2.0 * at_one * now - before
+        images = _image(network, low, high, current)
+        following = tuple([(2.0 * now * z - before * p) / after for z, p in zip(images, previous, strict=True)])
+        previous, current = current, following
+        before, now = now, after
+    return current
+
+
+def _image(network: Network, low: float, high: float, xs: tuple[Array, ...]) -> list[Array]:
+    """z(W) x for each array."""
+    return [(2.0 * mixed - (high + low) * x) / (high - low) for mixed, x in zip(network.mix(*xs), xs, strict=True)]
+
+
+def growth(spectrum: Spectrum, rounds: int) -> float:
+    """T_rounds(z(1)): how much smaller than the mean Chebyshev mixing makes everything else."""
+    low, high = spectrum.lambda_min, spectrum.lambda_2
+    if high - low < 1e-12:
+        return math.inf
+    return math.cosh(min(rounds * math.acosh((2.0 - high - low) / (high - low)), 700.0))
+
+
+def effective(spectrum: Spectrum, rounds: int, chebyshev: bool) -> Spectrum:
+    """Bounds on the eigenvalues other than 1 of what `mix` multiplies by."""
+    if chebyshev:
+        left = 1.0 / growth(spectrum, rounds)
+        return Spectrum(left, -left)
+    if rounds == 1:
+        return spectrum
+    largest = max(spectrum.lambda_2**rounds, spectrum.lambda_min**rounds)
+    return Spectrum(largest, 0.0 if rounds % 2 == 0 else min(spectrum.lambda_min**rounds, 0.0))
+
+
+def average(network: Network, values: Array, accuracy: float = 1e-2) -> Array:
+    """``(n_local,)``: the network mean of one number per agent, by Chebyshev-accelerated averaging rounds.
+
+    Enough rounds are made that no agent's error exceeds ``accuracy`` times the root mean square deviation of the numbers: about
+    ``log(2 sqrt(n) / accuracy) / sqrt(2 gap)``, where plain averaging would need the order of ``1 / gap``.
+    """
+    if network.n_agents == 1:
+        return values.copy()
+    target, rounds = math.sqrt(network.n_agents) / accuracy, 1
+    while growth(network.spectrum, rounds) < target:
+        rounds += 1
+    (mean,) = mix(network, rounds, True, np.ascontiguousarray(values.reshape(-1, 1)))
+    return mean.reshape(-1)

@@ -1,0 +1,231 @@
+"""Step policies: how the step size goes on from its start, as values that are written alike in Python, in files and as flags.
+
+A number, or ``"auto"``, is the constant policy. The others are written by name, with parameters where they differ from the
+defaults: ``"diminishing"``, ``"diminishing:initial=0.5,power=1"``, ``"horizon:iterations=3000"``, ``"bb:cap=2"``; in Python the
+objects below say the same. With ``initial="auto"`` the start is the method's own automatic step.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import ClassVar, Literal, get_args, get_type_hints
+
+import numpy as np
+
+from ..protocols import Array
+
+Auto = Literal["auto"]
+
+
+def check_positive(name: str, value: float | str) -> None:
+    """Refuse what is neither ``"auto"`` nor a positive number.
+
+    Raises
+    ------
+    ValueError, TypeError
+        With the name of the parameter.
+    """
+    if isinstance(value, str):
+        if value != "auto":
+            raise ValueError(f"{name} must be a positive number or 'auto', got {value!r}")
+    elif isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a positive number or 'auto', got {type(value).__name__}")
+    elif not (value > 0.0 and math.isfinite(value)):
+        raise ValueError(f"{name} must be positive and finite, got {value}")
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same step in every iteration.
+
+    Parameters
+    ----------
+    initial
+        The step size, or auto.
+    """
+
+    name: ClassVar[str] = "constant"
+    adapts: ClassVar[bool] = False
+
+    initial: float | Auto = "auto"
+
+    def __post_init__(self) -> None:
+        check_positive("initial", self.initial)
+
+    def __str__(self) -> str:
+        """As it is written in files and flags."""
+        given = ",".join(
+            f"{field.name}={getattr(self, field.name)}" for field in fields(self) if getattr(self, field.name) != field.default
+        )
+        return f"{self.name}:{given}" if given else self.name
+
+    def scale(self, k: int) -> float:
+        """The step of iteration ``k`` (from 0) as a multiple of the start."""
+        return 1.0
+
+    def following(self, k: int, base: Array, step: Array, moved: Array, along: Array, changed: Array) -> Array:
+        """The steps of iteration ``k``, all arrays ``(n_local,)``.
+
+        Parameters
+        ----------
+        base
+            Where the steps started.
+        step
+            Those of iteration ``k - 1``.
+        moved, along, changed
+            <s, s>, <s, z> and <z, z> of what that iteration moved the point by, s, and changed the field by, z; only where
+            the policy ``adapts``.
+        """
+        return step
+
+
+@dataclass(frozen=True)
+class Diminishing(Constant):
+    """``initial / (k + 1)^power``: power 1/2 and 1 are the classical 1/sqrt(k) and 1/k.
+
+    Parameters
+    ----------
+    initial
+        The first step, or auto.
+    power
+        How fast the steps shrink, above 0 and at most 1.
+    """
+
+    name: ClassVar[str] = "diminishing"
+
+    power: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 < self.power <= 1.0:
+            raise ValueError(f"power must be above 0 and at most 1, got {self.power}")
+
+    def scale(self, k: int) -> float:
+        return float((k + 1.0) ** -self.power)
+
+    def following(self, k: int, base: Array, step: Array, moved: Array, along: Array, changed: Array) -> Array:
+        return base * self.scale(k)
+
+
+@dataclass(frozen=True)
+class Horizon(Constant):
+    """``initial / sqrt(iterations)`` throughout: the constant step of stochastic theory for a run of known length.
+
+    Parameters
+    ----------
+    initial
+        b0, or auto.
+    iterations
+        K, the number of iterations that will be made.
+    """
+
+    name: ClassVar[str] = "horizon"
+
+    iterations: int = 1000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.iterations < 1:
+            raise ValueError(f"iterations must be at least 1, got {self.iterations}")
+
+    def scale(self, k: int) -> float:
+        return 1.0 / math.sqrt(self.iterations)
+
+
+@dataclass(frozen=True)
+class BarzilaiBorwein(Constant):
+    """Each agent's step from its own last movement s and change of field z, at most ``cap`` times the start.
+
+    Barzilai & Borwein, "Two-point step size gradient methods", IMA J. Numer. Anal. 1988: the long step <s, s> / |<s, z>|, the
+    short one |<s, z>| / <z, z>, or one after the other. On a network steps without a cap make neighbours part.
+
+    Parameters
+    ----------
+    initial
+        The first step, or auto.
+    cap
+        The largest step, as a multiple of the first; at least 1.
+    formula
+        alternating, long or short.
+    """
+
+    name: ClassVar[str] = "bb"
+    adapts: ClassVar[bool] = True
+    least: ClassVar[float] = 1e-3
+    """The smallest step, as a multiple of the first."""
+
+    cap: float = 2.0
+    formula: Literal["alternating", "long", "short"] = "alternating"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (self.cap >= 1.0 and math.isfinite(self.cap)):
+            raise ValueError(f"cap must be finite and at least 1, got {self.cap}")
+        if self.formula not in ("alternating", "long", "short"):
+            raise ValueError(f"formula must be alternating, long or short, got {self.formula!r}")
+
+    def following(self, k: int, base: Array, step: Array, moved: Array, along: Array, changed: Array) -> Array:
+        long = self.formula == "long" or (self.formula == "alternating" and k % 2 == 1)
+        above, below = (moved, np.abs(along)) if long else (np.abs(along), changed)
+        known = (above > 0.0) & (below > 0.0)
+        found = np.where(known, above / np.where(known, below, 1.0), step)
+        return np.clip(found, self.least * base, self.cap * base)
+
+
+StepPolicy = Constant | Diminishing | Horizon | BarzilaiBorwein
+StepSize = float | str | StepPolicy
+POLICIES: dict[str, type[StepPolicy]] = {policy.name: policy for policy in get_args(StepPolicy)}
+
+
+def checked(step_size: StepSize, allowed: tuple[type[StepPolicy], ...] = get_args(StepPolicy)) -> StepSize:
+    """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything else as a policy.
+
+    Parameters
+    ----------
+    step_size
+        A number, ``"auto"``, a policy, or one written as text.
+    allowed
+        The policies that the method can follow.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For what is none of these, or not allowed.
+    """
+    found = _read(step_size)
+    if type(found) not in allowed:
+        names = " or ".join(["a positive number", "'auto'", *(repr(one.name) for one in allowed if one is not Constant)])
+        raise ValueError(f"step_size must be {names} for this method, got {str(found)!r}")
+    return found.initial if type(found) is Constant else found
+
+
+@lru_cache
+def policy(step_size: StepSize) -> StepPolicy:
+    """The policy that a checked ``step_size`` stands for."""
+    return _read(step_size)
+
+
+def _read(step_size: StepSize) -> StepPolicy:
+    if isinstance(step_size, Constant):
+        return step_size
+    if not isinstance(step_size, str) or step_size == "auto":
+        check_positive("step_size", step_size)
+        return Constant(step_size)  # type: ignore[arg-type]  # a number or auto, as has just been checked
+    name, _, written = step_size.partition(":")
+    if name not in POLICIES:
+        raise ValueError(f"step_size must be a positive number, 'auto' or one of {', '.join(POLICIES)}, got {step_size!r}")
+    kinds = {field: hint for field, hint in get_type_hints(POLICIES[name]).items() if field in POLICIES[name].__match_args__}
+    given: dict[str, float | int | str] = {}
+    for part in filter(None, written.split(",")):
+        key, equals, text = part.partition("=")
+        if key not in kinds or not equals:
+            raise ValueError(f"step_size {step_size!r}: {name} takes {', '.join(f'{kind}=...' for kind in kinds)}, got {part!r}")
+        if key in given:
+            raise ValueError(f"step_size {step_size!r}: {key} is given twice")
+        try:
+            given[key] = text if text == "auto" or key == "formula" else int(text) if kinds[key] is int else float(text)
+        except ValueError:
+            raise ValueError(f"step_size {step_size!r}: {key} must be a number, got {text!r}") from None
+    return POLICIES[name](**given)  # type: ignore[arg-type]  # each policy checks its own
