@@ -65,6 +65,11 @@ class Riemannian(Protocol):
     def tangent(self, x: Array, g: Array) -> Array:
         """Riemannian gradient at a feasible ``x`` from the Euclidean gradient ``g``."""
 
+
+@runtime_checkable
+class Retractable(Protocol):
+    """A set on which one moves along tangents."""
+
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
         """The feasible point reached from a feasible ``x`` along the tangent ``v``, fresh; NaN for agents where ``x + v`` is not
         finite."""

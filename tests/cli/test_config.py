@@ -126,8 +126,14 @@ FLAG_ERRORS = [
     ("--agents 0", "--agents: agents must be at least 1, got 0"),
     ("--step-size -1", "--step-size: step_size must be positive"),
     ("--step-size 0", "--step-size: step_size must be positive"),
-    ("--step-size nan", "--step-size: step_size must be a positive number, 'auto' or one of constant, diminishing, horizon, bb, got 'nan'"),
-    ("--step-size fast", "--step-size: expected a finite number or 'auto', got 'fast'"),
+    (
+        "--step-size nan",
+        "--step-size: step_size must be a positive number, 'auto' or one of constant, diminishing, horizon, bb, got 'nan'",
+    ),
+    (
+        "--step-size fast",
+        "--step-size: step_size must be a positive number, 'auto' or one of constant, diminishing, horizon, bb, got 'fast'",
+    ),
     ("--order combine-then-adpt", "did you mean 'combine-then-adapt'?"),
     ("--gradient-tolerance 0", "--gradient-tolerance: gradient_tolerance must be positive"),
     ("--self-weight 1", "--self-weight: self_weight must be between 0 and 1"),

@@ -94,7 +94,7 @@ def test_rate_is_predicted_from_the_linearisation_within_ten_percent(problem: st
 def test_scaling_counts_edges_and_state() -> None:
     (row,) = scaling.run({"torus": "3x4", "n": 12, "seed": 0})
     assert row["edges"] == 24
-    assert row["state_bytes"] == 12 * (3 * 10 * 3 + 2) * 8
+    assert row["state_bytes"] == 12 * (3 * 10 * 3 + 3) * 8
     assert float(row["progress"] or 1) < 1.0
 
 
