@@ -57,6 +57,7 @@ METHODS = [
     Method(
         "drfgt-atc", partial(DRFGT, order="adapt-then-combine"), lambda: procrustes().problem, GRAPHS["erdos-renyi"], exchanges=2
     ),
+    Method("drfgt-bb", partial(DRFGT, step_size="bb"), lambda: pca().problem, GRAPHS["ring"]),
     Method("template", Template, lambda: pca().problem, GRAPHS["erdos-renyi"], sent=1, exact=False, tracks=False),
     Method("landing", Landing, lambda: pca(rows=(20,)).problem, lambda n: np.ones((n, n))),
     Method("landing-safe", partial(Landing, safe=True), lambda: procrustes(rows=(4,)).problem, lambda n: np.ones((n, n))),
