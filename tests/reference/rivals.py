@@ -29,7 +29,7 @@ from tests.reference.naive import Array, Gradient, Order, landing_field, polar, 
 Gradients = Callable[[int, int, Array], Array]
 Steps = float | Sequence[float] | Callable[[int], float]
 Factor = Callable[[Array], Array]
-Variant = Literal["composed", "direct"]
+Variant = Literal["dissolved", "direct"]
 Iterates = list[Array]
 
 
@@ -161,10 +161,10 @@ def dissolved_point(x: Array) -> Array:
 
 
 def dissolved_field(gradients: Gradients, penalty: float, variant: Variant) -> Gradients:
-    """``G (3I - x^T x)/2 - x sym(x^T G) + penalty x (x^T x - I)``, G taken at `dissolved_point` ("composed") or at x ("direct")."""
+    """``G (3I - x^T x)/2 - x sym(x^T G) + penalty x (x^T x - I)``, G taken at `dissolved_point` ("dissolved") or at x ("direct")."""
 
     def field(i: int, k: int, x: Array) -> Array:
-        g, eye = gradients(i, k, dissolved_point(x) if variant == "composed" else x), np.eye(x.shape[1])
+        g, eye = gradients(i, k, dissolved_point(x) if variant == "dissolved" else x), np.eye(x.shape[1])
         value: Array = g @ (3 * eye - x.T @ x) / 2 - x @ sym(x.T @ g) + penalty * x @ (x.T @ x - eye)
         return value
 
