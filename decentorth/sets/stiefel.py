@@ -42,10 +42,15 @@ class Stiefel:
 
     def _gap(self, x: Array) -> Array:
         """x^T x - I."""
-        gram: Array = x.swapaxes(-1, -2) @ x
-        diagonal = np.arange(self.shape[1])
-        gram[:, diagonal, diagonal] -= 1.0
+        gram = self._gram(x)
+        diagonals = gram.reshape(len(x), -1)[:, :: self.shape[1] + 1]
+        diagonals -= 1.0
         return gram
+
+    def _gram(self, x: Array) -> Array:
+        """x^T x. NumPy takes BLAS's syrk where both factors are the same memory, which pays off only for many columns."""
+        product: Array = x.swapaxes(-1, -2) @ (x if self.shape[1] > _SYRK_COLUMNS else x.copy())
+        return product
 
     def feasibility(self, x: Array) -> Array:
         """``(n_local,)``: ||x^T x - I||_F."""
@@ -85,9 +90,7 @@ class Stiefel:
 
         With S = x^T x and T = g^T x it is g S/2 - x (T/2 - penalty (S - I)): four products, 8 d r^2 flops.
         """
-        xt = x.swapaxes(-1, -2)
-        # NumPy takes BLAS's syrk where both factors are the same memory, which pays off only for many columns
-        s: Array = xt @ (x if self.shape[1] > _SYRK_COLUMNS else x.copy())
+        s = self._gram(x)
         t: Array = g.swapaxes(-1, -2) @ x
         t *= 0.5
         t -= penalty[:, None, None] * s
