@@ -65,7 +65,7 @@ def main(path="figure1.png", seeds=10, iterations=3000):
         tuned = min(whole, key=lambda step: np.median([run["gradient_norm"][-1] for run in whole[step]]))
         best, iteration = whole[tuned], whole[tuned][0]["iteration"][1:]
         finals[name] = [run["gradient_norm"][-1] for run in best]
-        print(f"{name}: tuned step {tuned:g}, {sum(None in kept for kept in runs.values())} of {len(STEPS)} steps diverged somewhere")
+        print(f"{name}: tuned step {tuned:g}, {sum(None in kept for kept in runs.values())} of {len(STEPS)} steps diverged")
         for axis, (metric, label) in zip(axes, PANELS.items(), strict=True):
             values = np.array([run[metric][1:] for run in best])
             median = np.median(values, axis=0)

@@ -14,4 +14,4 @@ W = tp.metropolis_weights(tp.erdos_renyi(10, 0.4, seed=0))
 result = do.solve(problem, do.DGD(penalty=100.0), W, iterations=4000)
 if result.collective.rank == 0:
     row, seen = result.row, result.row.values
-    print(f"{result.status}: subspace distance {seen['error']:.1e}, consensus {seen['consensus_rms']:.1e}, {row.bytes / 1e6:.1f} MB")
+    print(f"{result.status}: distance {seen['error']:.1e}, consensus {seen['consensus_rms']:.1e}, {row.bytes / 1e6:.0f} MB")
