@@ -7,12 +7,13 @@ Stacked arrays have shape ``(n_local, d, r)``; no d x d matrix is ever formed.
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 
 from ..protocols import Array, Retraction
 from ..sums import norms
-
-_SYRK_COLUMNS = 48
+from .retractions import Polar, gap, gram, in_blocks, named, qr
 
 
 class Stiefel:
@@ -40,26 +41,21 @@ class Stiefel:
     def __repr__(self) -> str:
         return f"St({self.shape[0]}, {self.shape[1]})"
 
-    def _gap(self, x: Array) -> Array:
-        """x^T x - I."""
-        gram = self._gram(x)
-        diagonals = gram.reshape(len(x), -1)[:, :: self.shape[1] + 1]
-        diagonals -= 1.0
-        return gram
-
-    def _gram(self, x: Array) -> Array:
-        """x^T x. NumPy takes BLAS's syrk where both factors are the same memory, which pays off only for many columns."""
-        product: Array = x.swapaxes(-1, -2) @ (x if self.shape[1] > _SYRK_COLUMNS else x.copy())
-        return product
-
     def feasibility(self, x: Array) -> Array:
         """``(n_local,)``: ||x^T x - I||_F."""
-        return norms(self._gap(x))
+        return norms(gap(x))
 
-    def project(self, y: Array) -> Array:
-        """The polar factor U V^T of y = U S V^T: the nearest point of St(d, r) in Frobenius norm."""
-        u, _, vt = np.linalg.svd(y, full_matrices=False)
-        return np.ascontiguousarray(u @ vt)
+    def project(self, y: Array, method: Polar = "polar-svd") -> Array:
+        """The polar factor U V^T of y = U S V^T: the nearest point of St(d, r) in Frobenius norm, whatever the method.
+
+        NaN for agents where ``y`` is not finite.
+
+        Raises
+        ------
+        ValueError
+            For a method that is none.
+        """
+        return in_blocks(named("method", method, get_args(Polar)), y)
 
     def distance(self, x: Array) -> Array:
         """``(n_local,)``: ||x - polar(x)||_F, from the singular values s of x: the norm of s - 1 = (s^2 - 1) / (s + 1)."""
@@ -68,8 +64,8 @@ class Stiefel:
 
     def random(self, rng: np.random.Generator) -> Array:
         """``(d, r)``: a uniformly distributed point (QR of a Gaussian matrix, signs fixed)."""
-        q, upper = np.linalg.qr(rng.standard_normal(self.shape))
-        return np.ascontiguousarray(q * np.where(np.diagonal(upper) < 0.0, -1.0, 1.0))
+        point: Array = qr(rng.standard_normal((1, *self.shape)))[0]
+        return point
 
     def tangent(self, x: Array, g: Array) -> Array:
         """P_x(g) = g - x sym(x^T g): the Riemannian gradient of the Euclidean metric at a feasible x."""
@@ -77,8 +73,18 @@ class Stiefel:
         return g - x @ (0.5 * (product + product.swapaxes(-1, -2)))
 
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
-        """The feasible point reached from x along the tangent v."""
-        return self.project(x + v)
+        """The feasible point reached from a feasible x along the tangent v: the polar factor of x + v, or its orthonormal factor.
+
+        NaN for agents where ``x + v`` is not finite.
+
+        Raises
+        ------
+        ValueError
+            For a retraction that is none.
+        """
+        back = named("retraction", retraction, get_args(Retraction))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return in_blocks(lambda x, v: back(x + v), x, v)
 
     def relative_gradient(self, x: Array, g: Array) -> Array:
         """grad f(x) = skew(g x^T) x = (g (x^T x) - x (g^T x)) / 2, for any x (paper 004 (3))."""
@@ -90,7 +96,7 @@ class Stiefel:
 
         With S = x^T x and T = g^T x it is g S/2 - x (T/2 - penalty (S - I)): four products, 8 d r^2 flops.
         """
-        s = self._gram(x)
+        s = gram(x)
         t: Array = g.swapaxes(-1, -2) @ x
         t *= 0.5
         t -= penalty[:, None, None] * s

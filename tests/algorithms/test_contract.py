@@ -59,6 +59,7 @@ METHODS = [
     Method(
         "drfgt-atc", partial(DRFGT, order="adapt-then-combine"), lambda: procrustes().problem, GRAPHS["erdos-renyi"], exchanges=2
     ),
+    Method("drfgt-bb", partial(DRFGT, step_size="bb"), lambda: pca().problem, GRAPHS["ring"]),
     Method("drfgt-safe", partial(DRFGT, safe=True, step_size=30.0), lambda: pca().problem, GRAPHS["path"], beside=1),
     Method(
         "drfgt-safe-atc",
