@@ -34,8 +34,11 @@ class Setting:
 
 
 def settings(entry: type[Any]) -> dict[str, Setting]:
-    """The fields of a dataclass that may be set, by name; help is taken from the "Parameters" of its docstring."""
-    hints, texts = get_type_hints(entry), parameters(entry.__doc__ or "")
+    """The fields of a dataclass that may be set, by name; help is taken from the "Parameters" of its docstring and its bases'."""
+    hints = get_type_hints(entry)
+    texts: dict[str, str] = {}
+    for base in reversed(entry.__mro__):
+        texts |= parameters(base.__doc__ or "")
     found = {}
     for field in dataclasses.fields(entry):
         if not field.init:
@@ -111,6 +114,8 @@ def read_value(hint: Any, value: Any) -> Any:
             return number
         if str in kinds and text:
             return text
+        if sequence is not None:
+            return _sequence(sequence, [value])
     near = difflib.get_close_matches(str(value), [str(word) for word in choices(hint)], n=1)
     raise ValueError(f"expected {expected(hint)}, got {value!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
@@ -122,11 +127,13 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def _sequence(kind: Any, values: Sequence[Any]) -> Any:
+def _sequence(kind: Any, given: Sequence[Any]) -> Any:
+    """A list or tuple; text is cut at its commas."""
+    values = [part for value in given for part in (value.split(",") if isinstance(value, str) else [value])]
     inner = get_args(kind)
     fixed = get_origin(kind) is tuple and inner[-1] is not Ellipsis
     if fixed and len(inner) != len(values):
-        raise ValueError(f"expected {len(inner)} values, got {list(values)!r}")
+        raise ValueError(f"expected {len(inner)} values, got {values!r}")
     hints = inner if fixed else (inner[0],) * len(values)
     return get_origin(kind)(read_value(hint, value) for hint, value in zip(hints, values, strict=True))
 
