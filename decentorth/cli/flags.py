@@ -138,6 +138,18 @@ def _sequence(kind: Any, given: Sequence[Any]) -> Any:
     return get_origin(kind)(read_value(hint, value) for hint, value in zip(hints, values, strict=True))
 
 
+def specifications(words: Iterable[str]) -> list[str]:
+    """Names with parameters, ``name:key=value,key=value``, out of words that may have been cut at any comma: what has an equals
+    sign before any colon goes on with the name before it."""
+    found: list[str] = []
+    for word in ",".join(words).split(","):
+        if found and "=" in word.partition(":")[0]:
+            found[-1] += f"{',' if ':' in found[-1] else ':'}{word.strip()}"
+        else:
+            found.append(word.strip())
+    return found
+
+
 def unknown(what: str, key: str, known: Iterable[str], owner: str, dashes: str = "") -> InputError:
     """The error for a name that is not there: whose it is, or the nearest one that is there."""
     near = difflib.get_close_matches(key, tuple(known), n=1)
@@ -275,6 +287,11 @@ def help_text(groups: Mapping[str, Mapping[str, Setting]], name: str, summary: s
     return capture.get()
 
 
+def _listed(values: Sequence[Any]) -> str:
+    """A default of several values as it is given."""
+    return ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+
+
 def _raw(hint: Any) -> Any:
     """The type under which the text of a flag is taken as it stands, switches and repeated flags apart."""
     if bool in members(hint):
@@ -290,8 +307,10 @@ def _command(groups: Mapping[str, Mapping[str, Setting]], hint: Callable[[Settin
         panel = Group(heading, sort_key=order)
         for name, setting in group.items():
             text = f"{setting.help} Required." if setting.required else setting.help
-            shown = setting.default is not None and setting.default is not False
-            parameter = Parameter(help=text, group=panel, show_default=shown)
+            shown: Any = setting.default is not None and setting.default is not False
+            if isinstance(setting.default, tuple):
+                shown = _listed if setting.default else False
+            parameter = Parameter(help=text, group=panel, show_default=shown, negative_iterable=())
             kind: Any = Annotated[hint(setting), parameter]
             fields.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=setting.default, annotation=kind))
 
