@@ -2,5 +2,6 @@
 
 from .drfgt import DRFGT, DRFGTState
 from .landing import Landing, LandingState
+from .safe import SafeState
 
-__all__ = ["DRFGT", "DRFGTState", "Landing", "LandingState"]
+__all__ = ["DRFGT", "DRFGTState", "Landing", "LandingState", "SafeState"]

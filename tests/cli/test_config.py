@@ -145,7 +145,10 @@ FLAG_ERRORS = [
     ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
     ("--step-sizes=1", "unknown flag --step-sizes; did you mean --step-size?"),
     ("--partition even", "--partition; it is a setting of problem 'pca', and this run's problem is 'procrustes'"),
-    ("--safe", "--safe; it is a setting of algorithm 'landing', and this run's algorithm is 'drfgt'"),
+    (
+        "--algorithm landing --agents 1 --order auto",
+        "--order; it is a setting of algorithm 'drfgt', and this run's algorithm is 'landing'",
+    ),
     ("word", "unexpected 'word'"),
     ("--agents", "--agents requires an argument"),
     ("--agents 3 --agents 4", "--agents specified multiple times"),

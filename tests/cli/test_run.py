@@ -22,11 +22,12 @@ import topologies as tp
 from decentorth.cli.dryrun import crossing, held
 from decentorth.cli.outputs import read_history, read_summary
 from decentorth.cli.progress import PlainProgress, size
+from decentorth.cli.shell import together
 from decentorth.cli.wiring import read_weights
 from decentorth.network.communicator import SerialCommunicator
 from decentorth.plot import main as plot
 from decentorth.protocols import Row
-from decentorth.run import exit_code, main, together
+from decentorth.run import exit_code, main
 from tests.support.mpi import run_ranks
 
 SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4", "--iterations", "40"]

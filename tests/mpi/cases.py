@@ -100,6 +100,7 @@ class Case:
     stopping: StoppingRule | None = None
     safety_region: float | None = None
     recorded: int = 12
+    safe: bool = False
 
     def weights(self) -> Any:
         """W by Metropolis' rule, or 0.8 and 0.1 on the ring."""
@@ -110,7 +111,7 @@ class Case:
         """The run."""
         return do.solve(
             self.problem(self.rows, *self.shape),
-            do.DRFGT(step_size=self.step_size, order=self.order),
+            do.DRFGT(step_size=self.step_size, order=self.order, safe=self.safe),
             self.weights(),
             iterations=self.iterations,
             placement=self.placement,
@@ -139,6 +140,10 @@ CASES: dict[str, Case] = {
     "stops": Case(pca, EVEN, (50, 5), random_graph, stopping=GradientNorm(2e-2) & Consensus(2e-2), recorded=40),
     "diverges": Case(procrustes, UNEVEN, (50, 20), ring, step_size=0.5, recorded=60),
     "leaves-region": Case(procrustes, UNEVEN, (50, 20), ring, step_size=0.4, safety_region=2.5),
+    "safe-ring": Case(procrustes, UNEVEN, (50, 20), ring, step_size=1e7, safe=True, iterations=60),
+    "safe-random": Case(pca, UNEVEN, (50, 20), random_graph, step_size=1e4, safe=True),
+    "safe-adapt": Case(procrustes, UNEVEN, (50, 20), random_graph, "adapt-then-combine", step_size=1e3, safe=True),
+    "safe-clusters": Case(pca, (6,) * 40, (20, 3), two_clusters, step_size=50.0, safe=True, placement="fewer-cuts"),
     "wide": Case(procrustes, (30,) * 10, (500, 100), ring, iterations=12, recorded=6),
     "tall-loader": Case(loaded_procrustes, LARGE, (784, 10), random_graph, iterations=25, recorded=6),
     "tall-procrustes": Case(procrustes, LARGE, (784, 10), random_graph, iterations=25, recorded=6),
