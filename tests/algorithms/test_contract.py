@@ -176,7 +176,7 @@ def test_an_agent_knows_only_what_mix_tells_it(method: Method, size: str) -> Non
             states.append(copied(setup.step(copied(states[-1]))))
         for agent in range(setup.n):
             own = slice(agent, agent + 1)
-            network = Replaying(recording.exchanges, agent, setup.n, recording.spectrum)
+            network = Replaying(recording, agent)
             problem, streams = setup.problem.restrict(own), CounterStreams(setup.streams.seed, own)
             state = setup.algorithm.init(problem, network, streams, setup.x0[own].copy())
             for expected in states:
