@@ -207,6 +207,13 @@ class Network(Protocol):
     def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
         """``W^rounds x`` for each array, in one message per neighbour and round; always a tuple of fresh C-contiguous arrays."""
 
+    def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
+        """``(heard, W x, ...)`` for one round in which agents listen only to those with their own label.
+
+        ``heard``, ``(n_local,)``, is the largest label among an agent and its neighbours; an edge counts only between equal
+        labels, the own weight takes up the rest. ``labels`` is ``(n_local,)`` and travels in the same message.
+        """
+
 
 class Collective(Protocol):
     """Whole-network quantities for metrics, stopping, set-up and files; never handed to an algorithm."""

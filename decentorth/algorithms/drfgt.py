@@ -14,8 +14,8 @@ per neighbour carries x and y. The mean of the trackers y_i stays the mean of th
     y_i     state.tracker           Lambda  constraint.landing(x, gradient, penalty)
 
 Beyond the paper: ``order="adapt-then-combine"``, x_i <- sum_j W_ij (x_j - alpha y_j), and the same for y: stable at larger steps,
-at the price of two dependent exchanges an iteration (the same bytes in twice the rounds); ``step_size="auto"``. With one agent it
-is the landing algorithm. It runs on any constraint set that has a landing field.
+at the price of two dependent exchanges an iteration (the same bytes in twice the rounds); ``step_size="auto"``; ``safe=True``
+(see `safe`). With one agent it is the landing algorithm. It runs on any constraint set that has a landing field.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, cast
 from ..protocols import Array, Landing, Network, Streams
 from .fields import advance, check_batch_size, evaluate, gradients, landing, sampled
 from .policies import Auto, StepSize, check_positive, checked, policy
-from .steps import Order, better_order, check_order, resolve
+from .safe import SafeState, begin, proceed
+from .steps import Order, better_order, check_eps, check_order, resolve
 
 
 class DRFGTState(NamedTuple):
@@ -56,6 +57,11 @@ class DRFGT:
     order
         combine-then-adapt is the paper's (one exchange an iteration); adapt-then-combine is stable at larger steps (two exchanges);
         auto is the paper's, but with step_size auto the other where W is such that it needs fewer rounds.
+    safe
+        Halve steps that turn out too large and start over, so that no agent ever leaves the safety region; penalty auto follows the
+        step, a given one stays.
+    eps
+        The safety region ||x^T x - I||_F <= eps of safe, in (0, 3/4).
     batch_size
         Samples of each agent in a gradient; by default all.
     """
@@ -66,12 +72,15 @@ class DRFGT:
     step_size: StepSize = "auto"
     penalty: float | Auto = "auto"
     order: Order | Auto = "auto"
+    safe: bool = False
+    eps: float = 0.5
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step_size", checked(self.step_size))
         check_positive("penalty", self.penalty)
         check_order(self.order)
+        check_eps(self.eps)
         check_batch_size(self.batch_size)
 
     @property
@@ -86,14 +95,20 @@ class DRFGT:
         automatic = policy(self.step_size).initial == "auto"
         return replace(self, order=better_order(network.spectrum) if automatic else "combine-then-adapt")
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DRFGTState:
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DRFGTState | SafeState:
         order = cast(Order, self.resolved(network).order)
         base, penalty, spent = resolve(self, problem, network, streams, x0, order)
         field = evaluate(problem, x0, landing(gradients(problem, streams, 0, self.batch_size), penalty))
         step = base * policy(self.step_size).scale(0)
-        return DRFGTState(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
+        state = DRFGTState(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
+        return begin(problem, state, self.eps, self.penalty == "auto") if self.safe else state
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: DRFGTState) -> DRFGTState:
+    def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> DRFGTState | SafeState:
+        if self.safe:
+            return proceed(self._step, problem, network, streams, state, self.eps, self.penalty == "auto")
+        return self._step(problem, network, streams, state)
+
+    def _step(self, problem: Any, network: Network, streams: Streams, state: DRFGTState) -> DRFGTState:
         steps, k = policy(self.step_size), state.k + 1
         alpha = state.step_size[:, None, None]
         field = landing(gradients(problem, streams, k, self.batch_size), state.penalty)

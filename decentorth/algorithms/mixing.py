@@ -3,7 +3,7 @@
 Chebyshev acceleration (Auzinger; Scaman et al. 2017, "Optimal algorithms for smooth and strongly convex distributed
 optimization"): P_t(w) = T_t(z(w)) / T_t(z(1)), where z maps the interval [lambda_min, lambda_2] of W's other eigenvalues to
 [-1, 1]. P_t(1) = 1, so the mean is kept, and every other eigenvalue is at most 1 / T_t(z(1)), about
-2 exp(-t sqrt(2 gap)) where W^t leaves exp(-t gap).
+2 exp(-2 t sqrt(gap / (lambda_2 - lambda_min))) where W^t leaves exp(-t gap).
 """
 
 from __future__ import annotations
@@ -37,14 +37,13 @@ def mix(network: Network, rounds: int, chebyshev: bool, *xs: Array) -> tuple[Arr
     if high - low < 1e-12:  # one eigenvalue beside 1: P_1 maps it to 0
         return tuple([(mixed - high * x) / (1.0 - high) for mixed, x in zip(network.mix(*xs), xs, strict=True)])
     at_one = (2.0 - high - low) / (high - low)
-    before, now = 1.0, at_one
-    previous, current = xs, tuple([image / at_one for image in _image(network, low, high, xs)])
+    ratio = 1.0 / at_one  # T_{t-1}(z(1)) / T_t(z(1)): unlike the two, it never overflows
+    previous, current = xs, tuple([ratio * image for image in _image(network, low, high, xs)])
     for _ in range(rounds - 1):
-        after = 2.0 * at_one * now - before
+        before, ratio = ratio, 1.0 / (2.0 * at_one - ratio)
         images = _image(network, low, high, current)
-        following = tuple([(2.0 * now * z - before * p) / after for z, p in zip(images, previous, strict=True)])
+        following = tuple([ratio * (2.0 * z - before * p) for z, p in zip(images, previous, strict=True)])
         previous, current = current, following
-        before, now = now, after
     return current
 
 

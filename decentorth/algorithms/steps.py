@@ -164,7 +164,8 @@ def resolve(
     Automatic steps are ``2 c / Lhat`` (the landing direction is half the Riemannian gradient) with
     ``c = min(0.5 u (combine-then-adapt) or 0.35 u (adapt-then-combine), sqrt(1 - lambda_2))`` and u the tracking limit; for a
     single agent u = 2 and c = 0.7. Automatic penalties are ``min(0.1, u / 4) / step``; beside a given step size
-    ``0.1 / step_size``, as in paper 004's experiment.
+    ``0.1 / step_size``, as in paper 004's experiment. Where a network's steps adapt, and so double and differ by agent,
+    c is at most u / 4 and the penalty ``min(0.1, u / 8) / step``.
 
     Parameters
     ----------
@@ -175,6 +176,8 @@ def resolve(
     limit, c = 2.0, 0.7
     if given.initial == "auto" and order is not None and network.n_agents > 1:
         limit, c = tracking_limit(network.spectrum, order), tracking_step(network.spectrum, order)
+        if given.adapts:
+            limit, c = limit / 2.0, min(c, limit / 4.0)
 
     def automatic() -> tuple[Array, int]:
         mean, spent = curvature(problem, network, streams, x0)

@@ -7,12 +7,13 @@ Stacked arrays have shape ``(n_local, d, r)``; no d x d matrix is ever formed.
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 
 from ..protocols import Array, Retraction
 from ..sums import norms
-
-_SYRK_COLUMNS = 48
+from .retractions import Polar, gap, gram, in_blocks, named, qr
 
 
 class Stiefel:
@@ -40,27 +41,21 @@ class Stiefel:
     def __repr__(self) -> str:
         return f"St({self.shape[0]}, {self.shape[1]})"
 
-    def _gram(self, x: Array) -> Array:
-        """x^T x, fresh."""
-        # NumPy takes BLAS's syrk where both factors are the same memory, which pays off only for many columns
-        gram: Array = x.swapaxes(-1, -2) @ (x if self.shape[1] > _SYRK_COLUMNS else x.copy())
-        return gram
-
-    def _gap(self, x: Array) -> Array:
-        """x^T x - I."""
-        gram: Array = x.swapaxes(-1, -2) @ x
-        diagonal = np.arange(self.shape[1])
-        gram[:, diagonal, diagonal] -= 1.0
-        return gram
-
     def feasibility(self, x: Array) -> Array:
         """``(n_local,)``: ||x^T x - I||_F."""
-        return norms(self._gap(x))
+        return norms(gap(x))
 
-    def project(self, y: Array) -> Array:
-        """The polar factor U V^T of y = U S V^T: the nearest point of St(d, r) in Frobenius norm."""
-        u, _, vt = np.linalg.svd(y, full_matrices=False)
-        return np.ascontiguousarray(u @ vt)
+    def project(self, y: Array, method: Polar = "polar-svd") -> Array:
+        """The polar factor U V^T of y = U S V^T: the nearest point of St(d, r) in Frobenius norm, whatever the method.
+
+        NaN for agents where ``y`` is not finite.
+
+        Raises
+        ------
+        ValueError
+            For a method that is none.
+        """
+        return in_blocks(named("method", method, get_args(Polar)), y)
 
     def distance(self, x: Array) -> Array:
         """``(n_local,)``: ||x - polar(x)||_F, from the singular values s of x: the norm of s - 1 = (s^2 - 1) / (s + 1)."""
@@ -69,8 +64,8 @@ class Stiefel:
 
     def random(self, rng: np.random.Generator) -> Array:
         """``(d, r)``: a uniformly distributed point (QR of a Gaussian matrix, signs fixed)."""
-        q, upper = np.linalg.qr(rng.standard_normal(self.shape))
-        return np.ascontiguousarray(q * np.where(np.diagonal(upper) < 0.0, -1.0, 1.0))
+        point: Array = qr(rng.standard_normal((1, *self.shape)))[0]
+        return point
 
     def tangent(self, x: Array, g: Array) -> Array:
         """P_x(g) = g - x sym(x^T g): the Riemannian gradient of the Euclidean metric at a feasible x."""
@@ -78,8 +73,18 @@ class Stiefel:
         return g - x @ (0.5 * (product + product.swapaxes(-1, -2)))
 
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
-        """The feasible point reached from x along the tangent v."""
-        return self.project(x + v)
+        """The feasible point reached from a feasible x along the tangent v: the polar factor of x + v, or its orthonormal factor.
+
+        NaN for agents where ``x + v`` is not finite.
+
+        Raises
+        ------
+        ValueError
+            For a retraction that is none.
+        """
+        back = named("retraction", retraction, get_args(Retraction))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return in_blocks(lambda x, v: back(x + v), x, v)
 
     def relative_gradient(self, x: Array, g: Array) -> Array:
         """grad f(x) = skew(g x^T) x = (g (x^T x) - x (g^T x)) / 2, for any x (paper 004 (3))."""
@@ -91,44 +96,14 @@ class Stiefel:
 
         With S = x^T x and T = g^T x it is g S/2 - x (T/2 - penalty (S - I)): four products, 8 d r^2 flops.
         """
-        s = self._gram(x)
+        s = gram(x)
         t: Array = g.swapaxes(-1, -2) @ x
         t *= 0.5
         t -= penalty[:, None, None] * s
-        _diagonals(t)[...] += penalty[:, None]
+        diagonals = t.reshape(len(x), -1)[:, :: self.shape[1] + 1]
+        diagonals += penalty[:, None]
         s *= 0.5
         field: Array = g @ s
-        field -= x @ t
-        return field
-
-    def penalised(self, x: Array, g: Array, penalty: Array) -> Array:
-        """g + penalty x (x^T x - I): the gradient of f + penalty/4 ||x^T x - I||_F^2; ``penalty`` is ``(n_local,)``."""
-        s = self._gram(x)
-        _diagonals(s)[...] -= 1.0
-        s *= penalty[:, None, None]
-        field: Array = x @ s
-        field += g
-        return field
-
-    def dissolve(self, x: Array) -> Array:
-        """A(x) = x (3I - x^T x)/2: one Newton-Schulz step towards the polar factor; off the manifold by the square of what x is."""
-        point: Array = x @ _newton_schulz(self._gram(x))
-        return point
-
-    def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
-        """g (3I - x^T x)/2 - x sym(x^T g) + penalty x (x^T x - I); ``penalty`` is ``(n_local,)``.
-
-        With g taken at `dissolve` of x it is the gradient of f(A(x)) + penalty/4 ||x^T x - I||_F^2 (Xiao, Liu & Toh, "Dissolving
-        constraints for Riemannian optimization", 2023); with g taken at x, that of f(x) - <sym(x^T g), x^T x - I>/2 + penalty/4
-        ||x^T x - I||_F^2 but for the Hessian of f. Four products, like `landing`.
-        """
-        s = self._gram(x)
-        t: Array = x.swapaxes(-1, -2) @ g
-        t += t.swapaxes(-1, -2)
-        t *= 0.5
-        t -= penalty[:, None, None] * s
-        _diagonals(t)[...] += penalty[:, None]
-        field: Array = g @ _newton_schulz(s)
         field -= x @ t
         return field
 
@@ -151,15 +126,3 @@ class Stiefel:
         pull = penalty * d * (1.0 - d)
         step: Array = np.minimum((pull + np.sqrt(pull * pull + g2 * np.maximum(eps - d, 0.0))) / g2, 0.5 / penalty)
         return step
-
-
-def _diagonals(matrices: Array) -> Array:
-    """``(n, r)``: the diagonals of ``(n, r, r)``, C-contiguous, as a view."""
-    return matrices.reshape(len(matrices), -1)[:, :: matrices.shape[-1] + 1]
-
-
-def _newton_schulz(gram: Array) -> Array:
-    """(3I - x^T x)/2, in place of x^T x."""
-    gram *= -0.5
-    _diagonals(gram)[...] += 1.5
-    return gram

@@ -43,6 +43,8 @@ class Method:
     """Dependent exchanges with the neighbours in an iteration."""
     sent: int = 2
     """Points sent over each directed edge in an iteration."""
+    beside: int = 0
+    """Numbers sent beside them."""
     feasibility: float = 1e-8
     """The most ||x^T x - I||_F of any agent after convergence, as its paper has it."""
     exact: bool = True
@@ -56,6 +58,16 @@ METHODS = [
     Method("drfgt-fixed", partial(DRFGT, step_size=5e-3, penalty=20.0), lambda: procrustes().problem, GRAPHS["star"]),
     Method(
         "drfgt-atc", partial(DRFGT, order="adapt-then-combine"), lambda: procrustes().problem, GRAPHS["erdos-renyi"], exchanges=2
+    ),
+    Method("drfgt-bb", partial(DRFGT, step_size="bb"), lambda: pca().problem, GRAPHS["ring"]),
+    Method("drfgt-safe", partial(DRFGT, safe=True, step_size=30.0), lambda: pca().problem, GRAPHS["path"], beside=1),
+    Method(
+        "drfgt-safe-atc",
+        partial(DRFGT, safe=True, step_size=0.2, order="adapt-then-combine"),
+        lambda: procrustes().problem,
+        GRAPHS["path"],
+        exchanges=2,
+        beside=2,
     ),
     Method("template", Template, lambda: pca().problem, GRAPHS["erdos-renyi"], sent=1, exact=False, tracks=False),
     Method("landing", Landing, lambda: pca(rows=(20,)).problem, lambda n: np.ones((n, n))),
@@ -262,7 +274,7 @@ def test_an_exchange_is_one_message_over_every_edge(method: Method) -> None:
     assert np.subtract(after, before).tolist() == [
         4 * method.exchanges,
         4 * method.exchanges * edges,
-        4 * method.sent * edges * 8 * state.x[0].size,
+        4 * edges * 8 * (method.sent * state.x[0].size + method.beside),
     ]
 
 
