@@ -55,7 +55,7 @@ PROBLEMS: dict[str, Callable[[int], Any]] = {
 }
 GRAPHS: dict[str, Callable[[int], Any]] = {
     "ring": lambda seed: tp.metropolis_weights(tp.ring(AGENTS)),
-    "Erdős–Rényi": lambda seed: tp.metropolis_weights(tp.erdos_renyi(AGENTS, 0.4, seed=seed)),
+    "random": lambda seed: tp.metropolis_weights(tp.erdos_renyi(AGENTS, 0.4, seed=seed)),
     "star": lambda seed: tp.metropolis_weights(tp.star(AGENTS)),
 }
 
