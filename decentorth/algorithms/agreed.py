@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ..protocols import Array, Network, Projection, Streams
+from ..protocols import Array, Landing, Network, Projection, Streams
 from ..sums import norms
 from .mixing import average, effective
 from .steps import lipschitz
@@ -56,17 +56,26 @@ def agreed(
     """
     gradient = problem.gradient(x0)
     own, spent = lipschitz(problem, streams, x0, gradient)
-    constraint = problem.constraint
-    aligned = constraint.project(gradient) if isinstance(constraint, Projection) else x0
-    steepness = np.maximum(own, constraint.multiplier_norm(aligned, gradient))
+    steepness = np.maximum(own, _largest_multiplier(problem.constraint, x0, gradient))
     tiny = np.finfo(np.float64).tiny
     if network.n_agents == 1:
         return largest / np.maximum(steepness + added, tiny), spent + 1
     spectrum, n = effective(network.spectrum, rounds, chebyshev), network.n_agents
     # a polynomial of W with these eigenvalues has P_ii <= 1 / n + (1 - 1 / n) lambda_2
-    held = 1.0 - network.self_weights if rounds == 1 else np.full(len(x0), (1.0 - 1.0 / n) * (1.0 - spectrum.lambda_2))
+    held = (
+        1.0 - network.self_weights
+        if rounds == 1 and not chebyshev
+        else np.full(len(x0), (1.0 - 1.0 / n) * (1.0 - spectrum.lambda_2))
+    )
     holds = np.minimum(hold * held, math.sqrt(1.0 - spectrum.lambda_2))
     unlike = norms(gradient - average(network, gradient, 0.1)) / np.maximum(norms(gradient), tiny)
     powers = np.stack([steepness**4, (unlike * steepness / holds) ** 8], axis=-1)
     means = np.maximum(average(network, powers, 1e-15), tiny)
     return np.minimum(largest / (means[:, 0] ** 0.25 + added), means[:, 1] ** -0.125), spent + 1
+
+
+def _largest_multiplier(constraint: Any, x0: Array, gradient: Array) -> Array | float:
+    """``(n_local,)``: ||sym(x^T G)||_2 at the feasible point where it is ||G||_2, or at x0 where that cannot be found."""
+    if not isinstance(constraint, Landing):
+        return 0.0
+    return constraint.multiplier_norm(constraint.project(gradient) if isinstance(constraint, Projection) else x0, gradient)

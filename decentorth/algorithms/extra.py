@@ -11,8 +11,8 @@ where both sums are over the old points. Summed over the iterations, (2) reads s
     u_i <- u_i + sum_j (W - V)_ij x_j = u_i + (sum_j W_ij x_j - x_i)/2                                (2')
 
 which is what is computed: W x is mixed once for both equations, one message with one array goes to each neighbour, and no gradient
-has to be kept. W's columns sum to 1, so the u_i sum to zero and the s_i to -alpha sum_i F_i: where the points agree and stand still,
-sum_i F_i = 0. That needs one and the same alpha, for all agents and all the time, since u_i comes to cancel alpha F_i(x_i).
+has to be kept. W's columns sum to 1, so the u_i sum to zero and the s_i to -alpha sum_i F_i: where the points agree and stand
+still, sum_i F_i = 0. It takes one and the same alpha, for all agents and all the time: u_i comes to cancel alpha F_i(x_i).
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def step_along_gradients(step_size: StepSize, problem: Any, network: Network, st
 def step_along_landing(step_size: StepSize, problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
     """``(n_local,)``: the step along landing fields, given or automatic, and gradients spent.
 
-    The field is half the Riemannian gradient in the complement of x and equal to it in the span of x, so that twice the step goes as
-    far in the former and twice as far in the latter, where less is stable; off the manifold no W makes 0.5 / Lhat safe.
+    The field is half the Riemannian gradient in the complement of x and equal to it in the span of x: twice the step goes as far in
+    the former and twice as far in the latter, so that less is stable; and off the manifold no W makes 0.5 / Lhat safe.
     """
 
     def automatic() -> tuple[Array, int]:
