@@ -41,7 +41,8 @@ class PCA(SquaresProblem):
     Parameters
     ----------
     A
-        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
+        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled. What is already float64 and
+        C-contiguous may be referred to rather than copied: leave it as it is.
     rank
         How many components r.
     n_agents, first_agent
@@ -73,6 +74,11 @@ class PCA(SquaresProblem):
                 return PCA(loaded, rank, n_agents=n_agents, first_agent=agents.start)
 
         return Deferred(n_agents, build)
+
+    def product(self, x: Array) -> Array:
+        """``(n_local, d, r)``, fresh: C_i x_i."""
+        product = self.gradient(x)
+        return np.negative(product, out=product)
 
     def prepare(self, collective: Collective) -> None:
         """Compute the answer: the top-r eigenvectors of the pooled C, added over all agents in their order."""

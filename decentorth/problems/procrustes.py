@@ -26,7 +26,8 @@ class Procrustes(SquaresProblem):
     Parameters
     ----------
     A
-        List or stack of ``(m_i, d)``, one matrix per agent.
+        List or stack of ``(m_i, d)``, one matrix per agent. What is already float64 and C-contiguous may be referred to rather than
+        copied: leave it as it is.
     B
         List or stack of ``(r, m_i)``.
     n_agents, first_agent
@@ -53,7 +54,7 @@ class Procrustes(SquaresProblem):
                     f"B of agent {first_agent + i} must have shape (r, m_i) = ({r}, {len(a)}) to go with A of shape {a.shape}, "
                     f"got {b.shape}"
                 )
-        sums = SumsOfSquares(rows, [np.ascontiguousarray(b.T) for b in targets], np.ones(len(rows)))
+        sums = SumsOfSquares(rows, [b.T for b in targets], np.ones(len(rows)))
         super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, r), sums)
 
     @staticmethod
