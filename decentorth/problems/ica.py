@@ -84,7 +84,7 @@ class ICA(AgentProblem):
         super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(n, n))
         self.n_samples: Index = np.array([len(z) for z in rows], dtype=np.int64)
         self._rows = Runs([(z,) for z in rows])
-        self._mixing = mixing
+        self.mixing = mixing
         self.error_name = "" if mixing is None else "amari_distance"
 
     @staticmethod
@@ -139,9 +139,9 @@ class ICA(AgentProblem):
         ValueError
             When the mixing is not known.
         """
-        if self._mixing is None:
+        if self.mixing is None:
             raise ValueError("the mixing is known for generated data only, or given as mixing")
-        return amari_distance(xhat.T @ self._mixing)
+        return amari_distance(xhat.T @ self.mixing)
 
 
 def _mean_gradient(z: Array, x: Array) -> Array:

@@ -35,8 +35,8 @@ from .runs import Runs
 def least_squares(mask: Array, a: Array, x: Array, ridge: float) -> Array:
     """``(n, r, T)``: for each column the v that minimises ||mask * (x v) - a||^2 + ridge ||v||^2.
 
-    The r (r + 1) / 2 different entries of all normal matrices x^T P_Omega_j x come from one product with the mask; all columns are
-    then eliminated together, without pivots, as positive definite matrices allow. NaN or infinity where a matrix is singular.
+    One product with the mask gives the r (r + 1) / 2 different entries of all normal matrices x^T P_Omega_j x; then all columns are
+    eliminated together, without pivots, as positive definite matrices allow. NaN or infinity where a matrix is singular.
 
     Parameters
     ----------
@@ -47,29 +47,26 @@ def least_squares(mask: Array, a: Array, x: Array, ridge: float) -> Array:
     x
         ``(n, d, r)``.
     """
-    n, d, r = x.shape
+    n, _, r = x.shape
     xt = np.ascontiguousarray(x.swapaxes(-1, -2))
-    first = np.append(0, np.cumsum(np.arange(r, 0, -1), axis=-1)).tolist()
-    products = np.empty((n, first[r], d))
-    for i in range(r):
-        np.multiply(xt[:, i, None], xt[:, i:], out=products[:, first[i] : first[i + 1]])
-    normal = products @ mask
-    v: Array = xt @ a
-    # row i of each system: the entries (i, i) to (i, r - 1) of the normal matrix, then the right-hand side
-    rows = [np.concatenate([normal[:, first[i] : first[i + 1]], v[:, i, None]], axis=1) for i in range(r)]
+    i, j = np.triu_indices(r)
+    sides = np.empty((n, len(i) + r, mask.shape[-1]))  # the normal matrices' upper triangles, and the right-hand sides
+    np.matmul(xt.take(i, 1) * xt.take(j, 1), mask, out=sides[:, : len(i)])
+    np.matmul(xt, a, out=sides[:, len(i) :])
+    place = np.empty((r, r + 1), dtype=np.int64)
+    place[i, j] = place[j, i] = np.arange(len(i))
+    place[:, r] = np.arange(len(i), len(i) + r)
+    systems = sides.take(place.reshape(-1), 1).reshape(n, r, r + 1, -1)
+    if ridge > 0.0:
+        systems[:, range(r), range(r)] += ridge
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for k in range(r):
-            if ridge > 0.0:
-                rows[k][:, 0] += ridge
-            factors = rows[k][:, 1:] / rows[k][:, :1]
-            for i in range(k + 1, r):
-                rows[i] -= factors[:, i - k - 1, None] * rows[k][:, i - k :]
-            rows[k] = factors
-        for k in reversed(range(r)):
-            v[:, k] = rows[k][:, -1]
-            for i in range(k):
-                rows[i][:, -1] -= rows[i][:, k - i - 1] * v[:, k]
-    return v
+            row = systems[:, k, k + 1 :]
+            row /= systems[:, k, k, None]
+            systems[:, k + 1 :, k + 1 :] -= systems[:, k + 1 :, k, None] * row[:, None]
+        for k in reversed(range(1, r)):
+            systems[:, :k, r] -= systems[:, :k, k] * systems[:, k, None, r]
+    return np.ascontiguousarray(systems[:, :, r])
 
 
 class MatrixCompletion(AgentProblem):
@@ -114,7 +111,7 @@ class MatrixCompletion(AgentProblem):
         self.n_samples: Index = np.array([a.shape[1] for a in columns], dtype=np.int64)
         self._ridge = ridge
         self._columns = Runs([((~np.isnan(a)).astype(np.float64), np.nan_to_num(a)) for a in columns])
-        self._truth = None if truth is None else np.linalg.qr(truth)[0]
+        self.optimum: Array | None = None if truth is None else np.linalg.qr(truth)[0]
         self.error_name = "" if truth is None else "subspace_distance"
 
     @staticmethod
@@ -163,7 +160,7 @@ class MatrixCompletion(AgentProblem):
         return out
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, d, r)``: T_i / b times the gradient from the columns ``batch``, ``(n_local, b)`` numbers of the agent's own."""
+        """``(n_local, d, r)``: T_i / b times the gradient from the columns ``batch``, ``(n_local, b)`` numbers in each agent."""
         out = np.empty_like(x)
         for local, (mask, a) in self._columns:
             chosen = batch[local, None]
@@ -192,9 +189,9 @@ class MatrixCompletion(AgentProblem):
         ValueError
             When that is not known.
         """
-        if self._truth is None:
+        if self.optimum is None:
             raise ValueError("the true column space is known for generated data without noise and ridge, or given as truth")
-        return subspace_distance(xhat, self._truth)
+        return subspace_distance(xhat, self.optimum)
 
 
 def _residual(mask: Array, a: Array, x: Array, v: Array) -> Array:
@@ -286,11 +283,11 @@ class MatrixCompletionSettings:
         def columns(agent: int, left: Array) -> Array:
             rng = stream(seed, agent)
             a = left @ rng.standard_normal((self.rank, self.columns))
-            if self.noise > 0.0:
-                a += self.noise * rng.standard_normal(a.shape)
             number = np.arange(agent * self.columns, (agent + 1) * self.columns)
             place = rng.permuted(np.broadcast_to(np.arange(self.dimension)[:, None], a.shape), axis=0)
             a[place >= each + (number < more)] = np.nan
+            if self.noise > 0.0:
+                a += self.noise * rng.standard_normal(a.shape)
             return a
 
         def build(agents: slice, collective: Collective) -> MatrixCompletion:

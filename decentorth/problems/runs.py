@@ -8,7 +8,7 @@ import numpy as np
 
 from ..protocols import Array
 
-RUN_BYTES = 1 << 20
+RUN_BYTES = 1 << 21
 """The arrays of a run take about this much, or belong to a single agent."""
 
 
