@@ -186,9 +186,9 @@ class Command:
 
     def _owner(self, key: str) -> str:
         for kind, entries in _ENTRIES.items():
-            for name in entries.names():
-                if key in settings(entries.get(name)):
-                    return f"it is a setting of {kind} {name!r}, and this run's {kind} is {self.names[kind]!r}"
+            owners = [name for name in entries.names() if key in settings(entries.get(name))]
+            if owners:
+                return f"it is a setting of {kind} {', '.join(map(repr, owners))}, and this run's {kind} is {self.names[kind]!r}"
         return ""
 
     def _build(self, entry: type[Any], given: Mapping[str, Any], by_flag: Mapping[str, Any]) -> Any:
