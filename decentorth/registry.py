@@ -67,6 +67,8 @@ problems = Registry(
     "problem",
     {
         "procrustes": ("decentorth.problems.procrustes", "ProcrustesSettings"),
+        "ica": ("decentorth.problems.ica", "ICASettings"),
+        "matrix_completion": ("decentorth.problems.matrix_completion", "MatrixCompletionSettings"),
         "pca": ("decentorth.problems.pca", "PCASettings"),
     },
 )
