@@ -24,7 +24,7 @@ if expected_ranks()[0] > 1:
 
 if TYPE_CHECKING:
     from . import algorithms, data, problems, sets, stopping
-    from .algorithms import DRFGT, Landing
+    from .algorithms import DGD, DPRGD, DRFGT, DRSGD, REXTRA, RFEXTRA, DeEPCA, Landing
     from .api import Result, iterate, solve
     from .network import connect
     from .registry import register
@@ -32,8 +32,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {
+    "DGD": "algorithms",
+    "DPRGD": "algorithms",
     "DRFGT": "algorithms",
+    "DRSGD": "algorithms",
+    "DeEPCA": "algorithms",
     "Landing": "algorithms",
+    "REXTRA": "algorithms",
+    "RFEXTRA": "algorithms",
     "Result": "api",
     "connect": "network",
     "iterate": "api",
@@ -43,7 +49,13 @@ _PLACES = {
 _ROOMS = ("algorithms", "data", "problems", "sets", "stopping")
 
 __all__ = [
+    "DGD",
+    "DPRGD",
     "DRFGT",
+    "DRSGD",
+    "REXTRA",
+    "RFEXTRA",
+    "DeEPCA",
     "Landing",
     "Result",
     "__version__",

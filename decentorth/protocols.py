@@ -92,6 +92,14 @@ class Landing(Protocol):
         """``(n_local,)``: the constraint's contribution to the curvature at ``x``, from the Euclidean gradient."""
 
 
+@runtime_checkable
+class Penalised(Protocol):
+    """A set whose infeasibility p can be added to an objective on the whole space."""
+
+    def penalised(self, x: Array, g: Array, penalty: Array) -> Array:
+        """The gradient of f + penalty p at any ``x``, from the Euclidean gradient ``g`` of f; ``penalty`` is ``(n_local,)``."""
+
+
 class Problem(Protocol):
     """The objectives f_i of the agents in ``agents`` (a slice of the global order)."""
 
@@ -181,6 +189,9 @@ class Network(Protocol):
 
     @property
     def spectrum(self) -> Spectrum: ...
+    @property
+    def self_weights(self) -> Array:
+        """``(n_local,)``: W_ii, what each agent keeps of its own."""
 
     def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
         """``W^rounds x`` for each array, in one message per neighbour and round; always a tuple of fresh C-contiguous arrays."""
@@ -242,10 +253,14 @@ class Algorithm(Protocol[S]):
     """A frozen dataclass of numbers and names. ``step`` OWNS the state it is given and may reuse its arrays; who keeps a state
     copies it. It never touches problem data or x0."""
 
-    requires: ClassVar[tuple[type, ...]]
-    """Capabilities the problem must have."""
-    requires_set: ClassVar[tuple[type, ...]]
-    """Capabilities the problem's constraint must have."""
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """Capabilities the problem must have; a class variable where no setting changes them."""
+
+    @property
+    def requires_set(self) -> tuple[type, ...]:
+        """Capabilities the problem's constraint must have."""
+
     network: ClassVar[Literal["decentralized", "single-agent"]]
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> S: ...

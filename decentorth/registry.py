@@ -53,14 +53,22 @@ class Registry:
 algorithms = Registry(
     "algorithm",
     {
+        "deepca": ("decentorth.algorithms.deepca", "DeEPCA"),
+        "dgd": ("decentorth.algorithms.dgd", "DGD"),
+        "dprgd": ("decentorth.algorithms.dprgd", "DPRGD"),
         "drfgt": ("decentorth.algorithms.drfgt", "DRFGT"),
+        "drsgd": ("decentorth.algorithms.drsgd", "DRSGD"),
         "landing": ("decentorth.algorithms.landing", "Landing"),
+        "rextra": ("decentorth.algorithms.rextra", "REXTRA"),
+        "rfextra": ("decentorth.algorithms.rfextra", "RFEXTRA"),
     },
 )
 problems = Registry(
     "problem",
     {
         "procrustes": ("decentorth.problems.procrustes", "ProcrustesSettings"),
+        "ica": ("decentorth.problems.ica", "ICASettings"),
+        "matrix_completion": ("decentorth.problems.matrix_completion", "MatrixCompletionSettings"),
         "pca": ("decentorth.problems.pca", "PCASettings"),
     },
 )

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 from ..protocols import Array, Landing, Network, Streams
-from .fields import advance, check_batch_size, evaluate, gradients, landing
+from .fields import advance, check_batch_size, evaluate, gradients, landing, sampled
 from .policies import Auto, StepSize, check_positive, checked, policy
 from .safe import SafeState, begin, proceed
 from .steps import Order, better_order, check_eps, check_order, resolve
@@ -66,7 +66,6 @@ class DRFGT:
         Samples of each agent in a gradient; by default all.
     """
 
-    requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
 
@@ -83,6 +82,11 @@ class DRFGT:
         check_order(self.order)
         check_eps(self.eps)
         check_batch_size(self.batch_size)
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """Samples, where a batch of them is asked for."""
+        return sampled(self.batch_size)
 
     def resolved(self, network: Network) -> DRFGT:
         """This method with the order that auto means on this network."""

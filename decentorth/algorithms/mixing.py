@@ -71,16 +71,22 @@ def effective(spectrum: Spectrum, rounds: int, chebyshev: bool) -> Spectrum:
     return Spectrum(largest, 0.0 if rounds % 2 == 0 else min(spectrum.lambda_min**rounds, 0.0))
 
 
+def fewest_rounds(spectrum: Spectrum, left: float, chebyshev: bool = True) -> int:
+    """The fewest rounds of `mix` that leave at most ``left``, below 1, of everything but the mean."""
+    rounds = 1
+    while max(np.abs(effective(spectrum, rounds, chebyshev))) > left:
+        rounds += 1
+    return rounds
+
+
 def average(network: Network, values: Array, accuracy: float = 1e-2) -> Array:
-    """``(n_local,)``: the network mean of one number per agent, by Chebyshev-accelerated averaging rounds.
+    """Like ``values``, ``(n_local, ...)``: the network mean of each of an agent's numbers, by Chebyshev-accelerated rounds.
 
     Enough rounds are made that no agent's error exceeds ``accuracy`` times the root mean square deviation of the numbers: about
     ``log(2 sqrt(n) / accuracy) / sqrt(2 gap)``, where plain averaging would need the order of ``1 / gap``.
     """
     if network.n_agents == 1:
         return values.copy()
-    target, rounds = math.sqrt(network.n_agents) / accuracy, 1
-    while growth(network.spectrum, rounds) < target:
-        rounds += 1
-    (mean,) = mix(network, rounds, True, np.ascontiguousarray(values.reshape(-1, 1)))
-    return mean.reshape(-1)
+    rounds = fewest_rounds(network.spectrum, accuracy / math.sqrt(network.n_agents))
+    (mean,) = mix(network, rounds, True, np.ascontiguousarray(values.reshape(len(values), -1)))
+    return mean.reshape(values.shape)

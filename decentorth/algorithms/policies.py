@@ -37,6 +37,18 @@ def check_positive(name: str, value: float | str) -> None:
         raise ValueError(f"{name} must be positive and finite, got {value}")
 
 
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Refuse what is none of the choices.
+
+    Raises
+    ------
+    ValueError
+        With the name of the parameter and the choices.
+    """
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices[:-1])} or {choices[-1]}, got {value!r}")
+
+
 def _check_number(name: str, value: object) -> None:
     """Refuse what is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -191,7 +203,7 @@ StepSize = float | str | StepPolicy
 POLICIES: dict[str, type[StepPolicy]] = {policy.name: policy for policy in get_args(StepPolicy)}
 
 
-def checked(step_size: StepSize, allowed: tuple[type[StepPolicy], ...] = get_args(StepPolicy)) -> StepSize:
+def checked(step_size: StepSize, allowed: tuple[type[StepPolicy], ...] = get_args(StepPolicy), why: str = "") -> StepSize:
     """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything else as a policy.
 
     Parameters
@@ -200,6 +212,8 @@ def checked(step_size: StepSize, allowed: tuple[type[StepPolicy], ...] = get_arg
         A number, ``"auto"``, a policy, or one written as text.
     allowed
         The policies that the method can follow.
+    why
+        Why it can follow no others.
 
     Raises
     ------
@@ -209,7 +223,7 @@ def checked(step_size: StepSize, allowed: tuple[type[StepPolicy], ...] = get_arg
     found = _read(step_size)
     if type(found) not in allowed:
         names = " or ".join(["a positive number", "'auto'", *(repr(one.name) for one in allowed if one is not Constant)])
-        raise ValueError(f"step_size must be {names} for this method, got {str(found)!r}")
+        raise ValueError(f"step_size must be {names} for this method, got {str(found)!r}" + (f": {why}" if why else ""))
     return found.initial if type(found) is Constant else found
 
 

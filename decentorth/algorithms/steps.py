@@ -14,16 +14,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from dataclasses import replace
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from ..protocols import Array, Network, Smooth, Spectrum, Streams
+from ..protocols import Array, Network, Retraction, Smooth, Spectrum, Streams
 from ..sums import norms
-from .mixing import average
-from .policies import StepPolicy, policy
+from .mixing import average, effective
+from .policies import StepPolicy, check_choice, policy
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
+M = TypeVar("M", bound=Any)
+"""A method with an order and a step size."""
 
 
 def check_order(order: str) -> None:
@@ -34,8 +37,18 @@ def check_order(order: str) -> None:
     ValueError
         With the choices.
     """
-    if order not in (*get_args(Order), "auto"):
-        raise ValueError(f"order must be one of {', '.join(get_args(Order))} or auto, got {order!r}")
+    check_choice("order", order, (*get_args(Order), "auto"))
+
+
+def check_retraction(retraction: str) -> None:
+    """Refuse what is no retraction.
+
+    Raises
+    ------
+    ValueError
+        With the choices.
+    """
+    check_choice("retraction", retraction, get_args(Retraction))
 
 
 def check_eps(eps: float) -> None:
@@ -91,6 +104,14 @@ def better_order(spectrum: Spectrum) -> Order:
     return "adapt-then-combine" if ratio > 2.0 else "combine-then-adapt"
 
 
+def with_order(algorithm: M, network: Network) -> M:
+    """The method with what its order auto means on this network: with an automatic step `better_order`, otherwise the usual."""
+    if algorithm.order != "auto":
+        return algorithm
+    automatic = policy(algorithm.step_size).initial == "auto"
+    return replace(algorithm, order=better_order(network.spectrum) if automatic else "combine-then-adapt")
+
+
 def curvature(problem: Any, network: Network, streams: Streams, x0: Array, power: float = 4.0) -> tuple[Array, int]:
     """``(n_local,)``: Lhat, what the agents agree on as the curvature of their objectives, and gradients spent per agent.
 
@@ -109,6 +130,30 @@ def start(step_size: StepPolicy, n_local: int, automatic: Callable[[], tuple[Arr
     if step_size.initial == "auto":
         return automatic()
     return np.full(n_local, float(step_size.initial)), 0
+
+
+def tracking_product(n_agents: int, spectrum: Spectrum, order: Order) -> float:
+    """c, the product of step and curvature that ``auto`` aims at: `tracking_step`, and 0.7 for a single agent."""
+    return tracking_step(spectrum, order) if n_agents > 1 else 0.7
+
+
+def manifold_step(
+    algorithm: Any, problem: Any, network: Network, streams: Streams, x0: Array, consensus_step: float = 1.0
+) -> tuple[Array, int]:
+    """Where the steps of a method start that tracks Riemannian gradients, ``(n_local,)``, and gradients spent.
+
+    Automatic steps are ``c / Lhat`` with c of `tracking_product`, combine-then-adapt, for the mixing that ``algorithm.rounds`` and
+    ``algorithm.chebyshev`` make of W. Where the points go only the share ``consensus_step``, at most 1, of the way to their
+    neighbours' mean, their slowest mode is slower still.
+    """
+
+    def automatic() -> tuple[Array, int]:
+        mean, spent = curvature(problem, network, streams, x0)
+        mixing = effective(network.spectrum, algorithm.rounds, algorithm.chebyshev)
+        slowest = 1.0 - consensus_step * (1.0 - mixing.lambda_2)
+        return tracking_product(network.n_agents, Spectrum(slowest, mixing.lambda_min), "combine-then-adapt") / mean, spent
+
+    return start(policy(algorithm.step_size), len(x0), automatic)
 
 
 def resolve(

@@ -97,6 +97,19 @@ class Network:
             )
         return self._own_spectrum()
 
+    @cached_property
+    def self_weights(self) -> Array:
+        """``(n_local,)``: W_ii of this process's agents.
+
+        Raises
+        ------
+        ValueError
+            On a time-varying network.
+        """
+        if self.sequence is not None:
+            raise ValueError("on a time-varying network an agent's own weight changes: give step_size as a number")
+        return np.ascontiguousarray(self.W.diagonal()[self.agents])
+
     def _own_spectrum(self) -> Spectrum:
         values = spectrum(self.W)
         return Spectrum(values.lambda_2, values.lambda_min)

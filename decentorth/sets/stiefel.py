@@ -107,6 +107,14 @@ class Stiefel:
         field -= x @ t
         return field
 
+    def penalised(self, x: Array, g: Array, penalty: Array) -> Array:
+        """g + penalty x (x^T x - I): the gradient of f + penalty/4 ||x^T x - I||_F^2; ``penalty`` is ``(n_local,)``."""
+        s = gap(x)
+        s *= penalty[:, None, None]
+        field: Array = x @ s
+        field += g
+        return field
+
     def multiplier_norm(self, x: Array, g: Array) -> Array:
         """``(n_local,)``: ||sym(x^T g)||_2, what the constraint adds to the curvature of the Lagrangian."""
         product = x.swapaxes(-1, -2) @ g

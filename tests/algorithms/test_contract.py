@@ -14,7 +14,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import topologies as tp
-from decentorth import DRFGT, Landing, solve
+from decentorth import DGD, DPRGD, DRFGT, DRSGD, REXTRA, RFEXTRA, DeEPCA, Landing, solve
 from decentorth.algorithms._template import Template
 from decentorth.api import Run
 from decentorth.collective import AgentCollective
@@ -50,7 +50,9 @@ class Method:
     exact: bool = True
     """Whether it converges to a minimiser, not only near one."""
     tracks: bool = True
-    """Whether its state has trackers (a decentralized method's)."""
+    """Whether its state has trackers of the landing field (a decentralized method's)."""
+    solves: tuple[str, ...] = ("eigenspace", "planted", "own_functions")
+    """The problems with known answers that it is for."""
 
 
 METHODS = [
@@ -68,6 +70,31 @@ METHODS = [
         GRAPHS["path"],
         exchanges=2,
         beside=2,
+    ),
+    Method("drsgd", DRSGD, lambda: pca().problem, GRAPHS["ring"], sent=1, exact=False, tracks=False),
+    Method(
+        "drsgd-batches",
+        partial(DRSGD, batch_size=2, rounds=2, chebyshev=True, retraction="qr"),
+        lambda: procrustes().problem,
+        GRAPHS["star"],
+        exchanges=2,
+        exact=False,
+        tracks=False,
+    ),
+    Method("dprgd", partial(DPRGD, batch_size=1), lambda: pca().problem, GRAPHS["path"], sent=1, exact=False, tracks=False),
+    Method("dgd", partial(DGD, penalty=3.0), lambda: pca().problem, GRAPHS["ring"], sent=1, exact=False, tracks=False),
+    Method("rextra", REXTRA, lambda: procrustes().problem, GRAPHS["erdos-renyi"], sent=1, tracks=False),
+    Method("rfextra", RFEXTRA, lambda: pca().problem, GRAPHS["star"], sent=1, tracks=False),
+    Method("deepca", DeEPCA, lambda: pca().problem, GRAPHS["complete"], sent=1, tracks=False, solves=("eigenspace",)),
+    Method(
+        "deepca-rounds",
+        partial(DeEPCA, rounds=5, chebyshev=False),
+        lambda: pca().problem,
+        GRAPHS["ring"],
+        exchanges=5,
+        sent=5,
+        tracks=False,
+        solves=("eigenspace",),
     ),
     Method("template", Template, lambda: pca().problem, GRAPHS["erdos-renyi"], sent=1, exact=False, tracks=False),
     Method("landing", Landing, lambda: pca(rows=(20,)).problem, lambda n: np.ones((n, n))),
@@ -188,7 +215,7 @@ def test_an_agent_knows_only_what_mix_tells_it(method: Method, size: str) -> Non
             states.append(copied(setup.step(copied(states[-1]))))
         for agent in range(setup.n):
             own = slice(agent, agent + 1)
-            network = Replaying(recording.exchanges, agent, setup.n, recording.spectrum)
+            network = Replaying(recording, agent)
             problem, streams = setup.problem.restrict(own), CounterStreams(setup.streams.seed, own)
             state = setup.algorithm.init(problem, network, streams, setup.x0[own].copy())
             for expected in states:
@@ -319,13 +346,20 @@ def own_functions(n: int) -> Known:
     return Known(problem, np.eye(5), optimum, -float(np.sum(C.mean(axis=0) * optimum)), False)
 
 
-@pytest.mark.parametrize("known", [eigenspace, planted, own_functions])
-@pytest.mark.parametrize("method", [m for m in METHODS if m.exact], ids=lambda method: method.name)
+@pytest.mark.parametrize(
+    ("method", "known"),
+    [
+        pytest.param(method, known, id=f"{method.name}-{known.__name__}")
+        for method in METHODS
+        for known in (eigenspace, planted, own_functions)
+        if method.exact and known.__name__ in method.solves
+    ],
+)
 def test_every_method_finds_known_answers(method: Method, known: Callable[[int], Known]) -> None:
     """With automatic steps, in which nothing is tuned to the problem."""
     n = 1 if method.algorithm().network == "single-agent" else 5
     answer = known(n)
-    numbers = {"step_size": "auto", "penalty": "auto"}
+    numbers = {name: "auto" for name in ("step_size", "penalty") if hasattr(method.algorithm(), name)}
     algorithm = type(method.algorithm())(**{**vars(method.algorithm()), **numbers})
     result = solve(answer.problem, algorithm, method.W(n), x0=answer.x0, iterations=6000, rows=2)
     assert max(answer.distance(x) for x in result.x) < 1e-8

@@ -18,7 +18,7 @@ import numpy as np
 import decentorth as do
 import topologies as tp
 from decentorth.network import Placement
-from decentorth.problems import PCA, FunctionProblem, Procrustes
+from decentorth.problems import PCA, FunctionProblem, ICASettings, MatrixCompletionSettings, PCASettings, Procrustes
 from decentorth.protocols import Array, StoppingRule
 from decentorth.sets import Stiefel
 from decentorth.stopping import Consensus, GradientNorm
@@ -66,6 +66,21 @@ def own_functions(rows: tuple[int, ...], d: int, r: int) -> FunctionProblem:
     return FunctionProblem(
         lambda i, x: -0.5 * float(((data[i] @ x) ** 2).sum()), lambda i, x: -data[i].T @ (data[i] @ x), Stiefel(d, r), len(rows)
     )
+
+
+def generated_completion(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """Each rank draws its own agents' columns, ``rows[0]`` of them; the true column space is common to all."""
+    return MatrixCompletionSettings(dimension=d, rank=r, columns=rows[0]).problem(len(rows), 5)
+
+
+def generated_ica(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """Unequally many samples, about ``rows[0]``, of mixtures that are whitened over all ranks."""
+    return ICASettings(sources=r, samples=rows[0], imbalance=5.0, mixing="general").problem(len(rows), 5)
+
+
+def generated_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """Samples whose pooled spectrum is replaced, an agent's stretched along its own axes."""
+    return PCASettings(data="synthetic", dimension=d, rank=r, samples=rows[0], heterogeneity=0.5).problem(len(rows), 5)
 
 
 def ring() -> nx.Graph[int]:
@@ -136,6 +151,9 @@ CASES: dict[str, Case] = {
     "procrustes-vector": Case(procrustes, (1, 2, 3, 4, 5, 1, 2, 3, 4, 5), (5, 1), ring, "adapt-then-combine"),
     "pca-vector": Case(pca, (1, 2, 3, 4, 5, 1, 2, 3, 4, 5), (5, 1), random_graph),
     "own-functions": Case(own_functions, UNEVEN, (50, 20), random_graph),
+    "completion": Case(generated_completion, (60,) * 10, (50, 4), ring),
+    "ica": Case(generated_ica, (300,) * 10, (12, 12), random_graph),
+    "pca-synthetic": Case(generated_pca, (100,) * 10, (20, 4), ring),
     "fewer-cuts": Case(pca, (6,) * 40, (20, 3), two_clusters, placement="fewer-cuts", iterations=200),
     "stops": Case(pca, EVEN, (50, 5), random_graph, stopping=GradientNorm(2e-2) & Consensus(2e-2), recorded=40),
     "diverges": Case(procrustes, UNEVEN, (50, 20), ring, step_size=0.5, recorded=60),

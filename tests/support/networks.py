@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -31,6 +31,10 @@ class Recording:
     def spectrum(self) -> Spectrum:
         return self._network.spectrum
 
+    @property
+    def self_weights(self) -> Array:
+        return self._network.self_weights
+
     def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
         return self._recorded(partial(self._network.mix, rounds=rounds), xs, rounds)
 
@@ -47,11 +51,12 @@ class Recording:
 class Replaying:
     """What the agent ``agent`` sees of a recorded run: its rows of every exchange, provided that it gives what it gave then."""
 
-    def __init__(self, exchanges: Sequence[Exchange], agent: int, n_agents: int, spectrum: Spectrum) -> None:
-        self._exchanges: Iterator[Exchange] = iter(exchanges)
+    def __init__(self, recording: Recording, agent: int) -> None:
+        self._exchanges: Iterator[Exchange] = iter(recording.exchanges)
         self._agent = slice(agent, agent + 1)
-        self.n_agents = n_agents
-        self.spectrum = spectrum
+        self.n_agents = recording.n_agents
+        self.spectrum = recording.spectrum
+        self.self_weights = recording.self_weights[self._agent]
 
     def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
         return self._replayed(xs, rounds)
