@@ -24,7 +24,7 @@ if expected_ranks()[0] > 1:
 
 if TYPE_CHECKING:
     from . import algorithms, data, problems, sets, stopping
-    from .algorithms import DRFGT, Landing
+    from .algorithms import DESTINY, DPRGT, DRFGT, DRGTA, GradientTracking, Landing
     from .api import Result, iterate, solve
     from .network import connect
     from .registry import register
@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {
+    "DESTINY": "algorithms",
+    "DPRGT": "algorithms",
     "DRFGT": "algorithms",
+    "DRGTA": "algorithms",
+    "GradientTracking": "algorithms",
     "Landing": "algorithms",
     "Result": "api",
     "connect": "network",
@@ -43,7 +47,11 @@ _PLACES = {
 _ROOMS = ("algorithms", "data", "problems", "sets", "stopping")
 
 __all__ = [
+    "DESTINY",
+    "DPRGT",
     "DRFGT",
+    "DRGTA",
+    "GradientTracking",
     "Landing",
     "Result",
     "__version__",

@@ -53,7 +53,11 @@ class Registry:
 algorithms = Registry(
     "algorithm",
     {
+        "destiny": ("decentorth.algorithms.destiny", "DESTINY"),
+        "dprgt": ("decentorth.algorithms.dprgt", "DPRGT"),
         "drfgt": ("decentorth.algorithms.drfgt", "DRFGT"),
+        "drgta": ("decentorth.algorithms.drgta", "DRGTA"),
+        "gradient_tracking": ("decentorth.algorithms.gradient_tracking", "GradientTracking"),
         "landing": ("decentorth.algorithms.landing", "Landing"),
     },
 )

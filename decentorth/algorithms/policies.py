@@ -36,6 +36,18 @@ def check_positive(name: str, value: float | str) -> None:
         raise ValueError(f"{name} must be positive and finite, got {value}")
 
 
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Refuse what is none of the choices.
+
+    Raises
+    ------
+    ValueError
+        With the name of the parameter and the choices.
+    """
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices[:-1])} or {choices[-1]}, got {value!r}")
+
+
 @dataclass(frozen=True)
 class Constant:
     """The same step in every iteration.

@@ -14,16 +14,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from dataclasses import replace
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from ..protocols import Array, Network, Smooth, Spectrum, Streams
+from ..protocols import Array, Network, Retraction, Smooth, Spectrum, Streams
 from ..sums import norms
-from .mixing import average
-from .policies import StepPolicy, policy
+from .mixing import average, effective
+from .policies import StepPolicy, check_choice, policy
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
+M = TypeVar("M", bound=Any)
+"""A method with an order and a step size."""
 
 
 def check_order(order: str) -> None:
@@ -34,8 +37,18 @@ def check_order(order: str) -> None:
     ValueError
         With the choices.
     """
-    if order not in (*get_args(Order), "auto"):
-        raise ValueError(f"order must be one of {', '.join(get_args(Order))} or auto, got {order!r}")
+    check_choice("order", order, (*get_args(Order), "auto"))
+
+
+def check_retraction(retraction: str) -> None:
+    """Refuse what is no retraction.
+
+    Raises
+    ------
+    ValueError
+        With the choices.
+    """
+    check_choice("retraction", retraction, get_args(Retraction))
 
 
 def check_eps(eps: float) -> None:
@@ -91,17 +104,32 @@ def better_order(spectrum: Spectrum) -> Order:
     return "adapt-then-combine" if ratio > 2.0 else "combine-then-adapt"
 
 
-def curvature(problem: Any, network: Network, streams: Streams, x0: Array, power: float = 4.0) -> tuple[Array, int]:
+def with_order(algorithm: M, network: Network) -> M:
+    """The method with what its order auto means on this network: with an automatic step `better_order`, otherwise the usual."""
+    if algorithm.order != "auto":
+        return algorithm
+    automatic = policy(algorithm.step_size).initial == "auto"
+    return replace(algorithm, order=better_order(network.spectrum) if automatic else "combine-then-adapt")
+
+
+def agreed(network: Network, local: Array, power: float = 4.0) -> Array:
+    """``(n_local,)``: the power mean over the network of one positive number per agent, by counted averaging rounds.
+
+    With one agent far above the others the plain mean would be too small a bound, the maximum too large.
+    """
+    mean = average(network, local**power, 0.05 / math.sqrt(network.n_agents)) ** (1.0 / power)  # the power to 5 % of its mean
+    return np.maximum(mean, np.finfo(np.float64).tiny)
+
+
+def curvature(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
     """``(n_local,)``: Lhat, what the agents agree on as the curvature of their objectives, and gradients spent per agent.
 
-    The power mean over the network of max(L_i, ||sym(x0^T G_i(x0))||_2) (L_i alone diverges on badly scaled Procrustes; the plain
-    mean diverges where agents are unlike, the fourth-power mean does not), by counted averaging rounds.
+    What is `agreed` of max(L_i, ||sym(x0^T G_i(x0))||_2): L_i alone diverges on badly scaled Procrustes; the plain mean diverges
+    where agents are unlike, the fourth-power mean does not.
     """
     gradient = problem.gradient(x0)
     own, spent = lipschitz(problem, streams, x0, gradient)
-    local = np.maximum(own, problem.constraint.multiplier_norm(x0, gradient))
-    mean = average(network, local**power, 0.05 / math.sqrt(network.n_agents)) ** (1.0 / power)  # the power to 5 % of its mean
-    return np.maximum(mean, np.finfo(np.float64).tiny), spent + 1
+    return agreed(network, np.maximum(own, problem.constraint.multiplier_norm(x0, gradient))), spent + 1
 
 
 def start(step_size: StepPolicy, n_local: int, automatic: Callable[[], tuple[Array, int]]) -> tuple[Array, int]:
@@ -110,6 +138,44 @@ def start(step_size: StepPolicy, n_local: int, automatic: Callable[[], tuple[Arr
         return automatic()
     return np.full(n_local, float(step_size.initial)), 0
 
+
+def tracking_product(n_agents: int, spectrum: Spectrum, order: Order) -> float:
+    """c, the product of step and curvature that ``auto`` aims at: `tracking_step`, and 0.7 for a single agent."""
+    return tracking_step(spectrum, order) if n_agents > 1 else 0.7
+
+
+def manifold_step(
+    algorithm: Any, problem: Any, network: Network, streams: Streams, x0: Array, consensus_step: float = 1.0
+) -> tuple[Array, int]:
+    """Where the steps of a method start that tracks gradients on a manifold, ``(n_local,)``, and gradients spent.
+
+    Automatic steps are ``c / M`` with ``c = min(0.7 u, sqrt(g))``, u the tracking limit (combine-then-adapt), g = 1 - lambda_2 the
+    gap, and M the network's power mean of ``max(L_i, max(1, c / (2 g)) ||G_i(x0)||_2)``. The spectral norm of the gradient bounds
+    what the constraint adds to the curvature, at whatever point. Beside curvature the gap matters: until the trackers agree, agents
+    go their own ways by the order of ``step ||G_i|| / g``, and those who have lost sight of each other on the manifold may settle
+    apart; no such thing happens in a linear space. For a single agent c = 0.7.
+
+    W is taken as ``algorithm.rounds`` and ``algorithm.chebyshev`` make it; where points go only the share ``consensus_step``, at
+    most 1, of the way to their neighbours' mean, the gap is that much smaller.
+    """
+
+    def automatic() -> tuple[Array, int]:
+        c, weight = 0.7, 1.0
+        if network.n_agents > 1:
+            mixing = effective(network.spectrum, algorithm.rounds, algorithm.chebyshev)
+            gap = consensus_step * (1.0 - mixing.lambda_2)
+            c = min(SHARE * tracking_limit(mixing, "combine-then-adapt"), math.sqrt(gap))
+            weight = max(1.0, c / (KAPPA * gap))
+        gradient = problem.gradient(x0)
+        own, spent = lipschitz(problem, streams, x0, gradient)
+        steepness = np.linalg.norm(gradient, 2, axis=(-2, -1))
+        return c / agreed(network, np.maximum(own, weight * steepness)), spent + 1
+
+    return start(policy(algorithm.step_size), len(x0), automatic)
+
+
+import os
+SHARE = float(os.environ.get("SHARE", .7)); KAPPA = float(os.environ.get("KAPPA", 2.0))
 
 def resolve(
     algorithm: Any, problem: Any, network: Network, streams: Streams, x0: Array, order: Order | None

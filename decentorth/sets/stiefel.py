@@ -40,6 +40,12 @@ class Stiefel:
     def __repr__(self) -> str:
         return f"St({self.shape[0]}, {self.shape[1]})"
 
+    def _gram(self, x: Array) -> Array:
+        """x^T x, fresh."""
+        # NumPy takes BLAS's syrk where both factors are the same memory, which pays off only for many columns
+        gram: Array = x.swapaxes(-1, -2) @ (x if self.shape[1] > _SYRK_COLUMNS else x.copy())
+        return gram
+
     def _gap(self, x: Array) -> Array:
         """x^T x - I."""
         gram: Array = x.swapaxes(-1, -2) @ x
@@ -85,16 +91,44 @@ class Stiefel:
 
         With S = x^T x and T = g^T x it is g S/2 - x (T/2 - penalty (S - I)): four products, 8 d r^2 flops.
         """
-        xt = x.swapaxes(-1, -2)
-        # NumPy takes BLAS's syrk where both factors are the same memory, which pays off only for many columns
-        s: Array = xt @ (x if self.shape[1] > _SYRK_COLUMNS else x.copy())
+        s = self._gram(x)
         t: Array = g.swapaxes(-1, -2) @ x
         t *= 0.5
         t -= penalty[:, None, None] * s
-        diagonals = t.reshape(len(x), -1)[:, :: self.shape[1] + 1]
-        diagonals += penalty[:, None]
+        _diagonals(t)[...] += penalty[:, None]
         s *= 0.5
         field: Array = g @ s
+        field -= x @ t
+        return field
+
+    def penalised(self, x: Array, g: Array, penalty: Array) -> Array:
+        """g + penalty x (x^T x - I): the gradient of f + penalty/4 ||x^T x - I||_F^2; ``penalty`` is ``(n_local,)``."""
+        s = self._gram(x)
+        _diagonals(s)[...] -= 1.0
+        s *= penalty[:, None, None]
+        field: Array = x @ s
+        field += g
+        return field
+
+    def dissolve(self, x: Array) -> Array:
+        """A(x) = x (3I - x^T x)/2: one Newton-Schulz step towards the polar factor; off the manifold by the square of what x is."""
+        point: Array = x @ _newton_schulz(self._gram(x))
+        return point
+
+    def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
+        """g (3I - x^T x)/2 - x sym(x^T g) + penalty x (x^T x - I); ``penalty`` is ``(n_local,)``.
+
+        With g taken at `dissolve` of x it is the gradient of f(A(x)) + penalty/4 ||x^T x - I||_F^2 (Xiao, Liu & Toh, "Dissolving
+        constraints for Riemannian optimization", 2023); with g taken at x, that of f(x) - <sym(x^T g), x^T x - I>/2 + penalty/4
+        ||x^T x - I||_F^2 but for the Hessian of f. Four products, like `landing`.
+        """
+        s = self._gram(x)
+        t: Array = x.swapaxes(-1, -2) @ g
+        t += t.swapaxes(-1, -2)
+        t *= 0.5
+        t -= penalty[:, None, None] * s
+        _diagonals(t)[...] += penalty[:, None]
+        field: Array = g @ _newton_schulz(s)
         field -= x @ t
         return field
 
@@ -117,3 +151,15 @@ class Stiefel:
         pull = penalty * d * (1.0 - d)
         step: Array = np.minimum((pull + np.sqrt(pull * pull + g2 * np.maximum(eps - d, 0.0))) / g2, 0.5 / penalty)
         return step
+
+
+def _diagonals(matrices: Array) -> Array:
+    """``(n, r)``: the diagonals of ``(n, r, r)``, C-contiguous, as a view."""
+    return matrices.reshape(len(matrices), -1)[:, :: matrices.shape[-1] + 1]
+
+
+def _newton_schulz(gram: Array) -> Array:
+    """(3I - x^T x)/2, in place of x^T x."""
+    gram *= -0.5
+    _diagonals(gram)[...] += 1.5
+    return gram
