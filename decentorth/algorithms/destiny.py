@@ -27,16 +27,17 @@ The paper's text was not at hand: which of the two gradients it takes, and its o
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from ..protocols import Array, Dissolvable, Network, Streams
-from .fields import Field, check_batch_size, evaluate, gradients, sampled
+from ..protocols import Array, Dissolvable, Network, Spectrum, Streams
+from .fields import Field, check_batch_size, gradients, sampled
 from .policies import Auto, StepSize, check_choice, check_positive, checked, policy
-from .steps import Order, check_order, curvature, start, tracking_product, with_order
-from .tracking import track
+from .steps import Order, check_order, curved_step, steepness, tracking_limit, with_order
+from .tracking import begin, track
 
 Variant = Literal["direct", "dissolved"]
 
@@ -98,12 +99,12 @@ class DESTINY:
 
     def resolved(self, network: Network) -> DESTINY:
         """This method with the order that auto means on this network."""
-        return with_order(self, network)
+        return with_order(self, network, _product)
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DESTINYState:
         base, beta, spent = self._constants(problem, network, streams, x0)
-        field = evaluate(problem, x0, self._field(problem, streams, 0, beta))
-        return DESTINYState(x0.copy(), field.copy(), field, base * policy(self.step_size).scale(0), base, beta, 0, spent + 1)
+        start = begin(problem, x0, self._field(problem, streams, 0, beta), base, spent, policy(self.step_size))
+        return DESTINYState(**start._asdict(), beta=beta)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: DESTINYState) -> DESTINYState:
         order = cast(Order, self.resolved(network).order)
@@ -118,14 +119,22 @@ class DESTINY:
         return lambda part, x, block: part.constraint.dissolved(x, gradient(part, part.constraint.dissolve(x), block), beta[block])
 
     def _constants(self, problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, Array, int]:
-        """Where the steps start, the penalties, and gradients spent."""
-        order = cast(Order, self.resolved(network).order)
+        """Where the steps start, the penalties, and gradients spent.
+
+        Off the manifold, H_i grows at a stationary point by 2 beta - 3 (m_j + m_k)/2 with the eigenvalues m of sym(X^T G). With M
+        at least their size, beta = 2 M leaves between M and 7 M, and steps of `_product` / M are stable.
+        """
         steps = policy(self.step_size)
+        if steps.initial == "auto":
+            steep, spent = steepness(problem, network, streams, x0)
+            c = _product(network.spectrum, cast(Order, self.resolved(network).order))
+            base, beta = curved_step(steep, c, 1.0 - network.spectrum.lambda_2), 2.0 * np.maximum(*steep)
+        else:
+            base, spent = np.full(len(x0), float(steps.initial)), 0
+            beta = 0.1 / base
+        return base, beta if self.penalty == "auto" else np.full(len(x0), float(self.penalty)), spent
 
-        def automatic() -> tuple[Array, int]:
-            mean, spent = curvature(problem, network, streams, x0)
-            return tracking_product(network.n_agents, network.spectrum, order) / mean, spent
 
-        base, spent = start(steps, len(x0), automatic)
-        beta = 0.1 / base if self.penalty == "auto" else np.full(len(x0), float(self.penalty))
-        return base, beta, spent
+def _product(spectrum: Spectrum, order: Order) -> float:
+    """Of step and M: 0.8 of the tracking limit, over 7, and no more than consensus keeps up with."""
+    return min(0.8 * tracking_limit(spectrum, order) / 7.0, math.sqrt(1.0 - spectrum.lambda_2))

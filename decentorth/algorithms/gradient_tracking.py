@@ -30,7 +30,7 @@ import numpy as np
 from ..protocols import Array, Network, Penalised, Streams
 from .fields import Field, check_batch_size, gradients, penalised, sampled
 from .policies import Auto, StepSize, checked, policy
-from .steps import Order, check_order, curvature, start, tracking_product, with_order
+from .steps import Order, check_order, start, steepness, tracking_share, with_order
 from .tracking import TrackingState, begin, track
 
 
@@ -84,8 +84,12 @@ class GradientTracking:
         order = cast(Order, self.resolved(network).order)
 
         def automatic() -> tuple[Array, int]:
-            mean, spent = curvature(problem, network, streams, x0)
-            return tracking_product(network.n_agents, network.spectrum, order) / (mean + 2.0 * self.penalty), spent
+            steep, spent = steepness(problem, network, streams, x0)
+            slow = fast = steep.lipschitz
+            if self.penalty > 0.0:  # where the sum is least, lambda (x^T x - I) is -sym(x^T G)
+                slow, fast = np.maximum(*steep), slow + 3.0 * steep.gradient + 2.0 * self.penalty
+            share = tracking_share(network.spectrum, order) if network.n_agents > 1 else 0.7
+            return np.minimum(share / fast, math.sqrt(1.0 - network.spectrum.lambda_2) / slow), spent
 
         steps = policy(self.step_size)
         base, spent = start(steps, len(x0), automatic)

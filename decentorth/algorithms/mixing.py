@@ -73,7 +73,7 @@ def effective(spectrum: Spectrum, rounds: int, chebyshev: bool) -> Spectrum:
 
 
 def average(network: Network, values: Array, accuracy: float = 1e-2) -> Array:
-    """``(n_local,)``: the network mean of one number per agent, by Chebyshev-accelerated averaging rounds.
+    """``(n_local, ...)``: the network mean of each agent's numbers, by Chebyshev-accelerated averaging rounds.
 
     Enough rounds are made that no agent's error exceeds ``accuracy`` times the root mean square deviation of the numbers: about
     ``log(2 sqrt(n) / accuracy) / sqrt(2 gap)``, where plain averaging would need the order of ``1 / gap``.
@@ -83,5 +83,5 @@ def average(network: Network, values: Array, accuracy: float = 1e-2) -> Array:
     target, rounds = math.sqrt(network.n_agents) / accuracy, 1
     while growth(network.spectrum, rounds) < target:
         rounds += 1
-    (mean,) = mix(network, rounds, True, np.ascontiguousarray(values.reshape(-1, 1)))
-    return mean.reshape(-1)
+    (mean,) = mix(network, rounds, True, np.ascontiguousarray(values.reshape(len(values), -1)))
+    return mean.reshape(values.shape)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
@@ -92,28 +92,38 @@ def tracking_limit(spectrum: Spectrum, order: Order) -> float:
     return min(2.0, (1.0 + w) ** 2 / (2.0 * w * w)) if w < 0.0 else 2.0
 
 
+def tracking_share(spectrum: Spectrum, order: Order) -> float:
+    """The share of the limit that ``auto`` aims at."""
+    return (0.5 if order == "combine-then-adapt" else 0.35) * tracking_limit(spectrum, order)
+
+
 def tracking_step(spectrum: Spectrum, order: Order) -> float:
     """The product of step and curvature that ``auto`` aims at: a share of the limit, and no more than consensus keeps up with."""
-    share = 0.5 if order == "combine-then-adapt" else 0.35
-    return min(share * tracking_limit(spectrum, order), math.sqrt(1.0 - spectrum.lambda_2))
+    return min(tracking_share(spectrum, order), math.sqrt(1.0 - spectrum.lambda_2))
 
 
-def better_order(spectrum: Spectrum) -> Order:
-    """Adapt-then-combine where its step is more than twice as large, so that it needs fewer rounds as well as fewer bytes."""
-    ratio = tracking_step(spectrum, "adapt-then-combine") / tracking_step(spectrum, "combine-then-adapt")
+def better_order(spectrum: Spectrum, product: Callable[[Spectrum, Order], float] = tracking_step) -> Order:
+    """Adapt-then-combine where its step is more than twice as large, so that it needs fewer rounds as well as fewer bytes.
+
+    Parameters
+    ----------
+    product
+        The method's product of step and curvature.
+    """
+    ratio = product(spectrum, "adapt-then-combine") / product(spectrum, "combine-then-adapt")
     return "adapt-then-combine" if ratio > 2.0 else "combine-then-adapt"
 
 
-def with_order(algorithm: M, network: Network) -> M:
+def with_order(algorithm: M, network: Network, product: Callable[[Spectrum, Order], float] = tracking_step) -> M:
     """The method with what its order auto means on this network: with an automatic step `better_order`, otherwise the usual."""
     if algorithm.order != "auto":
         return algorithm
     automatic = policy(algorithm.step_size).initial == "auto"
-    return replace(algorithm, order=better_order(network.spectrum) if automatic else "combine-then-adapt")
+    return replace(algorithm, order=better_order(network.spectrum, product) if automatic else "combine-then-adapt")
 
 
 def agreed(network: Network, local: Array, power: float = 4.0) -> Array:
-    """``(n_local,)``: the power mean over the network of one positive number per agent, by counted averaging rounds.
+    """``(n_local, ...)``: the power means over the network of each agent's positive numbers, by counted averaging rounds.
 
     With one agent far above the others the plain mean would be too small a bound, the maximum too large.
     """
@@ -139,43 +149,54 @@ def start(step_size: StepPolicy, n_local: int, automatic: Callable[[], tuple[Arr
     return np.full(n_local, float(step_size.initial)), 0
 
 
-def tracking_product(n_agents: int, spectrum: Spectrum, order: Order) -> float:
-    """c, the product of step and curvature that ``auto`` aims at: `tracking_step`, and 0.7 for a single agent."""
-    return tracking_step(spectrum, order) if n_agents > 1 else 0.7
+class Steepness(NamedTuple):
+    """What the agents agree on about their objectives, each ``(n_local,)``."""
+
+    lipschitz: Array
+    """L, of the Lipschitz constants of their gradients."""
+    gradient: Array
+    """G, of ||G_i(x0)||_2, which bounds what a constraint adds to the curvature at any point with that gradient."""
+
+
+def steepness(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Steepness, int]:
+    """Power means over the network, in the same counted averaging rounds, and gradients spent per agent."""
+    gradient = problem.gradient(x0)
+    own, spent = lipschitz(problem, streams, x0, gradient)
+    both = agreed(network, np.stack((own, np.linalg.norm(gradient, 2, axis=(-2, -1))), axis=1))
+    return Steepness(both[:, 0], both[:, 1]), spent + 1
+
+
+def curved_step(steep: Steepness, c: float, gap: float) -> Array:
+    """``(n_local,)``: ``c / max(L, G)``, and at most ``2 gap / G``, for methods whose points are held to a manifold.
+
+    Until the trackers agree, agents part by the order of ``step G / gap``. On a curved set those who have parted too far stay
+    apart; a linear space has no such limit.
+    """
+    step: Array = c / np.maximum(steep.lipschitz, max(1.0, c / (2.0 * gap)) * steep.gradient)
+    return step
 
 
 def manifold_step(
     algorithm: Any, problem: Any, network: Network, streams: Streams, x0: Array, consensus_step: float = 1.0
 ) -> tuple[Array, int]:
-    """Where the steps of a method start that tracks gradients on a manifold, ``(n_local,)``, and gradients spent.
+    """Where the steps of a method start that tracks Riemannian gradients, ``(n_local,)``, and gradients spent.
 
-    Automatic steps are ``c / M`` with ``c = min(0.7 u, sqrt(g))``, u the tracking limit (combine-then-adapt), g = 1 - lambda_2 the
-    gap, and M the network's power mean of ``max(L_i, max(1, c / (2 g)) ||G_i(x0)||_2)``. The spectral norm of the gradient bounds
-    what the constraint adds to the curvature, at whatever point. Beside curvature the gap matters: until the trackers agree, agents
-    go their own ways by the order of ``step ||G_i|| / g``, and those who have lost sight of each other on the manifold may settle
-    apart; no such thing happens in a linear space. For a single agent c = 0.7.
-
-    W is taken as ``algorithm.rounds`` and ``algorithm.chebyshev`` make it; where points go only the share ``consensus_step``, at
-    most 1, of the way to their neighbours' mean, the gap is that much smaller.
+    Automatic steps are those of `curved_step` with ``c = min(0.7 u, sqrt(gap))``, u the tracking limit (combine-then-adapt), of W
+    as ``algorithm.rounds`` and ``algorithm.chebyshev`` make it; for a single agent c = 0.7. Where the points go only the share
+    ``consensus_step``, at most 1, of the way to their neighbours' mean, the gap is that much smaller.
     """
 
     def automatic() -> tuple[Array, int]:
-        c, weight = 0.7, 1.0
+        c, gap = 0.7, 1.0
         if network.n_agents > 1:
             mixing = effective(network.spectrum, algorithm.rounds, algorithm.chebyshev)
             gap = consensus_step * (1.0 - mixing.lambda_2)
-            c = min(SHARE * tracking_limit(mixing, "combine-then-adapt"), math.sqrt(gap))
-            weight = max(1.0, c / (KAPPA * gap))
-        gradient = problem.gradient(x0)
-        own, spent = lipschitz(problem, streams, x0, gradient)
-        steepness = np.linalg.norm(gradient, 2, axis=(-2, -1))
-        return c / agreed(network, np.maximum(own, weight * steepness)), spent + 1
+            c = min(0.7 * tracking_limit(mixing, "combine-then-adapt"), math.sqrt(gap))
+        steep, spent = steepness(problem, network, streams, x0)
+        return curved_step(steep, c, gap), spent
 
     return start(policy(algorithm.step_size), len(x0), automatic)
 
-
-import os
-SHARE = float(os.environ.get("SHARE", .7)); KAPPA = float(os.environ.get("KAPPA", 2.0))
 
 def resolve(
     algorithm: Any, problem: Any, network: Network, streams: Streams, x0: Array, order: Order | None

@@ -46,7 +46,7 @@ def begin(problem: Any, x0: Array, field: Field, base: Array, spent: int, policy
 
 
 def carry_on(problem: Any, state: S, x: Array, tracker: Array, field: Field, policy: StepPolicy) -> S:
-    """The state at the new points ``x``, with the change of the fields added to ``tracker``; the arrays of ``state`` are used up."""
+    """The state at the new points ``x``, with the change of the fields added to ``tracker``. ``state`` is used up."""
     k = state.k + 1
     change = advance(problem, x, state.x, state.field, tracker, field, policy)
     following = policy.following(k, state.base, state.step_size, *change)
@@ -55,7 +55,7 @@ def carry_on(problem: Any, state: S, x: Array, tracker: Array, field: Field, pol
 
 
 def track(problem: Any, network: Network, order: Order, state: S, field: Field, policy: StepPolicy) -> S:
-    """One iteration of gradient tracking of ``field`` in Euclidean space; the arrays of ``state`` are used up."""
+    """One iteration of gradient tracking of ``field`` in Euclidean space. ``state`` is used up."""
     descent = state.step_size[:, None, None] * state.tracker
     if order == "combine-then-adapt":
         x, y = network.mix(state.x, state.tracker)
