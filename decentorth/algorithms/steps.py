@@ -25,7 +25,7 @@ from .mixing import average, effective
 from .policies import StepPolicy, check_choice, policy
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
-M = TypeVar("M", bound=Any)
+Ordered = TypeVar("Ordered", bound=Any)
 """A method with an order and a step size."""
 
 
@@ -114,7 +114,7 @@ def better_order(spectrum: Spectrum, product: Callable[[Spectrum, Order], float]
     return "adapt-then-combine" if ratio > 2.0 else "combine-then-adapt"
 
 
-def with_order(algorithm: M, network: Network, product: Callable[[Spectrum, Order], float] = tracking_step) -> M:
+def with_order(algorithm: Ordered, network: Network, product: Callable[[Spectrum, Order], float] = tracking_step) -> Ordered:
     """The method with what its order auto means on this network: with an automatic step `better_order`, otherwise the usual."""
     if algorithm.order != "auto":
         return algorithm

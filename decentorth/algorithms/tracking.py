@@ -56,12 +56,14 @@ def carry_on(problem: Any, state: S, x: Array, tracker: Array, field: Field, pol
 
 def track(problem: Any, network: Network, order: Order, state: S, field: Field, policy: StepPolicy) -> S:
     """One iteration of gradient tracking of ``field`` in Euclidean space. ``state`` is used up."""
-    descent = state.step_size[:, None, None] * state.tracker
+    alpha = state.step_size[:, None, None]
     if order == "combine-then-adapt":
         x, y = network.mix(state.x, state.tracker)
+        descent = state.tracker
+        descent *= alpha
         x -= descent  # (2)
         return carry_on(problem, state, x, y, field, policy)  # (1)
-    (x,) = network.mix(state.x - descent)  # (3)
+    (x,) = network.mix(state.x - alpha * state.tracker)  # (3)
     adapted = carry_on(problem, state, x, state.tracker, field, policy)
     (y,) = network.mix(adapted.tracker)
     combined: S = adapted._replace(tracker=y)
