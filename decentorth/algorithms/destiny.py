@@ -17,7 +17,7 @@ Both sums use the values of the same iteration, so one message per neighbour car
 On the manifold both are P_X(G_i), the Riemannian gradient: where DRFGT's landing field has half of it.
 
     W_ij    network.mix             eta     step_size  (n_local,)
-    X_i     state.x                 beta    penalty, state.beta  (n_local,)
+    X_i     state.x                 beta    penalty  (n_local,)
     D_i     state.tracker           H_i     constraint.dissolved(x, gradient, beta), state.field
     Y       constraint.dissolve(x)
 
@@ -29,31 +29,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, cast, get_args
+from typing import Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 
 from ..protocols import Array, Dissolvable, Network, Spectrum, Streams
 from .fields import Field, check_batch_size, gradients, sampled
 from .policies import Auto, StepSize, check_choice, check_positive, checked, policy
-from .steps import Order, check_order, curved_step, steepness, tracking_limit, with_order
-from .tracking import begin, track
+from .safe import SafeState, proceed
+from .safe import begin as begin_safely
+from .steps import Order, check_eps, check_order, curved_step, steepness, tracking_limit, with_order
+from .tracking import PenalisedState, begin_penalised, track
 
 Variant = Literal["direct", "dissolved"]
-
-
-class DESTINYState(NamedTuple):
-    """What changes: x, tracker (D), field (H at x), each ``(n_local, d, r)``, step_size ``(n_local,)``; what does not: where the
-    steps started, base, and the penalties beta."""
-
-    x: Array
-    tracker: Array
-    field: Array
-    step_size: Array
-    base: Array
-    beta: Array
-    k: int
-    gradients: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +58,11 @@ class DESTINY:
     order
         combine-then-adapt (one exchange an iteration); adapt-then-combine is stable at larger steps (two exchanges); auto is the
         former, but with step_size auto the other where W is such that it needs fewer rounds.
+    safe
+        Halve steps that turn out too large and start over, so that no agent ever leaves the safety region; a penalty auto beside a
+        given step follows it.
+    eps
+        The safety region ||x^T x - I||_F <= eps of safe, in (0, 3/4).
     variant
         Where gradients are taken: direct, at the iterate; dissolved, at the iterate x (3I - x^T x)/2, nearer to the manifold.
     batch_size
@@ -82,6 +75,8 @@ class DESTINY:
     step_size: StepSize = "auto"
     penalty: float | Auto = "auto"
     order: Order | Auto = "auto"
+    safe: bool = False
+    eps: float = 0.5
     variant: Variant = "direct"
     batch_size: int | None = None
 
@@ -89,6 +84,7 @@ class DESTINY:
         object.__setattr__(self, "step_size", checked(self.step_size))
         check_positive("penalty", self.penalty)
         check_order(self.order)
+        check_eps(self.eps)
         check_choice("variant", self.variant, get_args(Variant))
         check_batch_size(self.batch_size)
 
@@ -101,15 +97,27 @@ class DESTINY:
         """This method with the order that auto means on this network."""
         return with_order(self, network, _product)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DESTINYState:
-        base, beta, spent = self._constants(problem, network, streams, x0)
-        start = begin(problem, x0, self._field(problem, streams, 0, beta), base, spent, policy(self.step_size))
-        return DESTINYState(**start._asdict(), beta=beta)
+    @property
+    def _follows(self) -> bool:
+        """Whether the penalty is a multiple of 1 / step."""
+        return self.penalty == "auto" and policy(self.step_size).initial != "auto"
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: DESTINYState) -> DESTINYState:
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> PenalisedState | SafeState:
+        base, beta, spent = self._constants(problem, network, streams, x0)
+        field = self._field(problem, streams, 0, beta)
+        state = begin_penalised(problem, x0, field, base, beta, spent, policy(self.step_size))
+        return begin_safely(problem, state, self.eps, self._follows) if self.safe else state
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState | SafeState:
+        if self.safe:
+            return proceed(self._step, problem, network, streams, state, self.eps, self._follows)
+        return self._step(problem, network, streams, state)
+
+    def _step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState:
         order = cast(Order, self.resolved(network).order)
-        field = self._field(problem, streams, state.k + 1, state.beta)
-        return track(problem, network, order, state, field, policy(self.step_size))  # (1), (2)
+        field = self._field(problem, streams, state.k + 1, state.penalty)
+        moved: PenalisedState = track(problem, network, order, state, field, policy(self.step_size))  # (1), (2)
+        return moved
 
     def _field(self, problem: Any, streams: Streams, k: int, beta: Array) -> Field:
         """H_i (3)."""

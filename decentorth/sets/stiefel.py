@@ -13,7 +13,7 @@ import numpy as np
 
 from ..protocols import Array, Retraction
 from ..sums import norms
-from .retractions import Polar, gap, gram, in_blocks, named, qr
+from .retractions import Polar, diagonals_of, gap, gram, in_blocks, named, qr
 
 
 class Stiefel:
@@ -100,7 +100,7 @@ class Stiefel:
         t: Array = g.swapaxes(-1, -2) @ x
         t *= 0.5
         t -= penalty[:, None, None] * s
-        _diagonals(t)[...] += penalty[:, None]
+        diagonals_of(t)[...] += penalty[:, None]
         s *= 0.5
         field: Array = g @ s
         field -= x @ t
@@ -131,7 +131,7 @@ class Stiefel:
         t += t.swapaxes(-1, -2)
         t *= 0.5
         t -= penalty[:, None, None] * s
-        _diagonals(t)[...] += penalty[:, None]
+        diagonals_of(t)[...] += penalty[:, None]
         field: Array = g @ _newton_schulz(s)
         field -= x @ t
         return field
@@ -157,13 +157,8 @@ class Stiefel:
         return step
 
 
-def _diagonals(matrices: Array) -> Array:
-    """``(n, r)``: the diagonals of ``(n, r, r)``, C-contiguous, as a view."""
-    return matrices.reshape(len(matrices), -1)[:, :: matrices.shape[-1] + 1]
-
-
 def _newton_schulz(gram: Array) -> Array:
     """(3I - x^T x)/2, in place of x^T x."""
     gram *= -0.5
-    _diagonals(gram)[...] += 1.5
+    diagonals_of(gram)[...] += 1.5
     return gram

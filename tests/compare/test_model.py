@@ -165,7 +165,7 @@ def test_always_slow_and_never_slow_are_factors_of_each_other() -> None:
 
 
 def test_stragglers_of_a_complete_graph_cost_what_they_must_on_average() -> None:
-    """Without links to speak of everybody waits for the slowest: slow with probability 1 - (1 - p)^n, independently in each round."""
+    """Without links to speak of everybody waits for the slowest: slow with probability 1 - (1 - p)^n, in each round anew."""
     n, p, factor, rounds = 8, 0.05, 6.0, 4000
     model = NetworkModel(straggler=p, slowdown=factor)
     found = elapsed(model, tp.metropolis_weights(tp.complete(n)), np.array([rounds]), payload=PAYLOAD, compute=1.0, seed=2)
