@@ -29,7 +29,6 @@ from .generated import stream
 from .pooled import centered, whitening
 from .runs import Runs
 
-
 PASS_BYTES = 1 << 17
 """An agent's samples are passed through in pieces of this size, which stay in cache between the two products."""
 
