@@ -69,8 +69,8 @@ def test_dgd_stops_where_its_linear_equation_says() -> None:
     expected = np.linalg.solve(big, step * np.concatenate(K)).reshape(N, 4, 2)
     result = solve(Procrustes(data, targets), DGD(step_size=step), W, iterations=3000, rows=2)
     np.testing.assert_allclose(result.x, expected, atol=1e-12)
-    pooled: Array = np.linalg.solve(naive.mean(H), naive.mean(K))
-    assert relative(expected, stack(pooled, N)) > 1e-2
+    pooled = np.linalg.solve(naive.mean(H), naive.mean(K))
+    assert np.abs(expected - pooled).max() > 1e-2
 
 
 def test_a_penalty_bounds_dgd_on_pca() -> None:
@@ -189,7 +189,7 @@ def test_the_stability_limit_of_extra() -> None:
 def test_corrections_sum_to_zero_and_come_to_cancel_the_gradients(method: Any, name: str) -> None:
     """u_i = a grad f_i(x) on the manifold in the end, which itself is not zero. The corrections of REXTRA may also have a part
     normal to the manifold, which its projection takes away. Their sum is a sum of rounding errors."""
-    problem, iterations = CASES[name]().problem, 6000
+    problem, iterations = CASES[name]().problem, 9000
     result = solve(problem, method(), GRAPHS["erdos-renyi"](N), x0=point(problem), iterations=iterations, rows=2)
     u, x, a = result.state.dual, result.x, result.state.step_size[:, None, None]
     assert naive.norm(u.sum(axis=0)) < iterations * np.finfo(float).eps * np.linalg.norm(x)
