@@ -99,14 +99,15 @@ def ratio(task: Task) -> tuple[Task, float, float]:
         run = Run(problem, method, W, seed=task.seed, comm="serial")
         state = next(run.states())
         found = float(state.step_size.mean())
-        fixed = {name: float(getattr(state, name).mean()) for name in ("penalty",) if hasattr(method, name) and hasattr(state, name)}
+        fixed = {"penalty": float(state.penalty.mean())} if hasattr(state, "penalty") else {}
         automatic = best = iterations(run, LIMIT)
         grid = list(FACTORS)
         while grid:
             factor = grid.pop(0)
             numbers: dict[str, Any] = {"step_size": found * factor}
             numbers |= {name: value / factor for name, value in fixed.items()}
-            taken = iterations(Run(problem, replace(run.algorithm, **numbers), W, seed=task.seed, comm="serial"), int(min(best, LIMIT)))
+            other = Run(problem, replace(run.algorithm, **numbers), W, seed=task.seed, comm="serial")
+            taken = iterations(other, int(min(best, LIMIT)))
             if taken < best and factor <= 0.5:
                 grid.append(factor / 2)
             best = min(best, taken)

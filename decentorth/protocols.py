@@ -100,6 +100,17 @@ class Penalised(Protocol):
         """The gradient of f + penalty p at any ``x``, from the Euclidean gradient ``g`` of f; ``penalty`` is ``(n_local,)``."""
 
 
+@runtime_checkable
+class Dissolvable(Protocol):
+    """A penalised set with a smooth map A of the space onto itself that fixes its points and, there, flattens what leaves it."""
+
+    def dissolve(self, x: Array) -> Array:
+        """A(x), fresh."""
+
+    def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
+        """``DA(x)^T g + penalty grad p(x)``: with ``g`` the gradient of f at A(x), the gradient of f(A(x)) + penalty p(x)."""
+
+
 class Problem(Protocol):
     """The objectives f_i of the agents in ``agents`` (a slice of the global order)."""
 

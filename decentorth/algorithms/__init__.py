@@ -2,27 +2,40 @@
 
 from .deepca import DeEPCA, DeEPCAState
 from .descent import DescentState
+from .destiny import DESTINY, DESTINYState
 from .dgd import DGD
 from .dprgd import DPRGD
+from .dprgt import DPRGT
 from .drfgt import DRFGT, DRFGTState
+from .drgta import DRGTA
 from .drsgd import DRSGD
+from .gradient_tracking import GradientTracking
 from .landing import Landing, LandingState
 from .rextra import REXTRA, REXTRAState
 from .rfextra import RFEXTRA, RFEXTRAState
+from .safe import SafeState
+from .tracking import TrackingState
 
 __all__ = [
+    "DESTINY",
     "DGD",
     "DPRGD",
+    "DPRGT",
     "DRFGT",
+    "DRGTA",
     "DRSGD",
     "REXTRA",
     "RFEXTRA",
+    "DESTINYState",
     "DRFGTState",
     "DeEPCA",
     "DeEPCAState",
     "DescentState",
+    "GradientTracking",
     "Landing",
     "LandingState",
     "REXTRAState",
     "RFEXTRAState",
+    "SafeState",
+    "TrackingState",
 ]

@@ -193,7 +193,8 @@ class BarzilaiBorwein(Constant):
         long = self.formula == "long" or (self.formula == "alternating" and k % 2 == 1)
         above, below = (moved, np.abs(along)) if long else (np.abs(along), changed)
         known = (above > 0.0) & (below > 0.0)
-        found = np.where(known, above / np.where(known, below, 1.0), step)
+        with np.errstate(over="ignore"):  # infinite where the field hardly changes: that is the cap
+            found = np.where(known, above / np.where(known, below, 1.0), step)
         return np.clip(found, self.least * base, self.cap * base)
 
 

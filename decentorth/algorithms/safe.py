@@ -18,7 +18,8 @@ have equal steps; and among those of the largest label the mean of the trackers 
 brings y_i = Lambda_i.
 
 Everybody begins with the least label whose first step, x_0 - alpha_i Lambda_i(x_0), stays inside: a step 1e8 times too large is
-corrected at once, and few halvings are left for later. A point that is not a number counts as outside.
+corrected at once, and few halvings are left for later. A point that is not a number counts as outside. Safe means inside: nothing
+here looks at the objective, and nobody's steps grow again.
 
     h_i     state.label             x_0             state.start
     y_i     state.tracker           Lambda_i(x_0)   state.start_field

@@ -16,6 +16,8 @@ from ..protocols import Array, Collective
 from ..sets import Stiefel
 from .base import Deferred
 from .checks import matrices, same_columns
+from .generated import stream
+from .pooled import with_spectrum
 from .rows import SumsOfSquares
 from .squares import SquaresProblem
 
@@ -73,29 +75,10 @@ def published_rows(agents: slice, rows: int, d: int, r: int, seed: int) -> tuple
     """Gaussian A_i ``(rows, d)`` and B_i ``(r, rows)`` of the agents in ``agents``, each agent from its own stream."""
     a, b = [], []
     for agent in range(agents.start, agents.stop):
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(agent, 0)))
+        rng = stream(seed, agent)
         a.append(rng.standard_normal((rows, d)))
         b.append(rng.standard_normal((r, rows)))
     return a, b
-
-
-def with_spectrum(A: list[Array], decay: float, largest: float | None, collective: Collective) -> list[Array]:
-    """Replace the eigenvalues of sum_i A_i^T A_i by ``largest * decay^j``, no rank holding all rows.
-
-    A_i <- A_i V diag(sqrt(target_j / actual_j)) V^T with V the eigenvectors of the pooled Gram matrix (added in agent order).
-    ``largest`` None keeps the data's own largest eigenvalue.
-    """
-    d = A[0].shape[1]
-
-    def add(total: Array) -> None:
-        for a in A:
-            total += (a.T @ a).reshape(-1)
-
-    values, vectors = np.linalg.eigh(collective.fold(d * d, add).reshape(d, d))
-    values, vectors = values[::-1], vectors[:, ::-1]
-    target = (values[0] if largest is None else largest) * decay ** np.arange(d)
-    change = (vectors * np.sqrt(target / values)) @ vectors.T
-    return [a @ change for a in A]
 
 
 @dataclass(frozen=True, kw_only=True)

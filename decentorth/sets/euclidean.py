@@ -68,6 +68,14 @@ class Euclidean:
         """``g`` itself, copied; there is nothing to penalise."""
         return g.copy()
 
+    def dissolve(self, x: Array) -> Array:
+        """``x`` itself, copied."""
+        return x.copy()
+
+    def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
+        """``g`` itself, copied; there is nothing to dissolve."""
+        return g.copy()
+
     def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float) -> Array:
         """``(n_local,)``: infinite, since no step leaves the set."""
         return np.full(len(x), np.inf)

@@ -174,7 +174,8 @@ def test_scales(power: float, k: int) -> None:
     assert Constant().scale(k) == BarzilaiBorwein().scale(k) == 1.0
 
 
-vectors = st.lists(st.floats(-1e3, 1e3), min_size=4, max_size=4).map(np.array)
+vectors = st.lists(st.floats(-1e3, 1e3).map(lambda v: round(v, 6)), min_size=4, max_size=4).map(np.array)
+"""Whose products do not underflow."""
 
 
 @given(vectors, vectors, st.integers(1, 100))
@@ -195,12 +196,13 @@ def test_barzilai_borwein_steps(s: Array, z: Array, k: int) -> None:
 
 
 def test_barzilai_borwein_of_each_agent_by_hand() -> None:
-    """Within bounds, above the cap, below the floor, against the movement, at rest, and across it."""
-    base, step = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 2.0]), np.array([0.9] * 6)
-    moved, along, changed = np.array([[1, 2, 4], [8, 1, 1], [1, 9e3, 1e9], [1, -2, 4], [0, 0, 0], [1, 0, 4]], dtype=float).T
+    """Within bounds, above the cap, below the floor, against the movement, at rest, across it, hardly any change of the field."""
+    base, step = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 1.0]), np.full(7, 0.9)
+    products = [[1, 2, 4], [8, 1, 1], [1, 9e3, 1e9], [1, -2, 4], [0, 0, 0], [1, 0, 4], [1, 1e-310, 0]]
+    moved, along, changed = np.array(products, dtype=float).T
     bb = BarzilaiBorwein(cap=2.0)
-    assert bb.following(1, base, step, moved, along, changed).tolist() == [0.5, 2.0, 1e-3, 0.5, 0.9, 0.9]
-    assert bb.following(2, base, step, moved, along, changed).tolist() == [0.5, 1.0, 1e-3, 0.5, 0.9, 0.9]
+    assert bb.following(1, base, step, moved, along, changed).tolist() == [0.5, 2.0, 1e-3, 0.5, 0.9, 0.9, 2.0]
+    assert bb.following(2, base, step, moved, along, changed).tolist() == [0.5, 1.0, 1e-3, 0.5, 0.9, 0.9, 0.9]
 
 
 # Methods that follow policies.
@@ -229,6 +231,29 @@ def test_drfgt_with_a_sequence_of_steps(name: str, kind: str, order: Order) -> N
     assert relative(result.x, x[-1]) < 1e-12
     assert relative(result.state.tracker, y[-1]) < 1e-12
     assert relative(result.x, stack(x0, N)) > 1e-2
+
+
+@pytest.mark.parametrize(
+    "kind", ["diminishing", "diminishing:power=1", "horizon:iterations=9", "bb:cap=10", "bb:cap=10,formula=short"]
+)
+@pytest.mark.parametrize("name", CASES)
+def test_landing_follows_policies(name: str, kind: str) -> None:
+    """Sequences as in descent along the landing field, Barzilai-Borwein steps as DRFGT's with one agent."""
+    case, W = CASES[name](rows=(30,)), np.ones((1, 1))
+    x0 = point(case.problem)
+    a = 0.1 / case.lipschitz[0]
+    lam = 0.1 / a
+    found = policy(f"{kind}{',' if ':' in kind else ':'}initial={a!r}")
+    if isinstance(found, BarzilaiBorwein):
+        x, _ = drfgt_bb(case, W, x0, a, lam, found.cap, found.formula, 15, "combine-then-adapt")
+    else:
+        power = {"diminishing": 0.5, "diminishing:power=1": 1.0}
+        steps = [a / (k + 1) ** power[kind] if kind in power else a / 3 for k in range(15)]
+        field = rivals.canonical_landing_field(rivals.full(case.gradients), lam)
+        x = rivals.descent(field, W, x0, steps, 15).x[-1]
+    result = solve(case.problem, Landing(step_size=found, penalty=lam), x0=x0, iterations=15)
+    assert relative(result.x, x) < 1e-12
+    assert relative(result.x, stack(x0, 1)) > 1e-2
 
 
 LINEAR = 0.5 * np.random.default_rng(8).standard_normal((6, 5, 5)) + 2 * np.eye(5)
@@ -286,24 +311,25 @@ def drfgt_bb(
     def field(i: int, x: Array) -> Array:
         return naive.landing_field(x, case.gradients[i](x), lam)
 
-    x = [x0] * N
-    y = [field(i, x[i]) for i in range(N)]
-    a, taken = [first] * N, []
+    agents = range(len(W))
+    x = [x0] * len(W)
+    y = [field(i, x[i]) for i in agents]
+    a, taken = [first] * len(W), []
     for k in range(iterations):
         taken.append(a)
         if order == "combine-then-adapt":
             mixed = rivals.combine(W, x)
-            new = [mixed[i] - a[i] * y[i] for i in range(N)]
+            new = [mixed[i] - a[i] * y[i] for i in agents]
         else:
-            new = rivals.combine(W, [x[i] - a[i] * y[i] for i in range(N)])
-        z = [field(i, new[i]) - field(i, x[i]) for i in range(N)]
+            new = rivals.combine(W, [x[i] - a[i] * y[i] for i in agents])
+        z = [field(i, new[i]) - field(i, x[i]) for i in agents]
         if order == "combine-then-adapt":
             mixed = rivals.combine(W, y)
-            y = [mixed[i] + z[i] for i in range(N)]
+            y = [mixed[i] + z[i] for i in agents]
         else:
-            y = rivals.combine(W, [y[i] + z[i] for i in range(N)])
+            y = rivals.combine(W, [y[i] + z[i] for i in agents])
         a = []
-        for i in range(N):
+        for i in agents:
             s = new[i] - x[i]
             along = abs(float(np.sum(s * z[i])))
             long = formula == "long" or (formula == "alternating" and k % 2 == 0)

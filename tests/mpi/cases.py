@@ -18,7 +18,7 @@ import numpy as np
 import decentorth as do
 import topologies as tp
 from decentorth.network import Placement
-from decentorth.problems import PCA, FunctionProblem, Procrustes
+from decentorth.problems import PCA, FunctionProblem, ICASettings, MatrixCompletionSettings, PCASettings, Procrustes
 from decentorth.protocols import Array, StoppingRule
 from decentorth.sets import Stiefel
 from decentorth.stopping import Consensus, GradientNorm
@@ -68,6 +68,21 @@ def own_functions(rows: tuple[int, ...], d: int, r: int) -> FunctionProblem:
     )
 
 
+def generated_completion(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """Each rank draws its own agents' columns, ``rows[0]`` of them; the true column space is common to all."""
+    return MatrixCompletionSettings(dimension=d, rank=r, columns=rows[0]).problem(len(rows), 5)
+
+
+def generated_ica(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """Unequally many samples, about ``rows[0]``, of mixtures that are whitened over all ranks."""
+    return ICASettings(sources=r, samples=rows[0], imbalance=5.0, mixing="general").problem(len(rows), 5)
+
+
+def generated_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """Samples whose pooled spectrum is replaced, an agent's stretched along its own axes."""
+    return PCASettings(data="synthetic", dimension=d, rank=r, samples=rows[0], heterogeneity=0.5).problem(len(rows), 5)
+
+
 def ring() -> nx.Graph[int]:
     """Ten agents in a circle."""
     return tp.ring(10)
@@ -100,6 +115,7 @@ class Case:
     stopping: StoppingRule | None = None
     safety_region: float | None = None
     recorded: int = 12
+    safe: bool = False
 
     def weights(self) -> Any:
         """W by Metropolis' rule, or 0.8 and 0.1 on the ring."""
@@ -110,7 +126,7 @@ class Case:
         """The run."""
         return do.solve(
             self.problem(self.rows, *self.shape),
-            do.DRFGT(step_size=self.step_size, order=self.order),
+            do.DRFGT(step_size=self.step_size, order=self.order, safe=self.safe),
             self.weights(),
             iterations=self.iterations,
             placement=self.placement,
@@ -135,10 +151,17 @@ CASES: dict[str, Case] = {
     "procrustes-vector": Case(procrustes, (1, 2, 3, 4, 5, 1, 2, 3, 4, 5), (5, 1), ring, "adapt-then-combine"),
     "pca-vector": Case(pca, (1, 2, 3, 4, 5, 1, 2, 3, 4, 5), (5, 1), random_graph),
     "own-functions": Case(own_functions, UNEVEN, (50, 20), random_graph),
+    "completion": Case(generated_completion, (60,) * 10, (50, 4), ring),
+    "ica": Case(generated_ica, (300,) * 10, (12, 12), random_graph),
+    "pca-synthetic": Case(generated_pca, (100,) * 10, (20, 4), ring),
     "fewer-cuts": Case(pca, (6,) * 40, (20, 3), two_clusters, placement="fewer-cuts", iterations=200),
     "stops": Case(pca, EVEN, (50, 5), random_graph, stopping=GradientNorm(2e-2) & Consensus(2e-2), recorded=40),
     "diverges": Case(procrustes, UNEVEN, (50, 20), ring, step_size=0.5, recorded=60),
     "leaves-region": Case(procrustes, UNEVEN, (50, 20), ring, step_size=0.4, safety_region=2.5),
+    "safe-ring": Case(procrustes, UNEVEN, (50, 20), ring, step_size=1e7, safe=True, iterations=60),
+    "safe-random": Case(pca, UNEVEN, (50, 20), random_graph, step_size=1e4, safe=True),
+    "safe-adapt": Case(procrustes, UNEVEN, (50, 20), random_graph, "adapt-then-combine", step_size=1e3, safe=True),
+    "safe-clusters": Case(pca, (6,) * 40, (20, 3), two_clusters, step_size=50.0, safe=True, placement="fewer-cuts"),
     "wide": Case(procrustes, (30,) * 10, (500, 100), ring, iterations=12, recorded=6),
     "tall-loader": Case(loaded_procrustes, LARGE, (784, 10), random_graph, iterations=25, recorded=6),
     "tall-procrustes": Case(procrustes, LARGE, (784, 10), random_graph, iterations=25, recorded=6),

@@ -78,9 +78,9 @@ def averaging_rounds(case: Case) -> int:
 
 
 def per_iteration(case: Case) -> list[int]:
-    """Doubles per agent of each exchange of one iteration: x and y together, or one after the other."""
-    size = case.shape[0] * case.shape[1]
-    return [2 * size] if case.order == "combine-then-adapt" else [size, size]
+    """Doubles per agent of each exchange of one iteration: x and y together, or one after the other; with safe, a label too."""
+    size, label = case.shape[0] * case.shape[1], int(case.safe)
+    return [2 * size + label] if case.order == "combine-then-adapt" else [size + label, size + label]
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.stopping is None and case.safety_region is None])
@@ -100,7 +100,9 @@ def test_counts_are_those_of_the_graph(name: str) -> None:
 
 
 @pytest.mark.parametrize("ranks", RANKS[1:])
-@pytest.mark.parametrize("name", ["procrustes-ring", "procrustes-random", "pca-random", "procrustes-loader", "fewer-cuts"])
+@pytest.mark.parametrize(
+    "name", ["procrustes-ring", "procrustes-random", "pca-random", "procrustes-loader", "fewer-cuts", "safe-ring", "safe-adapt"]
+)
 def test_transport_counts_are_those_of_the_cut(name: str, ranks: int) -> None:
     """Each exchange sends one message to each rank that holds a neighbour; in it, once, every agent that has a neighbour there."""
     case, transport = CASES[name], outcomes(ranks)[name]["transport"]

@@ -161,7 +161,7 @@ def dissolved_point(x: Array) -> Array:
 
 
 def dissolved_field(gradients: Gradients, penalty: float, variant: Variant) -> Gradients:
-    """``G (3I - x^T x)/2 - x sym(x^T G) + penalty x (x^T x - I)``, G taken at `dissolved_point` ("dissolved") or at x ("direct")."""
+    """``G (3I - x^T x)/2 - x sym(x^T G) + penalty x (x^T x - I)``, G at `dissolved_point` ("dissolved") or x ("direct")."""
 
     def field(i: int, k: int, x: Array) -> Array:
         g, eye = gradients(i, k, dissolved_point(x) if variant == "dissolved" else x), np.eye(x.shape[1])
