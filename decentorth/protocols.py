@@ -51,7 +51,7 @@ class ConstraintSet(Protocol):
 class Projection(Protocol):
     """A set whose nearest point can be computed."""
 
-    def project(self, y: Array) -> Array:
+    def project(self, y: Array, method: Literal["polar", "polar-svd", "polar-eigh"] = "polar-svd") -> Array:
         """The nearest point, per agent, fresh; the metrics call it xhat. NaN for agents where ``y`` is not finite."""
 
     def distance(self, x: Array) -> Array:
@@ -98,6 +98,17 @@ class Penalised(Protocol):
 
     def penalised(self, x: Array, g: Array, penalty: Array) -> Array:
         """The gradient of f + penalty p at any ``x``, from the Euclidean gradient ``g`` of f; ``penalty`` is ``(n_local,)``."""
+
+
+@runtime_checkable
+class Dissolvable(Protocol):
+    """A penalised set with a smooth map A of the space onto itself that fixes its points and, there, flattens what leaves it."""
+
+    def dissolve(self, x: Array) -> Array:
+        """A(x), fresh."""
+
+    def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
+        """``DA(x)^T g + penalty grad p(x)``: with ``g`` the gradient of f at A(x), the gradient of f(A(x)) + penalty p(x)."""
 
 
 class Problem(Protocol):

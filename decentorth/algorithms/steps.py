@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from .mixing import average, effective
 from .policies import StepPolicy, check_choice, policy
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
-M = TypeVar("M", bound=Any)
+Ordered = TypeVar("Ordered", bound=Any)
 """A method with an order and a step size."""
 
 
@@ -92,37 +92,54 @@ def tracking_limit(spectrum: Spectrum, order: Order) -> float:
     return min(2.0, (1.0 + w) ** 2 / (2.0 * w * w)) if w < 0.0 else 2.0
 
 
+def tracking_share(spectrum: Spectrum, order: Order) -> float:
+    """The share of the limit that ``auto`` aims at."""
+    return (0.5 if order == "combine-then-adapt" else 0.35) * tracking_limit(spectrum, order)
+
+
 def tracking_step(spectrum: Spectrum, order: Order) -> float:
     """The product of step and curvature that ``auto`` aims at: a share of the limit, and no more than consensus keeps up with."""
-    share = 0.5 if order == "combine-then-adapt" else 0.35
-    return min(share * tracking_limit(spectrum, order), math.sqrt(1.0 - spectrum.lambda_2))
+    return min(tracking_share(spectrum, order), math.sqrt(1.0 - spectrum.lambda_2))
 
 
-def better_order(spectrum: Spectrum) -> Order:
-    """Adapt-then-combine where its step is more than twice as large, so that it needs fewer rounds as well as fewer bytes."""
-    ratio = tracking_step(spectrum, "adapt-then-combine") / tracking_step(spectrum, "combine-then-adapt")
+def better_order(spectrum: Spectrum, product: Callable[[Spectrum, Order], float] = tracking_step) -> Order:
+    """Adapt-then-combine where its step is more than twice as large, so that it needs fewer rounds as well as fewer bytes.
+
+    Parameters
+    ----------
+    product
+        The method's product of step and curvature.
+    """
+    ratio = product(spectrum, "adapt-then-combine") / product(spectrum, "combine-then-adapt")
     return "adapt-then-combine" if ratio > 2.0 else "combine-then-adapt"
 
 
-def with_order(algorithm: M, network: Network) -> M:
+def with_order(algorithm: Ordered, network: Network, product: Callable[[Spectrum, Order], float] = tracking_step) -> Ordered:
     """The method with what its order auto means on this network: with an automatic step `better_order`, otherwise the usual."""
     if algorithm.order != "auto":
         return algorithm
     automatic = policy(algorithm.step_size).initial == "auto"
-    return replace(algorithm, order=better_order(network.spectrum) if automatic else "combine-then-adapt")
+    return replace(algorithm, order=better_order(network.spectrum, product) if automatic else "combine-then-adapt")
 
 
-def curvature(problem: Any, network: Network, streams: Streams, x0: Array, power: float = 4.0) -> tuple[Array, int]:
+def agreed(network: Network, local: Array, power: float = 4.0) -> Array:
+    """``(n_local, ...)``: the power means over the network of each agent's positive numbers, by counted averaging rounds.
+
+    With one agent far above the others the plain mean would be too small a bound, the maximum too large.
+    """
+    mean = average(network, local**power, 0.05 / math.sqrt(network.n_agents)) ** (1.0 / power)  # the power to 5 % of its mean
+    return np.maximum(mean, np.finfo(np.float64).tiny)
+
+
+def curvature(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
     """``(n_local,)``: Lhat, what the agents agree on as the curvature of their objectives, and gradients spent per agent.
 
-    The power mean over the network of max(L_i, ||sym(x0^T G_i(x0))||_2) (L_i alone diverges on badly scaled Procrustes; the plain
-    mean diverges where agents are unlike, the fourth-power mean does not), by counted averaging rounds.
+    What is `agreed` of max(L_i, ||sym(x0^T G_i(x0))||_2): L_i alone diverges on badly scaled Procrustes; the plain mean diverges
+    where agents are unlike, the fourth-power mean does not.
     """
     gradient = problem.gradient(x0)
     own, spent = lipschitz(problem, streams, x0, gradient)
-    local = np.maximum(own, problem.constraint.multiplier_norm(x0, gradient))
-    mean = average(network, local**power, 0.05 / math.sqrt(network.n_agents)) ** (1.0 / power)  # the power to 5 % of its mean
-    return np.maximum(mean, np.finfo(np.float64).tiny), spent + 1
+    return agreed(network, np.maximum(own, problem.constraint.multiplier_norm(x0, gradient))), spent + 1
 
 
 def start(step_size: StepPolicy, n_local: int, automatic: Callable[[], tuple[Array, int]]) -> tuple[Array, int]:
@@ -132,9 +149,31 @@ def start(step_size: StepPolicy, n_local: int, automatic: Callable[[], tuple[Arr
     return np.full(n_local, float(step_size.initial)), 0
 
 
-def tracking_product(n_agents: int, spectrum: Spectrum, order: Order) -> float:
-    """c, the product of step and curvature that ``auto`` aims at: `tracking_step`, and 0.7 for a single agent."""
-    return tracking_step(spectrum, order) if n_agents > 1 else 0.7
+class Steepness(NamedTuple):
+    """What the agents agree on about their objectives, each ``(n_local,)``."""
+
+    lipschitz: Array
+    """L, of the Lipschitz constants of their gradients."""
+    gradient: Array
+    """G, of ||G_i(x0)||_2, which bounds what a constraint adds to the curvature at any point with that gradient."""
+
+
+def steepness(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Steepness, int]:
+    """Power means over the network, in the same counted averaging rounds, and gradients spent per agent."""
+    gradient = problem.gradient(x0)
+    own, spent = lipschitz(problem, streams, x0, gradient)
+    both = agreed(network, np.stack((own, np.linalg.norm(gradient, 2, axis=(-2, -1))), axis=1))
+    return Steepness(both[:, 0], both[:, 1]), spent + 1
+
+
+def curved_step(steep: Steepness, c: float, gap: float) -> Array:
+    """``(n_local,)``: ``c / max(L, G)``, and at most ``2 gap / G``, for methods whose points are held to a manifold.
+
+    Until the trackers agree, agents part by the order of ``step G / gap``. On a curved set those who have parted too far stay
+    apart; a linear space has no such limit.
+    """
+    step: Array = c / np.maximum(steep.lipschitz, max(1.0, c / (2.0 * gap)) * steep.gradient)
+    return step
 
 
 def manifold_step(
@@ -142,16 +181,19 @@ def manifold_step(
 ) -> tuple[Array, int]:
     """Where the steps of a method start that tracks Riemannian gradients, ``(n_local,)``, and gradients spent.
 
-    Automatic steps are ``c / Lhat`` with c of `tracking_product`, combine-then-adapt, for the mixing that ``algorithm.rounds`` and
-    ``algorithm.chebyshev`` make of W. Where the points go only the share ``consensus_step``, at most 1, of the way to their
-    neighbours' mean, their slowest mode is slower still.
+    Automatic steps are those of `curved_step` with ``c = min(0.7 u, sqrt(gap))``, u the tracking limit (combine-then-adapt), of W
+    as ``algorithm.rounds`` and ``algorithm.chebyshev`` make it; for a single agent c = 0.7. Where the points go only the share
+    ``consensus_step``, at most 1, of the way to their neighbours' mean, the gap is that much smaller.
     """
 
     def automatic() -> tuple[Array, int]:
-        mean, spent = curvature(problem, network, streams, x0)
-        mixing = effective(network.spectrum, algorithm.rounds, algorithm.chebyshev)
-        slowest = 1.0 - consensus_step * (1.0 - mixing.lambda_2)
-        return tracking_product(network.n_agents, Spectrum(slowest, mixing.lambda_min), "combine-then-adapt") / mean, spent
+        c, gap = 0.7, 1.0
+        if network.n_agents > 1:
+            mixing = effective(network.spectrum, algorithm.rounds, algorithm.chebyshev)
+            gap = consensus_step * (1.0 - mixing.lambda_2)
+            c = min(0.7 * tracking_limit(mixing, "combine-then-adapt"), math.sqrt(gap))
+        steep, spent = steepness(problem, network, streams, x0)
+        return curved_step(steep, c, gap), spent
 
     return start(policy(algorithm.step_size), len(x0), automatic)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..protocols import Array, Retraction
 from ..sums import norms
-from .retractions import Polar, gap, gram, in_blocks, named, qr
+from .retractions import Polar, diagonals_of, gap, gram, in_blocks, named, qr
 
 
 class Stiefel:
@@ -100,8 +100,7 @@ class Stiefel:
         t: Array = g.swapaxes(-1, -2) @ x
         t *= 0.5
         t -= penalty[:, None, None] * s
-        diagonals = t.reshape(len(x), -1)[:, :: self.shape[1] + 1]
-        diagonals += penalty[:, None]
+        diagonals_of(t)[...] += penalty[:, None]
         s *= 0.5
         field: Array = g @ s
         field -= x @ t
@@ -113,6 +112,28 @@ class Stiefel:
         s *= penalty[:, None, None]
         field: Array = x @ s
         field += g
+        return field
+
+    def dissolve(self, x: Array) -> Array:
+        """A(x) = x (3I - x^T x)/2: one Newton-Schulz step towards the polar factor; off the manifold by the square of what x is."""
+        point: Array = x @ _newton_schulz(gram(x))
+        return point
+
+    def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
+        """g (3I - x^T x)/2 - x sym(x^T g) + penalty x (x^T x - I); ``penalty`` is ``(n_local,)``.
+
+        With g taken at `dissolve` of x it is the gradient of f(A(x)) + penalty/4 ||x^T x - I||_F^2 (Xiao, Liu & Toh, "Dissolving
+        constraints for Riemannian optimization", 2023); with g taken at x, that of f(x) - <sym(x^T g), x^T x - I>/2 + penalty/4
+        ||x^T x - I||_F^2 but for the Hessian of f. Four products, like `landing`.
+        """
+        s = gram(x)
+        t: Array = x.swapaxes(-1, -2) @ g
+        t += t.swapaxes(-1, -2)
+        t *= 0.5
+        t -= penalty[:, None, None] * s
+        diagonals_of(t)[...] += penalty[:, None]
+        field: Array = g @ _newton_schulz(s)
+        field -= x @ t
         return field
 
     def multiplier_norm(self, x: Array, g: Array) -> Array:
@@ -134,3 +155,10 @@ class Stiefel:
         pull = penalty * d * (1.0 - d)
         step: Array = np.minimum((pull + np.sqrt(pull * pull + g2 * np.maximum(eps - d, 0.0))) / g2, 0.5 / penalty)
         return step
+
+
+def _newton_schulz(gram: Array) -> Array:
+    """(3I - x^T x)/2, in place of x^T x."""
+    gram *= -0.5
+    diagonals_of(gram)[...] += 1.5
+    return gram

@@ -116,6 +116,8 @@ class Case:
     safety_region: float | None = None
     recorded: int = 12
     safe: bool = False
+    algorithm: Any = None
+    """Another than DRFGT with the settings above."""
 
     def weights(self) -> Any:
         """W by Metropolis' rule, or 0.8 and 0.1 on the ring."""
@@ -126,7 +128,7 @@ class Case:
         """The run."""
         return do.solve(
             self.problem(self.rows, *self.shape),
-            do.DRFGT(step_size=self.step_size, order=self.order, safe=self.safe),
+            self.algorithm or do.DRFGT(step_size=self.step_size, order=self.order, safe=self.safe),
             self.weights(),
             iterations=self.iterations,
             placement=self.placement,
@@ -162,6 +164,15 @@ CASES: dict[str, Case] = {
     "safe-random": Case(pca, UNEVEN, (50, 20), random_graph, step_size=1e4, safe=True),
     "safe-adapt": Case(procrustes, UNEVEN, (50, 20), random_graph, "adapt-then-combine", step_size=1e3, safe=True),
     "safe-clusters": Case(pca, (6,) * 40, (20, 3), two_clusters, step_size=50.0, safe=True, placement="fewer-cuts"),
+    "drsgd": Case(procrustes, UNEVEN, (50, 20), random_graph, algorithm=do.DRSGD(rounds=2, chebyshev=True, retraction="qr")),
+    "drsgd-batches": Case(procrustes, UNEVEN, (50, 20), ring, algorithm=do.DRSGD(step_size="horizon:iterations=500", batch_size=3)),
+    "dprgd-batches": Case(loaded_pca, UNEVEN, (50, 20), random_graph, algorithm=do.DPRGD(rounds=2, batch_size=1)),
+    "dgd-batches": Case(pca, LARGE, (784, 10), ring, algorithm=do.DGD(penalty=1.0, batch_size=7), iterations=25, recorded=6),
+    "batches-vector": Case(procrustes, (1, 2, 3, 4, 5) * 2, (5, 1), random_graph, algorithm=do.DPRGD(batch_size=2)),
+    "tracked-batches": Case(loaded_procrustes, UNEVEN, (50, 20), ring, algorithm=do.DRFGT(step_size=5e-3, batch_size=4)),
+    "rextra": Case(procrustes, UNEVEN, (50, 20), ring, algorithm=do.REXTRA()),
+    "rfextra": Case(pca, UNEVEN, (50, 20), random_graph, algorithm=do.RFEXTRA()),
+    "deepca": Case(pca, UNEVEN, (50, 20), ring, algorithm=do.DeEPCA(), iterations=100),
     "wide": Case(procrustes, (30,) * 10, (500, 100), ring, iterations=12, recorded=6),
     "tall-loader": Case(loaded_procrustes, LARGE, (784, 10), random_graph, iterations=25, recorded=6),
     "tall-procrustes": Case(procrustes, LARGE, (784, 10), random_graph, iterations=25, recorded=6),
@@ -178,7 +189,7 @@ def outcome(case: Case) -> dict[str, Any]:
         "history": {name: [repr(value) for value in result.history[name].tolist()] for name in columns},
         "status": result.status,
         "message": result.message,
-        "step_size": repr(float(result.state.step_size[0])) if result.collective.rank == 0 else "",
+        "step_size": repr(getattr(result.state, "step_size", [None])[0]) if result.collective.rank == 0 else "",
         "transport": {
             "bounds": result.network.bounds.tolist(),
             "messages": result.transport["messages"],
