@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
 
 from ..protocols import Array, Landing, Network, Streams
+from . import safe
 from .fields import check_batch_size, gradients, landing, sampled
 from .policies import Auto, StepSize, check_positive, checked, policy
-from .safe import SafeState, proceed
-from .safe import begin as begin_safely
+from .safe import SafeState
 from .steps import Order, check_eps, check_order, resolve, with_order
 from .tracking import PenalisedState, begin_penalised, track
 
@@ -85,11 +85,11 @@ class DRFGT:
         base, penalty, spent = resolve(self, problem, network, streams, x0, order)
         field = landing(gradients(problem, streams, 0, self.batch_size), penalty)
         state = begin_penalised(problem, x0, field, base, penalty, spent, policy(self.step_size))
-        return begin_safely(problem, state, self.eps, self.penalty == "auto") if self.safe else state
+        return safe.begin(problem, state, self.eps, self.penalty == "auto") if self.safe else state
 
     def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState | SafeState:
         if self.safe:
-            return proceed(self._step, problem, network, streams, state, self.eps, self.penalty == "auto")
+            return safe.proceed(self._step, problem, network, streams, state, self.eps, self.penalty == "auto")
         return self._step(problem, network, streams, state)
 
     def _step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState:

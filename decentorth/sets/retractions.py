@@ -67,7 +67,7 @@ def gram(y: Array, spare: Array | None = None) -> Array:
 
 def gap(y: Array, spare: Array | None = None) -> Array:
     """``(n, r, r)``: y^T y - I; ``spare``, like y, may be overwritten."""
-    return _plus(gram(y, spare), -1.0)
+    return plus(gram(y, spare), -1.0)
 
 
 def named(argument: str, name: str, names: Sequence[str]) -> Callable[[Array], Array]:
@@ -162,7 +162,7 @@ def diagonals_of(squares: Array) -> Array:
     return squares.reshape(len(squares), -1)[:, :: squares.shape[-1] + 1]
 
 
-def _plus(squares: Array, number: float) -> Array:
+def plus(squares: Array, number: float) -> Array:
     """``squares + number I``, in place."""
     diagonals = diagonals_of(squares)
     diagonals += number
@@ -212,7 +212,7 @@ def _by_scaled_series(y: Array, _: Array, spare: Array) -> Array:
 
 
 def _by_eigh_of_gap(y: Array, e: Array, _: Array) -> Array:
-    return _by_eigh(y, _plus(e, 1.0))
+    return _by_eigh(y, plus(e, 1.0))
 
 
 def _by_series(y: Array, e: Array, out: Array, steps: int, powers: int, blocks: int) -> Array:
@@ -231,7 +231,7 @@ def _by_series(y: Array, e: Array, out: Array, steps: int, powers: int, blocks: 
 def _series(e: Array, powers: int, blocks: int) -> Array:
     """The binomial series of (I + e)^{-1/2}, fresh."""
     if powers * blocks == 1:
-        return _plus(-0.5 * e, 1.0)
+        return plus(-0.5 * e, 1.0)
     n, r, _ = e.shape
     heads, tails = _coefficients(powers, blocks)
     power = np.empty((n, powers, r, r))
@@ -264,10 +264,10 @@ def _coefficients(powers: int, blocks: int) -> tuple[Array, Array]:
 def _by_factor(y: Array, e: Array, out: Array, steps: int) -> Array:
     """y u, with u the inverse of the Cholesky factor of I + e; e is overwritten."""
     half = _upper_half(y.shape[-1])
-    u = _plus(-half * e, 1.0)
-    squares = _plus(e, 1.0)
+    u = plus(-half * e, 1.0)
+    squares = plus(e, 1.0)
     for _ in range(steps - 1):
-        u -= u @ (half * _plus(u.swapaxes(-1, -2) @ (squares @ u), -1.0))
+        u -= u @ (half * plus(u.swapaxes(-1, -2) @ (squares @ u), -1.0))
     return np.matmul(y, u, out=out)
 
 
