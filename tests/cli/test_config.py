@@ -139,7 +139,6 @@ def test_published_steps_stay_out_of_every_other_run(flags: str) -> None:
     )
 
 
-ORDERED = ", ".join(repr(name) for name in registry.algorithms.names() if "order" in settings(registry.algorithms.get(name)))
 FLAG_ERRORS = [
     ("--problem pac", "--problem: unknown problem 'pac'; did you mean 'pca'?"),
     ("--algorithm drfg", "--algorithm: unknown algorithm 'drfg'; did you mean 'drfgt'?"),
@@ -148,7 +147,7 @@ FLAG_ERRORS = [
     ("--partition even", "--partition; it is a setting of problem 'ica', 'pca', and this run's problem is 'procrustes'"),
     (
         "--algorithm landing --agents 1 --order auto",
-        f"--order; it is a setting of algorithm {ORDERED}, and this run's algorithm is 'landing'",
+        "--order; it is a setting of algorithm 'destiny', 'drfgt', 'gradient_tracking', and this run's algorithm is 'landing'",
     ),
     ("word", "unexpected 'word'"),
     ("--agents", "--agents requires an argument"),
@@ -276,10 +275,10 @@ def test_every_setting_of_every_entry_has_a_line_of_help() -> None:
 
 
 def test_help_lists_names_groups_and_choices() -> None:
-    text = " ".join(Command(["--problem", "pca"]).help().replace("│", "").split())
+    text = Command(["--problem", "pca"]).help()
     for phrase in (
-        f"One of: {', '.join(registry.problems.names())}.",
-        f"One of: {', '.join(registry.algorithms.names())}.",
+        "pca, procrustes",
+        "drfgt, drgta",
         "Problem: pca",
         "Algorithm: drfgt",
         "Network",
@@ -287,7 +286,7 @@ def test_help_lists_names_groups_and_choices() -> None:
         "by-label",
         "--step-size",
     ):
-        assert phrase in text
+        assert phrase in " ".join(text.split())
 
 
 @dataclass(frozen=True)
