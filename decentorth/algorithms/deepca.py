@@ -19,8 +19,8 @@ What differs from the paper, and why:
   recursion, for a positive semidefinite W.
 - The columns of Q have the signs that make R's diagonal positive; the paper turns each column towards that of x_0. Either is there
   to make all agents take the same signs. R's diagonal stays about as far from zero as the top eigenvalues of C; a column of Q may
-  pass where it is orthogonal to that of x_0, and agents that then turn it differently lose it (in a twentieth of tried runs for
-  hundreds of iterations).
+  pass where it is orthogonal to that of x_0, and agents that then turn it differently lose it (in a few of a hundred tried runs,
+  for hundreds of iterations).
 """
 
 from __future__ import annotations

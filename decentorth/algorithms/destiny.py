@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, cast, get_args
+from typing import Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 
@@ -40,23 +40,9 @@ from .fields import Field, check_batch_size, gradients, sampled
 from .policies import Auto, StepSize, check_choice, check_positive, checked, policy
 from .safe import SafeState
 from .steps import Order, check_eps, check_order, curved_step, steepness, tracking_limit, with_order
-from .tracking import begin, track
+from .tracking import PenalisedState, begin_penalised, track
 
 Variant = Literal["direct", "dissolved"]
-
-
-class DESTINYState(NamedTuple):
-    """What changes: x, tracker (D), field (H at x), each ``(n_local, d, r)``, step_size ``(n_local,)``; what does not: where the
-    steps started, base, and the penalties."""
-
-    x: Array
-    tracker: Array
-    field: Array
-    step_size: Array
-    base: Array
-    penalty: Array
-    k: int
-    gradients: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +62,8 @@ class DESTINY:
     variant
         Where gradients are taken: direct, at the iterate; dissolved, at the iterate x (3I - x^T x)/2, nearer to the manifold.
     safe
-        Halve steps that turn out too large and start over, so that no agent ever leaves the safety region; penalty auto follows the
-        step, a given one stays.
+        Halve steps that turn out too large and start over, so that no agent ever leaves the safety region; a penalty auto beside a
+        given step follows it.
     eps
         The safety region ||x^T x - I||_F <= eps of safe, in (0, 3/4).
     batch_size
@@ -112,21 +98,27 @@ class DESTINY:
         """This method with the order that auto means on this network."""
         return with_order(self, network, _product)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DESTINYState | SafeState:
-        base, penalty, spent = self._constants(problem, network, streams, x0)
-        begun = begin(problem, x0, self._field(problem, streams, 0, penalty), base, spent, policy(self.step_size))
-        state = DESTINYState(**begun._asdict(), penalty=penalty)
-        return safe.begin(problem, state, self.eps, self.penalty == "auto") if self.safe else state
+    @property
+    def _follows(self) -> bool:
+        """Whether the penalty is a multiple of 1 / step."""
+        return self.penalty == "auto" and policy(self.step_size).initial != "auto"
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> DESTINYState | SafeState:
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> PenalisedState | SafeState:
+        base, penalty, spent = self._constants(problem, network, streams, x0)
+        field = self._field(problem, streams, 0, penalty)
+        state = begin_penalised(problem, x0, field, base, penalty, spent, policy(self.step_size))
+        return safe.begin(problem, state, self.eps, self._follows) if self.safe else state
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState | SafeState:
         if self.safe:
-            return safe.proceed(self._step, problem, network, streams, state, self.eps, self.penalty == "auto")
+            return safe.proceed(self._step, problem, network, streams, state, self.eps, self._follows)
         return self._step(problem, network, streams, state)
 
-    def _step(self, problem: Any, network: Network, streams: Streams, state: DESTINYState) -> DESTINYState:
+    def _step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState:
         order = cast(Order, self.resolved(network).order)
         field = self._field(problem, streams, state.k + 1, state.penalty)
-        return track(problem, network, order, state, field, policy(self.step_size))  # (1), (2)
+        moved: PenalisedState = track(problem, network, order, state, field, policy(self.step_size))  # (1), (2)
+        return moved
 
     def _field(self, problem: Any, streams: Streams, k: int, penalty: Array) -> Field:
         """H_i (3)."""

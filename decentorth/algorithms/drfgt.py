@@ -21,7 +21,7 @@ at the price of two dependent exchanges an iteration (the same bytes in twice th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Literal, cast
 
 from ..protocols import Array, Landing, Network, Streams
 from . import safe
@@ -29,21 +29,7 @@ from .fields import check_batch_size, gradients, landing, sampled
 from .policies import Auto, StepSize, check_positive, checked, policy
 from .safe import SafeState
 from .steps import Order, check_eps, check_order, resolve, with_order
-from .tracking import begin, track
-
-
-class DRFGTState(NamedTuple):
-    """What changes: x, tracker, field (Lambda at x), each ``(n_local, d, r)``, step_size ``(n_local,)``; what does not: where
-    the steps started, base, and the penalties."""
-
-    x: Array
-    tracker: Array
-    field: Array
-    step_size: Array
-    base: Array
-    penalty: Array
-    k: int
-    gradients: int
+from .tracking import PenalisedState, begin_penalised, track
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,20 +80,20 @@ class DRFGT:
         """This method with the order that auto means on this network."""
         return with_order(self, network)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DRFGTState | SafeState:
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> PenalisedState | SafeState:
         order = cast(Order, self.resolved(network).order)
         base, penalty, spent = resolve(self, problem, network, streams, x0, order)
         field = landing(gradients(problem, streams, 0, self.batch_size), penalty)
-        begun = begin(problem, x0, field, base, spent, policy(self.step_size))
-        state = DRFGTState(**begun._asdict(), penalty=penalty)
+        state = begin_penalised(problem, x0, field, base, penalty, spent, policy(self.step_size))
         return safe.begin(problem, state, self.eps, self.penalty == "auto") if self.safe else state
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> DRFGTState | SafeState:
+    def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState | SafeState:
         if self.safe:
             return safe.proceed(self._step, problem, network, streams, state, self.eps, self.penalty == "auto")
         return self._step(problem, network, streams, state)
 
-    def _step(self, problem: Any, network: Network, streams: Streams, state: DRFGTState) -> DRFGTState:
+    def _step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState:
         order = cast(Order, self.resolved(network).order)
         field = landing(gradients(problem, streams, state.k + 1, self.batch_size), state.penalty)
-        return track(problem, network, order, state, field, policy(self.step_size))  # (10)
+        moved: PenalisedState = track(problem, network, order, state, field, policy(self.step_size))  # (10)
+        return moved

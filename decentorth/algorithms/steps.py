@@ -123,7 +123,7 @@ def with_order(algorithm: Ordered, network: Network, product: Callable[[Spectrum
 
 
 def power_mean(network: Network, local: Array, power: float = 4.0) -> Array:
-    """Like ``local``, ``(n_local, ...)``: the power mean over the network of each number, by counted averaging rounds."""
+    """Like ``local``, ``(n_local, ...)``: power means over the network of each of an agent's numbers, by counted rounds."""
     mean = average(network, local**power, 0.05 / math.sqrt(network.n_agents)) ** (1.0 / power)  # the power to 5 % of its mean
     return np.maximum(mean, np.finfo(np.float64).tiny)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 UNITS = {"bytes": ("megabytes", 1e-6)}
 """Counts that are shown in another unit, and its factor."""
 _WHOLE = ("iterations", "rounds", "gradients")
-_WIDTH = 160
+_WIDEST = 1000
 DIGITS = 3
 """Of what is not a whole number; CSV has them all."""
 
@@ -85,23 +85,31 @@ def text(comparison: Comparison) -> str:
     """Plain, as wide as it needs to be."""
     from rich.console import Console
 
-    console = Console(width=_WIDTH, file=io.StringIO(), color_system=None)
+    whole = rich_table(comparison)
+    console = Console(width=_width(whole), file=io.StringIO(), color_system=None)
     with console.capture() as capture:
-        console.print(rich_table(comparison))
+        console.print(whole)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
 
 
 def show(comparison: Comparison) -> None:
     """Print the table on standard output; on a terminal that is too narrow for the ranges, medians alone."""
     from rich.console import Console
-    from rich.measure import Measurement
 
     if not sys.stdout.isatty():
         sys.stdout.write(text(comparison))
         return
     console, whole = Console(), rich_table(comparison)
-    fits = Measurement.get(console, console.options.update(width=10 * _WIDTH), whole).maximum <= console.width
-    console.print(whole if fits else rich_table(comparison, ranges=False))
+    console.print(whole if _width(whole) <= console.width else rich_table(comparison, ranges=False))
+
+
+def _width(table: Table) -> int:
+    """How wide a table is that wraps nothing."""
+    from rich.console import Console
+    from rich.measure import Measurement
+
+    console = Console(width=_WIDEST, file=io.StringIO())
+    return Measurement.get(console, console.options, table).maximum
 
 
 def rich_table(comparison: Comparison, *, ranges: bool = True) -> Table:

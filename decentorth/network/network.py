@@ -93,7 +93,8 @@ class Network:
         """
         if self.sequence is not None:
             raise ValueError(
-                "a time-varying network has no eigenvalues to choose automatic steps by: give step_size and penalty as numbers"
+                "a time-varying network has no eigenvalues to choose automatic steps or rounds by: give step_size and penalty as "
+                "numbers, and rounds with chebyshev=False"
             )
         return self._own_spectrum()
 

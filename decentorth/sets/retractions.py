@@ -157,14 +157,14 @@ def _nan(y: Array) -> Array:
     return np.full_like(y, np.nan)
 
 
-def _diagonals(squares: Array) -> Array:
+def diagonals_of(squares: Array) -> Array:
     """``(n, r)``: the diagonals of ``(n, r, r)``, a view."""
     return squares.reshape(len(squares), -1)[:, :: squares.shape[-1] + 1]
 
 
 def plus(squares: Array, number: float) -> Array:
     """``squares + number I``, in place."""
-    diagonals = _diagonals(squares)
+    diagonals = diagonals_of(squares)
     diagonals += number
     return squares
 
@@ -194,7 +194,7 @@ def _normalised(y: Array) -> Array:
 
 def _by_eigh(y: Array, squares: Array) -> Array:
     """The polar factor from the eigenvalues w and eigenvectors u of y^T y, or by SVD."""
-    usable = _in_range(_diagonals(squares).max(-1))
+    usable = _in_range(diagonals_of(squares).max(-1))
     w, u = np.linalg.eigh(np.where(usable[:, None, None], squares, np.eye(y.shape[-1])))
     accurate = usable & (w[:, -1] <= CONDITION * w[:, 0])
     root = (u / np.sqrt(np.where(accurate[:, None], w, 1.0))[:, None, :]) @ u.swapaxes(-1, -2)

@@ -17,7 +17,7 @@ from decentorth.api import Run
 from decentorth.collective import AgentCollective
 from decentorth.network import SerialCommunicator
 from decentorth.problems import FunctionProblem, Procrustes, ProcrustesSettings
-from decentorth.protocols import Array, Index
+from decentorth.protocols import Array
 from decentorth.sets import Euclidean, Stiefel
 from tests.reference import naive
 from tests.support.problems import GRAPHS, Case, pca, point, procrustes, samples
@@ -252,26 +252,17 @@ def test_step_policies_start_from_the_halved_step(step_size: str) -> None:
     assert found.gap < 1e-13
 
 
-class SampledLinear(FunctionProblem):
-    """f_i(x) = -<mean_s C_is, x>, with C of shape (n, samples, d, r)."""
-
-    def __init__(self, C: Array) -> None:
-        n, _, d, r = C.shape
-        super().__init__(lambda i, x: -float((C[i].mean(0) * x).sum()), lambda i, x: -C[i].mean(0), Stiefel(d, r), n)
-        self._C = C
-
-    @property
-    def n_samples(self) -> Index:
-        return np.full(self.n_local, self._C.shape[1])
-
-    def gradient_on(self, x: Array, batch: Index) -> Array:
-        return np.stack([-self._C[i][b].mean(0) for i, b in zip(self._numbers(), batch, strict=True)])
-
-
 def test_mini_batches() -> None:
-    """Fields are estimates; what is tracked is their mean, and whoever starts over, starts with the first one."""
+    """f_i(x) = -<mean_s C_is, x>, estimated; whoever starts over, starts with the first estimate."""
     C = np.random.default_rng(2).standard_normal((5, 20, 8, 3)) + 3.0 * np.eye(8, 3)
-    problem = SampledLinear(C)
+    problem = FunctionProblem(
+        lambda i, x: -float((C[i].mean(0) * x).sum()),
+        lambda i, x: -C[i].mean(0),
+        Stiefel(8, 3),
+        5,
+        gradient_on=lambda i, x, batch: -C[i][batch].mean(0),
+        n_samples=20,
+    )
     run = Run(problem, DRFGT(step_size=100.0, safe=True, batch_size=4), GRAPHS["ring"](5), comm="serial")
     found = watch(run, 800)
     check_settled(found, 100.0)

@@ -147,7 +147,7 @@ FLAG_ERRORS = [
     ("--partition even", "--partition; it is a setting of problem 'ica', 'pca', and this run's problem is 'procrustes'"),
     (
         "--algorithm landing --agents 1 --order auto",
-        "--order; it is a setting of algorithm 'drfgt', and this run's algorithm is 'landing'",
+        "--order; it is a setting of algorithm 'destiny', 'drfgt', 'gradient_tracking', and this run's algorithm is 'landing'",
     ),
     ("word", "unexpected 'word'"),
     ("--agents", "--agents requires an argument"),
@@ -278,7 +278,7 @@ def test_help_lists_names_groups_and_choices() -> None:
     text = Command(["--problem", "pca"]).help()
     for phrase in (
         "pca, procrustes",
-        "drfgt, landing",
+        "drfgt, drgta",
         "Problem: pca",
         "Algorithm: drfgt",
         "Network",
