@@ -51,7 +51,7 @@ class ConstraintSet(Protocol):
 class Projection(Protocol):
     """A set whose nearest point can be computed."""
 
-    def project(self, y: Array) -> Array:
+    def project(self, y: Array, method: Literal["polar", "polar-svd", "polar-eigh"] = "polar-svd") -> Array:
         """The nearest point, per agent, fresh; the metrics call it xhat. NaN for agents where ``y`` is not finite."""
 
     def distance(self, x: Array) -> Array:

@@ -2,11 +2,11 @@
 
 from .deepca import DeEPCA, DeEPCAState
 from .descent import DescentState
-from .destiny import DESTINY, DESTINYState
+from .destiny import DESTINY
 from .dgd import DGD
 from .dprgd import DPRGD
 from .dprgt import DPRGT
-from .drfgt import DRFGT, DRFGTState
+from .drfgt import DRFGT
 from .drgta import DRGTA
 from .drsgd import DRSGD
 from .gradient_tracking import GradientTracking
@@ -14,7 +14,7 @@ from .landing import Landing, LandingState
 from .rextra import REXTRA, REXTRAState
 from .rfextra import RFEXTRA, RFEXTRAState
 from .safe import SafeState
-from .tracking import TrackingState
+from .tracking import PenalisedState, TrackingState
 
 __all__ = [
     "DESTINY",
@@ -26,14 +26,13 @@ __all__ = [
     "DRSGD",
     "REXTRA",
     "RFEXTRA",
-    "DESTINYState",
-    "DRFGTState",
     "DeEPCA",
     "DeEPCAState",
     "DescentState",
     "GradientTracking",
     "Landing",
     "LandingState",
+    "PenalisedState",
     "REXTRAState",
     "RFEXTRAState",
     "SafeState",

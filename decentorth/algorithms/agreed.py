@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from ..protocols import Array, Landing, Network, Projection, Streams
+from ..protocols import Array, Network, Streams
 from ..sums import norms
 from .mixing import average, effective
-from .steps import lipschitz
+from .steps import largest_multiplier, lipschitz
 
 
 def agreed(
@@ -57,7 +57,7 @@ def agreed(
     """
     gradient = problem.gradient(x0)
     own, spent = lipschitz(problem, streams, x0, gradient)
-    steepness = np.maximum(own, _largest_multiplier(problem.constraint, x0, gradient))
+    steepness = np.maximum(own, largest_multiplier(problem.constraint, x0, gradient))
     tiny = np.finfo(np.float64).tiny
     if network.n_agents == 1:
         return largest / np.maximum(steepness + added, tiny), spent + 1
@@ -73,10 +73,3 @@ def agreed(
     powers = np.stack([steepness**4, (np.sqrt(unlike) * steepness / holds) ** 8], axis=-1)
     means = np.maximum(average(network, powers, 1e-15), tiny)
     return np.minimum(largest / (means[:, 0] ** 0.25 + added), means[:, 1] ** -0.125), spent + 1
-
-
-def _largest_multiplier(constraint: Any, x0: Array, gradient: Array) -> Array | float:
-    """``(n_local,)``: ||sym(x^T G)||_2 at the feasible point where it is ||G||_2, or at x0 where that cannot be found."""
-    if not isinstance(constraint, Landing):
-        return 0.0
-    return constraint.multiplier_norm(constraint.project(gradient) if isinstance(constraint, Projection) else x0, gradient)

@@ -17,43 +17,32 @@ Both sums use the values of the same iteration, so one message per neighbour car
 On the manifold both are P_X(G_i), the Riemannian gradient: where DRFGT's landing field has half of it.
 
     W_ij    network.mix             eta     step_size  (n_local,)
-    X_i     state.x                 beta    penalty, state.beta  (n_local,)
-    D_i     state.tracker           H_i     constraint.dissolved(x, gradient, beta), state.field
+    X_i     state.x                 beta    penalty    (n_local,)
+    D_i     state.tracker           H_i     constraint.dissolved(x, gradient, penalty), state.field
     Y       constraint.dissolve(x)
 
 The paper's text was not at hand: which of the two gradients it takes, and its order of mixing, are not verified.
-``order="adapt-then-combine"`` is X_i <- sum_j W_ij (X_j - eta D_j), and the same for D.
+``order="adapt-then-combine"`` is X_i <- sum_j W_ij (X_j - eta D_j), and the same for D;
+``safe=True`` (see `safe`).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, cast, get_args
+from typing import Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 
 from ..protocols import Array, Dissolvable, Network, Spectrum, Streams
+from . import safe
 from .fields import Field, check_batch_size, gradients, sampled
 from .policies import Auto, StepSize, check_choice, check_positive, checked, policy
-from .steps import Order, check_order, curved_step, steepness, tracking_limit, with_order
-from .tracking import begin, track
+from .safe import SafeState
+from .steps import Order, check_eps, check_order, curved_step, steepness, tracking_limit, with_order
+from .tracking import PenalisedState, begin_penalised, track
 
 Variant = Literal["direct", "dissolved"]
-
-
-class DESTINYState(NamedTuple):
-    """What changes: x, tracker (D), field (H at x), each ``(n_local, d, r)``, step_size ``(n_local,)``; what does not: where the
-    steps started, base, and the penalties beta."""
-
-    x: Array
-    tracker: Array
-    field: Array
-    step_size: Array
-    base: Array
-    beta: Array
-    k: int
-    gradients: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +61,11 @@ class DESTINY:
         former, but with step_size auto the other where W is such that it needs fewer rounds.
     variant
         Where gradients are taken: direct, at the iterate; dissolved, at the iterate x (3I - x^T x)/2, nearer to the manifold.
+    safe
+        Halve steps that turn out too large and start over, so that no agent ever leaves the safety region; a penalty auto beside a
+        given step follows it.
+    eps
+        The safety region ||x^T x - I||_F <= eps of safe, in (0, 3/4).
     batch_size
         Samples of each agent in a gradient; by default all.
     """
@@ -83,6 +77,8 @@ class DESTINY:
     penalty: float | Auto = "auto"
     order: Order | Auto = "auto"
     variant: Variant = "direct"
+    safe: bool = False
+    eps: float = 0.5
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
@@ -90,6 +86,7 @@ class DESTINY:
         check_positive("penalty", self.penalty)
         check_order(self.order)
         check_choice("variant", self.variant, get_args(Variant))
+        check_eps(self.eps)
         check_batch_size(self.batch_size)
 
     @property
@@ -101,38 +98,52 @@ class DESTINY:
         """This method with the order that auto means on this network."""
         return with_order(self, network, _product)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DESTINYState:
-        base, beta, spent = self._constants(problem, network, streams, x0)
-        start = begin(problem, x0, self._field(problem, streams, 0, beta), base, spent, policy(self.step_size))
-        return DESTINYState(**start._asdict(), beta=beta)
+    @property
+    def _follows(self) -> bool:
+        """Whether the penalty is a multiple of 1 / step."""
+        return self.penalty == "auto" and policy(self.step_size).initial != "auto"
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: DESTINYState) -> DESTINYState:
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> PenalisedState | SafeState:
+        base, penalty, spent = self._constants(problem, network, streams, x0)
+        field = self._field(problem, streams, 0, penalty)
+        state = begin_penalised(problem, x0, field, base, penalty, spent, policy(self.step_size))
+        return safe.begin(problem, state, self.eps, self._follows) if self.safe else state
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState | SafeState:
+        if self.safe:
+            return safe.proceed(self._step, problem, network, streams, state, self.eps, self._follows)
+        return self._step(problem, network, streams, state)
+
+    def _step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState:
         order = cast(Order, self.resolved(network).order)
-        field = self._field(problem, streams, state.k + 1, state.beta)
-        return track(problem, network, order, state, field, policy(self.step_size))  # (1), (2)
+        field = self._field(problem, streams, state.k + 1, state.penalty)
+        moved: PenalisedState = track(problem, network, order, state, field, policy(self.step_size))  # (1), (2)
+        return moved
 
-    def _field(self, problem: Any, streams: Streams, k: int, beta: Array) -> Field:
+    def _field(self, problem: Any, streams: Streams, k: int, penalty: Array) -> Field:
         """H_i (3)."""
         gradient = gradients(problem, streams, k, self.batch_size)
         if self.variant == "direct":
-            return lambda part, x, block: part.constraint.dissolved(x, gradient(part, x, block), beta[block])
-        return lambda part, x, block: part.constraint.dissolved(x, gradient(part, part.constraint.dissolve(x), block), beta[block])
+            return lambda part, x, block: part.constraint.dissolved(x, gradient(part, x, block), penalty[block])
+        return lambda part, x, block: part.constraint.dissolved(
+            x, gradient(part, part.constraint.dissolve(x), block), penalty[block]
+        )
 
     def _constants(self, problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, Array, int]:
         """Where the steps start, the penalties, and gradients spent.
 
-        Off the manifold, H_i grows at a stationary point by 2 beta - 3 (m_j + m_k)/2 with the eigenvalues m of sym(X^T G). With M
-        at least their size, beta = 2 M leaves between M and 7 M, and steps of `_product` / M are stable.
+        In the directions off the manifold H_i grows at a stationary point by 2 beta - 3 (m_j + m_k)/2, with the eigenvalues m of
+        sym(X^T G). With M at least their size, beta = 2 M leaves between M and 7 M, and steps of `_product` / M are stable.
         """
         steps = policy(self.step_size)
         if steps.initial == "auto":
             steep, spent = steepness(problem, network, streams, x0)
             c = _product(network.spectrum, cast(Order, self.resolved(network).order))
-            base, beta = curved_step(steep, c, 1.0 - network.spectrum.lambda_2), 2.0 * np.maximum(*steep)
+            base, penalty = curved_step(steep, c, 1.0 - network.spectrum.lambda_2), 2.0 * np.maximum(*steep)
         else:
             base, spent = np.full(len(x0), float(steps.initial)), 0
-            beta = 0.1 / base
-        return base, beta if self.penalty == "auto" else np.full(len(x0), float(self.penalty)), spent
+            penalty = 0.1 / base
+        return base, penalty if self.penalty == "auto" else np.full(len(x0), float(self.penalty)), spent
 
 
 def _product(spectrum: Spectrum, order: Order) -> float:

@@ -19,16 +19,13 @@ stopped as diverged); with one, towards a minimiser of the penalised problem.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
-from ..protocols import Array, Network, Penalised, Streams
+from ..protocols import Array, Network, Streams
 from .agreed import agreed
 from .descent import DescentState, begin, carry_on, checked_descent, descent_limit
-from .fields import check_batch_size, evaluate, gradients, penalised, sampled
+from .fields import check_batch_size, check_soft, evaluate, gradients, sampled, soft, soft_set
 from .policies import StepSize, policy
 from .steps import start
 
@@ -56,8 +53,7 @@ class DGD:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step_size", checked_descent(self.step_size))
-        if not (self.penalty >= 0.0 and math.isfinite(self.penalty)):
-            raise ValueError(f"penalty must be finite and not negative, got {self.penalty}")
+        check_soft(self.penalty)
         check_batch_size(self.batch_size)
 
     @property
@@ -68,7 +64,7 @@ class DGD:
     @property
     def requires_set(self) -> tuple[type, ...]:
         """A penalty, where one is asked for."""
-        return (Penalised,) if self.penalty > 0.0 else ()
+        return soft_set(self.penalty)
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DescentState:
         steps = policy(self.step_size)
@@ -83,9 +79,7 @@ class DGD:
         return begin(x0, base, spent, steps)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: DescentState) -> DescentState:
-        field = gradients(problem, streams, state.k, self.batch_size)
-        if self.penalty > 0.0:
-            field = penalised(field, np.full(len(state.x), self.penalty))
+        field = soft(gradients(problem, streams, state.k, self.batch_size), self.penalty)
         (x,) = network.mix(state.x)
         descent = evaluate(problem, state.x, field)
         descent *= state.step_size[:, None, None]

@@ -72,7 +72,7 @@ class DPRGD:
         (mixed,) = mix(network, self.rounds, self.chebyshev, state.x)
 
         def moved(part: Any, x: Array, block: slice) -> Array:
-            projected: Array = part.constraint.project(mixed[block] - a[block] * gradient(part, x, block))
+            projected: Array = part.constraint.project(mixed[block] - a[block] * gradient(part, x, block), "polar")
             return projected  # (1)
 
         x = evaluate(problem, state.x, moved)

@@ -78,7 +78,7 @@ class DPRGT:
             descent *= state.step_size[block, None, None]
             point = mixed[block]
             point -= descent
-            projected: Array = part.constraint.project(point)
+            projected: Array = part.constraint.project(point, "polar")
             return projected  # (1)
 
         x = evaluate(problem, state.x, moved)

@@ -20,28 +20,16 @@ at the price of two dependent exchanges an iteration (the same bytes in twice th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, cast
 
 from ..protocols import Array, Landing, Network, Streams
-from .fields import advance, check_batch_size, evaluate, gradients, landing, sampled
+from . import safe
+from .fields import check_batch_size, gradients, landing, sampled
 from .policies import Auto, StepSize, check_positive, checked, policy
-from .safe import SafeState, begin, proceed
-from .steps import Order, better_order, check_eps, check_order, resolve
-
-
-class DRFGTState(NamedTuple):
-    """What changes: x, tracker, field (Lambda at x), each ``(n_local, d, r)``, step_size ``(n_local,)``; what does not: where
-    the steps started, base, and the penalties."""
-
-    x: Array
-    tracker: Array
-    field: Array
-    step_size: Array
-    base: Array
-    penalty: Array
-    k: int
-    gradients: int
+from .safe import SafeState
+from .steps import Order, check_eps, check_order, resolve, with_order
+from .tracking import PenalisedState, begin_penalised, track
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,38 +78,22 @@ class DRFGT:
 
     def resolved(self, network: Network) -> DRFGT:
         """This method with the order that auto means on this network."""
-        if self.order != "auto":
-            return self
-        automatic = policy(self.step_size).initial == "auto"
-        return replace(self, order=better_order(network.spectrum) if automatic else "combine-then-adapt")
+        return with_order(self, network)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DRFGTState | SafeState:
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> PenalisedState | SafeState:
         order = cast(Order, self.resolved(network).order)
         base, penalty, spent = resolve(self, problem, network, streams, x0, order)
-        field = evaluate(problem, x0, landing(gradients(problem, streams, 0, self.batch_size), penalty))
-        step = base * policy(self.step_size).scale(0)
-        state = DRFGTState(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
-        return begin(problem, state, self.eps, self.penalty == "auto") if self.safe else state
+        field = landing(gradients(problem, streams, 0, self.batch_size), penalty)
+        state = begin_penalised(problem, x0, field, base, penalty, spent, policy(self.step_size))
+        return safe.begin(problem, state, self.eps, self.penalty == "auto") if self.safe else state
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> DRFGTState | SafeState:
+    def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState | SafeState:
         if self.safe:
-            return proceed(self._step, problem, network, streams, state, self.eps, self.penalty == "auto")
+            return safe.proceed(self._step, problem, network, streams, state, self.eps, self.penalty == "auto")
         return self._step(problem, network, streams, state)
 
-    def _step(self, problem: Any, network: Network, streams: Streams, state: DRFGTState) -> DRFGTState:
-        steps, k = policy(self.step_size), state.k + 1
-        alpha = state.step_size[:, None, None]
-        field = landing(gradients(problem, streams, k, self.batch_size), state.penalty)
-        if self.resolved(network).order == "combine-then-adapt":
-            x, y = network.mix(state.x, state.tracker)
-            descent = state.tracker
-            descent *= alpha  # in place: this state is ours, and its tracker is not needed again
-            x -= descent  # (10)
-            change = advance(problem, x, state.x, state.field, y, field, steps)  # (10)
-        else:
-            y = state.tracker
-            (x,) = network.mix(state.x - alpha * y)
-            change = advance(problem, x, state.x, state.field, y, field, steps)
-            (y,) = network.mix(y)
-        following = steps.following(k, state.base, state.step_size, *change)
-        return DRFGTState(x, y, state.field, following, state.base, state.penalty, k, state.gradients + 1)
+    def _step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState:
+        order = cast(Order, self.resolved(network).order)
+        field = landing(gradients(problem, streams, state.k + 1, self.batch_size), state.penalty)
+        moved: PenalisedState = track(problem, network, order, state, field, policy(self.step_size))  # (10)
+        return moved

@@ -27,8 +27,8 @@ from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
-from ..protocols import Array, Network, Penalised, Streams
-from .fields import Field, check_batch_size, gradients, penalised, sampled
+from ..protocols import Array, Network, Streams
+from .fields import Field, check_batch_size, check_soft, gradients, sampled, soft, soft_set
 from .policies import Auto, StepSize, checked, policy
 from .steps import Order, check_order, start, steepness, tracking_share, with_order
 from .tracking import TrackingState, begin, track
@@ -61,8 +61,7 @@ class GradientTracking:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step_size", checked(self.step_size))
-        if not (self.penalty >= 0.0 and math.isfinite(self.penalty)):
-            raise ValueError(f"penalty must be finite and not negative, got {self.penalty}")
+        check_soft(self.penalty)
         check_order(self.order)
         check_batch_size(self.batch_size)
 
@@ -74,7 +73,7 @@ class GradientTracking:
     @property
     def requires_set(self) -> tuple[type, ...]:
         """A penalty, where one is asked for."""
-        return (Penalised,) if self.penalty > 0.0 else ()
+        return soft_set(self.penalty)
 
     def resolved(self, network: Network) -> GradientTracking:
         """This method with the order that auto means on this network."""
@@ -87,19 +86,18 @@ class GradientTracking:
             steep, spent = steepness(problem, network, streams, x0)
             slow = fast = steep.lipschitz
             if self.penalty > 0.0:  # where the sum is least, lambda (x^T x - I) is -sym(x^T G)
-                slow, fast = np.maximum(*steep), slow + 3.0 * steep.gradient + 2.0 * self.penalty
+                slow, fast = np.maximum(*steep), slow + 3.0 * steep.multiplier + 2.0 * self.penalty
             share = tracking_share(network.spectrum, order) if network.n_agents > 1 else 0.7
             return np.minimum(share / fast, math.sqrt(1.0 - network.spectrum.lambda_2) / slow), spent
 
         steps = policy(self.step_size)
         base, spent = start(steps, len(x0), automatic)
-        return begin(problem, x0, self._field(problem, streams, 0, len(x0)), base, spent, steps)
+        return begin(problem, x0, self._field(problem, streams, 0), base, spent, steps)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: TrackingState) -> TrackingState:
         order = cast(Order, self.resolved(network).order)
-        field = self._field(problem, streams, state.k + 1, len(state.x))
-        return track(problem, network, order, state, field, policy(self.step_size))  # (1), (2)
+        return track(problem, network, order, state, self._field(problem, streams, state.k + 1), policy(self.step_size))  # (1), (2)
 
-    def _field(self, problem: Any, streams: Streams, k: int, n_local: int) -> Field:
-        gradient = gradients(problem, streams, k, self.batch_size)
-        return penalised(gradient, np.full(n_local, self.penalty)) if self.penalty > 0.0 else gradient
+    def _field(self, problem: Any, streams: Streams, k: int) -> Field:
+        """F_i."""
+        return soft(gradients(problem, streams, k, self.batch_size), self.penalty)

@@ -73,7 +73,7 @@ class REXTRA:
             point *= -state.step_size[block, None, None]
             point += mixed[block]
             point += state.dual[block]
-            projected: Array = part.constraint.project(point)  # (1)
+            projected: Array = part.constraint.project(point, "polar")  # (1)
             return projected
 
         x = evaluate(problem, state.x, moved)

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
-from ..protocols import Array, Network, Retraction, Smooth, Spectrum, Streams
+from ..protocols import Array, Landing, Network, Projection, Retraction, Smooth, Spectrum, Streams
 from ..sums import norms
 from .mixing import average, effective
 from .policies import StepPolicy, check_choice, policy
@@ -122,11 +122,8 @@ def with_order(algorithm: Ordered, network: Network, product: Callable[[Spectrum
     return replace(algorithm, order=better_order(network.spectrum, product) if automatic else "combine-then-adapt")
 
 
-def agreed(network: Network, local: Array, power: float = 4.0) -> Array:
-    """``(n_local, ...)``: the power means over the network of each agent's positive numbers, by counted averaging rounds.
-
-    With one agent far above the others the plain mean would be too small a bound, the maximum too large.
-    """
+def power_mean(network: Network, local: Array, power: float = 4.0) -> Array:
+    """Like ``local``, ``(n_local, ...)``: power means over the network of each of an agent's numbers, by counted rounds."""
     mean = average(network, local**power, 0.05 / math.sqrt(network.n_agents)) ** (1.0 / power)  # the power to 5 % of its mean
     return np.maximum(mean, np.finfo(np.float64).tiny)
 
@@ -134,12 +131,12 @@ def agreed(network: Network, local: Array, power: float = 4.0) -> Array:
 def curvature(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
     """``(n_local,)``: Lhat, what the agents agree on as the curvature of their objectives, and gradients spent per agent.
 
-    What is `agreed` of max(L_i, ||sym(x0^T G_i(x0))||_2): L_i alone diverges on badly scaled Procrustes; the plain mean diverges
-    where agents are unlike, the fourth-power mean does not.
+    The fourth-power mean over the network of max(L_i, ||sym(x0^T G_i(x0))||_2): L_i alone diverges on badly scaled Procrustes; the
+    plain mean diverges where agents are unlike, the fourth-power mean does not.
     """
     gradient = problem.gradient(x0)
     own, spent = lipschitz(problem, streams, x0, gradient)
-    return agreed(network, np.maximum(own, problem.constraint.multiplier_norm(x0, gradient))), spent + 1
+    return power_mean(network, np.maximum(own, problem.constraint.multiplier_norm(x0, gradient))), spent + 1
 
 
 def start(step_size: StepPolicy, n_local: int, automatic: Callable[[], tuple[Array, int]]) -> tuple[Array, int]:
@@ -154,16 +151,28 @@ class Steepness(NamedTuple):
 
     lipschitz: Array
     """L, of the Lipschitz constants of their gradients."""
-    gradient: Array
-    """G, of ||G_i(x0)||_2, which bounds what a constraint adds to the curvature at any point with that gradient."""
+    multiplier: Array
+    """G, of the largest multipliers that their gradients at x0 can have."""
 
 
 def steepness(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Steepness, int]:
-    """Power means over the network, in the same counted averaging rounds, and gradients spent per agent."""
+    """Fourth-power means over the network, in the same counted averaging rounds, and gradients spent per agent."""
     gradient = problem.gradient(x0)
     own, spent = lipschitz(problem, streams, x0, gradient)
-    both = agreed(network, np.stack((own, np.linalg.norm(gradient, 2, axis=(-2, -1))), axis=1))
-    return Steepness(both[:, 0], both[:, 1]), spent + 1
+    means = power_mean(network, np.stack((own, largest_multiplier(problem.constraint, x0, gradient)), axis=-1))
+    return Steepness(means[:, 0], means[:, 1]), spent + 1
+
+
+def largest_multiplier(constraint: Any, x0: Array, gradient: Array) -> Array:
+    """``(n_local,)``: the most that a gradient G can add to the curvature at any feasible point.
+
+    ||sym(x^T G)||_2 at the point nearest to G, where on St it is ||G||_2; at x0 where the set cannot project; and ||G||_2 where it
+    knows of no multipliers.
+    """
+    if isinstance(constraint, Landing):
+        return constraint.multiplier_norm(constraint.project(gradient) if isinstance(constraint, Projection) else x0, gradient)
+    norm: Array = np.linalg.norm(gradient, 2, axis=(-2, -1))
+    return norm
 
 
 def curved_step(steep: Steepness, c: float, gap: float) -> Array:
@@ -172,7 +181,7 @@ def curved_step(steep: Steepness, c: float, gap: float) -> Array:
     Until the trackers agree, agents part by the order of ``step G / gap``. On a curved set those who have parted too far stay
     apart; a linear space has no such limit.
     """
-    step: Array = c / np.maximum(steep.lipschitz, max(1.0, c / (2.0 * gap)) * steep.gradient)
+    step: Array = c / np.maximum(steep.lipschitz, max(1.0, c / (2.0 * gap)) * steep.multiplier)
     return step
 
 
@@ -183,8 +192,11 @@ def manifold_step(
 
     Automatic steps are those of `curved_step` with ``c = min(0.7 u, sqrt(gap))``, u the tracking limit (combine-then-adapt), of W
     as ``algorithm.rounds`` and ``algorithm.chebyshev`` make it; for a single agent c = 0.7. Where the points go only the share
-    ``consensus_step``, at most 1, of the way to their neighbours' mean, the gap is that much smaller.
+    ``consensus_step``, at most 1, of the way to their neighbours' mean, the gap is that much smaller. A policy whose steps may grow
+    starts so much lower: on a curved set agents whose steps are beyond that part, and stay apart.
     """
+
+    given = policy(algorithm.step_size)
 
     def automatic() -> tuple[Array, int]:
         c, gap = 0.7, 1.0
@@ -193,9 +205,9 @@ def manifold_step(
             gap = consensus_step * (1.0 - mixing.lambda_2)
             c = min(0.7 * tracking_limit(mixing, "combine-then-adapt"), math.sqrt(gap))
         steep, spent = steepness(problem, network, streams, x0)
-        return curved_step(steep, c, gap), spent
+        return curved_step(steep, c, gap) / given.most, spent
 
-    return start(policy(algorithm.step_size), len(x0), automatic)
+    return start(given, len(x0), automatic)
 
 
 def resolve(

@@ -35,6 +35,19 @@ class TrackingState(NamedTuple):
     gradients: int
 
 
+class PenalisedState(NamedTuple):
+    """A `TrackingState` with the penalties ``(n_local,)`` of a field that draws points to the manifold; they do not change."""
+
+    x: Array
+    tracker: Array
+    field: Array
+    step_size: Array
+    base: Array
+    penalty: Array
+    k: int
+    gradients: int
+
+
 S = TypeVar("S", bound=Any)
 """A NamedTuple with at least the fields of `TrackingState`."""
 
@@ -43,6 +56,14 @@ def begin(problem: Any, x0: Array, field: Field, base: Array, spent: int, policy
     """The state at the common start: trackers are fields; ``spent`` gradients were needed for the steps ``base``."""
     value = evaluate(problem, x0, field)
     return TrackingState(x0.copy(), value.copy(), value, base * policy.scale(0), base, 0, spent + 1)
+
+
+def begin_penalised(
+    problem: Any, x0: Array, field: Field, base: Array, penalty: Array, spent: int, policy: StepPolicy
+) -> PenalisedState:
+    """The same with the penalties that the field has."""
+    state = begin(problem, x0, field, base, spent, policy)
+    return PenalisedState(*state[:5], penalty, *state[5:])
 
 
 def carry_on(problem: Any, state: S, x: Array, tracker: Array, field: Field, policy: StepPolicy) -> S:

@@ -144,7 +144,7 @@ def specifications(words: Iterable[str]) -> list[str]:
     found: list[str] = []
     for word in ",".join(words).split(","):
         if found and "=" in word.partition(":")[0]:
-            found[-1] += f"{',' if ':' in found[-1] else ':'}{word.strip()}"
+            found[-1] += f"{',' if ':' in found[-1] or '=' in found[-1] else ':'}{word.strip()}"
         else:
             found.append(word.strip())
     return found

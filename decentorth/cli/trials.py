@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import TypeVar
 
@@ -25,7 +25,7 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Callable[[T], str]) -> Iterator[R]:
+def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Callable[[T], str]) -> Generator[R, None, None]:
     """What ``work`` gives for each trial, in their order; one thread of linear algebra in each process.
 
     Parameters

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -133,7 +134,7 @@ class Contest:
             for candidate in grid
             for job in jobs(label, candidate.algorithm, self._tuning(grid), rules.tune_iterations or rules.iterations)
         ]
-        found = self._made(plan, workers, store, advance)
+        found = iter(self._made(plan, workers, store, advance))
         tried = {
             label: [Tried(candidate, tuple(islice(found, len(self._tuning(grid))))) for candidate in grid]
             for label, grid in self.grids.items()
@@ -144,7 +145,7 @@ class Contest:
             for label, choice in chosen.items()
             for job in jobs(label, choice.candidate.algorithm, rules.seeds, rules.iterations)
         ]
-        found = self._made(plan, workers, store, advance)
+        found = iter(self._made(plan, workers, store, advance))
         entries = [
             Entry(contender, tuple(tried[contender.label]), chosen[contender.label], tuple(islice(found, rules.trials)))
             for contender in self.contenders
@@ -155,21 +156,24 @@ class Contest:
         """The seeds on which a grid is tried; none for a method without a choice."""
         return self.rules.tuning_seeds if len(grid) > 1 else range(0)
 
-    def _made(self, jobs: Sequence[Job], workers: int, store: Store | None, advance: Callable[[str], None]) -> Iterator[Trace]:
+    def _made(self, jobs: Sequence[Job], workers: int, store: Store | None, advance: Callable[[str], None]) -> list[Trace]:
         """The runs of the jobs in order, from the store where it has them."""
         alone = self.communicator.size == 1
         kept = [store.load(job) if store is not None else None for job in jobs]
         missing = [job for job, trace in zip(jobs, kept, strict=True) if trace is None]
         work = partial(make, comm="serial" if alone else self.communicator)
         fresh = results(work, missing, workers if alone else 1, Job.words)
-        for job, trace in zip(jobs, kept, strict=True):
-            if trace is None:
-                trace = next(fresh)
-                if store is not None:
-                    store.save(job, trace)
-            self._compare(job, trace)
-            advance(job.words())
-            yield trace
+        made = []
+        with contextlib.closing(fresh):
+            for job, trace in zip(jobs, kept, strict=True):
+                if trace is None:
+                    trace = next(fresh)
+                    if store is not None:
+                        store.save(job, trace)
+                self._compare(job, trace)
+                advance(job.words())
+                made.append(trace)
+        return made
 
     def _compare(self, job: Job, trace: Trace) -> None:
         """Every method gets the same problem, start and network for a seed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ _DECADES = 1e3
 
 
 class Curve(NamedTuple):
-    """Medians and ranges over trials, by recorded row."""
+    """Medians and ranges over trials, by recorded row after the start."""
 
     x: Array
     median: Array
@@ -53,6 +53,7 @@ def curve(comparison: Comparison, entry: Entry, metric: str, against: str) -> Cu
         if trace.status != "diverged":
             y[trial, len(values) :] = values[-1]
         x[trial, : len(values)] = [comparison.count(entry, seed, against, row) for row in range(len(values))]
+    x, y = x[:, 1:], y[:, 1:]
     return Curve(np.nanmedian(x, axis=0), np.median(y, axis=0), y.min(axis=0), y.max(axis=0))
 
 
@@ -60,6 +61,7 @@ def figure(comparison: Comparison, metrics: Sequence[str]) -> Figure:
     """See `Comparison.figure`."""
     try:
         from matplotlib.figure import Figure
+        from matplotlib.lines import Line2D
     except ImportError:
         raise InputError('figures need matplotlib: pip install "decentorth[plot]"') from None
     network = next(name for name in comparison.quantities if " on " in name) if comparison.networks else None
@@ -75,33 +77,46 @@ def figure(comparison: Comparison, metrics: Sequence[str]) -> Figure:
     for panel, against in zip(axes[-1], columns, strict=True):
         panel.set_xlabel(f"modelled {against}" if " on " in against else LABELS[against], fontsize=8)
     drawn.suptitle(comparison.title, fontsize=9)
-    handles, names = axes[0, 0].get_legend_handles_labels()
-    drawn.legend(handles, names, loc="outside lower center", ncols=per_row, fontsize=7, frameon=False)
+    handles = [
+        Line2D(
+            [],
+            [],
+            linewidth=1.2,
+            label=entry.label if entry.step == "none" else f"{entry.label}, step {entry.step}",
+            **_look(place),
+        )
+        for place, entry in enumerate(comparison.entries)
+    ]
+    drawn.legend(handles=handles, loc="outside lower center", ncols=per_row, fontsize=7, frameon=False)
     return drawn
+
+
+def _look(place: int) -> dict[str, Any]:
+    """Colour and dashes of a method; the dashes of a colour change when it comes round again."""
+    turns, colour = divmod(place, len(COLOURS))
+    return {"color": COLOURS[colour], "linestyle": DASHES[(colour + turns) % len(DASHES)]}
 
 
 def _panel(panel: Axes, comparison: Comparison, metric: str, against: str) -> None:
     shown: list[Curve] = []
-    for number, entry in enumerate(comparison.entries):
+    for place, entry in enumerate(comparison.entries):
         found = curve(comparison, entry, metric, against)
         visible = (found.x > 0.0) & (found.median > 0.0) & np.isfinite(found.median)
         if not visible.any():
             continue
         kept = Curve(*(part[visible] for part in found))
         shown.append(kept)
-        turns, place = divmod(number, len(COLOURS))
-        colour, dash = COLOURS[place], DASHES[(place + turns) % len(DASHES)]
+        look = _look(place)
         high = np.where(np.isfinite(kept.high), kept.high, kept.median * 1e6)
-        panel.fill_between(kept.x, np.maximum(kept.low, 1e-300), high, color=colour, alpha=0.15, linewidth=0, gid="range")
-        label = entry.label if entry.step == "none" else f"{entry.label}, step {entry.step}"
-        panel.plot(kept.x, kept.median, color=colour, linestyle=dash, linewidth=1.2, label=label, gid="median")
+        panel.fill_between(kept.x, np.maximum(kept.low, 1e-300), high, color=look["color"], alpha=0.15, linewidth=0, gid="range")
+        panel.plot(kept.x, kept.median, linewidth=1.2, gid="median", **look)
     logarithmic(panel, "", "")
     _limits(panel, shown)
     panel.tick_params(labelsize=7, which="both")
     panel.grid(which="major", linewidth=0.3, color="0.85")
     if metric == comparison.rules.metric:
         for tolerance in comparison.shown:
-            panel.axhline(tolerance, color="0.6", linewidth=0.5, linestyle=(0, (1, 3)), zorder=0, gid="tolerance")
+            panel.axhline(tolerance, color="0.5", linewidth=0.6, linestyle=(0, (1, 2)), zorder=0, gid="tolerance")
 
 
 def _limits(panel: Axes, shown: Sequence[Curve]) -> None:

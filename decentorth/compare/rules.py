@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..cli.settings import at_least
 from ..protocols import StoppingRule
+from ..runner import schedule
 from ..stopping import Consensus, Error, GradientNorm
 
 Metric = Literal["gradient_norm", "error"]
@@ -108,10 +110,7 @@ class Rules:
 
     def rows(self, iterations: int) -> int:
         """How many rows a history needs for the resolution."""
-        if self.resolution == 0.0:
-            return iterations + 1
-        points = math.ceil(math.log(iterations) / math.log1p(self.resolution)) + 1
-        return len(np.unique(np.geomspace(1, iterations, points).round())) + 2
+        return iterations + 1 if self.resolution == 0.0 else _rows(iterations, self.resolution)
 
     def stop(self) -> StoppingRule:
         """When a run has nothing left to show: the smallest tolerance is reached."""
@@ -132,3 +131,16 @@ class Rules:
         if self.consensus_factor is None:
             return words
         return f"{words} and consensus rms <= {'' if self.consensus_factor == 1.0 else f'{self.consensus_factor:g} '}{tolerance}"
+
+
+@lru_cache
+def _rows(iterations: int, resolution: float) -> int:
+    """The fewest rows, about, in whose schedule what happens first at iteration k is seen by (1 + resolution) k."""
+    points = 1 + math.ceil(math.log(iterations) / math.log1p(resolution))
+    rows = 2 + len(np.unique(np.geomspace(1, iterations, points).round()))
+    while True:
+        recorded = np.fromiter(schedule(iterations, rows, None), dtype=np.float64)[1:]
+        first = recorded[:-1] + 1.0  # the first iteration that is seen at the next row
+        if (recorded[1:] <= (1.0 + resolution) * first).all():
+            return rows
+        rows += max(1, rows // 20)

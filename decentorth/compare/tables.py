@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-UNITS = {"bytes": ("megabytes", 1e-6)}
-"""Counts that are shown in another unit, and its factor."""
+UNITS = {"bytes": ("megabytes", 1e-6), "seconds": ("seconds here", 1.0)}
+"""Counts that are shown by another name or in another unit, and its factor."""
 _WHOLE = ("iterations", "rounds", "gradients")
-_WIDTH = 160
+_WIDEST = 1000
 DIGITS = 3
 """Of what is not a whole number; CSV has them all."""
 
@@ -33,7 +33,8 @@ def number(value: float, quantity: str) -> str:
         return "inf"
     if quantity in _WHOLE:
         return f"{value:g}" if value < 1e6 else f"{value:.0f}"
-    return f"{value * UNITS.get(quantity, ('', 1.0))[1]:.{DIGITS}g}"
+    scaled = value * UNITS.get(quantity, ("", 1.0))[1]
+    return f"{scaled:.0f}" if 10**DIGITS <= scaled < 1e6 else f"{scaled:.{DIGITS}g}"
 
 
 def heading(quantity: str) -> str:
@@ -85,23 +86,31 @@ def text(comparison: Comparison) -> str:
     """Plain, as wide as it needs to be."""
     from rich.console import Console
 
-    console = Console(width=_WIDTH, file=io.StringIO(), color_system=None)
+    whole = rich_table(comparison)
+    console = Console(width=_width(whole), file=io.StringIO(), color_system=None)
     with console.capture() as capture:
-        console.print(rich_table(comparison))
+        console.print(whole)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n"
 
 
 def show(comparison: Comparison) -> None:
     """Print the table on standard output; on a terminal that is too narrow for the ranges, medians alone."""
     from rich.console import Console
-    from rich.measure import Measurement
 
     if not sys.stdout.isatty():
         sys.stdout.write(text(comparison))
         return
     console, whole = Console(), rich_table(comparison)
-    fits = Measurement.get(console, console.options.update(width=10 * _WIDTH), whole).maximum <= console.width
-    console.print(whole if fits else rich_table(comparison, ranges=False))
+    console.print(whole if _width(whole) <= console.width else rich_table(comparison, ranges=False))
+
+
+def _width(table: Table) -> int:
+    """How wide a table is that wraps nothing."""
+    from rich.console import Console
+    from rich.measure import Measurement
+
+    console = Console(width=_WIDEST, file=io.StringIO())
+    return Measurement.get(console, console.options, table).maximum
 
 
 def rich_table(comparison: Comparison, *, ranges: bool = True) -> Table:
@@ -110,7 +119,8 @@ def rich_table(comparison: Comparison, *, ranges: bool = True) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    found = Table(title=comparison.title, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    caption = None if ranges else "medians: the ranges do not fit on this terminal"
+    found = Table(title=comparison.title, caption=caption, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name in ("method", "step"):
         found.add_column(name, overflow="fold")
     for name in ("reached", *map(heading, comparison.quantities)):
@@ -123,7 +133,8 @@ def rich_table(comparison: Comparison, *, ranges: bool = True) -> Table:
             for quantity, spread in line.counts.items():
                 median, span = _parts(spread, quantity)
                 best = median != "inf" and spread.median == least(lines, quantity)
-                cells.append(Text(median, style="bold" if best else "") + Text(f"\n{span}" if span and ranges else "", style="dim"))
+                below = f"\n{span}" if span and ranges else ""
+                cells.append(Text.assemble((median, "bold" if best else ""), (below, "dim")))
             found.add_row(line.algorithm, line.step, _reached(line), *cells)
     return found
 

@@ -29,6 +29,9 @@ from .generated import stream
 from .pooled import centered, whitening
 from .runs import Runs
 
+PASS_BYTES = 1 << 17
+"""An agent's samples are passed through in pieces of this size, which stay in cache between the two products."""
+
 
 def log_cosh(t: Array) -> Array:
     """log(cosh(t)), entry by entry, without overflow: |t| + log(1 + exp(-2 |t|)) - log 2. Its derivative is tanh."""
@@ -113,14 +116,14 @@ class ICA(AgentProblem):
         """``(n_local, n, n)``: Z_i^T tanh(Z_i x_i) / N_i."""
         out = np.empty_like(x)
         for local, (z,) in self._rows:
-            out[local] = _mean_gradient(z, x[local])
+            _mean_gradient(z, x[local], out[local])
         return out
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
         """``(n_local, n, n)``: the gradient from the samples ``batch``, ``(n_local, b)`` numbers within each agent."""
         out = np.empty_like(x)
         for local, (z,) in self._rows:
-            out[local] = _mean_gradient(np.take_along_axis(z, batch[local, :, None], 1), x[local])
+            _mean_gradient(np.take_along_axis(z, batch[local, :, None], 1), x[local], out[local])
         return out
 
     @cached_property
@@ -144,13 +147,18 @@ class ICA(AgentProblem):
         return amari_distance(xhat.T @ self.mixing)
 
 
-def _mean_gradient(z: Array, x: Array) -> Array:
-    """``(n_agents, n, n)``: the mean over the samples ``(n_agents, b, n)`` of z tanh(z^T x)."""
-    slopes: Array = z @ x
-    np.tanh(slopes, out=slopes)
-    gradient: Array = z.swapaxes(-1, -2) @ slopes
-    gradient /= z.shape[1]
-    return gradient
+def _mean_gradient(z: Array, x: Array, out: Array) -> None:
+    """``out = (1/b) z^T tanh(z x)`` for the samples ``(n_agents, b, n)``."""
+    size = max(1, PASS_BYTES // (8 * z.shape[2]))
+    for start in range(0, z.shape[1], size):
+        some = z[:, start : start + size]
+        slopes: Array = some @ x
+        np.tanh(slopes, out=slopes)
+        if start == 0:
+            np.matmul(some.swapaxes(-1, -2), slopes, out=out)
+        else:
+            out += some.swapaxes(-1, -2) @ slopes
+    out /= z.shape[1]
 
 
 @dataclass(frozen=True, kw_only=True)

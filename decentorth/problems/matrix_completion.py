@@ -3,7 +3,7 @@
 The columns of A (d x T, of rank about r) are divided over the agents, and Omega_j are the observed entries of column a_j. Over
 St(d, r)
 
-    f_i(x) = 1/2 sum_{columns j of i} min_v ||P_Omega_j (x v - a_j)||^2 + ridge ||v||^2
+    f_i(x) = 1/2 sum_{columns j of i} min_v (||P_Omega_j (x v - a_j)||^2 + ridge ||v||^2)
 
 Each agent solves for its own V_i(x) = [v_j]; by the envelope theorem G_i(x) = P_Omega_i (x V_i(x) - A_i) V_i(x)^T. Without ridge
 f_i depends on the range of x alone, so x^T G_i(x) = 0, on the manifold and off it. The decentralized form, with Gaussian factors
@@ -70,7 +70,7 @@ def least_squares(mask: Array, a: Array, x: Array, ridge: float) -> Array:
 
 
 class MatrixCompletion(AgentProblem):
-    """f_i(x) = 1/2 sum_j min_v ||P_Omega_j (x v - a_j)||^2 + ridge ||v||^2 over St(d, rank).
+    """f_i(x) = 1/2 sum_j min_v (||P_Omega_j (x v - a_j)||^2 + ridge ||v||^2) over St(d, rank).
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class Euclidean:
         """``(n_local,)``: zeros."""
         return np.zeros(len(x))
 
-    def project(self, y: Array) -> Array:
+    def project(self, y: Array, method: str = "polar-svd") -> Array:
         """``y`` itself, copied."""
         return y.copy()
 

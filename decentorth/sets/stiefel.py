@@ -13,7 +13,7 @@ import numpy as np
 
 from ..protocols import Array, Retraction
 from ..sums import norms
-from .retractions import Polar, gap, gram, in_blocks, named, qr
+from .retractions import Polar, gap, gram, in_blocks, named, plus, qr
 
 
 class Stiefel:
@@ -100,7 +100,8 @@ class Stiefel:
         t: Array = g.swapaxes(-1, -2) @ x
         t *= 0.5
         t -= penalty[:, None, None] * s
-        _diagonals(t)[...] += penalty[:, None]
+        diagonals = t.reshape(len(x), -1)[:, :: self.shape[1] + 1]
+        diagonals += penalty[:, None]
         s *= 0.5
         field: Array = g @ s
         field -= x @ t
@@ -115,8 +116,8 @@ class Stiefel:
         return field
 
     def dissolve(self, x: Array) -> Array:
-        """A(x) = x (3I - x^T x)/2: one Newton-Schulz step towards the polar factor; off the manifold by the square of what x is."""
-        point: Array = x @ _newton_schulz(gram(x))
+        """A(x) = x (3I - x^T x)/2: a Newton-Schulz step, whose distance from the manifold is of the order of the square of x's."""
+        point: Array = x @ plus(-0.5 * gram(x), 1.5)
         return point
 
     def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
@@ -126,13 +127,13 @@ class Stiefel:
         constraints for Riemannian optimization", 2023); with g taken at x, that of f(x) - <sym(x^T g), x^T x - I>/2 + penalty/4
         ||x^T x - I||_F^2 but for the Hessian of f. Four products, like `landing`.
         """
-        s = gram(x)
+        e = gap(x)
         t: Array = x.swapaxes(-1, -2) @ g
         t += t.swapaxes(-1, -2)
         t *= 0.5
-        t -= penalty[:, None, None] * s
-        _diagonals(t)[...] += penalty[:, None]
-        field: Array = g @ _newton_schulz(s)
+        t -= penalty[:, None, None] * e
+        e *= -0.5
+        field: Array = g @ plus(e, 1.0)
         field -= x @ t
         return field
 
@@ -155,15 +156,3 @@ class Stiefel:
         pull = penalty * d * (1.0 - d)
         step: Array = np.minimum((pull + np.sqrt(pull * pull + g2 * np.maximum(eps - d, 0.0))) / g2, 0.5 / penalty)
         return step
-
-
-def _diagonals(matrices: Array) -> Array:
-    """``(n, r)``: the diagonals of ``(n, r, r)``, C-contiguous, as a view."""
-    return matrices.reshape(len(matrices), -1)[:, :: matrices.shape[-1] + 1]
-
-
-def _newton_schulz(gram: Array) -> Array:
-    """(3I - x^T x)/2, in place of x^T x."""
-    gram *= -0.5
-    _diagonals(gram)[...] += 1.5
-    return gram

@@ -253,7 +253,7 @@ def test_step_policies_start_from_the_halved_step(step_size: str) -> None:
 
 
 def test_mini_batches() -> None:
-    """Fields are estimates; what is tracked is their mean, and whoever starts over, starts with the first one."""
+    """f_i(x) = -<mean_s C_is, x>, estimated; whoever starts over, starts with the first estimate."""
     C = np.random.default_rng(2).standard_normal((5, 20, 8, 3)) + 3.0 * np.eye(8, 3)
     problem = FunctionProblem(
         lambda i, x: -float((C[i].mean(0) * x).sum()),

@@ -165,7 +165,7 @@ def test_always_slow_and_never_slow_are_factors_of_each_other() -> None:
 
 
 def test_stragglers_of_a_complete_graph_cost_what_they_must_on_average() -> None:
-    """Without links to speak of everybody waits for the slowest: slow with probability 1 - (1 - p)^n, independently in each round."""
+    """Links that take no time: everybody waits for the slowest, slow with probability 1 - (1 - p)^n in each round."""
     n, p, factor, rounds = 8, 0.05, 6.0, 4000
     model = NetworkModel(straggler=p, slowdown=factor)
     found = elapsed(model, tp.metropolis_weights(tp.complete(n)), np.array([rounds]), payload=PAYLOAD, compute=1.0, seed=2)
@@ -251,13 +251,13 @@ def test_names_and_parameters() -> None:
     assert (changed.straggler, changed.compute, changed.latency) == (0.1, 1e-3, NETWORKS["wan"].latency)
     own = NetworkModel.named("latency=1e-3,bandwidth=1e8,straggler=0.1,slowdown=3,shared=false")
     assert own == NetworkModel(latency=1e-3, bandwidth=1e8, straggler=0.1, slowdown=3.0, shared=False)
-    assert "latency 40 ms, bandwidth 100 Mbit/s, 1 % stragglers 5 times slower" in NETWORKS["wan"].words()
+    assert "latency 40 ms, bandwidth 12.5 MB/s, 1 % stragglers 5 times slower" in NETWORKS["wan"].words()
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("wam", "no network is called 'wam' (there are datacenter, lan, wan, wifi, satellite, your own, as latency=1e-3"),
+        ("wam", "no network is called 'wam' (there are ideal, datacenter, lan, wan, wifi, satellite, your own, as latency=1e-3"),
         ("wam", "did you mean wan?"),
         ("wan:latncy=1", "network 'wan:latncy=1' has no parameter 'latncy'"),
         ("wan:latncy=1", "did you mean latency?"),

@@ -321,15 +321,15 @@ def dprgd(gradients: Gradients, mixing: Array, x0: Array, step_size: Steps, iter
     return trajectory(x, [field(i, 0, x[i]) for i in agents], step, iterations)
 
 
-def dprgt(gradients: Gradients, mixing: Array, x0: Array, step_size: Steps, iterations: int) -> Trajectory:
-    """``x_i+ = polar(sum_j mixing_ij x_j - a_k P_{x_i}(s_i))``, ``s_i+ = sum_j mixing_ij s_j + g_i(x_i+) - g_i(x_i)``."""
+def dprgt(gradients: Gradients, mixing: Array, x0: Array, step_size: Steps, iterations: int, project: Factor = polar) -> Trajectory:
+    """``x_i+ = project(sum_j mixing_ij x_j - a_k P_{x_i}(s_i))``, ``s_i+ = sum_j mixing_ij s_j + g_i(x_i+) - g_i(x_i)``."""
     field = riemannian_field(gradients)
     x = starts(x0, mixing)
     agents = range(len(x))
 
     def step(k: int, x: Iterates, s: Iterates) -> tuple[Iterates, Iterates]:
         mixed, tracked, a = combine(mixing, x), combine(mixing, s), step_at(step_size, k)
-        new = [polar(mixed[i] - a * tangent_projection(x[i], s[i])) for i in agents]
+        new = [project(mixed[i] - a * tangent_projection(x[i], s[i])) for i in agents]
         return new, [tracked[i] + field(i, k + 1, new[i]) - field(i, k, x[i]) for i in agents]
 
     return trajectory(x, [field(i, 0, x[i]) for i in agents], step, iterations)

@@ -272,6 +272,28 @@ def test_retractions_and_projections_keep_points_feasible(name: str) -> None:
     assert naive.norm(run.x[-1] - run.x[0]) > 0.1
 
 
+@pytest.mark.parametrize("name", ["drgta", "drsgd", "dprgt"])
+def test_manifold_methods_move_along_tangents(name: str) -> None:
+    """What is brought back to the manifold is the point, or the mixed points, and a tangent there, though trackers are none."""
+    moved: list[Array] = []
+
+    def bring_back(y: Array) -> Array:
+        moved.append(y)
+        return naive.polar(y)
+
+    gradients, W = noisy(procrustes_network()[1]), ring()
+    if name == "dprgt":
+        run = rivals.dprgt(gradients, W, feasible(12), 1e-2, 10, project=bring_back)
+    else:
+        run = {"drgta": rivals.drgta, "drsgd": rivals.drsgd}[name](gradients, W, feasible(12), 1e-2, 10, retract=bring_back)
+    for k in range(10):
+        origins = rivals.combine(W, list(run.x[k])) if name == "dprgt" else run.x[k]
+        for x, origin, y in zip(run.x[k], origins, moved[k * N : (k + 1) * N], strict=True):
+            np.testing.assert_allclose(naive.sym(x.T @ (y - origin)), 0, atol=1e-13)
+    slanted = max(naive.norm(naive.sym(x.T @ y)) for x, y in zip(run.x[5], run.tracker[5], strict=True))
+    assert (slanted > 1) == (name != "drsgd")
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_agents_that_are_alike_do_what_one_does(name: str) -> None:
     """With the same objective and start, whatever the network."""
