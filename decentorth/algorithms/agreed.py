@@ -62,12 +62,9 @@ def agreed(
     if network.n_agents == 1:
         return largest / np.maximum(steepness + added, tiny), spent + 1
     spectrum, n = effective(network.spectrum, rounds, chebyshev), network.n_agents
-    # a polynomial of W with these eigenvalues has P_ii <= 1 / n + (1 - 1 / n) lambda_2
-    held = (
-        1.0 - network.self_weights
-        if rounds == 1 and not chebyshev
-        else np.full(len(x0), (1.0 - 1.0 / n) * (1.0 - spectrum.lambda_2))
-    )
+    held = 1.0 - network.self_weights
+    if rounds > 1 or chebyshev:  # a polynomial of W with these eigenvalues has P_ii <= 1 / n + (1 - 1 / n) lambda_2
+        held = np.full(len(x0), (1.0 - 1.0 / n) * (1.0 - spectrum.lambda_2))
     holds = np.minimum(hold * held, 0.8 * math.sqrt(1.0 - spectrum.lambda_2))
     unlike = norms(gradient - average(network, gradient, 0.1)) / np.maximum(norms(gradient), tiny)
     powers = np.stack([steepness**4, (np.sqrt(unlike) * steepness / holds) ** 8], axis=-1)
