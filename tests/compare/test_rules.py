@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decentorth.compare import Rules
@@ -30,6 +30,7 @@ def test_steps_are_powers_of_two_about_the_methods_own(grid: int) -> None:
     assert factors[0] * factors[-1] in (1.0, 2.0)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 50_000), st.sampled_from([0.003, 0.01, 0.05, 0.3]))
 def test_counts_are_too_high_by_the_resolution_at_most(iterations: int, resolution: float) -> None:
     """A metric that falls just after a row is seen at the next: at most ``resolution`` later, an iteration apart."""
