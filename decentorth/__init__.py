@@ -24,7 +24,7 @@ if expected_ranks()[0] > 1:
 
 if TYPE_CHECKING:
     from . import algorithms, data, problems, sets, stopping
-    from .algorithms import DRFGT, Landing
+    from .algorithms import DESTINY, DGD, DPRGD, DPRGT, DRFGT, DRGTA, DRSGD, REXTRA, RFEXTRA, DeEPCA, GradientTracking, Landing
     from .api import Result, iterate, solve
     from .network import connect
     from .registry import register
@@ -32,8 +32,18 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {
+    "DESTINY": "algorithms",
+    "DGD": "algorithms",
+    "DPRGD": "algorithms",
+    "DPRGT": "algorithms",
     "DRFGT": "algorithms",
+    "DRGTA": "algorithms",
+    "DRSGD": "algorithms",
+    "DeEPCA": "algorithms",
+    "GradientTracking": "algorithms",
     "Landing": "algorithms",
+    "REXTRA": "algorithms",
+    "RFEXTRA": "algorithms",
     "Result": "api",
     "connect": "network",
     "iterate": "api",
@@ -43,7 +53,17 @@ _PLACES = {
 _ROOMS = ("algorithms", "data", "problems", "sets", "stopping")
 
 __all__ = [
+    "DESTINY",
+    "DGD",
+    "DPRGD",
+    "DPRGT",
     "DRFGT",
+    "DRGTA",
+    "DRSGD",
+    "REXTRA",
+    "RFEXTRA",
+    "DeEPCA",
+    "GradientTracking",
     "Landing",
     "Result",
     "__version__",

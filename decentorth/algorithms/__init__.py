@@ -1,6 +1,40 @@
 """Methods, one file each, written against stacked arrays and `Network.mix` alone."""
 
-from .drfgt import DRFGT, DRFGTState
+from .deepca import DeEPCA, DeEPCAState
+from .descent import DescentState
+from .destiny import DESTINY
+from .dgd import DGD
+from .dprgd import DPRGD
+from .dprgt import DPRGT
+from .drfgt import DRFGT
+from .drgta import DRGTA
+from .drsgd import DRSGD
+from .gradient_tracking import GradientTracking
 from .landing import Landing, LandingState
+from .rextra import REXTRA, REXTRAState
+from .rfextra import RFEXTRA, RFEXTRAState
+from .safe import SafeState
+from .tracking import PenalisedState, TrackingState
 
-__all__ = ["DRFGT", "DRFGTState", "Landing", "LandingState"]
+__all__ = [
+    "DESTINY",
+    "DGD",
+    "DPRGD",
+    "DPRGT",
+    "DRFGT",
+    "DRGTA",
+    "DRSGD",
+    "REXTRA",
+    "RFEXTRA",
+    "DeEPCA",
+    "DeEPCAState",
+    "DescentState",
+    "GradientTracking",
+    "Landing",
+    "LandingState",
+    "PenalisedState",
+    "REXTRAState",
+    "RFEXTRAState",
+    "SafeState",
+    "TrackingState",
+]

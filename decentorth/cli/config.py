@@ -213,9 +213,9 @@ class Form(ABC, Generic[C]):
 
     def _owner(self, key: str) -> str:
         for kind, entries in self.entries.items():
-            for name in entries.names():
-                if key in settings(entries.get(name)):
-                    return f"it is a setting of {kind} {name!r}, and this {self.noun}'s {kind} is {self.names[kind]!r}"
+            owners = ", ".join(repr(name) for name in entries.names() if key in settings(entries.get(name)))
+            if owners:
+                return f"it is a setting of {kind} {owners}, and this {self.noun}'s {kind} is {self.names[kind]!r}"
         return ""
 
     def build(self, entry: type[Any], given: Mapping[str, Any], by_flag: Mapping[str, Any]) -> Any:

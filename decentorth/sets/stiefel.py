@@ -7,12 +7,13 @@ Stacked arrays have shape ``(n_local, d, r)``; no d x d matrix is ever formed.
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 
 from ..protocols import Array, Retraction
 from ..sums import norms
-
-_SYRK_COLUMNS = 48
+from .retractions import Polar, gap, gram, in_blocks, named, plus, qr
 
 
 class Stiefel:
@@ -40,21 +41,21 @@ class Stiefel:
     def __repr__(self) -> str:
         return f"St({self.shape[0]}, {self.shape[1]})"
 
-    def _gap(self, x: Array) -> Array:
-        """x^T x - I."""
-        gram: Array = x.swapaxes(-1, -2) @ x
-        diagonal = np.arange(self.shape[1])
-        gram[:, diagonal, diagonal] -= 1.0
-        return gram
-
     def feasibility(self, x: Array) -> Array:
         """``(n_local,)``: ||x^T x - I||_F."""
-        return norms(self._gap(x))
+        return norms(gap(x))
 
-    def project(self, y: Array) -> Array:
-        """The polar factor U V^T of y = U S V^T: the nearest point of St(d, r) in Frobenius norm."""
-        u, _, vt = np.linalg.svd(y, full_matrices=False)
-        return np.ascontiguousarray(u @ vt)
+    def project(self, y: Array, method: Polar = "polar-svd") -> Array:
+        """The polar factor U V^T of y = U S V^T: the nearest point of St(d, r) in Frobenius norm, whatever the method.
+
+        NaN for agents where ``y`` is not finite.
+
+        Raises
+        ------
+        ValueError
+            For a method that is none.
+        """
+        return in_blocks(named("method", method, get_args(Polar)), y)
 
     def distance(self, x: Array) -> Array:
         """``(n_local,)``: ||x - polar(x)||_F, from the singular values s of x: the norm of s - 1 = (s^2 - 1) / (s + 1)."""
@@ -63,8 +64,8 @@ class Stiefel:
 
     def random(self, rng: np.random.Generator) -> Array:
         """``(d, r)``: a uniformly distributed point (QR of a Gaussian matrix, signs fixed)."""
-        q, upper = np.linalg.qr(rng.standard_normal(self.shape))
-        return np.ascontiguousarray(q * np.where(np.diagonal(upper) < 0.0, -1.0, 1.0))
+        point: Array = qr(rng.standard_normal((1, *self.shape)))[0]
+        return point
 
     def tangent(self, x: Array, g: Array) -> Array:
         """P_x(g) = g - x sym(x^T g): the Riemannian gradient of the Euclidean metric at a feasible x."""
@@ -72,8 +73,18 @@ class Stiefel:
         return g - x @ (0.5 * (product + product.swapaxes(-1, -2)))
 
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
-        """The feasible point reached from x along the tangent v."""
-        return self.project(x + v)
+        """The feasible point reached from a feasible x along the tangent v: the polar factor of x + v, or its orthonormal factor.
+
+        NaN for agents where ``x + v`` is not finite.
+
+        Raises
+        ------
+        ValueError
+            For a retraction that is none.
+        """
+        back = named("retraction", retraction, get_args(Retraction))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return in_blocks(lambda x, v: back(x + v), x, v)
 
     def relative_gradient(self, x: Array, g: Array) -> Array:
         """grad f(x) = skew(g x^T) x = (g (x^T x) - x (g^T x)) / 2, for any x (paper 004 (3))."""
@@ -85,9 +96,7 @@ class Stiefel:
 
         With S = x^T x and T = g^T x it is g S/2 - x (T/2 - penalty (S - I)): four products, 8 d r^2 flops.
         """
-        xt = x.swapaxes(-1, -2)
-        # NumPy takes BLAS's syrk where both factors are the same memory, which pays off only for many columns
-        s: Array = xt @ (x if self.shape[1] > _SYRK_COLUMNS else x.copy())
+        s = gram(x)
         t: Array = g.swapaxes(-1, -2) @ x
         t *= 0.5
         t -= penalty[:, None, None] * s
@@ -95,6 +104,36 @@ class Stiefel:
         diagonals += penalty[:, None]
         s *= 0.5
         field: Array = g @ s
+        field -= x @ t
+        return field
+
+    def penalised(self, x: Array, g: Array, penalty: Array) -> Array:
+        """g + penalty x (x^T x - I): the gradient of f + penalty/4 ||x^T x - I||_F^2; ``penalty`` is ``(n_local,)``."""
+        s = gap(x)
+        s *= penalty[:, None, None]
+        field: Array = x @ s
+        field += g
+        return field
+
+    def dissolve(self, x: Array) -> Array:
+        """A(x) = x (3I - x^T x)/2: a Newton-Schulz step, whose distance from the manifold is of the order of the square of x's."""
+        point: Array = x @ plus(-0.5 * gram(x), 1.5)
+        return point
+
+    def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
+        """g (3I - x^T x)/2 - x sym(x^T g) + penalty x (x^T x - I); ``penalty`` is ``(n_local,)``.
+
+        With g taken at `dissolve` of x it is the gradient of f(A(x)) + penalty/4 ||x^T x - I||_F^2 (Xiao, Liu & Toh, "Dissolving
+        constraints for Riemannian optimization", 2023); with g taken at x, that of f(x) - <sym(x^T g), x^T x - I>/2 + penalty/4
+        ||x^T x - I||_F^2 but for the Hessian of f. Four products, like `landing`.
+        """
+        e = gap(x)
+        t: Array = x.swapaxes(-1, -2) @ g
+        t += t.swapaxes(-1, -2)
+        t *= 0.5
+        t -= penalty[:, None, None] * e
+        e *= -0.5
+        field: Array = g @ plus(e, 1.0)
         field -= x @ t
         return field
 

@@ -1,0 +1,310 @@
+"""Retractions of the Stiefel manifold and the ways of computing them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from math import comb
+from typing import Any, get_args
+
+import numpy as np
+import pymanopt.manifolds
+import pytest
+
+from decentorth.protocols import Array, Retractable, Retraction
+from decentorth.sets import Stiefel
+from decentorth.sets.retractions import CONDITION, FACTOR_STEPS, SERIES, STEPS, Polar
+from tests.reference import naive
+
+SHAPES = [(6, 3), (5, 5), (7, 1), (1, 1), (50, 20), (70, 52), (784, 10)]
+shapes = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape[0]}x{shape[1]}")
+retractions = pytest.mark.parametrize("name", get_args(Retraction))
+polars = pytest.mark.parametrize("name", get_args(Polar))
+N = 3
+LENGTHS = (0.0, 1e-12, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 0.5, 0.8, 1.0, 1.5, 3.0, 10.0)
+ROUNDING = 2.0**-53
+
+
+def norm(a: Array) -> Array:
+    """``(n,)``: Frobenius norms."""
+    root: Array = np.sqrt((a * a).sum((-2, -1)))
+    return root
+
+
+def feasible(shape: tuple[int, int], n: int = N, seed: int = 1) -> Array:
+    rng = np.random.default_rng(seed)
+    return np.stack([Stiefel(*shape).random(rng) for _ in range(n)])
+
+
+def tangents(x: Array, seed: int = 2) -> Array:
+    """Tangents of norm 1 (0 where there are no others): in every second agent of rank 1 before projection, so that x + v is as
+    badly conditioned as the length of v allows."""
+    rng = np.random.default_rng(seed)
+    g = rng.standard_normal(x.shape)
+    g[1::2] = rng.standard_normal((*x[1::2].shape[:2], 1)) @ rng.standard_normal((len(x[1::2]), 1, x.shape[2]))
+    v = Stiefel(*x.shape[1:]).tangent(x, g)
+    return v / np.maximum(norm(v), 1e-3)[:, None, None]
+
+
+def spread(shape: tuple[int, int], eigenvalues: Array, seed: int = 3) -> tuple[Array, Array]:
+    """x feasible and y = x h, where h is positive definite and h^2 = y^T y has these eigenvalues, ``(n, r)``: polar(y) = x."""
+    x, turn = feasible(shape, len(eigenvalues), seed), feasible((shape[1], shape[1]), len(eigenvalues), seed + 1)
+    y: Array = x @ (turn * np.sqrt(eigenvalues)[:, None, :]) @ turn.swapaxes(-1, -2)
+    return x, y
+
+
+def far_apart(shape: tuple[int, int]) -> tuple[Array, Array]:
+    """Points and tangents of which every way of computing some retraction gets one."""
+    lengths = np.array([0.0, 1e-9, 1e-3, 2e-2, 0.11, 0.35, 0.6, 0.9, 3.0, 8.0, 1e2, 1e200])
+    x = feasible(shape, len(lengths))
+    return x, lengths[:, None, None] * tangents(x)
+
+
+def slope(steps: Array, errors: Array) -> float:
+    return float(np.polyfit(np.log(steps), np.log(errors), 1)[0])
+
+
+def test_capabilities() -> None:
+    assert isinstance(Stiefel(4, 2), Retractable)
+
+
+@shapes
+@retractions
+def test_every_point_reached_is_feasible(shape: tuple[int, int], name: Retraction) -> None:
+    manifold, x = Stiefel(*shape), feasible(shape)
+    direction = tangents(x)
+    for length in (*LENGTHS, 1e2, 1e6):
+        reached = manifold.retract(x, length * direction, name)
+        np.testing.assert_array_less(manifold.feasibility(reached), 1e-13 * np.sqrt(shape[1]))
+
+
+@shapes
+@retractions
+def test_no_step_leaves_the_point(shape: tuple[int, int], name: Retraction) -> None:
+    x = feasible(shape)
+    np.testing.assert_allclose(Stiefel(*shape).retract(x, np.zeros_like(x), name), x, atol=3e-15)
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (5, 5), (7, 1), (50, 20)])
+@retractions
+def test_first_order(shape: tuple[int, int], name: Retraction) -> None:
+    """||R(x, t v) - x - t v|| = O(t^2)."""
+    manifold, x, steps = Stiefel(*shape), feasible(shape), np.logspace(-4, -2, 7)
+    v = tangents(x)
+    errors = np.array([norm(manifold.retract(x, t * v, name) - x - t * v) for t in steps])
+    for each in errors.T:
+        assert slope(steps, each) == pytest.approx(2, abs=0.02)
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (5, 5), (50, 20)])
+@retractions
+def test_polar_follows_the_geodesic_to_second_order_and_qr_to_first(shape: tuple[int, int], name: Retraction) -> None:
+    """Against the exponential map of the Euclidean metric."""
+    manifold, x, steps = Stiefel(*shape), feasible(shape), np.logspace(-3, -1, 7)
+    v = tangents(x)
+    exponential: Callable[[Array, Array], Array] = pymanopt.manifolds.Stiefel(*shape, k=N).exp
+    errors = np.array([norm(manifold.retract(x, t * v, name) - exponential(x, t * v)) for t in steps])
+    for each in errors.T:
+        assert slope(steps, each) == pytest.approx(3 if name in get_args(Polar) else 2, abs=0.1)
+
+
+@shapes
+@polars
+def test_polar_is_the_naive_one(shape: tuple[int, int], name: Polar) -> None:
+    """To 1e-14 a column, times cond(x + v) <= 1 + ||v||, with which a polar factor answers to rounding of x + v."""
+    manifold, x = Stiefel(*shape), feasible(shape)
+    direction = tangents(x)
+    for length in (*LENGTHS, 1e2):
+        y = x + length * direction
+        expected = np.stack([naive.polar(one) for one in y])
+        bound = 1e-14 * np.sqrt(shape[1]) * (1 + length)
+        assert np.all(norm(manifold.project(y, name) - expected) <= bound)
+        np.testing.assert_array_equal(manifold.retract(x, length * direction, name), manifold.project(y, name))
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (40, 12), (70, 52)])
+@polars
+def test_polar_factors_that_are_known(shape: tuple[int, int], name: Polar) -> None:
+    """On both sides of every delta at which another way is taken; the eigenvalues of y^T y are all 1 but one, or half of them above
+    and half below 1, or spread."""
+    r = shape[1]
+    bounds = [delta for _, _, delta in SERIES] + [delta for _, delta in STEPS]
+    patterns = np.stack([np.eye(r)[0], -np.eye(r)[0], np.resize([1.0, -1.0], r), np.linspace(-1, 1, r), np.linspace(0, 1, r)])
+    patterns /= np.sqrt((patterns**2).sum(-1))[:, None]
+    for delta in [factor * bound for bound in bounds for factor in (0.999, 1.001)] + [0.95]:
+        x, y = spread(shape, 1 + delta * patterns)
+        assert np.all(norm(Stiefel(*shape).project(y, name) - x) <= 1.5e-15 * r * (1 + delta) / (1 - delta))
+
+
+@polars
+def test_polar_where_the_gram_matrix_tells_too_little(name: Polar) -> None:
+    """On both sides of the largest condition number for eigenvalues and up to cond(y) = 1e12: feasible, and as near as the
+    condition number lets any method come."""
+    conditions = np.array([10.0, 0.99 * CONDITION, 1.01 * CONDITION, 1e4, 1e8, 1e16, 1e24])
+    x, y = spread((30, 8), np.geomspace(np.ones(7), 1 / conditions, 8, axis=-1))
+    found = Stiefel(30, 8).project(y, name)
+    np.testing.assert_array_less(Stiefel(30, 8).feasibility(found), 1e-13 * np.sqrt(8))
+    cond = np.sqrt(conditions) + np.where(conditions <= CONDITION, conditions, 0)
+    assert np.all(norm(found - x) <= 1e-15 * 8 * cond)
+
+
+@shapes
+@polars
+def test_polar_ignores_positive_factors(shape: tuple[int, int], name: Polar) -> None:
+    """Even where the squares of the entries overflow, or vanish."""
+    manifold, x = Stiefel(*shape), feasible(shape)
+    y = x + 0.3 * tangents(x)
+    expected = manifold.project(y)
+    for factor in (0.3, 7.0, 1e5, 1e-7, 1e152, 1e200, 1e307, 1e-145, 1e-160, 1e-200, 1e-300):
+        np.testing.assert_allclose(manifold.project(factor * y, name), expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["qr", "cholesky-qr"])
+@shapes
+def test_qr_gives_back_the_orthonormal_factor(shape: tuple[int, int], name: Retraction) -> None:
+    """Of x u with u upper triangular and positive on its diagonal; to rounding times the condition number of u."""
+    r = shape[1]
+    x, strict = feasible(shape), np.triu(np.random.default_rng(5).standard_normal((N, r, r)), 1) / r
+    for size in (0.0, 1e-12, 1e-9, 1e-5, 1e-3, 1e-2, 0.05, 0.1, 0.2, 0.4, 0.7):
+        upper = np.eye(r) * (1 + size * np.linspace(-0.3, 0.3, r)) + size * strict
+        found = Stiefel(*shape).retract(x, x @ upper - x, name)
+        assert np.all(norm(found - x) <= 1e-15 * r * np.linalg.cond(upper))
+
+
+@pytest.mark.parametrize("name", ["qr", "cholesky-qr"])
+@shapes
+def test_qr_of_tangent_steps(shape: tuple[int, int], name: Retraction) -> None:
+    """q^T (x + v) is upper triangular with a positive diagonal."""
+    x = feasible(shape)
+    direction = tangents(x)
+    for length in LENGTHS:
+        y = x + length * direction
+        upper = Stiefel(*shape).retract(x, length * direction, name).swapaxes(-1, -2) @ y
+        np.testing.assert_allclose(np.tril(upper, -1), 0, atol=3e-15 * np.sqrt(shape[1]) * (1 + length))
+        np.testing.assert_array_less(0, np.diagonal(upper, axis1=-2, axis2=-1))
+
+
+def test_tables_of_the_fast_ways() -> None:
+    """Each delta is the largest, to 1 %, for which what is neglected is below half a unit in the last place.
+
+    Remainder of the binomial series, Newton-Schulz's and the Cholesky factor's errors after a step against the delta that the next
+    step needs.
+    """
+
+    def remainder(degree: int, delta: float) -> float:
+        return comb(2 * degree + 2, degree + 1) / 4.0 ** (degree + 1) * delta ** (degree + 1) / (1 - delta)
+
+    def newton_schulz(delta: float) -> float:
+        return delta**2 * (3 + delta) / 4
+
+    def cholesky(delta: float) -> float:
+        return 1.5 * delta**2 + 0.5 * delta**3
+
+    for powers, blocks, delta in SERIES:
+        assert remainder(powers * blocks, delta) <= ROUNDING < remainder(powers * blocks, 1.01 * delta)
+    reached = [SERIES[-1][2], *[delta for _, delta in STEPS]]
+    assert [steps for steps, _ in STEPS] == [1, 2, 3]
+    for after, before in pairwise(reached):
+        assert newton_schulz(before) <= after < newton_schulz(1.01 * before)
+    for after, before in pairwise((ROUNDING, *FACTOR_STEPS)):
+        assert cholesky(before) <= after < cholesky(1.01 * before)
+
+
+@shapes
+@retractions
+def test_an_agent_gets_the_same_bits_in_any_company(shape: tuple[int, int], name: Retraction) -> None:
+    manifold, (x, v) = Stiefel(*shape), far_apart(shape)
+    together = manifold.retract(x, v, name)
+    for part in (*[slice(i, i + 1) for i in range(len(x))], slice(0, 5), slice(3, 9), slice(None, None, 3)):
+        alone = manifold.retract(np.ascontiguousarray(x[part]), np.ascontiguousarray(v[part]), name)
+        assert alone.tobytes() == together[part].tobytes()
+
+
+@retractions
+def test_many_agents_get_the_bits_of_few(name: Retraction) -> None:
+    x = feasible((10, 4), n=3000)
+    v = np.geomspace(1e-9, 20, 3000)[:, None, None] * tangents(x)
+    together = Stiefel(10, 4).retract(x, v, name)
+    for part in (slice(0, 1), slice(700, 960), slice(2999, 3000)):
+        assert Stiefel(10, 4).retract(x[part], v[part], name).tobytes() == together[part].tobytes()
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (7, 1), (70, 52)])
+@retractions
+def test_who_is_not_finite_is_nan_and_alone(shape: tuple[int, int], name: Retraction) -> None:
+    manifold, (x, v) = Stiefel(*shape), far_apart(shape)
+    expected = manifold.retract(x, v, name)
+    bad = [1, 4, 6, 9]
+    v[1, -1, -1] = np.nan
+    v[4, 0, 0], v[6] = np.inf, -np.inf
+    x[9, 2, 0] = v[9, 2, 0] = 1e308
+    x_kept, v_kept = x.copy(), v.copy()
+    found = manifold.retract(x, v, name)
+    assert np.isnan(found[bad]).all()
+    others = [i for i in range(len(x)) if i not in bad]
+    assert found[others].tobytes() == expected[others].tobytes()
+    np.testing.assert_array_equal(x, x_kept)
+    np.testing.assert_array_equal(v, v_kept)
+    assert np.isnan(manifold.retract(x[bad], v[bad], name)).all()
+
+
+@shapes
+@polars
+def test_one_of_the_nearest_points_where_there_are_several(shape: tuple[int, int], name: Polar) -> None:
+    """Of y without full rank, whose neighbours in the stack have it: feasible, at the distance of the singular values from 1."""
+    d, r = shape
+    rng = np.random.default_rng(6)
+    y = rng.standard_normal((4, d, r))
+    y[0] = 0.0
+    y[1, :, 0] = 0.0
+    y[2] = rng.standard_normal((d, 1)) @ rng.standard_normal((1, r))
+    found = Stiefel(*shape).project(y, name)
+    np.testing.assert_array_less(Stiefel(*shape).feasibility(found), 1e-13 * np.sqrt(r))
+    least = [np.sqrt(np.sum((np.linalg.svd(one, compute_uv=False) - 1) ** 2)) for one in y]
+    np.testing.assert_allclose(norm(y - found), least, rtol=1e-13, atol=1e-14 * np.sqrt(d))
+
+
+@pytest.mark.parametrize("name", ["qr", "cholesky-qr"])
+def test_qr_without_full_rank_is_feasible(name: Retraction) -> None:
+    x = feasible((6, 3))
+    v = -x.copy()
+    v[1, :, 1:] = 0.0
+    reached = Stiefel(6, 3).retract(x, v, name)
+    np.testing.assert_array_less(Stiefel(6, 3).feasibility(reached), 1e-14)
+
+
+@shapes
+@retractions
+def test_results_are_fresh_and_contiguous(shape: tuple[int, int], name: Retraction) -> None:
+    x, v = far_apart(shape)
+    for part in (slice(0, 1), slice(None)):
+        found = Stiefel(*shape).retract(x[part], v[part], name)
+        assert found.shape == x[part].shape
+        assert found.dtype == np.float64
+        assert found.flags.c_contiguous
+        assert not np.shares_memory(found, x)
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (5, 5), (7, 1), (50, 20)])
+def test_pymanopt_agrees(shape: tuple[int, int]) -> None:
+    """Tangent projection, Riemannian gradient, both retractions."""
+    ours, x = Stiefel(*shape), feasible(shape)
+    theirs: dict[str, Any] = {kind: pymanopt.manifolds.Stiefel(*shape, k=N, retraction=kind) for kind in ("qr", "polar")}
+    g = np.random.default_rng(7).standard_normal(x.shape)
+    np.testing.assert_allclose(ours.tangent(x, g), theirs["qr"].projection(x, g), atol=1e-14)
+    np.testing.assert_allclose(ours.tangent(x, g), theirs["qr"].euclidean_to_riemannian_gradient(x, g), atol=1e-14)
+    for length in (1e-6, 1e-2, 0.3, 2.0):
+        v = length * tangents(x)
+        for kind, names in {"qr": ("qr", "cholesky-qr"), "polar": get_args(Polar)}.items():
+            expected = theirs[kind].retraction(x, v)
+            for name in names:
+                np.testing.assert_allclose(ours.retract(x, v, name), expected, atol=1e-14 * (1 + length))
+
+
+def test_unknown_names_are_refused() -> None:
+    x: Any = feasible((4, 2))
+    expected = "retraction must be one of polar, polar-svd, polar-eigh, qr, cholesky-qr, got 'exponential'"
+    with pytest.raises(ValueError, match=expected):
+        Stiefel(4, 2).retract(x, x, "exponential")  # type: ignore[arg-type]  # the mistake under test
+    with pytest.raises(ValueError, match="method must be one of polar, polar-svd, polar-eigh, got 'qr'"):
+        Stiefel(4, 2).project(x, "qr")  # type: ignore[arg-type]  # the mistake under test
