@@ -131,12 +131,13 @@ def power_mean(network: Network, local: Array, power: float = 4.0) -> Array:
 def curvature(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
     """``(n_local,)``: Lhat, what the agents agree on as the curvature of their objectives, and gradients spent per agent.
 
-    The fourth-power mean over the network of max(L_i, ||sym(x0^T G_i(x0))||_2): L_i alone diverges on badly scaled Procrustes; the
-    plain mean diverges where agents are unlike, the fourth-power mean does not.
+    The fourth-power mean over the network of max(L_i, M_i), M_i the `largest_multiplier` of G_i(x0), ||G_i(x0)||_2 on St: L_i alone
+    diverges on badly scaled Procrustes, and so does ||sym(x0^T G_i(x0))||_2 on a star; the plain mean diverges where agents are
+    unlike, the fourth-power mean does not.
     """
     gradient = problem.gradient(x0)
     own, spent = lipschitz(problem, streams, x0, gradient)
-    return power_mean(network, np.maximum(own, problem.constraint.multiplier_norm(x0, gradient))), spent + 1
+    return power_mean(network, np.maximum(own, largest_multiplier(problem.constraint, x0, gradient))), spent + 1
 
 
 def start(step_size: StepPolicy, n_local: int, automatic: Callable[[], tuple[Array, int]]) -> tuple[Array, int]:
