@@ -161,14 +161,8 @@ def test_gradient_tracking_solves_least_squares() -> None:
     data, rng = samples((30, 40, 25, 33, 28), 4, 0, ratio=0.9), np.random.default_rng(1)
     targets = [rng.standard_normal((2, len(a))) for a in data]
     result = solve(Procrustes(data, targets), GradientTracking(), GRAPHS["erdos-renyi"](N), iterations=600, rows=2)
-<<<<<<< HEAD
-    gram = np.sum([a.T @ a for a in data], axis=0)
-    moments = np.sum([a.T @ b.T for a, b in zip(data, targets, strict=True)], axis=0)
-    expected = np.linalg.solve(gram, moments).astype(np.float64)
-=======
     products = naive.mean([a.T @ b.T for a, b in zip(data, targets, strict=True)])
     expected = np.linalg.inv(naive.mean([a.T @ a for a in data])) @ products
->>>>>>> tracking
     np.testing.assert_allclose(result.x, stack(expected, N), atol=1e-12)
     assert result.row.values["feasibility"] > 0.1
 
