@@ -24,7 +24,7 @@ if expected_ranks()[0] > 1:
 
 if TYPE_CHECKING:
     from . import algorithms, data, problems, sets, stopping
-    from .algorithms import DRFGT, Landing
+    from .algorithms import DRFGT, PCAL, PLAM, RGD, GeneralizedLanding, Landing
     from .api import Result, iterate, solve
     from .network import connect
     from .registry import register
@@ -33,7 +33,11 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "DRFGT": "algorithms",
+    "GeneralizedLanding": "algorithms",
     "Landing": "algorithms",
+    "PCAL": "algorithms",
+    "PLAM": "algorithms",
+    "RGD": "algorithms",
     "Result": "api",
     "connect": "network",
     "iterate": "api",
@@ -44,6 +48,10 @@ _ROOMS = ("algorithms", "data", "problems", "sets", "stopping")
 
 __all__ = [
     "DRFGT",
+    "PCAL",
+    "PLAM",
+    "RGD",
+    "GeneralizedLanding",
     "Landing",
     "Result",
     "__version__",

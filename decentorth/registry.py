@@ -55,6 +55,10 @@ algorithms = Registry(
     {
         "drfgt": ("decentorth.algorithms.drfgt", "DRFGT"),
         "landing": ("decentorth.algorithms.landing", "Landing"),
+        "generalized_landing": ("decentorth.algorithms.generalized_landing", "GeneralizedLanding"),
+        "rgd": ("decentorth.algorithms.rgd", "RGD"),
+        "plam": ("decentorth.algorithms.plam", "PLAM"),
+        "pcal": ("decentorth.algorithms.pcal", "PCAL"),
     },
 )
 problems = Registry(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..protocols import Array, Streams
+from ..protocols import Array, Sampled, Streams
 from ..sums import sums
 from .policies import StepPolicy
 
@@ -32,6 +32,11 @@ def check_batch_size(batch_size: int | None) -> None:
         raise TypeError(f"batch_size must be a whole number or None (all samples), got {type(batch_size).__name__}")
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+
+
+def sampled(batch_size: int | None) -> tuple[type, ...]:
+    """What gradients from so many samples ask of a problem."""
+    return () if batch_size is None else (Sampled,)
 
 
 def gradients(problem: Any, streams: Streams, k: int, batch_size: int | None) -> Field:

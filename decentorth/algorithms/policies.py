@@ -36,6 +36,18 @@ def check_positive(name: str, value: float | str) -> None:
         raise ValueError(f"{name} must be positive and finite, got {value}")
 
 
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Refuse what is none of the choices.
+
+    Raises
+    ------
+    ValueError
+        With the name of the parameter and the choices.
+    """
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices[:-1])} or {choices[-1]}, got {value!r}")
+
+
 @dataclass(frozen=True)
 class Constant:
     """The same step in every iteration.
@@ -139,14 +151,15 @@ class BarzilaiBorwein(Constant):
     """Each agent's step from its own last movement s and change of field z, at most ``cap`` times the start.
 
     Barzilai & Borwein, "Two-point step size gradient methods", IMA J. Numer. Anal. 1988: the long step <s, s> / |<s, z>|, the
-    short one |<s, z>| / <z, z>, or one after the other. On a network steps without a cap make neighbours part.
+    short one |<s, z>| / <z, z>, or one after the other. On a network steps without a cap make neighbours part; for a single agent
+    ``cap=inf`` leaves them free, between 1e-10 and 1e10.
 
     Parameters
     ----------
     initial
         The first step, or auto.
     cap
-        The largest step, as a multiple of the first; at least 1.
+        The largest step, as a multiple of the first; at least 1, or inf.
     formula
         alternating, long or short.
     """
@@ -154,15 +167,17 @@ class BarzilaiBorwein(Constant):
     name: ClassVar[str] = "bb"
     adapts: ClassVar[bool] = True
     least: ClassVar[float] = 1e-3
-    """The smallest step, as a multiple of the first."""
+    """The smallest step, as a multiple of the first, unless the cap is inf."""
+    free: ClassVar[tuple[float, float]] = (1e-10, 1e10)
+    """The smallest and the largest step where the cap is inf."""
 
     cap: float = 2.0
     formula: Literal["alternating", "long", "short"] = "alternating"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (self.cap >= 1.0 and math.isfinite(self.cap)):
-            raise ValueError(f"cap must be finite and at least 1, got {self.cap}")
+        if not self.cap >= 1.0:
+            raise ValueError(f"cap must be at least 1, got {self.cap}")
         if self.formula not in ("alternating", "long", "short"):
             raise ValueError(f"formula must be alternating, long or short, got {self.formula!r}")
 
@@ -171,7 +186,7 @@ class BarzilaiBorwein(Constant):
         above, below = (moved, np.abs(along)) if long else (np.abs(along), changed)
         known = (above > 0.0) & (below > 0.0)
         found = np.where(known, above / np.where(known, below, 1.0), step)
-        return np.clip(found, self.least * base, self.cap * base)
+        return np.clip(found, *(self.free if math.isinf(self.cap) else (self.least * base, self.cap * base)))
 
 
 StepPolicy = Constant | Diminishing | Horizon | BarzilaiBorwein

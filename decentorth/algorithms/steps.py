@@ -18,10 +18,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ..protocols import Array, Network, Smooth, Spectrum, Streams
-from ..sums import norms
+from ..protocols import Array, ByProducts, GeneralizedLanding, MetricName, Network, Retraction, Smooth, Spectrum, Streams
+from ..sums import norms, sums
 from .mixing import average
-from .policies import StepPolicy, policy
+from .policies import StepPolicy, check_choice, policy
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
 
@@ -34,8 +34,18 @@ def check_order(order: str) -> None:
     ValueError
         With the choices.
     """
-    if order not in (*get_args(Order), "auto"):
-        raise ValueError(f"order must be one of {', '.join(get_args(Order))} or auto, got {order!r}")
+    check_choice("order", order, (*get_args(Order), "auto"))
+
+
+def check_retraction(retraction: str) -> None:
+    """Refuse what is no retraction.
+
+    Raises
+    ------
+    ValueError
+        With the choices.
+    """
+    check_choice("retraction", retraction, get_args(Retraction))
 
 
 def check_eps(eps: float) -> None:
@@ -50,24 +60,40 @@ def check_eps(eps: float) -> None:
         raise ValueError(f"eps must lie in (0, 3/4), got {eps}")
 
 
-def lipschitz(problem: Any, streams: Streams, x0: Array, gradient: Array, rounds: int = 12) -> tuple[Array, int]:
+def lipschitz(
+    problem: Any,
+    streams: Streams,
+    x0: Array,
+    gradient: Array,
+    rounds: int = 12,
+    solve: Callable[[Array], Array] | None = None,
+) -> tuple[Array, int]:
     """``(n_local,)``: a Lipschitz constant of each agent's gradient, and how many gradients that took.
 
     The problem's own where it knows one; otherwise the power method on the Hessian at x0 by finite differences of gradients
     (a lower bound that is close after a dozen rounds).
+
+    Parameters
+    ----------
+    solve
+        B^{-1}, for the constant in the metric tr(u^T B v): that of B^{-1} G, always by the power method.
     """
-    if isinstance(problem, Smooth):
+    if solve is None and isinstance(problem, Smooth):
         return problem.lipschitz, 0
     size = x0[0].size
     words = streams.integers("start", 0, size, 1 << 30)
-    direction = (words / float(1 << 30) - 0.5).reshape(x0.shape)
+
+    def unit(image: Array) -> tuple[Array, Array]:
+        direction = image if solve is None else solve(image)
+        length = np.sqrt(sums(direction * image))
+        return direction / np.where(length > 0.0, length, 1.0)[:, None, None], length
+
+    direction, _ = unit((words / float(1 << 30) - 0.5).reshape(x0.shape))
+    step = 1e-5 * np.maximum(norms(x0), 1.0)[:, None, None]
     estimate = np.zeros(len(x0))
     for _ in range(rounds):
-        length = norms(direction)
-        direction = direction / np.where(length > 0.0, length, 1.0)[:, None, None]
-        step = 1e-5 * np.maximum(norms(x0), 1.0)[:, None, None]
-        direction = (problem.gradient(x0 + step * direction) - gradient) / step
-        estimate = np.maximum(estimate, norms(direction))
+        direction, length = unit((problem.gradient(x0 + step * direction) - gradient) / step)
+        estimate = np.maximum(estimate, length)
     return estimate, rounds
 
 
@@ -91,15 +117,25 @@ def better_order(spectrum: Spectrum) -> Order:
     return "adapt-then-combine" if ratio > 2.0 else "combine-then-adapt"
 
 
-def curvature(problem: Any, network: Network, streams: Streams, x0: Array, power: float = 4.0) -> tuple[Array, int]:
+def curvature(
+    problem: Any, network: Network, streams: Streams, x0: Array, power: float = 4.0, metric: MetricName = "euclidean"
+) -> tuple[Array, int]:
     """``(n_local,)``: Lhat, what the agents agree on as the curvature of their objectives, and gradients spent per agent.
 
     The power mean over the network of max(L_i, ||sym(x0^T G_i(x0))||_2) (L_i alone diverges on badly scaled Procrustes; the plain
-    mean diverges where agents are unlike, the fourth-power mean does not), by counted averaging rounds.
+    mean diverges where agents are unlike, the fourth-power mean does not), by counted averaging rounds. On {x : x^T B x = I} the
+    second is the larger by the largest eigenvalue of B; in the metric tr(u^T B v), in which that set is a Stiefel manifold, it is
+    as it stands, and L_i is that of B^{-1} G_i.
     """
-    gradient = problem.gradient(x0)
-    own, spent = lipschitz(problem, streams, x0, gradient)
-    local = np.maximum(own, problem.constraint.multiplier_norm(x0, gradient))
+    gradient, constraint = problem.gradient(x0), problem.constraint
+    multiplier: Array
+    if metric == "natural" and isinstance(constraint, ByProducts):
+        own, spent = lipschitz(problem, streams, x0, gradient, solve=constraint.solve)
+        multiplier = problem.constraint.multiplier_norm(x0, gradient, metric)
+    else:
+        own, spent = lipschitz(problem, streams, x0, gradient)
+        multiplier = constraint.multiplier_norm(x0, gradient)
+    local = np.maximum(own, multiplier)
     mean = average(network, local**power, 0.05 / math.sqrt(network.n_agents)) ** (1.0 / power)  # the power to 5 % of its mean
     return np.maximum(mean, np.finfo(np.float64).tiny), spent + 1
 
@@ -112,30 +148,65 @@ def start(step_size: StepPolicy, n_local: int, automatic: Callable[[], tuple[Arr
 
 
 def resolve(
-    algorithm: Any, problem: Any, network: Network, streams: Streams, x0: Array, order: Order | None
+    algorithm: Any,
+    problem: Any,
+    network: Network,
+    streams: Streams,
+    x0: Array,
+    order: Order | None,
+    metric: MetricName = "euclidean",
+    length: float | None = None,
 ) -> tuple[Array, Array, int]:
     """Where the steps of a landing method start and its penalties, ``(n_local,)``, and gradients spent.
 
     Automatic steps are ``2 c / Lhat`` (the landing direction is half the Riemannian gradient) with
     ``c = min(0.5 u (combine-then-adapt) or 0.35 u (adapt-then-combine), sqrt(1 - lambda_2))`` and u the tracking limit; for a
     single agent u = 2 and c = 0.7. Automatic penalties are ``min(0.1, u / 4) / step``; beside a given step size
-    ``0.1 / step_size``, as in paper 004's experiment.
+    ``0.1 / step_size``, as in paper 004's experiment. Where the set's landing field is s = ``landing_scale`` times as long, both
+    are divided by s.
 
     Parameters
     ----------
     order
         Of tracking; None where nothing is tracked (a single agent).
+    metric
+        That of Lhat.
+    length
+        How much longer than half the Riemannian gradient the objective's part of the field may be; by default s.
     """
     given = policy(algorithm.step_size)
     limit, c = 2.0, 0.7
     if given.initial == "auto" and order is not None and network.n_agents > 1:
         limit, c = tracking_limit(network.spectrum, order), tracking_step(network.spectrum, order)
+    scale = problem.constraint.landing_scale() if isinstance(problem.constraint, GeneralizedLanding) else 1.0
 
     def automatic() -> tuple[Array, int]:
-        mean, spent = curvature(problem, network, streams, x0)
-        return 2.0 * c / mean, spent
+        mean, spent = curvature(problem, network, streams, x0, metric=metric)
+        return 2.0 * c / ((scale if length is None else length) * mean), spent
 
     step, spent = start(given, len(x0), automatic)
     share = min(0.1, limit / 4.0)
-    penalty = share / step if algorithm.penalty == "auto" else np.full(len(x0), float(algorithm.penalty))
+    penalty = share / (scale * step) if algorithm.penalty == "auto" else np.full(len(x0), float(algorithm.penalty))
     return step, penalty, spent
+
+
+def augmented(algorithm: Any, problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, Array, int]:
+    """Where the steps of a method on the augmented Lagrangian start and its penalties, ``(n_local,)``, and gradients spent.
+
+    Automatic penalties are Lhat in the metric tr(u^T B v), in which the multiplier sym(x^T G) is what it is compared with;
+    automatic steps 0.7 / (Lhat + beta_1 penalty) with the Euclidean Lhat and the largest eigenvalue beta_1 of B, which bound the
+    curvature of the objective and of the penalty.
+    """
+    spent, constraint = 0, problem.constraint
+    if algorithm.penalty == "auto":
+        penalty, spent = curvature(problem, network, streams, x0, metric="natural")
+    else:
+        penalty = np.full(len(x0), float(algorithm.penalty))
+    largest = 0.5 * constraint.landing_scale() if isinstance(constraint, GeneralizedLanding) else 1.0
+
+    def automatic() -> tuple[Array, int]:
+        mean, more = curvature(problem, network, streams, x0)
+        return 0.7 / (mean + largest * penalty), more
+
+    step, more = start(policy(algorithm.step_size), len(x0), automatic)
+    return step, penalty, spent + more
