@@ -120,13 +120,14 @@ class GeneralizedStiefel(AugmentedLagrangian):
     def natural_gradient(self, x: Array, g: Array, bx: Array | None = None) -> tuple[Array, Array]:
         """The Riemannian gradient z = B^{-1} G - x sym(x^T G) of the metric tr(u^T B v) at a feasible x, and B z; both fresh.
 
-        It is as in Sato & Aihara, "Cholesky QR-based retraction on the generalized Stiefel manifold", 2019. B z costs no product.
+        It is as in Sato & Aihara, "Cholesky QR-based retraction on the generalized Stiefel manifold", 2019. What is solved for is
+        z = B^{-1} (G - B x sym(x^T G)), so that an error in ``bx`` leaves B z right for z, and does not grow from one carried
+        product to the next.
         """
         bx = self.product(x) if bx is None else bx
-        s = _sym(x.swapaxes(-1, -2) @ g)
-        z, image = self.solve(g), bx @ s
-        z -= x @ s
-        return z, np.subtract(g, image, out=image)
+        image = bx @ _sym(x.swapaxes(-1, -2) @ g)
+        np.subtract(g, image, out=image)
+        return self.solve(image), image
 
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
         """The feasible point reached from a feasible x along the tangent v: see `retract_with` of y = x + v."""

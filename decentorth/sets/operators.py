@@ -73,7 +73,8 @@ def operator(B: Any) -> Operator:
     _check_real("B", array)
     _check_symmetric(np.abs(array - array.T).max(), np.abs(array).max())
     matrices = Matrices(np.ascontiguousarray(array, dtype=np.float64)[None])
-    _ = matrices.factors  # made now, so that a B that is not positive definite is refused now
+    with threadpool_limits(1):  # the bits of a factor depend on the number of BLAS threads
+        _ = matrices.factors  # made now, so that a B that is not positive definite is refused now
     return matrices
 
 
@@ -105,16 +106,15 @@ class Matrices:
         from scipy.linalg.lapack import dpotrf
 
         found = []
-        with threadpool_limits(1):  # the bits of a factor depend on the number of BLAS threads
-            for matrix in self.stack:
-                factor, info = dpotrf(matrix.T, lower=0, clean=1)
-                if info != 0:
-                    raise ValueError(
-                        f"B must be positive definite; its smallest eigenvalue is {np.linalg.eigvalsh(matrix)[0]:.3g}, its largest "
-                        f"{np.linalg.eigvalsh(matrix)[-1]:.3g}: add a ridge to its diagonal, or leave out the directions that it "
-                        "does not see (constant features)"
-                    )
-                found.append(factor)
+        for matrix in self.stack:
+            factor, info = dpotrf(matrix.T, lower=0, clean=1)
+            if info != 0:
+                values = np.linalg.eigvalsh(matrix)
+                raise ValueError(
+                    f"B must be positive definite; its smallest eigenvalue is {values[0]:.3g}, its largest {values[-1]:.3g}: add a "
+                    "ridge to its diagonal, or leave out the directions that it does not see (constant features)"
+                )
+            found.append(factor)
         return found
 
     @cached_property

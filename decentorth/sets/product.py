@@ -145,11 +145,13 @@ class _Landing(Product):
         return largest
 
 
-class _ByProducts(_Riemannian):
+class _Products(Product):
     def product(self, x: Array) -> Array:
         """Each part's B x."""
         return self._points(lambda part, x: part.product(x), x)
 
+
+class _ByProducts(_Products, _Riemannian):
     def solve(self, g: Array) -> Array:
         """Each part's B^{-1} g."""
         return self._points(lambda part, g: part.solve(g), g)
@@ -167,14 +169,10 @@ class _ByProducts(_Riemannian):
         return self._pairs(lambda part, y, by: part.retract_with(y, by, retraction), y, by)
 
 
-class _GeneralizedLanding(_Landing):
+class _GeneralizedLanding(_Products, _Landing):
     def landing_scale(self) -> float:
         """The largest of the parts'."""
         return max([float(part.landing_scale()) for part in self.parts])
-
-    def product(self, x: Array) -> Array:
-        """Each part's B x."""
-        return self._points(lambda part, x: part.product(x), x)
 
     def relative_gradient(self, x: Array, g: Array, direction: Direction = "psi-b", bx: Array | None = None) -> Array:
         """Each part's Psi."""
@@ -198,7 +196,7 @@ class _GeneralizedLanding(_Landing):
         return largest
 
 
-class _AugmentedLagrangian(Product):
+class _AugmentedLagrangian(_Products):
     def augmented_gradient(self, x: Array, g: Array, penalty: Array, bx: Array | None = None) -> Array:
         """Each part's gradient of the augmented Lagrangian."""
         return self._points(lambda part, x, g, bx: part.augmented_gradient(x, g, penalty, bx), x, g, bx)

@@ -33,6 +33,8 @@ def pencil(n: int, condition: float = 100.0, seed: int = 0) -> tuple[Array, Arra
 class GEVP(AgentProblem):
     """f(x) = -1/2 tr(x^T A x) over a set {x : x^T B x = I}; the answer is minus half the sum of the p largest eigenvalues."""
 
+    constraint: Any
+
     def __init__(self, A: Array, constraint: Any) -> None:
         super().__init__(1, slice(0, 1), constraint)
         self.A = A
@@ -91,12 +93,14 @@ class SampledGEVP(GEVP):
 def sampled_gevp(n: int, p: int, samples: int, seed: int = 0, ridge: float = 0.0) -> SampledGEVP:
     """Gaussian samples; the p leading directions of A stand out."""
     rng = np.random.default_rng(seed)
-    scales = np.where(np.arange(n) < p, 2.0, 0.5)
+    scales = np.where(np.arange(n) < p, 1.0, 0.4)
     return SampledGEVP(rng.standard_normal((samples, n)) * scales, rng.standard_normal((samples, n)) + 0.3, p, ridge)
 
 
 class CCA(AgentProblem):
     """f(x, y) = -tr(x^T C12 y) over St_{C11} x St_{C22}; the answer is minus the sum of the p largest canonical correlations."""
+
+    constraint: Any
 
     def __init__(self, first: Array, second: Array, p: int, ridge: float = 0.0) -> None:
         n1, n2, N = first.shape[1], second.shape[1], len(first)
