@@ -24,7 +24,24 @@ if expected_ranks()[0] > 1:
 
 if TYPE_CHECKING:
     from . import algorithms, data, problems, sets, stopping
-    from .algorithms import DRFGT, PCAL, PLAM, RGD, GeneralizedLanding, Landing
+    from .algorithms import (
+        DESTINY,
+        DGD,
+        DPRGD,
+        DPRGT,
+        DRFGT,
+        DRGTA,
+        DRSGD,
+        PCAL,
+        PLAM,
+        REXTRA,
+        RFEXTRA,
+        RGD,
+        DeEPCA,
+        GeneralizedLanding,
+        GradientTracking,
+        Landing,
+    )
     from .api import Result, iterate, solve
     from .network import connect
     from .registry import register
@@ -32,11 +49,21 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {
+    "DESTINY": "algorithms",
+    "DGD": "algorithms",
+    "DPRGD": "algorithms",
+    "DPRGT": "algorithms",
     "DRFGT": "algorithms",
+    "DRGTA": "algorithms",
+    "DRSGD": "algorithms",
+    "DeEPCA": "algorithms",
     "GeneralizedLanding": "algorithms",
+    "GradientTracking": "algorithms",
     "Landing": "algorithms",
     "PCAL": "algorithms",
     "PLAM": "algorithms",
+    "REXTRA": "algorithms",
+    "RFEXTRA": "algorithms",
     "RGD": "algorithms",
     "Result": "api",
     "connect": "network",
@@ -47,11 +74,21 @@ _PLACES = {
 _ROOMS = ("algorithms", "data", "problems", "sets", "stopping")
 
 __all__ = [
+    "DESTINY",
+    "DGD",
+    "DPRGD",
+    "DPRGT",
     "DRFGT",
+    "DRGTA",
+    "DRSGD",
     "PCAL",
     "PLAM",
+    "REXTRA",
+    "RFEXTRA",
     "RGD",
+    "DeEPCA",
     "GeneralizedLanding",
+    "GradientTracking",
     "Landing",
     "Result",
     "__version__",

@@ -55,7 +55,7 @@ class ConstraintSet(Protocol):
 class Projection(Protocol):
     """A set whose nearest point can be computed."""
 
-    def project(self, y: Array) -> Array:
+    def project(self, y: Array, method: Literal["polar", "polar-svd", "polar-eigh"] = "polar-svd") -> Array:
         """The nearest point, per agent, fresh; the metrics call it xhat. NaN for agents where ``y`` is not finite."""
 
     def distance(self, x: Array) -> Array:
@@ -94,6 +94,25 @@ class Landing(Protocol):
 
     def multiplier_norm(self, x: Array, g: Array) -> Array:
         """``(n_local,)``: the constraint's contribution to the curvature at ``x``, from the Euclidean gradient."""
+
+
+@runtime_checkable
+class Penalised(Protocol):
+    """A set whose infeasibility p can be added to an objective on the whole space."""
+
+    def penalised(self, x: Array, g: Array, penalty: Array) -> Array:
+        """The gradient of f + penalty p at any ``x``, from the Euclidean gradient ``g`` of f; ``penalty`` is ``(n_local,)``."""
+
+
+@runtime_checkable
+class Dissolvable(Protocol):
+    """A penalised set with a smooth map A of the space onto itself that fixes its points and, there, flattens what leaves it."""
+
+    def dissolve(self, x: Array) -> Array:
+        """A(x), fresh."""
+
+    def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
+        """``DA(x)^T g + penalty grad p(x)``: with ``g`` the gradient of f at A(x), the gradient of f(A(x)) + penalty p(x)."""
 
 
 @runtime_checkable
@@ -282,9 +301,19 @@ class Network(Protocol):
 
     @property
     def spectrum(self) -> Spectrum: ...
+    @property
+    def self_weights(self) -> Array:
+        """``(n_local,)``: W_ii, what each agent keeps of its own."""
 
     def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
         """``W^rounds x`` for each array, in one message per neighbour and round; always a tuple of fresh C-contiguous arrays."""
+
+    def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
+        """``(heard, W x, ...)`` for one round in which agents listen only to those with their own label.
+
+        ``heard``, ``(n_local,)``, is the largest label among an agent and its neighbours; an edge counts only between equal
+        labels, the own weight takes up the rest. ``labels`` is ``(n_local,)`` and travels in the same message.
+        """
 
 
 class Collective(Protocol):
@@ -336,10 +365,14 @@ class Algorithm(Protocol[S]):
     """A frozen dataclass of numbers and names. ``step`` OWNS the state it is given and may reuse its arrays; who keeps a state
     copies it. It never touches problem data or x0."""
 
-    requires: ClassVar[tuple[type, ...]]
-    """Capabilities the problem must have."""
-    requires_set: ClassVar[tuple[type, ...]]
-    """Capabilities the problem's constraint must have."""
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """Capabilities the problem must have; a class variable where no setting changes them."""
+
+    @property
+    def requires_set(self) -> tuple[type, ...]:
+        """Capabilities the problem's constraint must have."""
+
     network: ClassVar[Literal["decentralized", "single-agent"]]
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> S: ...

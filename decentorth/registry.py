@@ -53,18 +53,30 @@ class Registry:
 algorithms = Registry(
     "algorithm",
     {
+        "deepca": ("decentorth.algorithms.deepca", "DeEPCA"),
+        "destiny": ("decentorth.algorithms.destiny", "DESTINY"),
+        "dgd": ("decentorth.algorithms.dgd", "DGD"),
+        "dprgd": ("decentorth.algorithms.dprgd", "DPRGD"),
+        "dprgt": ("decentorth.algorithms.dprgt", "DPRGT"),
         "drfgt": ("decentorth.algorithms.drfgt", "DRFGT"),
+        "drgta": ("decentorth.algorithms.drgta", "DRGTA"),
+        "drsgd": ("decentorth.algorithms.drsgd", "DRSGD"),
+        "gradient_tracking": ("decentorth.algorithms.gradient_tracking", "GradientTracking"),
         "landing": ("decentorth.algorithms.landing", "Landing"),
         "generalized_landing": ("decentorth.algorithms.generalized_landing", "GeneralizedLanding"),
-        "rgd": ("decentorth.algorithms.rgd", "RGD"),
-        "plam": ("decentorth.algorithms.plam", "PLAM"),
         "pcal": ("decentorth.algorithms.pcal", "PCAL"),
+        "plam": ("decentorth.algorithms.plam", "PLAM"),
+        "rgd": ("decentorth.algorithms.rgd", "RGD"),
+        "rextra": ("decentorth.algorithms.rextra", "REXTRA"),
+        "rfextra": ("decentorth.algorithms.rfextra", "RFEXTRA"),
     },
 )
 problems = Registry(
     "problem",
     {
         "procrustes": ("decentorth.problems.procrustes", "ProcrustesSettings"),
+        "ica": ("decentorth.problems.ica", "ICASettings"),
+        "matrix_completion": ("decentorth.problems.matrix_completion", "MatrixCompletionSettings"),
         "pca": ("decentorth.problems.pca", "PCASettings"),
     },
 )

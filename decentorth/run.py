@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import logging
-import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from . import __version__, _mpienv
-from ._ending import abort
-from .cli.config import Command, Configuration, config_flag, values
+from .cli.config import Command, Configuration, values
 from .cli.flags import InputError
 from .cli.settings import RunSettings
+from .cli.shell import one_line, read_configuration, say, serve, together
 
 if TYPE_CHECKING:
     from .api import Result, Run
@@ -29,12 +25,7 @@ if TYPE_CHECKING:
     from .network.communicator import Communicator
     from .protocols import Array, StoppingRule
 
-BAD_INPUT, RUNAWAY, NOT_CONVERGED = 2, 3, 4
-INTERRUPTED, NO_READER = 130, 141
-"""As a shell reports the end by SIGINT and by SIGPIPE."""
-HELP = frozenset({"--help", "-h"})
-T = TypeVar("T")
-log = logging.getLogger(__name__)
+RUNAWAY, NOT_CONVERGED = 3, 4
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -45,56 +36,14 @@ def main(tokens: Sequence[str] | None = None) -> int:
     tokens
         The arguments; by default those of this process.
     """
-    _mpienv.prepare()
-    words = list(sys.argv[1:] if tokens is None else tokens)
-    root = _mpienv.rank() == 0
-    try:
-        if "--version" in words:
-            return _say(f"decentorth {__version__}", root)
-        if HELP & set(words):
-            return _help([word for word in words if word not in HELP]) if root else 0
-        from .network.communicator import connect
-
-        try:
-            communicator = connect()
-        except RuntimeError as error:
-            raise InputError(str(error)) from None
-        root = communicator.rank == 0
-        return _run(words, communicator)
-    except InputError as error:
-        log.debug("where it was refused", exc_info=True)
-        if root:
-            sys.stderr.write(f"decentorth: {error}\n")
-        return BAD_INPUT
-    except KeyboardInterrupt:
-        return _stopped(INTERRUPTED, "interrupted; the history so far is in the folder given by --out" if root else "")
-    except BrokenPipeError:  # who read our output has had enough of it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _stopped(NO_READER, "")
-
-
-def _stopped(code: int, words: str) -> int:
-    """The exit code of a run that is stopped from outside, which ends the other ranks too."""
-    if words:
-        sys.stderr.write(f"decentorth: {words}\n")
-    if _mpienv.expected_ranks()[0] > 1:
-        abort(code)
-    return code
-
-
-def _help(words: Sequence[str]) -> int:
-    path = config_flag(words)
-    try:
-        return _say(Command(words, path, b"" if path is None else Path(path).read_bytes()).help())
-    except OSError as error:
-        raise InputError(_words(error)) from None
+    return serve(tokens, Command, _run, name="decentorth", interrupted="the history so far is in the folder given by --out")
 
 
 def _run(words: Sequence[str], communicator: Communicator) -> int:
-    configuration = read_configuration(words, communicator)
+    configuration = read_configuration(Command, words, communicator)
     settings, root = configuration.run, communicator.rank == 0
     if settings.print_config:
-        return _say(configuration.yaml(outputs=True), root)
+        return say(configuration.yaml(outputs=True), root)
     together(communicator, lambda: _check_early(settings, communicator))
 
     from .api import Run
@@ -106,15 +55,15 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     try:
         run = Run(problem, configuration.algorithm, W, seed=settings.seed, comm=communicator, placement=settings.placement)
     except (ValueError, TypeError, ImportError, OSError) as error:
-        raise InputError(_words(error)) from error
+        raise InputError(one_line(error)) from error
     opening = _opening(configuration, run, origin) if root else []
     if settings.dry_run:
         from .cli.dryrun import report
 
-        return _say("\n".join([*opening, *report(run)]), root)
+        return say("\n".join([*opening, *report(run)]), root)
     folder = together(communicator, lambda: _folder(configuration, run) if root else None)
     if root and not settings.quiet:
-        _say("\n".join(opening))
+        say("\n".join(opening))
     return _solve(words, configuration, run, folder)
 
 
@@ -160,7 +109,7 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, folder:
     if tell:
         notes = {"files in": str(settings.out)} if settings.out is not None else {}
         error_name = getattr(result.problem, "error_name", None)
-        _say(verdict(_why(result), result.history.rows[0], result.row, error_name, notes))
+        say(verdict(_why(result), result.history.rows[0], result.row, error_name, notes))
     return exit_code(result.status, result.converged, settings.require_converged)
 
 
@@ -175,46 +124,6 @@ def exit_code(status: str, converged: bool, require_converged: bool) -> int:
     if status in ("diverged", "left_safe_region"):
         return RUNAWAY
     return NOT_CONVERGED if require_converged and not converged else 0
-
-
-def read_configuration(words: Sequence[str], communicator: Communicator) -> Configuration:
-    """The configuration, checked to be the same on every rank; a file is read by rank 0 alone.
-
-    Raises
-    ------
-    InputError
-        On every rank, for arguments and files that cannot be used.
-    """
-    path = together(communicator, lambda: config_flag(words))
-    raw = b""
-    if path is not None:
-        raw = communicator.bcast_bytes(together(communicator, lambda: Path(path).read_bytes() if communicator.rank == 0 else b""))
-    configuration = together(communicator, lambda: Command(words, path, raw).resolve())
-    digests = communicator.allgather_bytes(configuration.digest())
-    different = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
-    if different:
-        raise InputError(f"every rank must be given the same settings; those of rank {different[0]} differ from rank 0's")
-    return configuration
-
-
-def together(communicator: Communicator, work: Callable[[], T]) -> T:
-    """The result of ``work``, which must not communicate; if it fails on one rank, all raise the first failing rank's error.
-
-    Raises
-    ------
-    InputError
-        On every rank, with the same words.
-    """
-    message = ""
-    try:
-        result = work()
-    except (ValueError, TypeError, ImportError, OSError) as error:
-        log.debug("where it was refused", exc_info=True)
-        message = _words(error)
-    for rank, text in enumerate(communicator.allgather_bytes(message.encode())):
-        if text:
-            raise InputError(text.decode() if rank == 0 else f"on rank {rank}: {text.decode()}")
-    return result
 
 
 def stopping_rule(settings: RunSettings) -> StoppingRule | None:
@@ -284,19 +193,6 @@ def _variables(problem: Any, x: Array) -> dict[str, Array]:
     """x, and the problem's named variables that are only part of it."""
     parts = {name: array for name, array in problem.unpack(x).items() if array.shape != x.shape}
     return {**parts, "x": x}
-
-
-def _words(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"cannot use {error.filename}: {error.strerror}"
-    return " ".join(str(error).split()) or repr(error)
-
-
-def _say(text: str, speaks: bool = True) -> int:
-    if speaks:
-        sys.stdout.write(f"{text.rstrip()}\n")
-        sys.stdout.flush()
-    return 0
 
 
 if __name__ == "__main__":

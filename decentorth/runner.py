@@ -30,7 +30,10 @@ def check_capabilities(problem: Any, algorithm: Any) -> None:
     for thing, needs in ((problem, algorithm.requires), (problem.constraint, algorithm.requires_set)):
         for need in needs:
             if not isinstance(thing, need):
-                raise TypeError(f"{name} needs {need.__name__} of its problem; {type(thing).__name__} has none")
+                meaning = (need.__doc__ or "").partition("\n")[0]
+                raise TypeError(
+                    f"{name} needs {need.__name__} of its problem; {type(thing).__name__} has none. {need.__name__}: {meaning}"
+                )
     if algorithm.network == "single-agent" and problem.n_agents > 1:
         raise ValueError(
             f"{name} is a centralized method for one agent, but the problem has {problem.n_agents}: "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import decentorth as do
-from decentorth.algorithms import DRFGT, DRFGTState
+from decentorth.algorithms import DRFGT
 
 
 @do.register("damped_drfgt", kind="algorithm")
@@ -30,7 +30,7 @@ class DampedDRFGT(DRFGT):
         if not 0.0 < self.damping <= 1.0:
             raise ValueError(f"damping must lie in (0, 1], got {self.damping}")
 
-    def init(self, problem: Any, network: Any, streams: Any, x0: np.ndarray) -> DRFGTState:
+    def init(self, problem: Any, network: Any, streams: Any, x0: np.ndarray) -> Any:
         state = super().init(problem, network, streams, x0)
         return state._replace(step_size=self.damping * state.step_size)
 

@@ -1,22 +1,51 @@
 """Methods, one file each, written against stacked arrays and `Network.mix` alone."""
 
-from .drfgt import DRFGT, DRFGTState
+from .deepca import DeEPCA, DeEPCAState
+from .descent import DescentState
+from .destiny import DESTINY
+from .dgd import DGD
+from .dprgd import DPRGD
+from .dprgt import DPRGT
+from .drfgt import DRFGT
+from .drgta import DRGTA
+from .drsgd import DRSGD
 from .generalized_landing import GeneralizedLanding, GeneralizedLandingState
+from .gradient_tracking import GradientTracking
 from .landing import Landing, LandingState
 from .pcal import PCAL
 from .plam import PLAM, PLAMState
+from .rextra import REXTRA, REXTRAState
+from .rfextra import RFEXTRA, RFEXTRAState
 from .rgd import RGD, RGDState
+from .safe import SafeState
+from .tracking import PenalisedState, TrackingState
 
 __all__ = [
+    "DESTINY",
+    "DGD",
+    "DPRGD",
+    "DPRGT",
     "DRFGT",
+    "DRGTA",
+    "DRSGD",
     "PCAL",
     "PLAM",
+    "REXTRA",
+    "RFEXTRA",
     "RGD",
-    "DRFGTState",
+    "DeEPCA",
+    "DeEPCAState",
+    "DescentState",
     "GeneralizedLanding",
     "GeneralizedLandingState",
+    "GradientTracking",
     "Landing",
     "LandingState",
     "PLAMState",
+    "PenalisedState",
+    "REXTRAState",
+    "RFEXTRAState",
     "RGDState",
+    "SafeState",
+    "TrackingState",
 ]

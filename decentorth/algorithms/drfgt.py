@@ -14,33 +14,22 @@ per neighbour carries x and y. The mean of the trackers y_i stays the mean of th
     y_i     state.tracker           Lambda  constraint.landing(x, gradient, penalty)
 
 Beyond the paper: ``order="adapt-then-combine"``, x_i <- sum_j W_ij (x_j - alpha y_j), and the same for y: stable at larger steps,
-at the price of two dependent exchanges an iteration (the same bytes in twice the rounds); ``step_size="auto"``. With one agent it
-is the landing algorithm. It runs on any constraint set that has a landing field.
+at the price of two dependent exchanges an iteration (the same bytes in twice the rounds); ``step_size="auto"``; ``safe=True``
+(see `safe`). With one agent it is the landing algorithm. It runs on any constraint set that has a landing field.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, cast
 
 from ..protocols import Array, Landing, Network, Streams
-from .fields import advance, check_batch_size, evaluate, gradients, landing
+from . import safe
+from .fields import check_batch_size, gradients, landing, sampled
 from .policies import Auto, StepSize, check_positive, checked, policy
-from .steps import Order, better_order, check_order, resolve
-
-
-class DRFGTState(NamedTuple):
-    """What changes: x, tracker, field (Lambda at x), each ``(n_local, d, r)``, step_size ``(n_local,)``; what does not: where
-    the steps started, base, and the penalties."""
-
-    x: Array
-    tracker: Array
-    field: Array
-    step_size: Array
-    base: Array
-    penalty: Array
-    k: int
-    gradients: int
+from .safe import SafeState
+from .steps import Order, check_eps, check_order, resolve, with_order
+from .tracking import PenalisedState, begin_penalised, track
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,53 +45,55 @@ class DRFGT:
     order
         combine-then-adapt is the paper's (one exchange an iteration); adapt-then-combine is stable at larger steps (two exchanges);
         auto is the paper's, but with step_size auto the other where W is such that it needs fewer rounds.
+    safe
+        Halve steps that turn out too large and start over, so that no agent ever leaves the safety region; penalty auto follows the
+        step, a given one stays.
+    eps
+        The safety region ||x^T x - I||_F <= eps of safe, in (0, 3/4).
     batch_size
         Samples of each agent in a gradient; by default all.
     """
 
-    requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
 
     step_size: StepSize = "auto"
     penalty: float | Auto = "auto"
     order: Order | Auto = "auto"
+    safe: bool = False
+    eps: float = 0.5
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step_size", checked(self.step_size))
         check_positive("penalty", self.penalty)
         check_order(self.order)
+        check_eps(self.eps)
         check_batch_size(self.batch_size)
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """Samples, where a batch of them is asked for."""
+        return sampled(self.batch_size)
 
     def resolved(self, network: Network) -> DRFGT:
         """This method with the order that auto means on this network."""
-        if self.order != "auto":
-            return self
-        automatic = policy(self.step_size).initial == "auto"
-        return replace(self, order=better_order(network.spectrum) if automatic else "combine-then-adapt")
+        return with_order(self, network)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DRFGTState:
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> PenalisedState | SafeState:
         order = cast(Order, self.resolved(network).order)
         base, penalty, spent = resolve(self, problem, network, streams, x0, order)
-        field = evaluate(problem, x0, landing(gradients(problem, streams, 0, self.batch_size), penalty))
-        step = base * policy(self.step_size).scale(0)
-        return DRFGTState(x0.copy(), field.copy(), field, step, base, penalty, 0, spent + 1)
+        field = landing(gradients(problem, streams, 0, self.batch_size), penalty)
+        state = begin_penalised(problem, x0, field, base, penalty, spent, policy(self.step_size))
+        return safe.begin(problem, state, self.eps, self.penalty == "auto") if self.safe else state
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: DRFGTState) -> DRFGTState:
-        steps, k = policy(self.step_size), state.k + 1
-        alpha = state.step_size[:, None, None]
-        field = landing(gradients(problem, streams, k, self.batch_size), state.penalty)
-        if self.resolved(network).order == "combine-then-adapt":
-            x, y = network.mix(state.x, state.tracker)
-            descent = state.tracker
-            descent *= alpha  # in place: this state is ours, and its tracker is not needed again
-            x -= descent  # (10)
-            change = advance(problem, x, state.x, state.field, y, field, steps)  # (10)
-        else:
-            y = state.tracker
-            (x,) = network.mix(state.x - alpha * y)
-            change = advance(problem, x, state.x, state.field, y, field, steps)
-            (y,) = network.mix(y)
-        following = steps.following(k, state.base, state.step_size, *change)
-        return DRFGTState(x, y, state.field, following, state.base, state.penalty, k, state.gradients + 1)
+    def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState | SafeState:
+        if self.safe:
+            return safe.proceed(self._step, problem, network, streams, state, self.eps, self.penalty == "auto")
+        return self._step(problem, network, streams, state)
+
+    def _step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState:
+        order = cast(Order, self.resolved(network).order)
+        field = landing(gradients(problem, streams, state.k + 1, self.batch_size), state.penalty)
+        moved: PenalisedState = track(problem, network, order, state, field, policy(self.step_size))  # (10)
+        return moved

@@ -5,12 +5,13 @@ All of it in blocks of agents that stay in cache (`Problem.blocks`).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..protocols import Array, Sampled, Streams
+from ..protocols import Array, Penalised, Sampled, Streams
 from ..sums import sums
 from .policies import StepPolicy
 
@@ -39,6 +40,25 @@ def sampled(batch_size: int | None) -> tuple[type, ...]:
     return () if batch_size is None else (Sampled,)
 
 
+def check_soft(penalty: float) -> None:
+    """Refuse what is no penalty of a soft constraint, 0 for none.
+
+    Raises
+    ------
+    ValueError, TypeError
+        With what was given.
+    """
+    if isinstance(penalty, bool) or not isinstance(penalty, int | float):
+        raise TypeError(f"penalty must be a number, 0 for none, got {type(penalty).__name__}")
+    if not 0.0 <= penalty <= sys.float_info.max:
+        raise ValueError(f"penalty must be finite and not negative, got {penalty}")
+
+
+def soft_set(penalty: float) -> tuple[type, ...]:
+    """What a soft constraint with this penalty asks of a set."""
+    return (Penalised,) if penalty > 0.0 else ()
+
+
 def gradients(problem: Any, streams: Streams, k: int, batch_size: int | None) -> Field:
     """The Euclidean gradients of iteration ``k``: exact, or an unbiased estimate from ``batch_size`` samples of each agent.
 
@@ -63,6 +83,13 @@ def landing(gradient: Field, penalty: Array) -> Field:
 def riemannian(gradient: Field) -> Field:
     """P_x(G_i), the Riemannian gradient."""
     return lambda part, x, block: part.constraint.tangent(x, gradient(part, x, block))
+
+
+def soft(gradient: Field, penalty: float) -> Field:
+    """The gradients of f_i + penalty p, p the set's infeasibility; those of f_i for 0."""
+    if penalty == 0.0:
+        return gradient
+    return lambda part, x, block: part.constraint.penalised(x, gradient(part, x, block), np.full(len(x), penalty))
 
 
 def evaluate(problem: Any, x: Array, field: Field) -> Array:

@@ -95,7 +95,7 @@ class GeneralizedLanding:
     covariance: Covariance = "exact"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
+        object.__setattr__(self, "step_size", checked(self.step_size, single_agent=True))
         check_positive("penalty", self.penalty)
         check_choice("direction", self.direction, get_args(Direction))
         check_covariance(self.covariance, self.batch_size)

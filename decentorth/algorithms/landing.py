@@ -21,7 +21,7 @@ import numpy as np
 
 from ..protocols import Array, Network, Streams
 from ..protocols import Landing as CanLand
-from .fields import check_batch_size, difference, evaluate, gradients, landing
+from .fields import check_batch_size, difference, evaluate, gradients, landing, sampled
 from .policies import Auto, StepSize, check_positive, checked, policy
 from .steps import check_eps, resolve
 
@@ -56,7 +56,6 @@ class Landing:
         Samples in a gradient; by default all.
     """
 
-    requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (CanLand,)
     network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
@@ -67,10 +66,15 @@ class Landing:
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
+        object.__setattr__(self, "step_size", checked(self.step_size, single_agent=True))
         check_positive("penalty", self.penalty)
         check_eps(self.eps)
         check_batch_size(self.batch_size)
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """Samples, where a batch of them is asked for."""
+        return sampled(self.batch_size)
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> LandingState:
         base, penalty, spent = resolve(self, problem, network, streams, x0, None)

@@ -3,7 +3,7 @@
 Chebyshev acceleration (Auzinger; Scaman et al. 2017, "Optimal algorithms for smooth and strongly convex distributed
 optimization"): P_t(w) = T_t(z(w)) / T_t(z(1)), where z maps the interval [lambda_min, lambda_2] of W's other eigenvalues to
 [-1, 1]. P_t(1) = 1, so the mean is kept, and every other eigenvalue is at most 1 / T_t(z(1)), about
-2 exp(-t sqrt(2 gap)) where W^t leaves exp(-t gap).
+2 exp(-2 t sqrt(gap / (lambda_2 - lambda_min))) where W^t leaves exp(-t gap).
 """
 
 from __future__ import annotations
@@ -37,14 +37,13 @@ def mix(network: Network, rounds: int, chebyshev: bool, *xs: Array) -> tuple[Arr
     if high - low < 1e-12:  # one eigenvalue beside 1: P_1 maps it to 0
         return tuple([(mixed - high * x) / (1.0 - high) for mixed, x in zip(network.mix(*xs), xs, strict=True)])
     at_one = (2.0 - high - low) / (high - low)
-    before, now = 1.0, at_one
-    previous, current = xs, tuple([image / at_one for image in _image(network, low, high, xs)])
+    ratio = 1.0 / at_one  # T_{t-1}(z(1)) / T_t(z(1)): unlike the two, it never overflows
+    previous, current = xs, tuple([ratio * image for image in _image(network, low, high, xs)])
     for _ in range(rounds - 1):
-        after = 2.0 * at_one * now - before
+        before, ratio = ratio, 1.0 / (2.0 * at_one - ratio)
         images = _image(network, low, high, current)
-        following = tuple([(2.0 * now * z - before * p) / after for z, p in zip(images, previous, strict=True)])
+        following = tuple([ratio * (2.0 * z - before * p) for z, p in zip(images, previous, strict=True)])
         previous, current = current, following
-        before, now = now, after
     return current
 
 
@@ -72,16 +71,22 @@ def effective(spectrum: Spectrum, rounds: int, chebyshev: bool) -> Spectrum:
     return Spectrum(largest, 0.0 if rounds % 2 == 0 else min(spectrum.lambda_min**rounds, 0.0))
 
 
+def fewest_rounds(spectrum: Spectrum, left: float, chebyshev: bool = True) -> int:
+    """The fewest rounds of `mix` that leave at most ``left``, below 1, of everything but the mean."""
+    rounds = 1
+    while max(np.abs(effective(spectrum, rounds, chebyshev))) > left:
+        rounds += 1
+    return rounds
+
+
 def average(network: Network, values: Array, accuracy: float = 1e-2) -> Array:
-    """``(n_local,)``: the network mean of one number per agent, by Chebyshev-accelerated averaging rounds.
+    """Like ``values``, ``(n_local, ...)``: the network mean of each of an agent's numbers, by Chebyshev-accelerated rounds.
 
     Enough rounds are made that no agent's error exceeds ``accuracy`` times the root mean square deviation of the numbers: about
     ``log(2 sqrt(n) / accuracy) / sqrt(2 gap)``, where plain averaging would need the order of ``1 / gap``.
     """
     if network.n_agents == 1:
         return values.copy()
-    target, rounds = math.sqrt(network.n_agents) / accuracy, 1
-    while growth(network.spectrum, rounds) < target:
-        rounds += 1
-    (mean,) = mix(network, rounds, True, np.ascontiguousarray(values.reshape(-1, 1)))
-    return mean.reshape(-1)
+    rounds = fewest_rounds(network.spectrum, accuracy / math.sqrt(network.n_agents))
+    (mean,) = mix(network, rounds, True, np.ascontiguousarray(values.reshape(len(values), -1)))
+    return mean.reshape(values.shape)

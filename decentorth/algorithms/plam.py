@@ -59,7 +59,7 @@ class PLAM:
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
+        object.__setattr__(self, "step_size", checked(self.step_size, single_agent=True))
         check_positive("penalty", self.penalty)
         check_batch_size(self.batch_size)
 

@@ -8,6 +8,7 @@ objects below say the same. With ``initial="auto"`` the start is the method's ow
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import ClassVar, Literal, get_args, get_type_hints
@@ -32,7 +33,7 @@ def check_positive(name: str, value: float | str) -> None:
             raise ValueError(f"{name} must be a positive number or 'auto', got {value!r}")
     elif isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a positive number or 'auto', got {type(value).__name__}")
-    elif not (value > 0.0 and math.isfinite(value)):
+    elif not 0.0 < value <= sys.float_info.max:  # unlike isfinite, whole numbers of any size can be compared
         raise ValueError(f"{name} must be positive and finite, got {value}")
 
 
@@ -46,6 +47,12 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     """
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices[:-1])} or {choices[-1]}, got {value!r}")
+
+
+def _check_number(name: str, value: object) -> None:
+    """Refuse what is no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}")
 
 
 @dataclass(frozen=True)
@@ -111,6 +118,7 @@ class Diminishing(Constant):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _check_number("power", self.power)
         if not 0.0 < self.power <= 1.0:
             raise ValueError(f"power must be above 0 and at most 1, got {self.power}")
 
@@ -139,6 +147,8 @@ class Horizon(Constant):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.iterations, bool) or not isinstance(self.iterations, int):
+            raise TypeError(f"iterations must be a whole number, got {type(self.iterations).__name__}")
         if self.iterations < 1:
             raise ValueError(f"iterations must be at least 1, got {self.iterations}")
 
@@ -176,6 +186,7 @@ class BarzilaiBorwein(Constant):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _check_number("cap", self.cap)
         if not self.cap >= 1.0:
             raise ValueError(f"cap must be at least 1, got {self.cap}")
         if self.formula not in ("alternating", "long", "short"):
@@ -185,7 +196,8 @@ class BarzilaiBorwein(Constant):
         long = self.formula == "long" or (self.formula == "alternating" and k % 2 == 1)
         above, below = (moved, np.abs(along)) if long else (np.abs(along), changed)
         known = (above > 0.0) & (below > 0.0)
-        found = np.where(known, above / np.where(known, below, 1.0), step)
+        with np.errstate(over="ignore"):  # infinite where the field hardly changes: that is the cap
+            found = np.where(known, above / np.where(known, below, 1.0), step)
         return np.clip(found, *(self.free if math.isinf(self.cap) else (self.least * base, self.cap * base)))
 
 
@@ -194,7 +206,9 @@ StepSize = float | str | StepPolicy
 POLICIES: dict[str, type[StepPolicy]] = {policy.name: policy for policy in get_args(StepPolicy)}
 
 
-def checked(step_size: StepSize, allowed: tuple[type[StepPolicy], ...] = get_args(StepPolicy)) -> StepSize:
+def checked(
+    step_size: StepSize, allowed: tuple[type[StepPolicy], ...] = get_args(StepPolicy), why: str = "", single_agent: bool = False
+) -> StepSize:
     """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything else as a policy.
 
     Parameters
@@ -203,6 +217,10 @@ def checked(step_size: StepSize, allowed: tuple[type[StepPolicy], ...] = get_arg
         A number, ``"auto"``, a policy, or one written as text.
     allowed
         The policies that the method can follow.
+    why
+        Why it can follow no others.
+    single_agent
+        There are no neighbours that steps without a cap could part from.
 
     Raises
     ------
@@ -212,7 +230,9 @@ def checked(step_size: StepSize, allowed: tuple[type[StepPolicy], ...] = get_arg
     found = _read(step_size)
     if type(found) not in allowed:
         names = " or ".join(["a positive number", "'auto'", *(repr(one.name) for one in allowed if one is not Constant)])
-        raise ValueError(f"step_size must be {names} for this method, got {str(found)!r}")
+        raise ValueError(f"step_size must be {names} for this method, got {str(found)!r}" + (f": {why}" if why else ""))
+    if isinstance(found, BarzilaiBorwein) and math.isinf(found.cap) and not single_agent:
+        raise ValueError(f"step_size {str(found)!r}: steps without a cap are for a single agent; give a finite cap on a network")
     return found.initial if type(found) is Constant else found
 
 
@@ -240,7 +260,12 @@ def _read(step_size: StepSize) -> StepPolicy:
         if key in given:
             raise ValueError(f"step_size {step_size!r}: {key} is given twice")
         try:
-            given[key] = text if text == "auto" or key == "formula" else int(text) if kinds[key] is int else float(text)
+            as_it_is = key == "formula" or (key == "initial" and text == "auto")
+            given[key] = text if as_it_is else int(text) if kinds[key] is int else float(text)
         except ValueError:
-            raise ValueError(f"step_size {step_size!r}: {key} must be a number, got {text!r}") from None
-    return POLICIES[name](**given)  # type: ignore[arg-type]  # each policy checks its own
+            kind = "whole number" if kinds[key] is int else "number"
+            raise ValueError(f"step_size {step_size!r}: {key} must be a {kind}, got {text!r}") from None
+    try:
+        return POLICIES[name](**given)  # type: ignore[arg-type]  # each policy checks its own
+    except ValueError as error:
+        raise ValueError(f"step_size {step_size!r}: {error}") from None

@@ -92,7 +92,7 @@ class RGD:
     covariance: Literal["exact", "rolling"] = "exact"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
+        object.__setattr__(self, "step_size", checked(self.step_size, single_agent=True))
         check_retraction(self.retraction)
         check_choice("metric", self.metric, get_args(MetricName))
         check_choice("covariance", self.covariance, ("exact", "rolling"))

@@ -14,16 +14,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
-from ..protocols import Array, ByProducts, GeneralizedLanding, MetricName, Network, Retraction, Smooth, Spectrum, Streams
+from ..protocols import (
+    Array,
+    ByProducts,
+    GeneralizedLanding,
+    Landing,
+    MetricName,
+    Network,
+    Projection,
+    Retraction,
+    Smooth,
+    Spectrum,
+    Streams,
+)
 from ..sums import norms, sums
-from .mixing import average
+from .mixing import average, effective
 from .policies import StepPolicy, check_choice, policy
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
+Ordered = TypeVar("Ordered", bound=Any)
+"""A method with an order and a step size."""
 
 
 def check_order(order: str) -> None:
@@ -105,39 +120,55 @@ def tracking_limit(spectrum: Spectrum, order: Order) -> float:
     return min(2.0, (1.0 + w) ** 2 / (2.0 * w * w)) if w < 0.0 else 2.0
 
 
+def tracking_share(spectrum: Spectrum, order: Order) -> float:
+    """The share of the limit that ``auto`` aims at."""
+    return (0.5 if order == "combine-then-adapt" else 0.35) * tracking_limit(spectrum, order)
+
+
 def tracking_step(spectrum: Spectrum, order: Order) -> float:
     """The product of step and curvature that ``auto`` aims at: a share of the limit, and no more than consensus keeps up with."""
-    share = 0.5 if order == "combine-then-adapt" else 0.35
-    return min(share * tracking_limit(spectrum, order), math.sqrt(1.0 - spectrum.lambda_2))
+    return min(tracking_share(spectrum, order), math.sqrt(1.0 - spectrum.lambda_2))
 
 
-def better_order(spectrum: Spectrum) -> Order:
-    """Adapt-then-combine where its step is more than twice as large, so that it needs fewer rounds as well as fewer bytes."""
-    ratio = tracking_step(spectrum, "adapt-then-combine") / tracking_step(spectrum, "combine-then-adapt")
+def better_order(spectrum: Spectrum, product: Callable[[Spectrum, Order], float] = tracking_step) -> Order:
+    """Adapt-then-combine where its step is more than twice as large, so that it needs fewer rounds as well as fewer bytes.
+
+    Parameters
+    ----------
+    product
+        The method's product of step and curvature.
+    """
+    ratio = product(spectrum, "adapt-then-combine") / product(spectrum, "combine-then-adapt")
     return "adapt-then-combine" if ratio > 2.0 else "combine-then-adapt"
 
 
-def curvature(
-    problem: Any, network: Network, streams: Streams, x0: Array, power: float = 4.0, metric: MetricName = "euclidean"
-) -> tuple[Array, int]:
+def with_order(algorithm: Ordered, network: Network, product: Callable[[Spectrum, Order], float] = tracking_step) -> Ordered:
+    """The method with what its order auto means on this network: with an automatic step `better_order`, otherwise the usual."""
+    if algorithm.order != "auto":
+        return algorithm
+    automatic = policy(algorithm.step_size).initial == "auto"
+    return replace(algorithm, order=better_order(network.spectrum, product) if automatic else "combine-then-adapt")
+
+
+def power_mean(network: Network, local: Array, power: float = 4.0) -> Array:
+    """Like ``local``, ``(n_local, ...)``: power means over the network of each of an agent's numbers, by counted rounds."""
+    mean = average(network, local**power, 0.05 / math.sqrt(network.n_agents)) ** (1.0 / power)  # the power to 5 % of its mean
+    return np.maximum(mean, np.finfo(np.float64).tiny)
+
+
+def curvature(problem: Any, network: Network, streams: Streams, x0: Array, metric: MetricName = "euclidean") -> tuple[Array, int]:
     """``(n_local,)``: Lhat, what the agents agree on as the curvature of their objectives, and gradients spent per agent.
 
-    The power mean over the network of max(L_i, ||sym(x0^T G_i(x0))||_2) (L_i alone diverges on badly scaled Procrustes; the plain
-    mean diverges where agents are unlike, the fourth-power mean does not), by counted averaging rounds. On {x : x^T B x = I} the
-    second is the larger by the largest eigenvalue of B; in the metric tr(u^T B v), in which that set is a Stiefel manifold, it is
-    as it stands, and L_i is that of B^{-1} G_i.
+    The fourth-power mean over the network of max(L_i, ||sym(x0^T G_i(x0))||_2): L_i alone diverges on badly scaled Procrustes; the
+    plain mean diverges where agents are unlike, the fourth-power mean does not. On {x : x^T B x = I} the second is the larger by
+    the largest eigenvalue of B; in the metric tr(u^T B v), in which that set is a Stiefel manifold, it is as it stands, and L_i is
+    that of B^{-1} G_i.
     """
     gradient, constraint = problem.gradient(x0), problem.constraint
-    multiplier: Array
-    if metric == "natural" and isinstance(constraint, ByProducts):
-        own, spent = lipschitz(problem, streams, x0, gradient, solve=constraint.solve)
-        multiplier = problem.constraint.multiplier_norm(x0, gradient, metric)
-    else:
-        own, spent = lipschitz(problem, streams, x0, gradient)
-        multiplier = constraint.multiplier_norm(x0, gradient)
-    local = np.maximum(own, multiplier)
-    mean = average(network, local**power, 0.05 / math.sqrt(network.n_agents)) ** (1.0 / power)  # the power to 5 % of its mean
-    return np.maximum(mean, np.finfo(np.float64).tiny), spent + 1
+    natural = metric == "natural" and isinstance(constraint, ByProducts)
+    own, spent = lipschitz(problem, streams, x0, gradient, solve=constraint.solve if natural else None)
+    multiplier = constraint.multiplier_norm(x0, gradient, *((metric,) if natural else ()))
+    return power_mean(network, np.maximum(own, multiplier)), spent + 1
 
 
 def start(step_size: StepPolicy, n_local: int, automatic: Callable[[], tuple[Array, int]]) -> tuple[Array, int]:
@@ -145,6 +176,67 @@ def start(step_size: StepPolicy, n_local: int, automatic: Callable[[], tuple[Arr
     if step_size.initial == "auto":
         return automatic()
     return np.full(n_local, float(step_size.initial)), 0
+
+
+class Steepness(NamedTuple):
+    """What the agents agree on about their objectives, each ``(n_local,)``."""
+
+    lipschitz: Array
+    """L, of the Lipschitz constants of their gradients."""
+    multiplier: Array
+    """G, of the largest multipliers that their gradients at x0 can have."""
+
+
+def steepness(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Steepness, int]:
+    """Fourth-power means over the network, in the same counted averaging rounds, and gradients spent per agent."""
+    gradient = problem.gradient(x0)
+    own, spent = lipschitz(problem, streams, x0, gradient)
+    means = power_mean(network, np.stack((own, largest_multiplier(problem.constraint, x0, gradient)), axis=-1))
+    return Steepness(means[:, 0], means[:, 1]), spent + 1
+
+
+def largest_multiplier(constraint: Any, x0: Array, gradient: Array) -> Array:
+    """``(n_local,)``: the most that a gradient G can add to the curvature at any feasible point.
+
+    ||sym(x^T G)||_2 at the point nearest to G, where on St it is ||G||_2; at x0 where the set cannot project; and ||G||_2 where it
+    knows of no multipliers.
+    """
+    if isinstance(constraint, Landing):
+        return constraint.multiplier_norm(constraint.project(gradient) if isinstance(constraint, Projection) else x0, gradient)
+    norm: Array = np.linalg.norm(gradient, 2, axis=(-2, -1))
+    return norm
+
+
+def curved_step(steep: Steepness, c: float, gap: float) -> Array:
+    """``(n_local,)``: ``c / max(L, G)``, and at most ``2 gap / G``, for methods whose points are held to a manifold.
+
+    Until the trackers agree, agents part by the order of ``step G / gap``. On a curved set those who have parted too far stay
+    apart; a linear space has no such limit.
+    """
+    step: Array = c / np.maximum(steep.lipschitz, max(1.0, c / (2.0 * gap)) * steep.multiplier)
+    return step
+
+
+def manifold_step(
+    algorithm: Any, problem: Any, network: Network, streams: Streams, x0: Array, consensus_step: float = 1.0
+) -> tuple[Array, int]:
+    """Where the steps of a method start that tracks Riemannian gradients, ``(n_local,)``, and gradients spent.
+
+    Automatic steps are those of `curved_step` with ``c = min(0.7 u, sqrt(gap))``, u the tracking limit (combine-then-adapt), of W
+    as ``algorithm.rounds`` and ``algorithm.chebyshev`` make it; for a single agent c = 0.7. Where the points go only the share
+    ``consensus_step``, at most 1, of the way to their neighbours' mean, the gap is that much smaller.
+    """
+
+    def automatic() -> tuple[Array, int]:
+        c, gap = 0.7, 1.0
+        if network.n_agents > 1:
+            mixing = effective(network.spectrum, algorithm.rounds, algorithm.chebyshev)
+            gap = consensus_step * (1.0 - mixing.lambda_2)
+            c = min(0.7 * tracking_limit(mixing, "combine-then-adapt"), math.sqrt(gap))
+        steep, spent = steepness(problem, network, streams, x0)
+        return curved_step(steep, c, gap), spent
+
+    return start(policy(algorithm.step_size), len(x0), automatic)
 
 
 def resolve(
@@ -162,8 +254,9 @@ def resolve(
     Automatic steps are ``2 c / Lhat`` (the landing direction is half the Riemannian gradient) with
     ``c = min(0.5 u (combine-then-adapt) or 0.35 u (adapt-then-combine), sqrt(1 - lambda_2))`` and u the tracking limit; for a
     single agent u = 2 and c = 0.7. Automatic penalties are ``min(0.1, u / 4) / step``; beside a given step size
-    ``0.1 / step_size``, as in paper 004's experiment. Where the set's landing field is s = ``landing_scale`` times as long, both
-    are divided by s.
+    ``0.1 / step_size``, as in paper 004's experiment. Where a network's steps adapt, and so double and differ by agent,
+    c is at most u / 4 and the penalty ``min(0.1, u / 8) / step``. Where the set's landing field is s = ``landing_scale`` times as
+    long, both are divided by s.
 
     Parameters
     ----------
@@ -178,6 +271,8 @@ def resolve(
     limit, c = 2.0, 0.7
     if given.initial == "auto" and order is not None and network.n_agents > 1:
         limit, c = tracking_limit(network.spectrum, order), tracking_step(network.spectrum, order)
+        if given.adapts:
+            limit, c = limit / 2.0, min(c, limit / 4.0)
     scale = problem.constraint.landing_scale() if isinstance(problem.constraint, GeneralizedLanding) else 1.0
 
     def automatic() -> tuple[Array, int]:

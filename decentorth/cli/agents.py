@@ -14,7 +14,7 @@ from ..sums import norms
 from . import wiring
 from .flags import InputError
 from .outputs import FINAL
-from .settings import NETWORK, RunSettings
+from .settings import NETWORK, CaseSettings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,8 +53,8 @@ def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQu
 
     from topologies import draw_graph
 
-    names = {field.name for field in fields(RunSettings)} & {*NETWORK, "seed"}
-    W = wiring.make(RunSettings(**{name: value for name, value in configuration.items() if name in names})).W
+    names = {field.name for field in fields(CaseSettings)} & {*NETWORK, "seed"}
+    W = wiring.make(CaseSettings(**{name: value for name, value in configuration.items() if name in names})).W
     if not isinstance(W, csr_array):
         raise InputError(f"the network of {folder} changes over time: there is no one graph to draw")
     try:

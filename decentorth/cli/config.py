@@ -1,8 +1,8 @@
-"""What a run is made of, from flags and files alike: one set of dataclasses gives the flags, the help, the keys of a file,
-their validation and the configuration that is saved with a run.
+"""What a command is about, from flags and files alike: one set of dataclasses gives the flags, the help, the keys of a file,
+their validation and the configuration that is saved with the results.
 
-Settings are read in two phases: first the names of the problem and the algorithm, then one flat command out of `RunSettings`
-and the two dataclasses they stand for. Flags win over the file, the file over the defaults.
+Settings are read in two phases: first the names (of the problem, of the algorithm), then one flat command out of the command's own
+settings and the dataclasses that the names stand for. Flags win over the file, the file over the defaults.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import dataclasses
 import hashlib
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 from .. import registry
 from .flags import InputError, Setting, help_text, load, read_flags, read_value, settings, spelled, unknown
@@ -23,8 +24,35 @@ PUBLISHED_STEP: Mapping[str, Any] = {"step_size": 1e-2, "penalty": 10.0, "order"
 """The steps of paper 004, Section V (alpha = 1 / (10 m), lambda = 0.1 / alpha) and its order of mixing."""
 
 
+class Saved(ABC):
+    """Settings that have all been resolved, as they are printed, saved and compared."""
+
+    @abstractmethod
+    def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Headings and settings, in the order of the help; without ``outputs`` only what the results depend on."""
+
+    def mapping(self) -> dict[str, Any]:
+        """The configuration that is saved: every setting but where the results go."""
+        return {name: value for _, part in self.groups(outputs=False) for name, value in part.items()}
+
+    def yaml(self, *, outputs: bool = False) -> str:
+        """The configuration as YAML with headings, which ``--config`` reads back to the same."""
+        import yaml
+
+        groups = [(heading, part) for heading, part in self.groups(outputs=outputs) if part]
+        return "\n".join(f"# {heading}\n{yaml.safe_dump(part, sort_keys=False)}" for heading, part in groups)
+
+    def digest(self) -> bytes:
+        """SHA-256 of every setting, outputs included, for comparing ranks."""
+        parts = list(self.groups(outputs=True))
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()
+
+
+C = TypeVar("C", bound=Saved)
+
+
 @dataclass(frozen=True)
-class Configuration:
+class Configuration(Saved):
     """A run with every setting resolved.
 
     Parameters
@@ -45,7 +73,6 @@ class Configuration:
     published: bool
 
     def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Headings and settings, in the order of the help; without ``outputs`` only what the iterates depend on."""
         run = {name: value for name, value in values(self.run).items() if name not in ACTS}
         yield "Run", {name: value for name, value in run.items() if name not in (*NETWORK, *OUTPUT)}
         yield "Network", {name: run[name] for name in NETWORK}
@@ -53,22 +80,6 @@ class Configuration:
         yield f"Algorithm: {self.run.algorithm}", values(self.algorithm)
         if outputs:
             yield "Output", {name: value for name, value in run.items() if name in OUTPUT}
-
-    def mapping(self) -> dict[str, Any]:
-        """The configuration that is saved: every setting but where the results go."""
-        return {name: value for _, part in self.groups(outputs=False) for name, value in part.items()}
-
-    def yaml(self, *, outputs: bool = False) -> str:
-        """The configuration as YAML with headings, which ``--config`` reads back to the same run."""
-        import yaml
-
-        groups = [(heading, part) for heading, part in self.groups(outputs=outputs) if part]
-        return "\n".join(f"# {heading}\n{yaml.safe_dump(part, sort_keys=False)}" for heading, part in groups)
-
-    def digest(self) -> bytes:
-        """SHA-256 of every setting, outputs included, for comparing ranks."""
-        parts = list(self.groups(outputs=True))
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()
 
 
 def published_defaults(run: RunSettings, problem: Any, algorithm: Any, given: Mapping[str, Any]) -> Any:
@@ -99,8 +110,10 @@ def published_defaults(run: RunSettings, problem: Any, algorithm: Any, given: Ma
     return algorithm
 
 
-class Command:
-    """The command line of one problem and one algorithm.
+class Form(ABC, Generic[C]):
+    """The flags and the keys of a file that make a dataclass of settings, and the entries that some of its fields name.
+
+    A command is a subclass that says which.
 
     Parameters
     ----------
@@ -115,47 +128,64 @@ class Command:
         An unknown name, flag or key, a file that cannot be understood.
     """
 
+    program: ClassVar[str]
+    summary: ClassVar[str]
+    own: ClassVar[Mapping[str, Setting]]
+    """The command's own settings."""
+    noun: ClassVar[str]
+    """What the command makes; heads its first group of settings."""
+    output: ClassVar[tuple[str, ...]]
+    """Those of its own settings that the results do not depend on."""
+    entries: ClassVar[Mapping[str, registry.Registry]]
+    """Which of its own settings are names, and of what."""
+
     def __init__(self, tokens: Sequence[str], path: str | None = None, raw: bytes = b"") -> None:
         self.tokens = tuple(tokens)
         self.path = path
         self.file = {} if path is None else load(path, raw)
-        early = read_flags(self.tokens, {"Names": {kind: _RUN[kind] for kind in _ENTRIES}})
-        self.names = {kind: self._name(kind, early) for kind in _ENTRIES}
-        self.types = {kind: entries.get(self.names[kind]) for kind, entries in _ENTRIES.items()}
+        early = read_flags(self.tokens, {"Names": {kind: self.own[kind] for kind in self.entries}})
+        self.names = {kind: self._name(kind, early) for kind in self.entries}
+        self.types = {kind: entries.get(self.names[kind]) for kind, entries in self.entries.items()}
         self.groups = self._groups()
 
     def _name(self, kind: str, early: Mapping[str, Any]) -> str:
-        given = [value for value in (early.get(kind), self.file.get(kind), _RUN[kind].default) if value is not None]
+        given = [value for value in (early.get(kind), self.file.get(kind), self.own[kind].default) if value is not None]
         try:
             name: str = read_value(str, given[0])
-            _ENTRIES[kind].get(name)
+            self.entries[kind].get(name)
         except ValueError as error:
             raise InputError(f"{self._where(kind, early)}: {error}") from None
         return name.lower().replace("-", "_")
 
     def _groups(self) -> dict[str, dict[str, Setting]]:
-        run = {name: setting for name, setting in _RUN.items() if name not in (*NETWORK, *OUTPUT)}
-        for kind, entries in _ENTRIES.items():
-            run[kind] = dataclasses.replace(run[kind], help=f"{run[kind].help} One of: {', '.join(entries.names())}.")
-        groups = {"Run": run, "Network": {name: _RUN[name] for name in NETWORK}}
+        first = {name: setting for name, setting in self.own.items() if name not in (*NETWORK, *self.output)}
+        for kind, entries in self.entries.items():
+            first[kind] = dataclasses.replace(first[kind], help=f"{first[kind].help} One of: {', '.join(entries.names())}.")
+        groups = {self.noun.capitalize(): first, "Network": {name: self.own[name] for name in NETWORK}}
         for kind, entry in self.types.items():
-            taken = {name for group in groups.values() for name in group} | set(OUTPUT)
+            taken = {name for group in groups.values() for name in group} | set(self.output)
             own = settings(entry)
             if clash := sorted(taken & own.keys()):
                 raise InputError(f"{kind} {self.names[kind]!r} has a setting {clash[0]!r}, and so has another part: rename it")
             groups[f"{kind.capitalize()}: {self.names[kind]}"] = own
-        return groups | {"Output": {name: _RUN[name] for name in OUTPUT}}
+        return groups | {"Output": {name: self.own[name] for name in self.output}}
 
     def help(self) -> str:
         """The help of this command: its settings in groups, with choices and defaults."""
-        summary = (
-            "Run a decentralized algorithm on a problem, in this process or, under mpirun, on MPI ranks; without arguments the "
-            "published experiment. The settings are those of the problem and the algorithm named: name others to see theirs."
-        )
-        return help_text(self.groups, "python -m decentorth.run", summary)
+        return help_text(self.groups, self.program, self.summary)
 
-    def resolve(self) -> Configuration:
+    @abstractmethod
+    def resolve(self) -> C:
         """The configuration.
+
+        Raises
+        ------
+        InputError
+            An unknown flag or key or a value that does not fit, with where it was given.
+        """
+
+    def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The settings that are given, by flag or file, and as text those given by flag.
 
         Raises
         ------
@@ -176,22 +206,26 @@ class Command:
                 given[name] = read_value(known[name].hint, value)
             except ValueError as error:
                 raise InputError(f"{self._where(name, by_flag)}: {error}") from None
-        run = self._build(RunSettings, given | self.names, by_flag)
-        problem, algorithm = (self._build(entry, given, by_flag) for entry in self.types.values())
-        stepped = published_defaults(run, problem, algorithm, given)
-        return Configuration(run, problem, stepped, published=stepped is not algorithm)
+        return given | self.names, by_flag
 
     def _where(self, name: str, by_flag: Mapping[str, Any]) -> str:
         return f"--{spelled(name)}" if name in by_flag else f"{self.path}: {name}"
 
     def _owner(self, key: str) -> str:
-        for kind, entries in _ENTRIES.items():
-            for name in entries.names():
-                if key in settings(entries.get(name)):
-                    return f"it is a setting of {kind} {name!r}, and this run's {kind} is {self.names[kind]!r}"
+        for kind, entries in self.entries.items():
+            owners = ", ".join(repr(name) for name in entries.names() if key in settings(entries.get(name)))
+            if owners:
+                return f"it is a setting of {kind} {owners}, and this {self.noun}'s {kind} is {self.names[kind]!r}"
         return ""
 
-    def _build(self, entry: type[Any], given: Mapping[str, Any], by_flag: Mapping[str, Any]) -> Any:
+    def build(self, entry: type[Any], given: Mapping[str, Any], by_flag: Mapping[str, Any]) -> Any:
+        """The dataclass ``entry`` of what is given.
+
+        Raises
+        ------
+        InputError
+            A setting is missing, or refused by the dataclass, with where it was given.
+        """
         own = settings(entry)
         for name, setting in own.items():
             if setting.required and name not in given:
@@ -203,9 +237,33 @@ class Command:
             raise InputError(f"{self._where(named, by_flag)}: {error}" if named else str(error)) from None
 
 
+_ENTRIES = {"problem": registry.problems, "algorithm": registry.algorithms}
+
+
+class Command(Form[Configuration]):
+    """The command line of a run: one problem and one algorithm."""
+
+    program = "python -m decentorth.run"
+    summary = (
+        "Run a decentralized algorithm on a problem, in this process or, under mpirun, on MPI ranks; without arguments the "
+        "published experiment. The settings are those of the problem and the algorithm named: name others to see theirs."
+    )
+    own = settings(RunSettings)
+    noun = "run"
+    output = OUTPUT
+    entries = _ENTRIES
+
+    def resolve(self) -> Configuration:
+        given, by_flag = self.given()
+        run = self.build(RunSettings, given, by_flag)
+        problem, algorithm = (self.build(entry, given, by_flag) for entry in self.types.values())
+        stepped = published_defaults(run, problem, algorithm, given)
+        return Configuration(run, problem, stepped, published=stepped is not algorithm)
+
+
 def config_flag(tokens: Sequence[str]) -> str | None:
     """The name of the configuration file, from the flags alone."""
-    value: str | None = read_flags(tokens, {"Names": {"config": _RUN["config"]}}).get("config")
+    value: str | None = read_flags(tokens, {"Names": {"config": Command.own["config"]}}).get("config")
     return value
 
 
@@ -219,7 +277,3 @@ def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         return str(value)
     return list(value) if isinstance(value, tuple) else value
-
-
-_RUN = settings(RunSettings)
-_ENTRIES = {"problem": registry.problems, "algorithm": registry.algorithms}

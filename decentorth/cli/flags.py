@@ -34,8 +34,11 @@ class Setting:
 
 
 def settings(entry: type[Any]) -> dict[str, Setting]:
-    """The fields of a dataclass that may be set, by name; help is taken from the "Parameters" of its docstring."""
-    hints, texts = get_type_hints(entry), parameters(entry.__doc__ or "")
+    """The fields of a dataclass that may be set, by name; help is taken from the "Parameters" of its docstring and its bases'."""
+    hints = get_type_hints(entry)
+    texts: dict[str, str] = {}
+    for base in reversed(entry.__mro__):
+        texts |= parameters(base.__doc__ or "")
     found = {}
     for field in dataclasses.fields(entry):
         if not field.init:
@@ -111,6 +114,8 @@ def read_value(hint: Any, value: Any) -> Any:
             return number
         if str in kinds and text:
             return text
+        if sequence is not None:
+            return _sequence(sequence, [value])
     near = difflib.get_close_matches(str(value), [str(word) for word in choices(hint)], n=1)
     raise ValueError(f"expected {expected(hint)}, got {value!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
@@ -122,13 +127,27 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def _sequence(kind: Any, values: Sequence[Any]) -> Any:
+def _sequence(kind: Any, given: Sequence[Any]) -> Any:
+    """A list or tuple; text is cut at its commas."""
+    values = [part for value in given for part in (value.split(",") if isinstance(value, str) else [value])]
     inner = get_args(kind)
     fixed = get_origin(kind) is tuple and inner[-1] is not Ellipsis
     if fixed and len(inner) != len(values):
-        raise ValueError(f"expected {len(inner)} values, got {list(values)!r}")
+        raise ValueError(f"expected {len(inner)} values, got {values!r}")
     hints = inner if fixed else (inner[0],) * len(values)
     return get_origin(kind)(read_value(hint, value) for hint, value in zip(hints, values, strict=True))
+
+
+def specifications(words: Iterable[str]) -> list[str]:
+    """Names with parameters, ``name:key=value,key=value``, out of words that may have been cut at any comma: what has an equals
+    sign before any colon goes on with the name before it."""
+    found: list[str] = []
+    for word in ",".join(words).split(","):
+        if found and "=" in word.partition(":")[0]:
+            found[-1] += f"{',' if ':' in found[-1] or '=' in found[-1] else ':'}{word.strip()}"
+        else:
+            found.append(word.strip())
+    return found
 
 
 def unknown(what: str, key: str, known: Iterable[str], owner: str, dashes: str = "") -> InputError:
@@ -268,6 +287,11 @@ def help_text(groups: Mapping[str, Mapping[str, Setting]], name: str, summary: s
     return capture.get()
 
 
+def _listed(values: Sequence[Any]) -> str:
+    """A default of several values as it is given."""
+    return ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+
+
 def _raw(hint: Any) -> Any:
     """The type under which the text of a flag is taken as it stands, switches and repeated flags apart."""
     if bool in members(hint):
@@ -283,8 +307,10 @@ def _command(groups: Mapping[str, Mapping[str, Setting]], hint: Callable[[Settin
         panel = Group(heading, sort_key=order)
         for name, setting in group.items():
             text = f"{setting.help} Required." if setting.required else setting.help
-            shown = setting.default is not None and setting.default is not False
-            parameter = Parameter(help=text, group=panel, show_default=shown)
+            shown: Any = setting.default is not None and setting.default is not False
+            if isinstance(setting.default, tuple):
+                shown = _listed if setting.default else False
+            parameter = Parameter(help=text, group=panel, show_default=shown, negative_iterable=())
             kind: Any = Annotated[hint(setting), parameter]
             fields.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=setting.default, annotation=kind))
 

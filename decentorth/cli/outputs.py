@@ -134,7 +134,7 @@ class RunFolder:
         self._write_text(SUMMARY, json.dumps(_plain(summary), indent=2, allow_nan=False) + "\n")
 
     def _write_text(self, name: str, text: str) -> None:
-        with _replacing(self.path / name) as file:
+        with replacing(self.path / name) as file:
             file.write(text.encode())
 
 
@@ -157,7 +157,7 @@ def write_final(folder: RunFolder | None, n_agents: int, variables: Mapping[str,
             for _ in collective.stream(array):
                 pass
         return
-    with _replacing(folder.path / FINAL) as file, zipfile.ZipFile(file, "w") as archive:
+    with replacing(folder.path / FINAL) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in variables.items():
             header = {"descr": "<f8", "fortran_order": False, "shape": (n_agents, *array.shape[1:])}
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -231,7 +231,7 @@ def _read(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file that takes the place of ``path`` when it is complete, and leaves nothing behind when it is not."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -1,9 +1,9 @@
-"""The settings that every run has, whatever its problem and its algorithm."""
+"""The settings that commands have, whatever the problem and the algorithm."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 TOLERANCES = ("gradient_tolerance", "consensus_tolerance", "feasibility_tolerance")
 NETWORK = ("agents", "topology", "weights", "self_weight", "weights_file", "placement")
@@ -12,32 +12,16 @@ ACTS = ("overwrite", "config", "print_config", "dry_run")
 """Settings of one call, never part of a configuration that is printed or saved."""
 
 
-@dataclass(frozen=True)
-class RunSettings:
-    """The settings that every run has.
+@dataclass(frozen=True, kw_only=True)
+class CaseSettings:
+    """What is solved, and over which network.
 
     Parameters
     ----------
     problem : str
         What is minimised.
-    algorithm : str
-        The method.
-    iterations : int
-        The most iterations that are made.
     seed : int
         Data that are generated, the start, random graphs and sampling follow from it.
-    gradient_tolerance : float
-        Converged when gradient_norm is at most this; tolerances that are given must all hold.
-    consensus_tolerance : float
-        Converged when consensus_rms is at most this.
-    feasibility_tolerance : float
-        Converged when feasibility is at most this.
-    time_limit : float
-        Stop after this many seconds of iterations; does not count as converged.
-    require_converged : bool
-        Exit code 4 when the run ends without having converged.
-    safety_region : float
-        Stop (exit code 3) when the feasibility measure of some agent exceeds this.
     agents : int
         Number of agents n.
     topology : str
@@ -50,6 +34,52 @@ class RunSettings:
         Your own W (.npy, .npz or .mtx), in place of topology and weights.
     placement : str
         How agents are divided over MPI ranks: equal shares in order, or so that fewer edges cross ranks.
+    """
+
+    problem: str = "procrustes"
+    seed: int = 0
+    agents: int = 10
+    topology: str = "ring"
+    weights: str = "auto"
+    self_weight: float = 0.8
+    weights_file: str | None = None
+    placement: Literal["even", "fewer-cuts"] = "even"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be used.
+
+        Raises
+        ------
+        ValueError
+            A value out of range.
+        """
+        at_least(self, agents=1, seed=0)
+        if not 0 < self.self_weight < 1:
+            raise ValueError(f"self_weight must be between 0 and 1, got {self.self_weight}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(CaseSettings):
+    """The settings that every run has.
+
+    Parameters
+    ----------
+    algorithm : str
+        The method.
+    iterations : int
+        The most iterations that are made.
+    gradient_tolerance : float
+        Converged when gradient_norm is at most this; tolerances that are given must all hold.
+    consensus_tolerance : float
+        Converged when consensus_rms is at most this.
+    feasibility_tolerance : float
+        Converged when feasibility is at most this.
+    time_limit : float
+        Stop after this many seconds of iterations; does not count as converged.
+    require_converged : bool
+        Exit code 4 when the run ends without having converged.
+    safety_region : float
+        Stop (exit code 3) when the feasibility measure of some agent exceeds this.
     history_rows : int
         About how many rows the history gets, spaced evenly in the logarithm of the iteration; by default 200, but no more than
         one in five iterations.
@@ -71,10 +101,8 @@ class RunSettings:
         Print agents per rank, messages, bytes and memory; run nothing and write nothing.
     """
 
-    problem: str = "procrustes"
     algorithm: str = "drfgt"
     iterations: int = 3000
-    seed: int = 0
     gradient_tolerance: float | None = None
     consensus_tolerance: float | None = None
     feasibility_tolerance: float | None = None
@@ -83,12 +111,6 @@ class RunSettings:
     safety_region: float | None = None
     history_rows: int | None = None
     record_every: int | None = None
-    agents: int = 10
-    topology: str = "ring"
-    weights: str = "auto"
-    self_weight: float = 0.8
-    weights_file: str | None = None
-    placement: Literal["even", "fewer-cuts"] = "even"
     out: str | None = None
     overwrite: bool = False
     plot: bool = False
@@ -105,17 +127,27 @@ class RunSettings:
         ValueError
             A value out of range, or two that do not fit together.
         """
-        for name, least in (("agents", 1), ("iterations", 0), ("seed", 0), ("history_rows", 2), ("record_every", 1)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name} must be at least {least}, got {value}")
+        super().__post_init__()
+        at_least(self, iterations=0, history_rows=2, record_every=1)
         for name in (*TOLERANCES, "time_limit", "safety_region"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} must be positive, got {value}")
-        if not 0 < self.self_weight < 1:
-            raise ValueError(f"self_weight must be between 0 and 1, got {self.self_weight}")
         if self.plot and self.out is None:
             raise ValueError("plot needs out: say where the run is to be written")
         if self.require_converged and not any(getattr(self, name) is not None for name in TOLERANCES):
             raise ValueError(f"require_converged needs a tolerance to judge by: give one of {', '.join(TOLERANCES)}")
+
+
+def at_least(entry: Any, **least: int) -> None:
+    """Refuse a field of ``entry`` that is given and below its least value.
+
+    Raises
+    ------
+    ValueError
+        With the field's name.
+    """
+    for name, lowest in least.items():
+        value = getattr(entry, name)
+        if value is not None and value < lowest:
+            raise ValueError(f"{name} must be at least {lowest}, got {value}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..network.communicator import Communicator
 from .flags import InputError
-from .settings import RunSettings
+from .settings import CaseSettings
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -27,7 +27,7 @@ class Wiring(NamedTuple):
     """The graph and the rule, in words."""
 
 
-def make(settings: RunSettings) -> Wiring:
+def make(settings: CaseSettings) -> Wiring:
     """The mixing matrix that the settings describe.
 
     Raises
@@ -53,7 +53,7 @@ def make(settings: RunSettings) -> Wiring:
     return Wiring(W, f"{settings.topology}, {rule} weights{own}")
 
 
-def _sequence(settings: RunSettings) -> Wiring:
+def _sequence(settings: CaseSettings) -> Wiring:
     """A time-varying network: the rule is for the sequences that are made of graphs."""
     import topologies
 
@@ -63,7 +63,7 @@ def _sequence(settings: RunSettings) -> Wiring:
     return Wiring(sequence, f"{settings.topology} (time-varying, {period})")
 
 
-def share(settings: RunSettings, wiring: Wiring | None, communicator: Communicator) -> Wiring:
+def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communicator) -> Wiring:
     """Rank 0's wiring on every rank (None is passed on the others); a sequence is made again by each rank from its name."""
     from scipy.sparse import csr_array
 

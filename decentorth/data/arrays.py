@@ -87,7 +87,7 @@ class NpyReader:
         require_real(self._header.dtype, str(self.path))
         return require_matrix(self._header.shape, str(self.path))
 
-    def rows(self, wanted: Index | None) -> Array:
+    def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
         require_matrix(self.shape, str(self.path))
         array = self._map()
         return as_float64(array if wanted is None else array[wanted])
@@ -144,7 +144,7 @@ class NpzReader:
         with self._member() as (file, _, _):
             return np.asarray(npy.read_array(file, allow_pickle=False))
 
-    def rows(self, wanted: Index | None) -> Array:
+    def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
         require_matrix(self.shape, str(self.path))
         array = self._array()
         return as_float64(array if wanted is None else array[wanted])

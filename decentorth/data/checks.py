@@ -68,20 +68,22 @@ def require_rows(rows: ArrayLike, m: int, what: str) -> Index:
     return given.astype(np.int64)
 
 
-def require_finite(block: Array, rows: Index | None, what: str) -> None:
-    """Refuse NaN and infinity; ``rows`` are the numbers of the block's rows in the file (None: all of them).
+def require_finite(block: Array, rows: Index | None, what: str, missing: bool = False) -> None:
+    """Refuse infinity and, unless values may be ``missing``, NaN.
+
+    ``rows`` are the numbers of the block's rows in the file (None: all of them).
 
     Raises
     ------
     ValueError
         With the place of the first and the number of all.
     """
-    bad = ~np.isfinite(block)
+    bad = np.isinf(block) if missing else ~np.isfinite(block)
     count = int(np.count_nonzero(bad))
     if not count:
         return
     row, column = (int(i) for i in np.argwhere(bad)[0])
-    nans = int(np.count_nonzero(np.isnan(block)))
+    nans = int(np.count_nonzero(np.isnan(block[bad])))
     raise ValueError(
         f"{what}: {count} of the {block.size} values read are not finite ({nans} NaN, {count - nans} infinite); "
         f"the first is {block[row, column]} at row {row if rows is None else rows[row]}, column {column} (counted from 0). "

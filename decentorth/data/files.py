@@ -7,10 +7,13 @@
 ``.svm`` ``.svmlight``         labels and features in SVMlight format (needs the extra ``data``)
 ``.libsvm``                    the same
 ``.mtx`` ``.mtx.gz``           Matrix Market, sparse or dense
+``.idx`` ``-ubyte``            idx, as the files of MNIST (`decentorth.data.idx`); only the wanted rows are read
+``.idx.gz`` ``-ubyte.gz``      the same; whether it is compressed is seen from the content
 =============================  =================================================================================
 
-Sparse matrices are made dense, up to `decentorth.data.sparse.DENSE_LIMIT` per process. Nothing is unpickled. All values must be
-real and finite; they are converted to float64, exactly where float64 holds them (integers up to 2**53).
+A ``.npz`` may also be a sparse matrix saved by ``scipy.sparse.save_npz``. Sparse matrices are made dense, up to
+`decentorth.data.sparse.DENSE_LIMIT` per process. Nothing is unpickled. All values must be real and finite (`MatrixFile.observed`:
+or missing); they are converted to float64, exactly where float64 holds them (integers up to 2**53).
 """
 
 from __future__ import annotations
@@ -27,8 +30,9 @@ from numpy.typing import ArrayLike
 
 from decentorth.data.arrays import NpyReader, NpzReader
 from decentorth.data.checks import did_you_mean, require_finite, require_rows
+from decentorth.data.idx import IdxReader
 from decentorth.data.labels import Labels
-from decentorth.data.sparse import MtxReader, SvmlightReader
+from decentorth.data.sparse import MtxReader, SparseNpzReader, SvmlightReader
 from decentorth.data.text import TextReader
 from decentorth.protocols import Array, Index
 
@@ -43,8 +47,11 @@ class Reader(Protocol):
     def shape(self) -> tuple[int, int]:
         """``(m, d)`` of the matrix, both positive."""
 
-    def rows(self, wanted: Index | None) -> Array:
-        """The ``wanted`` rows (sorted, distinct, in range; None: all), float64 and C-contiguous, not yet checked for NaN."""
+    def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
+        """The ``wanted`` rows (sorted, distinct, in range; None: all), float64 and C-contiguous, not yet checked for NaN.
+
+        Where a sparse format stores no entry, ``unstored`` stands.
+        """
 
     def labels(self) -> Labels:
         """``(m,)``: the labels in the file."""
@@ -61,6 +68,10 @@ _READERS: dict[str, Callable[[Path], Reader]] = {
     ".libsvm": SvmlightReader,
     ".mtx": MtxReader,
     ".mtx.gz": MtxReader,
+    ".idx": IdxReader,
+    ".idx.gz": IdxReader,
+    "-ubyte": IdxReader,
+    "-ubyte.gz": IdxReader,
 }
 
 EXTENSIONS: tuple[str, ...] = tuple(_READERS)
@@ -89,7 +100,9 @@ def _reader(spec: str) -> Reader:
         raise ValueError(f"{path} has the unknown extension {path.suffix!r}; known are {', '.join(EXTENSIONS)}")
     if not path.stat().st_size:
         raise ValueError(f"{path} is empty: it has 0 bytes")
-    return NpzReader(path, key) if known == ".npz" else _READERS[known](path)
+    if known == ".npz":
+        return SparseNpzReader(path) if key is None and SparseNpzReader.reads(path) else NpzReader(path, key)
+    return _READERS[known](path)
 
 
 class MatrixFile:
@@ -116,10 +129,20 @@ class MatrixFile:
 
     def rows(self, index: ArrayLike) -> Array:
         """``(len(index), d)``: the rows ``index``, in that order and as often as named; float64, C-contiguous, fresh."""
+        return self._select(index, missing=False)
+
+    def observed(self, index: ArrayLike) -> Array:
+        """Like `rows`, of a partly observed matrix: NaN where nothing was observed.
+
+        In a sparse file that is where no entry is stored (a stored zero counts as observed), in a dense one where it holds NaN.
+        """
+        return self._select(index, missing=True)
+
+    def _select(self, index: ArrayLike, missing: bool) -> Array:
         rows = require_rows(index, self.shape[0], self.name)
         wanted, places = np.unique(rows, return_inverse=True)
-        block = self._reader.rows(wanted)
-        require_finite(block, wanted, self.name)
+        block = self._reader.rows(wanted, np.nan if missing else 0.0)
+        require_finite(block, wanted, self.name, missing)
         return block if np.array_equal(wanted, rows) else block[places]
 
     def matrix(self) -> Array:

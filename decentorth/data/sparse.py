@@ -1,7 +1,8 @@
-"""Matrices in sparse text formats, SVMlight and Matrix Market, made dense for the rows that are wanted."""
+"""Matrices in sparse formats, SVMlight, Matrix Market and SciPy's own, made dense for the rows that are wanted."""
 
 from __future__ import annotations
 
+import zipfile
 import zlib
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from decentorth.data.checks import require_matrix, require_real
 from decentorth.data.labels import Labels, as_labels
 from decentorth.data.optional import sklearn_datasets
 from decentorth.data.text import is_number, shown
@@ -34,8 +36,8 @@ def _require_dense(m: int, d: int, what: str) -> None:
         )
 
 
-def _dense(entries: _Entries, m: int, d: int, wanted: Index | None, what: str) -> Array:
-    """The ``wanted`` rows (sorted, distinct; None: all ``m``) as a dense matrix."""
+def _dense(entries: _Entries, m: int, d: int, wanted: Index | None, unstored: float, what: str) -> Array:
+    """The ``wanted`` rows (sorted, distinct; None: all ``m``) as a dense matrix, ``unstored`` where no entry is stored."""
     row, column, value = entries
     if wanted is not None:
         m = wanted.size
@@ -43,7 +45,8 @@ def _dense(entries: _Entries, m: int, d: int, wanted: Index | None, what: str) -
         kept = np.flatnonzero(np.isin(row, wanted))
         row, column, value = place[kept], column[kept], value[kept]
     _require_dense(m, d, what)
-    block = np.zeros((m, d))
+    block = np.full((m, d), unstored)
+    block[row, column] = 0.0
     np.add.at(block, (row, column), value)
     return block
 
@@ -88,9 +91,9 @@ class SvmlightReader:
     def shape(self) -> tuple[int, int]:
         return self._content[1]
 
-    def rows(self, wanted: Index | None) -> Array:
+    def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
         entries, (m, d), _ = self._content
-        return _dense(entries, m, d, wanted, str(self.path))
+        return _dense(entries, m, d, wanted, unstored, str(self.path))
 
     def labels(self) -> Labels:
         return as_labels(self._content[2], f"the labels of {self.path}")
@@ -128,12 +131,56 @@ class MtxReader:
             return np.asarray(read, dtype=np.float64)
         return _Entries(read.row, read.col, np.asarray(read.data, dtype=np.float64))
 
-    def rows(self, wanted: Index | None) -> Array:
+    def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
         m, d = self.shape
         content = self._content
         if isinstance(content, _Entries):
-            return _dense(content, m, d, wanted, str(self.path))
+            return _dense(content, m, d, wanted, unstored, str(self.path))
         return np.array(content if wanted is None else content[wanted], order="C")
 
     def labels(self) -> Labels:
-        raise ValueError(f"{self.path} holds a matrix, not labels: give labels as .npy, .npz, .csv or .txt")
+        raise ValueError(f"{self.path} holds a matrix, not labels: give labels as .npy, .npz, .csv, .txt or idx")
+
+
+class SparseNpzReader:
+    """A matrix that ``scipy.sparse.save_npz`` wrote, in any of SciPy's formats."""
+
+    has_labels: ClassVar[bool] = False
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @staticmethod
+    def reads(path: Path) -> bool:
+        """Whether the archive at ``path`` says that it holds a sparse matrix."""
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return {"format.npy", "shape.npy", "data.npy"} <= set(archive.namelist())
+        except zipfile.BadZipFile:
+            return False
+
+    @cached_property
+    def _content(self) -> tuple[_Entries, tuple[int, int]]:
+        import scipy.sparse
+
+        try:
+            matrix: Any = scipy.sparse.load_npz(str(self.path))
+            if hasattr(matrix, "check_format"):
+                matrix.check_format(full_check=True)  # indices out of range would be followed blindly
+        except (ValueError, TypeError, KeyError, IndexError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            raise ValueError(f"{self.path} is not a whole sparse matrix of SciPy: {error}") from error
+        require_real(matrix.dtype, str(self.path))
+        shape = require_matrix(matrix.shape, str(self.path))
+        coo = matrix.tocoo()
+        return _Entries(coo.row, coo.col, np.asarray(coo.data, dtype=np.float64)), shape
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self._content[1]
+
+    def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
+        entries, (m, d) = self._content
+        return _dense(entries, m, d, wanted, unstored, str(self.path))
+
+    def labels(self) -> Labels:
+        raise ValueError(f"{self.path} holds a sparse matrix, not labels: give labels as .npy, .npz, .csv, .txt or idx")

@@ -105,7 +105,7 @@ class TextReader:
             m += 1
         return m, columns
 
-    def rows(self, wanted: Index | None) -> Array:
+    def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
         m, d = self.shape
         numbers = range(m) if wanted is None else wanted.tolist()
         block = np.empty((len(numbers), d))

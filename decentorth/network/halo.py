@@ -6,13 +6,18 @@ order, keep every row's columns in global agent order, which is what makes a row
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ..protocols import Index
-from ..sums import Csr
+from ..protocols import Array, Index
+from ..sums import Csr, accumulate
+
+Mask = NDArray[np.bool_]
+"""One answer for each stored entry of a block."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,62 @@ class Halo:
     agents: slice
     pieces: tuple[Piece, ...]
     sends: tuple[Send, ...]
+    own: int
+    """Which piece holds the rank's own columns, and so the own weights W_ii."""
+
+    def alike(self, labels: Sequence[Array]) -> tuple[Array, tuple[Csr, ...]]:
+        """What mixing among agents of the same label needs.
+
+        Parameters
+        ----------
+        labels
+            For each piece those of its columns' agents.
+
+        Returns
+        -------
+        heard : array
+            ``(n_local,)``: the largest label among an agent and its neighbours.
+        blocks
+            Those of the pieces, with the edges between equal labels only.
+        """
+        mine = labels[self.own]
+        heard, used = mine.copy(), []
+        for piece, theirs in zip(self.pieces, labels, strict=True):
+            rows, there = _rows(piece.block), theirs[piece.block.indices]
+            np.maximum.at(heard, rows, there)
+            used.append(there == mine[rows])
+        return heard, self.using(used)
+
+    def using(self, used: Sequence[Mask]) -> tuple[Csr, ...]:
+        """The pieces' blocks with some edges only; an agent's own weight takes up those of the others, added in global agent order.
+
+        Where both ends leave out the same edges, W stays symmetric and doubly stochastic. What is left out is not multiplied by
+        zero: whatever its agent holds, it is not looked at.
+
+        Parameters
+        ----------
+        used
+            For each piece which of its stored entries to use; the own weights must be among them.
+        """
+        rest = np.zeros(self.agents.stop - self.agents.start)
+        for piece, keep in zip(self.pieces, used, strict=True):
+            left_out = piece.block._replace(data=np.where(keep, 0.0, piece.block.data))
+            accumulate(left_out, 1, np.ones(left_out.columns), rest)
+        blocks = []
+        for number, (piece, keep) in enumerate(zip(self.pieces, used, strict=True)):
+            block = piece.block
+            data = block.data[keep]
+            ends = np.concatenate(([0], np.cumsum(keep)))
+            kept = Csr(block.rows, block.columns, ends[block.indptr], block.indices[keep], data)
+            if number == self.own:
+                data[kept.indices == _rows(kept)] += rest
+            blocks.append(kept)
+        return tuple(blocks)
+
+
+def _rows(block: Csr) -> Index:
+    """The row of each stored entry."""
+    return np.repeat(np.arange(block.rows, dtype=np.int64), np.diff(block.indptr))
 
 
 def even_bounds(n_agents: int, ranks: int) -> Index:
@@ -108,4 +169,5 @@ def plan(W: csr_array, bounds: Index, rank: int) -> Halo:
         indptr = np.concatenate(([0], np.cumsum(np.bincount(row_of[chosen], minlength=high - low)))).astype(np.int64)
         block = Csr(high - low, len(needed), indptr, np.searchsorted(needed, columns).astype(np.int64), mine.data[chosen])
         pieces.append(Piece(int(source), block))
-    return Halo(slice(low, high), tuple(pieces), tuple(sends))
+    own = next(number for number, piece in enumerate(pieces) if piece.source == rank)
+    return Halo(slice(low, high), tuple(pieces), tuple(sends), own)

@@ -93,9 +93,23 @@ class Network:
         """
         if self.sequence is not None:
             raise ValueError(
-                "a time-varying network has no eigenvalues to choose automatic steps by: give step_size and penalty as numbers"
+                "a time-varying network has no eigenvalues to choose automatic steps or rounds by: give step_size and penalty as "
+                "numbers, and rounds with chebyshev=False"
             )
         return self._own_spectrum()
+
+    @cached_property
+    def self_weights(self) -> Array:
+        """``(n_local,)``: W_ii of this process's agents.
+
+        Raises
+        ------
+        ValueError
+            On a time-varying network.
+        """
+        if self.sequence is not None:
+            raise ValueError("on a time-varying network an agent's own weight changes: give step_size as a number")
+        return np.ascontiguousarray(self.W.diagonal()[self.agents])
 
     def _own_spectrum(self) -> Spectrum:
         values = spectrum(self.W)
@@ -147,13 +161,35 @@ class Network:
             xs = self._mix(xs)
         return xs
 
-    def _mix(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
+    def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
+        """One round of mixing in which agents listen only to those with their own label.
+
+        An edge is used where both its ends have the same label, and each agent's own weight takes up the rest, so that the matrix
+        of the round is symmetric and doubly stochastic too. The labels travel in the same messages, as one more array.
+
+        Parameters
+        ----------
+        labels
+            ``(n_local,)``, float64, finite.
+        *xs
+            As for `mix`.
+
+        Returns
+        -------
+        heard : array
+            ``(n_local,)``: the largest label among an agent and its neighbours.
+        *mixed
+            As from `mix`.
+        """
+        return self._mix((labels, *xs), alike=True)
+
+    def _mix(self, xs: tuple[Array, ...], alike: bool = False) -> tuple[Array, ...]:
         widths = tuple([x.size // self.n_local for x in xs])
         halo, directed_edges, ways = self._plan()
         way = ways.get(widths)
         if way is None:
             way = ways[widths] = traffic(halo, self.communicator, widths)
-        out = way.mix(xs)
+        out = way.mix_alike(xs) if alike else way.mix(xs)
         self.rounds += 1
         self.messages += directed_edges
         self.bytes += directed_edges * 8 * sum(widths)

@@ -29,6 +29,12 @@ class Traffic(Protocol):
     def mix(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
         """W x for each array; fresh, C-contiguous."""
 
+    def mix_alike(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
+        """The largest label heard, then W x for each array where W has the edges between equal labels only.
+
+        The first of ``xs`` has the labels. Where all labels that come together here agree, W is used as it is: the same bits.
+        """
+
 
 def traffic(halo: Halo, communicator: Communicator, widths: tuple[int, ...]) -> Traffic:
     """The way for this rank and arrays of ``widths`` numbers an agent."""
@@ -47,15 +53,30 @@ class _Alone:
 
     def __init__(self, halo: Halo, widths: tuple[int, ...]) -> None:
         (piece,) = halo.pieces
-        self._block, self._widths = piece.block, widths
+        self._halo, self._block, self._widths = halo, piece.block, widths
 
     def mix(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
-        out = []
-        for x, width in zip(xs, self._widths, strict=True):
-            mixed = np.zeros(x.shape)
-            accumulate(self._block, width, x.reshape(-1), mixed.reshape(-1))
-            out.append(mixed)
-        return tuple(out)
+        return tuple(_products(self._block, xs, self._widths))
+
+    def mix_alike(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
+        labels = xs[0]
+        heard, block = labels.copy(), self._block
+        if not _agree(labels, labels[0]):
+            heard, (block,) = self._halo.alike([labels])
+        return (heard, *_products(block, xs[1:], self._widths[1:]))
+
+
+def _products(block: Csr, xs: tuple[Array, ...], widths: tuple[int, ...]) -> list[Array]:
+    out = []
+    for x, width in zip(xs, widths, strict=True):
+        mixed = np.zeros(x.shape)
+        accumulate(block, width, x.reshape(-1), mixed.reshape(-1))
+        out.append(mixed)
+    return out
+
+
+def _agree(labels: Array, label: float) -> bool:
+    return bool((labels == label).all())
 
 
 class _Exchanging:
@@ -87,17 +108,36 @@ class _Table(_Exchanging):
         ends = np.cumsum(widths).tolist()
         self._parts = [slice(end - width, end) for end, width in zip(ends, widths, strict=True)]
         self._own = [own[part] for part in self._parts]
+        self._halo, self._labels = halo, self._table[:, 0]
         super().__init__(communicator, [(send.target, own) for send in halo.sends], list(rows.items()))
 
     def mix(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
+        self._swap(xs)
+        mixed = np.zeros(self._table.shape[1])
+        accumulate(self._row, mixed.size, self._table.reshape(-1), mixed)
+        return tuple(self._cut(mixed, xs))
+
+    def mix_alike(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
+        self._swap(xs)
+        heard, mixed = xs[0].copy(), np.zeros(self._table.shape[1])
+        if _agree(self._labels, heard[0]):
+            accumulate(self._row, mixed.size, self._table.reshape(-1), mixed)
+        else:
+            heard, blocks = self._halo.alike(np.split(self._labels, len(self._labels)))
+            for block, row in zip(blocks, self._table, strict=True):
+                accumulate(block, mixed.size, row, mixed)
+        return (heard, *self._cut(mixed, xs)[1:])
+
+    def _swap(self, xs: tuple[Array, ...]) -> None:
+        """Until the table holds everybody's arrays."""
         self.exchange.receive()
         for x, segment in zip(xs, self._own, strict=True):
             segment[...] = x.reshape(-1)
         self.exchange.send()
         self.wait()
-        mixed = np.zeros(self._table.shape[1])
-        accumulate(self._row, mixed.size, self._table.reshape(-1), mixed)
-        return tuple([mixed[part].reshape(x.shape) for x, part in zip(xs, self._parts, strict=True)])
+
+    def _cut(self, mixed: Array, xs: tuple[Array, ...]) -> list[Array]:
+        return [mixed[part].reshape(x.shape) for x, part in zip(xs, self._parts, strict=True)]
 
 
 class _Blocks(_Exchanging):
@@ -105,7 +145,7 @@ class _Blocks(_Exchanging):
 
     def __init__(self, halo: Halo, communicator: Communicator, widths: tuple[int, ...]) -> None:
         total = sum(widths)
-        self._widths, self._n_local = widths, halo.agents.stop - halo.agents.start
+        self._halo, self._widths, self._n_local = halo, widths, halo.agents.stop - halo.agents.start
         buffers: dict[bytes, Array] = {}  # ranks that need the same agents are sent the same buffer
         self._packs: list[tuple[slice | Index, list[Array]]] = []
         sends, receives = [], []
@@ -117,31 +157,49 @@ class _Blocks(_Exchanging):
                 rows = slice(first, last + 1) if last - first + 1 == len(send.rows) else send.rows
                 self._packs.append((rows, [part.reshape(-1, w) for part, w in _split(buffers[key], widths)]))
             sends.append((send.target, buffers[key]))
-        self._pieces: list[tuple[Csr, list[Array] | None]] = []  # what each block of W multiplies; None for the own agents
+        self._blocks = tuple([piece.block for piece in halo.pieces])
+        self._arrived: list[list[Array] | None] = []  # what each block of W multiplies; None for the own agents
         for piece in halo.pieces:
             arrived = None
             if piece.source != communicator.rank:
                 buffer = np.empty(piece.block.columns * total)
                 receives.append((piece.source, buffer))
                 arrived = [part for part, _ in _split(buffer, widths)]
-            self._pieces.append((piece.block, arrived))
+            self._arrived.append(arrived)
         super().__init__(communicator, sends, receives)
 
     def mix(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
+        self._swap(xs)
+        return tuple(self._products(self._blocks, xs, 0))
+
+    def mix_alike(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
+        self._swap(xs)
+        labels = [xs[0] if arrived is None else arrived[0] for arrived in self._arrived]
+        heard, blocks = xs[0].copy(), self._blocks
+        if not all(_agree(theirs, heard[0]) for theirs in labels):
+            heard, blocks = self._halo.alike(labels)
+        return (heard, *self._products(blocks, xs, 1))
+
+    def _swap(self, xs: tuple[Array, ...]) -> None:
+        """Until everybody's arrays have come."""
         self.exchange.receive()
         for rows, segments in self._packs:
             for x, segment in zip(xs, segments, strict=True):
                 segment[...] = x.reshape(self._n_local, -1)[rows]
         self.exchange.send()
         self.wait()
+
+    def _products(self, blocks: tuple[Csr, ...], xs: tuple[Array, ...], first: int) -> list[Array]:
+        """Those of the arrays from number ``first`` on."""
         out = []
-        for number, (x, width) in enumerate(zip(xs, self._widths, strict=True)):
+        for number in range(first, len(xs)):
+            x, width = xs[number], self._widths[number]
             mixed = np.zeros(x.shape)
             own, flat = x.reshape(-1), mixed.reshape(-1)
-            for block, arrived in self._pieces:
+            for block, arrived in zip(blocks, self._arrived, strict=True):
                 accumulate(block, width, own if arrived is None else arrived[number], flat)
             out.append(mixed)
-        return tuple(out)
+        return out
 
 
 def _split(buffer: Array, widths: tuple[int, ...]) -> list[tuple[Array, int]]:

@@ -10,8 +10,8 @@ import numpy as np
 from ..protocols import Array
 
 
-def matrices(name: str, values: Any, first_agent: int = 0) -> list[Array]:
-    """A list or stack of 2-D real matrices as float64, C-contiguous, finite.
+def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = False) -> list[Array]:
+    """A list or stack of 2-D real matrices as float64, C-contiguous, finite (or NaN, where entries may be ``missing``).
 
     Raises
     ------
@@ -33,7 +33,7 @@ def matrices(name: str, values: Any, first_agent: int = 0) -> list[Array]:
         array = np.ascontiguousarray(raw, dtype=np.float64)
         if array.ndim != 2 or array.size == 0:
             raise ValueError(f"{name} of agent {agent} must be a non-empty matrix, got shape {array.shape}")
-        bad = ~np.isfinite(array)
+        bad = np.isinf(array) if missing else ~np.isfinite(array)
         if bad.any():
             row, column = np.argwhere(bad)[0]
             raise ValueError(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..protocols import Array, ConstraintSet
+from ..protocols import Array, ConstraintSet, Index
 from .base import AgentProblem
 
 
@@ -27,14 +27,24 @@ class FunctionProblem(AgentProblem):
         The functions take all local agents at once instead: ``value(agents, x)`` with ``agents`` an index array and x
         ``(len(agents), *shape)`` returns ``(len(agents),)``, and ``gradient`` an array like x. Faster; to get the same bits for
         any number of ranks, treat each agent alone (batched ``@``, elementwise functions, sums over trailing axes).
+    gradient_on
+        ``gradient_on(agent, x, batch) -> array``: an unbiased gradient from the samples whose numbers are in the index array
+        ``batch``, repeats allowed; with ``stacked``, ``(agents, x, batch)`` with ``batch`` ``(len(agents), b)``. Methods with a
+        ``batch_size`` need it.
+    n_samples
+        How many samples the agents have: one number, or one for each agent. Goes with ``gradient_on``.
 
     Raises
     ------
     TypeError
-        When ``value`` or ``gradient`` cannot be called.
+        When ``value``, ``gradient`` or ``gradient_on`` cannot be called.
     ValueError
-        During a run, when what a function returns has the wrong shape; names the agent.
+        For ``gradient_on`` without ``n_samples`` or the reverse, and for numbers of samples below 1. During a run, when what a
+        function returns has the wrong shape; names the agent.
     """
+
+    n_samples: Index
+    """``(n_local,)``, only where it was given."""
 
     def __init__(
         self,
@@ -44,19 +54,27 @@ class FunctionProblem(AgentProblem):
         n_agents: int,
         *,
         stacked: bool = False,
+        gradient_on: Callable[..., Array] | None = None,
+        n_samples: int | Sequence[int] | Index | None = None,
     ) -> None:
-        for name, function in (("value", value), ("gradient", gradient)):
-            if not callable(function):
+        for name, function in (("value", value), ("gradient", gradient), ("gradient_on", gradient_on)):
+            if not callable(function) and not (function is None and name == "gradient_on"):
                 raise TypeError(f"{name} must be a function, got {type(function).__name__}")
         if n_agents < 1:
             raise ValueError(f"n_agents must be at least 1, got {n_agents}")
         super().__init__(n_agents, slice(0, n_agents), constraint)
-        self._value, self._gradient, self._stacked = value, gradient, stacked
+        self._value, self._gradient, self._gradient_on, self._stacked = value, gradient, gradient_on, stacked
+        if (gradient_on is None) != (n_samples is None):
+            raise ValueError("gradient_on and n_samples go together: give both to allow mini-batches, or neither")
+        if n_samples is not None:
+            self.n_samples = _counts(n_samples, n_agents)
 
     def _take(self, local: slice) -> None:
         """The functions serve any agent."""
+        if self._gradient_on is not None:
+            self.n_samples = self.n_samples[local]
 
-    def _numbers(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def _numbers(self) -> Index:
         return np.arange(self.agents.start, self.agents.stop, dtype=np.int64)
 
     def value(self, x: Array) -> Array:
@@ -77,9 +95,40 @@ class FunctionProblem(AgentProblem):
             out[i] = self._shaped(f"gradient of agent {agent}", self._gradient(int(agent), x[i]), self.shape)
         return out
 
+    def gradient_on(self, x: Array, batch: Index) -> Array:
+        """``(n_local, *shape)``: an unbiased gradient from the samples ``batch``, ``(n_local, b)``.
+
+        Raises
+        ------
+        TypeError
+            When the problem was made without such a function.
+        """
+        if self._gradient_on is None:
+            raise TypeError("gradients on a few samples need the function gradient_on, which this problem was made without")
+        if self._stacked:
+            return self._shaped("gradient_on", self._gradient_on(self._numbers(), x, batch), x.shape)
+        out = np.empty_like(x)
+        for i, agent in enumerate(self._numbers()):
+            given = self._gradient_on(int(agent), x[i], batch[i])
+            out[i] = self._shaped(f"gradient_on of agent {agent}", given, self.shape)
+        return out
+
     @staticmethod
     def _shaped(what: str, result: object, shape: tuple[int, ...]) -> Array:
         array = np.array(result, dtype=np.float64, order="C")
         if array.shape != shape:
             raise ValueError(f"{what} must have shape {shape}, got {array.shape}")
         return array
+
+
+def _counts(n_samples: int | Sequence[int] | Index, n_agents: int) -> Index:
+    counts = np.asarray(n_samples)
+    if counts.dtype.kind not in "iu":
+        raise TypeError(f"n_samples must be whole numbers, got dtype {counts.dtype}")
+    if counts.shape not in ((), (n_agents,)):
+        raise ValueError(f"n_samples must be one number or one for each of the {n_agents} agents, got shape {counts.shape}")
+    everywhere = np.broadcast_to(counts, (n_agents,)).astype(np.int64)
+    low = np.flatnonzero(everywhere < 1)
+    if len(low):
+        raise ValueError(f"n_samples must be at least 1, got {everywhere[low[0]]} for agent {low[0]}")
+    return everywhere

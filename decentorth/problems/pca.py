@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from ..protocols import Array, Collective
 from ..sets import Stiefel
 from .base import Deferred
 from .checks import matrices, same_columns
+from .division import check_alpha, divided
+from .generated import stream
+from .pooled import centered, with_spectrum
 from .rows import SumsOfSquares
 from .squares import SquaresProblem
 
@@ -41,7 +44,8 @@ class PCA(SquaresProblem):
     Parameters
     ----------
     A
-        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
+        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled. What is already float64 and
+        C-contiguous may be referred to rather than copied: leave it as it is.
     rank
         How many components r.
     n_agents, first_agent
@@ -74,6 +78,11 @@ class PCA(SquaresProblem):
 
         return Deferred(n_agents, build)
 
+    def product(self, x: Array) -> Array:
+        """``(n_local, d, r)``, fresh: C_i x_i."""
+        product = self.gradient(x)
+        return np.negative(product, out=product)
+
     def prepare(self, collective: Collective) -> None:
         """Compute the answer: the top-r eigenvectors of the pooled C, added over all agents in their order."""
         d, r = self.constraint.shape
@@ -103,12 +112,13 @@ class PCA(SquaresProblem):
 
 @dataclass(frozen=True, kw_only=True)
 class PCASettings:
-    """Principal components of real data, its samples divided over the agents.
+    """Principal components of real data, its samples divided over the agents, or of generated data.
 
     Parameters
     ----------
     data
-        The name of bundled data (digits) or a file with one sample per row: .npy, .npz, .csv, svmlight or Matrix Market.
+        The name of bundled data (digits), a file with one sample per row (.npy, .npz, .csv, svmlight, Matrix Market or idx), or
+        synthetic: Gaussian samples whose pooled singular values are replaced by s_1 gap^(j/2), s_1 being their own largest.
     rank
         How many components.
     partition
@@ -121,6 +131,18 @@ class PCASettings:
         Shuffle the samples by the seed before an even division; otherwise consecutive rows.
     center
         Subtract the mean of all samples first.
+    scale
+        Divide all samples by this: 255 brings images of bytes to [0, 1].
+    dimension
+        Length of a sample (synthetic data).
+    samples
+        Samples of each agent (synthetic data).
+    gap
+        Ratio of successive eigenvalues of the pooled covariance (synthetic data).
+    heterogeneity
+        Each agent's Gaussian samples are first stretched along random orthogonal axes of its own, by factors that fall
+        geometrically from 1 to 10^-heterogeneity; at 0 all agents' samples have one distribution. The pooled singular values are
+        the same in any case (synthetic data).
     """
 
     data: str = "digits"
@@ -130,47 +152,58 @@ class PCASettings:
     dirichlet_alpha: float = 0.5
     shuffle: bool = True
     center: bool = False
+    scale: float = 1.0
+    dimension: int = 10
+    samples: int = 1000
+    gap: float = 0.8
+    heterogeneity: float = 0.0
 
     def __post_init__(self) -> None:
         if self.rank < 1:
             raise ValueError(f"rank must be at least 1, got {self.rank}")
-        if not self.dirichlet_alpha > 0.0:
-            raise ValueError(f"dirichlet_alpha must be positive, got {self.dirichlet_alpha}")
+        check_alpha(self.dirichlet_alpha)
+        if not self.scale > 0.0:
+            raise ValueError(f"scale must be positive, got {self.scale}")
+        if self.data == "synthetic":
+            Stiefel(self.dimension, self.rank)
+            if self.samples < 1:
+                raise ValueError(f"samples must be at least 1, got {self.samples}")
+            if not 0.0 < self.gap <= 1.0:
+                raise ValueError(f"gap must lie in (0, 1], got {self.gap}")
+            if not self.heterogeneity >= 0.0:
+                raise ValueError(f"heterogeneity must not be negative, got {self.heterogeneity}")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem, to be built by each rank for its own agents."""
+        if self.data == "synthetic" and n_agents * self.samples < self.dimension:
+            raise ValueError(
+                f"{n_agents} agents with {self.samples} samples each have {n_agents * self.samples} in all, fewer than dimension "
+                f"{self.dimension}: the pooled covariance would be singular; ask for more agents or samples, or a smaller dimension"
+            )
 
         def build(agents: slice, collective: Collective) -> PCA:
+            generated = self.data == "synthetic"
             with collective.together():
-                mine, m = self._load(n_agents, agents, seed)
+                mine = self._gaussian(agents, seed) if generated else divided(self.data, self, n_agents, agents, seed)
             if self.center:
-                d = mine[0].shape[1]
-
-                def add(total: Array) -> None:
-                    for a in mine:
-                        total += np.ones(len(a)) @ a
-
-                mean = collective.fold(d, add) / m
-                mine = [a - mean for a in mine]
+                mine = centered(mine, collective)
+            if generated:
+                mine = with_spectrum(mine, self.gap, None, collective)
+            if self.scale != 1.0:
+                mine = [a / self.scale for a in mine]
             with collective.together():
                 return PCA(mine, self.rank, n_agents=n_agents, first_agent=agents.start)
 
         return Deferred(n_agents, build)
 
-    def _load(self, n_agents: int, agents: slice, seed: int) -> tuple[list[Array], int]:
-        from ..data import load_labels, partition, resolve
-
-        samples = resolve(self.data)
-        labels: Any = None
-        if self.partition != "even":
-            labels = load_labels(self.labels) if self.labels is not None else samples.labels
-        parts = partition(
-            self.partition,
-            samples.shape[0],
-            n_agents,
-            labels=labels,
-            seed=seed,
-            alpha=self.dirichlet_alpha,
-            shuffle=self.shuffle,
-        )
-        return [samples.rows(index) for index in parts[agents]], samples.shape[0]
+    def _gaussian(self, agents: slice, seed: int) -> list[Array]:
+        """``(samples, dimension)`` of each agent from its own stream, stretched along its own axes."""
+        mine = []
+        for agent in range(agents.start, agents.stop):
+            rng = stream(seed, agent)
+            a = rng.standard_normal((self.samples, self.dimension))
+            if self.heterogeneity > 0.0:
+                axes = np.linalg.qr(rng.standard_normal((self.dimension, self.dimension)))[0]
+                a = a @ ((axes * np.logspace(0.0, -self.heterogeneity, self.dimension)) @ axes.T)
+            mine.append(a)
+        return mine

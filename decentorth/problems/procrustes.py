@@ -16,6 +16,8 @@ from ..protocols import Array, Collective
 from ..sets import Stiefel
 from .base import Deferred
 from .checks import matrices, same_columns
+from .generated import stream
+from .pooled import with_spectrum
 from .rows import SumsOfSquares
 from .squares import SquaresProblem
 
@@ -26,7 +28,8 @@ class Procrustes(SquaresProblem):
     Parameters
     ----------
     A
-        List or stack of ``(m_i, d)``, one matrix per agent.
+        List or stack of ``(m_i, d)``, one matrix per agent. What is already float64 and C-contiguous may be referred to rather than
+        copied: leave it as it is.
     B
         List or stack of ``(r, m_i)``.
     n_agents, first_agent
@@ -53,7 +56,7 @@ class Procrustes(SquaresProblem):
                     f"B of agent {first_agent + i} must have shape (r, m_i) = ({r}, {len(a)}) to go with A of shape {a.shape}, "
                     f"got {b.shape}"
                 )
-        sums = SumsOfSquares(rows, [np.ascontiguousarray(b.T) for b in targets], np.ones(len(rows)))
+        sums = SumsOfSquares(rows, [b.T for b in targets], np.ones(len(rows)))
         super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, r), sums)
 
     @staticmethod
@@ -72,29 +75,10 @@ def published_rows(agents: slice, rows: int, d: int, r: int, seed: int) -> tuple
     """Gaussian A_i ``(rows, d)`` and B_i ``(r, rows)`` of the agents in ``agents``, each agent from its own stream."""
     a, b = [], []
     for agent in range(agents.start, agents.stop):
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(agent, 0)))
+        rng = stream(seed, agent)
         a.append(rng.standard_normal((rows, d)))
         b.append(rng.standard_normal((r, rows)))
     return a, b
-
-
-def with_spectrum(A: list[Array], decay: float, largest: float | None, collective: Collective) -> list[Array]:
-    """Replace the eigenvalues of sum_i A_i^T A_i by ``largest * decay^j``, no rank holding all rows.
-
-    A_i <- A_i V diag(sqrt(target_j / actual_j)) V^T with V the eigenvectors of the pooled Gram matrix (added in agent order).
-    ``largest`` None keeps the data's own largest eigenvalue.
-    """
-    d = A[0].shape[1]
-
-    def add(total: Array) -> None:
-        for a in A:
-            total += (a.T @ a).reshape(-1)
-
-    values, vectors = np.linalg.eigh(collective.fold(d * d, add).reshape(d, d))
-    values, vectors = values[::-1], vectors[:, ::-1]
-    target = (values[0] if largest is None else largest) * decay ** np.arange(d)
-    change = (vectors * np.sqrt(target / values)) @ vectors.T
-    return [a @ change for a in A]
 
 
 @dataclass(frozen=True, kw_only=True)

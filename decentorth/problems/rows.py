@@ -2,12 +2,15 @@
 
 An agent with m_i rows in d columns computes its gradient ``2 w_i A_i^T (A_i x - B_i)`` from the rows (4 m_i d r flops) or from the
 Gram matrix ``A_i^T A_i`` made once (2 d^2 r flops): whichever is less. The choice, and the stacking of agents with equally many
-rows, depend on the agent alone, never on who shares its process.
+rows, depend on the agent alone, never on who shares its process. The rows themselves are never copied but into stacks of row-form
+agents; mini-batches are gathered from them in either form.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,12 +20,42 @@ from ..protocols import Array, Index
 from ..sums import add_agents, sums
 
 
+class _Table(Protocol):
+    """Rows that are read by their numbers: an array, or `_Joined`."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, numbers: Index, /) -> Array: ...
+
+
 class _Form(Protocol):
     def value(self, x: Array) -> Array: ...
     def gradient(self, x: Array) -> Array: ...
+    def gradient_on(self, x: Array, batch: Index) -> Array: ...
     def hessian(self) -> Array: ...
     def curvature(self) -> Array: ...
     def take(self, local: slice) -> Any: ...
+    def counts(self) -> Sequence[int]: ...
+    def tables(self) -> Sequence[tuple[_Table, _Table | None, float]]: ...
+
+
+def _stacked(arrays: Sequence[Array]) -> Array:
+    """``(n, ...)``, C-contiguous, which `np.stack` is not where all of the arrays are transposed."""
+    return np.ascontiguousarray(np.stack(arrays))
+
+
+def _residual(a: Array, b: Array | None, x: Array) -> Array:
+    residual: Array = a @ x
+    if b is not None:
+        residual -= b
+    return residual
+
+
+def _gradient(a: Array, b: Array | None, twice: Array, x: Array) -> Array:
+    """2 w a^T (a x - b) for each agent, ``twice`` 2 w, ``(n, 1, 1)``."""
+    residual = _residual(a, b, x)
+    residual *= twice
+    gradient: Array = a.swapaxes(-1, -2) @ residual
+    return gradient
 
 
 class _Rows(NamedTuple):
@@ -32,21 +65,17 @@ class _Rows(NamedTuple):
     b: Array | None
     twice: Array
 
-    def _residual(self, x: Array) -> Array:
-        residual: Array = self.a @ x
-        if self.b is not None:
-            residual -= self.b
-        return residual
-
     def value(self, x: Array) -> Array:
-        residual = self._residual(x)
+        residual = _residual(self.a, self.b, x)
         return 0.5 * self.twice[:, 0, 0] * sums(residual * residual)
 
     def gradient(self, x: Array) -> Array:
-        residual = self._residual(x)
-        residual *= self.twice
-        gradient: Array = self.a.swapaxes(-1, -2) @ residual
-        return gradient
+        return _gradient(self.a, self.b, self.twice, x)
+
+    def gradient_on(self, x: Array, batch: Index) -> Array:
+        agents = np.arange(len(batch))[:, None]
+        b = None if self.b is None else self.b[agents, batch]
+        return _gradient(self.a[agents, batch], b, self.twice * (self.a.shape[1] / batch.shape[1]), x)
 
     def hessian(self) -> Array:
         return np.ascontiguousarray(self.a.swapaxes(-1, -2) @ (self.a * self.twice))
@@ -59,13 +88,23 @@ class _Rows(NamedTuple):
     def take(self, local: slice) -> _Rows:
         return _Rows(self.a[local], None if self.b is None else self.b[local], self.twice[local])
 
+    def counts(self) -> list[int]:
+        return [self.a.shape[1]] * len(self.a)
+
+    def tables(self) -> list[tuple[_Table, _Table | None, float]]:
+        return [(a, None if self.b is None else self.b[i], float(self.twice[i, 0, 0])) for i, a in enumerate(self.a)]
+
 
 class _Gram(NamedTuple):
-    """Agents that keep products: ``h`` = 2 w A^T A (n, d, d), ``k`` = 2 w A^T B (n, d, r) or None, ``c`` = w ||B||^2 (n,)."""
+    """Agents that keep products: ``h`` = 2 w A^T A (n, d, d), ``k`` = 2 w A^T B (n, d, r) or None, ``c`` = w ||B||^2 (n,); for
+    batches, their ``rows`` A and ``targets`` B or None where they were given, and ``twice`` 2 w (n, 1, 1)."""
 
     h: Array
     k: Array | None
     c: Array
+    rows: Sequence[_Table]
+    targets: Sequence[_Table] | None
+    twice: Array
 
     def value(self, x: Array) -> Array:
         value = 0.5 * sums(x * (self.h @ x))
@@ -79,6 +118,12 @@ class _Gram(NamedTuple):
             gradient -= self.k
         return gradient
 
+    def gradient_on(self, x: Array, batch: Index) -> Array:
+        a = _stacked([rows[numbers] for rows, numbers in zip(self.rows, batch, strict=True)])
+        b = None if self.targets is None else _stacked([rows[numbers] for rows, numbers in zip(self.targets, batch, strict=True)])
+        samples = np.array(self.counts(), dtype=np.float64)[:, None, None]
+        return _gradient(a, b, self.twice * (samples / batch.shape[1]), x)
+
     def hessian(self) -> Array:
         return self.h
 
@@ -87,7 +132,34 @@ class _Gram(NamedTuple):
         return largest
 
     def take(self, local: slice) -> _Gram:
-        return _Gram(self.h[local], None if self.k is None else self.k[local], self.c[local])
+        k = None if self.k is None else self.k[local]
+        targets = None if self.targets is None else self.targets[local]
+        return _Gram(self.h[local], k, self.c[local], self.rows[local], targets, self.twice[local])
+
+    def counts(self) -> list[int]:
+        return [len(rows) for rows in self.rows]
+
+    def tables(self) -> list[tuple[_Table, _Table | None, float]]:
+        return [
+            (rows, None if self.targets is None else self.targets[i], float(self.twice[i, 0, 0]))
+            for i, rows in enumerate(self.rows)
+        ]
+
+
+class _Joined:
+    """The rows of several tables, each table scaled, under one numbering; nothing is copied until it is read."""
+
+    def __init__(self, tables: Sequence[_Table], scales: Sequence[float]) -> None:
+        self._tables, self._scales = tables, scales
+        self._starts = np.array(list(accumulate((len(table) for table in tables), initial=0)), dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def __getitem__(self, numbers: Index) -> Array:
+        owners = np.searchsorted(self._starts, numbers, side="right") - 1
+        within = (numbers - self._starts[owners])[:, None]
+        return np.concatenate([self._scales[i] * self._tables[i][row] for i, row in zip(owners, within, strict=True)])
 
 
 def _forms(rows: Sequence[Array], targets: Sequence[Array] | None, weights: Array) -> list[tuple[Index | None, _Form]]:
@@ -104,10 +176,11 @@ def _forms(rows: Sequence[Array], targets: Sequence[Array] | None, weights: Arra
             h = np.stack([2.0 * weights[i] * (rows[i].T @ rows[i]) for i in members])
             k = None if targets is None else np.stack([2.0 * weights[i] * (rows[i].T @ targets[i]) for i in members])
             c = np.zeros(len(w)) if targets is None else w * np.array([(targets[i] * targets[i]).sum() for i in members])
-            form = _Gram(h, k, c)
+            own = None if targets is None else [targets[i] for i in members]
+            form = _Gram(h, k, c, [rows[i] for i in members], own, 2.0 * w[:, None, None])
         else:
-            a = np.stack([rows[i] for i in members])
-            form = _Rows(a, None if targets is None else np.stack([targets[i] for i in members]), 2.0 * w[:, None, None])
+            a = _stacked([rows[i] for i in members])
+            form = _Rows(a, None if targets is None else _stacked([targets[i] for i in members]), 2.0 * w[:, None, None])
         parts.append((None if len(members) == len(rows) else np.array(members, dtype=np.int64), form))
     return parts
 
@@ -118,11 +191,11 @@ class SumsOfSquares:
     Parameters
     ----------
     rows
-        A_i, each ``(m_i, d)``.
+        A_i, each ``(m_i, d)``; those of agents that keep Gram matrices are referred to, not copied.
     targets
         B_i, each ``(m_i, r)``; None for zero.
     weights
-        ``(n,)``: w_i.
+        ``(n,)``: w_i, all of one sign.
     """
 
     def __init__(self, rows: Sequence[Array], targets: Sequence[Array] | None, weights: Array) -> None:
@@ -145,6 +218,14 @@ class SumsOfSquares:
                 part._parts.append((None if b - a == part.n_local else chosen, form.take(slice(int(a), int(b)))))
         return part
 
+    @property
+    def n_samples(self) -> Index:
+        """``(n,)``: m_i."""
+        out = np.empty(self.n_local, dtype=np.int64)
+        for members, form in self._parts:
+            out[slice(None) if members is None else members] = form.counts()
+        return out
+
     def _each(self, x: Array, out: Array, evaluate: Callable[[_Form, Array], Array]) -> Array:
         for members, form in self._parts:
             out[members] = evaluate(form, x[members])
@@ -161,6 +242,16 @@ class SumsOfSquares:
         if self._parts[0][0] is None:
             return self._parts[0][1].gradient(x)
         return self._each(x, np.empty_like(x), lambda form, points: form.gradient(points))
+
+    def gradient_on(self, x: Array, batch: Index) -> Array:
+        """``(n_local, d, r)``, fresh: m_i / b times the gradients of the rows ``batch``, ``(n_local, b)``: its mean over random
+        rows is the gradient."""
+        if self._parts[0][0] is None:
+            return self._parts[0][1].gradient_on(x, batch)
+        out = np.empty_like(x)
+        for members, form in self._parts:
+            out[members] = form.gradient_on(x[members], batch[members])
+        return out
 
     def hessian(self) -> Array:
         """``(n_local, d, d)``: 2 w_i A_i^T A_i, the Hessian of f_i in each column of x."""
@@ -182,8 +273,16 @@ class SumsOfSquares:
         h, k, c = (total[None] / self.n_local for total in sums)
         pooled = object.__new__(SumsOfSquares)
         pooled.n_local = 1
-        pooled._parts = [(None, _Gram(h, k, c))]
+        pooled._parts = [(None, _Gram(h, k, c, *self._joined()))]
         return pooled
+
+    def _joined(self) -> tuple[list[_Table], list[_Table] | None, Array]:
+        """All agents' rows as one agent's: of weight 1 or -1, each row scaled by the root of its own weight and 1 / n."""
+        agents = [table for i in range(self.n_local) for _, form in self.take(slice(i, i + 1))._parts for table in form.tables()]
+        rows, targets, twice = zip(*agents, strict=True)
+        scales = [math.sqrt(0.5 * abs(own) / self.n_local) for own in twice]
+        joined: list[_Table] | None = None if targets[0] is None else [_Joined(targets, scales)]
+        return [_Joined(rows, scales)], joined, np.full((1, 1, 1), math.copysign(2.0, twice[0]))
 
     def curvature(self) -> Array:
         """``(n_local,)``: the largest absolute eigenvalue of each Hessian."""

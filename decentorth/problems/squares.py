@@ -6,7 +6,7 @@ import copy
 from functools import cached_property
 from typing import Self
 
-from ..protocols import Array, ConstraintSet
+from ..protocols import Array, ConstraintSet, Index
 from .base import AgentProblem
 from .rows import SumsOfSquares
 
@@ -37,6 +37,28 @@ class SquaresProblem(AgentProblem):
     def gradient(self, x: Array) -> Array:
         """``(n_local, d, r)``: 2 w_i A_i^T (A_i x_i - B_i)."""
         return self._sums.gradient(x)
+
+    @property
+    def n_samples(self) -> Index:
+        """``(n_local,)``: m_i, the rows of each agent."""
+        return self._sums.n_samples
+
+    def gradient_on(self, x: Array, batch: Index) -> Array:
+        """``(n_local, d, r)``: (m_i / b) 2 w_i A_b^T (A_b x_i - B_b), an unbiased gradient.
+
+        Parameters
+        ----------
+        x
+            ``(n_local, d, r)``.
+        batch
+            ``(n_local, b)``: the rows b of each agent, from 0 to m_i - 1, repeats allowed.
+
+        Raises
+        ------
+        IndexError
+            When an agent has no such row.
+        """
+        return self._sums.gradient_on(x, batch)
 
     @cached_property
     def lipschitz(self) -> Array:

@@ -36,7 +36,7 @@ class Euclidean:
         """``(n_local,)``: zeros."""
         return np.zeros(len(x))
 
-    def project(self, y: Array) -> Array:
+    def project(self, y: Array, method: str = "polar-svd") -> Array:
         """``y`` itself, copied."""
         return y.copy()
 
@@ -62,6 +62,18 @@ class Euclidean:
 
     def landing(self, x: Array, g: Array, penalty: Array) -> Array:
         """``g`` itself, copied; there is nothing to penalise."""
+        return g.copy()
+
+    def penalised(self, x: Array, g: Array, penalty: Array) -> Array:
+        """``g`` itself, copied; there is nothing to penalise."""
+        return g.copy()
+
+    def dissolve(self, x: Array) -> Array:
+        """``x`` itself, copied."""
+        return x.copy()
+
+    def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
+        """``g`` itself, copied; there is nothing to dissolve."""
         return g.copy()
 
     def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float) -> Array:

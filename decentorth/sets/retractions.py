@@ -67,7 +67,7 @@ def gram(y: Array, spare: Array | None = None) -> Array:
 
 def gap(y: Array, spare: Array | None = None) -> Array:
     """``(n, r, r)``: y^T y - I; ``spare``, like y, may be overwritten."""
-    return _plus(gram(y, spare), -1.0)
+    return plus(gram(y, spare), -1.0)
 
 
 def named(argument: str, name: str, names: Sequence[str]) -> Callable[[Array], Array]:
@@ -173,14 +173,14 @@ def _nan(y: Array) -> Array:
     return np.full_like(y, np.nan)
 
 
-def _diagonals(squares: Array) -> Array:
+def diagonals_of(squares: Array) -> Array:
     """``(n, r)``: the diagonals of ``(n, r, r)``, a view."""
     return squares.reshape(len(squares), -1)[:, :: squares.shape[-1] + 1]
 
 
-def _plus(squares: Array, number: float) -> Array:
+def plus(squares: Array, number: float) -> Array:
     """``squares + number I``, in place."""
-    diagonals = _diagonals(squares)
+    diagonals = diagonals_of(squares)
     diagonals += number
     return squares
 
@@ -210,7 +210,7 @@ def _normalised(y: Array) -> Array:
 
 def _by_eigh(y: Array, squares: Array) -> Array:
     """The polar factor from the eigenvalues w and eigenvectors u of y^T y, or by SVD."""
-    usable = _in_range(_diagonals(squares).max(-1))
+    usable = _in_range(diagonals_of(squares).max(-1))
     w, u = np.linalg.eigh(np.where(usable[:, None, None], squares, np.eye(y.shape[-1])))
     accurate = usable & (w[:, -1] <= CONDITION * w[:, 0])
     root = (u / np.sqrt(np.where(accurate[:, None], w, 1.0))[:, None, :]) @ u.swapaxes(-1, -2)
@@ -228,7 +228,7 @@ def _by_scaled_series(y: Array, _: Array, spare: Array) -> Array:
 
 
 def _by_eigh_of_gap(y: Array, e: Array, _: Array) -> Array:
-    return _by_eigh(y, _plus(e, 1.0))
+    return _by_eigh(y, plus(e, 1.0))
 
 
 def _by_series(y: Array, e: Array, out: Array, steps: int, powers: int, blocks: int) -> Array:
@@ -247,7 +247,7 @@ def _by_series(y: Array, e: Array, out: Array, steps: int, powers: int, blocks: 
 def _series(e: Array, powers: int, blocks: int) -> Array:
     """The binomial series of (I + e)^{-1/2}, fresh."""
     if powers * blocks == 1:
-        return _plus(-0.5 * e, 1.0)
+        return plus(-0.5 * e, 1.0)
     n, r, _ = e.shape
     heads, tails = _coefficients(powers, blocks)
     power = np.empty((n, powers, r, r))
@@ -280,10 +280,10 @@ def _coefficients(powers: int, blocks: int) -> tuple[Array, Array]:
 def _by_factor(y: Array, e: Array, out: Array, steps: int) -> Array:
     """y u, with u the inverse of the Cholesky factor of I + e; e is overwritten."""
     half = _upper_half(y.shape[-1])
-    u = _plus(-half * e, 1.0)
-    squares = _plus(e, 1.0)
+    u = plus(-half * e, 1.0)
+    squares = plus(e, 1.0)
     for _ in range(steps - 1):
-        u -= u @ (half * _plus(u.swapaxes(-1, -2) @ (squares @ u), -1.0))
+        u -= u @ (half * plus(u.swapaxes(-1, -2) @ (squares @ u), -1.0))
     return np.matmul(y, u, out=out)
 
 

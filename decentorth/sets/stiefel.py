@@ -14,7 +14,7 @@ import numpy as np
 from ..protocols import Array, Retraction
 from ..sums import norms
 from .multipliers import AugmentedLagrangian
-from .retractions import Polar, gap, gram, in_blocks, named, qr
+from .retractions import Polar, gap, gram, in_blocks, named, plus, qr
 
 
 class Stiefel(AugmentedLagrangian):
@@ -109,6 +109,36 @@ class Stiefel(AugmentedLagrangian):
         diagonals += penalty[:, None]
         s *= 0.5
         field: Array = g @ s
+        field -= x @ t
+        return field
+
+    def penalised(self, x: Array, g: Array, penalty: Array) -> Array:
+        """g + penalty x (x^T x - I): the gradient of f + penalty/4 ||x^T x - I||_F^2; ``penalty`` is ``(n_local,)``."""
+        s = gap(x)
+        s *= penalty[:, None, None]
+        field: Array = x @ s
+        field += g
+        return field
+
+    def dissolve(self, x: Array) -> Array:
+        """A(x) = x (3I - x^T x)/2: a Newton-Schulz step, whose distance from the manifold is of the order of the square of x's."""
+        point: Array = x @ plus(-0.5 * gram(x), 1.5)
+        return point
+
+    def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
+        """g (3I - x^T x)/2 - x sym(x^T g) + penalty x (x^T x - I); ``penalty`` is ``(n_local,)``.
+
+        With g taken at `dissolve` of x it is the gradient of f(A(x)) + penalty/4 ||x^T x - I||_F^2 (Xiao, Liu & Toh, "Dissolving
+        constraints for Riemannian optimization", 2023); with g taken at x, that of f(x) - <sym(x^T g), x^T x - I>/2 + penalty/4
+        ||x^T x - I||_F^2 but for the Hessian of f. Four products, like `landing`.
+        """
+        e = gap(x)
+        t: Array = x.swapaxes(-1, -2) @ g
+        t += t.swapaxes(-1, -2)
+        t *= 0.5
+        t -= penalty[:, None, None] * e
+        e *= -0.5
+        field: Array = g @ plus(e, 1.0)
         field -= x @ t
         return field
 

@@ -6,7 +6,6 @@ Exit codes: 0 done, 1 a trial failed, 2 bad input, 130 interrupted (start it aga
 from __future__ import annotations
 
 import difflib
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +13,8 @@ from pathlib import Path
 
 from .. import _mpienv
 from ..cli.flags import InputError, help_text, settings, take_flags
+from ..cli.trials import processors, progress
 from . import consensus, drfgt, scaling, spectral
-from .progress import progress
 from .sweep import Study, sweep
 
 STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in (spectral, consensus, drfgt, scaling)}
@@ -112,7 +111,8 @@ def _make(study: Study, asked: StudySettings) -> None:
     if done and not asked.quiet:
         sys.stdout.write(f"{path} holds {done} of {len(trials)} trials already\n")
     with progress(len(trials), done, asked.quiet) as advance:
-        rows = sweep(study, trials, path, workers=asked.workers or study.workers or os.cpu_count() or 1, advance=advance)
+        workers = asked.workers or study.workers or processors()
+        rows = sweep(study, trials, path, workers=workers, advance=lambda trial: advance(" ".join(map(str, trial.values()))))
     picture = path.with_suffix(".png")
     save(study.figure(rows), picture)
     if not asked.quiet:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from threadpoolctl import threadpool_limits
-
 from ..cli.flags import InputError
+from ..cli.trials import results
 from .table import Key, Row, Table, Trial
 
 if TYPE_CHECKING:
@@ -78,7 +72,8 @@ def sweep(study: Study, trials: Sequence[Trial], path: Path, *, workers: int, ad
     table.replace(line for name in names for line in done.get(name, ()))
     missing = [(name, trial) for name, trial in zip(names, trials, strict=True) if name not in done]
     in_order = not done or names[: len(done)] == [name for name in names if name in done]
-    for (name, trial), rows in zip(missing, _results(study, [trial for _, trial in missing], workers), strict=True):
+    made = results(study.run, [trial for _, trial in missing], workers, _words)
+    for (name, trial), rows in zip(missing, made, strict=True):
         done[name] = _checked(table, name, rows)
         table.append(done[name])
         advance(trial)
@@ -94,46 +89,5 @@ def _checked(table: Table, name: Key, rows: Sequence[Row]) -> list[list[str]]:
     return lines
 
 
-def _results(study: Study, trials: Sequence[Trial], workers: int) -> Iterator[list[Row]]:
-    """The rows of each trial, in order."""
-    if workers == 1 or len(trials) < 2:
-        with threadpool_limits(1):
-            for trial in trials:
-                yield _named(trial, lambda trial=trial: study.run(trial))  # type: ignore[misc]
-        return
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(trials)), mp_context=context, initializer=_settle)
-    try:
-        for trial, future in [(trial, pool.submit(study.run, trial)) for trial in trials]:
-            yield _named(trial, future.result)
-    finally:
-        with _uninterrupted():
-            pool.shutdown(cancel_futures=True)
-
-
-def _named(trial: Trial, work: Callable[[], list[Row]]) -> list[Row]:
-    try:
-        return work()
-    except Exception as error:
-        what = ", ".join(f"{name} {value}" for name, value in trial.items())
-        raise RuntimeError(f"the trial with {what} failed: {error}") from error
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C is ignored inside: a second one would leave processes waiting for each other. Elsewhere than in the main thread,
-    which alone is interrupted, nothing changes."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _settle() -> None:
-    """One thread of linear algebra, as in the process that started this one; that one alone is interrupted, and ends this one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threadpool_limits(1)
+def _words(trial: Trial) -> str:
+    return ", ".join(f"{name} {value}" for name, value in trial.items())

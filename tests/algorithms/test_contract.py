@@ -14,7 +14,25 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import topologies as tp
-from decentorth import DRFGT, PCAL, PLAM, RGD, GeneralizedLanding, Landing, solve
+from decentorth import (
+    DESTINY,
+    DGD,
+    DPRGD,
+    DPRGT,
+    DRFGT,
+    DRGTA,
+    DRSGD,
+    PCAL,
+    PLAM,
+    REXTRA,
+    RFEXTRA,
+    RGD,
+    DeEPCA,
+    GeneralizedLanding,
+    GradientTracking,
+    Landing,
+    solve,
+)
 from decentorth.algorithms._template import Template
 from decentorth.api import Run
 from decentorth.collective import AgentCollective
@@ -28,6 +46,30 @@ from tests.reference import naive
 from tests.support.generalized import gevp, sampled_gevp
 from tests.support.networks import Recording, Replaying
 from tests.support.problems import GRAPHS, UNEVEN, pca, point, procrustes, samples, stack
+
+TrackedField = Callable[[naive.Gradient, Array, Any], Array]
+"""An agent's field at its point, from its gradient and its slice of the state."""
+
+
+def landing_field(gradient: naive.Gradient, x: Array, state: Any) -> Array:
+    return naive.landing_field(x, gradient(x), float(state.penalty[0]))
+
+
+def riemannian_gradient(gradient: naive.Gradient, x: Array, state: Any) -> Array:
+    return naive.tangent_projection(x, gradient(x))
+
+
+def soft_gradient(gradient: naive.Gradient, x: Array, state: Any, penalty: float) -> Array:
+    """Of f_i + penalty/4 ||x^T x - I||^2."""
+    return gradient(x) + penalty * x @ (x.T @ x - np.eye(x.shape[1]))
+
+
+def augmented_gradient(gradient: naive.Gradient, x: Array, state: Any, dissolved: bool) -> Array:
+    """DESTINY's H_i, gradients taken at x or at x (3I - x^T x)/2."""
+    excess = x.T @ x - np.eye(x.shape[1])
+    half = np.eye(x.shape[1]) - excess / 2
+    g = gradient(x @ half) if dissolved else gradient(x)
+    return g @ half - x @ naive.sym(x.T @ g) + float(state.penalty[0]) * x @ excess
 
 
 @dataclass(frozen=True)
@@ -44,17 +86,18 @@ class Method:
     """Dependent exchanges with the neighbours in an iteration."""
     sent: int = 2
     """Points sent over each directed edge in an iteration."""
+    beside: int = 0
+    """Numbers sent beside them."""
     feasibility: float = 1e-8
     """The most ||x^T x - I||_F of any agent after convergence, as its paper has it."""
     exact: bool = True
     """Whether it converges to a minimiser, not only near one."""
     tracks: bool = True
     """Whether its state has trackers (a decentralized method's)."""
-
-
-def alone(n: int) -> Array:
-    """The mixing matrix of a centralized method."""
-    return np.ones((n, n))
+    field: TrackedField = landing_field
+    """What they track."""
+    solves: tuple[str, ...] = ("eigenspace", "planted", "own_functions")
+    """The problems with known answers that it is for."""
 
 
 METHODS = [
@@ -63,38 +106,147 @@ METHODS = [
     Method(
         "drfgt-atc", partial(DRFGT, order="adapt-then-combine"), lambda: procrustes().problem, GRAPHS["erdos-renyi"], exchanges=2
     ),
+    Method("drfgt-bb", partial(DRFGT, step_size="bb"), lambda: pca().problem, GRAPHS["ring"]),
+    Method("drfgt-safe", partial(DRFGT, safe=True, step_size=30.0), lambda: pca().problem, GRAPHS["path"], beside=1),
+    Method(
+        "drfgt-safe-atc",
+        partial(DRFGT, safe=True, step_size=0.2, order="adapt-then-combine"),
+        lambda: procrustes().problem,
+        GRAPHS["path"],
+        exchanges=2,
+        beside=2,
+    ),
+    Method("drsgd", DRSGD, lambda: pca().problem, GRAPHS["ring"], sent=1, exact=False, tracks=False),
+    Method(
+        "drsgd-batches",
+        partial(DRSGD, batch_size=2, rounds=2, chebyshev=True, retraction="qr"),
+        lambda: procrustes().problem,
+        GRAPHS["star"],
+        exchanges=2,
+        exact=False,
+        tracks=False,
+    ),
+    Method("dprgd", partial(DPRGD, batch_size=1), lambda: pca().problem, GRAPHS["path"], sent=1, exact=False, tracks=False),
+    Method(
+        "destiny",
+        partial(DESTINY, order="combine-then-adapt"),
+        lambda: pca().problem,
+        GRAPHS["ring"],
+        field=partial(augmented_gradient, dissolved=False),
+    ),
+    Method(
+        "destiny-dissolved",
+        partial(DESTINY, variant="dissolved", order="adapt-then-combine"),
+        lambda: procrustes().problem,
+        GRAPHS["erdos-renyi"],
+        exchanges=2,
+        field=partial(augmented_gradient, dissolved=True),
+    ),
+    Method(
+        "destiny-safe",
+        partial(DESTINY, safe=True, step_size=30.0),
+        lambda: pca().problem,
+        GRAPHS["path"],
+        beside=1,
+        field=partial(augmented_gradient, dissolved=False),
+    ),
+    Method("dprgt", DPRGT, lambda: procrustes().problem, GRAPHS["star"], feasibility=1e-12, field=riemannian_gradient),
+    Method(
+        "dprgt-chebyshev",
+        partial(DPRGT, rounds=3, chebyshev=True),
+        lambda: pca().problem,
+        GRAPHS["path"],
+        exchanges=3,
+        sent=6,
+        feasibility=1e-12,
+        field=riemannian_gradient,
+    ),
+    Method("drgta", DRGTA, lambda: pca().problem, GRAPHS["ring"], feasibility=1e-12, field=riemannian_gradient),
+    Method(
+        "drgta-rounds",
+        partial(DRGTA, rounds=2, consensus_step=0.7, retraction="qr"),
+        lambda: procrustes().problem,
+        GRAPHS["erdos-renyi"],
+        exchanges=2,
+        sent=4,
+        feasibility=1e-12,
+        field=riemannian_gradient,
+    ),
+    Method(
+        "gradient_tracking",
+        partial(GradientTracking, order="combine-then-adapt"),
+        lambda: procrustes().problem,
+        GRAPHS["star"],
+        exact=False,
+        field=partial(soft_gradient, penalty=0.0),
+    ),
+    Method(
+        "gradient_tracking-penalty",
+        partial(GradientTracking, penalty=20.0, order="adapt-then-combine"),
+        lambda: pca().problem,
+        GRAPHS["erdos-renyi"],
+        exchanges=2,
+        exact=False,
+        field=partial(soft_gradient, penalty=20.0),
+    ),
+    Method("dgd", partial(DGD, penalty=3.0), lambda: pca().problem, GRAPHS["ring"], sent=1, exact=False, tracks=False),
+    Method("rextra", REXTRA, lambda: procrustes().problem, GRAPHS["erdos-renyi"], sent=1, tracks=False),
+    Method("rfextra", RFEXTRA, lambda: pca().problem, GRAPHS["star"], sent=1, tracks=False),
+    Method("deepca", DeEPCA, lambda: pca().problem, GRAPHS["complete"], sent=1, tracks=False, solves=("eigenspace",)),
+    Method(
+        "deepca-rounds",
+        partial(DeEPCA, rounds=5, chebyshev=False),
+        lambda: pca().problem,
+        GRAPHS["ring"],
+        exchanges=5,
+        sent=5,
+        tracks=False,
+        solves=("eigenspace",),
+    ),
     Method("template", Template, lambda: pca().problem, GRAPHS["erdos-renyi"], sent=1, exact=False, tracks=False),
-    Method("landing", Landing, lambda: pca(rows=(20,)).problem, alone),
-    Method("landing-safe", partial(Landing, safe=True), lambda: procrustes(rows=(4,)).problem, alone),
-    Method("generalized-landing", GeneralizedLanding, lambda: gevp(9, 3), alone),
-    Method("generalized-landing-br", partial(GeneralizedLanding, direction="psi-br"), lambda: gevp(9, 3), alone),
-    Method("generalized-landing-riemannian", partial(GeneralizedLanding, direction="riemannian"), lambda: gevp(9, 3), alone),
+    Method("landing", Landing, lambda: pca(rows=(20,)).problem, lambda n: np.ones((n, n))),
+    Method("landing-safe", partial(Landing, safe=True), lambda: procrustes(rows=(4,)).problem, lambda n: np.ones((n, n))),
+    Method("generalized-landing", GeneralizedLanding, lambda: gevp(9, 3), lambda n: np.ones((n, n))),
+    Method(
+        "generalized-landing-br", partial(GeneralizedLanding, direction="psi-br"), lambda: gevp(9, 3), lambda n: np.ones((n, n))
+    ),
+    Method(
+        "generalized-landing-riemannian",
+        partial(GeneralizedLanding, direction="riemannian"),
+        lambda: gevp(9, 3),
+        lambda n: np.ones((n, n)),
+    ),
     Method(
         "generalized-landing-sampled",
         partial(GeneralizedLanding, step_size="diminishing:initial=0.02", penalty=1.0, batch_size=4, covariance="sampled"),
         lambda: sampled_gevp(6, 2, 30),
-        alone,
+        lambda n: np.ones((n, n)),
         exact=False,
     ),
     Method(
         "generalized-landing-rolling",
         partial(GeneralizedLanding, step_size="diminishing", batch_size=4, covariance="rolling"),
         lambda: sampled_gevp(6, 2, 30, ridge=0.1),
-        alone,
+        lambda n: np.ones((n, n)),
         exact=False,
     ),
-    Method("rgd", RGD, lambda: gevp(9, 3), alone),
-    Method("rgd-bb", partial(RGD, step_size="bb:cap=inf", retraction="cholesky-qr"), lambda: pca(rows=(20,)).problem, alone),
-    Method("rgd-euclidean", partial(RGD, metric="euclidean"), lambda: gevp(9, 3), alone),
+    Method("rgd", RGD, lambda: gevp(9, 3), lambda n: np.ones((n, n))),
+    Method(
+        "rgd-bb",
+        partial(RGD, step_size="bb:cap=inf", retraction="cholesky-qr"),
+        lambda: pca(rows=(20,)).problem,
+        lambda n: np.ones((n, n)),
+    ),
+    Method("rgd-euclidean", partial(RGD, metric="euclidean"), lambda: gevp(9, 3), lambda n: np.ones((n, n))),
     Method(
         "rgd-rolling",
         partial(RGD, step_size=1e-3, batch_size=4, covariance="rolling"),
         lambda: sampled_gevp(6, 2, 30, ridge=0.1),
-        alone,
+        lambda n: np.ones((n, n)),
         exact=False,
     ),
-    Method("plam", PLAM, lambda: gevp(9, 3), alone),
-    Method("pcal", partial(PCAL, step_size="bb"), lambda: procrustes(rows=(20,)).problem, alone),
+    Method("plam", PLAM, lambda: gevp(9, 3), lambda n: np.ones((n, n))),
+    Method("pcal", partial(PCAL, step_size="bb"), lambda: procrustes(rows=(20,)).problem, lambda n: np.ones((n, n))),
 ]
 every = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 decentralized = pytest.mark.parametrize(
@@ -212,7 +364,7 @@ def test_an_agent_knows_only_what_mix_tells_it(method: Method, size: str) -> Non
             states.append(copied(setup.step(copied(states[-1]))))
         for agent in range(setup.n):
             own = slice(agent, agent + 1)
-            network = Replaying(recording.exchanges, agent, setup.n, recording.spectrum)
+            network = Replaying(recording, agent)
             problem, streams = setup.problem.restrict(own), CounterStreams(setup.streams.seed, own)
             state = setup.algorithm.init(problem, network, streams, setup.x0[own].copy())
             for expected in states:
@@ -261,17 +413,30 @@ def test_saved_and_resumed_is_as_if_never_stopped(method: Method, tmp_path: Path
     assert bits(state) == bits(uninterrupted)
 
 
+def alone(problem: Any) -> naive.Gradient:
+    """The gradient of a problem's only agent as a function of its point."""
+
+    def gradient(x: Array) -> Array:
+        found: Array = problem.gradient(np.ascontiguousarray(x[None]))[0]
+        return found
+
+    return gradient
+
+
 @pytest.mark.parametrize(
     "method", [m for m in METHODS if m.tracks and m.algorithm().network == "decentralized"], ids=lambda method: method.name
 )
-def test_the_mean_tracker_is_the_mean_landing_field(method: Method) -> None:
-    """Compared with mean_i ||Lambda_i||, over 500 iterations; W's columns sum to 1 and every change is added once."""
+def test_the_mean_tracker_is_the_mean_field(method: Method) -> None:
+    """Compared with the mean norm of the fields, over 500 iterations; W's columns sum to 1 and every change is added once."""
     setup = Setup(method)
     state = setup.run(500)
     gap = np.linalg.norm(np.mean(state.tracker - state.field, axis=0))
     assert gap < 1e-12 * np.mean(np.linalg.norm(state.field, axis=(1, 2)))
-    gradient = setup.problem.gradient(state.x)
-    field = [naive.landing_field(x, g, float(p)) for x, g, p in zip(state.x, gradient, state.penalty, strict=True)]
+    field = []
+    for agent, x in enumerate(state.x):
+        own = slice(agent, agent + 1)
+        gradient = alone(setup.problem.restrict(own))
+        field.append(method.field(gradient, x, state._replace(**{name: value[own] for name, value in arrays(state).items()})))
     np.testing.assert_allclose(state.field, field, atol=1e-13 * np.abs(field).max())
     assert np.abs(state.tracker - state.field).max() > 1e-3 * np.abs(field).max()
 
@@ -298,7 +463,7 @@ def test_an_exchange_is_one_message_over_every_edge(method: Method) -> None:
     assert np.subtract(after, before).tolist() == [
         4 * method.exchanges,
         4 * method.exchanges * edges,
-        4 * method.sent * edges * 8 * state.x[0].size,
+        4 * edges * 8 * (method.sent * state.x[0].size + method.beside),
     ]
 
 
@@ -343,13 +508,20 @@ def own_functions(n: int) -> Known:
     return Known(problem, np.eye(5), optimum, -float(np.sum(C.mean(axis=0) * optimum)), False)
 
 
-@pytest.mark.parametrize("known", [eigenspace, planted, own_functions])
-@pytest.mark.parametrize("method", [m for m in METHODS if m.exact], ids=lambda method: method.name)
+@pytest.mark.parametrize(
+    ("method", "known"),
+    [
+        pytest.param(method, known, id=f"{method.name}-{known.__name__}")
+        for method in METHODS
+        for known in (eigenspace, planted, own_functions)
+        if method.exact and known.__name__ in method.solves
+    ],
+)
 def test_every_method_finds_known_answers(method: Method, known: Callable[[int], Known]) -> None:
     """With automatic steps, in which nothing is tuned to the problem."""
     n = 1 if method.algorithm().network == "single-agent" else 5
     answer = known(n)
-    numbers = {name: "auto" for name in ("step_size", "penalty") if name in vars(method.algorithm())}
+    numbers = {name: "auto" for name in ("step_size", "penalty") if hasattr(method.algorithm(), name)}
     algorithm = type(method.algorithm())(**{**vars(method.algorithm()), **numbers})
     if isinstance(algorithm, GeneralizedLanding):  # St(d, r) as the set of all x with x^T I x = I
         answer.problem.constraint = GeneralizedStiefel(np.eye(answer.problem.shape[0]), answer.problem.shape[1])

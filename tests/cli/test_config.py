@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decentorth import registry
+from decentorth.algorithms.policies import BarzilaiBorwein, Diminishing, Horizon
 from decentorth.cli.config import PUBLISHED_STEP, Command, Configuration, config_flag, published_defaults
 from decentorth.cli.flags import InputError, load, parameters, read_value, settings
 
@@ -36,6 +37,10 @@ COMMANDS = [
     "--problem pca --data digits --rank 4 --partition by-label --algorithm landing --agents 1 --safe --eps 0.3",
     "--topology erdos_renyi:p=0.4 --weights metropolis --out runs/a --plot --quiet --order adapt-then-combine",
     "--step-size 0.1 --penalty 1e-05 --time-limit 1e300 --iterations 123456789012",
+    "--step-size bb:cap=1.5",
+    "--step-size diminishing:initial=0.1,power=1 --penalty 3",
+    "--step-size horizon:iterations=50 --algorithm landing --agents 1",
+    "--step-size bb:formula=short,cap=1e300,initial=1e-300 --problem pca",
 ]
 
 
@@ -49,6 +54,27 @@ def test_printed_configuration_is_a_fixed_point(flags: str, outputs: bool) -> No
     assert (again.digest() == first.digest()) == (outputs or first.run.out is None)
     from_toml = resolve(text=toml(yaml.safe_load(first.yaml(outputs=outputs))), path="run.toml")
     assert from_toml.yaml(outputs=outputs) == again.yaml(outputs=outputs)
+
+
+@pytest.mark.parametrize(
+    ("flag", "policy", "printed"),
+    [
+        ("bb:cap=1.5", BarzilaiBorwein(cap=1.5), "bb:cap=1.5"),
+        ("bb", BarzilaiBorwein(), "bb"),
+        ("diminishing:power=1,initial=0.5", Diminishing(0.5, 1.0), "diminishing:initial=0.5,power=1.0"),
+        ("horizon:initial=auto,iterations=50", Horizon(iterations=50), "horizon:iterations=50"),
+        ("constant:initial=0.5", 0.5, 0.5),
+        ("constant", "auto", "auto"),
+    ],
+)
+@pytest.mark.parametrize("algorithm", ["drfgt", "landing --agents 1"])
+def test_step_policies_as_flags_and_in_files(algorithm: str, flag: str, policy: Any, printed: Any) -> None:
+    configuration = resolve(f"--algorithm {algorithm} --step-size {flag}")
+    assert configuration.algorithm.step_size == policy
+    assert yaml.safe_load(configuration.yaml())["step_size"] == printed
+    assert configuration.mapping()["step_size"] == printed
+    for text in (configuration.yaml(), f"algorithm: {algorithm.split()[0]}\nagents: 1\nstep-size: {flag}"):
+        assert resolve(text=text).algorithm == configuration.algorithm
 
 
 def test_printed_configuration_holds_every_setting() -> None:
@@ -98,13 +124,14 @@ def test_published_steps_belong_to_the_published_experiment(flags: str) -> None:
         "--step-size 0.01",
         "--penalty 10",
         "--order adapt-then-combine",
+        "--step-size bb",
     ],
 )
 def test_published_steps_stay_out_of_every_other_run(flags: str) -> None:
     configuration = resolve(flags)
     assert not configuration.published
     given = dict(zip(*[iter(flags.replace("--", "").split())] * 2, strict=True))
-    expected = 0.01 if given.get("step-size") == "0.01" else "auto"
+    expected = {"0.01": 0.01, "bb": BarzilaiBorwein()}.get(given.get("step-size", ""), "auto")
     assert configuration.algorithm.step_size == expected
     assert (
         published_defaults(configuration.run, configuration.problem, configuration.algorithm, {"step_size": 0})
@@ -117,8 +144,11 @@ FLAG_ERRORS = [
     ("--algorithm drfg", "--algorithm: unknown algorithm 'drfg'; did you mean 'drfgt'?"),
     ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
     ("--step-sizes=1", "unknown flag --step-sizes; did you mean --step-size?"),
-    ("--partition even", "--partition; it is a setting of problem 'pca', and this run's problem is 'procrustes'"),
-    ("--safe", "--safe; it is a setting of algorithm 'landing', and this run's algorithm is 'drfgt'"),
+    ("--partition even", "--partition; it is a setting of problem 'ica', 'pca', and this run's problem is 'procrustes'"),
+    (
+        "--algorithm landing --agents 1 --order auto",
+        "--order; it is a setting of algorithm 'destiny', 'drfgt', 'gradient_tracking', and this run's algorithm is 'landing'",
+    ),
     ("word", "unexpected 'word'"),
     ("--agents", "--agents requires an argument"),
     ("--agents 3 --agents 4", "--agents specified multiple times"),
@@ -134,6 +164,9 @@ FLAG_ERRORS = [
         "--step-size fast",
         "--step-size: step_size must be a positive number, 'auto' or one of constant, diminishing, horizon, bb",
     ),
+    ("--step-size bb:cap=0.5", "--step-size: step_size 'bb:cap=0.5': cap must be at least 1, got 0.5"),
+    ("--step-size bb:cap=auto", "--step-size: step_size 'bb:cap=auto': cap must be a number, got 'auto'"),
+    ("--step-size horizon:iterations=0", "--step-size: step_size 'horizon:iterations=0': iterations must be at least 1"),
     ("--order combine-then-adpt", "did you mean 'combine-then-adapt'?"),
     ("--gradient-tolerance 0", "--gradient-tolerance: gradient_tolerance must be positive"),
     ("--self-weight 1", "--self-weight: self_weight must be between 0 and 1"),
@@ -152,7 +185,7 @@ def test_errors_in_flags(flags: str, phrase: str) -> None:
 
 FILE_ERRORS = [
     ("run.yaml", "stepsize: 1", "run.yaml: unknown key 'stepsize'; did you mean step_size?"),
-    ("run.yaml", "partition: even", "it is a setting of problem 'pca'"),
+    ("run.yaml", "partition: even", "it is a setting of problem 'ica', 'pca'"),
     ("run.yaml", "problem: pac", "run.yaml: problem: unknown problem 'pac'; did you mean 'pca'?"),
     ("run.yaml", "problem: ''", "run.yaml: problem: expected text, got ''"),
     ("run.yaml", "agents: true", "run.yaml: agents: expected a whole number, got True"),
@@ -160,6 +193,8 @@ FILE_ERRORS = [
     ("run.yaml", "agents: [1]", "run.yaml: agents: expected a whole number, got [1]"),
     ("run.yaml", "algorithm: {step_size: 1}", "settings are flat keys at the top of the file"),
     ("run.yaml", "step-size: -1", "run.yaml: step_size: step_size must be positive"),
+    ("run.yaml", "step-size: diminishing:power=2", "run.yaml: step_size: step_size 'diminishing:power=2': power must be above 0"),
+    ("run.yaml", "step_size: {bb: 2}", "run.yaml: step_size: expected a finite number or text, got a mapping"),
     ("run.yaml", "step_size: 1\nstep-size: 2", "run.yaml: step-size is given twice"),
     ("run.yaml", "agents: 1\nagents: 2", "run.yaml: agents is given twice"),
     ("run.yaml", "data: 2026-01-01", "run.yaml: data: expected text, got datetime.date(2026, 1, 1)"),
@@ -243,7 +278,7 @@ def test_help_lists_names_groups_and_choices() -> None:
     text = Command(["--problem", "pca"]).help()
     for phrase in (
         "pca, procrustes",
-        "drfgt, landing",
+        "drfgt, drgta",
         "Problem: pca",
         "Algorithm: drfgt",
         "Network",

@@ -22,11 +22,12 @@ import topologies as tp
 from decentorth.cli.dryrun import crossing, held
 from decentorth.cli.outputs import read_history, read_summary
 from decentorth.cli.progress import PlainProgress, size
+from decentorth.cli.shell import together
 from decentorth.cli.wiring import read_weights
 from decentorth.network.communicator import SerialCommunicator
 from decentorth.plot import main as plot
 from decentorth.protocols import Row
-from decentorth.run import exit_code, main, together
+from decentorth.run import exit_code, main
 from tests.support.mpi import run_ranks
 
 SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4", "--iterations", "40"]
@@ -392,6 +393,23 @@ def test_real_data_on_ranks(folder: Path) -> None:
     assert (job.returncode, job.stdout, job.stderr) == (0, "", ""), job.report()
     assert run(*words, "b") == 0
     assert comparable(folder / "a") == comparable(folder / "b")
+
+
+GENERATED = {
+    "matrix_completion": ("--dimension 30 --columns 40 --rank 2 --oversampling 5 --agents 4", "subspace_distance", 1e-3),
+    "ica": ("--sources 4 --samples 500 --agents 4", "amari_distance", 0.05),
+    "pca": ("--data synthetic --heterogeneity 0.5 --agents 4", "subspace_distance", 1e-2),
+}
+
+
+@pytest.mark.parametrize("problem", GENERATED)
+def test_generated_problems_with_nothing_tuned(problem: str) -> None:
+    """A known answer is approached, and the summary says in which measure."""
+    words, name, most = GENERATED[problem]
+    assert run("--problem", problem, *words.split(), "--iterations", "400", "--out", "a") == 0
+    summary, history = read_summary("a"), read_history("a")
+    assert summary["error_name"] == name
+    assert summary["metrics"]["error"] < most < history["error"][0]
 
 
 @pytest.mark.usefixtures("bad_files")

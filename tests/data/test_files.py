@@ -6,6 +6,7 @@ import gzip
 import io
 import os
 import re
+import struct
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -82,6 +83,20 @@ def archive(spec: str, **members: Array) -> Callable[[Path, Array], str]:
     return to
 
 
+def idx(values: NDArray[Any], kind: int = 0x0E) -> bytes:
+    """An idx file of the kind of numbers ``kind``."""
+    dtype = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}[kind]
+    return struct.pack(f">HBB{values.ndim}I", 0, kind, values.ndim, *values.shape) + values.astype(dtype).tobytes()
+
+
+def save_sparse(kind: Any) -> Callable[[Path, Array], str]:
+    def to(folder: Path, values: Array) -> str:
+        scipy.sparse.save_npz(folder / "a.npz", scipy.sparse.coo_array(values).asformat(kind))
+        return str(folder / "a.npz")
+
+    return to
+
+
 A = matrix()
 FORMATS = {
     "npy": save("a.npy", A),
@@ -106,6 +121,18 @@ FORMATS = {
     "mtx, coordinate": write("a.mtx", coordinate(A)),
     "mtx, array": write("a.mtx", dense_market(A)),
     "mtx.gz": write("a.mtx.gz", gzip.compress(coordinate(A).encode())),
+    "npz, csr": save_sparse("csr"),
+    "npz, csc": save_sparse("csc"),
+    "npz, coo": save_sparse("coo"),
+    "npz, bsr": save_sparse("bsr"),
+    "npz, dia": save_sparse("dia"),
+    "idx": write("a.idx", idx(A)),
+    "idx.gz": write("a.idx.gz", gzip.compress(idx(A))),
+    "idx, compressed without saying so": write("a.idx", gzip.compress(idx(A))),
+    "idx.gz, not compressed": write("a.idx.gz", idx(A)),
+    "idx, three dimensions": write("a.idx", idx(A.reshape(M, D, 1))),
+    "-ubyte": write("A-IDX2-UBYTE", idx(A)),
+    "-ubyte.gz": write("a-idx2-ubyte.gz", gzip.compress(idx(A))),
 }
 
 
@@ -181,6 +208,67 @@ def test_only_the_rows_wanted_of_an_npy_are_checked_and_read(tmp_path: Path) -> 
     assert np.array_equal(load_rows(path, [rows - 1, 3]), [np.zeros(columns), np.arange(columns)])
 
 
+@pytest.mark.parametrize(("kind", "dtype"), [(8, np.uint8), (9, np.int8), (11, np.int16), (12, np.int32)])
+def test_idx_of_every_kind_of_integer(kind: int, dtype: type[np.integer[Any]], tmp_path: Path) -> None:
+    """Big-endian, exactly, the largest and smallest numbers included; images are flattened row by row."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    values = np.random.default_rng(kind).integers(low, high, (5, 3, 2), endpoint=True)
+    values[0, 0, 0], values[4, 2, 1] = low, high
+    (tmp_path / "images.idx").write_bytes(idx(values, kind))
+    assert np.array_equal(load_matrix(tmp_path / "images.idx"), values.reshape(5, 6))
+    assert np.array_equal(load_rows(tmp_path / "images.idx", [4, 0]), values.reshape(5, 6)[[4, 0]])
+
+
+def test_idx_of_single_precision(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).standard_normal((4, 3))
+    (tmp_path / "a.idx").write_bytes(idx(values, 0x0D))
+    assert np.array_equal(load_matrix(tmp_path / "a.idx"), values.astype(np.float32))
+
+
+def test_only_the_rows_wanted_of_an_idx_are_read(tmp_path: Path) -> None:
+    """A sparse file of 78 GB of images: image 3 could not be had by reading the whole."""
+    path = tmp_path / "images-idx3-ubyte"
+    with path.open("wb") as file:
+        file.write(struct.pack(">HBBIII", 0, 8, 3, 100_000_000, 28, 28))
+        file.seek(3 * 784, 1)
+        file.write(bytes(range(256)))
+        file.truncate(16 + 100_000_000 * 784)
+    assert shape(path) == (100_000_000, 784)
+    assert np.array_equal(load_rows(path, [3])[0, :256], np.arange(256))
+
+
+PARTLY = {
+    "npy": save("a.npy", np.where(A == 0, np.nan, A)),
+    "csv": write("a.csv", text(np.where(A == 0, np.nan, A), ",")),
+    "mtx": write("a.mtx", coordinate(A)),
+    "svm": write("a.svm", svmlight(A)),
+    "npz, csc": save_sparse("csc"),
+}
+
+
+@pytest.mark.parametrize("make", PARTLY.values(), ids=PARTLY)
+def test_partly_observed_matrices_have_nan_where_nothing_was_observed(make: Callable[[Path, Array], str], tmp_path: Path) -> None:
+    file = MatrixFile(make(tmp_path, A))
+    expected = np.where(A == 0, np.nan, A)
+    assert file.observed(range(M)).tobytes() == expected.tobytes()
+    assert file.observed([5, 1, 5]).tobytes() == expected[[5, 1, 5]].tobytes()
+
+
+def test_a_stored_zero_is_observed(tmp_path: Path) -> None:
+    scipy.sparse.save_npz(tmp_path / "a.npz", scipy.sparse.csr_array(([0.0, 2.0], [1, 0], [0, 1, 2]), shape=(2, 2)))
+    assert np.array_equal(MatrixFile(tmp_path / "a.npz").observed([0, 1]), [[np.nan, 0.0], [2.0, np.nan]], equal_nan=True)
+    (tmp_path / "a.mtx").write_text(MARKET + "2 2 2\n1 2 0\n2 1 2\n")
+    assert np.array_equal(MatrixFile(tmp_path / "a.mtx").observed([0, 1]), [[np.nan, 0.0], [2.0, np.nan]], equal_nan=True)
+
+
+def test_infinity_is_not_missing(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("nan,2\n3,-inf\n")
+    with pytest.raises(
+        ValueError, match=r"1 of the 4 values read are not finite \(0 NaN, 1 infinite\); the first is -inf at row 1, column 1"
+    ):
+        MatrixFile(tmp_path / "a.csv").observed([0, 1])
+
+
 def test_svmlight_labels_come_with_the_matrix(tmp_path: Path) -> None:
     (tmp_path / "a.svm").write_text("-1 1:2\n1 2:3\n-1 1:0.5 2:1\n")
     labels = MatrixFile(tmp_path / "a.svm").labels
@@ -220,6 +308,14 @@ def test_labels_in_npy_and_npz(values: np.ndarray, tmp_path: Path) -> None:
         assert labels.tolist() == expected
 
 
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_labels_in_idx(compress: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(compress(idx(np.array([3, 1, 255, 0]), 8)))
+    labels = load_labels(tmp_path / "train-labels-idx1-ubyte.gz")
+    assert labels.dtype == np.int64
+    assert labels.tolist() == [3, 1, 255, 0]
+
+
 BAD_LABELS: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]] = [
     ("fraction", write("y.txt", "1\n2.5\n"), ValueError, r"label 1 \(counted from 0\) is 2\.5"),
     ("not finite", write("y.txt", "1\nnan\n"), ValueError, r"label 1 \(counted from 0\) is nan"),
@@ -232,6 +328,9 @@ BAD_LABELS: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]]
     ("complex", save("y.npy", A[0] * 1j), TypeError, "integers or strings.*complex128"),
     ("too large", save("y.npy", np.array([2**63], dtype=np.uint64)), ValueError, "64-bit signed.*9223372036854775808"),
     ("matrix market", write("y.mtx", coordinate(A)), ValueError, "a matrix, not labels"),
+    ("idx images", write("y.idx", idx(np.zeros((4, 2, 2)), 8)), ValueError, r"must have 1 dimension.*shape \(4, 2, 2\)"),
+    ("idx of no label", write("y.idx", idx(np.zeros(0), 8)), ValueError, r"is empty: shape \(0,\)"),
+    ("sparse", save_sparse("csr"), ValueError, "holds a sparse matrix, not labels"),
     ("svmlight targets", write("y.svm", "0.5 1:1\n"), ValueError, r"label 0 \(counted from 0\) is 0\.5"),
 ]
 
@@ -269,6 +368,23 @@ def damaged_archive(folder: Path, values: Array) -> str:
 def near_miss(folder: Path, values: Array) -> str:
     (folder / "digits.csv").write_text("1\n")
     return str(folder / "digit.csv")
+
+
+def wild_sparse(folder: Path, values: Array) -> str:
+    """Indices that point outside the matrix."""
+    wild = {"indices": np.array([0, 10**6]), "indptr": np.array([0, 1, 2]), "data": np.ones(2)}
+    np.savez(folder / "a.npz", format=np.array("csr"), shape=np.array([2, 2]), **wild)  # type: ignore[arg-type]
+    return str(folder / "a.npz")
+
+
+def sparse_vector(folder: Path, values: Array) -> str:
+    scipy.sparse.save_npz(folder / "a.npz", scipy.sparse.coo_array(values[0]))
+    return str(folder / "a.npz")
+
+
+def complex_sparse(folder: Path, values: Array) -> str:
+    scipy.sparse.save_npz(folder / "a.npz", scipy.sparse.csr_array(values * 1j))
+    return str(folder / "a.npz")
 
 
 MARKET = "%%MatrixMarket matrix coordinate real general\n"
@@ -403,6 +519,37 @@ BAD: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]] = [
         ValueError,
         r"7\.45e\+03 GiB once dense, more than the 4 GiB",
     ),
+    ("not idx", write("a.idx", "1,2,3,4\n"), ValueError, r"is not an idx file: it starts with b'1,2,' instead of two zero bytes"),
+    ("short idx", write("a.idx", b"\0\0\x08"), ValueError, r"is not an idx file: it starts with b'\\x00\\x00\\x08'"),
+    ("unknown idx kind", write("a.idx", b"\0\0\x0a\1\0\0\0\1x"), ValueError, r"is not an idx file: .*\(0x08, 0x09, 0x0b"),
+    ("idx without dimensions", write("a.idx", b"\0\0\x08\0"), ValueError, "is not an idx file"),
+    (
+        "truncated idx header",
+        write("a.idx", idx(A)[:9]),
+        ValueError,
+        "is truncated: its header of 12 bytes, for 2 dim.*ends after 9",
+    ),
+    ("truncated idx", write("a.idx", idx(A)[:-1]), ValueError, r"is truncated: .* 280 bytes .*\(7, 5\), >f8\), there are 279"),
+    ("truncated idx.gz", write("a.idx.gz", gzip.compress(idx(A)[:-8])), ValueError, "is truncated: .*280 .*there are 272"),
+    ("long idx", write("a.idx", idx(A) + b"\0"), ValueError, "is too long: .*280 .*there are 281"),
+    (
+        "damaged gzip of idx",
+        write("a.idx.gz", gzip.compress(idx(A))[:-20]),
+        ValueError,
+        "is not a whole gzip file: Compressed file ended",
+    ),
+    ("idx of labels", write("a-ubyte", idx(A[0], 8)), ValueError, r"2 dimensions .*has 1: shape \(5,\)"),
+    ("idx of no image", write("a-ubyte", idx(np.zeros((0, 2, 2)), 8)), ValueError, r"is empty: shape \(0, 4\)"),
+    ("NaN in idx", write("a.idx", idx(np.array([[1.0, np.nan]]))), ValueError, "first is nan at row 0, column 1"),
+    ("wild sparse indices", wild_sparse, ValueError, "is not a whole sparse matrix of SciPy: "),
+    ("sparse vector", sparse_vector, ValueError, "2 dimensions .*has 1"),
+    ("complex sparse", complex_sparse, TypeError, r"is complex \(complex128\)"),
+    (
+        "sparse without indices",
+        archive("a.npz", format=np.array("csr"), shape=np.array([2, 2]), data=A[0]),
+        ValueError,
+        "not a whole sparse",
+    ),
     (
         "dense mtx too large",
         write("a.mtx", MARKET.replace("coordinate", "array") + "99999999999 9999\n1\n"),
@@ -481,4 +628,5 @@ def test_without_scikit_learn_the_message_says_how_to_get_it(tmp_path: Path, mon
 
 
 def test_every_extension_is_tested() -> None:
-    assert {known for name in FORMATS for known in EXTENSIONS if re.match(rf"{known[1:]}\b(?!\.)", name.lower())} == set(EXTENSIONS)
+    named = {known for name in FORMATS for known in EXTENSIONS if re.match(rf"{known.removeprefix('.')}\b(?!\.)", name.lower())}
+    assert named == set(EXTENSIONS)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -18,12 +18,11 @@ import numpy as np
 import decentorth as do
 import topologies as tp
 from decentorth.network import Placement
-from decentorth.problems import PCA, FunctionProblem, Procrustes
+from decentorth.problems import PCA, FunctionProblem, ICASettings, MatrixCompletionSettings, PCASettings, Procrustes
 from decentorth.protocols import Array, StoppingRule
 from decentorth.sets import Stiefel
 from decentorth.stopping import Consensus, GradientNorm
 
-Order = Literal["combine-then-adapt", "adapt-then-combine"]
 EVEN = (10,) * 10
 UNEVEN = (40, 4, 25, 26, 1, 31, 10, 10, 50, 7)
 """Rows of the agents: with d = 50 those above 25 keep Gram matrices, the others their rows."""
@@ -68,6 +67,21 @@ def own_functions(rows: tuple[int, ...], d: int, r: int) -> FunctionProblem:
     )
 
 
+def generated_completion(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """Each rank draws its own agents' columns, ``rows[0]`` of them; the true column space is common to all."""
+    return MatrixCompletionSettings(dimension=d, rank=r, columns=rows[0]).problem(len(rows), 5)
+
+
+def generated_ica(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """Unequally many samples, about ``rows[0]``, of mixtures that are whitened over all ranks."""
+    return ICASettings(sources=r, samples=rows[0], imbalance=5.0, mixing="general").problem(len(rows), 5)
+
+
+def generated_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """Samples whose pooled spectrum is replaced, an agent's stretched along its own axes."""
+    return PCASettings(data="synthetic", dimension=d, rank=r, samples=rows[0], heterogeneity=0.5).problem(len(rows), 5)
+
+
 def ring() -> nx.Graph[int]:
     """Ten agents in a circle."""
     return tp.ring(10)
@@ -85,6 +99,15 @@ def two_clusters() -> nx.Graph[int]:
     return graph
 
 
+COMBINE = do.DRFGT(order="combine-then-adapt")
+ADAPT = do.DRFGT(order="adapt-then-combine")
+
+
+def fixed(step_size: float, safe: bool = False) -> do.DRFGT:
+    """DRFGT as published, with that step."""
+    return replace(COMBINE, step_size=step_size, safe=safe)
+
+
 @dataclass(frozen=True)
 class Case:
     """One run."""
@@ -93,8 +116,7 @@ class Case:
     rows: tuple[int, ...]
     shape: tuple[int, int]
     graph: Callable[[], nx.Graph[int]]
-    order: Order = "combine-then-adapt"
-    step_size: float | Literal["auto"] = "auto"
+    algorithm: Any = COMBINE
     iterations: int = 500
     placement: Placement = "even"
     stopping: StoppingRule | None = None
@@ -110,7 +132,7 @@ class Case:
         """The run."""
         return do.solve(
             self.problem(self.rows, *self.shape),
-            do.DRFGT(step_size=self.step_size, order=self.order),
+            self.algorithm,
             self.weights(),
             iterations=self.iterations,
             placement=self.placement,
@@ -125,24 +147,47 @@ LARGE = (400, 20, 200, 393, 30, 90, 12, 500, 392, 60)
 """With d = 784 those above 392 keep Gram matrices."""
 
 CASES: dict[str, Case] = {
-    "procrustes-ring": Case(procrustes, EVEN, (50, 20), ring, step_size=0.05),
+    "procrustes-ring": Case(procrustes, EVEN, (50, 20), ring, fixed(0.05)),
     "procrustes-random": Case(procrustes, UNEVEN, (50, 20), random_graph),
-    "procrustes-adapt": Case(procrustes, UNEVEN, (50, 20), ring, "adapt-then-combine"),
+    "procrustes-adapt": Case(procrustes, UNEVEN, (50, 20), ring, ADAPT),
     "procrustes-loader": Case(loaded_procrustes, UNEVEN, (50, 20), random_graph, placement="fewer-cuts"),
     "pca-ring": Case(pca, UNEVEN, (50, 20), ring),
-    "pca-random": Case(pca, EVEN, (50, 20), random_graph, "adapt-then-combine"),
+    "pca-random": Case(pca, EVEN, (50, 20), random_graph, ADAPT),
     "pca-loader": Case(loaded_pca, UNEVEN, (50, 20), ring),
-    "procrustes-vector": Case(procrustes, (1, 2, 3, 4, 5, 1, 2, 3, 4, 5), (5, 1), ring, "adapt-then-combine"),
+    "procrustes-vector": Case(procrustes, (1, 2, 3, 4, 5, 1, 2, 3, 4, 5), (5, 1), ring, ADAPT),
     "pca-vector": Case(pca, (1, 2, 3, 4, 5, 1, 2, 3, 4, 5), (5, 1), random_graph),
     "own-functions": Case(own_functions, UNEVEN, (50, 20), random_graph),
+    "completion": Case(generated_completion, (60,) * 10, (50, 4), ring),
+    "ica": Case(generated_ica, (300,) * 10, (12, 12), random_graph),
+    "pca-synthetic": Case(generated_pca, (100,) * 10, (20, 4), ring),
     "fewer-cuts": Case(pca, (6,) * 40, (20, 3), two_clusters, placement="fewer-cuts", iterations=200),
     "stops": Case(pca, EVEN, (50, 5), random_graph, stopping=GradientNorm(2e-2) & Consensus(2e-2), recorded=40),
-    "diverges": Case(procrustes, UNEVEN, (50, 20), ring, step_size=0.5, recorded=60),
-    "leaves-region": Case(procrustes, UNEVEN, (50, 20), ring, step_size=0.4, safety_region=2.5),
+    "diverges": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.5), recorded=60),
+    "leaves-region": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.4), safety_region=2.5),
+    "safe-ring": Case(procrustes, UNEVEN, (50, 20), ring, fixed(1e7, safe=True), iterations=60),
+    "safe-random": Case(pca, UNEVEN, (50, 20), random_graph, fixed(1e4, safe=True)),
+    "safe-adapt": Case(procrustes, UNEVEN, (50, 20), random_graph, replace(ADAPT, step_size=1e3, safe=True)),
+    "safe-clusters": Case(pca, (6,) * 40, (20, 3), two_clusters, fixed(50.0, safe=True), placement="fewer-cuts"),
+    "drgta": Case(procrustes, UNEVEN, (50, 20), ring, do.DRGTA(rounds=2), 200),
+    "drgta-vector": Case(pca, (1, 2, 3, 4, 5, 1, 2, 3, 4, 5), (5, 1), random_graph, do.DRGTA(rounds=2, chebyshev=True), 100),
+    "dprgt": Case(pca, UNEVEN, (50, 20), random_graph, do.DPRGT(step_size="bb"), 200),
+    "destiny": Case(procrustes, UNEVEN, (50, 20), random_graph, do.DESTINY(order="adapt-then-combine"), 200, "fewer-cuts"),
+    "destiny-safe": Case(pca, UNEVEN, (50, 20), ring, do.DESTINY(step_size=1e4, variant="dissolved", safe=True), 200),
+    "tracking": Case(pca, UNEVEN, (50, 20), ring, do.GradientTracking(penalty=20.0, order="combine-then-adapt"), 200),
+    "tall-drgta": Case(pca, LARGE, (784, 10), random_graph, do.DRGTA(retraction="cholesky-qr"), iterations=25, recorded=6),
+    "drsgd": Case(procrustes, UNEVEN, (50, 20), random_graph, algorithm=do.DRSGD(rounds=2, chebyshev=True, retraction="qr")),
+    "drsgd-batches": Case(procrustes, UNEVEN, (50, 20), ring, algorithm=do.DRSGD(step_size="horizon:iterations=500", batch_size=3)),
+    "dprgd-batches": Case(loaded_pca, UNEVEN, (50, 20), random_graph, algorithm=do.DPRGD(rounds=2, batch_size=1)),
+    "dgd-batches": Case(pca, LARGE, (784, 10), ring, algorithm=do.DGD(penalty=1.0, batch_size=7), iterations=25, recorded=6),
+    "batches-vector": Case(procrustes, (1, 2, 3, 4, 5) * 2, (5, 1), random_graph, algorithm=do.DPRGD(batch_size=2)),
+    "tracked-batches": Case(loaded_procrustes, UNEVEN, (50, 20), ring, algorithm=do.DRFGT(step_size=5e-3, batch_size=4)),
+    "rextra": Case(procrustes, UNEVEN, (50, 20), ring, algorithm=do.REXTRA()),
+    "rfextra": Case(pca, UNEVEN, (50, 20), random_graph, algorithm=do.RFEXTRA()),
+    "deepca": Case(pca, UNEVEN, (50, 20), ring, algorithm=do.DeEPCA(), iterations=100),
     "wide": Case(procrustes, (30,) * 10, (500, 100), ring, iterations=12, recorded=6),
     "tall-loader": Case(loaded_procrustes, LARGE, (784, 10), random_graph, iterations=25, recorded=6),
     "tall-procrustes": Case(procrustes, LARGE, (784, 10), random_graph, iterations=25, recorded=6),
-    "tall-pca": Case(pca, LARGE, (784, 10), ring, "adapt-then-combine", iterations=25, recorded=6),
+    "tall-pca": Case(pca, LARGE, (784, 10), ring, ADAPT, iterations=25, recorded=6),
 }
 
 
@@ -155,7 +200,7 @@ def outcome(case: Case) -> dict[str, Any]:
         "history": {name: [repr(value) for value in result.history[name].tolist()] for name in columns},
         "status": result.status,
         "message": result.message,
-        "step_size": repr(float(result.state.step_size[0])) if result.collective.rank == 0 else "",
+        "step_size": repr(getattr(result.state, "step_size", [None])[0]) if result.collective.rank == 0 else "",
         "transport": {
             "bounds": result.network.bounds.tolist(),
             "messages": result.transport["messages"],

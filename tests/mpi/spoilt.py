@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import decentorth as do
-from decentorth.algorithms.drfgt import DRFGTState
 from decentorth.protocols import Network, Streams
 from decentorth.run import main
 from tests.mpi.faulty import AFTER, STOPS
@@ -29,7 +28,7 @@ class Spoilt(do.DRFGT):
     fault: Literal["raises", "exits-3", "exits-0", "killed"] = "raises"
     faulty_rank: int = 1
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: DRFGTState) -> DRFGTState:
+    def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> Any:
         """One iteration, or the end."""
         if state.k == AFTER and do.connect().rank == self.faulty_rank:
             STOPS[self.fault]()

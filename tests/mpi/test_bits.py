@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from decentorth import DRFGT
+from decentorth.algorithms.policies import policy
 from tests.mpi.cases import CASES, Case
 from tests.support.mpi import run_ranks
 
@@ -67,9 +69,14 @@ def test_same_bits_with_two_blas_threads() -> None:
         assert {part: outcome[part] for part in SAME} == {part: outcomes(0)[name][part] for part in SAME}
 
 
+def automatic(case: Case) -> bool:
+    """Whether the steps, or where they start, are left to be found."""
+    return policy(case.algorithm.step_size).initial == "auto"
+
+
 def averaging_rounds(case: Case) -> int:
     """Exchanges before an automatic step: the least degree of a Chebyshev polynomial that damps below 0.05 / n."""
-    if case.step_size != "auto":
+    if not automatic(case):
         return 0
     eigenvalues = np.linalg.eigvalsh(case.weights().toarray())
     low, high = eigenvalues[0], eigenvalues[-2]
@@ -77,13 +84,23 @@ def averaging_rounds(case: Case) -> int:
     return math.ceil(math.acosh(20.0 * len(case.rows)) / math.acosh(at_one))
 
 
+def averaged(case: Case) -> int:
+    """Doubles per agent of each of these exchanges: DRFGT's Lhat; L and the largest multiplier of the others."""
+    return 1 if isinstance(case.algorithm, DRFGT) else 2
+
+
 def per_iteration(case: Case) -> list[int]:
-    """Doubles per agent of each exchange of one iteration: x and y together, or one after the other."""
-    size = case.shape[0] * case.shape[1]
-    return [2 * size] if case.order == "combine-then-adapt" else [size, size]
+    """Doubles per agent of each exchange of one iteration: x and y together, or one after the other; with safe, a label too."""
+    size, label = case.shape[0] * case.shape[1], int(getattr(case.algorithm, "safe", False))
+    if getattr(case.algorithm, "order", "auto") == "adapt-then-combine":
+        return [size + label, size + label]
+    return [2 * size + label] * getattr(case.algorithm, "rounds", 1)
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.stopping is None and case.safety_region is None])
+@pytest.mark.parametrize(
+    "name",
+    [name for name, case in CASES.items() if case.stopping is None and case.safety_region is None and case.algorithm is None],
+)
 def test_counts_are_those_of_the_graph(name: str) -> None:
     """Each exchange sends every agent's doubles along every edge both ways."""
     case = CASES[name]
@@ -94,13 +111,15 @@ def test_counts_are_those_of_the_graph(name: str) -> None:
         rounds = averaging + len(exchanges) * k
         assert history["rounds"][row] == rounds
         assert history["messages"][row] == directed * rounds
-        assert history["bytes"][row] == directed * 8 * (averaging + sum(exchanges) * k)
+        assert history["bytes"][row] == directed * 8 * (averaging * averaged(case) + sum(exchanges) * k)
         assert history["gradients"][row] == history["gradients"][0] + k
-    assert case.step_size == "auto" or history["gradients"][0] == 1
+    assert automatic(case) or history["gradients"][0] == 1
 
 
 @pytest.mark.parametrize("ranks", RANKS[1:])
-@pytest.mark.parametrize("name", ["procrustes-ring", "procrustes-random", "pca-random", "procrustes-loader", "fewer-cuts"])
+@pytest.mark.parametrize(
+    "name", "procrustes-ring procrustes-random pca-random procrustes-loader fewer-cuts safe-ring safe-adapt drgta destiny".split()
+)
 def test_transport_counts_are_those_of_the_cut(name: str, ranks: int) -> None:
     """Each exchange sends one message to each rank that holds a neighbour; in it, once, every agent that has a neighbour there."""
     case, transport = CASES[name], outcomes(ranks)[name]["transport"]
@@ -114,7 +133,7 @@ def test_transport_counts_are_those_of_the_cut(name: str, ranks: int) -> None:
     sent = {(i, owner[j]) for i, j in edges if owner[i] != owner[j]}
     averaging, exchanges = averaging_rounds(case), per_iteration(case)
     assert transport["messages"] == len(pairs) * (averaging + len(exchanges) * case.iterations)
-    assert transport["bytes"] == len(sent) * 8 * (averaging + sum(exchanges) * case.iterations)
+    assert transport["bytes"] == len(sent) * 8 * (averaging * averaged(case) + sum(exchanges) * case.iterations)
 
 
 def test_one_process_and_one_rank_send_nothing() -> None:

@@ -80,6 +80,16 @@ def test_spectrum_is_that_of_w() -> None:
     assert Network(np.ones((1, 1)), "serial").spectrum == (0.0, 0.0)
 
 
+def test_self_weights_are_the_diagonal_of_w() -> None:
+    for graph in GRAPHS:
+        W = GRAPHS[graph](N)
+        np.testing.assert_array_equal(Network(W, "serial").self_weights, W.toarray().diagonal())
+    parts = on_ranks(3, lambda communicator: Network(GRAPHS["star"](N), communicator).self_weights)
+    np.testing.assert_array_equal(np.concatenate(parts), GRAPHS["star"](N).toarray().diagonal())
+    with pytest.raises(ValueError, match="on a time-varying network an agent's own weight changes: give step_size as a number"):
+        _ = Network(tp.OnePeerExponential(8), "serial").self_weights
+
+
 def test_digest_tells_matrices_apart() -> None:
     W = GRAPHS["ring"](N)
     same, other = W.copy(), W.copy()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from decentorth.protocols import Array, Network, Spectrum
 
 
 class Exchange(NamedTuple):
-    """One call of ``mix``: copies of what went in and what came out, and the rounds asked for."""
+    """One call of ``mix`` or ``mix_alike``: copies of what went in and what came out, and the rounds asked for; 0: by labels."""
 
     given: tuple[Array, ...]
     taken: tuple[Array, ...]
@@ -19,7 +20,7 @@ class Exchange(NamedTuple):
 
 
 class Recording:
-    """A network with every ``mix`` written down."""
+    """A network with every exchange written down."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -30,23 +31,40 @@ class Recording:
     def spectrum(self) -> Spectrum:
         return self._network.spectrum
 
+    @property
+    def self_weights(self) -> Array:
+        return self._network.self_weights
+
     def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
+        return self._recorded(partial(self._network.mix, rounds=rounds), xs, rounds)
+
+    def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
+        return self._recorded(self._network.mix_alike, (labels, *xs), 0)
+
+    def _recorded(self, call: Callable[..., tuple[Array, ...]], xs: tuple[Array, ...], rounds: int) -> tuple[Array, ...]:
         given = tuple(x.copy() for x in xs)
-        mixed = self._network.mix(*xs, rounds=rounds)
-        self.exchanges.append(Exchange(given, tuple(x.copy() for x in mixed), rounds))
-        return mixed
+        taken = call(*xs)
+        self.exchanges.append(Exchange(given, tuple(x.copy() for x in taken), rounds))
+        return taken
 
 
 class Replaying:
-    """What the agent ``agent`` sees of a recorded run: its rows of every mix, provided that it gives what it gave then."""
+    """What the agent ``agent`` sees of a recorded run: its rows of every exchange, provided that it gives what it gave then."""
 
-    def __init__(self, exchanges: Sequence[Exchange], agent: int, n_agents: int, spectrum: Spectrum) -> None:
-        self._exchanges: Iterator[Exchange] = iter(exchanges)
+    def __init__(self, recording: Recording, agent: int) -> None:
+        self._exchanges: Iterator[Exchange] = iter(recording.exchanges)
         self._agent = slice(agent, agent + 1)
-        self.n_agents = n_agents
-        self.spectrum = spectrum
+        self.n_agents = recording.n_agents
+        self.spectrum = recording.spectrum
+        self.self_weights = recording.self_weights[self._agent]
 
     def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
+        return self._replayed(xs, rounds)
+
+    def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
+        return self._replayed((labels, *xs), 0)
+
+    def _replayed(self, xs: tuple[Array, ...], rounds: int) -> tuple[Array, ...]:
         then = next(self._exchanges)
         assert (len(xs), rounds) == (len(then.given), then.rounds)
         for now, given in zip(xs, then.given, strict=True):

@@ -1,0 +1,74 @@
+"""The automatic step of methods whose limit depends on it: one number that all agents agree on to rounding.
+
+Where each agent weighs its own gradient by its step (decentralized gradient descent, EXTRA), agents with different steps minimise
+another mean than (1/n) sum_i f_i. So the quantities from which the step is made are averaged by counted rounds until nothing but
+rounding is left of their differences. The step is the smaller of two.
+
+- ``largest / Lhat`` keeps the iteration stable where the agents are alike: with h the curvature, decentralized gradient descent
+  needs ``a h < 1 + w`` for every eigenvalue w of W; EXTRA, whose characteristic polynomial is
+  z^2 - (1 + w - a h) z + (1 + w)/2 - a h, needs ``a h < (5 + 3 w)/4``. Lhat is the fourth-power mean of
+  max(L_i, ||G_i(x0)||_2), the second being the largest multiplier that this gradient can have at any feasible point.
+- Where they are not alike, an agent's own objective may curve downwards, by nu_i, although their mean does not. Its neighbours hold
+  it while ``a nu_i < 1 - W_ii`` (decentralized gradient descent) or ``a nu_i < (1 - W_ii)/2`` (EXTRA): the conditions above with
+  w = W_ii and h = -nu_i. Where the mean curves upwards, nu_i is at most the deviation of the agent's curvature from the mean, for
+  which eta_i L_i stands, eta_i = ||G_i - G||_F / ||G_i||_F at x0; at the minimisers of Procrustes and PCA, nu_i was 0.1 to 0.4 of
+  it. So ``a eta_i L_i`` is at most ``hold (1 - W_ii)`` and, since agents that are alike in a neighbourhood hold each other less,
+  ``sqrt(1 - lambda_2)``; over the agents by an eighth-power mean.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..protocols import Array, Network, Streams
+from ..sums import norms
+from .mixing import average, effective
+from .steps import largest_multiplier, lipschitz
+
+
+def agreed(
+    problem: Any,
+    network: Network,
+    streams: Streams,
+    x0: Array,
+    largest: float,
+    hold: float,
+    *,
+    rounds: int = 1,
+    chebyshev: bool = False,
+    added: float = 0.0,
+) -> tuple[Array, int]:
+    """``(n_local,)``: the automatic step, equal on all agents but for rounding, and gradients spent per agent.
+
+    Parameters
+    ----------
+    largest
+        The product of step and curvature to aim at where the agents are alike.
+    hold
+        That of step and deviating curvature, as a multiple of what an agent does not keep of itself, 1 - W_ii.
+    rounds, chebyshev
+        How the method mixes in an iteration.
+    added
+        Curvature beside that of the objectives.
+    """
+    gradient = problem.gradient(x0)
+    own, spent = lipschitz(problem, streams, x0, gradient)
+    steepness = np.maximum(own, largest_multiplier(problem.constraint, x0, gradient))
+    tiny = np.finfo(np.float64).tiny
+    if network.n_agents == 1:
+        return largest / np.maximum(steepness + added, tiny), spent + 1
+    spectrum, n = effective(network.spectrum, rounds, chebyshev), network.n_agents
+    # a polynomial of W with these eigenvalues has P_ii <= 1 / n + (1 - 1 / n) lambda_2
+    held = (
+        1.0 - network.self_weights
+        if rounds == 1 and not chebyshev
+        else np.full(len(x0), (1.0 - 1.0 / n) * (1.0 - spectrum.lambda_2))
+    )
+    holds = np.minimum(hold * held, math.sqrt(1.0 - spectrum.lambda_2))
+    unlike = norms(gradient - average(network, gradient, 0.1)) / np.maximum(norms(gradient), tiny)
+    powers = np.stack([steepness**4, (unlike * steepness / holds) ** 8], axis=-1)
+    means = np.maximum(average(network, powers, 1e-15), tiny)
+    return np.minimum(largest / (means[:, 0] ** 0.25 + added), means[:, 1] ** -0.125), spent + 1

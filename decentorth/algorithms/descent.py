@@ -1,0 +1,57 @@
+"""Decentralized gradient descent: what the methods have in common that mix points and follow their own gradients.
+
+No one corrects for the differences between the agents' objectives. With a constant step a the points stop within a distance of
+order a of a minimiser and of each other; with diminishing steps they approach one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..protocols import Array, Network, Streams
+from .agreed import agreed
+from .mixing import effective
+from .policies import Constant, Diminishing, Horizon, StepPolicy, StepSize, checked, policy
+from .steps import start
+
+
+class DescentState(NamedTuple):
+    """What changes: x ``(n_local, d, r)`` and step_size ``(n_local,)``; what does not: where the steps started, base."""
+
+    x: Array
+    step_size: Array
+    base: Array
+    k: int
+    gradients: int
+
+
+def checked_descent(step_size: StepSize) -> StepSize:
+    """`checked` for steps that are chosen in advance."""
+    return checked(step_size, allowed=(Constant, Diminishing, Horizon))
+
+
+def descent_limit(network: Network, rounds: int = 1, chebyshev: bool = False) -> float:
+    """The largest stable product of step and curvature where the agents are alike: 1 + w for the smallest eigenvalue w."""
+    return 1.0 + effective(network.spectrum, rounds, chebyshev).lambda_min
+
+
+def step_on_manifold(algorithm: Any, problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
+    """``(n_local,)``: where the steps of a method on a manifold start, given or automatic (half the limit), and gradients spent."""
+    rounds, chebyshev = algorithm.rounds, algorithm.chebyshev
+
+    def automatic() -> tuple[Array, int]:
+        largest = 0.5 * descent_limit(network, rounds, chebyshev)
+        return agreed(problem, network, streams, x0, largest, 1.6, rounds=rounds, chebyshev=chebyshev)
+
+    return start(policy(algorithm.step_size), len(x0), automatic)
+
+
+def begin(x0: Array, base: Array, spent: int, policy: StepPolicy) -> DescentState:
+    """The state at the common start; ``spent`` gradients were needed for the steps ``base``."""
+    return DescentState(x0.copy(), base * policy.scale(0), base, 0, spent)
+
+
+def carry_on(state: Any, x: Array, policy: StepPolicy) -> DescentState:
+    """The state at the new points."""
+    k = state.k + 1
+    return DescentState(x, state.base * policy.scale(k), state.base, k, state.gradients + 1)

@@ -1,0 +1,151 @@
+"""DESTINY: decentralized Stiefel optimization by an approximate augmented Lagrangian, without retractions.
+
+Wang & Liu, "Decentralized optimization over the Stiefel manifold by an approximate augmented Lagrangian function", IEEE Trans.
+Signal Process. 2022. From a common start X_i(0) = X_0 and D_i(0) = H_i(X_i(0)), every agent repeats
+
+    X_i <- sum_j W_ij X_j - eta D_i                                                    (1)
+    D_i <- sum_j W_ij D_j + H_i(new X_i) - H_i(old X_i)                                (2)
+    H_i(X) = G_i(Y) (3I - X^T X)/2 - X sym(X^T G_i(Y)) + beta X (X^T X - I)            (3)
+
+Both sums use the values of the same iteration, so one message per neighbour carries X and D. The gradient in (3) is taken
+
+- ``variant="direct"``: at Y = X, where it is known anyway. H_i is the gradient of the augmented Lagrangian
+  f_i(X) - <sym(X^T G_i(X)), X^T X - I>/2 + beta/4 ||X^T X - I||_F^2 without the term that has the Hessian of f_i;
+- ``variant="dissolved"``: at Y = X (3I - X^T X)/2. H_i is the gradient of f_i(Y) + beta/4 ||X^T X - I||_F^2 (Xiao, Liu & Toh,
+  "Dissolving constraints for Riemannian optimization", 2023).
+
+On the manifold both are P_X(G_i), the Riemannian gradient: where DRFGT's landing field has half of it.
+
+    W_ij    network.mix             eta     step_size  (n_local,)
+    X_i     state.x                 beta    penalty    (n_local,)
+    D_i     state.tracker           H_i     constraint.dissolved(x, gradient, penalty), state.field
+    Y       constraint.dissolve(x)
+
+The paper's text was not at hand: which of the two gradients it takes, and its order of mixing, are not verified.
+``order="adapt-then-combine"`` is X_i <- sum_j W_ij (X_j - eta D_j), and the same for D;
+``safe=True`` (see `safe`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, cast, get_args
+
+import numpy as np
+
+from ..protocols import Array, Dissolvable, Network, Spectrum, Streams
+from . import safe
+from .fields import Field, check_batch_size, gradients, sampled
+from .policies import Auto, StepSize, check_choice, check_positive, checked, policy
+from .safe import SafeState
+from .steps import Order, check_eps, check_order, curved_step, steepness, tracking_limit, with_order
+from .tracking import PenalisedState, begin_penalised, track
+
+Variant = Literal["direct", "dissolved"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DESTINY:
+    """Decentralized Stiefel optimization by an approximate augmented Lagrangian (Wang & Liu 2022).
+
+    Parameters
+    ----------
+    step_size
+        eta > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a policy (diminishing, horizon, bb).
+    penalty
+        beta > 0 (about 1 in the paper's experiments, whose objectives are scaled), or auto: from the agents' Lipschitz constants,
+        and 0.1 / step_size beside a given step_size.
+    order
+        combine-then-adapt (one exchange an iteration); adapt-then-combine is stable at larger steps (two exchanges); auto is the
+        former, but with step_size auto the other where W is such that it needs fewer rounds.
+    variant
+        Where gradients are taken: direct, at the iterate; dissolved, at the iterate x (3I - x^T x)/2, nearer to the manifold.
+    safe
+        Halve steps that turn out too large and start over, so that no agent ever leaves the safety region; a penalty auto beside a
+        given step follows it.
+    eps
+        The safety region ||x^T x - I||_F <= eps of safe, in (0, 3/4).
+    batch_size
+        Samples of each agent in a gradient; by default all.
+    """
+
+    requires_set: ClassVar[tuple[type, ...]] = (Dissolvable,)
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+
+    step_size: StepSize = "auto"
+    penalty: float | Auto = "auto"
+    order: Order | Auto = "auto"
+    variant: Variant = "direct"
+    safe: bool = False
+    eps: float = 0.5
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_size", checked(self.step_size))
+        check_positive("penalty", self.penalty)
+        check_order(self.order)
+        check_choice("variant", self.variant, get_args(Variant))
+        check_eps(self.eps)
+        check_batch_size(self.batch_size)
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """Samples, where a batch of them is asked for."""
+        return sampled(self.batch_size)
+
+    def resolved(self, network: Network) -> DESTINY:
+        """This method with the order that auto means on this network."""
+        return with_order(self, network, _product)
+
+    @property
+    def _follows(self) -> bool:
+        """Whether the penalty is a multiple of 1 / step."""
+        return self.penalty == "auto" and policy(self.step_size).initial != "auto"
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> PenalisedState | SafeState:
+        base, penalty, spent = self._constants(problem, network, streams, x0)
+        field = self._field(problem, streams, 0, penalty)
+        state = begin_penalised(problem, x0, field, base, penalty, spent, policy(self.step_size))
+        return safe.begin(problem, state, self.eps, self._follows) if self.safe else state
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState | SafeState:
+        if self.safe:
+            return safe.proceed(self._step, problem, network, streams, state, self.eps, self._follows)
+        return self._step(problem, network, streams, state)
+
+    def _step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState:
+        order = cast(Order, self.resolved(network).order)
+        field = self._field(problem, streams, state.k + 1, state.penalty)
+        moved: PenalisedState = track(problem, network, order, state, field, policy(self.step_size))  # (1), (2)
+        return moved
+
+    def _field(self, problem: Any, streams: Streams, k: int, penalty: Array) -> Field:
+        """H_i (3)."""
+        gradient = gradients(problem, streams, k, self.batch_size)
+        if self.variant == "direct":
+            return lambda part, x, block: part.constraint.dissolved(x, gradient(part, x, block), penalty[block])
+        return lambda part, x, block: part.constraint.dissolved(
+            x, gradient(part, part.constraint.dissolve(x), block), penalty[block]
+        )
+
+    def _constants(self, problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, Array, int]:
+        """Where the steps start, the penalties, and gradients spent.
+
+        In the directions off the manifold H_i grows at a stationary point by 2 beta - 3 (m_j + m_k)/2, with the eigenvalues m of
+        sym(X^T G). With M at least their size, beta = 2 M leaves between M and 7 M, and steps of `_product` / M are stable.
+        """
+        steps = policy(self.step_size)
+        if steps.initial == "auto":
+            steep, spent = steepness(problem, network, streams, x0)
+            c = _product(network.spectrum, cast(Order, self.resolved(network).order))
+            base, penalty = curved_step(steep, c, 1.0 - network.spectrum.lambda_2), 2.0 * np.maximum(*steep)
+        else:
+            base, spent = np.full(len(x0), float(steps.initial)), 0
+            penalty = 0.1 / base
+        return base, penalty if self.penalty == "auto" else np.full(len(x0), float(self.penalty)), spent
+
+
+def _product(spectrum: Spectrum, order: Order) -> float:
+    """Of step and M: 0.8 of the tracking limit, over 7, and no more than consensus keeps up with."""
+    return min(0.8 * tracking_limit(spectrum, order) / 7.0, math.sqrt(1.0 - spectrum.lambda_2))

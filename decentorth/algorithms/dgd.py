@@ -1,0 +1,87 @@
+"""DGD: decentralized gradient descent in Euclidean space, the control that knows no constraint, or only a soft one.
+
+Nedic & Ozdaglar, "Distributed subgradient methods for multi-agent optimization", IEEE Trans. Autom. Control 2009; Yuan, Ling, Yin,
+"On the convergence of decentralized gradient descent", SIAM J. Optim. 2016. From a common start, every agent repeats
+
+    x_i <- sum_j W_ij x_j - a_k F_i(x_i)                                               (1)
+
+with F_i(x) = G_i(x) + lambda x (x^T x - I), the Euclidean gradient of f_i + lambda/4 ||x^T x - I||_F^2; lambda = 0 leaves the
+gradient of f_i.
+
+    W_ij    network.mix             a_k     step_size  (n_local,), a_0 base
+    x_i     state.x                 lambda  penalty
+    F_i     constraint.penalised(x, gradient, penalty)
+
+Nothing brings the points to the constraint set: the metrics project the agents' mean, and report the feasibility of the points as
+it is. Without a penalty the points go towards a minimiser of the unconstrained problem (PCA has none: they grow until the run is
+stopped as diverged); with one, towards a minimiser of the penalised problem.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from ..protocols import Array, Network, Streams
+from .agreed import agreed
+from .descent import DescentState, begin, carry_on, checked_descent, descent_limit
+from .fields import check_batch_size, check_soft, evaluate, gradients, sampled, soft, soft_set
+from .policies import StepSize, policy
+from .steps import start
+
+
+@dataclass(frozen=True, kw_only=True)
+class DGD:
+    """Decentralized gradient descent in Euclidean space, the control without a constraint.
+
+    Parameters
+    ----------
+    step_size
+        a_0 > 0; auto: from the agents' Lipschitz constants, the penalty and the spectrum of W; or a policy: diminishing (a_0 /
+        sqrt(k), the default), horizon (a_0 / sqrt(iterations) throughout).
+    penalty
+        lambda of the soft constraint lambda/4 ||x^T x - I||^2 added to every objective; 0 for none.
+    batch_size
+        Samples of each agent in a gradient; by default all.
+    """
+
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+
+    step_size: StepSize = "diminishing"
+    penalty: float = 0.0
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_size", checked_descent(self.step_size))
+        check_soft(self.penalty)
+        check_batch_size(self.batch_size)
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """Samples, where a batch of them is asked for."""
+        return sampled(self.batch_size)
+
+    @property
+    def requires_set(self) -> tuple[type, ...]:
+        """A penalty, where one is asked for."""
+        return soft_set(self.penalty)
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DescentState:
+        steps = policy(self.step_size)
+
+        def automatic() -> tuple[Array, int]:
+            # where ||x|| = s, the penalty's curvature is below 3 lambda s^2, and lambda s^3 <= ||G|| <= Lhat at a minimiser of the
+            # penalised problem: 3 lambda^(1/3) Lhat^(2/3) <= lambda + 2 Lhat
+            share = 0.5 if self.penalty == 0.0 else 0.5 / 3.0
+            return agreed(problem, network, streams, x0, share * descent_limit(network), 1.6, added=2.0 / 3.0 * self.penalty)
+
+        base, spent = start(steps, len(x0), automatic)
+        return begin(x0, base, spent, steps)
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: DescentState) -> DescentState:
+        field = soft(gradients(problem, streams, state.k, self.batch_size), self.penalty)
+        (x,) = network.mix(state.x)
+        descent = evaluate(problem, state.x, field)
+        descent *= state.step_size[:, None, None]
+        x -= descent  # (1)
+        return carry_on(state, x, policy(self.step_size))

@@ -1,0 +1,79 @@
+"""DPRGD: decentralized projected Riemannian gradient descent.
+
+Deng & Hu, "Decentralized projected Riemannian gradient method for smooth optimization on compact submanifolds", 2023 (arXiv
+2304.08241). From a common feasible start, every agent repeats
+
+    x_i <- P_M(sum_j [W^t]_ij x_j - a_k grad f_i(x_i)),    a_k = eta / sqrt(k)                        (1)
+
+with the Riemannian gradient grad f_i. The agents pull apart: with a constant a the points stop within a distance of order a of a
+minimiser, with a_k they approach it.
+
+    [W^t]_ij   network.mix, rounds t     a_k   step_size  (n_local,), eta base
+    x_i        state.x                   grad  constraint.tangent(x, gradient)
+    P_M        constraint.project
+
+Beyond the paper: gradients from mini-batches; Chebyshev polynomials of W in place of W^t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from ..protocols import Array, Network, Projection, Riemannian, Streams
+from .descent import DescentState, begin, carry_on, checked_descent, step_on_manifold
+from .fields import check_batch_size, evaluate, gradients, riemannian, sampled
+from .mixing import check_rounds, mix
+from .policies import StepSize, policy
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPRGD:
+    """Decentralized projected Riemannian gradient descent (Deng & Hu 2023).
+
+    Parameters
+    ----------
+    step_size
+        eta > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a policy: diminishing (eta / sqrt(k), the
+        paper's and the default), horizon (eta / sqrt(iterations) throughout).
+    rounds
+        t, exchanges with the neighbours in an iteration.
+    chebyshev
+        Mix by the polynomial of W that averages best in so many rounds, rather than by its power.
+    batch_size
+        Samples of each agent in a gradient; by default all.
+    """
+
+    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+
+    step_size: StepSize = "diminishing"
+    rounds: int = 1
+    chebyshev: bool = False
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_size", checked_descent(self.step_size))
+        check_rounds(self.rounds)
+        check_batch_size(self.batch_size)
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """Samples, where a batch of them is asked for."""
+        return sampled(self.batch_size)
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DescentState:
+        base, spent = step_on_manifold(self, problem, network, streams, x0)
+        return begin(x0, base, spent, policy(self.step_size))
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: DescentState) -> DescentState:
+        a = state.step_size[:, None, None]
+        gradient = riemannian(gradients(problem, streams, state.k, self.batch_size))
+        (mixed,) = mix(network, self.rounds, self.chebyshev, state.x)
+
+        def moved(part: Any, x: Array, block: slice) -> Array:
+            projected: Array = part.constraint.project(mixed[block] - a[block] * gradient(part, x, block), "polar")
+            return projected  # (1)
+
+        x = evaluate(problem, state.x, moved)
+        return carry_on(state, x, policy(self.step_size))

@@ -1,0 +1,86 @@
+"""DPRGT: decentralized projected Riemannian gradient tracking.
+
+Deng & Hu, "Decentralized projected Riemannian gradient method for smooth optimization on compact submanifolds", 2023. From a common
+feasible start x_i(0) = x_0 and s_i(0) = grad f_i(x_i(0)), every agent repeats
+
+    x_i <- P_M(sum_j [W^t]_ij x_j - a P_{x_i}(s_i))                                    (1)
+    s_i <- sum_j [W^t]_ij s_j + grad f_i(new x_i) - grad f_i(old x_i)                  (2)
+
+where P_M is the nearest point of the manifold, P_x the projection to the tangent space at x and grad f_i = P_{x_i}(G_i) the
+Riemannian gradient. Both sums use the values of the same iteration, so one message per neighbour and round carries x and s.
+
+    [W^t]_ij   network.mix, rounds t     a    step_size  (n_local,)
+    x_i        state.x                   P_M  constraint.project
+    s_i        state.tracker             P_x  constraint.tangent
+    grad f_i   state.field
+
+The equations are those of the authors' published program. Beyond the paper: Chebyshev polynomials of W in place of W^t,
+``step_size="auto"``. With one agent it is projected Riemannian gradient descent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from ..protocols import Array, Network, Projection, Riemannian, Streams
+from .fields import check_batch_size, evaluate, gradients, riemannian, sampled
+from .mixing import check_rounds, mix
+from .policies import StepSize, checked, policy
+from .steps import manifold_step
+from .tracking import TrackingState, begin, carry_on
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPRGT:
+    """Decentralized projected Riemannian gradient tracking (Deng & Hu 2023).
+
+    Parameters
+    ----------
+    step_size
+        a > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a policy (diminishing, horizon, bb).
+    rounds
+        t, exchanges with the neighbours in an iteration.
+    chebyshev
+        Mix by the polynomial of W that averages best in so many rounds, rather than by its power.
+    batch_size
+        Samples of each agent in a gradient; by default all.
+    """
+
+    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+
+    step_size: StepSize = "auto"
+    rounds: int = 1
+    chebyshev: bool = False
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_size", checked(self.step_size))
+        check_rounds(self.rounds)
+        check_batch_size(self.batch_size)
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """Samples, where a batch of them is asked for."""
+        return sampled(self.batch_size)
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> TrackingState:
+        base, spent = manifold_step(self, problem, network, streams, x0)
+        field = riemannian(gradients(problem, streams, 0, self.batch_size))
+        return begin(problem, x0, field, base, spent, policy(self.step_size))
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: TrackingState) -> TrackingState:
+        mixed, s = mix(network, self.rounds, self.chebyshev, state.x, state.tracker)
+
+        def moved(part: Any, x: Array, block: slice) -> Array:
+            descent = part.constraint.tangent(x, state.tracker[block])
+            descent *= state.step_size[block, None, None]
+            point = mixed[block]
+            point -= descent
+            projected: Array = part.constraint.project(point, "polar")
+            return projected  # (1)
+
+        x = evaluate(problem, state.x, moved)
+        field = riemannian(gradients(problem, streams, state.k + 1, self.batch_size))
+        return carry_on(problem, state, x, s, field, policy(self.step_size))  # (2)

@@ -1,0 +1,98 @@
+"""DRGTA: decentralized Riemannian gradient tracking.
+
+Chen, Garcia, Hong, Shahrampour, "Decentralized Riemannian gradient descent on the Stiefel manifold", ICML 2021, Algorithm 2. From a
+common feasible start x_i(0) = x_0 and y_i(0) = g_i(x_i(0)), every agent repeats
+
+    x_i <- R_{x_i}(a P_{x_i}(sum_j [W^t]_ij x_j - x_i) - b P_{x_i}(y_i))               (1)
+    y_i <- sum_j [W^t]_ij y_j + g_i(new x_i) - g_i(old x_i)                            (2)
+
+where g_i = P_{x_i}(G_i(x_i)) is the Riemannian gradient of f_i. The first term of (1) is a step of Riemannian gradient descent
+towards consensus, the second one towards the minimum. Both sums use the values of the same iteration, so one message per neighbour
+and round carries x and y. P is linear, so the two terms of (1) are projected together.
+
+    [W^t]_ij   network.mix, rounds t     a   consensus_step
+    x_i        state.x                   b   step_size  (n_local,)
+    y_i        state.tracker             g_i constraint.tangent(x, gradient), state.field
+    P_x        constraint.tangent        R_x constraint.retract
+
+The equations are those of the authors' published program. Beyond the paper: Chebyshev polynomials of W in place of W^t, other
+retractions than polar, ``step_size="auto"``. With one agent it is Riemannian gradient descent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from ..protocols import Array, Network, Retractable, Retraction, Riemannian, Streams
+from .fields import check_batch_size, evaluate, gradients, riemannian, sampled
+from .mixing import check_rounds, mix
+from .policies import StepSize, checked, policy
+from .steps import check_retraction, manifold_step
+from .tracking import TrackingState, begin, carry_on
+
+
+@dataclass(frozen=True, kw_only=True)
+class DRGTA:
+    """Decentralized Riemannian gradient tracking (Chen, Garcia, Hong, Shahrampour 2021, Algorithm 2).
+
+    Parameters
+    ----------
+    step_size
+        b > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a policy (diminishing, horizon, bb).
+    consensus_step
+        a, above 0 and at most 1: the share of the way to the neighbours' mean.
+    rounds
+        t, exchanges with the neighbours in an iteration.
+    chebyshev
+        Mix by the polynomial of W that averages best in so many rounds, rather than by its power.
+    retraction
+        polar, polar-svd, polar-eigh, qr or cholesky-qr.
+    batch_size
+        Samples of each agent in a gradient; by default all.
+    """
+
+    requires_set: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+
+    step_size: StepSize = "auto"
+    consensus_step: float = 1.0
+    rounds: int = 1
+    chebyshev: bool = False
+    retraction: Retraction = "polar"
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_size", checked(self.step_size))
+        if not 0.0 < self.consensus_step <= 1.0:
+            raise ValueError(f"consensus_step must be above 0 and at most 1, got {self.consensus_step}")
+        check_rounds(self.rounds)
+        check_retraction(self.retraction)
+        check_batch_size(self.batch_size)
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """Samples, where a batch of them is asked for."""
+        return sampled(self.batch_size)
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> TrackingState:
+        base, spent = manifold_step(self, problem, network, streams, x0, self.consensus_step)
+        field = riemannian(gradients(problem, streams, 0, self.batch_size))
+        return begin(problem, x0, field, base, spent, policy(self.step_size))
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: TrackingState) -> TrackingState:
+        mixed, y = mix(network, self.rounds, self.chebyshev, state.x, state.tracker)
+
+        def moved(part: Any, x: Array, block: slice) -> Array:
+            direction = mixed[block]
+            direction -= x
+            direction *= self.consensus_step
+            descent = state.tracker[block]
+            descent *= state.step_size[block, None, None]
+            direction -= descent
+            point: Array = part.constraint.retract(x, part.constraint.tangent(x, direction), self.retraction)
+            return point  # (1)
+
+        x = evaluate(problem, state.x, moved)
+        field = riemannian(gradients(problem, streams, state.k + 1, self.batch_size))
+        return carry_on(problem, state, x, y, field, policy(self.step_size))  # (2)

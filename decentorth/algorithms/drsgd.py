@@ -1,0 +1,93 @@
+"""DRSGD: decentralized Riemannian stochastic gradient descent.
+
+Chen, Garcia, Hong, Shahrampour, "Decentralized Riemannian gradient descent on the Stiefel manifold", ICML 2021, Algorithm 1. From a
+common feasible start, every agent repeats
+
+    x_i <- R_{x_i}(a P_{x_i}(sum_j [W^t]_ij x_j - x_i) - b_k P_{x_i}(G_i(x_i)))                       (1)
+
+with the gradient G_i of f_i, or an unbiased estimate of it. The first term is a Riemannian gradient step of the consensus problem,
+the second one of the objective. The agents pull apart: with a constant b the points stop within a distance of order b of a
+minimiser, with b_k = b_0 / sqrt(k) they approach it.
+
+    [W^t]_ij   network.mix, rounds t     a    consensus_step
+    x_i        state.x                   b_k  step_size  (n_local,), b_0 base
+    P_x        constraint.tangent        R_x  constraint.retract
+
+P is linear, so both terms are projected together. Beyond the paper: Chebyshev polynomials of W in place of W^t; other retractions
+than polar.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from ..protocols import Array, Network, Retractable, Retraction, Riemannian, Streams
+from .descent import DescentState, begin, carry_on, checked_descent, step_on_manifold
+from .fields import check_batch_size, evaluate, gradients, sampled
+from .mixing import check_rounds, mix
+from .policies import StepSize, policy
+from .steps import check_retraction
+
+
+@dataclass(frozen=True, kw_only=True)
+class DRSGD:
+    """Decentralized Riemannian (stochastic) gradient descent (Chen, Garcia, Hong, Shahrampour 2021).
+
+    Parameters
+    ----------
+    step_size
+        b_0 > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a policy: diminishing (b_0 / sqrt(k), or
+        power=1 for b_0 / k; the default), horizon (b_0 / sqrt(iterations) throughout).
+    consensus_step
+        a, above 0 and at most 1: the share of the way to the neighbours' mean.
+    rounds
+        t, exchanges with the neighbours in an iteration.
+    chebyshev
+        Mix by the polynomial of W that averages best in so many rounds, rather than by its power.
+    retraction
+        polar, polar-svd, polar-eigh, qr or cholesky-qr.
+    batch_size
+        Samples of each agent in a gradient; by default all.
+    """
+
+    requires_set: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+
+    step_size: StepSize = "diminishing"
+    consensus_step: float = 1.0
+    rounds: int = 1
+    chebyshev: bool = False
+    retraction: Retraction = "polar"
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_size", checked_descent(self.step_size))
+        if not 0.0 < self.consensus_step <= 1.0:
+            raise ValueError(f"consensus_step must be above 0 and at most 1, got {self.consensus_step}")
+        check_rounds(self.rounds)
+        check_retraction(self.retraction)
+        check_batch_size(self.batch_size)
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """Samples, where a batch of them is asked for."""
+        return sampled(self.batch_size)
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DescentState:
+        base, spent = step_on_manifold(self, problem, network, streams, x0)
+        return begin(x0, base, spent, policy(self.step_size))
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: DescentState) -> DescentState:
+        a, b = self.consensus_step, state.step_size[:, None, None]
+        gradient = gradients(problem, streams, state.k, self.batch_size)
+        (mixed,) = mix(network, self.rounds, self.chebyshev, state.x)
+
+        def moved(part: Any, x: Array, block: slice) -> Array:
+            direction = a * (mixed[block] - x) - b[block] * gradient(part, x, block)
+            tangent = part.constraint.tangent(x, direction)
+            retracted: Array = part.constraint.retract(x, tangent, self.retraction)
+            return retracted  # (1)
+
+        x = evaluate(problem, state.x, moved)
+        return carry_on(state, x, policy(self.step_size))

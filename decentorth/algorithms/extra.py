@@ -1,0 +1,69 @@
+"""EXTRA: what the methods have in common that correct decentralized gradient descent without sending gradients.
+
+Shi, Ling, Wu, Yin, "EXTRA: an exact first-order algorithm for decentralized consensus optimization", SIAM J. Optim. 2015. With
+V = (I + W)/2, a field F_i (a gradient, Riemannian gradient or landing field) and s_i(0) = -alpha F_i(x_0),
+
+    x_i <- sum_j W_ij x_j + s_i                                                                       (1)
+    s_i <- sum_j (W - V)_ij x_j + s_i - alpha (F_i(new x_i) - F_i(old x_i))                           (2)
+
+where both sums are over the old points. Summed over the iterations, (2) reads s_i = u_i - alpha F_i(x_i) with u_i(0) = 0 and
+
+    u_i <- u_i + sum_j (W - V)_ij x_j = u_i + (sum_j W_ij x_j - x_i)/2                                (2')
+
+which is what is computed: W x is mixed once for both equations, one message with one array goes to each neighbour, and no gradient
+has to be kept. W's columns sum to 1, so the u_i sum to zero and the s_i to -alpha sum_i F_i: where the points agree and stand
+still, sum_i F_i = 0. It takes one and the same alpha, for all agents and all the time: u_i comes to cancel alpha F_i(x_i).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..protocols import Array, Network, Streams
+from .agreed import agreed
+from .policies import Constant, StepSize, checked, policy
+from .steps import start
+
+_WHY = "each agent's correction comes to cancel the step size times its own gradient, which it cannot while the step size changes"
+
+
+def checked_extra(step_size: StepSize) -> StepSize:
+    """`checked` for the one step of EXTRA.
+
+    Raises
+    ------
+    ValueError
+        For a policy whose steps change, saying why.
+    """
+    return checked(step_size, allowed=(Constant,), why=_WHY)
+
+
+def extra_limit(network: Network) -> float:
+    """The largest stable product of step and curvature where the agents are alike: (5 + 3 w)/4 for the smallest eigenvalue w."""
+    return (5.0 + 3.0 * network.spectrum.lambda_min) / 4.0 if network.n_agents > 1 else 2.0
+
+
+def step_along_gradients(step_size: StepSize, problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
+    """``(n_local,)``: the step along Riemannian gradients, given or automatic (half the limit), and gradients spent."""
+    return start(policy(step_size), len(x0), lambda: agreed(problem, network, streams, x0, 0.5 * extra_limit(network), 1.6))
+
+
+def step_along_landing(step_size: StepSize, problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
+    """``(n_local,)``: the step along landing fields, given or automatic, and gradients spent.
+
+    The field is half the Riemannian gradient in the complement of x and equal to it in the span of x: twice the step goes as far in
+    the former and twice as far in the latter, so that less is stable; and off the manifold no W makes 0.5 / Lhat safe.
+    """
+
+    def automatic() -> tuple[Array, int]:
+        step, spent = agreed(problem, network, streams, x0, 0.35 * min(extra_limit(network), 1.0), 0.9)
+        return 2.0 * step, spent
+
+    return start(policy(step_size), len(x0), automatic)
+
+
+def correct(dual: Array, mixed: Array, x: Array) -> None:
+    """``u += (W x - x)/2`` in place, from ``mixed`` W x, which is used up (2')."""
+    mixed -= x
+    mixed *= 0.5
+    dual += mixed

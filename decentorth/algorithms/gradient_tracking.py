@@ -1,0 +1,103 @@
+"""Gradient tracking in Euclidean space: the control that knows no constraint, or only a soft one.
+
+Nedic, Olshevsky & Shi, "Achieving geometric convergence for distributed optimization over time-varying graphs", SIAM J. Optim. 2017
+(DIGing); Qu & Li, "Harnessing smoothness to accelerate distributed optimization", 2018. From a common start x_i(0) = x_0 and
+y_i(0) = F_i(x_i(0)), every agent repeats
+
+    x_i <- sum_j W_ij x_j - alpha y_i                                                  (1)
+    y_i <- sum_j W_ij y_j + F_i(new x_i) - F_i(old x_i)                                (2)
+
+with F_i(x) = G_i(x) + lambda x (x^T x - I), the Euclidean gradient of f_i + lambda/4 ||x^T x - I||_F^2; lambda = 0 leaves the
+gradient of f_i. Both sums use the values of the same iteration, so one message per neighbour carries x and y.
+
+    W_ij    network.mix             alpha   step_size  (n_local,)
+    x_i     state.x                 lambda  penalty
+    y_i     state.tracker           F_i     constraint.penalised(x, gradient, penalty), state.field
+
+Nothing brings the points to the constraint set: the metrics project the agents' mean, and report the feasibility of the points as
+it is. Without a penalty the points go to a minimiser of the unconstrained problem (PCA has none); with one, to a minimiser of the
+penalised problem, at a distance of order 1/lambda from the set. ``order="adapt-then-combine"`` as in DRFGT.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+
+from ..protocols import Array, Network, Streams
+from .fields import Field, check_batch_size, check_soft, gradients, sampled, soft, soft_set
+from .policies import Auto, StepSize, checked, policy
+from .steps import Order, check_order, start, steepness, tracking_share, with_order
+from .tracking import TrackingState, begin, track
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientTracking:
+    """Gradient tracking in Euclidean space (DIGing), the control without a constraint.
+
+    Parameters
+    ----------
+    step_size
+        alpha > 0; auto: from the agents' Lipschitz constants, the penalty and the spectrum of W; or a policy (diminishing, horizon,
+        bb).
+    penalty
+        lambda of the soft constraint lambda/4 ||x^T x - I||^2 added to every objective; 0 for none.
+    order
+        combine-then-adapt (one exchange an iteration); adapt-then-combine is stable at larger steps (two exchanges); auto is the
+        former, but with step_size auto the other where W is such that it needs fewer rounds.
+    batch_size
+        Samples of each agent in a gradient; by default all.
+    """
+
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+
+    step_size: StepSize = "auto"
+    penalty: float = 0.0
+    order: Order | Auto = "auto"
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_size", checked(self.step_size))
+        check_soft(self.penalty)
+        check_order(self.order)
+        check_batch_size(self.batch_size)
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """Samples, where a batch of them is asked for."""
+        return sampled(self.batch_size)
+
+    @property
+    def requires_set(self) -> tuple[type, ...]:
+        """A penalty, where one is asked for."""
+        return soft_set(self.penalty)
+
+    def resolved(self, network: Network) -> GradientTracking:
+        """This method with the order that auto means on this network."""
+        return with_order(self, network)
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> TrackingState:
+        order = cast(Order, self.resolved(network).order)
+
+        def automatic() -> tuple[Array, int]:
+            steep, spent = steepness(problem, network, streams, x0)
+            slow = fast = steep.lipschitz
+            if self.penalty > 0.0:  # where the sum is least, lambda (x^T x - I) is -sym(x^T G)
+                slow, fast = np.maximum(*steep), slow + 3.0 * steep.multiplier + 2.0 * self.penalty
+            share = tracking_share(network.spectrum, order) if network.n_agents > 1 else 0.7
+            return np.minimum(share / fast, math.sqrt(1.0 - network.spectrum.lambda_2) / slow), spent
+
+        steps = policy(self.step_size)
+        base, spent = start(steps, len(x0), automatic)
+        return begin(problem, x0, self._field(problem, streams, 0), base, spent, steps)
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: TrackingState) -> TrackingState:
+        order = cast(Order, self.resolved(network).order)
+        return track(problem, network, order, state, self._field(problem, streams, state.k + 1), policy(self.step_size))  # (1), (2)
+
+    def _field(self, problem: Any, streams: Streams, k: int) -> Field:
+        """F_i."""
+        return soft(gradients(problem, streams, k, self.batch_size), self.penalty)

@@ -1,0 +1,84 @@
+"""RF-EXTRA: EXTRA without retractions, along the landing field; only points are sent.
+
+"A retraction-free EXTRA method for decentralized optimization on the Stiefel manifold", 2026 (arXiv 2604.23754), here with the
+landing field Lambda_i of paper 004 as the direction. From a common start and u_i = 0, every agent repeats
+
+    x_i <- sum_j W_ij x_j + u_i - alpha Lambda_i(x_i)                                  (1)
+    u_i <- u_i + (sum_j W_ij x_j - x_i)/2                                              (2)
+
+with the old points on the right: REXTRA without its projection (`decentorth.algorithms.extra`). Where the points agree and stand
+still, sum_i Lambda_i = 0: a critical point on the manifold, since the two parts of Lambda are orthogonal.
+
+    W_ij    network.mix             alpha   step_size  (n_local,), equal on all agents
+    x_i     state.x                 lambda  penalty    (n_local,)
+    u_i     state.dual              Lambda  constraint.landing(x, gradient, penalty)
+
+An iteration sends half the bytes of DRFGT, which sends its trackers too. With one agent it is the landing algorithm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from ..protocols import Array, Landing, Network, Streams
+from .extra import checked_extra, correct, step_along_landing
+from .fields import evaluate, gradients, landing
+from .policies import Auto, StepSize, check_positive
+
+
+class RFEXTRAState(NamedTuple):
+    """What changes: x and dual (u), each ``(n_local, d, r)``; what does not: step_size and penalty, ``(n_local,)``."""
+
+    x: Array
+    dual: Array
+    step_size: Array
+    penalty: Array
+    k: int
+    gradients: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RFEXTRA:
+    """Retraction-free EXTRA along the landing field: exact with a constant step, half the bytes of DRFGT.
+
+    Parameters
+    ----------
+    step_size
+        alpha > 0, constant; or auto: from the agents' gradients and Lipschitz constants and their weights in W.
+    penalty
+        lambda > 0 of the landing field, or auto: 0.1 / step_size.
+    """
+
+    requires: ClassVar[tuple[type, ...]] = ()
+    requires_set: ClassVar[tuple[type, ...]] = (Landing,)
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+
+    step_size: StepSize = "auto"
+    penalty: float | Auto = "auto"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_size", checked_extra(self.step_size))
+        check_positive("penalty", self.penalty)
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> RFEXTRAState:
+        step, spent = step_along_landing(self.step_size, problem, network, streams, x0)
+        penalty = 0.1 / step if self.penalty == "auto" else np.full(len(x0), float(self.penalty))
+        return RFEXTRAState(x0.copy(), np.zeros_like(x0), step, penalty, 0, spent)
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: RFEXTRAState) -> RFEXTRAState:
+        field = landing(gradients(problem, streams, state.k, None), state.penalty)
+        (mixed,) = network.mix(state.x)
+
+        def moved(part: Any, x: Array, block: slice) -> Array:
+            point = field(part, x, block)
+            point *= -state.step_size[block, None, None]
+            point += mixed[block]
+            point += state.dual[block]  # (1)
+            return point
+
+        x = evaluate(problem, state.x, moved)
+        correct(state.dual, mixed, state.x)  # (2)
+        return state._replace(x=x, k=state.k + 1, gradients=state.gradients + 1)

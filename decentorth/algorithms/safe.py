@@ -1,0 +1,177 @@
+"""Safe steps on a network: no agent's point ever leaves ||x^T x - I||_F <= eps, whatever step size was given.
+
+Not in paper 004, whose guaranteed steps (Proposition IV.1) are some 1e9 times smaller than useful ones, and not the safe step of a
+single agent (Ablin & Peyre 2022), which does not hold for agents that mix. Here steps are halved until they turn out to be safe.
+How often is an agent's label h_i: its steps are 2^-h_i times those it was given, and where the penalty follows the step, it is
+2^h_i times as large. An iteration of the method is made between agents of equal label only, on the matrix W(h) in which an edge
+counts where h_i = h_j and the own weight takes up the rest,
+
+    W(h)_ij = W_ij [h_i = h_j] (i != j),    W(h)_ii = 1 - sum_{j != i} W(h)_ij,
+
+symmetric and doubly stochastic like W. Then every agent judges alone, from its own new point and the labels of its neighbours:
+
+    h_i <- max(h_i + [||x_i^T x_i - I||_F > eps], max_{j: W_ij > 0} h_j)
+
+and where its label has risen it starts over from the common start, x_i = x_0 and y_i = Lambda_i(x_0), as if it had just begun. So
+a label that proved necessary somewhere is everybody's after at most as many iterations as the graph is wide; agents of equal label
+have equal steps; and among those of the largest label the mean of the trackers stays the mean of the fields, since whoever joins
+brings y_i = Lambda_i.
+
+Everybody begins with the least label whose first step, x_0 - alpha_i Lambda_i(x_0), stays inside: a step 1e8 times too large is
+corrected at once, and few halvings are left for later. A point that is not a number counts as outside. Safe means inside: nothing
+here looks at the objective, and nobody's steps grow again.
+
+    h_i     state.label             x_0             state.start
+    y_i     state.tracker           Lambda_i(x_0)   state.start_field
+    W(h)    network.mix_alike
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..protocols import Array, Network, Spectrum, Streams
+
+LAST = 1100
+"""A step halved so often is zero. Whom that does not help (its gradient is not a number) stays outside: the run has diverged."""
+
+
+class Tracking(Protocol):
+    """The state of a tracking method that can be made safe; all arrays with the agent axis first."""
+
+    @property
+    def x(self) -> Array: ...
+    @property
+    def tracker(self) -> Array: ...
+    @property
+    def field(self) -> Array:
+        """What is tracked, at x."""
+
+    @property
+    def step_size(self) -> Array: ...
+    @property
+    def base(self) -> Array:
+        """Where the steps started."""
+
+    @property
+    def penalty(self) -> Array: ...
+    @property
+    def k(self) -> int: ...
+    @property
+    def gradients(self) -> int: ...
+
+
+class SafeState(NamedTuple):
+    """The fields of a tracking method's state, then what starting over needs: label ``(n_local,)``, how often the steps have been
+    halved, and start and start_field, x_0 and the field there, like x."""
+
+    x: Array
+    tracker: Array
+    field: Array
+    step_size: Array
+    base: Array
+    penalty: Array
+    k: int
+    gradients: int
+    label: Array
+    start: Array
+    start_field: Array
+
+
+Step = Callable[[Any, Any, Streams, Any], Tracking]
+"""An iteration of the method itself, ``step(problem, network, streams, state)``: what it calls ``network`` mixes among equals only,
+and of the safe state it reads its own fields."""
+
+
+def begin(problem: Any, state: Tracking, eps: float, follows: bool) -> SafeState:
+    """The safe state of a method that is about to start, with the steps that its first iteration needs.
+
+    Parameters
+    ----------
+    state
+        At the common start, every tracker being the field.
+    eps
+        The region.
+    follows
+        Whether the penalty is a multiple of 1 / step, or stays as given.
+
+    Raises
+    ------
+    ValueError
+        When the start is not inside.
+    """
+    label = np.zeros(len(state.x))
+    for block, part in problem.blocks():
+        x, field, step, own = state.x[block], state.field[block], state.step_size[block].copy(), label[block]
+        distance = part.constraint.feasibility(x)
+        bad = np.flatnonzero(~(distance <= eps))
+        if len(bad):
+            raise ValueError(
+                f"safe=True keeps every agent within eps = {eps:g} of the manifold, so it must start there: "
+                f"||x0^T x0 - I||_F is {distance[bad[0]]:.3g}; project x0 first, or enlarge eps (below 3/4)"
+            )
+        outside = np.ones(len(x), dtype=np.bool_)
+        while len(np.flatnonzero(outside)):
+            outside = ~(part.constraint.feasibility(x - step[:, None, None] * field) <= eps) & (own < LAST)
+            own += outside
+            step[outside] *= 0.5
+    begun = SafeState(*_shared(state), label, state.x.copy(), state.field.copy())
+    _halve(begun, label, slice(None), follows)
+    return begun
+
+
+def proceed(step: Step, problem: Any, network: Network, streams: Streams, state: SafeState, eps: float, follows: bool) -> SafeState:
+    """One iteration among agents of equal label; who is outside after it, or has heard a higher label, starts over.
+
+    The labels stay the same throughout the iteration, however often it exchanges.
+    """
+    alike = _Alike(network, state.label)
+    moved = step(problem, alike, streams, state)
+    outside = np.empty(len(moved.x), dtype=np.bool_)
+    for block, part in problem.blocks():
+        outside[block] = ~(part.constraint.feasibility(moved.x[block]) <= eps)
+    label = np.maximum(alike.heard, state.label + outside)
+    rise = label - state.label
+    again = np.flatnonzero(rise)
+    following = SafeState(*_shared(moved), label, state.start, state.start_field)
+    if len(again):
+        again = again[label[again] <= LAST]
+        following.x[again] = state.start[again]
+        following.tracker[again] = following.field[again] = state.start_field[again]
+        _halve(following, rise, again, follows)
+    return following
+
+
+def _shared(state: Tracking) -> tuple[Array, Array, Array, Array, Array, Array, int, int]:
+    return state.x, state.tracker, state.field, state.step_size, state.base, state.penalty, state.k, state.gradients
+
+
+def _halve(state: SafeState, times: Array, agents: Any, follows: bool) -> None:
+    """Halve the steps of some agents so many times, and double the penalties that follow them; exact, in place."""
+    n = times[agents].astype(np.int64)
+    state.step_size[agents] = np.ldexp(state.step_size[agents], -n)
+    state.base[agents] = np.ldexp(state.base[agents], -n)
+    if follows:
+        state.penalty[agents] = np.ldexp(state.penalty[agents], n)
+
+
+class _Alike:
+    """The network as the agents of equal label see it, and what they hear of the others."""
+
+    def __init__(self, network: Network, label: Array) -> None:
+        self._network, self._label = network, label
+        self.n_agents = network.n_agents
+        self.heard = label
+
+    @property
+    def spectrum(self) -> Spectrum:
+        return self._network.spectrum
+
+    def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
+        for _ in range(rounds):
+            heard, *mixed = self._network.mix_alike(self._label, *xs)
+            self.heard, xs = np.maximum(self.heard, heard), tuple(mixed)
+        return xs

@@ -1,0 +1,153 @@
+"""What commands that may run on ranks have around their work: arguments in, an exit code out, what all ranks meet said once.
+
+Exit codes: 2 bad input, 130 interrupted, 141 nobody reads the output any more; the others are a command's own.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .. import __version__, _mpienv
+from .._ending import abort
+from .config import Form, config_flag
+from .flags import InputError
+
+if TYPE_CHECKING:
+    from ..network.communicator import Communicator
+    from .config import Saved
+
+BAD_INPUT = 2
+INTERRUPTED, NO_READER = 130, 141
+"""As a shell reports the end by SIGINT and by SIGPIPE."""
+HELP = frozenset({"--help", "-h"})
+T = TypeVar("T")
+C = TypeVar("C", bound="Saved")
+log = logging.getLogger(__name__)
+
+
+def serve(
+    tokens: Sequence[str] | None,
+    form: type[Form[Any]],
+    work: Callable[[list[str], Communicator], int],
+    *,
+    name: str,
+    interrupted: str,
+) -> int:
+    """Do what the arguments say; the exit code.
+
+    Parameters
+    ----------
+    tokens
+        The arguments; None for those of this process.
+    form
+        What the arguments may be, for the help.
+    work
+        The command's work, from its arguments and the ranks; its exit code.
+    name
+        What errors begin with.
+    interrupted
+        What there is when the work is interrupted.
+    """
+    _mpienv.prepare()
+    words = list(sys.argv[1:] if tokens is None else tokens)
+    root = _mpienv.rank() == 0
+    try:
+        if "--version" in words:
+            return say(f"decentorth {__version__}", root)
+        if HELP & set(words):
+            return _help(form, [word for word in words if word not in HELP]) if root else 0
+        from ..network.communicator import connect
+
+        try:
+            communicator = connect()
+        except RuntimeError as error:
+            raise InputError(str(error)) from None
+        root = communicator.rank == 0
+        return work(words, communicator)
+    except InputError as error:
+        log.debug("where it was refused", exc_info=True)
+        if root:
+            sys.stderr.write(f"{name}: {error}\n")
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return _stopped(INTERRUPTED, f"{name}: interrupted; {interrupted}" if root else "")
+    except BrokenPipeError:  # who read our output has had enough of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _stopped(NO_READER, "")
+
+
+def _stopped(code: int, words: str) -> int:
+    """The exit code of work that is stopped from outside, which ends the other ranks too."""
+    if words:
+        sys.stderr.write(f"{words}\n")
+    if _mpienv.expected_ranks()[0] > 1:
+        abort(code)
+    return code
+
+
+def _help(form: type[Form[Any]], words: Sequence[str]) -> int:
+    path = config_flag(words)
+    try:
+        return say(form(words, path, b"" if path is None else Path(path).read_bytes()).help())
+    except OSError as error:
+        raise InputError(one_line(error)) from None
+
+
+def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: Communicator) -> C:
+    """The configuration, checked to be the same on every rank; a file is read by rank 0 alone.
+
+    Raises
+    ------
+    InputError
+        On every rank, for arguments and files that cannot be used.
+    """
+    path = together(communicator, lambda: config_flag(words))
+    raw = b""
+    if path is not None:
+        raw = communicator.bcast_bytes(together(communicator, lambda: Path(path).read_bytes() if communicator.rank == 0 else b""))
+    configuration = together(communicator, lambda: form(words, path, raw).resolve())
+    digests = communicator.allgather_bytes(configuration.digest())
+    different = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
+    if different:
+        raise InputError(f"every rank must be given the same settings; those of rank {different[0]} differ from rank 0's")
+    return configuration
+
+
+def together(communicator: Communicator, work: Callable[[], T]) -> T:
+    """The result of ``work``, which must not communicate; if it fails on one rank, all raise the first failing rank's error.
+
+    Raises
+    ------
+    InputError
+        On every rank, with the same words.
+    """
+    message = ""
+    try:
+        result = work()
+    except (ValueError, TypeError, ImportError, OSError) as error:
+        log.debug("where it was refused", exc_info=True)
+        message = one_line(error)
+    for rank, text in enumerate(communicator.allgather_bytes(message.encode())):
+        if text:
+            raise InputError(text.decode() if rank == 0 else f"on rank {rank}: {text.decode()}")
+    return result
+
+
+def one_line(error: Exception) -> str:
+    """An error's words, without line ends."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"cannot use {error.filename}: {error.strerror}"
+    return " ".join(str(error).split()) or repr(error)
+
+
+def say(text: str, speaks: bool = True) -> int:
+    """Print on standard output where this rank ``speaks``; the exit code 0."""
+    if speaks:
+        sys.stdout.write(f"{text.rstrip()}\n")
+        sys.stdout.flush()
+    return 0

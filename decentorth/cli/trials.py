@@ -1,0 +1,124 @@
+"""Independent pieces of work: in parallel processes, with their results in order, and how far they are."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import TypeVar
+
+from threadpoolctl import threadpool_limits
+
+LINES = 10
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def processors() -> int:
+    """How many processes may work at once here."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Callable[[T], str]) -> Generator[R, None, None]:
+    """What ``work`` gives for each trial, in their order; one thread of linear algebra in each process.
+
+    Parameters
+    ----------
+    work
+        With several workers a function at the top of a module, so that another process can be told to call it.
+    workers
+        Processes; 1 works in this one.
+    name
+        What a trial is called when it fails.
+
+    Raises
+    ------
+    RuntimeError
+        A trial failed; it is named.
+    """
+    if workers == 1 or len(trials) < 2:
+        with threadpool_limits(1):
+            for trial in trials:
+                yield _named(name(trial), lambda trial=trial: work(trial))  # type: ignore[misc]
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(workers, len(trials)), mp_context=context, initializer=_settle)
+    try:
+        for trial, future in [(trial, pool.submit(work, trial)) for trial in trials]:
+            yield _named(name(trial), future.result)
+    finally:
+        with _uninterrupted():
+            pool.shutdown(cancel_futures=True)
+
+
+def _named(name: str, work: Callable[[], R]) -> R:
+    try:
+        return work()
+    except Exception as error:
+        raise RuntimeError(f"the trial with {name} failed: {error}") from error
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C is ignored inside: a second one would leave processes waiting for each other. Elsewhere than in the main thread,
+    which alone is interrupted, nothing changes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _settle() -> None:
+    """One thread of linear algebra, as in the process that started this one; that one alone is interrupted, and ends this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threadpool_limits(1)
+
+
+@contextlib.contextmanager
+def progress(total: int, done: int, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A function to call with a few words after each trial: it moves a bar on a terminal, and prints about ten lines elsewhere.
+
+    Parameters
+    ----------
+    total, done
+        Trials in all, and those that were made before.
+    """
+    if quiet or total == done:
+        yield lambda words: None
+    elif sys.stderr.isatty():
+        yield from _bar(total, done)
+    else:
+        yield _plain(total, done)
+
+
+def _bar(total: int, done: int) -> Iterator[Callable[[str], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    parts = (MofNCompleteColumn(), BarColumn(bar_width=20), TextColumn("{task.description}"), TimeRemainingColumn())
+    with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total, completed=done)
+        yield lambda words: bar.update(task, advance=1, description=words)
+
+
+def _plain(total: int, done: int) -> Callable[[str], None]:
+    begun, made = time.perf_counter(), done
+
+    def advance(words: str) -> None:
+        nonlocal made
+        made += 1
+        if made == total or made * LINES // total > (made - 1) * LINES // total:
+            sys.stdout.write(f"{made:{len(str(total))}d}/{total} trials  {time.perf_counter() - begun:.1f} s  {words}\n")
+            sys.stdout.flush()
+
+    return advance

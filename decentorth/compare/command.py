@@ -1,0 +1,245 @@
+"""``python -m decentorth.compare``: methods compared from the command line, in this process and others or, under ``mpirun``, each
+run over all MPI ranks.
+
+Exit codes: 0 done, whatever became of the methods, 1 a fault, 2 bad input, 130 interrupted (the same command goes on).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from .. import registry
+from ..cli import wiring
+from ..cli.config import Form, Saved, values
+from ..cli.flags import InputError, settings
+from ..cli.outputs import replacing
+from ..cli.settings import NETWORK, CaseSettings, at_least
+from ..cli.shell import one_line, read_configuration, say, serve, together
+from ..cli.trials import processors, progress
+from ..network.halo import even_bounds
+from .comparison import Comparison
+from .contenders import Contender, contenders
+from .contest import Contest, networks_named
+from .model import NetworkModel
+from .rules import Rules
+from .tables import show
+from .trials import Store
+
+if TYPE_CHECKING:
+    from ..network.communicator import Communicator
+
+CONFIG, RUNS = "comparison.yaml", "runs"
+OUTPUT = ("out", "overwrite", "plot", "panels", "workers", "quiet", "config", "print_config")
+ACTS = ("overwrite", "config", "print_config")
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareSettings(CaseSettings, Rules):
+    """What a comparison is made of.
+
+    Parameters
+    ----------
+    algorithms : tuple of str
+        The methods, with their parameters where they are not the defaults: "drfgt,drfgt:order=adapt-then-combine,penalty=10".
+    network : tuple of str
+        Networks whose wall time is modelled: datacenter, lan, wan, wifi, satellite, ideal, with other parameters
+        ("wan:straggler=0.1"), or "latency=1e-3,bandwidth=1e8,straggler=0.1,slowdown=10".
+    out : str
+        Folder for comparison.csv, trials.csv, tuning.csv, table.md, table.tex, figure.png, figure.svg, comparison.yaml and runs;
+        runs that it holds are not made again.
+    overwrite : bool
+        Replace the tables and figures of another comparison in out.
+    plot : bool
+        Draw the figure in out.
+    panels : tuple of str
+        Rows of the figure: columns of the history, as gradient_norm,consensus_rms,feasibility; by default the metric.
+    workers : int
+        Processes that make runs; by default one per processor. With 1 the measured seconds are the quietest.
+    quiet : bool
+        Print nothing but errors.
+    config : str
+        A file with any of these settings as flat keys (.yaml, .yml or .toml); flags override it.
+    print_config : bool
+        Print the complete configuration as YAML and stop; --config reads it back.
+    """
+
+    algorithms: tuple[str, ...] = ()
+    network: tuple[str, ...] = ("lan",)
+    out: str | None = None
+    overwrite: bool = False
+    plot: bool = True
+    panels: tuple[str, ...] = ()
+    workers: int | None = None
+    quiet: bool = False
+    config: str | None = None
+    print_config: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what no comparison can use.
+
+        Raises
+        ------
+        ValueError
+            A value out of range, or two that do not fit together.
+        """
+        CaseSettings.__post_init__(self)
+        Rules.__post_init__(self)
+        at_least(self, workers=1)
+
+
+_SETTINGS = settings(CompareSettings)
+
+
+def part(kind: type[Part], whole: Any) -> Part:
+    """The fields of ``whole`` that are also those of the dataclass ``kind``, as one."""
+    return kind(**{field.name: getattr(whole, field.name) for field in fields(kind)})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Configuration(Saved):
+    """A comparison with every setting resolved."""
+
+    settings: CompareSettings
+    problem: Any
+    contenders: tuple[Contender, ...]
+    networks: Mapping[str, NetworkModel]
+
+    def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+        own = values(self.settings)
+        listed = {name: own[name] for name in CompareForm.own if name not in ACTS}
+        yield "Comparison", {name: value for name, value in listed.items() if name not in (*NETWORK, *OUTPUT)}
+        yield "Network", {name: listed[name] for name in NETWORK}
+        yield f"Problem: {self.settings.problem}", values(self.problem)
+        if outputs:
+            yield "Output", {name: value for name, value in listed.items() if name in OUTPUT}
+
+
+class CompareForm(Form[Configuration]):
+    """The command line of a comparison."""
+
+    program = "python -m decentorth.compare"
+    summary = (
+        "Compare methods on the same problems, starts, graphs and seeds: iterations, rounds, bytes, gradients, seconds, and the "
+        "modelled wall time on a network, to each tolerance. The settings are those of the problem named."
+    )
+    own: ClassVar = {name: _SETTINGS[name] for name in ("problem", "algorithms", *_SETTINGS)}
+    noun = "comparison"
+    output = OUTPUT
+    entries: ClassVar = {"problem": registry.problems}
+
+    def resolve(self) -> Configuration:
+        given, by_flag = self.given()
+        asked = self.build(CompareSettings, given, by_flag)
+        problem = self.build(self.types["problem"], given, by_flag)
+        return Configuration(asked, problem, contenders(asked.algorithms), networks_named(asked.network))
+
+    def _owner(self, key: str) -> str:
+        known = registry.algorithms.names()
+        method = next((name for name in known if key in settings(registry.algorithms.get(name))), None)
+        hint = f"it is a setting of algorithm {method!r}: write --algorithms {method}:{key}=..." if method else ""
+        return super()._owner(key) or hint
+
+
+@dataclass(frozen=True)
+class Case:
+    """The problem and the mixing matrix of a seed, as `decentorth.run` would make them."""
+
+    settings: CaseSettings
+    entry: Any
+    communicator: Any
+
+    def problem(self, seed: int) -> Any:
+        """The problem, or what each rank builds it from."""
+        return together(self.communicator, lambda: self.entry.problem(self.settings.agents, seed))
+
+    def W(self, seed: int) -> Any:
+        """Made on rank 0, and sent to the others."""
+        own = replace(self.settings, seed=seed)
+        made = together(self.communicator, lambda: wiring.make(own) if self.communicator.rank == 0 else None)
+        return wiring.share(own, made, self.communicator).W
+
+    def about(self) -> dict[str, Any]:
+        """What all runs depend on."""
+        return {**values(self.settings), **values(self.entry), "seed": None}
+
+
+def main(tokens: Sequence[str] | None = None) -> int:
+    """Do what the arguments say; the exit code.
+
+    Parameters
+    ----------
+    tokens
+        The arguments; by default those of this process.
+    """
+    return serve(tokens, CompareForm, _run, name="decentorth.compare", interrupted="with --out the same command goes on")
+
+
+def _run(words: Sequence[str], communicator: Communicator) -> int:
+    configuration = read_configuration(CompareForm, words, communicator)
+    asked, root = configuration.settings, communicator.rank == 0
+    if asked.print_config:
+        return say(configuration.yaml(outputs=True), root)
+    together(communicator, lambda: _check_early(configuration, communicator))
+    case = Case(part(CaseSettings, asked), configuration.problem, communicator)
+    try:
+        contest = Contest(
+            case.problem,
+            {contender.label: contender.algorithm for contender in configuration.contenders},
+            case.W,
+            part(Rules, asked),
+            networks=configuration.networks,
+            comm=communicator,
+            placement=asked.placement,
+        )
+    except (ValueError, TypeError, ImportError, OSError) as error:
+        raise InputError(one_line(error)) from error
+    together(communicator, lambda: contest.check_metrics(asked.panels))
+    runs = None if asked.out is None else Path(asked.out) / RUNS
+    together(communicator, lambda: _make_folder(configuration, runs) if runs is not None and root else None)
+    store = Store(runs, case.about(), communicator)
+    tell, workers = root and not asked.quiet, asked.workers or processors()
+    where = f"in up to {workers} processes" if communicator.size == 1 else f"each on {communicator.size} ranks"
+    say(f"methods: {len(contest.contenders)}; runs: {contest.total}, {where}", tell)
+    with progress(contest.total, 0, not tell) as advance:
+        comparison = contest.hold(workers=workers, store=store, advance=advance)
+    together(communicator, lambda: _conclude(comparison, asked) if root else None)
+    return 0
+
+
+def _check_early(configuration: Configuration, communicator: Communicator) -> None:
+    asked = configuration.settings
+    even_bounds(asked.agents, communicator.size)
+    if communicator.rank > 0 or asked.out is None:
+        return
+    path = Path(asked.out) / CONFIG
+    if path.exists() and not asked.overwrite and path.read_bytes() != configuration.yaml().encode():
+        raise InputError(f"{asked.out} holds another comparison ({CONFIG}): choose another --out, or give --overwrite")
+    if asked.plot and importlib.util.find_spec("matplotlib") is None:
+        raise InputError('figures need matplotlib: pip install "decentorth[plot]", or give --no-plot')
+
+
+def _make_folder(configuration: Configuration, runs: Path) -> None:
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        with replacing(runs.parent / CONFIG) as file:
+            file.write(configuration.yaml().encode())
+    except OSError as error:
+        raise InputError(f"cannot write to {runs.parent}: {error.strerror or error}; choose another --out") from None
+
+
+def _conclude(comparison: Comparison, asked: CompareSettings) -> None:
+    if asked.out is not None:
+        comparison.save(asked.out, plot=asked.plot, metrics=asked.panels)
+    if asked.quiet:
+        return
+    if comparison.shown:
+        show(comparison)
+    for note in (*comparison.notes(), *comparison.verdicts()):
+        say(note)
+    if asked.out is not None:
+        say(f"Files in {asked.out}.")

@@ -1,0 +1,230 @@
+"""A comparison: everything checked first, then the runs, one after another or in parallel processes, or each over MPI ranks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from ..cli.flags import specifications, unknown
+from ..cli.trials import results
+from ..network.communicator import connect
+from .comparison import Comparison, Entry
+from .contenders import Contender, contenders, has_step, with_step
+from .model import NetworkModel
+from .rules import Rules
+from .trials import Job, Store, Trace, make
+from .tuning import Candidate, Tried, best, candidates
+
+Networks = str | Sequence[str] | Mapping[str, NetworkModel]
+
+
+def networks_named(named: Networks) -> dict[str, NetworkModel]:
+    """Models of networks by their names.
+
+    Raises
+    ------
+    InputError
+        An unknown name or parameter.
+    """
+    if isinstance(named, Mapping):
+        return dict(named)
+    return {name: NetworkModel.named(name) for name in specifications([named] if isinstance(named, str) else named)}
+
+
+class Contest:
+    """What is to be compared, checked before anything runs; the parameters are those of `compare`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        On every rank: a method that cannot solve the problem, a metric or a step that is not there.
+    """
+
+    def __init__(
+        self,
+        problem: Callable[[int], Any],
+        algorithms: Any,
+        W: Any,
+        rules: Rules,
+        *,
+        networks: Networks = "lan",
+        comm: Any = None,
+        placement: Any = "even",
+    ) -> None:
+        self.rules = rules
+        self.networks = networks_named(networks)
+        self.communicator = connect(comm)
+        self._problem, self._placement = problem, placement
+        self._digests: dict[int, tuple[str, str]] = {}
+        seeds = (*rules.seeds, *rules.tuning_seeds)
+        self.W = {seed: W(seed) if callable(W) else W for seed in seeds}
+        self.grids: dict[str, tuple[Candidate, ...]] = {}
+        self.columns: set[str] = set()
+        named = contenders(algorithms)
+        self.contenders = tuple(self._with_common_step(one) for one in named)
+        for contender in self.contenders:
+            seed = (*rules.tuning_seeds, *rules.seeds)[0]
+            run = self._job(contender.label, contender.algorithm, seed, 1).run(self.communicator)
+            start = run.solve(iterations=0)
+            self.columns.update(start.history)
+            self.grids[contender.label] = (
+                candidates(contender, run.algorithm, start, rules) if rules.tune else (Candidate(1.0, contender.algorithm),)
+            )
+        if rules.metric not in self.columns:
+            raise ValueError("metric: error needs a problem whose answer is known, and this one's is not; take gradient_norm")
+
+    def _with_common_step(self, contender: Contender) -> Contender:
+        if self.rules.step_size is None or not has_step(contender.algorithm):
+            return contender
+        return Contender(contender.label, with_step(contender.algorithm, self.rules.step_size))
+
+    def check_metrics(self, metrics: Sequence[str]) -> None:
+        """Refuse what no run's history will have.
+
+        Raises
+        ------
+        InputError
+            With what there is.
+        """
+        for metric in metrics:
+            if metric not in self.columns:
+                there = f"there are {', '.join(sorted(self.columns))}"
+                raise unknown(f"no run has the metric {metric!r} ({there})", metric, self.columns, "")
+
+    def _job(self, label: str, algorithm: Any, seed: int, iterations: int) -> Job:
+        return Job(label, algorithm, seed, iterations, self.rules, self._problem, self.W[seed], self._placement)
+
+    @property
+    def total(self) -> int:
+        """Runs that are to be made."""
+        return sum(len(grid) * len(self._tuning(grid)) + self.rules.trials for grid in self.grids.values())
+
+    def hold(
+        self, *, workers: int = 1, store: Store | None = None, advance: Callable[[str], None] = lambda words: None
+    ) -> Comparison:
+        """Make the runs.
+
+        Parameters
+        ----------
+        workers
+            Parallel processes; on MPI ranks one run goes after another over all of them.
+        store
+            Runs that it has are not made again.
+        advance
+            Called after each run, on every rank.
+
+        Raises
+        ------
+        RuntimeError
+            A run failed; it is named.
+        ValueError
+            Methods did not get the same data, start and network.
+        """
+        rules = self.rules
+
+        def jobs(label: str, algorithm: Any, seeds: range, iterations: int) -> list[Job]:
+            return [self._job(label, algorithm, seed, iterations) for seed in seeds]
+
+        plan = [
+            job
+            for label, grid in self.grids.items()
+            for candidate in grid
+            for job in jobs(label, candidate.algorithm, self._tuning(grid), rules.tune_iterations or rules.iterations)
+        ]
+        found = iter(self._made(plan, workers, store, advance))
+        tried = {
+            label: [Tried(candidate, tuple(islice(found, len(self._tuning(grid))))) for candidate in grid]
+            for label, grid in self.grids.items()
+        }
+        chosen = {label: best(grid, rules) if len(grid) > 1 else grid[0] for label, grid in tried.items()}
+        plan = [
+            job
+            for label, choice in chosen.items()
+            for job in jobs(label, choice.candidate.algorithm, rules.seeds, rules.iterations)
+        ]
+        found = iter(self._made(plan, workers, store, advance))
+        entries = [
+            Entry(contender, tuple(tried[contender.label]), chosen[contender.label], tuple(islice(found, rules.trials)))
+            for contender in self.contenders
+        ]
+        return Comparison(rules, tuple(entries), self.networks, {seed: self.W[seed] for seed in rules.seeds})
+
+    def _tuning(self, grid: Sequence[Candidate]) -> range:
+        """The seeds on which a grid is tried; none for a method without a choice."""
+        return self.rules.tuning_seeds if len(grid) > 1 else range(0)
+
+    def _made(self, jobs: Sequence[Job], workers: int, store: Store | None, advance: Callable[[str], None]) -> list[Trace]:
+        """The runs of the jobs in order, from the store where it has them."""
+        alone = self.communicator.size == 1
+        kept = [store.load(job) if store is not None else None for job in jobs]
+        missing = [job for job, trace in zip(jobs, kept, strict=True) if trace is None]
+        work = partial(make, comm="serial" if alone else self.communicator)
+        fresh = results(work, missing, workers if alone else 1, Job.words)
+        made = []
+        with contextlib.closing(fresh):
+            for job, trace in zip(jobs, kept, strict=True):
+                if trace is None:
+                    trace = next(fresh)
+                    if store is not None:
+                        store.save(job, trace)
+                self._compare(job, trace)
+                advance(job.words())
+                made.append(trace)
+        return made
+
+    def _compare(self, job: Job, trace: Trace) -> None:
+        """Every method gets the same problem, start and network for a seed."""
+        label, digest = self._digests.setdefault(job.seed, (job.label, trace.digest))
+        if digest != trace.digest:
+            raise ValueError(
+                f"{label} and {job.label} did not get the same data, start and network for seed {job.seed}: "
+                "the problem and W must depend on the seed alone, and data files must stay as they are"
+            )
+
+
+def compare(
+    problem: Callable[[int], Any],
+    algorithms: str | Sequence[Any] | Mapping[str, Any],
+    W: Any,
+    rules: Rules | None = None,
+    *,
+    networks: Networks = "lan",
+    workers: int = 1,
+    comm: Any = None,
+    placement: Any = "even",
+) -> Comparison:
+    """Run methods on the same problems, starts and networks, and say what each takes to each tolerance.
+
+    Called with the same arguments on every rank when started under ``mpirun``: then each run goes over all ranks.
+
+    Parameters
+    ----------
+    problem
+        ``problem(seed)`` gives the problem of a trial: the same whenever it is asked, with another start for another seed.
+    algorithms
+        Names with parameters (``"drfgt,drfgt:order=adapt-then-combine"``), algorithms, or algorithms by what to call them.
+    W
+        Mixing matrix or `topologies.WeightSequence`, or a function of the seed that gives it.
+    rules
+        How they are compared; by default `Rules()`.
+    networks
+        Names or models of networks whose wall time is modelled.
+    workers
+        Parallel processes; with more than one, ``problem`` must be a function at the top of a module.
+    comm
+        As of `decentorth.solve`.
+    placement
+        How agents are divided over ranks.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Before anything runs: for input that cannot work. Afterwards: for a problem that was another each time it was made.
+    RuntimeError
+        A run failed; it is named.
+    """
+    contest = Contest(problem, algorithms, W, rules or Rules(), networks=networks, comm=comm, placement=placement)
+    return contest.hold(workers=workers)

@@ -1,0 +1,129 @@
+"""The figure of a comparison: a metric against iterations, rounds, bytes and modelled seconds, medians and ranges over trials."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..cli.flags import InputError
+from ..plot import COLOURS, DASHES, LABELS
+from ..protocols import Array
+from ..study.figures import logarithmic
+from .comparison import Comparison, Entry
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+NAMES = LABELS | {
+    "consensus_rms": r"consensus $(\frac{1}{n}\sum_i \|x_i - \hat x\|_F^2)^{1/2}$",
+    "feasibility": r"feasibility $\max_i \|x_i^\top x_i - I\|_F$",
+}
+WIDTH, HEIGHT = 3.1, 2.7
+_NARROW = 1.05
+"""A logarithmic axis spans at least this factor."""
+_DECADES = 1e3
+"""A horizontal axis spans at most this factor, up to its end."""
+
+
+class Curve(NamedTuple):
+    """Medians and ranges over trials, by recorded row after the start."""
+
+    x: Array
+    median: Array
+    low: Array
+    high: Array
+
+
+def curve(comparison: Comparison, entry: Entry, metric: str, against: str) -> Curve:
+    """A metric of a method over its trials, as long as most of them go on.
+
+    A trial that has ended keeps its last value (it reached the smallest tolerance) or counts as infinite (it diverged); a row of
+    the history is that of the same iteration in every trial.
+    """
+    ends = [trace.history["iteration"].size for trace in entry.traces]
+    rows = sorted(ends)[len(ends) // 2]
+    x, y = np.full((len(ends), rows), np.nan), np.full((len(ends), rows), np.inf)
+    for trial, (seed, trace) in enumerate(zip(comparison.rules.seeds, entry.traces, strict=True)):
+        values = trace.history[metric][:rows]
+        y[trial, : len(values)] = values
+        if trace.status != "diverged":
+            y[trial, len(values) :] = values[-1]
+        x[trial, : len(values)] = [comparison.count(entry, seed, against, row) for row in range(len(values))]
+    x, y = x[:, 1:], y[:, 1:]
+    return Curve(np.nanmedian(x, axis=0), np.median(y, axis=0), y.min(axis=0), y.max(axis=0))
+
+
+def figure(comparison: Comparison, metrics: Sequence[str]) -> Figure:
+    """See `Comparison.figure`."""
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.lines import Line2D
+    except ImportError:
+        raise InputError('figures need matplotlib: pip install "decentorth[plot]"') from None
+    network = next(name for name in comparison.quantities if " on " in name) if comparison.networks else None
+    columns = ["iterations", "rounds", "bytes", *([network] if network else [])]
+    per_row = max(1, round(len(columns) * WIDTH / 3.6))
+    lines = math.ceil(len(comparison.entries) / per_row)
+    drawn = Figure(figsize=(len(columns) * WIDTH, 0.5 + len(metrics) * HEIGHT + 0.2 * lines), layout="constrained")
+    axes = drawn.subplots(len(metrics), len(columns), squeeze=False, sharex="col", sharey="row")
+    for row, metric in zip(axes, metrics, strict=True):
+        for panel, against in zip(row, columns, strict=True):
+            _panel(panel, comparison, metric, against)
+        row[0].set_ylabel(NAMES.get(metric, metric.replace("_", " ")), fontsize=8)
+    for panel, against in zip(axes[-1], columns, strict=True):
+        panel.set_xlabel(f"modelled {against}" if " on " in against else LABELS[against], fontsize=8)
+    drawn.suptitle(comparison.title, fontsize=9)
+    handles = [
+        Line2D(
+            [],
+            [],
+            linewidth=1.2,
+            label=entry.label if entry.step == "none" else f"{entry.label}, step {entry.step}",
+            **_look(place),
+        )
+        for place, entry in enumerate(comparison.entries)
+    ]
+    drawn.legend(handles=handles, loc="outside lower center", ncols=per_row, fontsize=7, frameon=False)
+    return drawn
+
+
+def _look(place: int) -> dict[str, Any]:
+    """Colour and dashes of a method; the dashes of a colour change when it comes round again."""
+    turns, colour = divmod(place, len(COLOURS))
+    return {"color": COLOURS[colour], "linestyle": DASHES[(colour + turns) % len(DASHES)]}
+
+
+def _panel(panel: Axes, comparison: Comparison, metric: str, against: str) -> None:
+    shown: list[Curve] = []
+    for place, entry in enumerate(comparison.entries):
+        found = curve(comparison, entry, metric, against)
+        visible = (found.x > 0.0) & (found.median > 0.0) & np.isfinite(found.median)
+        if not visible.any():
+            continue
+        kept = Curve(*(part[visible] for part in found))
+        shown.append(kept)
+        look = _look(place)
+        high = np.where(np.isfinite(kept.high), kept.high, kept.median * 1e6)
+        panel.fill_between(kept.x, np.maximum(kept.low, 1e-300), high, color=look["color"], alpha=0.15, linewidth=0, gid="range")
+        panel.plot(kept.x, kept.median, linewidth=1.2, gid="median", **look)
+    logarithmic(panel, "", "")
+    _limits(panel, shown)
+    panel.tick_params(labelsize=7, which="both")
+    panel.grid(which="major", linewidth=0.3, color="0.85")
+    if metric == comparison.rules.metric:
+        for tolerance in comparison.shown:
+            panel.axhline(tolerance, color="0.5", linewidth=0.6, linestyle=(0, (1, 2)), zorder=0, gid="tolerance")
+
+
+def _limits(panel: Axes, shown: Sequence[Curve]) -> None:
+    """Limits that fit what is drawn."""
+    if not shown:
+        panel.text(0.5, 0.5, "nothing above zero", transform=panel.transAxes, ha="center", va="center", fontsize=7)
+        return
+    x, y = (np.concatenate([getattr(one, of) for one in shown]) for of in ("x", "median"))
+    panel.set_xlim(max(x.min(), x.max() / _DECADES), max(x.max(), _NARROW * x.min()))
+    panel.set_ylim(y.min() / 1.6, max(y.max(), _NARROW * y.min()) * 1.6)

@@ -1,0 +1,146 @@
+"""What is compared, and how: the same for every method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cli.settings import at_least
+from ..protocols import StoppingRule
+from ..runner import schedule
+from ..stopping import Consensus, Error, GradientNorm
+
+Metric = Literal["gradient_norm", "error"]
+_MOST_ROWS = 20_000
+"""A history in memory keeps no more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """How methods are compared.
+
+    Parameters
+    ----------
+    trials : int
+        Trials of each method, with the seeds seed, seed + 1, ...: each has its own data, start and random graph, the same for
+        every method.
+    iterations : int
+        The most iterations of a trial.
+    tolerances : tuple of float
+        What is counted to.
+    metric : str
+        What must come below a tolerance: the gradient norm at the projected mean, or its distance from a known answer.
+    consensus_factor : float
+        Also ask that consensus_rms is at most so many times the tolerance, so that the agents are where the metric is measured;
+        none asks nothing.
+    tune : bool
+        Try steps for each method, on seeds that no trial uses, and compare the methods at their best.
+    grid : int
+        Steps that are tried: the method's own (automatic or given) and multiples of it, factors of two apart.
+    tune_seeds : int
+        Seeds on which steps are tried: those after the seeds of the trials.
+    tune_iterations : int
+        The most iterations of a trial of a step; by default those of a trial.
+    step_size : float
+        One step size for all instead. Not a fair comparison: the landing direction is half the Riemannian gradient.
+    resolution : float
+        Counts are at most by this share too high: metrics are looked at in iterations so far apart. 0 looks at every iteration.
+    """
+
+    trials: int = 5
+    seed: int = 0
+    iterations: int = 3000
+    tolerances: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)
+    metric: Metric = "gradient_norm"
+    consensus_factor: float | None = 1.0
+    tune: bool = False
+    grid: int = 8
+    tune_seeds: int = 1
+    tune_iterations: int | None = None
+    step_size: float | None = None
+    resolution: float = 0.01
+
+    def __post_init__(self) -> None:
+        """Refuse what is no comparison.
+
+        Raises
+        ------
+        ValueError
+            A value out of range, or two that do not fit together.
+        """
+        at_least(self, trials=1, seed=0, iterations=1, grid=2, tune_seeds=1, tune_iterations=1)
+        if not self.tolerances or not all(tolerance > 0.0 and math.isfinite(tolerance) for tolerance in self.tolerances):
+            raise ValueError(f"tolerances must be positive numbers, at least one, got {list(self.tolerances)}")
+        for name in ("consensus_factor", "step_size"):
+            value = getattr(self, name)
+            if value is not None and not value > 0.0:
+                raise ValueError(f"{name} must be positive, got {value}")
+        if self.tune and self.step_size is not None:
+            raise ValueError("step_size is one step for all methods, and tune finds each its own: give one of the two")
+        if not 0.0 <= self.resolution < 1.0:
+            raise ValueError(f"resolution must be at least 0 and below 1, got {self.resolution}")
+        if self.rows(self.iterations) > _MOST_ROWS:
+            raise ValueError(
+                f"resolution {self.resolution:g} looks at {self.rows(self.iterations)} of {self.iterations} iterations, and a "
+                f"history holds {_MOST_ROWS}: take a coarser one"
+            )
+        object.__setattr__(self, "tolerances", tuple(sorted(set(self.tolerances), reverse=True)))
+
+    @property
+    def seeds(self) -> range:
+        """Of the trials."""
+        return range(self.seed, self.seed + self.trials)
+
+    @property
+    def tuning_seeds(self) -> range:
+        """Of the trials of steps; none of a trial."""
+        return range(self.seeds.stop, self.seeds.stop + self.tune_seeds) if self.tune else range(0)
+
+    @property
+    def factors(self) -> tuple[float, ...]:
+        """Of the steps that are tried: powers of two about 1, one more above than below where their number is even."""
+        below = (self.grid - 1) // 2
+        return tuple(2.0**power for power in range(-below, self.grid - below))
+
+    def rows(self, iterations: int) -> int:
+        """How many rows a history needs for the resolution."""
+        return iterations + 1 if self.resolution == 0.0 else _rows(iterations, self.resolution)
+
+    def stop(self) -> StoppingRule:
+        """When a run has nothing left to show: the smallest tolerance is reached."""
+        smallest = self.tolerances[-1]
+        rule = (GradientNorm if self.metric == "gradient_norm" else Error)(smallest)
+        return rule if self.consensus_factor is None else rule & Consensus(self.consensus_factor * smallest)
+
+    def reached(self, history: Mapping[str, NDArray[Any]], tolerance: float) -> int | None:
+        """The first row of a history that is within a tolerance."""
+        within = history[self.metric] <= tolerance
+        if self.consensus_factor is not None:
+            within &= history["consensus_rms"] <= self.consensus_factor * tolerance
+        return int(np.argmax(within)) if within.any() else None
+
+    def goal(self, tolerance: str) -> str:
+        """What it means to reach a tolerance, in words."""
+        words = f"{self.metric.replace('_', ' ')} <= {tolerance}"
+        if self.consensus_factor is None:
+            return words
+        return f"{words} and consensus rms <= {'' if self.consensus_factor == 1.0 else f'{self.consensus_factor:g} '}{tolerance}"
+
+
+@lru_cache
+def _rows(iterations: int, resolution: float) -> int:
+    """The fewest rows, about, in whose schedule what happens first at iteration k is seen by (1 + resolution) k."""
+    points = 1 + math.ceil(math.log(iterations) / math.log1p(resolution))
+    rows = 2 + len(np.unique(np.geomspace(1, iterations, points).round()))
+    while True:
+        recorded = np.fromiter(schedule(iterations, rows, None), dtype=np.float64)[1:]
+        first = recorded[:-1] + 1.0  # the first iteration that is seen at the next row
+        if (recorded[1:] <= (1.0 + resolution) * first).all():
+            return rows
+        rows += max(1, rows // 20)

@@ -1,0 +1,150 @@
+"""One run of a comparison: what it needs, so that any process can make it, and what is kept of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import __version__
+from ..api import Run
+from ..cli.config import values
+from ..cli.outputs import COUNTS, replacing
+from ..cli.progress import Steps
+from .rules import Rules
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run that is to be made."""
+
+    label: str
+    algorithm: Any
+    seed: int
+    iterations: int
+    rules: Rules
+    problem: Callable[[int], Any]
+    """Of the seed."""
+    W: Any
+    placement: Any = "even"
+
+    def words(self) -> str:
+        """What the job is called."""
+        return f"{self.label} seed {self.seed}" + (f" step {self.algorithm.step_size}" if self.rules.tune else "")
+
+    def run(self, comm: Any) -> Run:
+        """The run, built and checked."""
+        return Run(self.problem(self.seed), self.algorithm, self.W, seed=self.seed, comm=comm, placement=self.placement)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What is kept of a run: the columns of its history, and how it came about."""
+
+    history: Mapping[str, NDArray[Any]]
+    status: str
+    message: str
+    steps: Mapping[str, list[float]]
+    """The smallest and the largest of the agents' steps and penalties at the start."""
+    computing: float
+    """Seconds that an agent computed in an iteration, on average; without waiting for messages."""
+    digest: str
+    """SHA-256 of W, the start, and the gradients there: of what is to be solved."""
+
+
+def fingerprint(run: Run) -> str:
+    """SHA-256 of what a run is to solve: its mixing matrix, the agents' start and their gradients there, which tell the data."""
+    start, data = (run.collective.sha256(x) for x in (run.x0, run.problem.gradient(run.x0)))
+    return hashlib.sha256(run.network.digest() + f"{start}{data}".encode()).hexdigest()
+
+
+def make(job: Job, comm: Any = "serial") -> Trace:
+    """Make the run; called by every rank of ``comm``."""
+    run, rules = job.run(comm), job.rules
+    digest = fingerprint(run)
+    steps = Steps(run.algorithm, tell=False)
+    result = run.solve(
+        iterations=job.iterations,
+        stopping=rules.stop(),
+        rows=rules.rows(job.iterations) if rules.resolution else None,
+        record_every=None if rules.resolution else 1,
+        metrics=[steps],
+    )
+    seconds = result.history["seconds"]
+    spent = result.seconds["compute"] + result.seconds["wait"]
+    busy = float(seconds[-1] - seconds[0]) * (result.seconds["compute"] / spent)
+    computing = busy / (run.network.n_local * max(int(result.history["iteration"][-1]), 1))
+    return Trace(dict(result.history), result.status, result.message, steps.ranges or {}, computing, digest)
+
+
+class Store:
+    """The runs that are kept in a folder, each in a file named by what it depends on.
+
+    Parameters
+    ----------
+    folder
+        Where they are; None keeps nothing.
+    about
+        What all runs depend on: the problem and the network.
+    communicator
+        Rank 0 reads and writes, and the others are told.
+    """
+
+    def __init__(self, folder: Path | None, about: Mapping[str, Any], communicator: Any) -> None:
+        self.folder = folder
+        self.communicator = communicator
+        self._about = {**about, "version": __version__, "files": files(about)}
+
+    def path(self, job: Job) -> Path | None:
+        """The file of a job's run, on rank 0."""
+        if self.folder is None or self.communicator.rank > 0:
+            return None
+        facts = {
+            **self._about,
+            "algorithm": [type(job.algorithm).__qualname__, values(job.algorithm), _sources(type(job.algorithm))],
+            "seed": job.seed,
+            "iterations": job.iterations,
+            "rules": [job.rules.metric, job.rules.tolerances[-1], job.rules.consensus_factor, job.rules.resolution],
+        }
+        name = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        return self.folder / f"{type(job.algorithm).__name__.lower()}-seed{job.seed}-{name}.json"
+
+    def load(self, job: Job) -> Trace | None:
+        """A run that was made before; called by every rank."""
+        path = self.path(job)
+        raw = self.communicator.bcast_bytes(path.read_bytes() if path is not None and path.is_file() else b"")
+        if not raw:
+            return None
+        kept = json.loads(raw)
+        kept["history"] = {
+            name: np.array(column, dtype=np.int64 if name in COUNTS else np.float64) for name, column in kept["history"].items()
+        }
+        return Trace(**kept)
+
+    def save(self, job: Job, trace: Trace) -> None:
+        """Keep a run; every digit of it."""
+        path = self.path(job)
+        if path is None:
+            return
+        columns = {name: column.tolist() for name, column in trace.history.items()}
+        with replacing(path) as file:
+            file.write(json.dumps({**asdict(trace), "history": columns}).encode())
+
+
+def files(about: Mapping[str, Any]) -> list[Any]:
+    """Size and time of every file that settings name."""
+    named = [Path(value) for value in about.values() if isinstance(value, str)]
+    return [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in named if path.is_file()]
+
+
+def _sources(entry: type[Any]) -> list[Any]:
+    """Size and time of the files in which a class and its bases are written, so that a method that is changed is run again."""
+    written = {getattr(sys.modules[base.__module__], "__file__", None) for base in entry.__mro__}
+    return sorted([path, Path(path).stat().st_size, Path(path).stat().st_mtime_ns] for path in written if path)

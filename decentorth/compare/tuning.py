@@ -1,0 +1,107 @@
+"""Each method's own best step, from the same budget: as many steps, on the same seeds, for as many iterations.
+
+A step's merit is the median over the tuning seeds of the iterations to the smallest tolerance, a seed that does not reach it
+counting as infinite; between steps that tie, as all do that do not reach it, the next larger tolerance decides, and in the end the
+median of the last value of the metric.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..api import Result
+from .contenders import Contender, has_step, with_step
+from .rules import Rules
+from .trials import Trace
+
+_DIGITS = 3
+"""Of the steps that are tried, so that they can be written down."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A step that is tried."""
+
+    factor: float
+    """What it is of the method's own step."""
+    algorithm: Any
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A step that was tried, and its runs by tuning seed."""
+
+    candidate: Candidate
+    traces: tuple[Trace, ...]
+
+
+def candidates(contender: Contender, resolved: Any, start: Result, rules: Rules) -> tuple[Candidate, ...]:
+    """The steps to try: the method as it is, and with multiples of the step that it starts with; called by every rank.
+
+    Parameters
+    ----------
+    resolved
+        The method with what it decides by itself (the order of mixing) decided, which all multiples share.
+    start
+        A run of no iterations.
+
+    Raises
+    ------
+    ValueError
+        The method's automatic step is not to be found in its state.
+    """
+    own = Candidate(1.0, contender.algorithm)
+    if not has_step(contender.algorithm):
+        return (own,)
+    centre = first_step(contender, start)
+    exponent = _DIGITS - 1 - math.floor(math.log10(centre))
+    return tuple(
+        own if factor == 1.0 else Candidate(factor, with_step(resolved, round(centre, exponent) * factor))
+        for factor in rules.factors
+    )
+
+
+def first_step(contender: Contender, start: Result) -> float:
+    """The step that a method starts with: as given, or the mean of its agents' automatic ones."""
+    given = contender.algorithm.step_size
+    initial = getattr(given, "initial", given)
+    if isinstance(initial, int | float):
+        return float(initial)
+    steps = getattr(start.state, "step_size", None)
+    if not isinstance(steps, np.ndarray):
+        raise ValueError(f"{contender.label} does not say which step it starts with: give one, as {contender.label}:step_size=0.01")
+    (total,) = start.collective.sum(steps.reshape(-1, 1))
+    return float(total[0]) / start.network.n_agents / (given.scale(0) if hasattr(given, "scale") else 1.0)
+
+
+def merit(traces: Sequence[Trace], rules: Rules) -> tuple[float, ...]:
+    """What is compared between steps, the smaller the better: iterations to each tolerance, the smallest first, and the end."""
+    rows = [[rules.reached(trace.history, tolerance) for trace in traces] for tolerance in reversed(rules.tolerances)]
+    counts = [
+        statistics.median(
+            math.inf if row is None else float(trace.history["iteration"][row]) for row, trace in zip(each, traces, strict=True)
+        )
+        for each in rows
+    ]
+    ends = [math.inf if trace.status == "diverged" else float(trace.history[rules.metric][-1]) for trace in traces]
+    # the metric of a state that is still finite may have overflowed
+    return (*counts, statistics.median(ends))
+
+
+def best(tried: Sequence[Tried], rules: Rules) -> Tried:
+    """The step with the least merit; of equal ones the smallest."""
+    return min(tried, key=lambda one: (*merit(one.traces, rules), one.candidate.factor))
+
+
+def at_edge(tried: Sequence[Tried], chosen: Tried) -> str:
+    """Which edge of its grid a step lies at: smallest, largest, or none."""
+    factors = [one.candidate.factor for one in tried]
+    if len(factors) == 1 or chosen.candidate.factor not in (min(factors), max(factors)):
+        return ""
+    return "smallest" if chosen.candidate.factor == min(factors) else "largest"

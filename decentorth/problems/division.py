@@ -1,0 +1,51 @@
+"""Samples of a file or of a bundled set, divided over the agents as a problem's settings say."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ..protocols import Array
+
+
+class Division(Protocol):
+    """The settings that say which samples go to which agent."""
+
+    @property
+    def partition(self) -> str: ...
+    @property
+    def labels(self) -> str | None: ...
+    @property
+    def dirichlet_alpha(self) -> float: ...
+    @property
+    def shuffle(self) -> bool: ...
+
+
+def check_alpha(alpha: float) -> None:
+    """Refuse a concentration that no Dirichlet distribution has.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not alpha > 0.0:
+        raise ValueError(f"dirichlet_alpha must be positive, got {alpha}")
+
+
+def divided(data: str, settings: Division, n_agents: int, agents: slice, seed: int) -> list[Array]:
+    """The samples ``(m_i, d)`` of each agent in ``agents``, out of the file or bundled set ``data``."""
+    from ..data import load_labels, partition, resolve
+
+    samples = resolve(data)
+    labels: Any = None
+    if settings.partition != "even":
+        labels = load_labels(settings.labels) if settings.labels is not None else samples.labels
+    parts = partition(
+        settings.partition,
+        samples.shape[0],
+        n_agents,
+        labels=labels,
+        seed=seed,
+        alpha=settings.dirichlet_alpha,
+        shuffle=settings.shuffle,
+    )
+    return [samples.rows(index) for index in parts[agents]]

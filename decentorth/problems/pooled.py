@@ -1,0 +1,83 @@
+"""What is made of the rows of all agents together, through the collective and in agent order, no rank holding all rows.
+
+A_i stands for the ``(m_i, d)`` rows of an agent, a list ``A`` for those of the agents that are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..protocols import Array, Collective
+
+_SINGULAR = 1e-10
+"""Whitening refuses eigenvalues below this share of the largest."""
+
+
+def gram(A: Sequence[Array], collective: Collective) -> Array:
+    """``(d, d)``: sum_i A_i^T A_i."""
+    d = A[0].shape[1]
+
+    def add(total: Array) -> None:
+        for a in A:
+            total += (a.T @ a).reshape(-1)
+
+    return collective.fold(d * d, add).reshape(d, d)
+
+
+def rows(A: Sequence[Array], collective: Collective) -> int:
+    """How many rows all agents have together."""
+
+    def add(total: Array) -> None:
+        for a in A:
+            total += len(a)
+
+    return int(collective.fold(1, add)[0])
+
+
+def centered(A: Sequence[Array], collective: Collective) -> list[Array]:
+    """Without the mean of all rows."""
+
+    def add(total: Array) -> None:
+        for a in A:
+            total += np.ones(len(a)) @ a
+
+    mean = collective.fold(A[0].shape[1], add) / rows(A, collective)
+    return [a - mean for a in A]
+
+
+def with_spectrum(A: Sequence[Array], decay: float, largest: float | None, collective: Collective) -> list[Array]:
+    """Replace the eigenvalues of sum_i A_i^T A_i by ``largest * decay^j``.
+
+    A_i <- A_i V diag(sqrt(target_j / actual_j)) V^T with V the eigenvectors of the pooled Gram matrix. ``largest`` None keeps the
+    data's own largest eigenvalue.
+    """
+    values, vectors = np.linalg.eigh(gram(A, collective))
+    values, vectors = values[::-1], vectors[:, ::-1]
+    target = (values[0] if largest is None else largest) * decay ** np.arange(len(values))
+    change = (vectors * np.sqrt(target / values)) @ vectors.T
+    return [a @ change for a in A]
+
+
+def whitening(A: Sequence[Array], components: int, collective: Collective) -> Array:
+    """``(d, components)``: the T for which the rows A_i T of all agents have second moments ``(1/m) sum_i T^T A_i^T A_i T = I``.
+
+    T = U diag(s)^{-1/2} with the largest ``components`` eigenvalues s of the pooled second moments and their eigenvectors U.
+
+    Raises
+    ------
+    ValueError
+        When the rows span too few directions.
+    """
+    d = A[0].shape[1]
+    values, vectors = np.linalg.eigh(gram(A, collective) / rows(A, collective))
+    values, vectors = values[::-1], vectors[:, ::-1]
+    found = sum(value > _SINGULAR * values[0] for value in values.tolist())
+    if found < components:
+        raise ValueError(
+            f"whitening to {components} components needs samples that vary in as many directions, but those of all agents vary in "
+            f"only {found} of {d} (an eigenvalue of their covariance counts above {_SINGULAR:g} of the largest): ask for at most "
+            f"{found}, or leave out constant and repeated columns"
+        )
+    return np.ascontiguousarray(vectors[:, :components] / np.sqrt(values[:components]))

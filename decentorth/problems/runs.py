@@ -1,0 +1,50 @@
+"""Agents' arrays of unequal sizes as stacks: runs of consecutive agents with equal shapes, as many as stay in cache together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ..protocols import Array
+
+RUN_BYTES = 1 << 21
+"""The arrays of a run take about this much, or belong to a single agent."""
+
+
+class Runs:
+    """The arrays of each agent, all agents having equally many of them.
+
+    Parameters
+    ----------
+    agents
+        Of each agent its arrays.
+
+    Iterating gives ``(local, arrays)``: the slice of the agents of a run, and their arrays stacked. Where a run begins and ends
+    depends on who shares an agent's process, so an agent's numbers must not depend on its run.
+    """
+
+    def __init__(self, agents: Sequence[tuple[Array, ...]]) -> None:
+        self._runs: list[tuple[slice, tuple[Array, ...]]] = []
+        start = 0
+        for end in range(1, len(agents) + 1):
+            shapes = [array.shape for array in agents[start]]
+            full = (end - start) * sum(array.nbytes for array in agents[start]) >= RUN_BYTES
+            if end == len(agents) or full or [array.shape for array in agents[end]] != shapes:
+                stacks = tuple(np.stack(arrays) for arrays in zip(*agents[start:end], strict=True))
+                self._runs.append((slice(start, end), stacks))
+                start = end
+
+    def __iter__(self) -> Iterator[tuple[slice, tuple[Array, ...]]]:
+        return iter(self._runs)
+
+    def take(self, local: slice) -> Runs:
+        """The same for the agents in ``local``; data is viewed, not copied."""
+        part = object.__new__(Runs)
+        part._runs = []
+        for own, arrays in self._runs:
+            a, b = max(own.start, local.start), min(own.stop, local.stop)
+            if a < b:
+                stacks = tuple(array[a - own.start : b - own.start] for array in arrays)
+                part._runs.append((slice(a - local.start, b - local.start), stacks))
+        return part

@@ -1,0 +1,17 @@
+"""REXTRA: EXTRA's recursion and the polar projection; only the points are sent.
+
+Five principal components of the digits, each agent holding one digit's images (the hardest division):
+
+    python examples/digits/rextra.py
+    mpirun -n 10 python examples/digits/rextra.py
+"""
+
+import decentorth as do
+import topologies as tp
+
+problem = do.problems.PCASettings(rank=5, partition="by-label").problem(10, seed=0)
+W = tp.metropolis_weights(tp.erdos_renyi(10, 0.4, seed=0))
+result = do.solve(problem, do.REXTRA(), W, iterations=8000)
+if result.collective.rank == 0:
+    row, seen = result.row, result.row.values
+    print(f"{result.status}: distance {seen['error']:.1e}, consensus {seen['consensus_rms']:.1e}, {row.bytes / 1e6:.0f} MB")

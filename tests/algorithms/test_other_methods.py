@@ -1,0 +1,456 @@
+"""DRSGD, DPRGD, DGD, REXTRA, RF-EXTRA and DeEPCA: what each of them claims."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import topologies as tp
+from decentorth import DGD, DPRGD, DRFGT, DRSGD, REXTRA, RFEXTRA, DeEPCA, Landing, Result, solve
+from decentorth.algorithms.agreed import agreed
+from decentorth.algorithms.mixing import effective
+from decentorth.api import Run
+from decentorth.collective import AgentCollective
+from decentorth.network import Network, SerialCommunicator
+from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings
+from decentorth.protocols import Array
+from decentorth.sets import Euclidean, Stiefel
+from decentorth.streams import CounterStreams
+from tests.reference import naive, rivals
+from tests.support.problems import CASES, GRAPHS, pca, point, procrustes, relative, samples, stack
+
+N = 5
+DESCENTS: dict[str, Callable[..., Any]] = {"drsgd": DRSGD, "dprgd": DPRGD, "dgd": partial(DGD, penalty=5.0)}
+descents = pytest.mark.parametrize("name", DESCENTS)
+
+
+def unlike(n: int, d: int, seed: int, rows: int = 30) -> list[Array]:
+    """Samples of agents that each prefer directions of their own, beside the common ones."""
+    rng = np.random.default_rng(seed)
+    spread = 0.8 ** np.arange(d)
+    return [
+        rng.standard_normal((rows, d)) * spread @ np.linalg.qr(rng.standard_normal((d, d)))[0]
+        + rng.standard_normal((rows, d)) * spread
+        for _ in range(n)
+    ]
+
+
+def eigenspace(data: list[Array], r: int) -> tuple[Array, Array]:
+    """Eigenvalues of the mean covariance, largest first, and the projection onto the top r eigenvectors."""
+    values, vectors = np.linalg.eigh(np.mean([a.T @ a / len(a) for a in data], axis=0))
+    return values[::-1], vectors[:, -r:] @ vectors[:, -r:].T
+
+
+def farthest(x: Array, top: Array) -> float:
+    """The largest distance of an agent's column space from the top eigenspace."""
+    spaces = [naive.polar(one) for one in x]
+    return max(naive.norm(one @ one.T - top) for one in spaces)
+
+
+# Decentralized gradient descent.
+
+
+def test_dgd_stops_where_its_linear_equation_says() -> None:
+    """(I - W) x + a (H x - K) = 0 for quadratic f_i without a constraint, agents and entries together."""
+    data, rng = samples((30, 40, 25, 33, 28), 4, 0, ratio=0.9), np.random.default_rng(1)
+    targets = [rng.standard_normal((2, len(a))) for a in data]
+    W = GRAPHS["star"](N)
+    H, K = [2 * a.T @ a for a in data], [2 * a.T @ b.T for a, b in zip(data, targets, strict=True)]
+    step = 0.3 / max(np.linalg.eigvalsh(h)[-1] for h in H)
+    big = np.kron(np.eye(N) - W.toarray(), np.eye(4))
+    for i, h in enumerate(H):
+        big[4 * i : 4 * i + 4, 4 * i : 4 * i + 4] += step * h
+    expected = np.linalg.solve(big, step * np.concatenate(K)).reshape(N, 4, 2)
+    result = solve(Procrustes(data, targets), DGD(step_size=step), W, iterations=3000, rows=2)
+    np.testing.assert_allclose(result.x, expected, atol=1e-12)
+    pooled = np.linalg.solve(naive.mean(H), naive.mean(K))
+    assert np.abs(expected - pooled).max() > 1e-2
+
+
+def test_a_penalty_bounds_dgd_on_pca() -> None:
+    """Agents that are alike stop at v sqrt(1 + c / lambda) for each top eigenvector v; without a penalty they run away."""
+    (a,) = samples((40,), 8, 2)
+    problem, penalty = PCA([a] * N, 2), 3.0
+    values, top = eigenspace([a], 2)
+    x = solve(problem, DGD(step_size="constant", penalty=penalty), GRAPHS["ring"](N), iterations=5000, rows=2).x
+    for one in x:
+        squares = np.linalg.svd(one, compute_uv=False) ** 2
+        np.testing.assert_allclose(squares, 1 + values[:2] / penalty, rtol=1e-12)
+    assert farthest(x, top) < 1e-12
+    assert solve(problem, DGD(step_size=0.5), GRAPHS["ring"](N), iterations=5000).status == "diverged"
+
+
+@cache
+def heterogeneous() -> tuple[PCA, Array, Array]:
+    """PCA whose agents differ, a start, and the answer's projection."""
+    data = samples((40, 25, 3, 30, 8), 8, 5, ratio=0.75)
+    problem = PCA(data, 2)
+    return problem, point(problem, 3), eigenspace(data, 2)[1]
+
+
+def descend(name: str, step_size: Any, iterations: int, seed: int = 0, **more: Any) -> float:
+    problem, x0, top = heterogeneous()
+    method = DESCENTS[name](step_size=step_size, **more)
+    result = solve(problem, method, GRAPHS["ring"](N), x0=x0, iterations=iterations, rows=2, seed=seed)
+    return farthest(result.x, top)
+
+
+@descents
+def test_the_error_of_a_constant_step_is_proportional_to_it(name: str) -> None:
+    steps = np.array([0.08, 0.04, 0.02]) / heterogeneous()[0].lipschitz.max()
+    errors = [descend(name, float(step), round(40 / step)) for step in steps]
+    slopes = np.diff(np.log(errors)) / np.diff(np.log(steps))
+    np.testing.assert_allclose(slopes, 1, atol=0.08)
+    assert abs(slopes[1] - 1) < abs(slopes[0] - 1) + 0.01
+
+
+@descents
+def test_the_error_of_diminishing_steps_is_proportional_to_the_last(name: str) -> None:
+    initial = 0.5 / float(heterogeneous()[0].lipschitz.max())
+    step = f"diminishing:initial={initial}"
+    assert descend(name, step, 8000) / descend(name, step, 2000) == pytest.approx(0.5, rel=0.05)
+
+
+@descents
+def test_stochastic_errors_fall_with_the_horizon(name: str) -> None:
+    """Batches of one sample, b0 / sqrt(K) throughout K iterations; root mean squares over seeds."""
+    initial = 1 / float(heterogeneous()[0].lipschitz.max())
+    errors = []
+    for K in (100, 400, 1600):
+        step = f"horizon:initial={initial},iterations={K}"
+        errors.append(np.sqrt(np.mean([descend(name, step, K, seed, batch_size=1) ** 2 for seed in range(4)])))
+    assert errors[1] < 0.6 * errors[0]
+    assert errors[2] < 0.6 * errors[1]
+
+
+@pytest.mark.parametrize("method", [DRSGD, DPRGD])
+@pytest.mark.parametrize(("rounds", "chebyshev"), [(1, False), (3, False), (3, True)])
+def test_agents_agree_at_the_rate_of_the_mixing(method: Any, rounds: int, chebyshev: bool) -> None:
+    """Without objectives, close together on the manifold: what is left of their differences after an iteration is the largest
+    eigenvalue of W^t; at most Chebyshev's bound of P_t(W)."""
+    nothing = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: np.zeros_like(x), Stiefel(7, 3), 8)
+    network, streams = Network(tp.uniform_weights(tp.ring(8), 0.5)), CounterStreams(0, slice(0, 8))
+    algorithm = method(step_size=1.0, rounds=rounds, chebyshev=chebyshev)
+    state = algorithm.init(nothing, network, streams, stack(point(nothing), 8))
+    noise = 1e-3 * np.random.default_rng(1).standard_normal(state.x.shape)
+    state = state._replace(x=np.array([naive.polar(x + e) for x, e in zip(state.x, noise, strict=True)]))
+    spread = []
+    for _ in range(40 // rounds):
+        state = algorithm.step(nothing, network, streams, state)
+        spread.append(np.linalg.norm(state.x - state.x.mean(axis=0)))
+    rate = (spread[-1] / spread[-6]) ** 0.2
+    bound = effective(network.spectrum, rounds, chebyshev).lambda_2
+    assert rate <= bound * (1 + 1e-3)
+    if not chebyshev:
+        assert rate == pytest.approx(bound, rel=1e-3)
+    else:
+        assert bound < effective(network.spectrum, rounds, False).lambda_2
+    assert max(naive.infeasibility(x) for x in state.x) < 1e-13
+
+
+@pytest.mark.parametrize("retraction", ["polar", "qr"])
+def test_drsgd_alone_is_riemannian_gradient_descent(retraction: Any) -> None:
+    case = procrustes(rows=(30,))
+    x = x0 = point(case.problem)
+    step = 0.2 / case.lipschitz[0]
+    factor = naive.polar if retraction == "polar" else rivals.qr_factor
+    for _ in range(30):
+        x = factor(x - step * naive.tangent_projection(x, case.gradients[0](x)))
+    result = solve(case.problem, DRSGD(step_size=step, retraction=retraction), x0=x0, iterations=30)
+    assert relative(result.x[0], x) < 1e-12
+    assert relative(x0, x) > 1e-2
+
+
+# EXTRA.
+
+
+def test_the_stability_limit_of_extra() -> None:
+    """Agents of one curvature h and minimisers of their own, in Euclidean space: stable up to a h = (5 + 3 w)/4, w the smallest
+    eigenvalue of W, and then exact."""
+    n, h = 8, 3.0
+    c = np.random.default_rng(0).standard_normal((n, 3, 2))
+    problem = FunctionProblem(lambda i, x: h / 2 * naive.norm(x - c[i]) ** 2, lambda i, x: h * (x - c[i]), Euclidean(3, 2), n)
+    for self_weight in (0.05, 0.4, 0.8):
+        W = tp.uniform_weights(tp.ring(n), self_weight)
+        limit = (5 + 3 * np.linalg.eigvalsh(W.toarray())[0]) / 4 / h
+        x = solve(problem, RFEXTRA(step_size=0.97 * limit), W, iterations=4000, rows=2).x
+        np.testing.assert_allclose(x, stack(c.mean(axis=0), n), atol=1e-12)
+        assert np.abs(solve(problem, RFEXTRA(step_size=1.03 * limit), W, iterations=4000, rows=2).x).max() > 1e6
+
+
+@pytest.mark.parametrize("method", [REXTRA, RFEXTRA])
+@pytest.mark.parametrize("name", CASES)
+def test_corrections_sum_to_zero_and_come_to_cancel_the_gradients(method: Any, name: str) -> None:
+    """u_i = a grad f_i(x) on the manifold in the end, which itself is not zero. The corrections of REXTRA may also have a part
+    normal to the manifold, which its projection takes away. Their sum is a sum of rounding errors."""
+    problem, iterations = CASES[name]().problem, 9000
+    result = solve(problem, method(), GRAPHS["erdos-renyi"](N), x0=point(problem), iterations=iterations, rows=2)
+    u, x, a = result.state.dual, result.x, result.state.step_size[:, None, None]
+    assert naive.norm(u.sum(axis=0)) < iterations * np.finfo(float).eps * np.linalg.norm(x)
+    gradient = problem.gradient(x)
+    field = problem.constraint.tangent(x, gradient) if method is REXTRA else problem.constraint.relative_gradient(x, gradient)
+    left = u - a * field
+    if method is REXTRA:
+        left = problem.constraint.tangent(x, left)
+    assert np.abs(left).max() < 1e-6 * np.abs(u).max()
+    assert np.abs(u).max() > 1e-3
+    assert result.row.values["gradient_norm"] < 1e-6
+    assert result.row.values["consensus_error"] < 1e-6
+
+
+@pytest.mark.parametrize("method", [REXTRA, RFEXTRA])
+@pytest.mark.parametrize("step_size", ["diminishing", "horizon", "bb"])
+def test_extra_wants_one_step_and_says_why(method: Any, step_size: str) -> None:
+    message = f"step_size must be a positive number or 'auto' for this method, got '{step_size}': each agent's correction comes to"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        method(step_size=step_size)
+
+
+def test_rfextra_alone_is_landing() -> None:
+    case = CASES["procrustes"](rows=(30,))
+    x0, step = point(case.problem), 0.3 / case.lipschitz[0]
+    alone, landing = (
+        solve(case.problem, method(step_size=step, penalty=0.2 / step), x0=x0, iterations=50) for method in (RFEXTRA, Landing)
+    )
+    assert relative(alone.x, landing.x) < 1e-13
+    assert relative(alone.x[0], x0) > 1e-2
+
+
+def test_rextra_alone_is_projected_gradient_descent() -> None:
+    case = CASES["procrustes"](rows=(30,))
+    x = x0 = point(case.problem)
+    step = 0.2 / case.lipschitz[0]
+    for _ in range(30):
+        x = naive.polar(x - step * naive.tangent_projection(x, case.gradients[0](x)))
+    assert relative(solve(case.problem, REXTRA(step_size=step), x0=x0, iterations=30).x[0], x) < 1e-12
+
+
+@cache
+def published(seed: int, method: Any) -> Result:
+    """On the setting of paper 004, Section V."""
+    whole = AgentCollective(SerialCommunicator(), np.array([0, 10]))
+    problem = ProcrustesSettings().problem(10, seed).build(slice(0, 10), whole)
+    W = tp.uniform_weights(tp.ring(10), 0.8)
+    return solve(problem, method(step_size=1e-2, penalty=10.0), W, iterations=3000, record_every=20, seed=seed)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_rfextra_needs_at_most_055_of_the_bytes_of_drfgt(seed: int) -> None:
+    """On the published setting, to gradient norms a hundred times apart, with the published step and penalty; at equal gradient
+    norm its agents are about ten times closer together."""
+    drfgt, rfextra = (published(seed, method).history for method in (DRFGT, RFEXTRA))
+    for level in (3.0, 1.0, 0.3, 0.1, 0.03):
+        spent = [h["bytes"][np.flatnonzero(h["gradient_norm"] <= level)[0]] for h in (drfgt, rfextra)]
+        assert spent[1] <= 0.55 * spent[0]
+    apart = [h["consensus_error"][-1] / h["gradient_norm"][-1] for h in (drfgt, rfextra)]
+    assert 7 < apart[0] / apart[1] < 14
+    assert rfextra["feasibility"][-1] < 1e-3
+
+
+# Automatic steps.
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("name", CASES)
+def test_agreed_steps_are_the_formula_and_the_same_everywhere(name: str, graph: str) -> None:
+    """Up to the accuracy of a tenth with which each agent knows the mean gradient."""
+    case, W = CASES[name](), GRAPHS[graph](N)
+    x0, network = point(case.problem), Network(W)
+    eigenvalues = np.linalg.eigvalsh(W.toarray())
+    G = np.array([g(x0) for g in case.gradients])
+    L = np.maximum(case.lipschitz, np.linalg.norm(G, 2, axis=(1, 2)))
+    eta = np.linalg.norm(G - G.mean(axis=0), axis=(1, 2)) / np.linalg.norm(G, axis=(1, 2))
+    holds = np.minimum(1.5 * (1 - W.toarray().diagonal()), math.sqrt(1 - eigenvalues[-2]))
+    unlike_agents = 1 / np.mean((eta * L / holds) ** 8) ** 0.125
+    for largest in (1e-3, 0.4, 1e3):
+        alike = largest / (np.mean(L**4) ** 0.25 + 2.5)
+        step, spent = agreed(case.problem, network, CounterStreams(0, slice(0, N)), stack(x0, N), largest, 1.5, added=2.5)
+        assert np.ptp(step) <= 1e-13 * step[0]
+        assert spent == 1
+        expected = min(alike, unlike_agents)
+        np.testing.assert_allclose(step, expected, rtol=1e-12 if largest == 1e-3 else 0.1)
+    assert alike > unlike_agents
+
+
+def test_agreed_steps_for_several_rounds_and_for_one_agent() -> None:
+    """A polynomial of W has P_ii <= 1/n + (1 - 1/n) lambda_2; and a single agent is alike."""
+    case, W = CASES["pca"](), GRAPHS["ring"](N)
+    x0, network, streams = point(case.problem), Network(W), CounterStreams(0, slice(0, N))
+    G = np.array([g(x0) for g in case.gradients])
+    eta = np.linalg.norm(G - G.mean(axis=0), axis=(1, 2)) / np.linalg.norm(G, axis=(1, 2))
+    for rounds, chebyshev in ((4, False), (1, True), (4, True)):
+        step, _ = agreed(case.problem, network, streams, stack(x0, N), 1e3, 1.5, rounds=rounds, chebyshev=chebyshev)
+        second = effective(network.spectrum, rounds, chebyshev).lambda_2
+        hold = min(1.5 * (1 - 1 / N) * (1 - second), math.sqrt(1 - second))
+        np.testing.assert_allclose(step, hold / np.mean((eta * case.lipschitz) ** 8) ** 0.125, rtol=0.1)
+        polynomial = (rivals.chebyshev if chebyshev else rivals.power)(W.toarray(), rounds)
+        assert polynomial.diagonal().max() <= 1 / N + (1 - 1 / N) * second + 1e-12
+    alone = CASES["procrustes"](rows=(30,))
+    x0 = point(alone.problem)
+    steepness = max(alone.lipschitz[0], float(np.linalg.norm(alone.gradients[0](x0), 2)))
+    step, _ = agreed(alone.problem, Network(np.ones((1, 1))), CounterStreams(0, slice(0, 1)), x0[None], 0.7, 1.5)
+    np.testing.assert_allclose(step, 0.7 / steepness, rtol=1e-12)
+
+
+def test_a_set_without_multipliers_has_no_curvature_of_its_own() -> None:
+    n = 4
+    c = 1e6 * np.random.default_rng(0).standard_normal((n, 3, 2))
+    problem = FunctionProblem(lambda i, x: naive.norm(x - c[i]) ** 2 / 2, lambda i, x: x - c[i], Euclidean(3, 2), n)
+    step, _ = agreed(problem, Network(GRAPHS["ring"](n)), CounterStreams(0, slice(0, n)), stack(np.zeros((3, 2)), n), 1e-3, 1.0)
+    np.testing.assert_allclose(step, 1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize("method", [REXTRA, RFEXTRA])
+@pytest.mark.parametrize("graph", ["slow ring", "star", "nearly bipartite"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_automatic_steps_bring_unlike_agents_to_a_critical_point(method: Any, graph: str, seed: int) -> None:
+    """Procrustes with targets a hundred times as large, where multipliers are the curvature, and fewer rows than columns."""
+    n = 10
+    W = {
+        "slow ring": tp.uniform_weights(tp.ring(n), 0.8),
+        "star": tp.metropolis_weights(tp.star(n)),
+        "nearly bipartite": tp.uniform_weights(tp.ring(n), 0.02),
+    }[graph]
+    rng = np.random.default_rng(seed)
+    a, b = rng.standard_normal((n, 10, 20)), 100 * rng.standard_normal((n, 5, 10))
+    result = solve(Procrustes(a, b), method(), W, iterations=2800, rows=2)
+    assert result.row.values["gradient_norm"] < 1e-4
+    assert result.row.values["consensus_error"] < 1e-4
+    assert result.row.values["feasibility"] < 1e-7
+
+
+@pytest.mark.parametrize("method", [DRSGD, DPRGD, DGD, REXTRA, RFEXTRA])
+@pytest.mark.parametrize("name", CASES)
+def test_a_step_far_too_large_is_a_status(method: Any, name: str) -> None:
+    """Nothing is raised; a projection keeps any step on the manifold, in Euclidean space the points run away."""
+    result = solve(CASES[name]().problem, method(step_size=1e8), GRAPHS["ring"](N), iterations=60)
+    if method in (DGD, RFEXTRA):
+        assert result.status == "diverged"
+        assert "the step size 1e+08 is too large" in result.message
+    else:
+        assert result.status == "iterations"
+        assert result.row.values["feasibility"] < 1e-12
+
+
+def test_time_varying_networks_are_told_what_to_give() -> None:
+    network = tp.OnePeerExponential(8)
+    problem = pca(rows=(9,) * 8).problem
+    for method in (DRSGD(), REXTRA(), DeEPCA()):
+        with pytest.raises(ValueError, match="no eigenvalues to choose automatic steps or rounds by: give step_size and penalty"):
+            Run(problem, method, network)
+    top = eigenspace(samples((9,) * 8, 12, 0), 3)[1]
+    result = solve(problem, DeEPCA(rounds=3, chebyshev=False), network, iterations=300, rows=2)
+    assert farthest(result.x, top) < 1e-10
+
+
+# DeEPCA.
+
+
+def test_deepca_converges_at_the_rate_of_the_power_method() -> None:
+    """Linearly, by the quotient of eigenvalues r + 1 and r of the mean, though the agents differ, with rounds enough; more slowly
+    with the automatic ones, but in fewer rounds in all."""
+    data = unlike(N, 10, 3)
+    values, top = eigenspace(data, 3)
+    problem = PCA(data, 3)
+
+    def rate(rounds: Any) -> float:
+        states = Run(problem, DeEPCA(rounds=rounds), GRAPHS["star"](N), x0=point(problem)).states()
+        errors = np.array([farthest(next(states).x, top) for _ in range(140)])
+        fitted = np.flatnonzero((errors < 1e-3) & (errors > 1e-9))
+        assert len(fitted) > 15
+        return float(np.exp(np.polyfit(fitted, np.log(errors[fitted]), 1)[0]))
+
+    automatic = DeEPCA().resolved(Network(GRAPHS["star"](N))).rounds
+    assert isinstance(automatic, int)
+    assert rate(5 * automatic) == pytest.approx(values[3] / values[2], rel=0.02)
+    assert rate("auto") ** 5 < values[3] / values[2] < rate("auto") < 1
+
+
+@pytest.mark.parametrize("rounds", ["auto", 1, 3])
+def test_the_mean_of_what_deepca_tracks_is_the_mean_product(rounds: Any) -> None:
+    """Of the points before, whether it converges or not."""
+    problem = pca().problem
+    state, before = None, None
+    for k, state in enumerate(Run(problem, DeEPCA(rounds=rounds), GRAPHS["path"](N)).states()):
+        if k == 60:
+            break
+        before = state.x.copy()
+    assert state is not None
+    assert before is not None
+    np.testing.assert_array_equal(state.field, problem.product(before))
+    gap = naive.norm(naive.mean(state.tracker) - naive.mean(state.field))
+    assert gap < 1e-13 * np.linalg.norm(state.field, axis=(1, 2)).mean()
+    assert max(naive.infeasibility(x) for x in state.x) < 1e-14
+
+
+def test_the_signs_of_the_paper_can_lose_a_column() -> None:
+    """Columns turned towards the start: where one passes at right angles to it, some agents turn it and some do not. With a
+    positive diagonal of R all of 20 starts find the eigenspace."""
+    n, r = 10, 5
+    data = unlike(n, 20, 0)
+    W = tp.uniform_weights(tp.ring(n), 0.8)
+    _, top = eigenspace(data, r)
+    problem = PCA(data, r)
+    for seed in range(20):
+        result = solve(problem, DeEPCA(), W, x0=problem.start(seed), iterations=300, rows=2)
+        assert farthest(result.x, top) < 1e-6
+    covariances = [a.T @ a / len(a) for a in data]
+    rounds = DeEPCA().resolved(Network(W)).rounds
+    published = rivals.deepca(covariances, rivals.chebyshev(W.toarray(), int(rounds)), problem.start(5), 300)
+    assert farthest(published.x[-1], top) > 1e-2
+
+
+def test_automatic_rounds_are_the_fewest_that_leave_a_twentieth() -> None:
+    for graph in GRAPHS:
+        network = Network(GRAPHS[graph](9))
+        low, high = network.spectrum.lambda_min, network.spectrum.lambda_2
+        at_one = (2 - high - low) / (high - low) if high - low > 1e-12 else math.inf
+        chebyshev = 1 if at_one == math.inf else math.ceil(math.acosh(20) / math.acosh(at_one))
+        assert DeEPCA().resolved(network).rounds == chebyshev
+        slowest = max(high, -low)
+        plain = 1 if slowest < 1e-12 else math.ceil(math.log(0.05) / math.log(slowest))
+        assert DeEPCA(chebyshev=False).resolved(network).rounds == plain
+        assert DeEPCA(rounds=2).resolved(network) == DeEPCA(rounds=2)
+    run = Run(pca().problem, DeEPCA(), GRAPHS["path"](N))
+    assert run.algorithm.rounds == DeEPCA().resolved(run.network).rounds
+
+
+def test_deepca_alone_is_orthogonal_iteration() -> None:
+    (a,) = samples((40,), 8, 2)
+    x = x0 = np.linalg.qr(np.random.default_rng(3).standard_normal((8, 3)))[0]
+    for _ in range(25):
+        x = rivals.qr_factor(a.T @ (a @ x) / len(a))
+    assert relative(solve(PCA([a], 3), DeEPCA(), x0=x0, iterations=25).x[0], x) < 1e-12
+
+
+def test_deepca_is_for_eigenproblems() -> None:
+    message = r"DeEPCA needs Eigenproblem of its problem; Procrustes has none\. Eigenproblem: A problem with f_i\(x\) = -1/2 tr"
+    with pytest.raises(TypeError, match=message):
+        solve(procrustes().problem, DeEPCA(), GRAPHS["ring"](N))
+
+
+REFUSED: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
+    (DRSGD, {"consensus_step": 0.0}, ValueError, "consensus_step must be above 0 and at most 1, got 0.0"),
+    (DRSGD, {"consensus_step": 1.5}, ValueError, "consensus_step must be above 0 and at most 1, got 1.5"),
+    (DRSGD, {"retraction": "cayley"}, ValueError, "retraction must be one of polar, .* got 'cayley'"),
+    (DRSGD, {"rounds": 0}, ValueError, "rounds must be at least 1, got 0"),
+    (DPRGD, {"rounds": 1.5}, TypeError, "rounds must be a whole number, got float"),
+    (DPRGD, {"batch_size": 0}, ValueError, "batch_size must be at least 1, got 0"),
+    (DPRGD, {"step_size": "bb"}, ValueError, "step_size must be .* 'diminishing' or 'horizon' for this method, got 'bb'"),
+    (DGD, {"penalty": -1.0}, ValueError, r"penalty must be finite and not negative, got -1\.0"),
+    (DGD, {"penalty": math.inf}, ValueError, "penalty must be finite and not negative, got inf"),
+    (DeEPCA, {"rounds": 0}, ValueError, "rounds must be at least 1, got 0"),
+    (DeEPCA, {"rounds": "many"}, TypeError, "rounds must be a whole number, got str"),
+]
+
+
+@pytest.mark.parametrize(("method", "settings", "error", "message"), REFUSED)
+def test_settings_that_cannot_be_are_refused(method: Any, settings: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        method(**settings)

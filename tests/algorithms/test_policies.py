@@ -1,0 +1,434 @@
+"""Step policies: as text and as objects, their closed forms, and the methods that follow them against naive loops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import topologies as tp
+from decentorth import DRFGT, Landing, solve
+from decentorth.algorithms.policies import (
+    POLICIES,
+    BarzilaiBorwein,
+    Constant,
+    Diminishing,
+    Horizon,
+    StepPolicy,
+    checked,
+    policy,
+)
+from decentorth.algorithms.steps import Order
+from decentorth.network import Network
+from decentorth.problems import FunctionProblem
+from decentorth.protocols import Array
+from decentorth.sets import Euclidean, Stiefel
+from decentorth.streams import CounterStreams
+from tests.reference import naive, rivals
+from tests.support.problems import CASES, GRAPHS, Case, point, relative, stack
+
+ORDERS: tuple[Order, ...] = get_args(Order)
+N = 5
+
+# As text and as objects.
+
+positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False, allow_subnormal=True)
+initial = st.one_of(st.just("auto"), positive, st.integers(1, 10**9))
+policies = st.one_of(
+    st.builds(Diminishing, initial=initial, power=st.floats(0, 1, exclude_min=True)),
+    st.builds(Horizon, initial=initial, iterations=st.integers(1, 10**12)),
+    st.builds(
+        BarzilaiBorwein,
+        initial=initial,
+        cap=st.floats(1, allow_infinity=False),
+        formula=st.sampled_from(["alternating", "long", "short"]),
+    ),
+)
+
+
+@given(policies)
+def test_text_stands_for_its_policy(drawn: StepPolicy) -> None:
+    for form in (str(drawn), drawn):
+        read = policy(checked(form))
+        assert read == drawn
+        assert hash(read) == hash(drawn)
+        assert type(read) is type(drawn)
+        assert policy(str(read)) == drawn
+
+
+@given(initial)
+def test_a_constant_is_its_number(number: float | str) -> None:
+    constant = Constant(number)  # type: ignore[arg-type]
+    for form in (number, constant, str(constant)):
+        assert checked(form) == number
+        assert policy(checked(form)) == constant
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("constant", Constant()),
+        ("diminishing", Diminishing()),
+        ("diminishing:initial=0.5,power=1", Diminishing(0.5, 1.0)),
+        ("diminishing:power=1,initial=5e-1", Diminishing(0.5, 1.0)),
+        ("diminishing:initial=auto", Diminishing()),
+        ("horizon:iterations=3000", Horizon(iterations=3000)),
+        ("bb", BarzilaiBorwein()),
+        ("bb:cap=2", BarzilaiBorwein()),
+        ("bb:formula=short,cap=1.5,initial=1e-3", BarzilaiBorwein(1e-3, 1.5, "short")),
+    ],
+)
+def test_texts(text: str, expected: StepPolicy) -> None:
+    assert policy(text) == expected
+    assert DRFGT(step_size=text) == DRFGT(step_size=expected)
+    assert Landing(step_size=text) == Landing(step_size=expected)
+
+
+def test_defaults_are_left_out_of_the_text() -> None:
+    assert [str(kind()) for kind in POLICIES.values()] == ["constant", "diminishing", "horizon", "bb"]
+    assert str(BarzilaiBorwein(cap=1.5)) == "bb:cap=1.5"
+    assert str(Diminishing(0.5, 1.0)) == "diminishing:initial=0.5,power=1.0"
+
+
+def test_methods_that_mean_the_same_are_equal() -> None:
+    same = [DRFGT(step_size="bb"), DRFGT(step_size=BarzilaiBorwein()), DRFGT(step_size="bb:initial=auto,cap=2")]
+    assert len(set(same)) == 1
+    assert same[0].step_size == BarzilaiBorwein()
+    numbers = [DRFGT(step_size=0.1), DRFGT(step_size=Constant(0.1)), DRFGT(step_size="constant:initial=0.1")]
+    assert len(set(numbers)) == 1
+    assert numbers[1].step_size == 0.1
+    assert DRFGT() == DRFGT(step_size=Constant()) != same[0]
+
+
+REFUSED = [
+    ("fast", "step_size must be a positive number, 'auto' or one of constant, diminishing, horizon, bb, got 'fast'"),
+    ("0.1", "step_size must be a positive number, 'auto' or one of constant, diminishing, horizon, bb, got '0.1'"),
+    ("bb:kap=2", "step_size 'bb:kap=2': bb takes initial=..., cap=..., formula=..., got 'kap=2'"),
+    ("bb:cap", "step_size 'bb:cap': bb takes initial=..., cap=..., formula=..., got 'cap'"),
+    ("bb:cap=2,cap=3", "step_size 'bb:cap=2,cap=3': cap is given twice"),
+    ("bb:cap=wide", "step_size 'bb:cap=wide': cap must be a number, got 'wide'"),
+    ("bb:cap=auto", "step_size 'bb:cap=auto': cap must be a number, got 'auto'"),
+    ("bb:cap=0.5", "step_size 'bb:cap=0.5': cap must be at least 1, got 0.5"),
+    ("bb:cap=nan", "step_size 'bb:cap=nan': cap must be at least 1, got nan"),
+    ("bb:formula=auto", "step_size 'bb:formula=auto': formula must be alternating, long or short, got 'auto'"),
+    ("bb:initial=0", "step_size 'bb:initial=0': initial must be positive and finite, got 0.0"),
+    ("diminishing:initial=nan", "step_size 'diminishing:initial=nan': initial must be positive and finite, got nan"),
+    ("diminishing:power=0", "step_size 'diminishing:power=0': power must be above 0 and at most 1, got 0.0"),
+    ("diminishing:power=1.5", "step_size 'diminishing:power=1.5': power must be above 0 and at most 1, got 1.5"),
+    ("diminishing:power=auto", "step_size 'diminishing:power=auto': power must be a number, got 'auto'"),
+    ("horizon:iterations=0", "step_size 'horizon:iterations=0': iterations must be at least 1, got 0"),
+    ("horizon:iterations=2.5", "step_size 'horizon:iterations=2.5': iterations must be a whole number, got '2.5'"),
+    ("horizon:iterations=auto", "step_size 'horizon:iterations=auto': iterations must be a whole number, got 'auto'"),
+    (10**400, f"step_size must be positive and finite, got {10**400}"),
+]
+
+
+@pytest.mark.parametrize("method", [DRFGT, Landing])
+@pytest.mark.parametrize(("step_size", "message"), REFUSED, ids=[str(text)[:30] for text, _ in REFUSED])
+def test_what_is_no_policy_is_refused(method: Any, step_size: Any, message: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  # the whole message is compared
+        method(step_size=step_size)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameter", "value", "message"),
+    [
+        (Constant, "initial", None, "initial must be a positive number or 'auto', got NoneType"),
+        (Diminishing, "power", "1", "power must be a number, got str"),
+        (Diminishing, "power", True, "power must be a number, got bool"),
+        (Horizon, "iterations", 2.5, "iterations must be a whole number, got float"),
+        (Horizon, "iterations", True, "iterations must be a whole number, got bool"),
+        (BarzilaiBorwein, "cap", "2", "cap must be a number, got str"),
+        (BarzilaiBorwein, "cap", True, "cap must be a number, got bool"),
+    ],
+)
+def test_parameters_of_the_wrong_kind_are_refused(kind: Any, parameter: str, value: Any, message: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        kind(**{parameter: value})
+    assert str(caught.value) == message
+
+
+def test_a_method_can_refuse_policies() -> None:
+    assert checked("diminishing", (Constant, Diminishing)) == Diminishing()
+    assert checked(0.1, (Constant,)) == 0.1
+    with pytest.raises(ValueError, match="step_size must be a positive number or 'auto' for this method, got 'horizon'"):
+        checked("horizon", (Constant,))
+    with pytest.raises(ValueError, match=r"a positive number or 'auto' or 'diminishing' for .* got 'bb:cap=3\.0'"):
+        checked(BarzilaiBorwein(cap=3.0), (Constant, Diminishing))
+
+
+# Closed forms.
+
+
+@given(st.floats(0.01, 1), st.integers(0, 10**6))
+def test_scales(power: float, k: int) -> None:
+    assert Diminishing(power=power).scale(k) == pytest.approx(math.exp(-power * math.log1p(k)), rel=1e-12)
+    assert Horizon(iterations=k + 1).scale(k) ** 2 == pytest.approx(1 / (k + 1), rel=1e-15)
+    assert Constant().scale(k) == BarzilaiBorwein().scale(k) == 1.0
+
+
+vectors = st.lists(st.floats(-1e3, 1e3).map(lambda v: round(v, 6)), min_size=4, max_size=4).map(np.array)
+"""Whose products do not underflow."""
+
+
+@given(vectors, vectors, st.integers(1, 100))
+def test_barzilai_borwein_steps(s: Array, z: Array, k: int) -> None:
+    """The long one is at least the short one (Cauchy-Schwarz); they alternate, the long one first; all within floor and cap."""
+    moved, along, changed = (np.array([np.sum(a * b)]) for a, b in ((s, s), (s, z), (z, z)))
+    base, step = np.array([0.5]), np.array([0.7])
+
+    def found(formula: Any, cap: float = 3.0) -> float:
+        return float(BarzilaiBorwein(cap=cap, formula=formula).following(k, base, step, moved, along, changed)[0])
+
+    long, short = found("long"), found("short")
+    assert 0.5e-3 <= short <= long * (1 + 1e-12) <= 1.5 * (1 + 1e-12)
+    assert found("alternating") == (long if k % 2 == 1 else short)
+    assert found("long", 1.0) == min(long, 0.5)
+    if along[0] == 0.0:
+        assert long == short == 0.7
+
+
+def test_barzilai_borwein_of_each_agent_by_hand() -> None:
+    """Within bounds, above the cap, below the floor, against the movement, at rest, across it, hardly any change of the field."""
+    base, step = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 1.0]), np.full(7, 0.9)
+    products = [[1, 2, 4], [8, 1, 1], [1, 9e3, 1e9], [1, -2, 4], [0, 0, 0], [1, 0, 4], [1, 1e-310, 0]]
+    moved, along, changed = np.array(products, dtype=float).T
+    bb = BarzilaiBorwein(cap=2.0)
+    assert bb.following(1, base, step, moved, along, changed).tolist() == [0.5, 2.0, 1e-3, 0.5, 0.9, 0.9, 2.0]
+    assert bb.following(2, base, step, moved, along, changed).tolist() == [0.5, 1.0, 1e-3, 0.5, 0.9, 0.9, 0.9]
+
+
+# Methods that follow policies.
+
+
+def constants(case: Case, W: Any, x0: Array, order: Order) -> tuple[float, float]:
+    """Half the automatic step, away from the edge of stability, and twice the penalty."""
+    eigenvalues = np.linalg.eigvalsh(W.toarray())
+    gradients = [g(x0) for g in case.gradients]
+    step, penalty = naive.auto_constants(case.lipschitz, x0, gradients, eigenvalues[-2], eigenvalues[0], order)
+    return float(step) / 2, float(penalty) * 2
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("kind", ["diminishing", "diminishing:power=1", "horizon:iterations=9"])
+@pytest.mark.parametrize("name", CASES)
+def test_drfgt_with_a_sequence_of_steps(name: str, kind: str, order: Order) -> None:
+    case, W = CASES[name](), GRAPHS["erdos-renyi"](N)
+    x0 = point(case.problem)
+    a, lam = constants(case, W, x0, order)
+    power = {"diminishing": 0.5, "diminishing:power=1": 1.0}
+    steps = [a / 3 if kind not in power else a / (k + 1) ** power[kind] for k in range(30)]
+    text = f"{kind}{',' if ':' in kind else ':'}initial={a!r}"
+    x, y = rivals.drfgt(rivals.full(case.gradients), W.toarray(), x0, steps, 30, lam, order)
+    result = solve(case.problem, DRFGT(step_size=text, penalty=lam, order=order), W, x0=x0, iterations=30)
+    assert relative(result.x, x[-1]) < 1e-12
+    assert relative(result.state.tracker, y[-1]) < 1e-12
+    assert relative(result.x, stack(x0, N)) > 1e-2
+
+
+@pytest.mark.parametrize(
+    "kind", ["diminishing", "diminishing:power=1", "horizon:iterations=9", "bb:cap=10", "bb:cap=10,formula=short"]
+)
+@pytest.mark.parametrize("name", CASES)
+def test_landing_follows_policies(name: str, kind: str) -> None:
+    """Sequences as in descent along the landing field, Barzilai-Borwein steps as DRFGT's with one agent."""
+    case, W = CASES[name](rows=(30,)), np.ones((1, 1))
+    x0 = point(case.problem)
+    a = 0.1 / case.lipschitz[0]
+    lam = 0.1 / a
+    found = policy(f"{kind}{',' if ':' in kind else ':'}initial={a!r}")
+    if isinstance(found, BarzilaiBorwein):
+        x, _ = drfgt_bb(case, W, x0, a, lam, found.cap, found.formula, 15, "combine-then-adapt")
+    else:
+        power = {"diminishing": 0.5, "diminishing:power=1": 1.0}
+        steps = [a / (k + 1) ** power[kind] if kind in power else a / 3 for k in range(15)]
+        field = rivals.canonical_landing_field(rivals.full(case.gradients), lam)
+        x = rivals.descent(field, W, x0, steps, 15).x[-1]
+    result = solve(case.problem, Landing(step_size=found, penalty=lam), x0=x0, iterations=15)
+    assert relative(result.x, x) < 1e-12
+    assert relative(result.x, stack(x0, 1)) > 1e-2
+
+
+LINEAR = 0.5 * np.random.default_rng(8).standard_normal((6, 5, 5)) + 2 * np.eye(5)
+STEEP: dict[str, Callable[[], Any]] = {
+    **{name: lambda build=build: build(N) for name, build in GRAPHS.items()},  # type: ignore[misc]
+    "nearly bipartite": lambda: tp.uniform_weights(tp.ring(6), 0.1),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("formula", ["alternating", "long", "short"])
+@pytest.mark.parametrize("graph", STEEP)
+def test_automatic_barzilai_borwein_steps_are_stable(graph: str, formula: str, order: Order) -> None:
+    """f_i(x) = -<C_i, x> on SO(5), least at the polar factor of the mean C_i; doubled steps of 0.5 u diverged on most graphs."""
+    W = STEEP[graph]()
+    C = LINEAR[: W.shape[0]]
+    problem = FunctionProblem(lambda i, x: -float(np.sum(C[i] * x)), lambda i, x: -C[i], Stiefel(5, 5), len(C))
+    result = solve(problem, DRFGT(step_size=f"bb:formula={formula}", order=order), W, x0=np.eye(5), iterations=3000, rows=2)
+    np.testing.assert_allclose(result.x, stack(naive.polar(naive.mean(C)), len(C)), atol=1e-12)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_automatic_barzilai_borwein_steps_start_at_a_quarter_of_the_limit(order: Order) -> None:
+    """Where consensus is no closer bound; with the penalty that twice the step keeps within half the limit."""
+    W = GRAPHS["complete"](N)
+    u = naive.tracking_limit(-0.0, float(np.linalg.eigvalsh(W.toarray())[0]), order)
+    case = CASES["pca"](rows=(30,) * N)
+    x0, network, streams = stack(point(case.problem), N), Network(W), CounterStreams(0, slice(0, N))
+    constant, adapting = (DRFGT(step_size=step, order=order).init(case.problem, network, streams, x0) for step in ("auto", "bb"))
+    share = 0.5 if order == "combine-then-adapt" else 0.35
+    np.testing.assert_allclose(adapting.base * share, constant.base * 0.25, rtol=1e-12)
+    np.testing.assert_allclose(adapting.base * adapting.penalty, min(0.1, u / 8), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["diminishing:power=1", "horizon:iterations=1"])
+def test_an_automatic_start_is_that_of_the_constant_step(kind: str) -> None:
+    case, W = CASES["pca"](), GRAPHS["ring"](N)
+    x0 = point(case.problem)
+
+    def after(step_size: str, iterations: int) -> Any:
+        return solve(case.problem, DRFGT(step_size=step_size, order=ORDERS[0]), W, x0=x0, iterations=iterations).state
+
+    constant, state = after("auto", 1), after(kind, 4)
+    np.testing.assert_array_equal(state.base, constant.step_size)
+    np.testing.assert_array_equal(state.penalty, constant.penalty)
+    np.testing.assert_array_equal(after(kind, 1).x, constant.x)
+    np.testing.assert_allclose(state.step_size, constant.step_size * policy(kind).scale(4), rtol=1e-15)
+
+
+def drfgt_bb(
+    case: Case, W: Array, x0: Array, first: float, lam: float, cap: float, formula: str, iterations: int, order: Order
+) -> tuple[Array, Array]:
+    """DRFGT, every agent with its own step from its last movement and change of field; points and all steps taken."""
+
+    def field(i: int, x: Array) -> Array:
+        return naive.landing_field(x, case.gradients[i](x), lam)
+
+    agents = range(len(W))
+    x = [x0] * len(W)
+    y = [field(i, x[i]) for i in agents]
+    a, taken = [first] * len(W), []
+    for k in range(iterations):
+        taken.append(a)
+        if order == "combine-then-adapt":
+            mixed = rivals.combine(W, x)
+            new = [mixed[i] - a[i] * y[i] for i in agents]
+        else:
+            new = rivals.combine(W, [x[i] - a[i] * y[i] for i in agents])
+        z = [field(i, new[i]) - field(i, x[i]) for i in agents]
+        if order == "combine-then-adapt":
+            mixed = rivals.combine(W, y)
+            y = [mixed[i] + z[i] for i in agents]
+        else:
+            y = rivals.combine(W, [y[i] + z[i] for i in agents])
+        a = []
+        for i in agents:
+            s = new[i] - x[i]
+            along = abs(float(np.sum(s * z[i])))
+            long = formula == "long" or (formula == "alternating" and k % 2 == 0)
+            step = float(np.sum(s * s)) / along if long else along / float(np.sum(z[i] * z[i]))
+            a.append(min(max(step, 1e-3 * first), cap * first))
+        x = new
+    return np.array(x), np.array(taken)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("formula", ["alternating", "long", "short"])
+@pytest.mark.parametrize("name", CASES)
+def test_drfgt_with_barzilai_borwein_steps(name: str, formula: Any, order: Order) -> None:
+    case, W = CASES[name](), GRAPHS["ring"](N)
+    x0 = point(case.problem)
+    first, lam = constants(case, W, x0, order)
+    cap = 10.0
+    x, steps = drfgt_bb(case, W.toarray(), x0, first, lam, cap, formula, 15, order)
+    method = DRFGT(step_size=BarzilaiBorwein(first, cap, formula), penalty=lam, order=order)
+    network, streams = Network(W), CounterStreams(0, slice(0, N))
+    state = method.init(case.problem, network, streams, stack(x0, N))
+    for expected in steps:
+        np.testing.assert_allclose(state.step_size, expected, rtol=1e-9)
+        state = method.step(case.problem, network, streams, state)
+    assert relative(state.x, x) < 1e-12
+    capped = steps[1:] == cap * first
+    assert capped.any()
+    assert not capped.all()
+
+
+# Quadratics in Euclidean space, f(x) = <x, H x>/2.
+
+
+def quadratic(H: Array, r: int = 1) -> FunctionProblem:
+    def value(agent: int, x: Array) -> float:
+        return float(np.sum(x * (H @ x))) / 2
+
+    return FunctionProblem(value, lambda agent, x: H @ x, Euclidean(len(H), r), 1)
+
+
+def spread(low: float, high: float, d: int) -> Array:
+    """A matrix with eigenvalues from low to high."""
+    basis = np.linalg.qr(np.random.default_rng(1).standard_normal((d, d)))[0]
+    H: Array = basis * np.geomspace(low, high, d) @ basis.T
+    return (H + H.T) / 2
+
+
+def states(problem: Any, method: Landing, x0: Array, iterations: int) -> list[Any]:
+    """The landing method's states from the start on."""
+    network, streams = Network(np.ones((1, 1))), CounterStreams(0, slice(0, 1))
+    found = [method.init(problem, network, streams, x0[None])]
+    for _ in range(iterations):
+        found.append(method.step(problem, network, streams, found[-1]))
+    return found
+
+
+@pytest.mark.parametrize("formula", ["alternating", "long", "short"])
+def test_barzilai_borwein_steps_are_inverse_curvatures(formula: Any) -> None:
+    """Between 1/lambda_max and 1/lambda_min: Rayleigh quotients of H or H^2, along the last movement."""
+    problem = quadratic(spread(0.5, 40.0, 6), r=2)
+    x0 = np.random.default_rng(2).standard_normal((6, 2))
+    method = Landing(step_size=BarzilaiBorwein(0.01, 1e6, formula))
+    steps = np.array([float(state.step_size[0]) for state in states(problem, method, x0, 25)[1:]])
+    assert np.all((steps >= 1 / 40 * (1 - 1e-9)) & (steps <= 1 / 0.5 * (1 + 1e-9)))
+    assert steps.max() / steps.min() > 3
+
+
+@pytest.mark.parametrize("formula", ["long", "short"])
+@pytest.mark.parametrize(("d", "r"), [(1, 1), (5, 3)])
+def test_one_curvature_takes_two_steps(d: int, r: int, formula: Any) -> None:
+    """H = 7 I: after any first step the next is 1/7, which ends at the minimum."""
+    x0 = np.random.default_rng(3).standard_normal((d, r))
+    first, second, last = states(quadratic(7.0 * np.eye(d), r), Landing(step_size=BarzilaiBorwein(0.2, 3.0, formula)), x0, 2)
+    np.testing.assert_allclose(second.x[0], (1 - 7 * 0.2) * x0, rtol=1e-14)
+    np.testing.assert_allclose([first.step_size[0], second.step_size[0]], [0.2, 1 / 7], rtol=1e-13)
+    np.testing.assert_allclose(last.x, 0, atol=1e-14)
+
+
+def test_cap_and_floor_hold() -> None:
+    """Curvatures ask for steps of 1/0.5 and 1/40: both bounds are reached and neither is passed."""
+    problem = quadratic(spread(0.5, 40.0, 6))
+    x0 = np.random.default_rng(2).standard_normal((6, 1))
+    steps = np.array([float(s.step_size[0]) for s in states(problem, Landing(step_size="bb:initial=0.03,cap=1.25"), x0, 60)])
+    assert steps.max() == 0.03 * 1.25
+    assert steps.min() < 0.03
+    floored = states(quadratic(spread(1e4, 1e5, 3)), Landing(step_size="bb:initial=1"), np.ones((3, 1)), 3)
+    assert [float(state.step_size[0]) for state in floored[1:]] == [1e-3] * 3
+
+
+@pytest.mark.parametrize("formula", ["alternating", "long", "short"])
+def test_barzilai_borwein_is_faster_on_an_ill_conditioned_quadratic(formula: Any) -> None:
+    """Condition 300, both from the step 1/lambda_max, to a millionth of the first gradient: a tenth of the iterations."""
+    H = spread(0.1, 30.0, 8)
+    x0 = np.random.default_rng(4).standard_normal((8, 1))
+
+    def iterations(step_size: Any) -> int:
+        found = states(quadratic(H), Landing(step_size=step_size), x0, 4000)
+        sizes = np.array([np.linalg.norm(H @ state.x[0]) for state in found])
+        return int(np.argmax(sizes <= 1e-6 * sizes[0]))
+
+    constant = iterations(1 / 30)
+    assert constant > 1000
+    assert 0 < iterations(BarzilaiBorwein(1 / 30, 300.0, formula)) < constant / 10

@@ -1,0 +1,247 @@
+"""Comparisons: everybody gets the same, the table's numbers are those of the runs, and what fails is counted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import decentorth as do
+import topologies as tp
+from decentorth import DRFGT
+from decentorth.cli.flags import InputError
+from decentorth.compare import NETWORKS, Comparison, NetworkModel, Rules, Spread, compare, wall_time
+from decentorth.compare.contest import Contest, networks_named
+from decentorth.compare.trials import Store, fingerprint
+from decentorth.network.communicator import SerialCommunicator
+from decentorth.problems import Procrustes
+from tests.compare.cases import AGENTS, ATC, CTA, RULES, graph, pca, procrustes, small
+
+WILD = "drfgt:step_size=5"
+COUNTED = ("iterations", "rounds", "bytes", "gradients")
+ORDERS: dict[str, Any] = {CTA: "combine-then-adapt", ATC: "adapt-then-combine"}
+
+
+@pytest.fixture(scope="module")
+def found() -> Comparison:
+    """Two methods that converge and one that does not."""
+    return small(algorithms=(CTA, ATC, WILD))
+
+
+def test_every_method_gets_the_same_data_start_and_network(found: Comparison) -> None:
+    digests = [[trace.digest for trace in entry.traces] for entry in found.entries]
+    assert digests[0] == digests[1] == digests[2]
+    assert len(set(digests[0])) == RULES.trials
+    run = do.api.Run(procrustes(1), DRFGT(), graph(1), seed=1)
+    assert fingerprint(run) == digests[0][1]
+    for part in (
+        do.api.Run(procrustes(1), DRFGT(), tp.metropolis_weights(tp.ring(AGENTS)), seed=1),
+        do.api.Run(procrustes(1), DRFGT(), graph(1), seed=2),
+        do.api.Run(procrustes(2), DRFGT(), graph(1), seed=1),
+    ):
+        assert fingerprint(part) != digests[0][1]
+
+
+def test_a_problem_that_is_another_each_time_is_refused() -> None:
+    rng = np.random.default_rng(0)
+
+    def careless(seed: int) -> Procrustes:
+        return Procrustes(rng.standard_normal((AGENTS, 8, 5)), rng.standard_normal((AGENTS, 3, 8)))
+
+    with pytest.raises(ValueError, match=r"combine-then-adapt and .* did not get the same data, start and network for seed 0"):
+        compare(careless, (CTA, ATC), graph(0), Rules(trials=1, iterations=3))
+
+
+def test_the_table_is_made_of_the_histories(found: Comparison) -> None:
+    """Every number again, from runs by `solve` with every iteration looked at, and a median by sorting."""
+    for label, order in ORDERS.items():
+        results = [
+            do.solve(procrustes(seed), DRFGT(order=order), graph(seed), seed=seed, iterations=400, record_every=1)
+            for seed in range(3)
+        ]
+        for tolerance in RULES.tolerances:
+            (line,) = [each for each in found.lines if (each.algorithm, each.tolerance) == (label, tolerance)]
+            exact: dict[str, list[float]] = {name: [] for name in COUNTED}
+            for result in results:
+                inside = [
+                    row
+                    for row in result.history.rows
+                    if row.values["gradient_norm"] <= tolerance and row.values["consensus_rms"] <= tolerance
+                ]
+                for name in COUNTED:
+                    column = "iteration" if name == "iterations" else name
+                    exact[name].append(getattr(inside[0], column) if inside else math.inf)
+            assert line.reached == sum(math.isfinite(count) for count in exact["iterations"])
+            for name, counts in exact.items():
+                for shown, true in zip(line.counts[name], (sorted(counts)[1], min(counts), max(counts)), strict=True):
+                    # gradients and rounds go on from what the start took
+                    assert shown == true if math.isinf(true) else true <= shown <= 1.0101 * true + 1e-9
+
+
+def test_every_iteration_can_be_looked_at() -> None:
+    exact, near = small(rules=Rules(trials=1, iterations=300, resolution=0.0)), small(rules=Rules(trials=1, iterations=300))
+    for one, other in zip(exact.lines, near.lines, strict=True):
+        assert one.counts["iterations"].median <= other.counts["iterations"].median
+        assert (one.reached, one.algorithm) == (other.reached, other.algorithm)
+    assert len(exact.entries[0].traces[0].history["iteration"]) == exact.entries[0].traces[0].history["iteration"][-1] + 1
+    assert "counts are exact" in " ".join(exact.notes())
+
+
+def test_what_fails_is_counted_and_never_dropped(found: Comparison) -> None:
+    wild = [line for line in found.lines if line.algorithm == WILD]
+    assert all((line.trials, line.reached, line.diverged) == (3, 0, 3) for line in wild)
+    assert all(spread == (math.inf, math.inf, math.inf) for line in wild for spread in line.counts.values())
+    assert found.shown == RULES.tolerances[:-1]
+    notes = " ".join(found.notes())
+    assert f"{WILD} diverged in 3 of 3 trials." in notes
+    assert "Reached by nobody: 1e-40." in notes
+
+
+def test_a_median_counts_failures_as_infinite() -> None:
+    assert Spread.of([3.0, math.inf, 1.0]) == (3.0, 1.0, math.inf)
+    assert Spread.of([math.inf, math.inf, 1.0]) == (math.inf, 1.0, math.inf)
+    assert Spread.of([4.0, 1.0]) == (2.5, 1.0, 4.0)
+
+
+def test_modelled_seconds_are_those_of_the_model(found: Comparison) -> None:
+    for entry in found.entries[:2]:
+        computing = float(np.median([trace.computing for trace in entry.traces]))
+        model = NetworkModel(**{**NETWORKS["wan"].__dict__, "compute": computing})
+        for seed, trace in zip(RULES.seeds, entry.traces, strict=True):
+            row = RULES.reached(trace.history, 1.0)
+            assert row is not None
+            expected = wall_time(model, graph(seed), trace.history, seed=seed).seconds[row]
+            assert found.count(entry, seed, "seconds on wan", row) == expected
+            assert trace.computing * AGENTS * trace.history["iteration"][-1] <= trace.history["seconds"][-1]
+
+
+def test_a_given_time_of_computing_leaves_nothing_to_measure() -> None:
+    network = {"mine": NetworkModel(latency=0.5, compute=1.0)}
+    one, two = (compare(procrustes, CTA, tp.metropolis_weights(tp.ring(AGENTS)), RULES, networks=network) for _ in range(2))
+    quantity = "seconds on mine"
+    for line, again in zip(one.lines, two.lines, strict=True):
+        assert line.counts[quantity] == again.counts[quantity]
+    first = one.entries[0].traces[0].history
+    before = int(first["rounds"][0])
+    row = RULES.reached(first, 1.0)
+    assert row is not None
+    k = first["iteration"][row]
+    assert one.count(one.entries[0], 0, quantity, row) == pytest.approx(1.0 + 0.5 * before + 1.5 * k, rel=1e-12)
+
+
+def test_parallel_processes_find_the_same(found: Comparison) -> None:
+    again = small(algorithms=(CTA, ATC, WILD), workers=2)
+    for one, other in zip(found.entries, again.entries, strict=True):
+        for trace, twin in zip(one.traces, other.traces, strict=True):
+            assert (trace.status, trace.digest, trace.steps) == (twin.status, twin.digest, twin.steps)
+            for name in trace.history:
+                assert name == "seconds" or np.array_equal(trace.history[name], twin.history[name])
+
+
+def test_one_step_for_all_is_said_to_be_unfair() -> None:
+    equal = small(algorithms={"a": DRFGT(), "b": DRFGT(order="adapt-then-combine")}, rules=Rules(trials=1, step_size=0.004))
+    assert [entry.chosen.candidate.algorithm.step_size for entry in equal.entries] == [0.004, 0.004]
+    assert equal.title == "Methods at equal step size 0.004: not a fair comparison"
+    assert "the landing direction is half the Riemannian gradient" in " ".join(equal.notes())
+    assert "half" not in " ".join(small(rules=Rules(trials=1, iterations=2)).notes())
+
+
+def test_the_error_can_be_the_metric() -> None:
+    rules = Rules(trials=1, iterations=800, metric="error", tolerances=(1e-1, 1e-3), consensus_factor=None)
+    found = compare(pca, ATC, graph, rules)
+    trace = found.entries[0].traces[0]
+    row = rules.reached(trace.history, 1e-3)
+    assert row is not None
+    assert trace.history["error"][row] <= 1e-3 < trace.history["error"][row - 1]
+    assert trace.status == "converged"
+    with pytest.raises(ValueError, match="metric: error needs a problem whose answer is known"):
+        compare(procrustes, ATC, graph, rules)
+
+
+def test_different_minimisers_are_told(found: Comparison) -> None:
+    """The objectives at the end are set apart by 2 in 1000 for one method in one trial, then by a little less than 1."""
+    rules = Rules(**{**RULES.__dict__, "tolerances": (1.0,)})
+    for factor, told in ((1.002, ["In 1 of 3 trials (seed 1) methods that reached 1 ended at objectives more"]), (1.0009, [])):
+        first, second = found.entries[:2]
+        traces = list(second.traces)
+        objective = traces[1].history["objective"].copy()
+        objective[-1] = first.traces[1].history["objective"][-1] * factor
+        traces[1] = replace(traces[1], history={**traces[1].history, "objective": objective})
+        changed = replace(found, rules=rules, entries=(first, replace(second, traces=tuple(traces))))
+        assert [note[: len(told[0])] for note in changed.notes() if "different minimisers" in note] == told
+
+
+def test_a_time_varying_network_needs_given_steps() -> None:
+    sequence = tp.sequence_from_name("random_matching", AGENTS)
+    rules = Rules(trials=1, iterations=400, tolerances=(4.0, 2.0, 1.0, 0.1))
+    with pytest.raises(ValueError, match="a time-varying network has no eigenvalues"):
+        compare(procrustes, "drfgt", sequence, rules)
+    found = compare(procrustes, "drfgt:step_size=0.004,penalty=10", sequence, rules, networks="ideal:latency=1")
+    assert found.shown
+    (line,) = [each for each in found.lines if each.tolerance == found.shown[-1]]
+    seconds, rounds = line.counts["seconds on ideal:latency=1"].median, line.counts["rounds"].median
+    assert 0.5 * rounds < seconds < 1.1 * rounds
+
+
+def test_what_cannot_be_compared_is_refused_before_anything_runs() -> None:
+    def never(seed: int) -> Any:
+        raise AssertionError("built")
+
+    with pytest.raises(InputError, match="no network is called 'wam'"):
+        compare(never, "drfgt", graph, networks="wam")
+    with pytest.raises(ValueError, match="Landing is a centralized method for one agent"):
+        compare(procrustes, "drfgt,landing", graph, RULES)
+    with pytest.raises(InputError, match=r"no run has the metric 'gradient' \(there are bytes"):
+        Contest(procrustes, "drfgt", graph, RULES).check_metrics(("gradient",))
+
+
+def test_networks_by_name() -> None:
+    assert networks_named("lan,wan:straggler=0,slowdown=2") == {
+        "lan": NETWORKS["lan"],
+        "wan:straggler=0,slowdown=2": NetworkModel.named("wan:straggler=0,slowdown=2"),
+    }
+    assert list(networks_named(["latency=1", "bandwidth=2", "wan"])) == ["latency=1,bandwidth=2", "wan"]
+
+
+def test_runs_that_are_there_are_not_made_again(tmp_path: Path) -> None:
+    def hold(rules: Rules, about: dict[str, Any]) -> tuple[Comparison, list[Path]]:
+        contest = Contest(procrustes, (CTA, ATC), graph, rules)
+        said: list[str] = []
+        before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+        made = contest.hold(store=Store(tmp_path, about, SerialCommunicator()), advance=said.append)
+        assert len(said) == contest.total
+        return made, [path for path in tmp_path.iterdir() if before.get(path) != path.stat().st_mtime_ns]
+
+    one, fresh = hold(RULES, {"data": "x"})
+    again, more = hold(RULES, {"data": "x"})
+    assert (len(fresh), more) == (6, [])
+    for entry, other in zip(one.entries, again.entries, strict=True):
+        for trace, twin in zip(entry.traces, other.traces, strict=True):
+            assert (trace.status, trace.message, trace.steps, trace.computing) == (
+                twin.status,
+                twin.message,
+                twin.steps,
+                twin.computing,
+            )
+            assert all(column.tobytes() == twin.history[name].tobytes() for name, column in trace.history.items())
+    assert one.table("csv") == again.table("csv")
+    assert len(hold(Rules(**{**RULES.__dict__, "trials": 4}), {"data": "x"})[1]) == 2
+    assert len(hold(Rules(**{**RULES.__dict__, "iterations": 399}), {"data": "x"})[1]) == 6
+    assert len(hold(RULES, {"data": "y"})[1]) == 6
+
+
+def test_a_changed_file_or_method_is_run_again(tmp_path: Path) -> None:
+    data, source = tmp_path / "data.npy", tmp_path / "mine.py"
+    data.write_bytes(b"1")
+    source.write_text("")
+    contest = Contest(procrustes, CTA, graph, RULES)
+    job = contest._job(CTA, contest.contenders[0].algorithm, 0, 400)
+    first = Store(tmp_path, {"data": str(data)}, SerialCommunicator()).path(job)
+    assert first == Store(tmp_path, {"data": str(data)}, SerialCommunicator()).path(job)
+    data.write_bytes(b"12")
+    assert first != Store(tmp_path, {"data": str(data)}, SerialCommunicator()).path(job)
+    assert Store(None, {}, SerialCommunicator()).path(job) is None

@@ -1,0 +1,112 @@
+"""Names of methods with parameters, and what is said of those that are none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from decentorth import DRFGT, Landing, registry
+from decentorth.algorithms.policies import BarzilaiBorwein, Diminishing
+from decentorth.cli.flags import InputError, specifications
+from decentorth.compare.contenders import called, contenders, has_step, with_step
+
+NAMED: list[tuple[Any, dict[str, Any]]] = [
+    ("drfgt", {"drfgt": DRFGT()}),
+    ("DRFGT,landing", {"drfgt": DRFGT(), "landing": Landing()}),
+    (
+        "drfgt:order=adapt-then-combine,penalty=10,landing:safe=true,eps=0.25",
+        {"drfgt:order=adapt-then-combine,penalty=10": DRFGT(order="adapt-then-combine", penalty=10.0)}
+        | {"landing:safe=true,eps=0.25": Landing(safe=True, eps=0.25)},
+    ),
+    (
+        "drfgt:step-size=diminishing:initial=0.5,power=1,batch_size=4,landing",
+        {
+            "drfgt:step_size=diminishing:initial=0.5,power=1,batch_size=4": DRFGT(
+                step_size=Diminishing(initial=0.5, power=1.0), batch_size=4
+            ),
+            "landing": Landing(),
+        },
+    ),
+    ("drfgt:step_size=bb:cap=3", {"drfgt:step_size=bb:cap=3": DRFGT(step_size=BarzilaiBorwein(cap=3.0))}),
+    ([DRFGT(penalty=2.0), "landing"], {"drfgt:penalty=2.0": DRFGT(penalty=2.0), "landing": Landing()}),
+    ({"ours": DRFGT(), "theirs": Landing()}, {"ours": DRFGT(), "theirs": Landing()}),
+]
+
+
+@pytest.mark.parametrize(("named", "expected"), NAMED)
+def test_methods_by_name(named: Any, expected: dict[str, Any]) -> None:
+    assert {one.label: one.algorithm for one in contenders(named)} == expected
+    if isinstance(named, str):
+        assert contenders(named.split(",")) == contenders(named)
+
+
+def test_a_label_names_its_own_method() -> None:
+    for algorithm in (DRFGT(), DRFGT(step_size=0.5, order="adapt-then-combine"), DRFGT(step_size="diminishing:power=0.75")):
+        (again,) = contenders(called(algorithm))
+        assert (again.algorithm, again.label) == (algorithm, called(algorithm))
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        ((), "algorithms must name at least one method, as --algorithms drfgt,drgta"),
+        ("drfg", "algorithms: unknown algorithm 'drfg'; did you mean 'drfgt'?"),
+        ("drfgt,", "algorithms: unknown algorithm ''"),
+        ("order=auto", "algorithms: unknown algorithm 'order=auto'"),
+        (
+            "drfgt:ordr=auto",
+            "algorithms: drfgt has no setting 'ordr=auto' (there are step_size, penalty, order, batch_size); did you",
+        ),
+        ("drfgt:penalty", "algorithms: drfgt has no setting 'penalty'"),
+        (
+            "drfgt:order=fast",
+            "algorithms: drfgt: order: expected 'combine-then-adapt' or 'adapt-then-combine' or 'auto', got 'fast'",
+        ),
+        ("drfgt:penalty=-1", "algorithms: drfgt: penalty must be positive"),
+        ("drfgt:penalty=1,penalty=2", "algorithms: drfgt: penalty is given twice"),
+        ("drfgt:step_size=diminishing:initial=1,powr=2", "diminishing takes initial=..., power=..., got 'powr=2'"),
+        ("drfgt,landing,drfgt", "algorithms: drfgt is named twice; give one of them other parameters"),
+    ],
+)
+def test_what_is_no_method(named: Any, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        contenders(named)
+    assert words in str(caught.value)
+
+
+@dataclass(frozen=True)
+class Demanding:
+    """Has a setting without a default, and no step.
+
+    Parameters
+    ----------
+    width
+        Of something.
+    """
+
+    width: int
+
+
+def test_methods_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = registry.Registry("algorithm", {})
+    own.add("demanding", Demanding)
+    monkeypatch.setattr(registry, "algorithms", own)
+    with pytest.raises(InputError, match="algorithms: demanding needs width, as demanding:width="):
+        contenders("demanding")
+    (found,) = contenders("demanding:width=3")
+    assert found.algorithm == Demanding(3)
+    assert not has_step(found.algorithm)
+
+
+def test_another_step_leaves_everything_else() -> None:
+    assert with_step(DRFGT(penalty=2.0), 0.5) == DRFGT(penalty=2.0, step_size=0.5)
+    policy = DRFGT(step_size=Diminishing(power=0.75))
+    assert with_step(policy, 0.5) == DRFGT(step_size=Diminishing(initial=0.5, power=0.75))
+
+
+def test_names_with_parameters_survive_a_cut_at_every_comma() -> None:
+    names = ["a", "b:x=1", "c:y=2,z=w:u=3,v=4", "d"]
+    assert specifications(",".join(names).split(",")) == names
+    assert specifications(["latency=1,bandwidth=2", "lan", "p=1"]) == ["latency=1,bandwidth=2", "lan:p=1"]

@@ -1,0 +1,217 @@
+"""Tables in every format hold the comparison's numbers; figures are their curves."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from decentorth.compare import Comparison, Rules, Spread
+from decentorth.compare.figure import curve
+from decentorth.compare.tables import UNITS, heading, number
+from tests.compare.cases import ATC, CTA, RULES, small
+
+WILD = "drfgt:step_size=5"
+LABELS = (CTA, ATC, WILD)
+
+
+@pytest.fixture(scope="module")
+def found() -> Comparison:
+    """Two methods that converge and one that does not; tuned, on two networks."""
+    return small(algorithms=LABELS, rules=Rules(trials=3, iterations=300, tolerances=(3.0, 1.0, 1e-40), tune=True, grid=2))
+
+
+def close(shown: float, true: float, quantity: str) -> bool:
+    """To the digits that are shown: all of whole numbers, three of others."""
+    if math.isinf(true) or math.isinf(shown):
+        return shown == true
+    if quantity in ("iterations", "rounds", "gradients"):
+        return shown == true
+    return abs(shown - true * UNITS.get(quantity, ("", 1.0))[1]) <= 0.5e-2 * shown
+
+
+def spreads(cell: str) -> tuple[float, float, float]:
+    """Median and range of ``**12** (10 to 15)``, ``\\textbf{12} (10 to $\\infty$)`` and the like."""
+    plain = re.sub(r"\*\*|\\textbf|[{}$]", "", cell).replace(r"\infty", "inf")
+    median, _, span = plain.partition(" (")
+    low, _, high = (span.rstrip(")") or f"{median} to {median}").partition(" to ")
+    return float(median), float(low), float(high)
+
+
+def cells(found: Comparison, form: Any) -> Iterator[tuple[float, list[str]]]:
+    """(tolerance, cells) of each line of a Markdown or LaTeX table."""
+    tolerance = math.nan
+    for line in found.table(form).splitlines():
+        goal = re.search(r"^## To (\S+)$|\{to ([^}]+)\}", line)
+        if goal:
+            tolerance = float(goal[1] or goal[2])
+        parts = [part.strip() for part in line.removesuffix(r"\\").strip("| ").split("&" if form == "latex" else " | ")]
+        if parts[0].replace("\\", "") in LABELS:
+            yield tolerance, [part.replace(r"\_", "_") for part in parts]
+
+
+@pytest.mark.parametrize("form", ["markdown", "latex"])
+def test_text_tables_read_back_to_the_same_numbers(found: Comparison, form: Any) -> None:
+    lines = [line for tolerance in found.shown for line in found.lines if line.tolerance == tolerance]
+    read = list(cells(found, form))
+    assert len(read) == len(lines) == len(LABELS) * len(found.shown)
+    for line, (tolerance, parts) in zip(lines, read, strict=True):
+        assert (tolerance, parts[:3]) == (line.tolerance, [line.algorithm, line.step, f"{line.reached}/{line.trials}"])
+        for (quantity, spread), cell in zip(line.counts.items(), parts[3:], strict=True):
+            assert all(close(shown, true, quantity) for shown, true in zip(spreads(cell), spread, strict=True)), (quantity, cell)
+
+
+@pytest.mark.parametrize(("form", "bold"), [("markdown", "**"), ("latex", r"\textbf")])
+def test_the_least_median_of_each_column_is_bold(found: Comparison, form: Any, bold: str) -> None:
+    for tolerance in found.shown:
+        own = [line for line in found.lines if line.tolerance == tolerance]
+        section = [parts[3:] for at, parts in cells(found, form) if at == tolerance]
+        for column, quantity in enumerate(found.quantities):
+            medians = [line.counts[quantity].median for line in own]
+            expected = [median == min(medians) and math.isfinite(median) for median in medians]
+            assert [bold in parts[column] for parts in section] == expected
+
+
+def test_csv_reads_back_bit_for_bit_with_every_tolerance(found: Comparison) -> None:
+    rows = list(csv.DictReader(io.StringIO(found.table("csv"))))
+    assert len(rows) == len(found.lines) == len(LABELS) * 3
+    for line, row in zip(found.lines, rows, strict=True):
+        assert (row["algorithm"], row["step"], float(row["tolerance"])) == (line.algorithm, line.step, line.tolerance)
+        assert (int(row["trials"]), int(row["reached"]), int(row["diverged"])) == (3, line.reached, line.diverged)
+        for quantity, spread in line.counts.items():
+            assert Spread(*(float(row[f"{quantity} {kind}"]) for kind in ("median", "low", "high"))) == spread
+
+
+def test_the_terminal_shows_every_median_and_range(found: Comparison) -> None:
+    text = found.table("text")
+    blocks = text.split("\nto ")[1:]
+    assert [float(block.split()[0]) for block in blocks] == list(found.shown)
+    for tolerance, block in zip(found.shown, blocks, strict=True):
+        for line in (each for each in found.lines if each.tolerance == tolerance):
+            for quantity, spread in line.counts.items():
+                median, low, high = (number(value, quantity) for value in spread)
+                assert re.search(rf"(^|\s){re.escape(median)}(\s|$)", block)
+                assert low == high or f"{low} to {high}" in block
+    assert all(heading(quantity).split()[-1] in text for quantity in found.quantities)
+
+
+def test_another_format_is_refused(found: Comparison) -> None:
+    with pytest.raises(ValueError, match="the format must be text, markdown, latex or csv, got 'html'"):
+        found.table("html")  # type: ignore[arg-type]
+
+
+def test_whole_numbers_are_shown_whole() -> None:
+    assert [number(value, "rounds") for value in (3.0, 3.5, 123456.0, 12345678.0, math.inf)] == [
+        "3",
+        "3.5",
+        "123456",
+        "12345678",
+        "inf",
+    ]
+    assert [number(value, "bytes") for value in (1.234567e9, 8.0)] == ["1.23e+03", "8e-06"]
+
+
+def test_files(found: Comparison, tmp_path: Path) -> None:
+    found.save(tmp_path / "new")
+    files = {path.name for path in (tmp_path / "new").iterdir()}
+    assert files == {
+        *("comparison.csv", "trials.csv", "tuning.csv"),
+        *("table.md", "table.tex", "figure.png", "figure.svg"),
+    }
+    trials = list(csv.DictReader((tmp_path / "new" / "trials.csv").read_text().splitlines()))
+    assert len(trials) == len(LABELS) * 3 * 3
+    for label in LABELS:
+        for line in (each for each in found.lines if each.algorithm == label):
+            own = [row for row in trials if (row["algorithm"], float(row["tolerance"])) == (label, line.tolerance)]
+            counts = [float(row["rounds"]) if row["reached"] == "1" else math.inf for row in own]
+            assert Spread.of(counts) == line.counts["rounds"]
+    tuning = list(csv.DictReader((tmp_path / "new" / "tuning.csv").read_text().splitlines()))
+    assert len(tuning) == len(LABELS) * 2 * 3
+    for entry in found.entries:
+        chosen = {row["factor"] for row in tuning if row["algorithm"] == entry.label and row["chosen"] == "1"}
+        assert chosen == {str(entry.chosen.candidate.factor)}
+
+
+def test_curves_are_medians_and_ranges(found: Comparison) -> None:
+    entry = found.entries[1]
+    histories = [trace.history for trace in entry.traces]
+    shortest = min(len(history["iteration"]) for history in histories)
+    for against, column in (("iterations", "iteration"), ("rounds", "rounds"), ("bytes", "bytes")):
+        drawn = curve(found, entry, "gradient_norm", against)
+        y = np.array([history["gradient_norm"][1:shortest] for history in histories])
+        x = np.array([history[column][1:shortest] for history in histories])
+        assert np.array_equal(drawn.median[: shortest - 1], np.median(y, axis=0))
+        assert np.array_equal(drawn.low[: shortest - 1], y.min(axis=0))
+        assert np.array_equal(drawn.high[: shortest - 1], y.max(axis=0))
+        assert np.array_equal(drawn.x[: shortest - 1], np.median(x, axis=0))
+
+
+def test_a_trial_that_has_ended_keeps_its_value_and_one_that_diverged_is_infinite(found: Comparison) -> None:
+    entry = found.entries[1]
+    long = entry.traces[0].history
+    short = {name: column[:5] for name, column in long.items()}
+    for status, held in (("converged", short["gradient_norm"][-1]), ("diverged", math.inf)):
+        ended = replace(entry.traces[1], history=short, status=status)
+        changed = replace(entry, traces=(entry.traces[0], ended, entry.traces[0]))
+        drawn = curve(found, changed, "gradient_norm", "iterations")
+        assert len(drawn.x) == len(long["iteration"]) - 1
+        rest = long["gradient_norm"][5:]
+        assert np.array_equal(drawn.high[4:], np.maximum(rest, held))
+        assert np.array_equal(drawn.median[4:], rest)
+
+
+def boxes(figure: Figure) -> list[Any]:
+    """Where the panels with their labels, the legend and the title lie, but for a hundredth at their edges."""
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.draw()
+    things: list[Any] = [*figure.axes, *figure.legends, *figure.texts]
+    return [thing.get_tightbbox(canvas.get_renderer()).shrunk(0.99, 0.99) for thing in things]
+
+
+@pytest.mark.parametrize("metrics", [(), ("gradient_norm", "consensus_rms", "feasibility")])
+def test_a_figure_has_a_panel_for_each_cost_and_nothing_overlaps(found: Comparison, metrics: tuple[str, ...]) -> None:
+    figure = found.figure(metrics)
+    assert len(figure.axes) == 4 * max(len(metrics), 1)
+    (legend,) = figure.legends
+    steps = {entry.label: entry.step for entry in found.entries}
+    assert [text.get_text() for text in legend.get_texts()] == [f"{label}, step {steps[label]}" for label in LABELS]
+    names = [axes.get_xlabel() for axes in figure.axes[-4:]]
+    assert names == ["iteration $k$", "rounds of messages", "bytes sent, all agents", "modelled seconds on lan"]
+    placed = boxes(figure)
+    for number_, box in enumerate(placed):
+        assert box.x0 >= 0.0
+        assert box.y0 >= 0.0
+        assert box.x1 <= figure.bbox.x1
+        assert box.y1 <= figure.bbox.y1
+        assert not any(box.overlaps(other) for other in placed[number_ + 1 :])
+
+
+def test_lines_of_a_figure_are_the_curves(found: Comparison) -> None:
+    figure = found.figure()
+    for axes, against in zip(figure.axes, ("iterations", "rounds", "bytes", "seconds on lan"), strict=True):
+        lines = [line for line in axes.lines if line.get_gid() == "median"]
+        for entry, line in zip(found.entries, lines, strict=True):
+            expected = curve(found, entry, "gradient_norm", against)
+            finite = np.isfinite(expected.median)
+            assert np.array_equal(np.asarray(line.get_xdata()), expected.x[finite])
+            assert np.array_equal(np.asarray(line.get_ydata()), expected.median[finite])
+        assert [line.get_ydata()[0] for line in axes.lines if line.get_gid() == "tolerance"] == list(found.shown)  # type: ignore[index]
+
+
+def test_many_methods_are_told_apart() -> None:
+    many = small(algorithms=[f"drfgt:step_size={step}" for step in np.linspace(1e-3, 4e-3, 9)], rules=replace(RULES, trials=1))
+    lines = [line for line in many.figure().axes[0].lines if line.get_gid() == "median"]
+    looks = {(line.get_color(), str(line._dash_pattern)) for line in lines}  # type: ignore[attr-defined]
+    assert len(looks) == len(lines) == 9
+    placed = boxes(many.figure())
+    assert not any(box.overlaps(other) for i, box in enumerate(placed) for other in placed[i + 1 :])
