@@ -10,10 +10,11 @@ rounding is left of their differences. The step is the smaller of two.
   max(L_i, ||G_i(x0)||_2), the second being the largest multiplier that this gradient can have at any feasible point.
 - Where they are not alike, an agent's own objective may curve downwards, by nu_i, although their mean does not. Its neighbours hold
   it while ``a nu_i < 1 - W_ii`` (decentralized gradient descent) or ``a nu_i < (1 - W_ii)/2`` (EXTRA): the conditions above with
-  w = W_ii and h = -nu_i. Where the mean curves upwards, nu_i is at most the deviation of the agent's curvature from the mean, for
-  which eta_i L_i stands, eta_i = ||G_i - G||_F / ||G_i||_F at x0; at the minimisers of Procrustes and PCA, nu_i was 0.1 to 0.4 of
-  it. So ``a eta_i L_i`` is at most ``hold (1 - W_ii)`` and, since agents that are alike in a neighbourhood hold each other less,
-  ``sqrt(1 - lambda_2)``; over the agents by an eighth-power mean.
+  w = W_ii and h = -nu_i. Where the mean curves upwards, nu_i is at most the deviation of the agent's curvature from the mean. For
+  that stands sqrt(eta_i) L_i, the geometric mean of L_i and of what the gradients show, eta_i L_i with
+  eta_i = ||G_i - G||_F / ||G_i||_F at x0; nu_i was 0.1 to 0.4 of eta_i L_i at the minimisers of Procrustes and PCA. So
+  ``a sqrt(eta_i) L_i`` is at most ``hold (1 - W_ii)`` and, since agents that are alike in a neighbourhood hold each other less,
+  ``0.8 sqrt(1 - lambda_2)``; over the agents by an eighth-power mean.
 """
 
 from __future__ import annotations
@@ -61,14 +62,11 @@ def agreed(
     if network.n_agents == 1:
         return largest / np.maximum(steepness + added, tiny), spent + 1
     spectrum, n = effective(network.spectrum, rounds, chebyshev), network.n_agents
-    # a polynomial of W with these eigenvalues has P_ii <= 1 / n + (1 - 1 / n) lambda_2
-    held = (
-        1.0 - network.self_weights
-        if rounds == 1 and not chebyshev
-        else np.full(len(x0), (1.0 - 1.0 / n) * (1.0 - spectrum.lambda_2))
-    )
-    holds = np.minimum(hold * held, math.sqrt(1.0 - spectrum.lambda_2))
+    held = 1.0 - network.self_weights
+    if rounds > 1 or chebyshev:  # a polynomial of W with these eigenvalues has P_ii <= 1 / n + (1 - 1 / n) lambda_2
+        held = np.full(len(x0), (1.0 - 1.0 / n) * (1.0 - spectrum.lambda_2))
+    holds = np.minimum(hold * held, 0.8 * math.sqrt(1.0 - spectrum.lambda_2))
     unlike = norms(gradient - average(network, gradient, 0.1)) / np.maximum(norms(gradient), tiny)
-    powers = np.stack([steepness**4, (unlike * steepness / holds) ** 8], axis=-1)
+    powers = np.stack([steepness**4, (np.sqrt(unlike) * steepness / holds) ** 8], axis=-1)
     means = np.maximum(average(network, powers, 1e-15), tiny)
     return np.minimum(largest / (means[:, 0] ** 0.25 + added), means[:, 1] ** -0.125), spent + 1

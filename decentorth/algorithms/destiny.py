@@ -139,7 +139,8 @@ class DESTINY:
         if steps.initial == "auto":
             steep, spent = steepness(problem, network, streams, x0)
             c = _product(network.spectrum, cast(Order, self.resolved(network).order))
-            base, penalty = curved_step(steep, c, 1.0 - network.spectrum.lambda_2), 2.0 * np.maximum(*steep)
+            base = curved_step(steep, c, 1.0 - network.spectrum.lambda_2) / steps.most
+            penalty = 2.0 * np.maximum(*steep)
         else:
             base, spent = np.full(len(x0), float(steps.initial)), 0
             penalty = 0.1 / base

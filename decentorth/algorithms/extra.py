@@ -56,7 +56,7 @@ def step_along_landing(step_size: StepSize, problem: Any, network: Network, stre
     """
 
     def automatic() -> tuple[Array, int]:
-        step, spent = agreed(problem, network, streams, x0, 0.35 * min(extra_limit(network), 1.0), 0.9)
+        step, spent = agreed(problem, network, streams, x0, 0.35 * min(extra_limit(network), 1.0), 1.0)
         return 2.0 * step, spent
 
     return start(policy(step_size), len(x0), automatic)

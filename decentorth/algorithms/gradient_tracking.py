@@ -88,7 +88,7 @@ class GradientTracking:
             if self.penalty > 0.0:  # where the sum is least, lambda (x^T x - I) is -sym(x^T G)
                 slow, fast = np.maximum(*steep), slow + 3.0 * steep.multiplier + 2.0 * self.penalty
             share = tracking_share(network.spectrum, order) if network.n_agents > 1 else 0.7
-            return np.minimum(share / fast, math.sqrt(1.0 - network.spectrum.lambda_2) / slow), spent
+            return np.minimum(share / fast, math.sqrt(1.0 - network.spectrum.lambda_2) / slow) / steps.most, spent
 
         steps = policy(self.step_size)
         base, spent = start(steps, len(x0), automatic)

@@ -80,6 +80,11 @@ class Constant:
         )
         return f"{self.name}:{given}" if given else self.name
 
+    @property
+    def most(self) -> float:
+        """The largest step there can be as a multiple of the start."""
+        return 1.0
+
     def scale(self, k: int) -> float:
         """The step of iteration ``k`` (from 0) as a multiple of the start."""
         return 1.0
@@ -191,6 +196,10 @@ class BarzilaiBorwein(Constant):
             raise ValueError(f"cap must be at least 1, got {self.cap}")
         if self.formula not in ("alternating", "long", "short"):
             raise ValueError(f"formula must be alternating, long or short, got {self.formula!r}")
+
+    @property
+    def most(self) -> float:
+        return self.cap
 
     def following(self, k: int, base: Array, step: Array, moved: Array, along: Array, changed: Array) -> Array:
         long = self.formula == "long" or (self.formula == "alternating" and k % 2 == 1)

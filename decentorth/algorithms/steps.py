@@ -224,8 +224,11 @@ def manifold_step(
 
     Automatic steps are those of `curved_step` with ``c = min(0.7 u, sqrt(gap))``, u the tracking limit (combine-then-adapt), of W
     as ``algorithm.rounds`` and ``algorithm.chebyshev`` make it; for a single agent c = 0.7. Where the points go only the share
-    ``consensus_step``, at most 1, of the way to their neighbours' mean, the gap is that much smaller.
+    ``consensus_step``, at most 1, of the way to their neighbours' mean, the gap is that much smaller. A policy whose steps may grow
+    starts so much lower: on a curved set agents whose steps are beyond that part, and stay apart.
     """
+
+    given = policy(algorithm.step_size)
 
     def automatic() -> tuple[Array, int]:
         c, gap = 0.7, 1.0
@@ -234,9 +237,9 @@ def manifold_step(
             gap = consensus_step * (1.0 - mixing.lambda_2)
             c = min(0.7 * tracking_limit(mixing, "combine-then-adapt"), math.sqrt(gap))
         steep, spent = steepness(problem, network, streams, x0)
-        return curved_step(steep, c, gap), spent
+        return curved_step(steep, c, gap) / given.most, spent
 
-    return start(policy(algorithm.step_size), len(x0), automatic)
+    return start(given, len(x0), automatic)
 
 
 def resolve(

@@ -206,7 +206,10 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     where = f"in up to {workers} processes" if communicator.size == 1 else f"each on {communicator.size} ranks"
     say(f"methods: {len(contest.contenders)}; runs: {contest.total}, {where}", tell)
     with progress(contest.total, 0, not tell) as advance:
-        comparison = contest.hold(workers=workers, store=store, advance=advance)
+        try:
+            comparison = contest.hold(workers=workers, store=store, advance=advance)
+        except ValueError as error:
+            raise InputError(one_line(error)) from error
     together(communicator, lambda: _conclude(comparison, asked) if root else None)
     return 0
 

@@ -271,14 +271,13 @@ class Comparison:
         Parameters
         ----------
         metrics
-            A row of panels for each of these columns of the history; by default for the metric that was compared.
+            A row of panels for each of these columns of the history, with the methods that have it; by default for the metric that
+            was compared.
 
         Raises
         ------
         InputError
             Without matplotlib.
-        KeyError
-            A metric that no run has.
         """
         from .figure import figure
 

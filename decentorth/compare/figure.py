@@ -100,6 +100,8 @@ def _look(place: int) -> dict[str, Any]:
 def _panel(panel: Axes, comparison: Comparison, metric: str, against: str) -> None:
     shown: list[Curve] = []
     for place, entry in enumerate(comparison.entries):
+        if metric not in entry.traces[0].history:
+            continue
         found = curve(comparison, entry, metric, against)
         visible = (found.x > 0.0) & (found.median > 0.0) & np.isfinite(found.median)
         if not visible.any():

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-UNITS = {"bytes": ("megabytes", 1e-6)}
-"""Counts that are shown in another unit, and its factor."""
+UNITS = {"bytes": ("megabytes", 1e-6), "seconds": ("seconds here", 1.0)}
+"""Counts that are shown by another name or in another unit, and its factor."""
 _WHOLE = ("iterations", "rounds", "gradients")
 _WIDEST = 1000
 DIGITS = 3
@@ -33,7 +33,8 @@ def number(value: float, quantity: str) -> str:
         return "inf"
     if quantity in _WHOLE:
         return f"{value:g}" if value < 1e6 else f"{value:.0f}"
-    return f"{value * UNITS.get(quantity, ('', 1.0))[1]:.{DIGITS}g}"
+    scaled = value * UNITS.get(quantity, ("", 1.0))[1]
+    return f"{scaled:.0f}" if 10**DIGITS <= scaled < 1e6 else f"{scaled:.{DIGITS}g}"
 
 
 def heading(quantity: str) -> str:
@@ -118,7 +119,8 @@ def rich_table(comparison: Comparison, *, ranges: bool = True) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    found = Table(title=comparison.title, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    caption = None if ranges else "medians: the ranges do not fit on this terminal"
+    found = Table(title=comparison.title, caption=caption, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name in ("method", "step"):
         found.add_column(name, overflow="fold")
     for name in ("reached", *map(heading, comparison.quantities)):
@@ -131,7 +133,8 @@ def rich_table(comparison: Comparison, *, ranges: bool = True) -> Table:
             for quantity, spread in line.counts.items():
                 median, span = _parts(spread, quantity)
                 best = median != "inf" and spread.median == least(lines, quantity)
-                cells.append(Text(median, style="bold" if best else "") + Text(f"\n{span}" if span and ranges else "", style="dim"))
+                below = f"\n{span}" if span and ranges else ""
+                cells.append(Text.assemble((median, "bold" if best else ""), (below, "dim")))
             found.add_row(line.algorithm, line.step, _reached(line), *cells)
     return found
 

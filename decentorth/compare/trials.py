@@ -18,6 +18,7 @@ from ..api import Run
 from ..cli.config import values
 from ..cli.outputs import COUNTS, replacing
 from ..cli.progress import Steps
+from .contenders import has_step
 from .rules import Rules
 
 
@@ -37,7 +38,8 @@ class Job:
 
     def words(self) -> str:
         """What the job is called."""
-        return f"{self.label} seed {self.seed}" + (f" step {self.algorithm.step_size}" if self.rules.tune else "")
+        step = f" step {self.algorithm.step_size}" if has_step(self.algorithm) else ""
+        return f"{self.label} seed {self.seed}{step}"
 
     def run(self, comm: Any) -> Run:
         """The run, built and checked."""

@@ -89,9 +89,13 @@ def merit(traces: Sequence[Trace], rules: Rules) -> tuple[float, ...]:
         )
         for each in rows
     ]
-    ends = [math.inf if trace.status == "diverged" else float(trace.history[rules.metric][-1]) for trace in traces]
-    # the metric of a state that is still finite may have overflowed
-    return (*counts, statistics.median(ends))
+    return (*counts, statistics.median(_end(trace, rules) for trace in traces))
+
+
+def _end(trace: Trace, rules: Rules) -> float:
+    """The last value of the metric; infinite for a run that diverged, or whose metric had overflowed."""
+    last = float(trace.history[rules.metric][-1])
+    return last if trace.status != "diverged" and math.isfinite(last) else math.inf
 
 
 def best(tried: Sequence[Tried], rules: Rules) -> Tried:

@@ -240,6 +240,10 @@ def test_values_of_every_kind() -> None:
     assert read_value(int | None, "none") is None
     assert read_value(tuple[int, ...], [1, "2"]) == (1, 2)
     assert read_value(list[float], (1, 2.5)) == [1.0, 2.5]
+    assert read_value(tuple[float, ...], ["1,2", "3"]) == read_value(tuple[float, ...], "1,2,3") == (1.0, 2.0, 3.0)
+    assert read_value(tuple[float, ...], 0.5) == (0.5,)
+    assert read_value(tuple[float, ...] | None, "none") is None
+    assert read_value(tuple[float, ...] | str, "1,2") == "1,2"
     assert read_value(bool, "true") is True
     assert read_value(Literal[1, 2], "2") == 2
     with pytest.raises(ValueError, match="expected 2 values, got"):
@@ -265,6 +269,39 @@ def test_help_of_a_field_is_its_entry_in_the_docstring() -> None:
         At all.
     """
     assert parameters(text) == {"a": "The first lines of a. And more.", "b": "The first lines of a. And more.", "c": "Another."}
+
+
+def test_inherited_fields_keep_their_help_and_may_be_given_another() -> None:
+    @dataclass(frozen=True)
+    class Base:
+        """Parameters
+        ----------
+        a
+            Of the base.
+        b
+            Of the base too.
+        """
+
+        a: int = 0
+        b: int = 0
+
+    @dataclass(frozen=True)
+    class Derived(Base):
+        """Parameters
+        ----------
+        b
+            Its own.
+        c
+            New.
+        """
+
+        c: int = 0
+
+    assert {name: setting.help for name, setting in settings(Derived).items()} == {
+        "a": "Of the base.",
+        "b": "Its own.",
+        "c": "New.",
+    }
 
 
 def test_every_setting_of_every_entry_has_a_line_of_help() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decentorth.compare import Rules
@@ -30,6 +30,7 @@ def test_steps_are_powers_of_two_about_the_methods_own(grid: int) -> None:
     assert factors[0] * factors[-1] in (1.0, 2.0)
 
 
+@settings(deadline=None, derandomize=True)
 @given(st.integers(1, 50_000), st.sampled_from([0.003, 0.01, 0.05, 0.3]))
 def test_counts_are_too_high_by_the_resolution_at_most(iterations: int, resolution: float) -> None:
     """A metric that falls just after a row is seen at the next: at most ``resolution`` later, an iteration apart."""
@@ -51,6 +52,7 @@ def test_a_tolerance_is_reached_where_the_agents_are_too() -> None:
     assert Rules(consensus_factor=4.0).reached(run, 0.1) == 2
 
 
+@settings(deadline=None, derandomize=True)
 @given(st.floats(1e-6, 10.0), st.floats(1e-6, 10.0), st.sampled_from([None, 0.5, 1.0, 10.0]))
 def test_a_run_stops_exactly_where_the_smallest_tolerance_is_reached(metric: float, consensus: float, factor: float | None) -> None:
     rules = Rules(tolerances=(1.0, 0.1), consensus_factor=factor)

@@ -16,6 +16,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from decentorth import DRFGT
+from decentorth.algorithms._template import Template
 from decentorth.compare import Comparison, Rules, Spread
 from decentorth.compare.figure import curve
 from decentorth.compare.tables import UNITS, heading, number
@@ -118,7 +120,7 @@ def test_whole_numbers_are_shown_whole() -> None:
         "12345678",
         "inf",
     ]
-    assert [number(value, "bytes") for value in (1.234567e9, 8.0)] == ["1.23e+03", "8e-06"]
+    assert [number(value, "bytes") for value in (1.234567e9, 8.0)] == ["1235", "8e-06"]
 
 
 def test_files(found: Comparison, tmp_path: Path) -> None:
@@ -206,6 +208,12 @@ def test_lines_of_a_figure_are_the_curves(found: Comparison) -> None:
             assert np.array_equal(np.asarray(line.get_xdata()), expected.x[finite])
             assert np.array_equal(np.asarray(line.get_ydata()), expected.median[finite])
         assert [line.get_ydata()[0] for line in axes.lines if line.get_gid() == "tolerance"] == list(found.shown)  # type: ignore[index]
+
+
+def test_a_metric_that_a_method_lacks_is_drawn_for_the_others() -> None:
+    some = small(algorithms={"drfgt": DRFGT(), "template": Template()}, rules=replace(RULES, trials=1))
+    (row,) = [figure.axes for figure in [some.figure(("tracking_error",))]]
+    assert [sum(line.get_gid() == "median" for line in axes.lines) for axes in row] == [1] * 4
 
 
 def test_many_methods_are_told_apart() -> None:

@@ -105,7 +105,7 @@ def test_merits_by_hand() -> None:
     assert merit(both, RULES) == (math.inf, 20.0, 0.3)
     assert merit([both[0]], RULES) == (50.0, 10.0, 0.1)
     assert merit([both[0], both[0], both[1]], RULES) == (50.0, 10.0, 0.1)
-    assert merit([trace(2.0, {}, "diverged")], RULES) == (math.inf, math.inf, math.inf)
+    assert merit([trace(2.0, {}, "diverged")], RULES) == merit([trace(math.nan, {})], RULES) == (math.inf, math.inf, math.inf)
 
 
 def tried(*traces: Trace) -> list[Tried]:

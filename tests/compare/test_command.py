@@ -1,0 +1,291 @@
+"""``python -m decentorth.compare``: what it writes, says and refuses, alone and on ranks."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+import topologies as tp
+from decentorth import DRFGT
+from decentorth.compare import Rules, compare
+from decentorth.compare.command import CompareForm, main
+from decentorth.problems import ProcrustesSettings
+from tests.support.mpi import ROOT, run_ranks
+
+MODULE = ("-m", "decentorth.compare")
+SMALL = "--dimension 5 --rank 2 --rows 4 --agents 4 --iterations 200 --tolerances 1,1e-1 --trials 2 --workers 1".split()
+BOTH = ["--algorithms", "drfgt:order=combine-then-adapt,penalty=auto,drfgt:order=adapt-then-combine"]
+FILES = {
+    *("comparison.csv", "comparison.yaml", "trials.csv", "tuning.csv", "table.md", "table.tex"),
+    *("figure.png", "figure.svg", "runs"),
+}
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def counts(folder: Path) -> list[dict[str, str]]:
+    """What does not depend on the clock."""
+    return [{name: value for name, value in row.items() if "seconds" not in name} for row in read(folder / "comparison.csv")]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tuned comparison."""
+    folder = tmp_path_factory.mktemp("compare") / "out"
+    assert main([*SMALL, *BOTH, "--tune", "--grid", "3", "--network", "wan,lan", "--out", str(folder), "--quiet"]) == 0
+    return folder
+
+
+def test_a_comparison_is_that_of_the_programming_interface(made: Path) -> None:
+    assert {path.name for path in made.iterdir()} == FILES
+    settings = ProcrustesSettings(dimension=5, rank=2, rows=4)
+    rules = Rules(trials=2, iterations=200, tolerances=(1.0, 1e-1), tune=True, grid=3)
+    found = compare(
+        lambda seed: settings.problem(4, seed),
+        {
+            "drfgt:order=combine-then-adapt,penalty=auto": DRFGT(order="combine-then-adapt"),
+            "drfgt:order=adapt-then-combine": DRFGT(order="adapt-then-combine"),
+        },
+        tp.uniform_weights(tp.ring(4), 0.8),
+        rules,
+        networks=("wan", "lan"),
+    )
+    expected = list(csv.DictReader(found.table("csv").splitlines()))
+    assert counts(made) == [{name: value for name, value in row.items() if "seconds" not in name} for row in expected]
+    assert any(row["reached"] == "2" for row in expected)
+
+
+def test_the_same_command_makes_nothing_again(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (made / "runs").iterdir()}
+    assert len(before) == 2 * (3 + 2)
+    table = (made / "comparison.csv").read_bytes()
+    assert main(["--config", str(made / "comparison.yaml"), "--out", str(made)]) == 0
+    assert {path: path.stat().st_mtime_ns for path in (made / "runs").iterdir()} == before
+    assert (made / "comparison.csv").read_bytes() == table
+    said = capsys.readouterr().out
+    assert "methods: 2; runs: 10, in up to" in said
+    assert "Methods at tuned steps" in said
+    assert "Steps tuned on seed 2: 3 for each method" in said
+    assert "On wan, to " in said
+    assert f"Files in {made}." in said
+
+
+def test_another_comparison_is_kept_unless_told(made: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["--config", str(made / "comparison.yaml"), "--trials", "1", "--quiet"]
+    assert main([*words, "--out", str(made)]) == 2
+    assert "holds another comparison (comparison.yaml): choose another --out, or give --overwrite" in capsys.readouterr().err
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "comparison.yaml").write_bytes((made / "comparison.yaml").read_bytes())
+    assert main([*words, "--out", str(copy), "--overwrite", "--no-plot"]) == 0
+    assert yaml.safe_load((copy / "comparison.yaml").read_text())["trials"] == 1
+    assert not (copy / "figure.png").exists()
+
+
+def test_the_printed_configuration_is_a_fixed_point(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = [*SMALL, *BOTH, "--network", "wan:straggler=0.2,slowdown=2,lan", "--metric", "gradient_norm", "--panels", "feasibility"]
+    assert main([*words, "--print-config"]) == 0
+    printed = capsys.readouterr().out
+    (tmp_path / "a.yaml").write_text(printed)
+    assert main(["--config", str(tmp_path / "a.yaml"), "--print-config"]) == 0
+    assert capsys.readouterr().out == printed
+    held = yaml.safe_load(printed)
+    assert set(held) == {
+        *(name for name in CompareForm.own if name not in ("overwrite", "config", "print_config")),
+        *("dimension", "rank", "rows", "decay", "largest_eigenvalue", "data", "targets", "shuffle"),
+    }
+    assert (held["tolerances"], held["network"]) == ([1.0, 0.1], ["wan:straggler=0.2", "slowdown=2", "lan"])
+    first, again = (CompareForm(given, *rest).resolve() for given, rest in ((words, ()), ((), ("a.yaml", printed.encode()))))
+    assert (first.contenders, first.networks) == (again.contenders, again.networks)
+    assert [contender.algorithm for contender in first.contenders] == [
+        DRFGT(order="combine-then-adapt"),
+        DRFGT(order="adapt-then-combine"),
+    ]
+
+
+@pytest.mark.parametrize("word", ["a,b:x=1,c", ["a", "b:x=1", "c"]])
+def test_a_file_may_hold_a_list_or_text(word: Any) -> None:
+    form = CompareForm((), "a.yaml", yaml.safe_dump({"algorithms": word, "tolerances": 0.5}).encode())
+    given, _ = form.given()
+    assert (given["tolerances"], given["algorithms"]) == ((0.5,), ("a", "b:x=1", "c"))
+
+
+def test_help_tells_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    assert all(setting.help for setting in CompareForm.own.values())
+    assert main(["--help", "--problem", "pca"]) == 0
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    for phrase in ("Problem: pca", "--tune-seeds", "datacenter, lan, wan", "[default: 0.1,0.01,0.001,0.0001,1e-06]", "--partition"):
+        assert phrase in text
+    assert "--empty" not in text
+
+
+BAD = [
+    ("", "algorithms must name at least one method, as --algorithms drfgt,drgta"),
+    ("--algorithms drfg", "unknown algorithm 'drfg'; did you mean 'drfgt'?"),
+    ("--algorithms drfgt,landing", "Landing is a centralized method for one agent"),
+    ("--algorithms drfgt --penalty 3", "it is a setting of algorithm 'drfgt': write --algorithms drfgt:penalty=..."),
+    ("--algorithms drfgt --partition even", "it is a setting of problem 'pca', and this comparison's problem is 'procrustes'"),
+    ("--algorithms drfgt --algorithm landing", "unknown flag --algorithm; did you mean --algorithms?"),
+    ("--algorithms drfgt --network wam", "no network is called 'wam'"),
+    ("--algorithms drfgt --metric error", "metric: error needs a problem whose answer is known"),
+    ("--algorithms drfgt --tune --step-size 0.1", "step_size is one step for all methods"),
+    ("--algorithms drfgt --tolerances 1e-3,small", "--tolerances: expected a finite number, got 'small'"),
+    ("--algorithms drfgt --trials 0", "--trials: trials must be at least 1, got 0"),
+    ("--algorithms drfgt --workers 0", "--workers: workers must be at least 1, got 0"),
+    ("--algorithms drfgt --panels fog", "no run has the metric 'fog' (there are bytes, "),
+    ("--algorithms drfgt --topology rng", "unknown graph 'rng'; did you mean 'ring'?"),
+    ("--algorithms drfgt --rank 70", "d = 50 and r = 70"),
+    ("--algorithms drfgt --problem pca --data missing.npy", "missing.npy"),
+    ("--algorithms drfgt --topology one_peer_exponential --agents 8", "a time-varying network has no eigenvalues"),
+    ("--algorithms drfgt --out /dev/null/x", "cannot write to /dev/null/x"),
+]
+
+
+@pytest.mark.parametrize(("words", "phrase"), BAD)
+def test_bad_input_is_one_line_before_anything_runs(words: str, phrase: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words.split()) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert printed.err.startswith("decentorth.compare: ")
+    assert phrase in printed.err
+
+
+def test_methods_that_come_nowhere_are_no_fault(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--algorithms", "drfgt:step_size=9"]) == 0
+    said = capsys.readouterr().out
+    assert "Reached by nobody: 1, 0.1." in said
+    assert "drfgt:step_size=9 diverged in 2 of 2 trials." in said
+    assert "Methods at" not in said
+
+
+def test_ranks_count_the_same(made: Path, tmp_path: Path) -> None:
+    words = ["--config", str(made / "comparison.yaml"), "--out", str(tmp_path / "ranks"), "--no-plot"]
+    job = run_ranks(2, [*MODULE, *words])
+    assert (job.returncode, job.stderr) == (0, ""), job.report()
+    assert job.stdout.count("methods: 2; runs: 10, each on 2 ranks") == 1, job.report()
+    assert counts(tmp_path / "ranks") == counts(made)
+    names = [{path.name for path in (folder / "runs").iterdir()} for folder in (made, tmp_path / "ranks")]
+    assert names[0] == names[1]
+    again = run_ranks(2, [*MODULE, *words])
+    assert (again.returncode, again.stderr) == (0, ""), again.report()
+    assert counts(tmp_path / "ranks") == counts(made)
+
+
+def test_bad_input_on_ranks_is_printed_once() -> None:
+    job = run_ranks(3, [*MODULE, "--algorithms", "drfgt,landing"])
+    assert (job.returncode, job.stdout) == (2, ""), job.report()
+    assert len([line for line in job.stderr.splitlines() if line.startswith("decentorth.compare: ")]) == 1, job.report()
+    assert "Traceback" not in job.stderr
+
+
+OWN = """
+import sys
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from decentorth import register
+from decentorth.compare.command import main
+
+class State(NamedTuple):
+    x: np.ndarray
+    k: int
+    gradients: int
+
+@register("averaging", kind="algorithm")
+@dataclass(frozen=True)
+class Averaging:
+    '''Only averages.
+
+    Parameters
+    ----------
+    rounds
+        Of averaging, in each iteration.
+    '''
+    requires = requires_set = ()
+    network = "decentralized"
+    rounds: int = 1
+
+    def init(self, problem, network, streams, x0):
+        return State(x0.copy(), 0, 0)
+
+    def step(self, problem, network, streams, state):
+        return State(network.mix(state.x, rounds=self.rounds)[0], state.k + 1, 0)
+
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+
+
+def test_a_method_of_ones_own_is_compared_in_other_processes(tmp_path: Path) -> None:
+    """It has no step to tune."""
+    (tmp_path / "mine.py").write_text(OWN)
+    words = [*SMALL[:-1], "2", "--algorithms", "averaging:rounds=3,drfgt", "--tune", "--grid", "2", "--no-plot"]
+    job = run_ranks(0, [str(tmp_path / "mine.py"), *words, "--out", str(tmp_path / "out")])
+    assert job.returncode == 0, job.report()
+    assert "averaging:rounds=3 has no step to tune." in job.stdout
+    rows = read(tmp_path / "out" / "comparison.csv")
+    assert {row["step"] for row in rows if row["algorithm"] == "averaging:rounds=3"} == {"none"}
+    assert any(row["reached"] == "2" for row in rows if row["algorithm"] == "drfgt")
+
+
+def test_interrupted_it_says_so_and_goes_on(tmp_path: Path) -> None:
+    words = [sys.executable, *MODULE, "--algorithms", "drfgt", "--trials", "20", "--iterations", "600", "--tolerances", "1e-30"]
+    words += [
+        "--dimension",
+        "5",
+        "--rank",
+        "2",
+        "--agents",
+        "4",
+        "--workers",
+        "2",
+        "--quiet",
+        "--no-plot",
+        "--out",
+        str(tmp_path / "o"),
+    ]
+    runs = tmp_path / "o" / "runs"
+    process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        while process.poll() is None and not (runs.exists() and any(runs.glob("*.json"))):
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert (process.returncode, said) == (130, "decentorth.compare: interrupted; with --out the same command goes on\n")
+    kept = {path: path.stat().st_mtime_ns for path in runs.glob("*.json")}
+    assert 0 < len(kept) < 20
+    assert main(words[3:]) == 0
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert len(read(tmp_path / "o" / "trials.csv")) == 20
+
+
+def test_modelled_seconds_do_not_need_the_runs_again(made: Path, tmp_path: Path) -> None:
+    """Another network: the same runs, another column, as the model says."""
+    words = ["--config", str(made / "comparison.yaml"), "--network", "ideal:latency=1,compute=0", "--out", str(made), "--overwrite"]
+    before = {path: path.stat().st_mtime_ns for path in (made / "runs").iterdir()}
+    kept = (made / "comparison.yaml").read_bytes()
+    try:
+        assert main([*words, "--no-plot", "--quiet"]) == 0
+        assert {path: path.stat().st_mtime_ns for path in (made / "runs").iterdir()} == before
+        for row in read(made / "comparison.csv"):
+            seconds = float(row["seconds on ideal:latency=1,compute=0 median"])
+            assert np.isclose(seconds, float(row["rounds median"]), rtol=1e-12)
+    finally:
+        (made / "comparison.yaml").write_bytes(kept)
