@@ -28,7 +28,10 @@ from ..protocols import Array, Direction, MetricName, Retraction
 from ..sums import norms
 from .multipliers import AugmentedLagrangian
 from .operators import Matrices, Operator, operator
-from .retractions import CONDITION, gram, times_factor, times_root
+from .retractions import CONDITION, gram, times_root
+
+NEAR = 0.9
+"""The largest ||y^T B y - I||_F, hence cond(y^T B y) <= 19, where one Cholesky factor is accurate."""
 
 
 class GeneralizedStiefel(AugmentedLagrangian):
@@ -143,8 +146,8 @@ class GeneralizedStiefel(AugmentedLagrangian):
         polar-eigh   the same from the eigenvectors of y^T B y: the SVD-like form U V^T of y = U S V^T, U^T B U = I
                      (Mishra & Sepulchre 2016)
         polar-svd    the same from an orthonormal factor and an SVD of order p, for y of any condition
-        cholesky-qr  y R^{-1}, R^T R = y^T B y (Sato & Aihara 2019)
-        qr           the same, orthonormalised twice, for y of any condition
+        cholesky-qr  y R^{-1}, R^T R = y^T B y (Sato & Aihara 2019); a second time where y^T B y is far from I
+        qr           the same, always twice
         ===========  =============================================================================================
 
         Only matrices of order p are factored. NaN for agents where y^T B y is not finite or not positive definite.
@@ -161,10 +164,8 @@ class GeneralizedStiefel(AugmentedLagrangian):
             e = self._gap(y, by)
             if retraction == "polar":
                 both = times_root(both, e, partial(_each, _polar))
-            elif retraction == "cholesky-qr":
-                both = times_factor(both, e, partial(_each, _factored))
             else:
-                way = {"polar-eigh": _polar, "polar-svd": _polar_svd, "qr": _factored}[retraction]
+                way = {"polar-eigh": _polar, "polar-svd": _polar_svd, "cholesky-qr": _cholesky_qr, "qr": _factored}[retraction]
                 both = _each(way, both, e)
         n = self.shape[0]
         return np.ascontiguousarray(both[:, :n]), np.ascontiguousarray(both[:, n:])
@@ -289,13 +290,20 @@ def _polar_svd(both: Array, square: Array) -> Array:
     return _factored(both, square, polar=True)
 
 
-def _factored(both: Array, square: Array, polar: bool = False) -> Array:
-    """``both R^{-1}``, R the Cholesky factor of ``square``, or ``both square^{-1/2}``; with the rounding errors of one more pass.
+def _cholesky_qr(both: Array, square: Array) -> Array:
+    excess = (square - np.eye(len(square)))[None]
+    return _factored(both, square, twice=not norms(excess)[0] <= NEAR)
 
-    With y R^{-1} = q, y the first half of ``both`` and U = R^{-1} = P S V^T, the polar factor y (P S P^T) is q (V P^T).
+
+def _factored(both: Array, square: Array, polar: bool = False, twice: bool = True) -> Array:
+    """``both R^{-1}``, R the Cholesky factor of ``square``, or ``both square^{-1/2}``; where ``twice``, of any condition.
+
+    With y R^{-1} = q, y the first half of ``both``, and U = R^{-1} = P S V^T, the polar factor y (P S P^T) is q (V P^T).
     """
     first = _inverse_factor(square)
-    q = both @ first
+    q: Array = both @ first
+    if not twice:
+        return q
     n = len(both) // 2
     second = _inverse_factor(q[:n].T @ q[n:])
     if polar and np.isfinite(second[0, 0]):

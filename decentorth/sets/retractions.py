@@ -140,12 +140,6 @@ def times_root(y: Array, e: Array, far: Far) -> Array:
     return _per_kind(_kinds(_REACHED, e), (*_NEAR, far), y, e, np.empty_like(y))
 
 
-@_quiet
-def times_factor(y: Array, e: Array, far: Far) -> Array:
-    """``y R^{-1}`` with R the Cholesky factor of I + e, for any symmetric e ``(n, r, r)``, which may be overwritten."""
-    return _per_kind(_kinds(_FACTORED, e), (*_FACTORS[:-1], far), y, e, np.empty_like(y))
-
-
 def _kinds(reached: Array, e: Array) -> NDArray[np.intp]:
     """``(n,)``: the first entry of a table that reaches as far as delta = ||e||_F, their number if none does or delta is NaN."""
     return np.asarray(np.searchsorted(reached, norms(e)), dtype=np.intp)
