@@ -119,6 +119,13 @@ class Dissolvable(Protocol):
 class ByProducts(Protocol):
     """A set {x : x^T B x = I} that is known through products B x. Methods take ``bx``, the product, where it is at hand."""
 
+    solvable: bool
+    """Whether `solve` can be called."""
+
+    @property
+    def largest(self) -> float:
+        """A bound on the eigenvalues of B that is close to the largest."""
+
     def product(self, x: Array) -> Array:
         """B x."""
 

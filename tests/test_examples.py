@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -54,3 +56,25 @@ def test_one_neighbour_at_a_time_costs_least_and_converges(tmp_path: Path) -> No
     reached = {name: float(norm) for name, norm, _, _ in rows}
     assert reached["one-peer exponential"] < 1.1 * reached["static exponential"] < 0.1 * reached["ring"]
     assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_figure_1_prints_slopes_and_the_order(tmp_path: Path) -> None:
+    said = run("examples/figure1.py", str(tmp_path / "figure.png"), "1", "200")
+    assert len(re.findall(r"^(?:DRFGT|DRGTA|DESTINY): tuned step", said, re.M)) == 3
+    feasible = re.search(r"^DRGTA.*?feasibility, worst of all agents and rows (\S+)", said, re.M | re.S)
+    assert feasible is not None
+    assert float(feasible[1]) < 1e-12
+    assert all(float(slope) < -0.3 for slope in re.findall(r"over the run, slope (\S+)", said))
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+EXACT = {"deepca": 1e-10, "destiny": 1e-5, "drfgt": 1e-10, "gradient_tracking": 1e-10, "rextra": 1e-10, "rfextra": 1e-10}
+EXACT |= {"drgta": 1e-2, "dprgt": 1e-3}
+"""After so many iterations; the manifold methods' automatic steps are cautious on heterogeneous data."""
+
+
+@pytest.mark.parametrize("script", sorted(Path(ROOT, "examples", "digits").glob("*.py")), ids=lambda script: str(script.stem))
+def test_every_method_on_digits(script: Path) -> None:
+    said = re.search(r"distance (\S+), consensus", run(str(script)))
+    assert said is not None
+    assert float(said[1]) < EXACT.get(script.stem, 2.5)

@@ -19,24 +19,34 @@ takes min(eta, eta(x)) with the step of Lemma 2.4, which keeps ||x^T B x - I||_F
 averaged variant: B is the mean of the samples seen, all of them from the second pass on; its field is biased, since gradient and
 mean share samples, and needs B to be formed.
 
-Beyond the paper: automatic steps, c / (beta_1 Lhat) for psi-b, c / Lhat for riemannian, and the same for psi-br with Lhat in the
-metric tr(u^T B v), where c = 0.7 and Lhat bounds the curvature of the objective and the multiplier (`steps.curvature`); automatic
-penalties, 0.05 / (beta_1 step_size), so that a step takes off at most a fifth of the infeasibility; Barzilai-Borwein steps.
+Beyond the paper: automatic steps, c / (beta_1 Lhat) for psi-b, c / Lhat' for psi-br and c / (Lhat + beta_1 Lhat') for riemannian,
+where c = 0.7 and Lhat measures the curvature of objective and multiplier (`steps.curvature`), Lhat' the same in the metric
+tr(u^T B v); automatic penalties, 0.05 / (beta_1 step_size), so that a step takes off at most a fifth of the infeasibility;
+Barzilai-Borwein steps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from ..protocols import Array, Direction, MetricName, Network, Streams
+from ..protocols import Array, Direction, Network, Streams
 from ..protocols import GeneralizedLanding as CanLand
 from .fields import difference
 from .policies import Auto, StepSize, check_choice, check_positive, checked, policy
 from .samples import Covariance, check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
-from .steps import resolve
+from .steps import curvature, embedded_curvature, resolve
+
+_STEPS: dict[Direction, tuple[Callable[..., tuple[Array, int]], float | None]] = {
+    "psi-b": (curvature, None),
+    "psi-br": (partial(curvature, metric="natural"), 2.0),
+    "riemannian": (embedded_curvature, 2.0),
+}
+"""What automatic steps are made of: the curvature, and how much longer than half a Riemannian gradient the field may be."""
 
 
 class GeneralizedLandingState(NamedTuple):
@@ -119,9 +129,8 @@ class GeneralizedLanding:
         return (CanLand, *set_needs(self.covariance))
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> GeneralizedLandingState:
-        metric: MetricName = "natural" if self.direction == "psi-br" else "euclidean"
-        length = None if self.direction == "psi-b" else 2.0
-        base, penalty, spent = resolve(self, problem, network, streams, x0, None, metric, length)
+        measure, length = _STEPS[self.direction]
+        base, penalty, spent = resolve(self, problem, network, streams, x0, None, measure, length)
         field = self._field(problem, streams, 0, x0, penalty, nothing_seen(len(x0)))
         step = base * policy(self.step_size).scale(0)
         return GeneralizedLandingState(x0.copy(), *field, step, base, penalty, 0, spent + 1)

@@ -159,16 +159,35 @@ def power_mean(network: Network, local: Array, power: float = 4.0) -> Array:
 def curvature(problem: Any, network: Network, streams: Streams, x0: Array, metric: MetricName = "euclidean") -> tuple[Array, int]:
     """``(n_local,)``: Lhat, what the agents agree on as the curvature of their objectives, and gradients spent per agent.
 
-    The fourth-power mean over the network of max(L_i, ||sym(x0^T G_i(x0))||_2): L_i alone diverges on badly scaled Procrustes; the
-    plain mean diverges where agents are unlike, the fourth-power mean does not. On {x : x^T B x = I} the second is the larger by
-    the largest eigenvalue of B; in the metric tr(u^T B v), in which that set is a Stiefel manifold, it is as it stands, and L_i is
-    that of B^{-1} G_i.
+    The fourth-power mean over the network of max(L_i, M_i), M_i the `largest_multiplier` of G_i(x0), ||G_i(x0)||_2 on St: L_i alone
+    diverges on badly scaled Procrustes, and so does ||sym(x0^T G_i(x0))||_2 on a star; the plain mean diverges where agents are
+    unlike, the fourth-power mean does not.
+
+    Parameters
+    ----------
+    metric
+        On {x : x^T B x = I} natural is tr(u^T B v), in which that set is a Stiefel manifold: L_i is that of B^{-1} G_i, and M_i
+        does not have the largest eigenvalue of B as a factor. Elsewhere there is one metric.
     """
     gradient, constraint = problem.gradient(x0), problem.constraint
     natural = metric == "natural" and isinstance(constraint, ByProducts)
     own, spent = lipschitz(problem, streams, x0, gradient, solve=constraint.solve if natural else None)
-    multiplier = constraint.multiplier_norm(x0, gradient, *((metric,) if natural else ()))
+    multiplier = largest_multiplier(constraint, x0, gradient, *((metric,) if natural else ()))
     return power_mean(network, np.maximum(own, multiplier)), spent + 1
+
+
+def embedded_curvature(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
+    """Lhat for Riemannian gradients of the Euclidean metric, and gradients spent per agent.
+
+    On {x : x^T B x = I} it is Lhat + beta_1 Lhat', beta_1 the largest eigenvalue of B and Lhat' in the natural metric, which
+    bounds the multiplier at a solution too: that can be much larger than at x0. Where B cannot be solved with it is Lhat alone.
+    """
+    mean, spent = curvature(problem, network, streams, x0)
+    constraint = problem.constraint
+    if not (isinstance(constraint, ByProducts) and constraint.solvable):
+        return mean, spent
+    natural, more = curvature(problem, network, streams, x0, "natural")
+    return mean + constraint.largest * natural, spent + more
 
 
 def start(step_size: StepPolicy, n_local: int, automatic: Callable[[], tuple[Array, int]]) -> tuple[Array, int]:
@@ -195,14 +214,15 @@ def steepness(problem: Any, network: Network, streams: Streams, x0: Array) -> tu
     return Steepness(means[:, 0], means[:, 1]), spent + 1
 
 
-def largest_multiplier(constraint: Any, x0: Array, gradient: Array) -> Array:
+def largest_multiplier(constraint: Any, x0: Array, gradient: Array, *metric: MetricName) -> Array:
     """``(n_local,)``: the most that a gradient G can add to the curvature at any feasible point.
 
     ||sym(x^T G)||_2 at the point nearest to G, where on St it is ||G||_2; at x0 where the set cannot project; and ||G||_2 where it
     knows of no multipliers.
     """
     if isinstance(constraint, Landing):
-        return constraint.multiplier_norm(constraint.project(gradient) if isinstance(constraint, Projection) else x0, gradient)
+        nearest = constraint.project(gradient) if isinstance(constraint, Projection) else x0
+        return constraint.multiplier_norm(nearest, gradient, *metric)
     norm: Array = np.linalg.norm(gradient, 2, axis=(-2, -1))
     return norm
 
@@ -249,7 +269,7 @@ def resolve(
     streams: Streams,
     x0: Array,
     order: Order | None,
-    metric: MetricName = "euclidean",
+    measure: Callable[[Any, Network, Streams, Array], tuple[Array, int]] = curvature,
     length: float | None = None,
 ) -> tuple[Array, Array, int]:
     """Where the steps of a landing method start and its penalties, ``(n_local,)``, and gradients spent.
@@ -265,8 +285,8 @@ def resolve(
     ----------
     order
         Of tracking; None where nothing is tracked (a single agent).
-    metric
-        That of Lhat.
+    measure
+        Finds Lhat.
     length
         How much longer than half the Riemannian gradient the objective's part of the field may be; by default s.
     """
@@ -279,7 +299,7 @@ def resolve(
     scale = problem.constraint.landing_scale() if isinstance(problem.constraint, GeneralizedLanding) else 1.0
 
     def automatic() -> tuple[Array, int]:
-        mean, spent = curvature(problem, network, streams, x0, metric=metric)
+        mean, spent = measure(problem, network, streams, x0)
         return 2.0 * c / ((scale if length is None else length) * mean), spent
 
     step, spent = start(given, len(x0), automatic)
@@ -297,10 +317,10 @@ def augmented(algorithm: Any, problem: Any, network: Network, streams: Streams, 
     """
     spent, constraint = 0, problem.constraint
     if algorithm.penalty == "auto":
-        penalty, spent = curvature(problem, network, streams, x0, metric="natural")
+        penalty, spent = curvature(problem, network, streams, x0, "natural")
     else:
         penalty = np.full(len(x0), float(algorithm.penalty))
-    largest = 0.5 * constraint.landing_scale() if isinstance(constraint, GeneralizedLanding) else 1.0
+    largest = constraint.largest if isinstance(constraint, ByProducts) else 1.0
 
     def automatic() -> tuple[Array, int]:
         mean, more = curvature(problem, network, streams, x0)

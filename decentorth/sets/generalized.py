@@ -61,6 +61,7 @@ class GeneralizedStiefel(AugmentedLagrangian):
             raise ValueError(f"St_B(p, n) needs 1 <= p <= n columns that are orthonormal under B, got n = {B.n} and p = {p}")
         self.shape: tuple[int, ...] = (B.n, p)
         self.operator = B
+        self.solvable = B.solvable
 
     def with_matrices(self, matrices: Array) -> GeneralizedStiefel:
         """The same set with other B, ``(n_local, n, n)``, one for each agent, taken as they are: a running mean of samples' B."""

@@ -31,6 +31,10 @@ class Operator(Protocol):
     @property
     def n(self) -> int: ...
     @property
+    def solvable(self) -> bool:
+        """Whether `solve` can be called."""
+
+    @property
     def largest(self) -> float:
         """A bound on the eigenvalues of B that is close to the largest."""
 
@@ -86,6 +90,8 @@ class Matrices:
     stack
         ``(1, n, n)`` or ``(n_local, n, n)``, symmetric; factored when first solved with.
     """
+
+    solvable = True
 
     def __init__(self, stack: Array) -> None:
         self.stack = stack
@@ -150,6 +156,8 @@ class SparseMatrix:
         ``(n, n)``, any SciPy sparse format.
     """
 
+    solvable = True
+
     def __init__(self, B: Any) -> None:
         _check_square(B.shape)
         _check_real("B", B.data)
@@ -193,6 +201,7 @@ class LinearOperator:
         _check_square(B.shape)
         self.operator = B
         self.n = int(B.shape[0])
+        self.solvable = hasattr(B, "solve")
         pair = _probe(self.n, 2)[None]
         image = self.product(pair)
         _check_real("B", image)
@@ -209,13 +218,12 @@ class LinearOperator:
         return _each(self.operator.matmat, x)
 
     def solve(self, g: Array) -> Array:
-        inverse = getattr(self.operator, "solve", None)
-        if inverse is None:
+        if not self.solvable:
             raise TypeError(
                 "B is an operator without an inverse, and B^{-1} g is needed: give the operator a method solve(g), give B as a "
                 "matrix, or use a direction or metric that needs products only (psi-b, euclidean)"
             )
-        return _each(inverse, g)
+        return _each(self.operator.solve, g)
 
 
 class SampleCovariance:
@@ -252,6 +260,7 @@ class SampleCovariance:
             raise ValueError(
                 f"A^T A / N of {samples} samples in {self.n} dimensions is singular: give a ridge, more samples, or fewer columns"
             )
+        self.solvable = False
         self.n_samples = samples
         self.ridge = float(ridge)
 

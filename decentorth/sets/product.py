@@ -152,6 +152,16 @@ class _Products(Product):
 
 
 class _ByProducts(_Products, _Riemannian):
+    @property
+    def solvable(self) -> bool:
+        """Whether every part is."""
+        return all(part.solvable for part in self.parts)
+
+    @property
+    def largest(self) -> float:
+        """The largest of the parts'."""
+        return max([float(part.largest) for part in self.parts])
+
     def solve(self, g: Array) -> Array:
         """Each part's B^{-1} g."""
         return self._points(lambda part, g: part.solve(g), g)

@@ -144,10 +144,7 @@ def test_automatic_constants(name: str, graph: str, order: Order) -> None:
     case, W = CASES[name](), GRAPHS[graph](N)
     x0 = point(case.problem)
     alpha, lam = constants(case, W, x0, order)
-    local = [
-        max(L, float(np.abs(np.linalg.eigvalsh(naive.sym(x0.T @ g(x0)))).max()))
-        for L, g in zip(case.lipschitz, case.gradients, strict=True)
-    ]
+    local = [max(L, float(np.linalg.norm(g(x0), ord=2))) for L, g in zip(case.lipschitz, case.gradients, strict=True)]
     step, penalty, spent = resolve(DRFGT(), case.problem, Network(W), streams(N), stack(x0, N), order)
     fourth = np.array(local) ** 4
     bound = float(0.05 / np.sqrt(N) * np.std(fourth) / np.mean(fourth) + 1e-12)
@@ -158,7 +155,7 @@ def test_automatic_constants(name: str, graph: str, order: Order) -> None:
 
 
 def test_the_curvature_of_the_constraint_counts() -> None:
-    """Targets scaled by 100 do not change L_i, but make ||sym(x0^T G_i)||_2 the larger of the two, by which steps shrink."""
+    """Targets scaled by 100 do not change L_i, but make ||G_i||_2 the larger of the two, by which steps shrink."""
     data = np.random.default_rng(0).standard_normal((9, 4))
     target = 100 * np.random.default_rng(1).standard_normal((2, 9))
 
@@ -167,7 +164,7 @@ def test_the_curvature_of_the_constraint_counts() -> None:
 
     problem = FunctionProblem(lambda agent, x: naive.procrustes_value(data, target, x), gradient, Stiefel(4, 2), 1)
     x0 = point(problem)
-    bound = float(np.linalg.norm(naive.sym(x0.T @ gradient(0, x0)), ord=2))
+    bound = float(np.linalg.norm(gradient(0, x0), ord=2))
     assert bound > 2 * 2 * np.linalg.eigvalsh(data.T @ data)[-1]
     step, _, _ = resolve(Landing(), problem, Network(np.ones((1, 1))), streams(1), x0[None], None)
     np.testing.assert_allclose(step, 2 * 0.7 / bound, rtol=1e-12)

@@ -158,7 +158,7 @@ def auto_constants(
     L: Sequence[float] | Array, x0: Array, gradients: Points, lambda_2: float, lambda_min: float, order: Order
 ) -> tuple[float, float]:
     """The automatic ``(step_size, penalty)`` from the agents' Lipschitz constants ``L`` and ``gradients`` at ``x0``."""
-    curvatures = [max(float(L[i]), float(np.linalg.norm(sym(x0.T @ gradients[i]), ord=2))) for i in range(len(L))]
+    curvatures = [max(float(L[i]), float(np.linalg.norm(gradients[i], ord=2))) for i in range(len(L))]
     u = tracking_limit(lambda_2, lambda_min, order)
     c = min((0.5 if order == "combine-then-adapt" else 0.35) * u, float(np.sqrt(1 - lambda_2)))
     alpha = 2 * c / (sum(curvature**4 for curvature in curvatures) / len(curvatures)) ** 0.25

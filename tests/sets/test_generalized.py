@@ -126,10 +126,11 @@ def test_operators_are_their_matrix(kind: str, n: int) -> None:
     given_as, B = operators(n)[kind]
     there, x = GeneralizedStiefel(given_as, 3), gaussian((n, 3))
     np.testing.assert_allclose(there.product(x), B @ x, atol=1e-13 * norm(B[None])[0])
+    assert there.solvable == (kind not in ("operator", "samples", "few samples", "sparse samples"))
     assert there.product(x).flags.c_contiguous
     exact = np.linalg.eigvalsh(B)[-1]
     assert exact * (1 - 1e-12) <= there.largest <= exact * (1 + 2e-4)
-    if kind in ("operator", "samples", "few samples", "sparse samples"):
+    if not there.solvable:
         with pytest.raises(TypeError, match=r"B\^\{-1\} g is needed: g.*products only \(psi-b, euclidean\)"):
             there.solve(x)
     else:
@@ -733,6 +734,9 @@ def test_a_product_is_its_parts() -> None:
     largest = np.maximum(*[part.multiplier_norm(x[:, rows], g[:, rows]) for part, rows in parts])
     np.testing.assert_allclose(both.multiplier_norm(x, g), largest, **close)
     assert both.landing_scale() == max(first.landing_scale(), second.landing_scale())
+    assert both.largest == max(first.largest, second.largest)
+    assert both.solvable
+    assert not Product(first, GeneralizedStiefel(SampleCovariance(gaussian((9, 4))[0]), 2)).solvable  # type: ignore[attr-defined]
     assert both.feasibility(both.random(np.random.default_rng(0))[None])[0] < 1e-12
 
 

@@ -10,7 +10,7 @@ import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decentorth.protocols import Array, ConstraintSet, Landing, Projection, Riemannian
+from decentorth.protocols import Array, ConstraintSet, Dissolvable, Landing, Penalised, Projection, Riemannian
 from decentorth.sets import Stiefel
 from tests.reference import naive
 
@@ -36,7 +36,7 @@ def norm(a: Array) -> Array:
 
 
 def test_capabilities() -> None:
-    for capability in (ConstraintSet, Projection, Riemannian, Landing):
+    for capability in (ConstraintSet, Projection, Riemannian, Landing, Penalised, Dissolvable):
         assert isinstance(Stiefel(4, 2), capability)
 
 
@@ -131,6 +131,78 @@ def test_normal_component_is_the_gradient_of_the_infeasibility(shape: tuple[int,
     remainders = [np.abs((manifold.feasibility(x + t * u) ** 2 - manifold.feasibility(x) ** 2) / 4 - t * slope) for t in steps]
     for remainder in np.array(remainders).T:
         assert np.polyfit(np.log(steps), np.log(remainder), 1)[0] == pytest.approx(2, abs=0.1)
+
+
+def augmented(x: Array, g: Array, penalty: float) -> Array:
+    """``g (3I - x^T x)/2 - x sym(x^T g) + penalty x (x^T x - I)`` of one agent."""
+    excess = x.T @ x - np.eye(x.shape[1])
+    return g - g @ excess / 2 - x @ naive.sym(x.T @ g) + penalty * x @ excess
+
+
+@shapes
+def test_penalised_and_dissolved_gradients_are_the_formulas(shape: tuple[int, int]) -> None:
+    """On and off the manifold, one penalty per agent; on it, and without a penalty, the gradient and the Riemannian gradient."""
+    manifold, g = Stiefel(*shape), gaussian(shape, seed=3)
+    penalty = np.array([1e-3, 1.0, 20.0, 500.0])
+    for x in (gaussian(shape), feasible(shape)):
+        scale = norm(g) * norm(x) ** 2 + penalty * norm(x) ** 3
+        soft = [one + p * x_ @ (x_.T @ x_ - np.eye(shape[1])) for x_, one, p in zip(x, g, penalty, strict=True)]
+        assert np.all(norm(manifold.penalised(x, g, penalty) - np.array(soft)) <= 1e-13 * scale)
+        dissolved = np.array([augmented(*one) for one in zip(x, g, penalty, strict=True)])
+        assert np.all(norm(manifold.dissolved(x, g, penalty) - dissolved) <= 1e-13 * scale)
+        assert manifold.dissolved(x, g, penalty).flags.c_contiguous
+    x = feasible(shape)
+    np.testing.assert_allclose(manifold.dissolved(x, g, penalty), manifold.tangent(x, g), atol=1e-11)
+    np.testing.assert_allclose(manifold.penalised(x, g, penalty), g, atol=1e-11)
+
+
+def orders(function: Any, x: Array, u: Array, slope: Array) -> list[float]:
+    """The order in t of ``f(x + t u) - f(x) - t <grad f(x), u>`` for each agent."""
+    steps = np.logspace(-4, -2, 7)
+    remainders = np.abs([function(x + t * u) - function(x) - t * slope for t in steps])
+    return [float(np.polyfit(np.log(steps), np.log(remainder), 1)[0]) for remainder in remainders.T]
+
+
+@shapes
+def test_the_dissolved_gradient_is_a_gradient(shape: tuple[int, int]) -> None:
+    """Of sum(cos(A(x) - C)) + penalty/4 ||x^T x - I||^2, the gradient of the cosines taken at A(x) = x (3I - x^T x)/2."""
+    manifold, x, u, C = Stiefel(*shape), 0.4 * gaussian(shape), gaussian(shape, seed=4), gaussian(shape, seed=6)
+    penalty = np.array([0.5, 1.0, 2.0, 4.0])
+    np.testing.assert_allclose(manifold.dissolve(x), [one @ (3 * np.eye(shape[1]) - one.T @ one) / 2 for one in x], atol=1e-13)
+
+    def value(x: Array) -> Array:
+        function: Array = np.cos(manifold.dissolve(x) - C).sum((-2, -1)) + penalty / 4 * manifold.feasibility(x) ** 2
+        return function
+
+    slope = (manifold.dissolved(x, -np.sin(manifold.dissolve(x) - C), penalty) * u).sum((-2, -1))
+    np.testing.assert_allclose(orders(value, x, u, slope), 2, atol=0.1)
+
+
+@shapes
+def test_the_direct_gradient_is_one_but_for_the_hessian(shape: tuple[int, int]) -> None:
+    """For the linear <C, x>, whose Hessian is zero: of <C, x> - <sym(x^T C), x^T x - I>/2 + penalty/4 ||x^T x - I||^2."""
+    manifold, x, u, C = Stiefel(*shape), gaussian(shape), gaussian(shape, seed=4), gaussian(shape, seed=6)
+    penalty = np.array([0.5, 1.0, 2.0, 4.0])
+
+    def value(x: Array) -> Array:
+        excess = x.swapaxes(-1, -2) @ x - np.eye(shape[1])
+        lagrangian = (C * x).sum((-2, -1)) - (x.swapaxes(-1, -2) @ C * excess).sum((-2, -1)) / 2
+        function: Array = lagrangian + penalty / 4 * norm(excess) ** 2
+        return function
+
+    slope = (manifold.dissolved(x, C, penalty) * u).sum((-2, -1))
+    np.testing.assert_allclose(orders(value, x, u, slope), 2, atol=0.1)
+
+
+@shapes
+def test_dissolving_squares_the_distance_from_the_manifold(shape: tuple[int, int]) -> None:
+    """Singular values 1 + e become 1 - 1.5 e^2 - 0.5 e^3, and feasible points stay."""
+    manifold, x, u = Stiefel(*shape), feasible(shape), gaussian(shape, seed=4)
+    np.testing.assert_allclose(manifold.dissolve(x), x, atol=1e-14)
+    near = x + 1e-4 * u
+    e = np.linalg.svd(near, compute_uv=False) - 1
+    found = np.linalg.svd(manifold.dissolve(near), compute_uv=False)
+    np.testing.assert_allclose(found, np.sort(1 - 1.5 * e**2 - 0.5 * e**3)[:, ::-1], atol=1e-14)
 
 
 @shapes
@@ -236,9 +308,10 @@ def test_every_function_is_per_agent(shape: tuple[int, int]) -> None:
     lam = np.linspace(0.1, 30, 7)
 
     def everything(x: Array, g: Array, lam: Array) -> list[Array]:
-        functions: list[Any] = [manifold.feasibility, manifold.project, manifold.distance]
+        functions: list[Any] = [manifold.feasibility, manifold.project, manifold.distance, manifold.dissolve]
         pairs: list[Any] = [manifold.tangent, manifold.relative_gradient, manifold.multiplier_norm]
-        return [*(f(x) for f in functions), *(f(x, g) for f in pairs), manifold.landing(x, g, lam)]
+        fields: list[Any] = [manifold.landing, manifold.penalised, manifold.dissolved]
+        return [*(f(x) for f in functions), *(f(x, g) for f in pairs), *(f(x, g, lam) for f in fields)]
 
     together = everything(x, g, lam)
     for part in (slice(0, 1), slice(3, 4), slice(2, 6)):
