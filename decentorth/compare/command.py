@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from .. import registry
 from ..cli import wiring
 from ..cli.config import Form, Saved, values
-from ..cli.flags import InputError, settings
+from ..cli.flags import InputError, read_flags, settings, specifications
 from ..cli.outputs import replacing
 from ..cli.settings import NETWORK, CaseSettings, at_least
 from ..cli.shell import one_line, read_configuration, say, serve, together
@@ -139,8 +139,11 @@ class CompareForm(Form[Configuration]):
         return Configuration(asked, problem, contenders(asked.algorithms), networks_named(asked.network))
 
     def _owner(self, key: str) -> str:
+        given = read_flags(self.tokens, {"Names": {"algorithms": self.own["algorithms"]}}).get("algorithms", ())
+        named = [one.partition(":")[0] for one in specifications(given)]
         known = registry.algorithms.names()
-        method = next((name for name in known if key in settings(registry.algorithms.get(name))), None)
+        methods = [name for name in (*named, *known) if name in known and key in settings(registry.algorithms.get(name))]
+        method = methods[0] if methods else None
         hint = f"it is a setting of algorithm {method!r}: write --algorithms {method}:{key}=..." if method else ""
         return super()._owner(key) or hint
 

@@ -137,7 +137,7 @@ BAD = [
     ("--algorithms drfg", "unknown algorithm 'drfg'; did you mean 'drfgt'?"),
     ("--algorithms drfgt,landing", "Landing is a centralized method for one agent"),
     ("--algorithms drfgt --penalty 3", "it is a setting of algorithm 'drfgt': write --algorithms drfgt:penalty=..."),
-    ("--algorithms drfgt --partition even", "it is a setting of problem 'pca', and this comparison's problem is 'procrustes'"),
+    ("--algorithms drfgt --partition even", ", and this comparison's problem is 'procrustes'"),
     ("--algorithms drfgt --algorithm landing", "unknown flag --algorithm; did you mean --algorithms?"),
     ("--algorithms drfgt --network wam", "no network is called 'wam'"),
     ("--algorithms drfgt --metric error", "metric: error needs a problem whose answer is known"),

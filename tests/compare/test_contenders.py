@@ -57,8 +57,9 @@ def test_a_label_names_its_own_method() -> None:
         ("order=auto", "algorithms: unknown algorithm 'order=auto'"),
         (
             "drfgt:ordr=auto",
-            "algorithms: drfgt has no setting 'ordr=auto' (there are step_size, penalty, order, batch_size); did you",
+            "algorithms: drfgt has no setting 'ordr=auto' (there are step_size, penalty, order, ",
         ),
+        ("drfgt:ordr=auto", "); did you mean order?"),
         ("drfgt:penalty", "algorithms: drfgt has no setting 'penalty'"),
         (
             "drfgt:order=fast",
