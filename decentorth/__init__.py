@@ -24,7 +24,24 @@ if expected_ranks()[0] > 1:
 
 if TYPE_CHECKING:
     from . import algorithms, data, problems, sets, stopping
-    from .algorithms import DESTINY, DGD, DPRGD, DPRGT, DRFGT, DRGTA, DRSGD, REXTRA, RFEXTRA, DeEPCA, GradientTracking, Landing
+    from .algorithms import (
+        DESTINY,
+        DGD,
+        DPRGD,
+        DPRGT,
+        DRFGT,
+        DRGTA,
+        DRSGD,
+        PCAL,
+        PLAM,
+        REXTRA,
+        RFEXTRA,
+        RGD,
+        DeEPCA,
+        GeneralizedLanding,
+        GradientTracking,
+        Landing,
+    )
     from .api import Result, iterate, solve
     from .network import connect
     from .registry import register
@@ -40,10 +57,14 @@ _PLACES = {
     "DRGTA": "algorithms",
     "DRSGD": "algorithms",
     "DeEPCA": "algorithms",
+    "GeneralizedLanding": "algorithms",
     "GradientTracking": "algorithms",
     "Landing": "algorithms",
+    "PCAL": "algorithms",
+    "PLAM": "algorithms",
     "REXTRA": "algorithms",
     "RFEXTRA": "algorithms",
+    "RGD": "algorithms",
     "Result": "api",
     "connect": "network",
     "iterate": "api",
@@ -60,9 +81,13 @@ __all__ = [
     "DRFGT",
     "DRGTA",
     "DRSGD",
+    "PCAL",
+    "PLAM",
     "REXTRA",
     "RFEXTRA",
+    "RGD",
     "DeEPCA",
+    "GeneralizedLanding",
     "GradientTracking",
     "Landing",
     "Result",

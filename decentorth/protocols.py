@@ -21,6 +21,10 @@ Purpose = Literal["data", "partition", "start", "batch", "blocks", "fault"]
 
 Retraction = Literal["polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr"]
 """How a tangent step comes back to the manifold; polar is the fastest of its kinds that is accurate where it is used."""
+Direction = Literal["psi-b", "psi-br", "riemannian"]
+"""The objective's part of the landing field of {x : x^T B x = I}: from products with B, with B^{-1}, or the Riemannian gradient."""
+MetricName = Literal["euclidean", "natural"]
+"""tr(u^T v), or tr(u^T B v) on {x : x^T B x = I}, in which that set is a Stiefel manifold."""
 
 
 class Streams(Protocol):
@@ -111,6 +115,81 @@ class Dissolvable(Protocol):
         """``DA(x)^T g + penalty grad p(x)``: with ``g`` the gradient of f at A(x), the gradient of f(A(x)) + penalty p(x)."""
 
 
+@runtime_checkable
+class ByProducts(Protocol):
+    """A set {x : x^T B x = I} that is known through products B x. Methods take ``bx``, the product, where it is at hand."""
+
+    solvable: bool
+    """Whether `solve` can be called."""
+
+    @property
+    def largest(self) -> float:
+        """A bound on the eigenvalues of B that is close to the largest."""
+
+    def product(self, x: Array) -> Array:
+        """B x."""
+
+    def solve(self, g: Array) -> Array:
+        """B^{-1} g; a TypeError, which says what to do, where B is known by products only."""
+
+    def tangent(self, x: Array, g: Array, bx: Array | None = None) -> Array:
+        """The Riemannian gradient of the Euclidean metric."""
+
+    def natural_gradient(self, x: Array, g: Array, bx: Array | None = None) -> tuple[Array, Array]:
+        """z, the Riemannian gradient of the metric tr(u^T B v) at a feasible x, and B z."""
+
+    def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> tuple[Array, Array]:
+        """The feasible point x to which the retraction brings y, from y and B y, and B x; fresh."""
+
+
+@runtime_checkable
+class GeneralizedLanding(Protocol):
+    """A set {x : x^T B x = I} that is approached along one of several landing fields."""
+
+    def landing_scale(self) -> float:
+        """How much longer the field psi-b may be than half the Riemannian gradient: steps are as much shorter."""
+
+    def product(self, x: Array) -> Array:
+        """B x."""
+
+    def multiplier_norm(self, x: Array, g: Array, metric: MetricName = "euclidean") -> Array:
+        """As in `Landing`, in either metric."""
+
+    def landing(self, x: Array, g: Array, penalty: Array, direction: Direction = "psi-b", bx: Array | None = None) -> Array:
+        """Psi(x) + penalty grad N(x), N = ||x^T B x - I||_F^2 / 2; ``penalty`` has shape ``(n_local,)``."""
+
+    def landing_from_products(self, x: Array, g: Array, bx: Array, bx2: Array, penalty: Array) -> Array:
+        """The field psi-b from products with B, where ``bx`` and ``bx2`` may be two independent estimates of B x."""
+
+    def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float, bx: Array | None = None) -> Array:
+        """``(n_local,)``: a step along ``-direction`` (a landing field at x) that stays within ``feasibility <= eps``."""
+
+
+@runtime_checkable
+class AugmentedLagrangian(Protocol):
+    """A set {x : x^T B x = I} whose multiplier sym(x^T G) has a closed form."""
+
+    def product(self, x: Array) -> Array:
+        """B x."""
+
+    def augmented_gradient(self, x: Array, g: Array, penalty: Array, bx: Array | None = None) -> Array:
+        """G - B x sym(x^T G) + penalty B x (x^T B x - I); ``penalty`` has shape ``(n_local,)``."""
+
+    def column_tangent(self, x: Array, field: Array, bx: Array | None = None) -> Array:
+        """The part of a field that keeps every x_j^T B x_j."""
+
+    def normalized(self, y: Array) -> tuple[Array, Array]:
+        """x, the columns of y scaled so that x_j^T B x_j = 1, and B x; fresh."""
+
+
+@runtime_checkable
+class WithMatrices(Protocol):
+    """A set {x : x^T B x = I} that can be had with another B."""
+
+    def with_matrices(self, matrices: Array) -> Any:
+        """The set with the B that ``matrices``, ``(n_local, n, w)``, hold; a product's are stacked by rows, padded with zeros."""
+
+
 class Problem(Protocol):
     """The objectives f_i of the agents in ``agents`` (a slice of the global order)."""
 
@@ -164,6 +243,35 @@ class Sampled(Protocol):
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
         """Like ``gradient``, from the samples ``batch``, ``(n_local, b)`` numbers within each agent, repeats allowed."""
+
+
+@runtime_checkable
+class SampledProducts(Protocol):
+    """A problem whose f_i and whose constraint's B are both means over samples.
+
+    Three independent draws of a batch, one for the gradient and two for products with B, make an unbiased landing field.
+    """
+
+    n_samples: Index
+
+    def gradient_on(self, x: Array, batch: Index) -> Array:
+        """As in `Sampled`."""
+
+    def product_on(self, x: Array, batch: Index) -> Array:
+        """B x, fresh, with the B of the samples ``batch``, ``(n_local, b)``."""
+
+
+@runtime_checkable
+class SampledMatrices(Protocol):
+    """A problem whose constraint's B is a mean over samples, and small enough to be formed and averaged as they come."""
+
+    n_samples: Index
+
+    def gradient_on(self, x: Array, batch: Index) -> Array:
+        """As in `Sampled`."""
+
+    def matrices_on(self, batch: Index) -> Array:
+        """``(n_local, n, w)``, fresh: the B of the samples ``batch``, as the set's ``with_matrices`` takes it."""
 
 
 @runtime_checkable

@@ -9,10 +9,14 @@ from .dprgt import DPRGT
 from .drfgt import DRFGT
 from .drgta import DRGTA
 from .drsgd import DRSGD
+from .generalized_landing import GeneralizedLanding, GeneralizedLandingState
 from .gradient_tracking import GradientTracking
 from .landing import Landing, LandingState
+from .pcal import PCAL
+from .plam import PLAM, PLAMState
 from .rextra import REXTRA, REXTRAState
 from .rfextra import RFEXTRA, RFEXTRAState
+from .rgd import RGD, RGDState
 from .safe import SafeState
 from .tracking import PenalisedState, TrackingState
 
@@ -24,17 +28,24 @@ __all__ = [
     "DRFGT",
     "DRGTA",
     "DRSGD",
+    "PCAL",
+    "PLAM",
     "REXTRA",
     "RFEXTRA",
+    "RGD",
     "DeEPCA",
     "DeEPCAState",
     "DescentState",
+    "GeneralizedLanding",
+    "GeneralizedLandingState",
     "GradientTracking",
     "Landing",
     "LandingState",
+    "PLAMState",
     "PenalisedState",
     "REXTRAState",
     "RFEXTRAState",
+    "RGDState",
     "SafeState",
     "TrackingState",
 ]

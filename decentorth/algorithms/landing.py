@@ -66,7 +66,7 @@ class Landing:
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
+        object.__setattr__(self, "step_size", checked(self.step_size, single_agent=True))
         check_positive("penalty", self.penalty)
         check_eps(self.eps)
         check_batch_size(self.batch_size)

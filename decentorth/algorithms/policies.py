@@ -166,14 +166,15 @@ class BarzilaiBorwein(Constant):
     """Each agent's step from its own last movement s and change of field z, at most ``cap`` times the start.
 
     Barzilai & Borwein, "Two-point step size gradient methods", IMA J. Numer. Anal. 1988: the long step <s, s> / |<s, z>|, the
-    short one |<s, z>| / <z, z>, or one after the other. On a network steps without a cap make neighbours part.
+    short one |<s, z>| / <z, z>, or one after the other. On a network steps without a cap make neighbours part; for a single agent
+    ``cap=inf`` leaves them free, between 1e-10 and 1e10.
 
     Parameters
     ----------
     initial
         The first step, or auto.
     cap
-        The largest step, as a multiple of the first; at least 1.
+        The largest step, as a multiple of the first; at least 1, or inf.
     formula
         alternating, long or short.
     """
@@ -181,7 +182,9 @@ class BarzilaiBorwein(Constant):
     name: ClassVar[str] = "bb"
     adapts: ClassVar[bool] = True
     least: ClassVar[float] = 1e-3
-    """The smallest step, as a multiple of the first."""
+    """The smallest step, as a multiple of the first, unless the cap is inf."""
+    free: ClassVar[tuple[float, float]] = (1e-10, 1e10)
+    """The smallest and the largest step where the cap is inf."""
 
     cap: float = 2.0
     formula: Literal["alternating", "long", "short"] = "alternating"
@@ -189,8 +192,8 @@ class BarzilaiBorwein(Constant):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_number("cap", self.cap)
-        if not 1.0 <= self.cap <= sys.float_info.max:
-            raise ValueError(f"cap must be finite and at least 1, got {self.cap}")
+        if not self.cap >= 1.0:
+            raise ValueError(f"cap must be at least 1, got {self.cap}")
         if self.formula not in ("alternating", "long", "short"):
             raise ValueError(f"formula must be alternating, long or short, got {self.formula!r}")
 
@@ -204,7 +207,7 @@ class BarzilaiBorwein(Constant):
         known = (above > 0.0) & (below > 0.0)
         with np.errstate(over="ignore"):  # infinite where the field hardly changes: that is the cap
             found = np.where(known, above / np.where(known, below, 1.0), step)
-        return np.clip(found, self.least * base, self.cap * base)
+        return np.clip(found, *(self.free if math.isinf(self.cap) else (self.least * base, self.cap * base)))
 
 
 StepPolicy = Constant | Diminishing | Horizon | BarzilaiBorwein
@@ -212,7 +215,9 @@ StepSize = float | str | StepPolicy
 POLICIES: dict[str, type[StepPolicy]] = {policy.name: policy for policy in get_args(StepPolicy)}
 
 
-def checked(step_size: StepSize, allowed: tuple[type[StepPolicy], ...] = get_args(StepPolicy), why: str = "") -> StepSize:
+def checked(
+    step_size: StepSize, allowed: tuple[type[StepPolicy], ...] = get_args(StepPolicy), why: str = "", single_agent: bool = False
+) -> StepSize:
     """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything else as a policy.
 
     Parameters
@@ -223,6 +228,8 @@ def checked(step_size: StepSize, allowed: tuple[type[StepPolicy], ...] = get_arg
         The policies that the method can follow.
     why
         Why it can follow no others.
+    single_agent
+        There are no neighbours that steps without a cap could part from.
 
     Raises
     ------
@@ -233,6 +240,8 @@ def checked(step_size: StepSize, allowed: tuple[type[StepPolicy], ...] = get_arg
     if type(found) not in allowed:
         names = " or ".join(["a positive number", "'auto'", *(repr(one.name) for one in allowed if one is not Constant)])
         raise ValueError(f"step_size must be {names} for this method, got {str(found)!r}" + (f": {why}" if why else ""))
+    if isinstance(found, BarzilaiBorwein) and math.isinf(found.cap) and not single_agent:
+        raise ValueError(f"step_size {str(found)!r}: steps without a cap are for a single agent; give a finite cap on a network")
     return found.initial if type(found) is Constant else found
 
 

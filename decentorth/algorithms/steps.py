@@ -19,8 +19,20 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
-from ..protocols import Array, Landing, Network, Projection, Retraction, Smooth, Spectrum, Streams
-from ..sums import norms
+from ..protocols import (
+    Array,
+    ByProducts,
+    GeneralizedLanding,
+    Landing,
+    MetricName,
+    Network,
+    Projection,
+    Retraction,
+    Smooth,
+    Spectrum,
+    Streams,
+)
+from ..sums import norms, sums
 from .mixing import average, effective
 from .policies import StepPolicy, check_choice, policy
 
@@ -63,24 +75,40 @@ def check_eps(eps: float) -> None:
         raise ValueError(f"eps must lie in (0, 3/4), got {eps}")
 
 
-def lipschitz(problem: Any, streams: Streams, x0: Array, gradient: Array, rounds: int = 12) -> tuple[Array, int]:
+def lipschitz(
+    problem: Any,
+    streams: Streams,
+    x0: Array,
+    gradient: Array,
+    rounds: int = 12,
+    solve: Callable[[Array], Array] | None = None,
+) -> tuple[Array, int]:
     """``(n_local,)``: a Lipschitz constant of each agent's gradient, and how many gradients that took.
 
     The problem's own where it knows one; otherwise the power method on the Hessian at x0 by finite differences of gradients
     (a lower bound that is close after a dozen rounds).
+
+    Parameters
+    ----------
+    solve
+        B^{-1}, for the constant in the metric tr(u^T B v): that of B^{-1} G, always by the power method.
     """
-    if isinstance(problem, Smooth):
+    if solve is None and isinstance(problem, Smooth):
         return problem.lipschitz, 0
     size = x0[0].size
     words = streams.integers("start", 0, size, 1 << 30)
-    direction = (words / float(1 << 30) - 0.5).reshape(x0.shape)
+
+    def unit(image: Array) -> tuple[Array, Array]:
+        direction = image if solve is None else solve(image)
+        length = np.sqrt(sums(direction * image))
+        return direction / np.where(length > 0.0, length, 1.0)[:, None, None], length
+
+    direction, _ = unit((words / float(1 << 30) - 0.5).reshape(x0.shape))
+    step = 1e-5 * np.maximum(norms(x0), 1.0)[:, None, None]
     estimate = np.zeros(len(x0))
     for _ in range(rounds):
-        length = norms(direction)
-        direction = direction / np.where(length > 0.0, length, 1.0)[:, None, None]
-        step = 1e-5 * np.maximum(norms(x0), 1.0)[:, None, None]
-        direction = (problem.gradient(x0 + step * direction) - gradient) / step
-        estimate = np.maximum(estimate, norms(direction))
+        direction, length = unit((problem.gradient(x0 + step * direction) - gradient) / step)
+        estimate = np.maximum(estimate, length)
     return estimate, rounds
 
 
@@ -128,16 +156,38 @@ def power_mean(network: Network, local: Array, power: float = 4.0) -> Array:
     return np.maximum(mean, np.finfo(np.float64).tiny)
 
 
-def curvature(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
+def curvature(problem: Any, network: Network, streams: Streams, x0: Array, metric: MetricName = "euclidean") -> tuple[Array, int]:
     """``(n_local,)``: Lhat, what the agents agree on as the curvature of their objectives, and gradients spent per agent.
 
     The fourth-power mean over the network of max(L_i, M_i), M_i the `largest_multiplier` of G_i(x0), ||G_i(x0)||_2 on St: L_i alone
     diverges on badly scaled Procrustes, and so does ||sym(x0^T G_i(x0))||_2 on a star; the plain mean diverges where agents are
     unlike, the fourth-power mean does not.
+
+    Parameters
+    ----------
+    metric
+        On {x : x^T B x = I} natural is tr(u^T B v), in which that set is a Stiefel manifold: L_i is that of B^{-1} G_i, and M_i
+        does not have the largest eigenvalue of B as a factor. Elsewhere there is one metric.
     """
-    gradient = problem.gradient(x0)
-    own, spent = lipschitz(problem, streams, x0, gradient)
-    return power_mean(network, np.maximum(own, largest_multiplier(problem.constraint, x0, gradient))), spent + 1
+    gradient, constraint = problem.gradient(x0), problem.constraint
+    natural = metric == "natural" and isinstance(constraint, ByProducts)
+    own, spent = lipschitz(problem, streams, x0, gradient, solve=constraint.solve if natural else None)
+    multiplier = largest_multiplier(constraint, x0, gradient, *((metric,) if natural else ()))
+    return power_mean(network, np.maximum(own, multiplier)), spent + 1
+
+
+def embedded_curvature(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
+    """Lhat for Riemannian gradients of the Euclidean metric, and gradients spent per agent.
+
+    On {x : x^T B x = I} it is Lhat + beta_1 Lhat', beta_1 the largest eigenvalue of B and Lhat' in the natural metric, which
+    bounds the multiplier at a solution too: that can be much larger than at x0. Where B cannot be solved with it is Lhat alone.
+    """
+    mean, spent = curvature(problem, network, streams, x0)
+    constraint = problem.constraint
+    if not (isinstance(constraint, ByProducts) and constraint.solvable):
+        return mean, spent
+    natural, more = curvature(problem, network, streams, x0, "natural")
+    return mean + constraint.largest * natural, spent + more
 
 
 def start(step_size: StepPolicy, n_local: int, automatic: Callable[[], tuple[Array, int]]) -> tuple[Array, int]:
@@ -164,14 +214,15 @@ def steepness(problem: Any, network: Network, streams: Streams, x0: Array) -> tu
     return Steepness(means[:, 0], means[:, 1]), spent + 1
 
 
-def largest_multiplier(constraint: Any, x0: Array, gradient: Array) -> Array:
+def largest_multiplier(constraint: Any, x0: Array, gradient: Array, *metric: MetricName) -> Array:
     """``(n_local,)``: the most that a gradient G can add to the curvature at any feasible point.
 
     ||sym(x^T G)||_2 at the point nearest to G, where on St it is ||G||_2; at x0 where the set cannot project; and ||G||_2 where it
     knows of no multipliers.
     """
     if isinstance(constraint, Landing):
-        return constraint.multiplier_norm(constraint.project(gradient) if isinstance(constraint, Projection) else x0, gradient)
+        nearest = constraint.project(gradient) if isinstance(constraint, Projection) else x0
+        return constraint.multiplier_norm(nearest, gradient, *metric)
     norm: Array = np.linalg.norm(gradient, 2, axis=(-2, -1))
     return norm
 
@@ -212,7 +263,14 @@ def manifold_step(
 
 
 def resolve(
-    algorithm: Any, problem: Any, network: Network, streams: Streams, x0: Array, order: Order | None
+    algorithm: Any,
+    problem: Any,
+    network: Network,
+    streams: Streams,
+    x0: Array,
+    order: Order | None,
+    measure: Callable[[Any, Network, Streams, Array], tuple[Array, int]] = curvature,
+    length: float | None = None,
 ) -> tuple[Array, Array, int]:
     """Where the steps of a landing method start and its penalties, ``(n_local,)``, and gradients spent.
 
@@ -220,12 +278,17 @@ def resolve(
     ``c = min(0.5 u (combine-then-adapt) or 0.35 u (adapt-then-combine), sqrt(1 - lambda_2))`` and u the tracking limit; for a
     single agent u = 2 and c = 0.7. Automatic penalties are ``min(0.1, u / 4) / step``; beside a given step size
     ``0.1 / step_size``, as in paper 004's experiment. Where a network's steps adapt, and so double and differ by agent,
-    c is at most u / 4 and the penalty ``min(0.1, u / 8) / step``.
+    c is at most u / 4 and the penalty ``min(0.1, u / 8) / step``. Where the set's landing field is s = ``landing_scale`` times as
+    long, both are divided by s.
 
     Parameters
     ----------
     order
         Of tracking; None where nothing is tracked (a single agent).
+    measure
+        Finds Lhat.
+    length
+        How much longer than half the Riemannian gradient the objective's part of the field may be; by default s.
     """
     given = policy(algorithm.step_size)
     limit, c = 2.0, 0.7
@@ -233,12 +296,35 @@ def resolve(
         limit, c = tracking_limit(network.spectrum, order), tracking_step(network.spectrum, order)
         if given.adapts:
             limit, c = limit / 2.0, min(c, limit / 4.0)
+    scale = problem.constraint.landing_scale() if isinstance(problem.constraint, GeneralizedLanding) else 1.0
 
     def automatic() -> tuple[Array, int]:
-        mean, spent = curvature(problem, network, streams, x0)
-        return 2.0 * c / mean, spent
+        mean, spent = measure(problem, network, streams, x0)
+        return 2.0 * c / ((scale if length is None else length) * mean), spent
 
     step, spent = start(given, len(x0), automatic)
     share = min(0.1, limit / 4.0)
-    penalty = share / step if algorithm.penalty == "auto" else np.full(len(x0), float(algorithm.penalty))
+    penalty = share / (scale * step) if algorithm.penalty == "auto" else np.full(len(x0), float(algorithm.penalty))
     return step, penalty, spent
+
+
+def augmented(algorithm: Any, problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, Array, int]:
+    """Where the steps of a method on the augmented Lagrangian start and its penalties, ``(n_local,)``, and gradients spent.
+
+    Automatic penalties are Lhat in the metric tr(u^T B v), in which the multiplier sym(x^T G) is what it is compared with;
+    automatic steps 0.7 / (Lhat + beta_1 penalty) with the Euclidean Lhat and the largest eigenvalue beta_1 of B, which bound the
+    curvature of the objective and of the penalty.
+    """
+    spent, constraint = 0, problem.constraint
+    if algorithm.penalty == "auto":
+        penalty, spent = curvature(problem, network, streams, x0, "natural")
+    else:
+        penalty = np.full(len(x0), float(algorithm.penalty))
+    largest = constraint.largest if isinstance(constraint, ByProducts) else 1.0
+
+    def automatic() -> tuple[Array, int]:
+        mean, more = curvature(problem, network, streams, x0)
+        return 0.7 / (mean + largest * penalty), more
+
+    step, more = start(policy(algorithm.step_size), len(x0), automatic)
+    return step, penalty, spent + more

@@ -1,6 +1,9 @@
 """Constraint sets, each with its capabilities; pure functions of stacked arrays."""
 
 from .euclidean import Euclidean
+from .generalized import GeneralizedStiefel
+from .operators import SampleCovariance
+from .product import Product
 from .stiefel import Stiefel
 
-__all__ = ["Euclidean", "Stiefel"]
+__all__ = ["Euclidean", "GeneralizedStiefel", "Product", "SampleCovariance", "Stiefel"]

@@ -130,6 +130,16 @@ def cholesky_qr(y: Array) -> Array:
     return _per_kind(_kinds(_FACTORED, e), _FACTORS, y, e, spare)
 
 
+Far = Callable[..., Array]
+"""``far(y, e, spare)``: what is done for agents whose Gram matrix is farther from I than a table reaches, or not finite."""
+
+
+@_quiet
+def times_root(y: Array, e: Array, far: Far) -> Array:
+    """``y (I + e)^{-1/2}``, for any symmetric e ``(n, r, r)``, whatever it is to y."""
+    return _per_kind(_kinds(_REACHED, e), (*_NEAR, far), y, e, np.empty_like(y))
+
+
 def _kinds(reached: Array, e: Array) -> NDArray[np.intp]:
     """``(n,)``: the first entry of a table that reaches as far as delta = ||e||_F, their number if none does or delta is NaN."""
     return np.asarray(np.searchsorted(reached, norms(e)), dtype=np.intp)

@@ -13,10 +13,11 @@ import numpy as np
 
 from ..protocols import Array, Retraction
 from ..sums import norms
+from .multipliers import AugmentedLagrangian
 from .retractions import Polar, gap, gram, in_blocks, named, plus, qr
 
 
-class Stiefel:
+class Stiefel(AugmentedLagrangian):
     """St(d, r).
 
     Parameters
@@ -40,6 +41,10 @@ class Stiefel:
 
     def __repr__(self) -> str:
         return f"St({self.shape[0]}, {self.shape[1]})"
+
+    def product(self, x: Array) -> Array:
+        """``x`` itself, not copied: B = I."""
+        return x
 
     def feasibility(self, x: Array) -> Array:
         """``(n_local,)``: ||x^T x - I||_F."""

@@ -22,9 +22,13 @@ from decentorth import (
     DRFGT,
     DRGTA,
     DRSGD,
+    PCAL,
+    PLAM,
     REXTRA,
     RFEXTRA,
+    RGD,
     DeEPCA,
+    GeneralizedLanding,
     GradientTracking,
     Landing,
     solve,
@@ -36,9 +40,10 @@ from decentorth.network import Network, SerialCommunicator
 from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings
 from decentorth.protocols import Array
 from decentorth.runner import check_capabilities
-from decentorth.sets import Stiefel
+from decentorth.sets import GeneralizedStiefel, Stiefel
 from decentorth.streams import CounterStreams
 from tests.reference import naive
+from tests.support.generalized import gevp, sampled_gevp
 from tests.support.networks import Recording, Replaying
 from tests.support.problems import GRAPHS, UNEVEN, pca, point, procrustes, samples, stack
 
@@ -201,6 +206,47 @@ METHODS = [
     Method("template", Template, lambda: pca().problem, GRAPHS["erdos-renyi"], sent=1, exact=False, tracks=False),
     Method("landing", Landing, lambda: pca(rows=(20,)).problem, lambda n: np.ones((n, n))),
     Method("landing-safe", partial(Landing, safe=True), lambda: procrustes(rows=(4,)).problem, lambda n: np.ones((n, n))),
+    Method("generalized-landing", GeneralizedLanding, lambda: gevp(9, 3), lambda n: np.ones((n, n))),
+    Method(
+        "generalized-landing-br", partial(GeneralizedLanding, direction="psi-br"), lambda: gevp(9, 3), lambda n: np.ones((n, n))
+    ),
+    Method(
+        "generalized-landing-riemannian",
+        partial(GeneralizedLanding, direction="riemannian"),
+        lambda: gevp(9, 3),
+        lambda n: np.ones((n, n)),
+    ),
+    Method(
+        "generalized-landing-sampled",
+        partial(GeneralizedLanding, step_size="diminishing:initial=0.02", penalty=1.0, batch_size=4, covariance="sampled"),
+        lambda: sampled_gevp(6, 2, 30),
+        lambda n: np.ones((n, n)),
+        exact=False,
+    ),
+    Method(
+        "generalized-landing-rolling",
+        partial(GeneralizedLanding, step_size="diminishing", batch_size=4, covariance="rolling"),
+        lambda: sampled_gevp(6, 2, 30, ridge=0.1),
+        lambda n: np.ones((n, n)),
+        exact=False,
+    ),
+    Method("rgd", RGD, lambda: gevp(9, 3), lambda n: np.ones((n, n))),
+    Method(
+        "rgd-bb",
+        partial(RGD, step_size="bb:cap=inf", retraction="cholesky-qr"),
+        lambda: pca(rows=(20,)).problem,
+        lambda n: np.ones((n, n)),
+    ),
+    Method("rgd-euclidean", partial(RGD, metric="euclidean"), lambda: gevp(9, 3), lambda n: np.ones((n, n))),
+    Method(
+        "rgd-rolling",
+        partial(RGD, step_size=1e-3, batch_size=4, covariance="rolling"),
+        lambda: sampled_gevp(6, 2, 30, ridge=0.1),
+        lambda n: np.ones((n, n)),
+        exact=False,
+    ),
+    Method("plam", PLAM, lambda: gevp(9, 3), lambda n: np.ones((n, n))),
+    Method("pcal", partial(PCAL, step_size="bb"), lambda: procrustes(rows=(20,)).problem, lambda n: np.ones((n, n))),
 ]
 every = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 decentralized = pytest.mark.parametrize(
@@ -286,6 +332,7 @@ def test_problem_data_and_start_are_left_alone(method: Method) -> None:
     setup = Setup(method)
     setup.problem.blocks()
     _ = setup.problem.lipschitz
+    setup.init()  # what problem and set find out once and keep
     data, start = fingerprint(setup.problem), setup.x0.tobytes()
     assert not any(np.shares_memory(value, setup.x0) for value in arrays(setup.init()).values())
     setup.run(5)
@@ -476,6 +523,8 @@ def test_every_method_finds_known_answers(method: Method, known: Callable[[int],
     answer = known(n)
     numbers = {name: "auto" for name in ("step_size", "penalty") if hasattr(method.algorithm(), name)}
     algorithm = type(method.algorithm())(**{**vars(method.algorithm()), **numbers})
+    if isinstance(algorithm, GeneralizedLanding):  # St(d, r) as the set of all x with x^T I x = I
+        answer.problem.constraint = GeneralizedStiefel(np.eye(answer.problem.shape[0]), answer.problem.shape[1])
     result = solve(answer.problem, algorithm, method.W(n), x0=answer.x0, iterations=6000, rows=2)
     assert max(answer.distance(x) for x in result.x) < 1e-8
     assert result.row.values["feasibility"] < method.feasibility
@@ -485,10 +534,11 @@ def test_every_method_finds_known_answers(method: Method, known: Callable[[int],
 
 @single
 def test_a_single_agent_method_refuses_a_network(method: Method) -> None:
-    name = type(method.algorithm()).__name__
+    name, problem = type(method.algorithm()).__name__, method.problem()
+    problem.n_agents = 5
     message = f"{name} is a centralized method for one agent, but the problem has 5: .* DRFGT, or one agent"
     with pytest.raises(ValueError, match=message):
-        solve(pca().problem, method.algorithm(), GRAPHS["ring"](5))
+        check_capabilities(problem, method.algorithm())
 
 
 def test_a_set_that_cannot_land_is_refused_before_work() -> None:

@@ -29,7 +29,7 @@ HOUSE = {
     "sums": Room(("decentorth.sums",), "protocols", "numpy scipy"),
     "streams": Room(("decentorth.streams",), "protocols", "numpy"),
     "launch": Room(("decentorth._mpienv", "decentorth._ending"), "", ""),
-    "sets": Room(("decentorth.sets",), "protocols sums", "numpy"),
+    "sets": Room(("decentorth.sets",), "protocols sums", "numpy scipy threadpoolctl"),
     "data": Room(("decentorth.data",), "protocols", "numpy scipy sklearn"),
     "problems": Room(("decentorth.problems",), "protocols sums streams sets data", "numpy threadpoolctl"),
     "network": Room(("decentorth.network",), "protocols sums launch topologies", "numpy scipy"),

@@ -164,7 +164,7 @@ FLAG_ERRORS = [
         "--step-size fast",
         "--step-size: step_size must be a positive number, 'auto' or one of constant, diminishing, horizon, bb",
     ),
-    ("--step-size bb:cap=0.5", "--step-size: step_size 'bb:cap=0.5': cap must be finite and at least 1, got 0.5"),
+    ("--step-size bb:cap=0.5", "--step-size: step_size 'bb:cap=0.5': cap must be at least 1, got 0.5"),
     ("--step-size bb:cap=auto", "--step-size: step_size 'bb:cap=auto': cap must be a number, got 'auto'"),
     ("--step-size horizon:iterations=0", "--step-size: step_size 'horizon:iterations=0': iterations must be at least 1"),
     ("--order combine-then-adpt", "did you mean 'combine-then-adapt'?"),

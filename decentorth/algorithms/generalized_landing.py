@@ -1,0 +1,164 @@
+"""Landing on the (random) generalized Stiefel manifold {x : x^T B x = I}.
+
+Vary, Ablin, Gao, Absil, "Optimization without retraction on the random generalized Stiefel manifold", ICML 2024 (paper 003):
+
+    x <- x - eta Lambda(x),    Lambda(x) = Psi(x) + omega grad N(x)                                 (8), (13)
+    grad N(x) = 2 B x (x^T B x - I)
+
+with one of the directions of `GeneralizedStiefel` for Psi: 2 skew(G x^T B) B x (11), 2 skew(B^{-1} G x^T) B x (12), or the
+Riemannian gradient (7). Where the objective and B are means over samples, three independent batches xi, zeta, zeta' make
+an unbiased field (2)-(3),
+
+    Lambda(x) = 2 skew(G_xi x^T B_zeta) B_zeta' x + 2 omega B_zeta x (x^T B_zeta' x - I)
+
+    eta    step_size       G      problem.gradient, gradient_on      B x, B_zeta x   constraint.product, problem.product_on
+    omega  penalty         Psi    direction                          Lambda          constraint.landing, landing_from_products
+
+Theorem 2.7 has constant steps for exact fields, Theorem 2.8 eta_0 / sqrt(1 + k), ``diminishing``, for sampled ones. ``safe=True``
+takes min(eta, eta(x)) with the step of Lemma 2.4, which keeps ||x^T B x - I||_F <= eps. ``covariance="rolling"`` is the paper's
+averaged variant: B is the mean of the samples seen, all of them from the second pass on; its field is biased, since gradient and
+mean share samples, and needs B to be formed.
+
+Beyond the paper: automatic steps, c / (beta_1 Lhat) for psi-b, c / Lhat' for psi-br and c / (Lhat + beta_1 Lhat') for riemannian,
+where c = 0.7 and Lhat measures the curvature of objective and multiplier (`steps.curvature`), Lhat' the same in the metric
+tr(u^T B v); automatic penalties, 0.05 / (beta_1 step_size), so that a step takes off at most a fifth of the infeasibility;
+Barzilai-Borwein steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from ..protocols import Array, Direction, Network, Streams
+from ..protocols import GeneralizedLanding as CanLand
+from .fields import difference
+from .policies import Auto, StepSize, check_choice, check_positive, checked, policy
+from .samples import Covariance, check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
+from .steps import curvature, embedded_curvature, resolve
+
+_STEPS: dict[Direction, tuple[Callable[..., tuple[Array, int]], float | None]] = {
+    "psi-b": (curvature, None),
+    "psi-br": (partial(curvature, metric="natural"), 2.0),
+    "riemannian": (embedded_curvature, 2.0),
+}
+"""What automatic steps are made of: the curvature, and how much longer than half a Riemannian gradient the field may be."""
+
+
+class GeneralizedLandingState(NamedTuple):
+    """What changes: x, field (Lambda at x) and product (B x, or its first estimate), each ``(1, n, p)``, matrices (the running mean
+    of B, or nothing) ``(1, n, w)``, step_size ``(1,)``; what does not: where the steps started, base, and the penalty."""
+
+    x: Array
+    field: Array
+    product: Array
+    matrices: Array
+    step_size: Array
+    base: Array
+    penalty: Array
+    k: int
+    gradients: int
+
+
+class Field(NamedTuple):
+    """Lambda at a point, the product B x, and the running mean of B."""
+
+    value: Array
+    product: Array
+    matrices: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneralizedLanding:
+    """Landing on the generalized Stiefel manifold for a single agent (Vary, Ablin, Gao, Absil 2024).
+
+    Parameters
+    ----------
+    step_size
+        eta > 0; auto: from the problem's Lipschitz constant and B's largest eigenvalue; or a policy (diminishing, horizon, bb).
+    penalty
+        omega > 0, or auto: 0.05 / (beta_1 step_size).
+    direction
+        psi-b needs products with B alone; psi-br solves with B; riemannian is the Riemannian gradient.
+    safe
+        Shorten steps where needed to stay within eps of the manifold; needs the exact B, and auto does it with that.
+    eps
+        The safety region ||x^T B x - I||_F <= eps of safe, in (0, 1).
+    batch_size
+        Samples in a batch; by default all, and no batches.
+    covariance
+        Where B comes from: exact (the set's own), sampled (two further batches, psi-b only), rolling (mean of the samples seen).
+    """
+
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
+
+    step_size: StepSize = "auto"
+    penalty: float | Auto = "auto"
+    direction: Direction = "psi-b"
+    safe: bool | Auto = "auto"
+    eps: float = 0.9
+    batch_size: int | None = None
+    covariance: Covariance = "exact"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_size", checked(self.step_size, single_agent=True))
+        check_positive("penalty", self.penalty)
+        check_choice("direction", self.direction, get_args(Direction))
+        check_covariance(self.covariance, self.batch_size)
+        if not 0.0 < self.eps < 1.0:
+            raise ValueError(f"eps must lie in (0, 1), got {self.eps}")
+        if self.covariance == "sampled" and self.direction != "psi-b":
+            raise ValueError(f"only direction 'psi-b' has an unbiased form for covariance 'sampled', got {self.direction!r}")
+        if not isinstance(self.safe, bool):
+            check_choice("safe", self.safe, ("True", "False", "auto"))
+        if self.covariance != "exact" and self.safe is True:
+            raise ValueError(f"safe steps need the exact B, got covariance {self.covariance!r}")
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """Samples, where a batch of them is asked for."""
+        return problem_needs(self.covariance, self.batch_size)
+
+    @property
+    def requires_set(self) -> tuple[type, ...]:
+        """Landing fields, and other B where their mean is taken."""
+        return (CanLand, *set_needs(self.covariance))
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> GeneralizedLandingState:
+        measure, length = _STEPS[self.direction]
+        base, penalty, spent = resolve(self, problem, network, streams, x0, None, measure, length)
+        field = self._field(problem, streams, 0, x0, penalty, nothing_seen(len(x0)))
+        step = base * policy(self.step_size).scale(0)
+        return GeneralizedLandingState(x0.copy(), *field, step, base, penalty, 0, spent + 1)
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: GeneralizedLandingState) -> GeneralizedLandingState:
+        steps, k, eta = policy(self.step_size), state.k + 1, state.step_size
+        if self.safe is True or (self.safe == "auto" and self.covariance == "exact"):
+            safe = problem.constraint.safe_step(state.x, state.field, state.penalty, self.eps, state.product)  # Lemma 2.4
+            eta = np.minimum(eta, safe)
+        x = state.x - eta[:, None, None] * state.field  # (8)
+        field = self._field(problem, streams, k, x, state.penalty, state.matrices)
+        following = steps.following(k, state.base, state.step_size, *difference(x, state.x, field.value, state.field, steps))
+        return GeneralizedLandingState(x, *field, following, state.base, state.penalty, k, state.gradients + 1)
+
+    def _field(self, problem: Any, streams: Streams, k: int, x: Array, penalty: Array, matrices: Array) -> Field:
+        constraint = problem.constraint
+        if self.batch_size is None:
+            g = problem.gradient(x)
+        elif self.covariance == "sampled":
+            xi, zeta, zeta2 = draws(problem, streams, k, self.batch_size, 3)
+            bx, bx2 = problem.product_on(x, zeta), problem.product_on(x, zeta2)
+            value = constraint.landing_from_products(x, problem.gradient_on(x, xi), bx, bx2, penalty)  # (2), (3)
+            return Field(value, bx, matrices)
+        elif self.covariance == "rolling":
+            batch = passing(streams, k, self.batch_size, int(problem.n_samples[0]))
+            matrices = rolled(problem, k, batch, self.batch_size, matrices)
+            constraint, g = constraint.with_matrices(matrices), problem.gradient_on(x, batch)
+        else:
+            g = problem.gradient_on(x, *draws(problem, streams, k, self.batch_size, 1))
+        bx = constraint.product(x)
+        return Field(constraint.landing(x, g, penalty, self.direction, bx), bx, matrices)  # (13)

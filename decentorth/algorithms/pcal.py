@@ -1,0 +1,48 @@
+"""PCAL: the parallelizable column-wise block minimisation of the augmented Lagrangian, centralized.
+
+Gao, Liu, Yuan, "Parallelizable algorithms for optimization problems with orthogonality constraints", SIAM Journal on Scientific
+Computing 2019, Algorithm 3, which adds to PLAM that every column keeps its norm, so that the iterates stay bounded:
+
+    F   <- G - B x sym(x^T G) + beta B x (x^T B x - I)
+    F_j <- F_j - theta_j (B x)_j,  theta_j = <(B x)_j, F_j> / ||(B x)_j||^2          for every column j
+    y_j <- x_j - eta F_j,  x_j <- y_j / (y_j^T B y_j)^{1/2}
+
+    eta   step_size       beta   penalty       x   state.x
+    F     constraint.augmented_gradient, column_tangent             x_j <- ...   constraint.normalized
+
+This is from memory of the paper, with B = I there: its multiplier Psi(G^T x) + Phi(x^T F), with Psi the symmetric part and Phi the
+diagonal, is the second line for unit columns. The form for general B is ours; automatic steps and penalties are those of `plam`.
+The method does not project at the end, as the paper suggests; the metrics and the result's ``project`` do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..protocols import Array, Streams
+from .plam import PLAM
+
+
+@dataclass(frozen=True, kw_only=True)
+class PCAL(PLAM):
+    """Column-wise normalised augmented Lagrangian method for a single agent (Gao, Liu, Yuan 2019).
+
+    Parameters
+    ----------
+    step_size
+        eta > 0; auto: from the problem's Lipschitz constant; or a policy (diminishing, horizon, bb).
+    penalty
+        beta > 0; auto: from the curvature at the start.
+    batch_size
+        Samples in a gradient; by default all.
+    """
+
+    def _moved(self, constraint: Any, y: Array) -> tuple[Array, Array | None]:
+        moved: tuple[Array, Array] = constraint.normalized(y)
+        return moved
+
+    def _field(self, problem: Any, streams: Streams, k: int, x: Array, penalty: Array, bx: Array | None = None) -> Array:
+        bx = problem.constraint.product(x) if bx is None else bx
+        field: Array = problem.constraint.column_tangent(x, super()._field(problem, streams, k, x, penalty, bx), bx)
+        return field

@@ -1,0 +1,90 @@
+"""PLAM: the proximal linearised augmented Lagrangian method, centralized, retraction-free.
+
+Gao, Liu, Yuan, "Parallelizable algorithms for optimization problems with orthogonality constraints", SIAM Journal on Scientific
+Computing 2019, Algorithm 2; on {x : x^T B x = I} Gao, Hu, Kuang, Liu 2022, as in paper 003 (Vary, Ablin, Gao, Absil, ICML 2024):
+
+    x <- x - eta (G - B x sym(x^T G) + beta B x (x^T B x - I))
+
+a gradient step on the augmented Lagrangian, whose multiplier is the closed form that it has at a solution.
+
+    eta   step_size       beta   penalty       x   state.x       the field   constraint.augmented_gradient
+
+Beyond the papers, which tune both numbers and whose code runs ``bb:cap=inf``: automatic penalties and steps (`steps.augmented`). A
+penalty smaller than the largest eigenvalue of the multiplier at the solution can repel the iteration from the manifold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from ..protocols import Array, AugmentedLagrangian, Network, Streams
+from .fields import check_batch_size, difference, gradients, sampled
+from .policies import Auto, StepSize, check_positive, checked, policy
+from .steps import augmented
+
+
+class PLAMState(NamedTuple):
+    """x and field (the augmented Lagrangian's gradient at x), each ``(1, d, r)``, the steps, where they started, and the penalty,
+    each ``(1,)``."""
+
+    x: Array
+    field: Array
+    step_size: Array
+    base: Array
+    penalty: Array
+    k: int
+    gradients: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PLAM:
+    """Proximal linearised augmented Lagrangian for a single agent (Gao, Liu, Yuan 2019; Gao, Hu, Kuang, Liu 2022).
+
+    Parameters
+    ----------
+    step_size
+        eta > 0; auto: from the problem's Lipschitz constant; or a policy (diminishing, horizon, bb).
+    penalty
+        beta > 0, larger than the multiplier at the solution; auto: from the curvature at the start.
+    batch_size
+        Samples in a gradient; by default all.
+    """
+
+    requires_set: ClassVar[tuple[type, ...]] = (AugmentedLagrangian,)
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
+
+    step_size: StepSize = "auto"
+    penalty: float | Auto = "auto"
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_size", checked(self.step_size, single_agent=True))
+        check_positive("penalty", self.penalty)
+        check_batch_size(self.batch_size)
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """Samples, where a batch of them is asked for."""
+        return sampled(self.batch_size)
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> PLAMState:
+        base, penalty, spent = augmented(self, problem, network, streams, x0)
+        field = self._field(problem, streams, 0, x0, penalty)
+        return PLAMState(x0.copy(), field, base * policy(self.step_size).scale(0), base, penalty, 0, spent + 1)
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: PLAMState) -> PLAMState:
+        steps, k = policy(self.step_size), state.k + 1
+        x, bx = self._moved(problem.constraint, state.x - state.step_size[:, None, None] * state.field)
+        field = self._field(problem, streams, k, x, state.penalty, bx)
+        following = steps.following(k, state.base, state.step_size, *difference(x, state.x, field, state.field, steps))
+        return PLAMState(x, field, following, state.base, state.penalty, k, state.gradients + 1)
+
+    def _moved(self, constraint: Any, y: Array) -> tuple[Array, Array | None]:
+        """The next point from the gradient step's, and its product with B where it is at hand."""
+        return y, None
+
+    def _field(self, problem: Any, streams: Streams, k: int, x: Array, penalty: Array, bx: Array | None = None) -> Array:
+        g = gradients(problem, streams, k, self.batch_size)(problem, x, slice(0, len(x)))
+        field: Array = problem.constraint.augmented_gradient(x, g, penalty, bx)
+        return field

@@ -1,0 +1,166 @@
+"""Riemannian gradient descent: the centralized method that retracts.
+
+Absil, Mahony, Sepulchre, "Optimization algorithms on matrix manifolds", 2008, Section 4.2; on {x : x^T B x = I} the rival of
+paper 003 (Vary, Ablin, Gao, Absil, ICML 2024), with the retractions of its appendix A:
+
+    x <- R_x(-eta grad f(x))
+
+    eta   step_size               grad f   constraint.tangent, or natural_gradient
+    x     state.x                 R_x      constraint.retract, or retract_with
+
+On {x : x^T B x = I} there are two metrics. ``metric="natural"`` is tr(u^T B v), grad f = B^{-1} G - x sym(x^T G) (Sato & Aihara,
+"Cholesky QR-based retraction on the generalized Stiefel manifold", 2019): the set is a Stiefel manifold in it, so that the number
+of iterations does not depend on the condition of B, and B grad f comes with grad f, so that an iteration has no product with B but
+one in 64, against rounding errors. ``metric="euclidean"`` is tr(u^T v), the direction (7) of paper 003: products with B only.
+
+``covariance="rolling"`` is the online variant of paper 003's experiments: the gradient of a batch, and for B the mean of the
+samples seen, all of them from the second pass on.
+
+Beyond the papers: automatic steps 0.7 / Lhat, Lhat as in `steps.curvature` or `steps.embedded_curvature`; Barzilai-Borwein steps,
+whose inner products are those of the metric.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
+
+from ..protocols import Array, MetricName, Network, Retractable, Retraction, Riemannian, Streams
+from ..sums import sums
+from .fields import Change, difference
+from .policies import StepPolicy, StepSize, check_choice, checked, policy
+from .samples import check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
+from .steps import check_retraction, curvature, embedded_curvature, start
+
+REFRESHED = 64
+"""B x is carried from iteration to iteration, and made anew after so many."""
+
+
+class RGDState(NamedTuple):
+    """What changes: x and field (grad f at x), each ``(1, n, p)``; product (B x) and image (B grad f), the same, or ``(1, 0, 0)``
+    where they are not used; matrices (the running mean of B, or nothing) ``(1, n, w)``, step_size ``(1,)``; base does not."""
+
+    x: Array
+    field: Array
+    product: Array
+    image: Array
+    matrices: Array
+    step_size: Array
+    base: Array
+    k: int
+    gradients: int
+
+
+class Gradient(NamedTuple):
+    """grad f at a point, B x and B grad f where they are used, and the running mean of B."""
+
+    field: Array
+    product: Array
+    image: Array
+    matrices: Array
+
+
+def by_products(constraint: Any) -> bool:
+    """Whether a set is `ByProducts`; asked in every iteration, where ``isinstance`` would take longer than a small product."""
+    return hasattr(constraint, "retract_with")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RGD:
+    """Riemannian gradient descent for a single agent.
+
+    Parameters
+    ----------
+    step_size
+        eta > 0; auto: from the problem's Lipschitz constant; or a policy (diminishing, horizon, bb).
+    retraction
+        polar, polar-svd, polar-eigh, qr or cholesky-qr.
+    metric
+        On {x : x^T B x = I}: natural solves with B, euclidean multiplies with it; elsewhere the set's own.
+    batch_size
+        Samples in a gradient; by default all.
+    covariance
+        Where B comes from: exact (the set's own) or rolling (mean of the samples seen).
+    """
+
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
+
+    step_size: StepSize = "auto"
+    retraction: Retraction = "polar"
+    metric: MetricName = "natural"
+    batch_size: int | None = None
+    covariance: Literal["exact", "rolling"] = "exact"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_size", checked(self.step_size, single_agent=True))
+        check_retraction(self.retraction)
+        check_choice("metric", self.metric, get_args(MetricName))
+        check_choice("covariance", self.covariance, ("exact", "rolling"))
+        check_covariance(self.covariance, self.batch_size)
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """Samples, where a batch of them is asked for."""
+        return problem_needs(self.covariance, self.batch_size)
+
+    @property
+    def requires_set(self) -> tuple[type, ...]:
+        """Tangents and retractions, and other B where their mean is taken."""
+        return (Riemannian, Retractable, *set_needs(self.covariance))
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> RGDState:
+        def automatic() -> tuple[Array, int]:
+            measure = partial(curvature, metric="natural") if self.metric == "natural" else embedded_curvature
+            mean, spent = measure(problem, network, streams, x0)
+            return 0.7 / mean, spent
+
+        steps = policy(self.step_size)
+        base, spent = start(steps, len(x0), automatic)
+        nothing = nothing_seen(len(x0))
+        found = self._gradient(problem, streams, 0, x0, nothing, nothing)
+        return RGDState(x0.copy(), *found, base * steps.scale(0), base, 0, spent + 1)
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: RGDState) -> RGDState:
+        steps, k, eta = policy(self.step_size), state.k + 1, state.step_size[:, None, None]
+        x, bx = self._moved(problem.constraint, state, eta)
+        found = self._gradient(problem, streams, k, x, bx, state.matrices)
+        following = steps.following(k, state.base, state.step_size, *self._change(steps, state, x, found))
+        return RGDState(x, *found, following, state.base, k, state.gradients + 1)
+
+    def _moved(self, constraint: Any, state: RGDState, eta: Array) -> tuple[Array, Array]:
+        """The next point, and its product with B where that is used."""
+        if self.covariance == "rolling":
+            constraint = constraint.with_matrices(state.matrices)
+        if not by_products(constraint):
+            return constraint.retract(state.x, -eta * state.field, self.retraction), state.product
+        y = state.x - eta * state.field
+        by = state.product - eta * state.image if self.metric == "natural" else constraint.product(y)
+        moved: tuple[Array, Array] = constraint.retract_with(y, by, self.retraction)
+        return moved
+
+    def _gradient(self, problem: Any, streams: Streams, k: int, x: Array, bx: Array, matrices: Array) -> Gradient:
+        constraint, nothing = problem.constraint, nothing_seen(len(x))
+        fresh = k % REFRESHED == 0
+        if self.batch_size is None:
+            g = problem.gradient(x)
+        elif self.covariance == "rolling":
+            batch = passing(streams, k, self.batch_size, int(problem.n_samples[0]))
+            matrices = rolled(problem, k, batch, self.batch_size, matrices)
+            constraint, g, fresh = constraint.with_matrices(matrices), problem.gradient_on(x, batch), True
+        else:
+            g = problem.gradient_on(x, *draws(problem, streams, k, self.batch_size, 1))
+        if not by_products(constraint):
+            return Gradient(constraint.tangent(x, g), nothing, nothing, matrices)
+        bx = constraint.product(x) if fresh else bx
+        if self.metric == "natural":
+            field, image = constraint.natural_gradient(x, g, bx)
+            return Gradient(field, bx, image, matrices)
+        return Gradient(constraint.tangent(x, g, bx), bx, nothing, matrices)
+
+    def _change(self, steps: StepPolicy, state: RGDState, x: Array, found: Gradient) -> Change:
+        """What moved and what changed, in the metric."""
+        if not (steps.adapts and self.metric == "natural" and state.image.size):
+            return difference(x, state.x, found.field, state.field, steps)
+        s, z, image = x - state.x, found.field - state.field, found.image - state.image
+        return Change(sums(s * (found.product - state.product)), sums(s * image), sums(z * image))

@@ -1,0 +1,89 @@
+"""Samples of a single agent's constraint: independent draws of a batch, and passes over all samples with a running mean of B.
+
+For methods on {x : x^T B x = I} whose B is a mean over samples.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from ..protocols import Array, Index, Sampled, SampledMatrices, SampledProducts, Streams, WithMatrices
+from .fields import check_batch_size
+from .policies import check_choice
+
+Covariance = Literal["exact", "sampled", "rolling"]
+"""Where the constraint's B comes from: the set itself; two independent batches an iteration; the mean of all samples seen."""
+
+
+def check_covariance(covariance: str, batch_size: int | None) -> None:
+    """Refuse a source of B that there is not, or that needs a batch size.
+
+    Raises
+    ------
+    ValueError, TypeError
+        With what was given.
+    """
+    check_choice("covariance", covariance, get_args(Covariance))
+    check_batch_size(batch_size)
+    if covariance != "exact" and batch_size is None:
+        raise ValueError(f"covariance {covariance!r} takes samples: give a batch_size")
+
+
+def problem_needs(covariance: Covariance, batch_size: int | None) -> tuple[type, ...]:
+    """What the samples ask of a problem."""
+    if batch_size is None:
+        return ()
+    return ({"exact": Sampled, "sampled": SampledProducts, "rolling": SampledMatrices}[covariance],)
+
+
+def set_needs(covariance: Covariance) -> tuple[type, ...]:
+    """What a running mean of B asks of a problem's set."""
+    return (WithMatrices,) if covariance == "rolling" else ()
+
+
+def draws(problem: Any, streams: Streams, k: int, batch_size: int, number: int) -> list[Index]:
+    """``number`` independent batches of iteration ``k``, each ``(n_local, batch_size)``, with replacement."""
+    drawn = streams.integers("batch", k, number * batch_size, problem.n_samples)
+    return [np.ascontiguousarray(batch) for batch in np.split(drawn, number, axis=1)]
+
+
+def passing(streams: Streams, k: int, batch_size: int, n_samples: int) -> Index:
+    """``(1, b)``: the batch of iteration ``k`` in passes over all samples, b = ``batch_size`` or what a pass has left.
+
+    The order of a pass is position -> (a position + c) mod n_samples, a without a divisor in common with n_samples; a and c are
+    drawn anew for each pass.
+    """
+    epoch, number = divmod(k, -(-n_samples // batch_size))
+    a, c = (int(one) for one in streams.integers("batch", epoch, 2, n_samples)[0])
+    while gcd(a, n_samples) > 1:
+        a += 1
+    first = number * batch_size
+    positions = np.arange(first, min(first + batch_size, n_samples), dtype=np.int64)
+    return ((a * positions + c) % n_samples)[None]
+
+
+def nothing_seen(n_local: int) -> Array:
+    """``(n_local, 0, 0)``: the state of a running mean that is not kept."""
+    return np.zeros((n_local, 0, 0))
+
+
+def rolled(problem: Any, k: int, batch: Index, batch_size: int, mean: Array) -> Array:
+    """The mean of B over the samples seen up to iteration ``k``, whose batch is ``batch``; after one pass it is B, and is kept.
+
+    Parameters
+    ----------
+    mean
+        That of iteration ``k - 1``; `nothing_seen` before the first.
+    """
+    seen = k * batch_size
+    if seen >= int(problem.n_samples[0]):
+        return mean
+    new: Array = problem.matrices_on(batch)
+    if k > 0:
+        new -= mean
+        new *= batch.shape[1] / (seen + batch.shape[1])
+        new += mean
+    return new

@@ -1,0 +1,325 @@
+"""The generalized Stiefel manifold St_B(p, n) = {x in R^{n x p} : x^T B x = I_p}, B symmetric positive definite.
+
+Vary, Ablin, Gao, Absil, "Optimization without retraction on the random generalized Stiefel manifold", ICML 2024 (paper 003).
+With h(x) = x^T B x - I, N = ||h||_F^2 / 2 and grad N(x) = 2 B x h(x), the landing field is Psi(x) + omega grad N(x). Here omega
+is called penalty; it is half of `Stiefel.landing`'s, which multiplies the gradient of ||x^T x - I||_F^2 / 4. Psi is orthogonal to
+grad N, for any x, in each of the directions (G the Euclidean gradient)
+
+    psi-b        2 skew(G x^T B) B x       = G (Bx)^T (Bx) - (Bx) G^T (Bx)                                    (11)
+    psi-br       2 skew(B^{-1} G x^T) B x  = H (x^T B x) - x (G^T x),  H = B^{-1} G                           (12)
+    riemannian   G - B x S,  M S + S M = x^T B G + G^T B x,  M = (Bx)^T (Bx)                                  (7)
+
+They descend: <Psi, G> >= rho ||Psi||_F^2 with rho = 1 / (2 beta_1 (1 + eps)) for psi-b, beta_n / (2 (1 + eps)) for psi-br and 1 for
+riemannian, where ||h||_F <= eps and beta_1, beta_n are the largest and the smallest eigenvalue of B (the paper's rho do not scale
+with B; psi-b's fails for 100 B).
+
+Stacked arrays have shape ``(n_local, n, p)``, and B is the same for all agents. Beside B and its factor, nothing of order n is
+formed. Methods take ``bx``, the product B x, where it is at hand; otherwise they make it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, get_args
+
+import numpy as np
+
+from ..protocols import Array, Direction, MetricName, Retraction
+from ..sums import norms
+from .multipliers import AugmentedLagrangian
+from .operators import Matrices, Operator, operator
+from .retractions import CONDITION, gram, times_root
+
+NEAR = 0.9
+"""The largest ||y^T B y - I||_F, hence cond(y^T B y) <= 19, where one Cholesky factor is accurate."""
+
+
+class GeneralizedStiefel(AugmentedLagrangian):
+    """St_B(p, n).
+
+    Parameters
+    ----------
+    B
+        ``(n, n)``, symmetric positive definite: an array, a SciPy sparse matrix, or a ``LinearOperator`` (which may bring a method
+        ``solve``, B^{-1} g); or a `SampleCovariance`, which is never formed.
+    p
+        Columns of a point.
+
+    Raises
+    ------
+    ValueError
+        Unless ``1 <= p <= n``, and for a B that is not square, symmetric, finite or, as far as that can be seen, positive definite.
+    TypeError
+        For a B that is none of these kinds.
+    """
+
+    def __init__(self, B: Any, p: int) -> None:
+        self._build(operator(B), p)
+
+    def _build(self, B: Operator, p: int) -> None:
+        if not 1 <= p <= B.n:
+            raise ValueError(f"St_B(p, n) needs 1 <= p <= n columns that are orthonormal under B, got n = {B.n} and p = {p}")
+        self.shape: tuple[int, ...] = (B.n, p)
+        self.operator = B
+        self.solvable = B.solvable
+
+    def with_matrices(self, matrices: Array) -> GeneralizedStiefel:
+        """The same set with other B, ``(n_local, n, n)``, one for each agent, taken as they are: a running mean of samples' B."""
+        other = object.__new__(GeneralizedStiefel)
+        other._build(Matrices(matrices), self.shape[1])
+        return other
+
+    def __repr__(self) -> str:
+        return f"St_B({self.shape[1]}, {self.shape[0]})"
+
+    def product(self, x: Array) -> Array:
+        """B x, fresh."""
+        return self.operator.product(x)
+
+    def solve(self, g: Array) -> Array:
+        """B^{-1} g, fresh.
+
+        Raises
+        ------
+        TypeError
+            Where B cannot be solved with; says what can.
+        """
+        return self.operator.solve(g)
+
+    @property
+    def largest(self) -> float:
+        """beta_1, or a close bound on it from above."""
+        return self.operator.largest
+
+    def landing_scale(self) -> float:
+        """2 beta_1: how much longer the field psi-b may be than half the Riemannian gradient, which `Stiefel.landing` has."""
+        return 2.0 * self.largest
+
+    def feasibility(self, x: Array, bx: Array | None = None) -> Array:
+        """``(n_local,)``: ||x^T B x - I||_F."""
+        return norms(self._gap(x, self.product(x) if bx is None else bx))
+
+    def project(self, y: Array) -> Array:
+        """The B-polar factor y (y^T B y)^{-1/2}: the nearest point of the set in the norm ||B^{1/2} .||_F.
+
+        NaN for agents where y^T B y is not finite or, to machine precision, not positive definite.
+        """
+        return self.retract_with(y, self.product(y), "polar")[0]
+
+    def distance(self, x: Array) -> Array:
+        """``(n_local,)``: ||B^{1/2} (x - project(x))||_F, that is, the norm of s - 1 for the singular values s of B^{1/2} x."""
+        squares = np.linalg.eigvalsh(x.swapaxes(-1, -2) @ self.product(x))
+        return norms((squares - 1.0) / (np.sqrt(np.maximum(squares, 0.0)) + 1.0))
+
+    def random(self, rng: np.random.Generator) -> Array:
+        """``(n, p)``: the projection of a Gaussian matrix."""
+        point: Array = self.project(rng.standard_normal((1, *self.shape)))[0]
+        return point
+
+    def tangent(self, x: Array, g: Array, bx: Array | None = None) -> Array:
+        """The Riemannian gradient of the Euclidean metric, from the Euclidean gradient g: the direction riemannian, at any x."""
+        bx = self.product(x) if bx is None else bx
+        return g - bx @ _multiplier(g, bx)
+
+    def natural_gradient(self, x: Array, g: Array, bx: Array | None = None) -> tuple[Array, Array]:
+        """The Riemannian gradient z = B^{-1} G - x sym(x^T G) of the metric tr(u^T B v) at a feasible x, and B z; both fresh.
+
+        It is as in Sato & Aihara, "Cholesky QR-based retraction on the generalized Stiefel manifold", 2019. What is solved for is
+        z = B^{-1} (G - B x sym(x^T G)), so that an error in ``bx`` leaves B z right for z, and does not grow from one carried
+        product to the next.
+        """
+        bx = self.product(x) if bx is None else bx
+        image = bx @ _sym(x.swapaxes(-1, -2) @ g)
+        np.subtract(g, image, out=image)
+        return self.solve(image), image
+
+    def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
+        """The feasible point reached from a feasible x along the tangent v: see `retract_with` of y = x + v."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            y = x + v
+        return self.retract_with(y, self.product(y), retraction)[0]
+
+    def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> tuple[Array, Array]:
+        """The point to which a retraction brings y, and its product with B, from y and B y; both fresh.
+
+        ===========  =============================================================================================
+        polar        y (y^T B y)^{-1/2}, in the fastest way that is accurate (Yger, Berar, Gasso, Rakotomamonjy 2012)
+        polar-eigh   the same from the eigenvectors of y^T B y: the SVD-like form U V^T of y = U S V^T, U^T B U = I
+                     (Mishra & Sepulchre 2016)
+        polar-svd    the same from an orthonormal factor and an SVD of order p, for y of any condition
+        cholesky-qr  y R^{-1}, R^T R = y^T B y (Sato & Aihara 2019); a second time where y^T B y is far from I
+        qr           the same, always twice
+        ===========  =============================================================================================
+
+        Only matrices of order p are factored. NaN for agents where y^T B y is not finite or not positive definite.
+
+        Raises
+        ------
+        ValueError
+            For a retraction that is none.
+        """
+        if retraction not in get_args(Retraction):
+            raise ValueError(f"retraction must be one of {', '.join(get_args(Retraction))}, got {retraction!r}")
+        both = np.concatenate((y, by), axis=1)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            e = self._gap(y, by)
+            if retraction == "polar":
+                both = times_root(both, e, partial(_each, _polar))
+            else:
+                way = {"polar-eigh": _polar, "polar-svd": _polar_svd, "cholesky-qr": _cholesky_qr, "qr": _factored}[retraction]
+                both = _each(way, both, e)
+        n = self.shape[0]
+        return np.ascontiguousarray(both[:, :n]), np.ascontiguousarray(both[:, n:])
+
+    def relative_gradient(self, x: Array, g: Array, direction: Direction = "psi-b", bx: Array | None = None) -> Array:
+        """Psi(x) for any x."""
+        return self.landing(x, g, np.zeros(len(x)), direction, bx)
+
+    def landing(self, x: Array, g: Array, penalty: Array, direction: Direction = "psi-b", bx: Array | None = None) -> Array:
+        """Psi(x) + penalty grad N(x) for any x; ``penalty`` is ``(n_local,)``.
+
+        One product with B and five of order n p^2 (psi-b, (13)); psi-br also solves with B once.
+
+        Raises
+        ------
+        ValueError
+            For a direction that is none.
+        TypeError
+            For psi-br where B cannot be solved with.
+        """
+        bx = self.product(x) if bx is None else bx
+        if direction == "psi-b":
+            return self.landing_from_products(x, g, bx, bx, penalty)
+        xt, double = x.swapaxes(-1, -2), 2.0 * penalty
+        s: Array = xt @ bx
+        if direction == "psi-br":
+            field: Array = self.solve(g) @ s
+            field -= x @ (g.swapaxes(-1, -2) @ x)
+            field += bx @ _penalised(s, double)
+            return field
+        if direction == "riemannian":
+            return g - bx @ (_multiplier(g, bx) - _penalised(s, double))
+        raise ValueError(f"direction must be one of {', '.join(get_args(Direction))}, got {direction!r}")
+
+    def landing_from_products(self, x: Array, g: Array, bx: Array, bx2: Array, penalty: Array) -> Array:
+        """The field psi-b from products alone, for B that is sampled, averaged or tracked; ``penalty`` is ``(n_local,)``.
+
+        2 skew(G x^T B) B' x + 2 penalty B x (x^T B' x - I) (2)-(3) with ``bx`` = B x and ``bx2`` = B' x: its mean is the field
+        itself where G, B and B' are drawn independently of each other, and biased where any two share their draw.
+        """
+        right: Array = gram(bx) if bx2 is bx else bx.swapaxes(-1, -2) @ bx2
+        inner = _penalised(x.swapaxes(-1, -2) @ bx2, 2.0 * penalty)
+        inner -= g.swapaxes(-1, -2) @ bx2
+        field: Array = g @ right
+        field += bx @ inner
+        return field
+
+    def multiplier_norm(self, x: Array, g: Array, metric: MetricName = "euclidean") -> Array:
+        """``(n_local,)``: beta_1 ||sym(x^T G)||_2, what the constraint adds to the curvature; natural without beta_1."""
+        values = np.linalg.eigvalsh(_sym(x.swapaxes(-1, -2) @ g))
+        largest: Array = np.abs(values[:, [0, -1]]).max(-1)
+        return largest if metric == "natural" else self.largest * largest
+
+    def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float | Array, bx: Array | None = None) -> Array:
+        """``(n_local,)``: the largest step that Lemma 2.4 proves to keep ``||h||_F <= eps`` along minus the landing field.
+
+        (omega ||grad N||^2 + sqrt(omega^2 ||grad N||^4 + L ||Lambda||^2 (eps^2 - ||h||^2))) / (L ||Lambda||^2), with ``direction``
+        the field Lambda in any of the directions and L = 2 beta_1 (2 + 3 eps). From outside the region it is the step that makes
+        ||h|| smallest as far as the same bound can tell, with ||h|| for eps in L.
+        """
+        bx = self.product(x) if bx is None else bx
+        gap = self._gap(x, bx)
+        h = norms(gap)
+        curvature = 2.0 * self.largest * (2.0 + 3.0 * np.maximum(eps, h))
+        pull = penalty * norms(2.0 * (bx @ gap)) ** 2
+        bend = np.maximum(curvature * norms(direction) ** 2, np.finfo(np.float64).tiny)
+        step: Array = (pull + np.sqrt(pull * pull + bend * np.maximum(eps * eps - h * h, 0.0))) / bend
+        return step
+
+    @staticmethod
+    def _gap(x: Array, bx: Array) -> Array:
+        """x^T B x - I, made symmetric."""
+        product: Array = _sym(x.swapaxes(-1, -2) @ bx)
+        diagonals = product.reshape(len(x), -1)[:, :: x.shape[-1] + 1]
+        diagonals -= 1.0
+        return product
+
+
+def _sym(a: Array) -> Array:
+    return 0.5 * (a + a.swapaxes(-1, -2))
+
+
+def _penalised(s: Array, penalty: Array) -> Array:
+    """penalty (s - I), in place."""
+    s *= penalty[:, None, None]
+    diagonals = s.reshape(len(s), -1)[:, :: s.shape[-1] + 1]
+    diagonals -= penalty[:, None]
+    return s
+
+
+def _multiplier(g: Array, bx: Array) -> Array:
+    """The symmetric S with M S + S M = (Bx)^T G + G^T Bx, M = (Bx)^T Bx: what (Bx)^T (G - Bx S) has no symmetric part with."""
+    m = gram(bx)
+    usable = np.isfinite(np.abs(m).max((-2, -1)))[:, None, None]
+    values, vectors = np.linalg.eigh(np.where(usable, m, np.eye(m.shape[-1])))
+    right = vectors.swapaxes(-1, -2) @ (2.0 * _sym(bx.swapaxes(-1, -2) @ g)) @ vectors
+    right /= values[:, :, None] + values[:, None, :]
+    multiplier: Array = vectors @ right @ vectors.swapaxes(-1, -2)
+    return multiplier
+
+
+def _each(way: Any, both: Array, e: Array, _: Array | None = None) -> Array:
+    """``way(both_i, I + e_i)`` for each agent, NaN where the Gram matrix I + e_i is not finite."""
+    out = np.empty_like(both)
+    identity = np.eye(e.shape[-1])
+    for i in range(len(both)):
+        square = e[i] + identity
+        out[i] = way(both[i], square) if np.isfinite(np.abs(square).max((-2, -1))) else np.nan
+    return out
+
+
+def _polar(both: Array, square: Array) -> Array:
+    """``both square^{-1/2}`` from the eigenvectors of the Gram matrix, where they are accurate enough."""
+    w, u = np.linalg.eigh(square)
+    if not w[0] * CONDITION >= w[-1]:
+        return _polar_svd(both, square)
+    polar: Array = both @ ((u / np.sqrt(w)) @ u.T)
+    return polar
+
+
+def _polar_svd(both: Array, square: Array) -> Array:
+    return _factored(both, square, polar=True)
+
+
+def _cholesky_qr(both: Array, square: Array) -> Array:
+    excess = (square - np.eye(len(square)))[None]
+    return _factored(both, square, twice=not norms(excess)[0] <= NEAR)
+
+
+def _factored(both: Array, square: Array, polar: bool = False, twice: bool = True) -> Array:
+    """``both R^{-1}``, R the Cholesky factor of ``square``, or ``both square^{-1/2}``; where ``twice``, of any condition.
+
+    With y R^{-1} = q, y the first half of ``both``, and U = R^{-1} = P S V^T, the polar factor y (P S P^T) is q (V P^T).
+    """
+    first = _inverse_factor(square)
+    q: Array = both @ first
+    if not twice:
+        return q
+    n = len(both) // 2
+    second = _inverse_factor(q[:n].T @ q[n:])
+    if polar and np.isfinite(second[0, 0]):
+        p, _, vt = np.linalg.svd(first @ second)
+        second = second @ (p @ vt).T
+    orthonormal: Array = q @ second
+    return orthonormal
+
+
+def _inverse_factor(square: Array) -> Array:
+    """The upper triangular U with U^T square U = I; NaN where ``square`` is not positive definite."""
+    from scipy.linalg.lapack import dpotrf, dtrtri
+
+    factor, info = dpotrf(square, lower=0, clean=1)
+    if info != 0:
+        return np.full_like(square, np.nan)
+    inverse: Array = dtrtri(factor, lower=0)[0]
+    return inverse

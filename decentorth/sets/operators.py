@@ -1,0 +1,360 @@
+"""The B of a constraint x^T B x = I, known through its products: matrices, a sparse matrix, an operator, or samples.
+
+Each has its order ``n``, ``product(x)`` = B x and ``solve(g)`` = B^{-1} g for stacked arrays ``(n_local, n, p)``, and a bound on
+its eigenvalues, ``largest``. `operator` finds which one a user's B is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.sparse import csc_array, csr_array, issparse
+from threadpoolctl import threadpool_limits
+
+from ..protocols import Array, Index
+from ..sums import norms
+
+_SYMMETRY = 1e-10
+"""The largest difference between B and its transpose, relative to its entries."""
+_LANCZOS = 1e-4
+"""Relative accuracy of the largest eigenvalue of what is not a matrix; the bound is larger by as much."""
+_SMALL = 64
+"""Up to this order the largest eigenvalue comes from the matrix, made by products."""
+
+
+class Operator(Protocol):
+    """A symmetric positive definite B."""
+
+    @property
+    def n(self) -> int: ...
+    @property
+    def solvable(self) -> bool:
+        """Whether `solve` can be called."""
+
+    @property
+    def largest(self) -> float:
+        """A bound on the eigenvalues of B that is close to the largest."""
+
+    def product(self, x: Array) -> Array:
+        """B x, fresh."""
+
+    def solve(self, g: Array) -> Array:
+        """B^{-1} g, fresh.
+
+        Raises
+        ------
+        TypeError
+            Where B cannot be solved with; says what can.
+        """
+
+
+def operator(B: Any) -> Operator:
+    """B as an `Operator`.
+
+    Parameters
+    ----------
+    B
+        ``(n, n)``: an array, a SciPy sparse matrix, or a ``scipy.sparse.linalg.LinearOperator``; or a `SampleCovariance`.
+
+    Raises
+    ------
+    ValueError
+        Unless B is square, finite, symmetric and, as far as its kind lets see, positive definite.
+    TypeError
+        For what is none of these, or does not hold real numbers.
+    """
+    if isinstance(B, SampleCovariance):
+        return B
+    if _is_sparse(B):
+        return SparseMatrix(B)
+    if not isinstance(B, np.ndarray) and hasattr(B, "matmat") and hasattr(B, "shape"):
+        return LinearOperator(B)
+    array = np.asarray(B)
+    _check_square(array.shape)
+    _check_real("B", array)
+    _check_symmetric(np.abs(array - array.T).max(), np.abs(array).max())
+    matrices = Matrices(np.ascontiguousarray(array, dtype=np.float64)[None])
+    with threadpool_limits(1):  # the bits of a factor depend on the number of BLAS threads
+        _ = matrices.factors  # made now, so that a B that is not positive definite is refused now
+    return matrices
+
+
+class Matrices:
+    """Dense matrices, one for all agents or one for each.
+
+    Parameters
+    ----------
+    stack
+        ``(1, n, n)`` or ``(n_local, n, n)``, symmetric; factored when first solved with.
+    """
+
+    solvable = True
+
+    def __init__(self, stack: Array) -> None:
+        self.stack = stack
+
+    @property
+    def n(self) -> int:
+        return int(self.stack.shape[-1])
+
+    @cached_property
+    def factors(self) -> list[Array]:
+        """The upper Cholesky factors U, U^T U = B, in Fortran order.
+
+        Raises
+        ------
+        ValueError
+            Where a matrix is not positive definite; gives its smallest eigenvalue.
+        """
+        from scipy.linalg.lapack import dpotrf
+
+        found = []
+        for matrix in self.stack:
+            factor, info = dpotrf(matrix.T, lower=0, clean=1)
+            if info != 0:
+                values = np.linalg.eigvalsh(matrix)
+                raise ValueError(
+                    f"B must be positive definite; its smallest eigenvalue is {values[0]:.3g}, its largest {values[-1]:.3g}: add a "
+                    "ridge to its diagonal, or leave out the directions that it does not see (constant features)"
+                )
+            found.append(factor)
+        return found
+
+    @cached_property
+    def largest(self) -> float:
+        from scipy.linalg import eigvalsh
+
+        last = self.n - 1
+        with threadpool_limits(1):
+            return max([float(eigvalsh(matrix, subset_by_index=[last, last])[0]) for matrix in self.stack])
+
+    def product(self, x: Array) -> Array:
+        image: Array = self.stack @ x
+        return image
+
+    def solve(self, g: Array) -> Array:
+        """Two triangular solves from the right with g^T, which in Fortran order is g itself: no copy but the result."""
+        from scipy.linalg.blas import dtrsm
+
+        out = np.empty_like(g)
+        for i, one in enumerate(g):
+            upper = self.factors[min(i, len(self.factors) - 1)]
+            half = dtrsm(1.0, upper, one.T, side=1, lower=0, trans_a=0)
+            out[i] = dtrsm(1.0, upper, half, side=1, lower=0, trans_a=1, overwrite_b=1).T
+        return out
+
+
+class SparseMatrix:
+    """A sparse matrix, factored by SuperLU when first solved with.
+
+    Parameters
+    ----------
+    B
+        ``(n, n)``, any SciPy sparse format.
+    """
+
+    solvable = True
+
+    def __init__(self, B: Any) -> None:
+        _check_square(B.shape)
+        _check_real("B", B.data)
+        self.matrix: Any = csr_array(B, dtype=np.float64)
+        self.n = int(B.shape[0])
+        _check_symmetric(abs(self.matrix - self.matrix.T).max(), abs(self.matrix).max())
+        least = self.matrix.diagonal().min()
+        if not least > 0.0:
+            raise ValueError(f"B must be positive definite; its diagonal has the entry {least:.3g}")
+
+    @cached_property
+    def _factor(self) -> Any:
+        from scipy.sparse.linalg import splu
+
+        factor = splu(csc_array(self.matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+        if not factor.U.diagonal().min() > 0.0:
+            raise ValueError("B must be positive definite; its factorization met a pivot that is not positive: add a ridge")
+        return factor
+
+    @cached_property
+    def largest(self) -> float:
+        return _lanczos(self)
+
+    def product(self, x: Array) -> Array:
+        return _each(lambda one: self.matrix @ one, x)
+
+    def solve(self, g: Array) -> Array:
+        return _each(self._factor.solve, g)
+
+
+class LinearOperator:
+    """A ``scipy.sparse.linalg.LinearOperator``, or whatever has ``shape`` and ``matmat``.
+
+    Parameters
+    ----------
+    B
+        The operator. Where it has a method ``solve``, ``(n, p) -> (n, p)``, that is its inverse.
+    """
+
+    def __init__(self, B: Any) -> None:
+        _check_square(B.shape)
+        self.operator = B
+        self.n = int(B.shape[0])
+        self.solvable = hasattr(B, "solve")
+        pair = _probe(self.n, 2)[None]
+        image = self.product(pair)
+        _check_real("B", image)
+        ((first, across), (back, second)) = (pair.swapaxes(-1, -2) @ image)[0]
+        _check_symmetric(abs(across - back), float((norms(pair) * norms(image))[0]))
+        if not min(first, second) > 0.0:
+            raise ValueError(f"B must be positive definite; v^T B v = {min(first, second):.3g} for a vector v")
+
+    @cached_property
+    def largest(self) -> float:
+        return _lanczos(self)
+
+    def product(self, x: Array) -> Array:
+        return _each(self.operator.matmat, x)
+
+    def solve(self, g: Array) -> Array:
+        if not self.solvable:
+            raise TypeError(
+                "B is an operator without an inverse, and B^{-1} g is needed: give the operator a method solve(g), give B as a "
+                "matrix, or use a direction or metric that needs products only (psi-b, euclidean)"
+            )
+        return _each(self.operator.solve, g)
+
+
+class SampleCovariance:
+    """B = A^T A / N + ridge I for N samples in the rows of A, without ever forming it: products are A^T (A x) / N + ridge x.
+
+    Nothing is centred. The samples are shared by all agents of the set; agents with samples of their own reach the set through
+    `GeneralizedStiefel.landing_from_products`.
+
+    Parameters
+    ----------
+    A
+        ``(N, n)``: an array or a SciPy sparse matrix.
+    ridge
+        Added to every eigenvalue; must be positive where there are fewer samples than columns.
+
+    Raises
+    ------
+    ValueError
+        For an empty, infinite or one-dimensional A, a negative ridge, or a B that cannot be positive definite.
+    TypeError
+        For entries that are not real numbers.
+    """
+
+    def __init__(self, A: Any, ridge: float = 0.0) -> None:
+        A = A if _is_sparse(A) else np.asarray(A)
+        if A.ndim != 2 or 0 in A.shape:
+            raise ValueError(f"A must be a non-empty matrix with a sample in each row, got shape {A.shape}")
+        _check_real("A", A.data if _is_sparse(A) else A)
+        self.rows: Any = csr_array(A, dtype=np.float64) if _is_sparse(A) else np.ascontiguousarray(A, dtype=np.float64)
+        if not (np.isfinite(ridge) and ridge >= 0.0):
+            raise ValueError(f"ridge must be finite and not negative, got {ridge}")
+        samples, self.n = int(A.shape[0]), int(A.shape[1])
+        if ridge == 0.0 and samples < self.n:
+            raise ValueError(
+                f"A^T A / N of {samples} samples in {self.n} dimensions is singular: give a ridge, more samples, or fewer columns"
+            )
+        self.solvable = False
+        self.n_samples = samples
+        self.ridge = float(ridge)
+
+    @cached_property
+    def largest(self) -> float:
+        return _lanczos(self)
+
+    def product(self, x: Array) -> Array:
+        rows = self.rows
+        image = _each(lambda one: rows.T @ (rows @ one), x) if _is_sparse(rows) else rows.T @ (rows @ x)
+        image /= self.n_samples
+        if self.ridge > 0.0:
+            image += self.ridge * x
+        return image
+
+    def product_on(self, x: Array, batch: Index) -> Array:
+        """B x from the samples ``batch``, ``(n_local, b)`` row numbers: its mean is `product` where they are uniform."""
+        rows = self._taken(batch)
+        image: Array = rows.swapaxes(-1, -2) @ (rows @ x)
+        image /= batch.shape[1]
+        if self.ridge > 0.0:
+            image += self.ridge * x
+        return image
+
+    def matrix_on(self, batch: Index) -> Array:
+        """``(n_local, n, n)``: B from the samples ``batch``, formed."""
+        rows = self._taken(batch)
+        matrix: Array = rows.swapaxes(-1, -2) @ rows
+        matrix /= batch.shape[1]
+        diagonals = matrix.reshape(len(matrix), -1)[:, :: self.n + 1]
+        diagonals += self.ridge
+        return matrix
+
+    def _taken(self, batch: Index) -> Array:
+        """``(n_local, b, n)``."""
+        rows: Any = self.rows
+        taken: Array = np.stack([rows[one].toarray() for one in batch]) if _is_sparse(rows) else rows[batch]
+        return taken
+
+    def solve(self, g: Array) -> Array:
+        raise TypeError(
+            "B is a sample covariance that is never formed, and B^{-1} g is needed: give GeneralizedStiefel the matrix "
+            "A.T @ A / N + ridge * I itself where it fits into memory, or use a direction or metric that needs products only "
+            "(psi-b, euclidean)"
+        )
+
+
+def _is_sparse(a: Any) -> bool:
+    return bool(issparse(a))
+
+
+def _each(function: Callable[[Array], Any], x: Array) -> Array:
+    """The function of each agent's array, as a fresh stack."""
+    out = np.empty_like(x)
+    for i, one in enumerate(x):
+        out[i] = function(one)
+    return out
+
+
+def _lanczos(operator: Operator) -> float:
+    """A bound on the largest eigenvalue that is right but for starting vectors orthogonal to the eigenspace."""
+    n = operator.n
+    with threadpool_limits(1):
+        if n <= _SMALL:
+            matrix = operator.product(np.eye(n)[None])[0]
+            return float(np.linalg.eigvalsh(0.5 * (matrix + matrix.T))[-1])
+        from scipy.sparse import linalg
+
+        wrapped = linalg.LinearOperator((n, n), matvec=lambda v: operator.product(v.reshape(1, n, 1))[0, :, 0], dtype=np.float64)
+        (found,) = linalg.eigsh(wrapped, k=1, which="LA", tol=_LANCZOS, v0=_probe(n, 1)[:, 0], return_eigenvectors=False)
+        return float(found) * (1.0 + _LANCZOS)
+
+
+def _probe(n: int, columns: int) -> Array:
+    """``(n, columns)``: the same vectors every time, without structure that an operator could share."""
+    vectors: Array = np.cos(np.arange(1.0, n * columns + 1.0).reshape(n, columns) ** 2)
+    return vectors
+
+
+def _check_square(shape: tuple[int, ...]) -> None:
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 1:
+        raise ValueError(f"B must be a square matrix, got shape {tuple(shape)}")
+
+
+def _check_symmetric(difference: float, scale: float) -> None:
+    if not difference <= _SYMMETRY * scale:
+        raise ValueError(
+            f"B must be symmetric, but differs from its transpose by {difference:.3g} where its entries reach {scale:.3g}: "
+            "give (B + B.T) / 2 if that is meant"
+        )
+
+
+def _check_real(name: str, entries: Any) -> None:
+    if entries.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, got dtype {entries.dtype}")
+    if not np.isfinite(entries).all():
+        raise ValueError(f"{name} must be finite; it holds NaN or infinities")

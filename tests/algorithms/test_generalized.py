@@ -1,0 +1,491 @@
+"""The centralized methods on {x : x^T B x = I} against loops written from the formulas, and their answers against scipy's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+from decentorth import DRFGT, PCAL, PLAM, RGD, GeneralizedLanding, Landing, solve
+from decentorth.algorithms.policies import BarzilaiBorwein, policy
+from decentorth.algorithms.samples import draws, passing
+from decentorth.api import Run
+from decentorth.problems import FunctionProblem, Procrustes
+from decentorth.protocols import Array, Direction, MetricName, Retraction
+from decentorth.runner import check_capabilities
+from decentorth.sets import GeneralizedStiefel, SampleCovariance, Stiefel
+from decentorth.streams import CounterStreams
+from tests.reference import generalized as naive
+from tests.support.generalized import GEVP, cca, gevp, optimum, pencil, sampled_gevp
+from tests.support.problems import point, relative
+
+directions = pytest.mark.parametrize("direction", get_args(Direction))
+retractions = pytest.mark.parametrize("retraction", get_args(Retraction))
+metrics = pytest.mark.parametrize("metric", get_args(MetricName))
+
+
+def small(seed: int = 0) -> tuple[GEVP, Array, Callable[[Array], Array], Array]:
+    """A problem with n = 8 and p = 3, its B, its gradient as a function of one point, and a start."""
+    A, B = pencil(8, 10.0, seed)
+    problem = GEVP(A, GeneralizedStiefel(B, 3))
+    return problem, B, lambda x: -A @ x, point(problem, 1)
+
+
+def gap(problem: Any, B: Array, x: Array) -> float:
+    """How far the objective at the projection of ``(n, p)`` is above the least one, relative to that."""
+    least = optimum(problem.A, B, problem.shape[1])
+    return float(problem.value(problem.constraint.project(x[None]))[0] - least) / abs(least)
+
+
+# each method is its formula
+
+
+@pytest.mark.parametrize("eps", [None, 0.3])
+@directions
+def test_landing_is_its_iteration(direction: Direction, eps: float | None) -> None:
+    """Steps that have to be shortened to stay within eps, and steps that do not."""
+    problem, B, gradient, x0 = small()
+    step = {"psi-b": 0.3, "psi-br": 0.05, "riemannian": 0.3}[direction] * (1.0 if eps is None else 10.0)
+    method = GeneralizedLanding(step_size=step, penalty=0.2, direction=direction, safe=eps is not None, eps=eps or 0.9)
+    result = solve(problem, method, x0=x0, iterations=20)
+    expected = naive.landing(B, gradient, x0, step, 0.2, 20, direction, eps)
+    assert relative(result.x[0], expected) < 1e-10
+    assert relative(result.x[0], x0) > 1e-2
+    if eps is not None:
+        assert relative(expected, naive.landing(B, gradient, x0, step, 0.2, 20, direction, 0.5 * eps)) > 1e-6
+        assert result.history["feasibility"].max() <= eps
+
+
+@retractions
+@metrics
+def test_rgd_is_its_iteration(metric: MetricName, retraction: Retraction) -> None:
+    problem, B, gradient, x0 = small()
+    result = solve(problem, RGD(step_size=0.05, metric=metric, retraction=retraction), x0=x0, iterations=30)
+    expected = naive.rgd(B, gradient, x0, 0.05, 30, metric, retraction)
+    assert relative(result.x[0], expected) < 1e-10
+    assert relative(result.x[0], x0) > 1e-2
+
+
+def test_plam_is_its_iteration() -> None:
+    problem, B, gradient, x0 = small()
+    result = solve(problem, PLAM(step_size=0.05, penalty=3.0), x0=x0, iterations=30)
+    assert relative(result.x[0], naive.plam(B, gradient, x0, 0.05, 3.0, 30)) < 1e-10
+    assert relative(result.x[0], x0) > 1e-2
+
+
+def test_pcal_is_its_iteration() -> None:
+    problem, B, gradient, x0 = small()
+    result = solve(problem, PCAL(step_size=0.05, penalty=3.0), x0=x0, iterations=30)
+    assert relative(result.x[0], naive.pcal(B, gradient, x0, 0.05, 3.0, 30)) < 1e-10
+    assert relative(result.x[0], x0) > 1e-2
+    np.testing.assert_allclose(np.diag(result.x[0].T @ B @ result.x[0]), 1.0, rtol=1e-13)
+
+
+METHODS: dict[str, Any] = {
+    "landing": lambda **more: GeneralizedLanding(penalty=0.4, safe=False, **more),
+    "rgd-natural": lambda **more: RGD(**more),
+    "rgd-euclidean": lambda **more: RGD(metric="euclidean", **more),
+    "plam": lambda **more: PLAM(penalty=3.0, **more),
+    "pcal": lambda **more: PCAL(penalty=3.0, **more),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_barzilai_borwein_steps(name: str) -> None:
+    """Long, short, long, ... from what each iteration changed, in the inner product of the metric, with no other bound."""
+    problem, B, gradient, x0 = small()
+    run = Run(problem, METHODS[name](step_size="bb:initial=0.02,cap=inf"), x0=x0)
+    points, steps = [], []
+    for state, _ in zip(run.states(), range(15), strict=False):
+        points.append(state.x[0].copy())
+        steps.append(float(state.step_size[0]))
+    fields = {
+        "landing": lambda x: naive.landing_field(B, x, gradient(x), 0.4),
+        "rgd-natural": lambda x: naive.natural_gradient(B, x, gradient(x)),
+        "rgd-euclidean": lambda x: naive.riemannian(B, x, gradient(x)),
+        "plam": lambda x: naive.augmented_gradient(B, x, gradient(x), 3.0),
+        "pcal": lambda x: column_tangent(B, x, naive.augmented_gradient(B, x, gradient(x), 3.0)),
+    }
+    metric = B if name == "rgd-natural" else np.eye(8)
+    expected = naive.barzilai_borwein(points, [fields[name](x) for x in points], metric)
+    assert steps[0] == 0.02
+    np.testing.assert_allclose(steps[1:], expected, rtol=1e-6)
+    assert max(steps) > 3 * 0.02
+
+
+def column_tangent(B: Array, x: Array, field: Array) -> Array:
+    normal = B @ x
+    along: Array = field - normal * ((normal * field).sum(axis=0) / (normal * normal).sum(axis=0))
+    return along
+
+
+def test_barzilai_borwein_without_a_cap_is_between_fixed_bounds() -> None:
+    free = policy("bb:cap=inf")
+    assert free == BarzilaiBorwein(cap=np.inf)
+    base, step = np.ones(4), np.full(4, 0.5)
+    moved, along = np.array([1.0, 1e30, 1e-30, 0.0]), np.array([0.25, 1.0, 1.0, 0.0])
+    np.testing.assert_array_equal(free.following(1, base, step, moved, along, moved), [4.0, 1e10, 1e-10, 0.5])
+    assert str(free) == "bb:cap=inf"
+    with pytest.raises(ValueError, match="step_size 'bb:cap=inf': steps without a cap are for a single agent; give a finite cap"):
+        DRFGT(step_size="bb:cap=inf")
+
+
+def test_rgd_carries_the_product_with_b() -> None:
+    """Through iterations without a product, and after one that makes it anew; the points stay feasible all the while."""
+    problem, B, _, x0 = small()
+    products = 0
+    there = problem.constraint
+    multiply = there.operator.product
+
+    def counted(x: Array) -> Array:
+        nonlocal products
+        products += 1
+        image: Array = multiply(x)
+        return image
+
+    run = Run(problem, RGD(step_size=0.05), x0=x0)
+    there.operator.product = counted
+    states = run.states()
+    state = next(states)
+    begun = products
+    for _ in range(129):
+        state = next(states)
+        assert relative(state.product[0], B @ state.x[0]) < 1e-13
+        np.testing.assert_allclose(state.image[0], B @ state.field[0], atol=1e-14)
+        assert naive.norm(naive.gap(B, state.x[0])) < 1e-13
+    assert products - begun == 2
+
+
+def test_the_carried_product_does_not_drift_with_long_steps() -> None:
+    """Nor with Barzilai-Borwein steps made of rounding errors, hundreds of times the first one."""
+    problem, B, _, x0 = small()
+    run, longest = Run(problem, RGD(step_size="bb:cap=inf"), x0=x0), 0.0
+    for state, k in zip(run.states(), range(600), strict=False):
+        longest = max(longest, float((state.step_size / state.base)[0]))
+        assert relative(state.product[0], B @ state.x[0]) < 1e-13
+        if k > 100:
+            assert naive.norm(naive.gap(B, state.x[0])) < 1e-13
+            assert abs(gap(problem, B, state.x[0])) < 1e-12
+    assert longest > 100
+
+
+def test_methods_on_the_stiefel_manifold_are_those_with_the_identity() -> None:
+    """PLAM, PCAL and RGD run on St(d, r) itself; GeneralizedLanding is `Landing` there with half the step and half the penalty."""
+    rng = np.random.default_rng(0)
+    A, targets = rng.standard_normal((30, 6)), rng.standard_normal((3, 30))
+    plain, general = Procrustes([A], [targets]), Procrustes([A], [targets])
+    general.constraint = GeneralizedStiefel(np.eye(6), 3)
+    x0 = point(plain, 1)
+    for method in (PLAM(step_size=1e-3), PCAL(step_size=1e-3), RGD(step_size=1e-3), RGD(step_size=1e-3, metric="euclidean")):
+        first, second = (solve(problem, method, x0=x0, iterations=40) for problem in (plain, general))
+        assert relative(first.x, second.x) < 1e-11
+        assert relative(first.x, x0[None]) > 1e-2
+    landing = solve(plain, Landing(step_size=4e-3, penalty=2.0), x0=x0, iterations=40)
+    half = solve(general, GeneralizedLanding(step_size=2e-3, penalty=2.0, safe=False), x0=x0, iterations=40)
+    assert relative(landing.x, half.x) < 1e-11
+
+
+# automatic numbers
+
+
+def natural_lipschitz(A: Array, B: Array) -> float:
+    return float(np.abs(scipy.linalg.eigh(A, B, eigvals_only=True)).max())
+
+
+def test_automatic_numbers() -> None:
+    """Steps from the curvature in the metric of the direction, penalties from the step; see the methods' docstrings."""
+    problem, B, gradient, x0 = small()
+    A, largest = problem.A, float(np.linalg.eigvalsh(B)[-1])
+    g = gradient(x0)
+    multiplier = float(np.linalg.norm(naive.sym(naive.polar(B, g).T @ g), ord=2))
+    euclidean = max(float(np.linalg.eigvalsh(A)[-1]), largest * multiplier)
+    natural = max(natural_lipschitz(A, B), multiplier)
+    embedded = euclidean + largest * natural
+    steps = {"psi-b": 0.7 / (largest * euclidean), "psi-br": 0.7 / natural, "riemannian": 0.7 / embedded}
+    for direction in get_args(Direction):
+        state = next(Run(problem, GeneralizedLanding(direction=direction), x0=x0).states())
+        assert state.step_size[0] == pytest.approx(steps[direction], rel=0.02)
+        assert state.penalty[0] * state.step_size[0] * largest == pytest.approx(0.05, rel=1e-12)
+    assert next(Run(problem, Landing(), x0=x0).states()).step_size[0] == pytest.approx(steps["psi-b"], rel=1e-12)
+    assert next(Run(problem, RGD(), x0=x0).states()).step_size[0] == pytest.approx(steps["psi-br"], rel=0.02)
+    assert next(Run(problem, RGD(metric="euclidean"), x0=x0).states()).step_size[0] == pytest.approx(0.7 / embedded, rel=0.02)
+    for method in (PLAM, PCAL):
+        state = next(Run(problem, method(), x0=x0).states())
+        assert state.penalty[0] == pytest.approx(natural, rel=0.02)
+        assert state.step_size[0] == pytest.approx(0.7 / (euclidean + largest * state.penalty[0]), rel=1e-12)
+        assert next(Run(problem, method(penalty=5.0), x0=x0).states()).penalty[0] == 5.0
+
+
+@pytest.mark.parametrize("scale", [1e-2, 1.0, 1e2])
+def test_automatic_numbers_scale_with_the_problem(scale: float) -> None:
+    """B <- s B and x <- x / sqrt(s) is the same problem: the same points up to that factor, for every method."""
+    problem, B, _, x0 = small()
+    other = GEVP(scale * problem.A, GeneralizedStiefel(scale * B, 3))
+    for method in (GeneralizedLanding(), GeneralizedLanding(direction="psi-br"), RGD(), RGD(metric="euclidean"), PLAM(), PCAL()):
+        first = solve(problem, method, x0=x0, iterations=50, seed=3)
+        second = solve(other, method, x0=x0 / np.sqrt(scale), iterations=50, seed=3)
+        assert relative(np.sqrt(scale) * second.x, first.x) < 1e-6
+
+
+def test_an_automatic_penalty_asks_for_solves() -> None:
+    """Where B is known by products alone, a number has to be given; Euclidean steps are then made of Euclidean numbers."""
+    problem = sampled_gevp(6, 2, 40)
+    euclidean = next(Run(problem, RGD(metric="euclidean")).states())
+    assert euclidean.step_size[0] * problem.lipschitz[0] <= 0.7 * (1 + 1e-12)
+    for method in (PLAM, PCAL):
+        with pytest.raises(TypeError, match=r"B is a sample covariance .* B\^\{-1\} g is needed"):
+            solve(problem, method())
+        solve(problem, method(penalty=4.0), iterations=3)
+
+
+# answers
+
+
+@retractions
+@metrics
+def test_rgd_finds_the_generalized_eigenvectors(metric: MetricName, retraction: Retraction) -> None:
+    """Condition 100: to 1e-10 of the optimum."""
+    problem = gevp(30, 4)
+    _, B = pencil(30)
+    result = solve(problem, RGD(step_size="bb:cap=inf", metric=metric, retraction=retraction), iterations=700, rows=2, seed=1)
+    assert abs(gap(problem, B, result.x[0])) < 1e-10
+    assert result.row.values["feasibility"] < 1e-12
+    assert result.row.values["gradient_norm"] < 1e-4
+
+
+@directions
+def test_landing_finds_the_generalized_eigenvectors(direction: Direction) -> None:
+    problem = gevp(30, 4)
+    _, B = pencil(30)
+    result = solve(problem, GeneralizedLanding(step_size="bb:cap=inf", direction=direction), iterations=4000, rows=2, seed=1)
+    assert abs(gap(problem, B, result.x[0])) < 1e-8
+    assert result.row.values["feasibility"] < 1e-5
+
+
+@pytest.mark.parametrize("method", [PLAM, PCAL])
+def test_augmented_lagrangians_find_the_generalized_eigenvectors(method: Any) -> None:
+    problem = gevp(30, 4)
+    _, B = pencil(30)
+    result = solve(problem, method(step_size="bb:cap=inf"), iterations=1500, rows=2, seed=1)
+    assert abs(gap(problem, B, result.x[0])) < 1e-9
+    assert result.row.values["feasibility"] < 1e-6
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        RGD(),
+        RGD(metric="euclidean"),
+        *[GeneralizedLanding(direction=direction) for direction in get_args(Direction)],
+        PLAM(),
+        PCAL(),
+    ],
+)
+def test_automatic_steps_find_the_generalized_eigenvectors(method: Any) -> None:
+    """Constant ones, where the multiplier at the answer is many times that at the start."""
+    problem = gevp(20, 5, 10.0)
+    _, B = pencil(20, 10.0)
+    result = solve(problem, method, iterations=8000, rows=2, seed=1)
+    assert abs(gap(problem, B, result.x[0])) < 1e-8
+    assert result.row.values["feasibility"] < 1e-4
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        RGD(step_size="bb:cap=inf"),
+        RGD(step_size="bb:cap=inf", metric="euclidean"),
+        GeneralizedLanding(step_size="bb:cap=inf"),
+        GeneralizedLanding(step_size="bb:cap=inf", direction="psi-br"),
+        PLAM(step_size="bb:cap=inf"),
+        PCAL(step_size="bb:cap=inf"),
+    ],
+)
+def test_canonical_correlations_on_a_product(method: Any) -> None:
+    problem = cca()
+    result = solve(problem, method, iterations=1500, rows=2, seed=2)
+    x = problem.constraint.project(result.x)
+    assert problem.value(x)[0] == pytest.approx(problem.optimum(), rel=1e-8)
+    assert set(result.unpacked()) == {"x", "y"}
+    assert result.row.values["feasibility"] < 1e-5
+
+
+# samples
+
+
+def test_sampled_landing_is_its_iteration() -> None:
+    """Three batches that share nothing, from one stream of the agent."""
+    problem = sampled_gevp(6, 2, 25, ridge=0.1)
+    x0, streams, b = point(problem, 1), CounterStreams(9, slice(0, 1)), 3
+    method = GeneralizedLanding(step_size="diminishing:initial=0.01", penalty=0.5, batch_size=b, covariance="sampled")
+    result = solve(problem, method, x0=x0, iterations=30, seed=9)
+    x = x0
+    for k in range(30):
+        xi, zeta, zeta2 = (batch[0] for batch in draws(problem, streams, k, b, 3))
+        D = problem.covariance.rows
+        B, B2 = (D[one].T @ D[one] / b + 0.1 * np.eye(6) for one in (zeta, zeta2))
+        g = -problem.C[xi].T @ problem.C[xi] @ x / b
+        x = x - 0.01 / np.sqrt(k + 1) * naive.sampled_field(B, B2, x, g, 0.5)
+    assert relative(result.x[0], x) < 1e-11
+    assert result.state.gradients == 31
+
+
+def test_draws_are_apart() -> None:
+    """Uniform, and no two of the batches of an iteration are correlated."""
+    problem = sampled_gevp(4, 1, 7)
+    streams = CounterStreams(0, slice(0, 1))
+    found = np.array([[batch[0] for batch in draws(problem, streams, k, 20, 3)] for k in range(500)])  # (500, 3, 20)
+    counts = np.array([[np.count_nonzero(found[:, j] == i) for i in range(7)] for j in range(3)])
+    assert np.all(np.abs(counts - 10_000 / 7) < 5 * np.sqrt(10_000 / 7))
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        agreement = np.mean(found[:, i] == found[:, j])
+        assert agreement == pytest.approx(1 / 7, abs=5 * np.sqrt(1 / 7 / 10_000))
+
+
+def test_sampled_landing_approaches_the_answer() -> None:
+    """With diminishing steps, to within 1 %; four times the batch comes closer to the manifold."""
+    problem = sampled_gevp(10, 2, 2000)
+    feasibility = []
+    for b in (8, 32):
+        method = GeneralizedLanding(step_size="diminishing:initial=0.1", penalty=1.0, batch_size=b, covariance="sampled")
+        result = solve(problem, method, iterations=4000, rows=2, seed=4)
+        assert abs(gap(problem, problem.B, result.x[0])) < 0.01
+        feasibility.append(result.row.values["feasibility"])
+    assert 2 * feasibility[1] < feasibility[0] < 0.2
+
+
+def test_stochastic_gradients_with_the_exact_constraint() -> None:
+    problem = sampled_gevp(10, 2, 2000)
+    problem.constraint = GeneralizedStiefel(problem.B, 2)
+    for method in (
+        GeneralizedLanding(step_size="diminishing:initial=0.3", penalty=1.0, batch_size=16),
+        RGD(step_size="diminishing:initial=0.3", batch_size=16),
+        PLAM(step_size="diminishing:initial=0.1", penalty=5.0, batch_size=16),
+        PCAL(step_size="diminishing:initial=0.1", penalty=5.0, batch_size=16),
+    ):
+        result = solve(problem, method, iterations=4000, rows=2, seed=4)
+        assert abs(gap(problem, problem.B, result.x[0])) < 0.02
+
+
+def test_a_pass_takes_every_sample_once() -> None:
+    """In batches of the size asked for but the last; passes differ in their order."""
+    streams, orders = CounterStreams(3, slice(0, 1)), []
+    for n_samples, b in ((12, 5), (12, 4), (7, 7), (5, 9), (1, 1)):
+        per = -(-n_samples // b)
+        for epoch in range(3):
+            batches = [passing(streams, epoch * per + j, b, n_samples)[0] for j in range(per)]
+            assert [len(batch) for batch in batches[:-1]] == [b] * (per - 1)
+            assert sorted(np.concatenate(batches).tolist()) == list(range(n_samples))
+            orders.append(tuple(np.concatenate(batches).tolist()))
+    assert len(set(orders[:3])) == 3
+
+
+def rolling_means(problem: Any, streams: CounterStreams, b: int, iterations: int) -> list[Array]:
+    """B of the samples seen up to each iteration."""
+    seen: list[int] = []
+    means = []
+    for k in range(iterations):
+        if len(seen) < problem.n_samples[0]:
+            seen += passing(streams, k, b, int(problem.n_samples[0]))[0].tolist()
+        rows = problem.covariance.rows[seen]
+        means.append(rows.T @ rows / len(seen) + problem.covariance.ridge * np.eye(rows.shape[1]))
+    return means
+
+
+@pytest.mark.parametrize("name", ["landing", "rgd"])
+def test_rolling_covariances(name: str) -> None:
+    """The mean of the samples seen, and the iteration with it; after one pass it is B itself."""
+    problem = sampled_gevp(6, 2, 25, ridge=0.1)
+    x0, streams, b = point(problem, 1), CounterStreams(9, slice(0, 1)), 4
+    method: Any = {
+        "landing": GeneralizedLanding(step_size=0.02, penalty=0.5, batch_size=b, covariance="rolling"),
+        "rgd": RGD(step_size=0.02, batch_size=b, covariance="rolling"),
+    }[name]
+    means = rolling_means(problem, streams, b, 12)
+    x = x0
+    for k, (state, B) in enumerate(zip(Run(problem, method, x0=x0, seed=9).states(), means, strict=False)):
+        np.testing.assert_allclose(state.matrices[0], B, rtol=1e-11, atol=1e-13)
+        assert relative(state.x[0], x) < 1e-11
+        rows = problem.C[passing(streams, k, b, 25)[0]]
+        g = -rows.T @ rows @ x / len(rows)
+        if name == "landing":
+            x = x - 0.02 * naive.landing_field(B, x, g, 0.5)
+        else:
+            x = naive.polar(B, x - 0.02 * naive.natural_gradient(B, x, g))
+    np.testing.assert_allclose(means[7], problem.B, rtol=1e-11, atol=1e-13)
+
+
+def test_rolling_covariances_find_the_answer() -> None:
+    problem = sampled_gevp(10, 2, 500)
+    for method in (
+        GeneralizedLanding(step_size="diminishing:initial=0.2", penalty=1.0, batch_size=32, covariance="rolling"),
+        RGD(step_size="diminishing:initial=0.2", batch_size=32, covariance="rolling"),
+    ):
+        result = solve(problem, method, iterations=3000, rows=2, seed=4)
+        assert abs(gap(problem, problem.B, result.x[0])) < 0.02
+        assert result.row.values["feasibility"] < 1e-2
+
+
+# what is refused
+
+REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "direction": (GeneralizedLanding, {"direction": "up"}, "direction must be one of psi-b, psi-br or riemannian, got 'up'"),
+    "eps": (GeneralizedLanding, {"eps": 1.0}, r"eps must lie in \(0, 1\), got 1.0"),
+    "penalty": (GeneralizedLanding, {"penalty": -1.0}, "penalty must be positive and finite, got -1"),
+    "covariance": (
+        GeneralizedLanding,
+        {"covariance": "guessed", "batch_size": 3},
+        "covariance must be one of exact, sampled or rolling",
+    ),
+    "no batch": (GeneralizedLanding, {"covariance": "sampled"}, "covariance 'sampled' takes samples: give a batch_size"),
+    "biased": (
+        GeneralizedLanding,
+        {"covariance": "sampled", "batch_size": 3, "direction": "psi-br"},
+        "only direction 'psi-b' has an unbiased form for covariance 'sampled', got 'psi-br'",
+    ),
+    "unsafe": (
+        GeneralizedLanding,
+        {"covariance": "rolling", "batch_size": 3, "safe": True},
+        "safe steps need the exact B, got covariance",
+    ),
+    "safe": (GeneralizedLanding, {"safe": "yes"}, "safe must be one of True, False or auto, got 'yes'"),
+    "rgd sampled": (RGD, {"covariance": "sampled", "batch_size": 3}, "covariance must be one of exact or rolling, got 'sampled'"),
+    "retraction": (RGD, {"retraction": "exponential"}, "retraction must be one of polar, .* or cholesky-qr, got 'exponential'"),
+    "metric": (RGD, {"metric": "hyperbolic"}, "metric must be one of euclidean or natural, got 'hyperbolic'"),
+    "plam penalty": (PLAM, {"penalty": 0.0}, "penalty must be positive and finite, got 0"),
+    "batch": (PCAL, {"batch_size": 0}, "batch_size must be at least 1, got 0"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_impossible_settings_are_refused(name: str) -> None:
+    method, settings, message = REFUSED[name]
+    with pytest.raises(ValueError, match=message):
+        method(**settings)
+
+
+def test_capabilities_are_asked_for_before_work() -> None:
+    plain = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Stiefel(4, 2), 1)
+    general = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, GeneralizedStiefel(np.eye(4), 2), 1)
+    for problem, method, name in (
+        (plain, GeneralizedLanding(), "GeneralizedLanding needs GeneralizedLanding of its problem; Stiefel has none"),
+        (general, GeneralizedLanding(batch_size=2, covariance="sampled"), "GeneralizedLanding needs SampledProducts"),
+        (general, RGD(batch_size=2, covariance="rolling"), "RGD needs SampledMatrices"),
+        (plain, RGD(batch_size=2, covariance="rolling"), "RGD needs SampledMatrices"),
+    ):
+        with pytest.raises(TypeError, match=name):
+            check_capabilities(problem, method)
+
+
+def test_a_solve_that_is_not_possible_says_what_is() -> None:
+    """At the start of a run, before any iteration."""
+    problem = sampled_gevp(6, 2, 40)
+    assert isinstance(problem.constraint.operator, SampleCovariance)
+    for method in (RGD(), GeneralizedLanding(direction="psi-br")):
+        with pytest.raises(TypeError, match=r"never formed, and B\^\{-1\} g is needed: .*\(psi-b, euclidean\)"):
+            next(Run(problem, method).states())
+    for method in (RGD(metric="euclidean"), GeneralizedLanding(), GeneralizedLanding(direction="riemannian")):
+        assert np.isfinite(solve(problem, method, iterations=5).x).all()

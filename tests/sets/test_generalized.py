@@ -1,0 +1,821 @@
+"""The generalized Stiefel manifold: its operators, retractions, tangents, landing fields and safe steps, and products of sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product as every_choice
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse
+
+from decentorth import protocols
+from decentorth.protocols import Array, Direction, Retraction
+from decentorth.sets import Euclidean, GeneralizedStiefel, Product, SampleCovariance, Stiefel
+from tests.reference import generalized as naive
+from tests.support.generalized import optimum, pencil, spectral
+
+SHAPES = [(6, 3), (5, 5), (7, 1), (1, 1), (60, 52)]
+shapes = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape[0]}x{shape[1]}")
+directions = pytest.mark.parametrize("direction", get_args(Direction))
+retractions = pytest.mark.parametrize("retraction", get_args(Retraction))
+N = 4
+
+
+def matrix(n: int, condition: float = 100.0, seed: int = 0) -> Array:
+    """A positive definite B with eigenvalues geometric in [1/condition, 1]."""
+    return spectral(np.geomspace(1 / condition, 1.0, n), np.random.default_rng(seed))
+
+
+def manifold(shape: tuple[int, int], condition: float = 100.0) -> tuple[GeneralizedStiefel, Array]:
+    B = matrix(shape[0], condition)
+    return GeneralizedStiefel(B, shape[1]), B
+
+
+def gaussian(shape: tuple[int, int], seed: int = 0, n: int = N) -> Array:
+    """``(n, n_rows, p)``, away from the manifold."""
+    return np.random.default_rng(seed).standard_normal((n, *shape))
+
+
+def feasible(there: Any, seed: int = 1, n: int = N) -> Array:
+    rng = np.random.default_rng(seed)
+    return np.stack([there.random(rng) for _ in range(n)])
+
+
+def near(there: Any, size: float, seed: int = 2) -> Array:
+    """Points at a distance from the manifold."""
+    x = feasible(there)
+    points: Array = x + size * gaussian(there.shape, seed) * np.abs(x).max()
+    return points
+
+
+def norm(a: Array) -> Array:
+    """``(n,)``: Frobenius norms."""
+    root: Array = np.sqrt((a * a).sum((-2, -1)))
+    return root
+
+
+def transposed(a: Array) -> Array:
+    return a.swapaxes(-1, -2)
+
+
+class Inverse(scipy.sparse.linalg.LinearOperator):
+    """A linear operator that brings its inverse."""
+
+    def __init__(self, B: Array) -> None:
+        super().__init__(np.float64, B.shape)  # type: ignore[call-arg]  # the stubs know the factory alone
+        self.B = B
+
+    def _matmat(self, x: Array) -> Array:
+        image: Array = self.B @ x
+        return image
+
+    def solve(self, g: Array) -> Array:
+        inverse: Array = scipy.linalg.solve(self.B, g)
+        return inverse
+
+
+def test_capabilities() -> None:
+    there = GeneralizedStiefel(np.eye(4), 2)
+    for capability in (
+        protocols.ConstraintSet,
+        protocols.Projection,
+        protocols.Riemannian,
+        protocols.Retractable,
+        protocols.Landing,
+        protocols.ByProducts,
+        protocols.GeneralizedLanding,
+        protocols.AugmentedLagrangian,
+        protocols.WithMatrices,
+    ):
+        assert isinstance(there, capability)
+
+
+# operators
+
+
+def operators(n: int) -> dict[str, tuple[Any, Array]]:
+    """B of every kind beside the matrix it stands for."""
+    rng = np.random.default_rng(3)
+    B, A = matrix(n), rng.standard_normal((2 * n, n))
+    few, thin = A[: n // 2], np.where(rng.random(A.shape) < 0.3, A, 0.0)
+    chain = np.diag(np.full(n, 3.0)) - np.diag(np.ones(n - 1), 1) - np.diag(np.ones(n - 1), -1)
+    return {
+        "dense": (B, B),
+        "integers": (chain.astype(int), chain),
+        "fortran": (np.asfortranarray(B), B),
+        "csr": (scipy.sparse.csr_array(chain), chain),
+        "coo": (scipy.sparse.coo_matrix(chain), chain),
+        "operator": (scipy.sparse.linalg.aslinearoperator(B), B),
+        "operator with inverse": (Inverse(B), B),
+        "samples": (SampleCovariance(A), A.T @ A / (2 * n)),
+        "few samples": (SampleCovariance(few, 0.1), few.T @ few / (n // 2) + 0.1 * np.eye(n)),
+        "sparse samples": (SampleCovariance(scipy.sparse.csr_array(thin), 0.2), thin.T @ thin / (2 * n) + 0.2 * np.eye(n)),
+    }
+
+
+KINDS = list(operators(4))
+
+
+@pytest.mark.parametrize("n", [8, 90])
+@pytest.mark.parametrize("kind", KINDS)
+def test_operators_are_their_matrix(kind: str, n: int) -> None:
+    """Products, inverses where there are any, and the largest eigenvalue as a bound from above by 2e-4 at most."""
+    given_as, B = operators(n)[kind]
+    there, x = GeneralizedStiefel(given_as, 3), gaussian((n, 3))
+    np.testing.assert_allclose(there.product(x), B @ x, atol=1e-13 * norm(B[None])[0])
+    assert there.solvable == (kind not in ("operator", "samples", "few samples", "sparse samples"))
+    assert there.product(x).flags.c_contiguous
+    exact = np.linalg.eigvalsh(B)[-1]
+    assert exact * (1 - 1e-12) <= there.largest <= exact * (1 + 2e-4)
+    if not there.solvable:
+        with pytest.raises(TypeError, match=r"B\^\{-1\} g is needed: g.*products only \(psi-b, euclidean\)"):
+            there.solve(x)
+    else:
+        np.testing.assert_allclose(there.solve(x), np.linalg.solve(B, x), rtol=1e-9, atol=1e-11)
+        assert there.solve(x).flags.c_contiguous
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fields_are_the_same_for_every_kind_of_operator(kind: str) -> None:
+    given_as, B = operators(8)[kind]
+    there, dense = GeneralizedStiefel(given_as, 3), GeneralizedStiefel(B, 3)
+    x, g, penalty = near(dense, 0.1), gaussian((8, 3)), np.full(N, 0.7)
+    np.testing.assert_allclose(there.landing(x, g, penalty), dense.landing(x, g, penalty), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(there.project(x), dense.project(x), rtol=1e-10, atol=1e-10)
+
+
+def test_samples_of_a_covariance() -> None:
+    """The mean over all single samples is the whole; a batch is the mean of its samples, repeats counted."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((7, 4))
+    for rows in (A, scipy.sparse.csr_array(A)):
+        covariance = SampleCovariance(rows, 0.25)
+        x = rng.standard_normal((1, 4, 2))
+        each = np.concatenate([covariance.product_on(x, np.array([[i]])) for i in range(7)])
+        np.testing.assert_allclose(each.mean(0), covariance.product(x)[0], rtol=1e-13)
+        matrices = np.concatenate([covariance.matrix_on(np.array([[i]])) for i in range(7)])
+        np.testing.assert_allclose(matrices.mean(0), A.T @ A / 7 + 0.25 * np.eye(4), rtol=1e-13, atol=1e-15)
+        batch = np.array([[2, 2, 5]])
+        np.testing.assert_allclose(covariance.product_on(x, batch)[0], (2 * each[2] + each[5]) / 3, rtol=1e-12)
+        np.testing.assert_allclose(covariance.matrix_on(batch)[0], (2 * matrices[2] + matrices[5]) / 3, rtol=1e-12)
+
+
+BAD: dict[str, tuple[Any, type[Exception], str]] = {
+    "not square": (np.ones((2, 3)), ValueError, r"B must be a square matrix, got shape \(2, 3\)"),
+    "a vector": (np.ones(3), ValueError, r"B must be a square matrix, got shape \(3,\)"),
+    "nan": (np.array([[1.0, np.nan], [np.nan, 1.0]]), ValueError, "B must be finite"),
+    "complex": (np.eye(2) * 1j, TypeError, "B must hold real numbers, got dtype complex128"),
+    "words": (np.array([["a"]]), TypeError, "B must hold real numbers"),
+    "unsymmetric": (np.array([[1.0, 0.5], [0.0, 1.0]]), ValueError, r"differs from its transpose by 0.5 .* give \(B \+ B.T\) / 2"),
+    "indefinite": (np.diag([1.0, -2.0]), ValueError, "smallest eigenvalue is -2, its largest 1: add a ridge"),
+    "singular": (np.ones((2, 2)), ValueError, "B must be positive definite"),
+    "sparse, not square": (scipy.sparse.csr_array(np.ones((2, 3))), ValueError, "B must be a square matrix"),
+    "sparse, unsymmetric": (scipy.sparse.csr_array(np.array([[1.0, 0.5], [0.0, 1.0]])), ValueError, "from its transpose by 0.5"),
+    "sparse, diagonal": (scipy.sparse.csr_array(np.diag([1.0, 0.0])), ValueError, "its diagonal has the entry 0"),
+    "sparse, nan": (scipy.sparse.csr_array(np.diag([1.0, np.nan])), ValueError, "B must be finite"),
+    "operator, unsymmetric": (Inverse(np.triu(np.ones((3, 3)))), ValueError, "B must be symmetric"),
+    "operator, negative": (Inverse(-np.eye(3)), ValueError, r"v\^T B v = -.* for a vector v"),
+    "operator, nan": (Inverse(np.full((3, 3), np.nan)), ValueError, "B must be finite"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_positive_definite_matrix_is_refused(name: str) -> None:
+    B, kind, message = BAD[name]
+    with pytest.raises(kind, match=message):
+        GeneralizedStiefel(B, 1)
+
+
+def test_a_sparse_matrix_that_is_not_positive_definite_is_found_when_it_is_factored() -> None:
+    there = GeneralizedStiefel(scipy.sparse.csr_array(np.array([[1.0, 2.0], [2.0, 1.0]])), 1)
+    with pytest.raises(ValueError, match="met a pivot that is not positive"):
+        there.solve(np.ones((1, 2, 1)))
+
+
+@pytest.mark.parametrize("p", [0, 4, -1])
+def test_impossible_widths_are_refused(p: int) -> None:
+    with pytest.raises(ValueError, match=rf"1 <= p <= n columns that are orthonormal under B, got n = 3 and p = {p}"):
+        GeneralizedStiefel(np.eye(3), p)
+
+
+@pytest.mark.parametrize(
+    ("A", "ridge", "kind", "message"),
+    [
+        (np.ones((2, 3)), 0.0, ValueError, "of 2 samples in 3 dimensions is singular: give a ridge"),
+        (np.ones(3), 0.0, ValueError, r"A must be a non-empty matrix with a sample in each row, got shape \(3,\)"),
+        (np.ones((0, 3)), 1.0, ValueError, "A must be a non-empty matrix"),
+        (np.full((3, 2), np.inf), 1.0, ValueError, "A must be finite"),
+        (np.ones((3, 2)) * 1j, 1.0, TypeError, "A must hold real numbers"),
+        (np.ones((3, 2)), -1.0, ValueError, "ridge must be finite and not negative, got -1"),
+        (np.ones((3, 2)), np.nan, ValueError, "ridge must be finite and not negative, got nan"),
+    ],
+)
+def test_impossible_samples_are_refused(A: Array, ridge: float, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        SampleCovariance(A, ridge)
+
+
+def test_other_matrices_of_each_agent() -> None:
+    """The set with a B for every agent; where one is singular, only solving with it is refused."""
+    there, _ = manifold((5, 2))
+    matrices = np.stack([matrix(5, condition, seed=i) for i, condition in enumerate((1.0, 10.0, 100.0, 1e4))])
+    other = there.with_matrices(matrices)
+    x, g = gaussian((5, 2)), gaussian((5, 2), seed=5)
+    np.testing.assert_allclose(other.product(x), [B @ one for B, one in zip(matrices, x, strict=True)], rtol=1e-13)
+    np.testing.assert_allclose(other.solve(g), [np.linalg.solve(B, one) for B, one in zip(matrices, g, strict=True)], rtol=1e-9)
+    np.testing.assert_array_less(other.feasibility(other.project(x)), 1e-11)
+    assert other.largest == pytest.approx(1.0)
+    singular = there.with_matrices(np.diag([1.0, 1.0, 1.0, 1.0, 0.0])[None])
+    assert singular.feasibility(singular.project(x[:1]))[0] < 1e-13
+    with pytest.raises(ValueError, match="its smallest eigenvalue is 0"):
+        singular.solve(g[:1])
+
+
+# projection and retractions
+
+
+@shapes
+def test_projection_is_the_polar_factor_of_the_metric(shape: tuple[int, int]) -> None:
+    there, B = manifold(shape)
+    y = gaussian(shape)
+    found = there.project(y)
+    for one, expected in zip(found, y, strict=True):
+        np.testing.assert_allclose(one, naive.polar(B, expected), atol=1e-9 * np.abs(one).max())
+    np.testing.assert_array_less(there.feasibility(found), 1e-12)
+    assert found.flags.c_contiguous
+    root = scipy.linalg.sqrtm(B).real
+    np.testing.assert_allclose(there.distance(y), norm(root @ (y - found)), rtol=1e-9)
+    np.testing.assert_array_less(there.distance(found), 1e-12)
+
+
+@shapes
+def test_projection_is_the_nearest_point(shape: tuple[int, int]) -> None:
+    """In the norm ||B^{1/2} .||_F no feasible point is nearer."""
+    there, B = manifold(shape)
+    y = gaussian(shape)
+    root, nearest, rng = scipy.linalg.sqrtm(B).real, there.project(y), np.random.default_rng(2)
+    least = norm(root @ (y - nearest))
+    for _ in range(50):
+        for size in (1e-3, 1e-1, 10.0):
+            other = there.project(nearest + size * rng.standard_normal(nearest.shape))
+            assert np.all(norm(root @ (y - other)) >= least * (1 - 1e-12))
+
+
+@shapes
+def test_feasibility_is_the_norm_of_the_gap(shape: tuple[int, int]) -> None:
+    there, B = manifold(shape)
+    y = gaussian(shape)
+    np.testing.assert_allclose(there.feasibility(y), [naive.norm(naive.gap(B, one)) for one in y], rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e-3, 0.3, 3.0, 100.0])
+@shapes
+@retractions
+def test_retractions_are_their_formulas(shape: tuple[int, int], retraction: Retraction, size: float) -> None:
+    """From products as well as from points; feasible, and with the product of the new point."""
+    there, B = manifold(shape)
+    x = feasible(there)
+    v = size * there.tangent(x, gaussian(shape, seed=3))
+    expected = np.array([naive.RETRACTIONS[retraction](B, one) for one in x + v])
+    scale = np.abs(expected).max() * (1 + norm(v).max()) ** 2
+    found = there.retract(x, v, retraction)
+    np.testing.assert_allclose(found, expected, atol=1e-11 * scale)
+    assert found.flags.c_contiguous
+    np.testing.assert_array_less(there.feasibility(found), 1e-11 * (1 + norm(v).max()))
+    point, image = there.retract_with(x + v, B @ (x + v), retraction)
+    np.testing.assert_allclose(point, expected, atol=1e-11 * scale)
+    np.testing.assert_allclose(image, B @ point, atol=1e-12 * scale)
+
+
+@pytest.mark.parametrize("shape", SHAPES[:4], ids=lambda shape: f"{shape[0]}x{shape[1]}")
+@retractions
+def test_retractions_follow_their_tangent(shape: tuple[int, int], retraction: Retraction) -> None:
+    """||R_x(t v) - x - t v|| is of second order in t."""
+    there, _ = manifold(shape)
+    x = feasible(there)
+    v = there.tangent(x, gaussian(shape, seed=3))
+    if norm(v).max() < 1e-9 * norm(x).max():
+        return  # a single number: its only tangent is zero
+    v /= norm(v)[:, None, None]
+    steps = np.logspace(-3.5, -2, 6)
+    remainders = np.array([norm(there.retract(x, t * v, retraction) - x - t * v) for t in steps])
+    for remainder in remainders.T:
+        assert np.polyfit(np.log(steps), np.log(remainder), 1)[0] == pytest.approx(2, abs=0.1)
+
+
+@pytest.mark.parametrize("retraction", ["polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr"])
+def test_retractions_of_points_that_are_almost_dependent(retraction: Retraction) -> None:
+    """Columns that agree to 1e-6: feasible to rounding, whatever the condition of y^T B y."""
+    there, B = manifold((8, 3))
+    y = np.repeat(gaussian((8, 1)), 3, axis=2) + 1e-6 * gaussian((8, 3), seed=4)
+    found, image = there.retract_with(y, B @ y, retraction)
+    np.testing.assert_array_less(there.feasibility(found), 1e-8)
+    np.testing.assert_allclose(image, B @ found, atol=1e-8 * np.abs(found).max())
+
+
+@retractions
+def test_a_point_that_is_not_finite_or_not_independent_spoils_no_other(retraction: Retraction) -> None:
+    there, _ = manifold((6, 3))
+    x = feasible(there, n=7)
+    v = 0.1 * there.tangent(x, gaussian((6, 3), seed=3, n=7))
+    sound = there.retract(x, v, retraction)
+    v[1, 2, 1] = np.nan
+    v[2, 0, 0] = np.inf
+    v[3] = 1e200
+    v[5] = -x[5]  # x + v = 0
+    found = there.retract(x, v, retraction)
+    assert np.isnan(found[[1, 2, 3, 5]]).all()
+    assert found[[0, 4, 6]].tobytes() == sound[[0, 4, 6]].tobytes()
+
+
+def test_unknown_names_are_refused() -> None:
+    there, _ = manifold((4, 2))
+    x = feasible(there, n=1)
+    wrong: Any = "exponential"
+    with pytest.raises(ValueError, match=r"retraction must be one of polar, .*, got 'exponential'"):
+        there.retract(x, x, wrong)
+    with pytest.raises(ValueError, match=r"direction must be one of psi-b, psi-br, riemannian, got 'exponential'"):
+        there.landing(x, x, np.ones(1), wrong)
+
+
+def test_random_points() -> None:
+    there, _ = manifold((6, 3))
+    points = feasible(there, n=50)
+    np.testing.assert_array_less(there.feasibility(points), 1e-12)
+    assert feasible(there).tobytes() == feasible(there).tobytes()
+    assert np.abs(feasible(there) - feasible(there, seed=2)).max() > 0.1
+
+
+# tangent spaces
+
+
+@shapes
+def test_tangent_vectors(shape: tuple[int, int]) -> None:
+    """x^T B xi is skew, the map is the orthogonal projection onto that space, on the sheets off the manifold as well."""
+    there, B = manifold(shape)
+    g, h = gaussian(shape), gaussian(shape, seed=5)
+    for x in (feasible(there), near(there, 0.1)):
+        xi = there.tangent(x, g)
+        product = transposed(x) @ B @ xi
+        np.testing.assert_allclose(product + transposed(product), 0, atol=1e-11 * np.abs(x).max())
+        np.testing.assert_allclose(there.tangent(x, xi), xi, atol=1e-11)
+        np.testing.assert_allclose((xi * h).sum((-2, -1)), (g * there.tangent(x, h)).sum((-2, -1)), rtol=1e-8, atol=1e-11)
+        if shape[1] < 20:
+            np.testing.assert_allclose(xi, [naive.riemannian(B, *pair) for pair in zip(x, g, strict=True)], atol=1e-11)
+        np.testing.assert_array_equal(there.tangent(x, g, B @ x), xi)
+
+
+@shapes
+def test_natural_gradient(shape: tuple[int, int]) -> None:
+    """Tangent, with tr(z^T B v) = tr(G^T v) for every tangent v; its product with B comes with it."""
+    there, B = manifold(shape)
+    x, g = feasible(there), gaussian(shape)
+    z, image = there.natural_gradient(x, g)
+    np.testing.assert_allclose(z, [naive.natural_gradient(B, *pair) for pair in zip(x, g, strict=True)], rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(image, B @ z, atol=1e-12 * np.abs(x).max() * np.abs(g).max())
+    product = transposed(x) @ B @ z
+    np.testing.assert_allclose(product + transposed(product), 0, atol=1e-10 * np.abs(x).max())
+    v = there.tangent(x, gaussian(shape, seed=5))
+    np.testing.assert_allclose((image * v).sum((-2, -1)), (g * v).sum((-2, -1)), rtol=1e-8, atol=1e-9)
+
+
+# landing
+
+
+@shapes
+@directions
+def test_landing_fields_are_their_formulas(shape: tuple[int, int], direction: Direction) -> None:
+    """Against the n x n matrices of the paper, on and off the manifold, one penalty per agent, with and without B x."""
+    there, B = manifold(shape)
+    g = gaussian(shape, seed=3)
+    penalty = np.array([1e-3, 1.0, 20.0, 500.0])
+    if direction == "riemannian" and shape[1] > 20:
+        return  # the naive basis of the normal space has 1378 members
+    for x in (gaussian(shape), feasible(there)):
+        expected = np.array([naive.landing_field(B, *one, direction) for one in zip(x, g, penalty, strict=True)])
+        scale = norm(g) * norm(x) ** 2 * (100.0 if direction == "psi-br" else 1.0) + penalty * norm(x) ** 3 + norm(g)
+        found = there.landing(x, g, penalty, direction)
+        assert np.all(norm(found - expected) <= 1e-11 * scale)
+        assert found.flags.c_contiguous
+        np.testing.assert_array_equal(there.landing(x, g, penalty, direction, B @ x), found)
+        relative = np.array([naive.DIRECTIONS[direction](B, *one) for one in zip(x, g, strict=True)])
+        assert np.all(norm(there.relative_gradient(x, g, direction) - relative) <= 1e-11 * scale)
+
+
+@shapes
+@directions
+def test_landing_components_are_orthogonal_everywhere(shape: tuple[int, int], direction: Direction) -> None:
+    there, _ = manifold(shape)
+    x, g = gaussian(shape), gaussian(shape, seed=3)
+    relative = there.relative_gradient(x, g, direction)
+    normal = there.landing(x, np.zeros_like(g), np.ones(N), direction)
+    inner = (relative * normal).sum((-2, -1))
+    assert np.all(np.abs(inner) <= 1e-12 * (100.0 * norm(g) * norm(x) ** 2 + norm(g)) * norm(normal))
+    whole = there.landing(x, g, np.full(N, 3.0), direction)
+    np.testing.assert_allclose(whole, relative + 3 * normal, atol=1e-12 * np.abs(whole).max())
+
+
+@shapes
+def test_normal_component_is_the_gradient_of_the_infeasibility(shape: tuple[int, int]) -> None:
+    """2 B x (x^T B x - I) is the gradient of ||x^T B x - I||^2 / 2: the Taylor remainder is of second order."""
+    there, _ = manifold(shape)
+    x, u = gaussian(shape), gaussian(shape, seed=4)
+    slope = (there.landing(x, np.zeros_like(x), np.ones(N)) * u).sum((-2, -1))
+    steps = np.logspace(-4, -2, 7)
+    remainders = [np.abs((there.feasibility(x + t * u) ** 2 - there.feasibility(x) ** 2) / 2 - t * slope) for t in steps]
+    for remainder in np.array(remainders).T:
+        assert np.polyfit(np.log(steps), np.log(remainder), 1)[0] == pytest.approx(2, abs=0.1)
+
+
+@shapes
+def test_with_the_identity_it_is_the_stiefel_manifold(shape: tuple[int, int]) -> None:
+    """The fields are twice those of `Stiefel`, whose penalty is ||x^T x - I||^2 / 4; everything else agrees."""
+    there, plain = GeneralizedStiefel(np.eye(shape[0]), shape[1]), Stiefel(*shape)
+    x, g, penalty = gaussian(shape), gaussian(shape, seed=3), np.linspace(0.5, 3.0, N)
+    on = feasible(plain)
+    close: Any = {"rtol": 1e-11, "atol": 1e-11}
+    for direction in ("psi-b", "psi-br"):
+        np.testing.assert_allclose(there.landing(x, g, penalty, direction), 2 * plain.landing(x, g, penalty), **close)
+        np.testing.assert_allclose(there.relative_gradient(x, g, direction), 2 * plain.relative_gradient(x, g), **close)
+    np.testing.assert_allclose(there.tangent(on, g), plain.tangent(on, g), **close)
+    np.testing.assert_allclose(there.natural_gradient(on, g)[0], plain.tangent(on, g), **close)
+    np.testing.assert_allclose(there.project(x), plain.project(x), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(there.distance(x), plain.distance(x), **close)
+    np.testing.assert_allclose(there.feasibility(x), plain.feasibility(x), **close)
+    np.testing.assert_allclose(there.multiplier_norm(x, g), plain.multiplier_norm(x, g), **close)
+    np.testing.assert_allclose(there.augmented_gradient(x, g, penalty), plain.augmented_gradient(x, g, penalty), **close)
+    np.testing.assert_allclose(there.column_tangent(x, g), plain.column_tangent(x, g), **close)
+    np.testing.assert_allclose(there.normalized(x)[0], plain.normalized(x)[0], **close)
+    for retraction in get_args(Retraction):
+        v = plain.tangent(on, g)
+        np.testing.assert_allclose(there.retract(on, v, retraction), plain.retract(on, v, retraction), **close)
+
+
+@directions
+@pytest.mark.parametrize("scale", [1e-2, 1.0, 1e2])
+def test_directions_descend(direction: Direction, scale: float) -> None:
+    """<Psi, G> >= rho ||Psi||^2 throughout the region, whatever the scale of B, and not by much more than that somewhere."""
+    rng, eps, tightest = np.random.default_rng(5), 0.5, np.inf
+    for trial in range(300):
+        n, p = [(5, 2), (4, 4), (6, 1)][trial % 3]
+        B = scale * matrix(n, 30.0, seed=trial)
+        there = GeneralizedStiefel(B, p)
+        x = inside(there, rng, eps * rng.random(1))
+        g = rng.standard_normal((1, n, p))
+        if trial % 2:
+            g = B @ (B @ g)  # gradients along the large eigenvalues of B
+        beta = np.linalg.eigvalsh(B)
+        rho = {"psi-b": 1 / (2 * beta[-1] * (1 + eps)), "psi-br": beta[0] / (2 * (1 + eps)), "riemannian": 1.0}[direction]
+        psi = there.relative_gradient(x, g, direction)
+        inner, square = float((psi * g).sum()), float((psi * psi).sum())
+        assert inner >= rho * square * (1 - 1e-9)
+        tightest = min(tightest, inner / (rho * square))
+    assert tightest < 4
+
+
+@directions
+def test_fields_vanish_at_critical_points_alone(direction: Direction) -> None:
+    """At generalized eigenvectors all of them do, and nowhere else."""
+    A, B = pencil(7, 30.0)
+    _, vectors = scipy.linalg.eigh(A, B)
+    there = GeneralizedStiefel(B, 3)
+    for chosen in ([4, 5, 6], [0, 3, 5]):
+        x = vectors[None][:, :, chosen]
+        field = there.landing(x, -A @ x, np.ones(1), direction)
+        assert norm(field)[0] < 1e-12 * norm(x)[0] * 30
+    x = feasible(there, n=1)
+    assert norm(there.landing(x, -A @ x, np.ones(1), direction))[0] > 1e-2
+
+
+def test_products_alone_make_the_field() -> None:
+    there, B = manifold((6, 3))
+    x, g, penalty = near(there, 0.2), gaussian((6, 3), seed=3), np.linspace(0.5, 3.0, N)
+    np.testing.assert_array_equal(there.landing_from_products(x, g, B @ x, B @ x, penalty).shape, x.shape)
+    same = there.landing_from_products(x, g, B @ x, (B @ x).copy(), penalty)
+    np.testing.assert_allclose(same, there.landing(x, g, penalty), rtol=1e-12, atol=1e-13)
+    C = matrix(6, 10.0, seed=8)
+    expected = [naive.sampled_field(B, C, *one) for one in zip(x, g, penalty, strict=True)]
+    np.testing.assert_allclose(there.landing_from_products(x, g, B @ x, C @ x, penalty), expected, rtol=1e-11, atol=1e-12)
+
+
+def test_three_independent_draws_are_unbiased_and_fewer_are_not() -> None:
+    """The mean over all triples of single samples is the field of the means; with shared samples it is another."""
+    rng = np.random.default_rng(2)
+    samples, n, p, omega = 5, 4, 2, np.array([0.8])
+    C, D = rng.standard_normal((samples, n)), rng.standard_normal((samples, n))
+    covariance = SampleCovariance(D, 0.05)
+    there = GeneralizedStiefel(covariance, p)
+    x = near(there, 0.1)[:1]
+    gradients = [-np.outer(c, c) @ x for c in C]
+    products = [covariance.product_on(x, np.array([[i]])) for i in range(samples)]
+    whole = there.landing(x, np.mean(gradients, axis=0), omega)
+
+    def mean(triples: Sequence[tuple[int, ...]]) -> Array:
+        fields = [there.landing_from_products(x, gradients[i], products[j], products[k], omega) for i, j, k in triples]
+        average: Array = np.mean(fields, axis=0)
+        return average
+
+    indices = range(samples)
+    np.testing.assert_allclose(mean(list(every_choice(indices, repeat=3))), whole, rtol=1e-12, atol=1e-12)
+    shared = {
+        "xi and zeta": [(i, i, k) for i in indices for k in indices],
+        "xi and zeta'": [(i, k, i) for i in indices for k in indices],
+        "zeta and zeta'": [(i, k, k) for i in indices for k in indices],
+        "all": [(i, i, i) for i in indices],
+    }
+    for name, triples in shared.items():
+        assert norm(mean(triples) - whole)[0] > 0.05 * norm(whole)[0], name
+
+
+@shapes
+def test_multiplier_norm(shape: tuple[int, int]) -> None:
+    there, B = manifold(shape)
+    x, g = gaussian(shape), gaussian(shape, seed=3)
+    expected = np.array([np.linalg.norm(naive.sym(one.T @ other), ord=2) for one, other in zip(x, g, strict=True)])
+    np.testing.assert_allclose(there.multiplier_norm(x, g), np.linalg.eigvalsh(B)[-1] * expected, rtol=1e-11)
+    np.testing.assert_allclose(there.multiplier_norm(x, -g, "natural"), expected, rtol=1e-11)
+
+
+def test_the_landing_field_is_as_long_as_its_scale() -> None:
+    """||Psi_B|| is at most 2 beta_1 ||G|| on the manifold, and that somewhere: what automatic steps are divided by."""
+    there = GeneralizedStiefel(np.diag([0.1, 4.0, 0.3, 4.0]), 2)
+    assert there.landing_scale() == pytest.approx(8.0)
+    x, g = feasible(there, n=200), gaussian((4, 2), n=200)
+    assert np.all(norm(there.relative_gradient(x, g)) <= 8.0 * norm(g))
+    x, g = np.zeros((1, 4, 2)), np.zeros((1, 4, 2))
+    x[0, [1, 3], [0, 1]] = 0.5
+    g[0, [1, 3], [1, 0]] = 1.0, -1.0
+    np.testing.assert_allclose(norm(there.relative_gradient(x, g)), 8.0 * norm(g))
+
+
+# safe steps
+
+
+def inside(there: GeneralizedStiefel, rng: np.random.Generator, infeasibility: Array) -> Array:
+    """``(agents, n, p)``: random points with ``||x^T B x - I||_F = infeasibility``, ``(agents,)``."""
+    p = there.shape[1]
+    spread = rng.standard_normal((len(infeasibility), p))
+    spread *= (infeasibility / np.sqrt((spread * spread).sum(-1)))[:, None]
+    rotation, _ = np.linalg.qr(rng.standard_normal((len(infeasibility), p, p)))
+    x: Array = feasible(there, n=len(infeasibility)) @ (rotation * np.sqrt(1 + spread)[:, None, :]) @ transposed(rotation)
+    return x
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 300.0])
+@directions
+def test_safe_steps_stay_inside(direction: Direction, scale: float) -> None:
+    """From any point of the region, its border included, whatever gradient, penalty and eps; every part of the step as well."""
+    rng, many = np.random.default_rng(6), 1000
+    B = scale * matrix(6, 50.0)
+    there = GeneralizedStiefel(B, 3)
+    eps = rng.uniform(0.01, 0.99, many)
+    x = inside(there, rng, eps * np.minimum(rng.uniform(0.0, 1.2, many), 1.0))
+    omega = 10 ** rng.uniform(-4, 4, many)
+    g = 10 ** rng.uniform(-6, 6, (many, 1, 1)) * rng.standard_normal((many, 6, 3))
+    field = there.landing(x, g, omega, direction)
+    step = there.safe_step(x, field, omega, eps)
+    assert step.min() >= 0
+    for share in (rng.random(many), np.ones(many)):
+        assert np.all(there.feasibility(x - (share * step)[:, None, None] * field) <= eps * (1 + 1e-9))
+    for i in range(0, many, 20):
+        assert step[i] == pytest.approx(naive.safe_step(B, x[i], field[i], float(omega[i]), float(eps[i])), rel=1e-6)
+    np.testing.assert_array_equal(there.safe_step(x, field, omega, eps, B @ x), step)
+
+
+@directions
+def test_safe_steps_from_outside_come_nearer(direction: Direction) -> None:
+    rng, many = np.random.default_rng(6), 1000
+    there, _ = manifold((6, 3), 50.0)
+    x = np.sqrt(1 + rng.uniform(0.4, 20.0, (many, 1, 1))) * feasible(there, n=many)
+    g = 10 ** rng.uniform(-3, 3, (many, 1, 1)) * rng.standard_normal((many, 6, 3))
+    field = there.landing(x, g, np.ones(many), direction)
+    step = there.safe_step(x, field, np.ones(many), 0.5)
+    assert step.min() > 0
+    assert np.all(there.feasibility(x - step[:, None, None] * field) < there.feasibility(x))
+
+
+def test_safe_step_where_nothing_moves() -> None:
+    """At a feasible critical point the field is zero, and any step is safe: finite, so that a given step is the least."""
+    there, _ = manifold((6, 3))
+    step = there.safe_step(feasible(there), np.zeros((N, 6, 3)), np.ones(N), 0.5)
+    assert np.isfinite(step).all()
+    assert step.min() > 1e100
+
+
+# augmented Lagrangian
+
+
+@shapes
+def test_augmented_gradient(shape: tuple[int, int]) -> None:
+    """The formula, and the gradient of f - <S, x^T B x - I>/2 + beta/4 ||x^T B x - I||^2 with S held at sym(x^T G)."""
+    there, B = manifold(shape)
+    rng = np.random.default_rng(4)
+    x, u, penalty = near(there, 0.1), gaussian(shape, seed=4), np.linspace(0.5, 3.0, N)
+    A = spectral(rng.standard_normal(shape[0]), rng)
+    g = A @ x
+    field = there.augmented_gradient(x, g, penalty)
+    expected = [naive.augmented_gradient(B, *one) for one in zip(x, g, penalty, strict=True)]
+    np.testing.assert_allclose(field, expected, atol=1e-11 * np.abs(field).max())
+    np.testing.assert_array_equal(there.augmented_gradient(x, g, penalty, B @ x), field)
+    multiplier = 0.5 * (transposed(x) @ g + transposed(g) @ x)
+
+    def lagrangian(y: Array) -> Array:
+        h = transposed(y) @ B @ y - np.eye(shape[1])
+        value: Array = 0.5 * (y * (A @ y)).sum((-2, -1)) - 0.5 * (multiplier * h).sum((-2, -1))
+        value += penalty / 4 * (h * h).sum((-2, -1))
+        return value
+
+    slope, steps = (field * u).sum((-2, -1)), np.logspace(-4, -2, 7)
+    remainders = [np.abs(lagrangian(x + t * u) - lagrangian(x) - t * slope) for t in steps]
+    for remainder in np.array(remainders).T:
+        assert np.polyfit(np.log(steps), np.log(remainder), 1)[0] == pytest.approx(2, abs=0.15)
+
+
+@shapes
+def test_columns(shape: tuple[int, int]) -> None:
+    there, B = manifold(shape)
+    y, field = gaussian(shape), gaussian(shape, seed=3)
+    x, image = there.normalized(y)
+    np.testing.assert_allclose((x * (B @ x)).sum(-2), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(image, B @ x, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(x * np.sqrt((y * (B @ y)).sum(-2, keepdims=True)), y, rtol=1e-12)
+    along = there.column_tangent(x, field)
+    np.testing.assert_allclose((along * image).sum(-2), 0.0, atol=1e-12)
+    np.testing.assert_allclose(there.column_tangent(x, along, image), along, atol=1e-12)
+
+
+# agents
+
+
+@shapes
+def test_every_function_is_per_agent(shape: tuple[int, int]) -> None:
+    """An agent alone gets the bits it gets among others."""
+    there, _ = manifold(shape)
+    x, g = near(there, 0.3), gaussian(shape, seed=3)
+    x[1] *= 3.0
+    v, lam = 0.1 * g, np.linspace(0.1, 30, N)
+
+    def everything(x: Array, g: Array, v: Array, lam: Array) -> list[Array]:
+        functions: list[Any] = [there.product, there.solve, there.feasibility, there.project, there.distance]
+        pairs: list[Any] = [there.tangent, there.relative_gradient, there.multiplier_norm, there.column_tangent]
+        return [
+            *(f(x) for f in functions),
+            *(f(x, g) for f in pairs),
+            *there.natural_gradient(x, g),
+            *there.normalized(x),
+            *(there.landing(x, g, lam, direction) for direction in get_args(Direction)),
+            *(there.retract(x, v, retraction) for retraction in get_args(Retraction)),
+            there.augmented_gradient(x, g, lam),
+            there.safe_step(x, g, lam, 0.5),
+        ]
+
+    together = everything(x, g, v, lam)
+    for part in (slice(0, 1), slice(1, 2), slice(2, 4)):
+        for mine, whole in zip(everything(x[part], g[part], v[part], lam[part]), together, strict=True):
+            assert mine.tobytes() == whole[part].tobytes()
+
+
+# products of sets
+
+
+def pair(p: int = 2) -> tuple[Any, GeneralizedStiefel, GeneralizedStiefel]:
+    first, second = GeneralizedStiefel(matrix(5, 10.0), p), GeneralizedStiefel(3.0 * matrix(4, 40.0, seed=1), p)
+    return Product(first, second), first, second
+
+
+def test_a_product_is_its_parts() -> None:
+    """Every function, part by part, on stacks of several agents."""
+    both, first, second = pair()
+    assert (both.shape, repr(both)) == ((9, 2), "St_B(2, 5) x St_B(2, 4)")
+    x, g, v, lam = gaussian((9, 2)), gaussian((9, 2), seed=3), 0.1 * gaussian((9, 2), seed=4), np.linspace(0.1, 3.0, N)
+    parts = ((first, slice(0, 5)), (second, slice(5, 9)))
+    np.testing.assert_array_equal(both.split(x)[1], x[:, 5:])
+
+    def joined(function: Any, *arrays: Array) -> Array:
+        """The function of each part, its rows of the arrays C-contiguous, joined."""
+        pieces = [function(part, *[np.ascontiguousarray(array[:, rows]) for array in arrays]) for part, rows in parts]
+        return np.concatenate(pieces, axis=1)
+
+    bx = joined(lambda part, x: part.product(x), x)
+    close: Any = {"rtol": 1e-12, "atol": 1e-13}
+    np.testing.assert_allclose(both.product(x), bx, **close)
+    np.testing.assert_allclose(both.solve(x), joined(lambda part, x: part.solve(x), x), **close)
+    np.testing.assert_allclose(both.project(x), joined(lambda part, x: part.project(x), x), **close)
+    for known in ((), (bx,)):
+        np.testing.assert_allclose(both.tangent(x, g, *known), joined(lambda part, x, g: part.tangent(x, g), x, g), **close)
+        for i in range(2):
+            found = both.natural_gradient(x, g, *known)[i]
+            np.testing.assert_allclose(found, joined(lambda part, x, g, i=i: part.natural_gradient(x, g)[i], x, g), **close)
+        for name in get_args(Direction):
+            expected = joined(lambda part, x, g, name=name: part.landing(x, g, lam, name), x, g)
+            np.testing.assert_allclose(both.landing(x, g, lam, name, *known), expected, **close)
+            expected = joined(lambda part, x, g, name=name: part.relative_gradient(x, g, name), x, g)
+            np.testing.assert_allclose(both.relative_gradient(x, g, name, *known), expected, **close)
+        expected = joined(lambda part, x, g: part.augmented_gradient(x, g, lam), x, g)
+        np.testing.assert_allclose(both.augmented_gradient(x, g, lam, *known), expected, **close)
+        expected = joined(lambda part, x, g: part.column_tangent(x, g), x, g)
+        np.testing.assert_allclose(both.column_tangent(x, g, *known), expected, **close)
+    for name in get_args(Retraction):
+        expected = joined(lambda part, x, v, name=name: part.retract(x, v, name), x, v)
+        np.testing.assert_allclose(both.retract(x, v, name), expected, **close)
+    for i in range(2):
+        expected = joined(lambda part, y, by, i=i: part.retract_with(y, by)[i], x, bx)
+        np.testing.assert_allclose(both.retract_with(x, bx)[i], expected, **close)
+        expected = joined(lambda part, y, i=i: part.normalized(y)[i], x)
+        np.testing.assert_allclose(both.normalized(x)[i], expected, **close)
+    expected = joined(lambda part, x, g, bx, v: part.landing_from_products(x, g, bx, v, lam), x, g, bx, v)
+    np.testing.assert_allclose(both.landing_from_products(x, g, bx, v, lam), expected, **close)
+    for name in ("feasibility", "distance"):
+        squares = sum(getattr(part, name)(x[:, rows]) ** 2 for part, rows in parts)
+        np.testing.assert_allclose(getattr(both, name)(x), np.sqrt(squares), **close)
+    largest = np.maximum(*[part.multiplier_norm(x[:, rows], g[:, rows]) for part, rows in parts])
+    np.testing.assert_allclose(both.multiplier_norm(x, g), largest, **close)
+    assert both.landing_scale() == max(first.landing_scale(), second.landing_scale())
+    assert both.largest == max(first.largest, second.largest)
+    assert both.solvable
+    assert not Product(first, GeneralizedStiefel(SampleCovariance(gaussian((9, 4))[0]), 2)).solvable  # type: ignore[attr-defined]
+    assert both.feasibility(both.random(np.random.default_rng(0))[None])[0] < 1e-12
+
+
+def test_a_product_with_other_matrices() -> None:
+    both, _, _ = pair()
+    B, C = matrix(5, 3.0, seed=7), matrix(4, 4.0, seed=8)
+    matrices = np.zeros((1, 9, 5))
+    matrices[0, :5, :5], matrices[0, 5:, :4] = B, C
+    x = gaussian((9, 2), n=1)
+    np.testing.assert_allclose(both.with_matrices(matrices).product(x), scipy.linalg.block_diag(B, C) @ x, rtol=1e-12)
+
+
+def test_safe_steps_of_a_product_stay_inside() -> None:
+    """Wherever the infeasibility is divided between the parts."""
+    both, first, second = pair()
+    rng, many, eps = np.random.default_rng(6), 1000, 0.6
+    h, angle = eps * np.minimum(rng.uniform(0.0, 1.2, many), 1.0), rng.uniform(0.0, np.pi / 2, many)
+    x = np.concatenate((inside(first, rng, h * np.cos(angle)), inside(second, rng, h * np.sin(angle))), axis=1)
+    np.testing.assert_allclose(both.feasibility(x), h, atol=1e-9)
+    omega = 10 ** rng.uniform(-3, 3, many)
+    field = both.landing(x, 10 ** rng.uniform(-4, 4, (many, 1, 1)) * rng.standard_normal((many, 9, 2)), omega)
+    step = both.safe_step(x, field, omega, eps)
+    assert np.all(both.feasibility(x - step[:, None, None] * field) <= eps * (1 + 1e-9))
+    np.testing.assert_array_equal(both.safe_step(x, field, omega, eps, both.product(x)), step)
+
+
+class Box:
+    """A set without capabilities."""
+
+    shape = (3, 2)
+
+    def feasibility(self, x: Array) -> Array:
+        excess: Array = np.maximum(np.abs(x) - 1.0, 0.0).max((-2, -1))
+        return excess
+
+    def random(self, rng: np.random.Generator) -> Array:
+        return rng.uniform(-1.0, 1.0, self.shape)
+
+
+def test_a_product_can_do_what_all_its_parts_can() -> None:
+    general, plain, space, box = GeneralizedStiefel(matrix(5), 2), Stiefel(4, 2), Euclidean(3, 2), Box()
+    abilities: dict[Any, tuple[Any, ...]] = {
+        protocols.ConstraintSet: (general, plain, space, box),
+        protocols.Projection: (general, plain, space),
+        protocols.Riemannian: (general, plain, space),
+        protocols.Retractable: (general, plain, space),
+        protocols.Landing: (general, plain, space),
+        protocols.AugmentedLagrangian: (general, plain),
+        protocols.ByProducts: (general,),
+        protocols.GeneralizedLanding: (general,),
+        protocols.WithMatrices: (general,),
+    }
+    for one, other in every_choice((general, plain, space, box), repeat=2):
+        product = Product(one, other)
+        for ability, able in abilities.items():
+            assert isinstance(product, ability) == (one in able and other in able), (product, ability)
+    x, g = gaussian((9, 2)), gaussian((9, 2), seed=3)
+    mixed: Any = Product(general, plain)
+    expected = np.concatenate(
+        (general.landing(x[:, :5], g[:, :5], np.ones(N)), plain.landing(x[:, 5:], g[:, 5:], np.ones(N))), axis=1
+    )
+    np.testing.assert_allclose(mixed.landing(x, g, np.ones(N)), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("parts", "kind", "message"),
+    [
+        ((Stiefel(4, 2),), ValueError, "a product needs at least two sets, got 1"),
+        ((Stiefel(4, 2), Stiefel(4, 3)), ValueError, "must have equally many columns, got 2, 3"),
+        ((Stiefel(4, 2), "ball"), TypeError, "must be constraint sets, got str"),
+    ],
+)
+def test_impossible_products_are_refused(parts: tuple[Any, ...], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        Product(*parts)
+
+
+def test_the_answer_of_the_generalized_eigenvalue_problem() -> None:
+    """Minus half the sum of the p largest eigenvalues, attained at their eigenvectors."""
+    A, B = pencil(7, 30.0)
+    x = scipy.linalg.eigh(A, B)[1][:, -3:]
+    assert -0.5 * np.trace(x.T @ A @ x) == pytest.approx(optimum(A, B, 3), rel=1e-12)
