@@ -240,7 +240,7 @@ def test_pca_converges_to_the_top_eigenspace_with_auto_constants(order: Order) -
 
 
 def test_auto_constants_by_hand() -> None:
-    """Eigenvalues 1, 0.75, -0.5 of W give u = 1/8 and 1/2; Lhat^4 = (3^4 + 5^4)/2, 5 from the gradient's norm (3 in its symmetric part)."""
+    """Eigenvalues 1, 0.75, -0.5 of W give u = 1/8 and 1/2; Lhat^4 = (3^4 + 5^4)/2, 5 being the gradient's norm."""
     x0 = np.eye(3)[:, :2]
     g = np.array([np.zeros((3, 2)), x0 @ np.array([[0.0, 5.0], [1.0, 0.0]])])
     auto = partial(naive.auto_constants, [3.0, 2.0], x0, g)
