@@ -242,7 +242,7 @@ def manifold_step(
 ) -> tuple[Array, int]:
     """Where the steps of a method start that tracks Riemannian gradients, ``(n_local,)``, and gradients spent.
 
-    Automatic steps are those of `curved_step` with ``c = min(0.7 u, sqrt(gap))``, u the tracking limit (combine-then-adapt), of W
+    Automatic steps are those of `curved_step` with ``c = min(0.5 u, sqrt(gap))``, u the tracking limit (combine-then-adapt), of W
     as ``algorithm.rounds`` and ``algorithm.chebyshev`` make it; for a single agent c = 0.7. Where the points go only the share
     ``consensus_step``, at most 1, of the way to their neighbours' mean, the gap is that much smaller. A policy whose steps may grow
     starts so much lower: on a curved set agents whose steps are beyond that part, and stay apart.
@@ -255,7 +255,7 @@ def manifold_step(
         if network.n_agents > 1:
             mixing = effective(network.spectrum, algorithm.rounds, algorithm.chebyshev)
             gap = consensus_step * (1.0 - mixing.lambda_2)
-            c = min(0.7 * tracking_limit(mixing, "combine-then-adapt"), math.sqrt(gap))
+            c = tracking_step(Spectrum(1.0 - gap, mixing.lambda_min), "combine-then-adapt")
         steep, spent = steepness(problem, network, streams, x0)
         return curved_step(steep, c, gap) / given.most, spent
 

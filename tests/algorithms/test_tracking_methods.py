@@ -240,13 +240,13 @@ def started(case: Any, algorithm: Any, W: Any, x0: Array) -> Any:
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("name", CASES)
 def test_automatic_steps_on_the_manifold(name: str, graph: str, settings: dict[str, Any]) -> None:
-    """c / max(L, G) with c = min(0.7 u, sqrt(gap)), and at most 2 gap / G; the averages are within 5 % of the fourth powers."""
+    """c / max(L, G) with c = min(0.5 u, sqrt(gap)), and at most 2 gap / G; the averages are within 5 % of the fourth powers."""
     case, W = CASES[name](), GRAPHS[graph](N)
     x0 = point(case.problem)
     eigenvalues = np.linalg.eigvalsh(W.toarray())
     spectrum = effective(Spectrum(eigenvalues[-2], eigenvalues[0]), settings.get("rounds", 1), settings.get("chebyshev", False))
     gap = settings.get("consensus_step", 1.0) * (1 - spectrum.lambda_2)
-    c = min(0.7 * tracking_limit(spectrum, "combine-then-adapt"), np.sqrt(gap))
+    c = min(0.5 * tracking_limit(spectrum, "combine-then-adapt"), np.sqrt(gap))
     L, G = agreed(case, x0)
     np.testing.assert_allclose(started(case, DRGTA(**settings), W, x0).step_size, min(c / max(L, G), 2 * gap / G), rtol=0.0125)
     if "consensus_step" not in settings:

@@ -439,7 +439,10 @@ def test_an_interrupted_run_says_so_and_keeps_its_history(tmp_path: Path) -> Non
         while not (history.is_file() and history.read_text().count("\n") > 20) and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        try:
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert (process.returncode, said.count("\n")) == (130, 1)
     assert "interrupted; the history so far" in said
     assert len(read_history(tmp_path / "a")["iteration"]) >= 20
