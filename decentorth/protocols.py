@@ -143,7 +143,7 @@ class ByProducts(Protocol):
 
 
 @runtime_checkable
-class GeneralizedLanding(Protocol):
+class ProductLanding(Protocol):
     """A set {x : x^T B x = I} that is approached along one of several landing fields."""
 
     def landing_scale(self) -> float:

@@ -34,8 +34,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from ..protocols import Array, Direction, Network, Streams
-from ..protocols import GeneralizedLanding as CanLand
+from ..protocols import Array, Direction, Network, ProductLanding, Streams
 from .fields import difference
 from .policies import Auto, StepSize, check_choice, check_positive, checked, policy
 from .samples import Covariance, check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
@@ -126,7 +125,7 @@ class GeneralizedLanding:
     @property
     def requires_set(self) -> tuple[type, ...]:
         """Landing fields, and other B where their mean is taken."""
-        return (CanLand, *set_needs(self.covariance))
+        return (ProductLanding, *set_needs(self.covariance))
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> GeneralizedLandingState:
         measure, length = _STEPS[self.direction]

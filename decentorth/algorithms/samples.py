@@ -5,7 +5,7 @@ For methods on {x : x^T B x = I} whose B is a mean over samples.
 
 from __future__ import annotations
 
-from math import gcd
+import math
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..protocols import Array, Index, Sampled, SampledMatrices, SampledProducts,
 from .fields import check_batch_size
 from .policies import check_choice
 
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 Covariance = Literal["exact", "sampled", "rolling"]
 """Where the constraint's B comes from: the set itself; two independent batches an iteration; the mean of all samples seen."""
 
@@ -53,12 +54,13 @@ def draws(problem: Any, streams: Streams, k: int, batch_size: int, number: int) 
 def passing(streams: Streams, k: int, batch_size: int, n_samples: int) -> Index:
     """``(1, b)``: the batch of iteration ``k`` in passes over all samples, b = ``batch_size`` or what a pass has left.
 
-    The order of a pass is position -> (a position + c) mod n_samples, a without a divisor in common with n_samples; a and c are
-    drawn anew for each pass.
+    The order of a pass is position -> (a position + c) mod n_samples, where c is drawn for each pass, and a is the first number
+    from the golden section of n_samples on that has no divisor in common with it: so every batch is spread evenly over the
+    samples, however they are sorted.
     """
     epoch, number = divmod(k, -(-n_samples // batch_size))
-    a, c = (int(one) for one in streams.integers("batch", epoch, 2, n_samples)[0])
-    while gcd(a, n_samples) > 1:
+    a, c = int(_GOLDEN * n_samples), int(streams.integers("batch", epoch, 1, n_samples)[0, 0])
+    while math.gcd(a, n_samples) > 1:
         a += 1
     first = number * batch_size
     positions = np.arange(first, min(first + batch_size, n_samples), dtype=np.int64)

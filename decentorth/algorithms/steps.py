@@ -22,10 +22,10 @@ import numpy as np
 from ..protocols import (
     Array,
     ByProducts,
-    GeneralizedLanding,
     Landing,
     MetricName,
     Network,
+    ProductLanding,
     Projection,
     Retraction,
     Smooth,
@@ -296,7 +296,7 @@ def resolve(
         limit, c = tracking_limit(network.spectrum, order), tracking_step(network.spectrum, order)
         if given.adapts:
             limit, c = limit / 2.0, min(c, limit / 4.0)
-    scale = problem.constraint.landing_scale() if isinstance(problem.constraint, GeneralizedLanding) else 1.0
+    scale = problem.constraint.landing_scale() if isinstance(problem.constraint, ProductLanding) else 1.0
 
     def automatic() -> tuple[Array, int]:
         mean, spent = measure(problem, network, streams, x0)

@@ -179,7 +179,7 @@ class _ByProducts(_Products, _Riemannian):
         return self._pairs(lambda part, y, by: part.retract_with(y, by, retraction), y, by)
 
 
-class _GeneralizedLanding(_Products, _Landing):
+class _ProductLanding(_Products, _Landing):
     def landing_scale(self) -> float:
         """The largest of the parts'."""
         return max([float(part.landing_scale()) for part in self.parts])
@@ -231,7 +231,7 @@ class _WithMatrices(Product):
 _ABILITIES: tuple[tuple[Any, type[Product]], ...] = (
     (protocols.WithMatrices, _WithMatrices),
     (protocols.AugmentedLagrangian, _AugmentedLagrangian),
-    (protocols.GeneralizedLanding, _GeneralizedLanding),
+    (protocols.ProductLanding, _ProductLanding),
     (protocols.ByProducts, _ByProducts),
     (protocols.Landing, _Landing),
     (protocols.Retractable, _Retractable),

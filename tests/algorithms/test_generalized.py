@@ -371,7 +371,7 @@ def test_stochastic_gradients_with_the_exact_constraint() -> None:
 
 
 def test_a_pass_takes_every_sample_once() -> None:
-    """In batches of the size asked for but the last; passes differ in their order."""
+    """In batches of the size asked for but the last, each spread over all samples; passes differ in their order."""
     streams, orders = CounterStreams(3, slice(0, 1)), []
     for n_samples, b in ((12, 5), (12, 4), (7, 7), (5, 9), (1, 1)):
         per = -(-n_samples // b)
@@ -381,6 +381,9 @@ def test_a_pass_takes_every_sample_once() -> None:
             assert sorted(np.concatenate(batches).tolist()) == list(range(n_samples))
             orders.append(tuple(np.concatenate(batches).tolist()))
     assert len(set(orders[:3])) == 3
+    for k in range(100):
+        batch = np.sort(passing(streams, k, 20, 1000)[0])
+        assert np.diff(np.append(batch, batch[0] + 1000)).max() < 2 * 1000 / 20
 
 
 def rolling_means(problem: Any, streams: CounterStreams, b: int, iterations: int) -> list[Array]:
@@ -471,7 +474,7 @@ def test_capabilities_are_asked_for_before_work() -> None:
     plain = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Stiefel(4, 2), 1)
     general = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, GeneralizedStiefel(np.eye(4), 2), 1)
     for problem, method, name in (
-        (plain, GeneralizedLanding(), "GeneralizedLanding needs GeneralizedLanding of its problem; Stiefel has none"),
+        (plain, GeneralizedLanding(), "GeneralizedLanding needs ProductLanding of its problem; Stiefel has none"),
         (general, GeneralizedLanding(batch_size=2, covariance="sampled"), "GeneralizedLanding needs SampledProducts"),
         (general, RGD(batch_size=2, covariance="rolling"), "RGD needs SampledMatrices"),
         (plain, RGD(batch_size=2, covariance="rolling"), "RGD needs SampledMatrices"),

@@ -86,7 +86,7 @@ def test_capabilities() -> None:
         protocols.Retractable,
         protocols.Landing,
         protocols.ByProducts,
-        protocols.GeneralizedLanding,
+        protocols.ProductLanding,
         protocols.AugmentedLagrangian,
         protocols.WithMatrices,
     ):
@@ -786,7 +786,7 @@ def test_a_product_can_do_what_all_its_parts_can() -> None:
         protocols.Landing: (general, plain, space),
         protocols.AugmentedLagrangian: (general, plain),
         protocols.ByProducts: (general,),
-        protocols.GeneralizedLanding: (general,),
+        protocols.ProductLanding: (general,),
         protocols.WithMatrices: (general,),
     }
     for one, other in every_choice((general, plain, space, box), repeat=2):
