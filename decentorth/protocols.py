@@ -307,7 +307,7 @@ class WeaklyConvex(Protocol):
 class ColumnOracle(Protocol):
     """A problem whose (sub)gradient can be had for some columns at a fraction of the cost.
 
-    ``columns`` is ``(n_local, c)``: column numbers of each agent, without repeats, in any order.
+    ``columns`` is ``(c,)``: column numbers, the same for all agents, without repeats, in any order.
     """
 
     def cache(self, x: Array) -> Array:
