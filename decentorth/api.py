@@ -131,8 +131,9 @@ class Run:
             self.problem = problem.build(agents, self.collective) if isinstance(problem, Deferred) else problem.restrict(agents)
             with self.collective.together():
                 runner.check_capabilities(self.problem, algorithm)
-                start = self._start(x0, seed)
             self.problem.prepare(self.collective)
+            with self.collective.together():
+                start = self._start(x0, seed)
         self.collective.same("the starting point", hashlib.sha256(start.tobytes()).digest())
         self.x0 = np.repeat(start[None], self.network.n_local, axis=0)
 
