@@ -183,6 +183,14 @@ class AugmentedLagrangian(Protocol):
 
 
 @runtime_checkable
+class ColumnBlocks(Protocol):
+    """A set whose points stay in it when some of their columns move and the others do not."""
+
+    def move_columns(self, x: Array, columns: Index, v: Array) -> Array:
+        """``(n_local, d, c)``, fresh: where the columns ``(c,)`` of a feasible x come to along the tangent part of ``v``."""
+
+
+@runtime_checkable
 class WithMatrices(Protocol):
     """A set {x : x^T B x = I} that can be had with another B."""
 

@@ -68,6 +68,8 @@ algorithms = Registry(
         "plam": ("decentorth.algorithms.plam", "PLAM"),
         "rgd": ("decentorth.algorithms.rgd", "RGD"),
         "rextra": ("decentorth.algorithms.rextra", "REXTRA"),
+        "rsm": ("decentorth.algorithms.rsm", "RSM"),
+        "rssm": ("decentorth.algorithms.rssm", "RSSM"),
         "rfextra": ("decentorth.algorithms.rfextra", "RFEXTRA"),
     },
 )

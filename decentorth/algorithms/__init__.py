@@ -17,6 +17,8 @@ from .plam import PLAM, PLAMState
 from .rextra import REXTRA, REXTRAState
 from .rfextra import RFEXTRA, RFEXTRAState
 from .rgd import RGD, RGDState
+from .rsm import RSM, RSMState
+from .rssm import RSSM, RSSMState
 from .safe import SafeState
 from .tracking import PenalisedState, TrackingState
 
@@ -33,6 +35,8 @@ __all__ = [
     "REXTRA",
     "RFEXTRA",
     "RGD",
+    "RSM",
+    "RSSM",
     "DeEPCA",
     "DeEPCAState",
     "DescentState",
@@ -46,6 +50,8 @@ __all__ = [
     "REXTRAState",
     "RFEXTRAState",
     "RGDState",
+    "RSMState",
+    "RSSMState",
     "SafeState",
     "TrackingState",
 ]

@@ -165,7 +165,7 @@ FLAG_ERRORS = [
     ),
     (
         "--step-size fast",
-        "--step-size: step_size must be a positive number, 'auto' or one of constant, diminishing, horizon, bb",
+        "--step-size: step_size must be a positive number, 'auto' or one of constant, diminishing, horizon,",
     ),
     ("--step-size bb:cap=0.5", "--step-size: step_size 'bb:cap=0.5': cap must be at least 1, got 0.5"),
     ("--step-size bb:cap=auto", "--step-size: step_size 'bb:cap=auto': cap must be a number, got 'auto'"),
