@@ -2,7 +2,7 @@
 
 from ..sets import Stiefel
 from .base import AgentProblem, Deferred
-from .functions import FunctionProblem
+from .functions import FunctionProblem, NonsmoothFunctionProblem
 from .ica import ICA, ICASettings, amari_distance, log_cosh
 from .l1 import L1PCA, L1PCASettings, SparsePCA, SparsePCASettings
 from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
@@ -22,6 +22,7 @@ __all__ = [
     "L1PCASettings",
     "MatrixCompletion",
     "MatrixCompletionSettings",
+    "NonsmoothFunctionProblem",
     "ODLSettings",
     "OrthogonalDictionaryLearning",
     "PCASettings",
