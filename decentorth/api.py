@@ -131,8 +131,9 @@ class Run:
             self.problem = problem.build(agents, self.collective) if isinstance(problem, Deferred) else problem.restrict(agents)
             with self.collective.together():
                 runner.check_capabilities(self.problem, algorithm)
-                start = self._start(x0, seed)
             self.problem.prepare(self.collective)
+            with self.collective.together():
+                start = self._start(x0, seed)
         if hasattr(self.algorithm, "suited"):
             self.algorithm = self.algorithm.suited(self.problem)
         self.collective.same("the starting point", hashlib.sha256(start.tobytes()).digest())

@@ -80,6 +80,10 @@ problems = Registry(
         "ica": ("decentorth.problems.ica", "ICASettings"),
         "matrix_completion": ("decentorth.problems.matrix_completion", "MatrixCompletionSettings"),
         "pca": ("decentorth.problems.pca", "PCASettings"),
+        "l1_pca": ("decentorth.problems.l1", "L1PCASettings"),
+        "odl": ("decentorth.problems.odl", "ODLSettings"),
+        "rsr": ("decentorth.problems.rsr", "RSRSettings"),
+        "sparse_pca": ("decentorth.problems.l1", "SparsePCASettings"),
     },
 )
 

@@ -14,23 +14,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
-from ..protocols import Array, Collective, Index
+from ..protocols import Array, Collective
 from ..sets import Stiefel
-from ..sums import sums
-from .base import AgentProblem, Deferred
+from .base import Deferred
 from .checks import matrices, same_columns
 from .division import check_alpha, divided
 from .generated import stream
 from .pooled import centered, whitening
-from .runs import Runs
-
-PASS_BYTES = 1 << 17
-"""An agent's samples are passed through in pieces of this size, which stay in cache between the two products."""
+from .rowwise import SeparableLosses
 
 
 def log_cosh(t: Array) -> Array:
@@ -54,7 +49,7 @@ def amari_distance(product: Array) -> float:
     return float(sum(excess) / (2 * n * (n - 1)))
 
 
-class ICA(AgentProblem):
+class ICA(SeparableLosses):
     """f_i(x) = (1/N_i) sum_{jk} log cosh([Z_i x]_jk) over O(n).
 
     Parameters
@@ -84,9 +79,7 @@ class ICA(AgentProblem):
         n = same_columns("Z", rows, first_agent)
         if mixing is not None and mixing.shape != (n, n):
             raise ValueError(f"mixing must have shape ({n}, {n}), as Z has {n} columns, got {mixing.shape}")
-        super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(n, n))
-        self.n_samples: Index = np.array([len(z) for z in rows], dtype=np.int64)
-        self._rows = Runs([(z,) for z in rows])
+        super().__init__(rows, [1.0 / len(z) for z in rows], Stiefel(n, n), n_agents, first_agent)
         self.mixing = mixing
         self.error_name = "" if mixing is None else "amari_distance"
 
@@ -101,38 +94,20 @@ class ICA(AgentProblem):
 
         return Deferred(n_agents, build)
 
-    def _take(self, local: slice) -> None:
-        self.n_samples, self._rows = self.n_samples[local], self._rows.take(local)
-        self.__dict__.pop("lipschitz", None)
+    @staticmethod
+    def losses(products: Array) -> Array:
+        """log cosh of every entry."""
+        return log_cosh(products)
 
-    def value(self, x: Array) -> Array:
-        """``(n_local,)``."""
-        out = np.empty(len(x))
-        for local, (z,) in self._rows:
-            out[local] = sums(log_cosh(z @ x[local])) / z.shape[1]
-        return out
+    @staticmethod
+    def differentiate(products: Array) -> None:
+        """tanh of every entry."""
+        np.tanh(products, out=products)
 
-    def gradient(self, x: Array) -> Array:
-        """``(n_local, n, n)``: Z_i^T tanh(Z_i x_i) / N_i."""
-        out = np.empty_like(x)
-        for local, (z,) in self._rows:
-            _mean_gradient(z, x[local], out[local])
-        return out
-
-    def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, n, n)``: the gradient from the samples ``batch``, ``(n_local, b)`` numbers within each agent."""
-        out = np.empty_like(x)
-        for local, (z,) in self._rows:
-            _mean_gradient(np.take_along_axis(z, batch[local, :, None], 1), x[local], out[local])
-        return out
-
-    @cached_property
+    @property
     def lipschitz(self) -> Array:
         """``(n_local,)``: L_i = lambda_max(Z_i^T Z_i) / N_i."""
-        out = np.empty(self.n_local)
-        for local, (z,) in self._rows:
-            out[local] = np.linalg.eigvalsh(z.swapaxes(-1, -2) @ z)[:, -1] / z.shape[1]
-        return out
+        return self._weights * self.largest
 
     def error(self, xhat: Array) -> float:
         """Amari distance of x^T mixing from a permutation with signs.
@@ -145,20 +120,6 @@ class ICA(AgentProblem):
         if self.mixing is None:
             raise ValueError("the mixing is known for generated data only, or given as mixing")
         return amari_distance(xhat.T @ self.mixing)
-
-
-def _mean_gradient(z: Array, x: Array, out: Array) -> None:
-    """``out = (1/b) z^T tanh(z x)`` for the samples ``(n_agents, b, n)``."""
-    size = max(1, PASS_BYTES // (8 * z.shape[2]))
-    for start in range(0, z.shape[1], size):
-        some = z[:, start : start + size]
-        slopes: Array = some @ x
-        np.tanh(slopes, out=slopes)
-        if start == 0:
-            np.matmul(some.swapaxes(-1, -2), slopes, out=out)
-        else:
-            out += some.swapaxes(-1, -2) @ slopes
-    out /= z.shape[1]
 
 
 @dataclass(frozen=True, kw_only=True)

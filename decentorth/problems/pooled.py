@@ -47,6 +47,18 @@ def centered(A: Sequence[Array], collective: Collective) -> list[Array]:
     return [a - mean for a in A]
 
 
+def normalized(A: Sequence[Array], collective: Collective) -> list[Array]:
+    """Divided by the root mean square of all entries, which becomes 1; as they are where all entries are 0."""
+
+    def add(total: Array) -> None:
+        for a in A:
+            total += np.ones(len(a)) @ (a * a)
+
+    squares: Array = collective.fold(A[0].shape[1], add)
+    scale = np.sqrt(squares.mean(-1) / rows(A, collective)) or 1.0
+    return [a / scale for a in A]
+
+
 def with_spectrum(A: Sequence[Array], decay: float, largest: float | None, collective: Collective) -> list[Array]:
     """Replace the eigenvalues of sum_i A_i^T A_i by ``largest * decay^j``.
 
