@@ -341,7 +341,7 @@ class SubgradientSettings(NamedTuple):
 
     step_size: str
     """The step policy, as text."""
-    partition: Literal["fixed", "redraw"] = "fixed"
+    block_partition: Literal["fixed", "redraw"] = "fixed"
     """Whether the blocks of columns stay, or are drawn anew in every iteration."""
 
 

@@ -10,15 +10,15 @@ moves C = C_i + C_j:
 
 so an iteration takes about 2/l of the operations of one that moves all columns, if Z does. The others stay as they are, bit by bit.
 
-    l, C_i    blocks, partition      Z     problem.partial_gradient, columns of problem.gradient where it has none
+    l, C_i    blocks, block_partition      Z     problem.partial_gradient, columns of problem.gradient where it has none
     x         state.x                (15), (16)   constraint.move_columns
     gamma_k   step_size, from base
 
-``step_size="auto"`` and ``partition="auto"`` take what the problem recommends for l blocks (the published schedules, repaired where
-those as printed fail), elsewhere 1 / (L sqrt(k + 1)) with L a Lipschitz constant of f, and fixed blocks. Beyond the papers: blocks
-drawn anew in every iteration; (15) is taken of x_C - gamma_k Z, not of Z, which removes rounding errors instead of piling them up
-(`Stiefel.move_columns`); re-orthogonalisation, with the drift that it found; the count of floating-point operations. A gradient in
-``gradients`` is one call of the oracle, whatever its columns.
+``step_size="auto"`` and ``block_partition="auto"`` take what the problem recommends for l blocks (the published schedules, repaired
+where those as printed fail), elsewhere 1 / (L sqrt(k + 1)) with L a Lipschitz constant of f, and fixed blocks. Beyond the papers:
+blocks drawn anew in every iteration; (15) is taken of x_C - gamma_k Z, not of Z, which removes rounding errors instead of piling
+them up (`Stiefel.move_columns`); re-orthogonalisation, with the drift that it found; the count of floating-point operations. A
+gradient in ``gradients`` is one call of the oracle, whatever its columns.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class RSSM:
     Parameters
     ----------
     blocks
-        l, the number of blocks of columns, of which two move in an iteration; by default 5, or as many as partition has.
+        l, the number of blocks of columns, of which two move in an iteration; by default 5, or as many as block_partition has.
     step_size
         gamma_0 > 0; auto: the schedule that suits the problem and l; or a policy: annealed, square-summable, geometric,
         diminishing, horizon, piecewise.
-    partition
+    block_partition
         fixed (consecutive columns), redraw (drawn anew in every iteration), auto (what suits the problem and l), or the columns of
         each block, as 0,1/2-4.
     reorthogonalize
@@ -80,19 +80,19 @@ class RSSM:
 
     blocks: int | None = None
     step_size: StepSize = "auto"
-    partition: Partition = "auto"
+    block_partition: Partition = "auto"
     reorthogonalize: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step_size", checked(self.step_size, allowed=IN_ADVANCE))
-        object.__setattr__(self, "partition", _as_text(self.partition))
-        own = 0 if self.partition in NAMED else len(explicit(self.partition))
+        object.__setattr__(self, "block_partition", _as_text(self.block_partition))
+        own = 0 if self.block_partition in NAMED else len(explicit(self.block_partition))
         blocks = (own or BLOCKS) if self.blocks is None else self.blocks
         check_count("blocks", blocks)
         if blocks < 2:
             raise ValueError("blocks must be at least 2, since two of them move at a time, got 1; RSM moves all columns")
         if own and own != blocks:
-            raise ValueError(f"partition has {own} blocks, so blocks must be {own} or left out, got {blocks}")
+            raise ValueError(f"block_partition has {own} blocks, so blocks must be {own} or left out, got {blocks}")
         object.__setattr__(self, "blocks", blocks)
         if self.reorthogonalize is not None:
             check_count("reorthogonalize", self.reorthogonalize)
@@ -134,14 +134,14 @@ class RSSM:
         )
 
     def division(self, r: int) -> tuple[Index, ...]:
-        """The blocks, of positions in the order of the columns that an iteration draws where the partition is ``redraw``.
+        """The blocks, of positions in the order of the columns that an iteration draws where the block partition is ``redraw``.
 
         Raises
         ------
         ValueError
             When r columns cannot be divided so.
         """
-        return divided(str(self.partition), self.blocks or BLOCKS, r)
+        return divided(str(self.block_partition), self.blocks or BLOCKS, r)
 
     def drawn(self, streams: Streams, k: int, r: int) -> Index:
         """``(c,)``: the columns, of r, that move in iteration ``k``."""
@@ -149,7 +149,7 @@ class RSSM:
         pairs = len(blocks) * (len(blocks) - 1) // 2
         i, j = _pairs(len(blocks))[int(streams.integers("blocks", k, 1, pairs)[0, 0])]
         columns = np.concatenate((blocks[i], blocks[j]))
-        if self.partition == "redraw":
+        if self.block_partition == "redraw":
             columns = np.sort(streams.permutation("blocks", k, r)[columns])
         return columns
 
@@ -177,7 +177,7 @@ def explicit(partition: str) -> tuple[tuple[int, ...], ...]:
             first, dash, last = words.partition("-")
             if not (first.isdecimal() and (last.isdecimal() or not dash)):
                 names = ", ".join(NAMED)
-                raise ValueError(f"partition must be {names}, or the columns of each block, as 0,1/2-4, got {partition!r}")
+                raise ValueError(f"block_partition must be {names}, or the columns of each block, as 0,1/2-4, got {partition!r}")
             block += range(int(first), int(last or first) + 1)
         blocks.append(tuple(block))
     return tuple(blocks)
@@ -198,7 +198,7 @@ def divided(partition: str, blocks: int, r: int) -> tuple[Index, ...]:
         return tuple(np.array_split(np.arange(r, dtype=np.int64), blocks))
     own = explicit(partition)
     if sorted(column for block in own for column in block) != list(range(r)):
-        raise ValueError(f"partition must have each of the columns 0 to {r - 1} in one block, got {partition!r}")
+        raise ValueError(f"block_partition must have each of the columns 0 to {r - 1} in one block, got {partition!r}")
     return tuple(np.array(block, dtype=np.int64) for block in own)
 
 

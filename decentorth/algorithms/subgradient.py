@@ -19,13 +19,13 @@ UNKNOWN = "diminishing"
 
 def suited(method: Method, problem: Any, blocks: int) -> Method:
     """The method with what its ``auto`` settings stand for on a problem: what it recommends for so many blocks."""
-    auto = [name for name in ("step_size", "partition") if getattr(method, name, None) == "auto"]
+    auto = [name for name in ("step_size", "block_partition") if getattr(method, name, None) == "auto"]
     if not auto:
         return method
     if isinstance(problem, Recommends):
         recommended = problem.subgradient_settings(blocks)._asdict()
     else:
-        recommended = {"step_size": UNKNOWN, "partition": "fixed"}
+        recommended = {"step_size": UNKNOWN, "block_partition": "fixed"}
     return replace(method, **{name: recommended[name] for name in auto})
 
 

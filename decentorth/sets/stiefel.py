@@ -16,6 +16,9 @@ from ..sums import norms
 from .multipliers import AugmentedLagrangian
 from .retractions import Polar, gap, gram, in_blocks, named, plus, qr
 
+LONG = 0.5
+"""A step of some columns is long when what it would change others by has a Frobenius norm above this; see `move_columns`."""
+
 
 class Stiefel(AugmentedLagrangian):
     """St(d, r).
@@ -97,7 +100,8 @@ class Stiefel(AugmentedLagrangian):
         P(v) = x_C skew(x_C^T v) + (I - x x^T) v is the part of v, ``(n, d, c)``, along which they stay orthonormal and orthogonal
         to the others (paper 000 (15), Lemma 3.2). With w = x_C + v and Y = x^T w, whose rows C are replaced by sym(x_C^T w) - I,
         x_C + P(v) = w - x Y: two products with x, 4 d r c flops. What x_C lacks in being orthogonal to the other columns goes,
-        too, so that rounding errors do not pile up. NaN for agents where x or v is not finite.
+        too, so that rounding errors do not pile up; where ||Y||_F is above `LONG`, so that they could grow, what is left of it in
+        the result is removed once more. NaN for agents where x or v is not finite.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             w = np.take(x, columns, axis=-1)
@@ -106,6 +110,11 @@ class Stiefel(AugmentedLagrangian):
             block = np.take(y, columns, axis=-1)
             y[:, :, columns] = plus(0.5 * (block + block.swapaxes(-1, -2)), -1.0)
             w -= x @ y.swapaxes(-1, -2)
+            far = np.flatnonzero(norms(y) > LONG)
+            if len(far):
+                rest: Array = w[far].swapaxes(-1, -2) @ x[far]
+                rest[:, :, columns] = 0.0
+                w[far] -= x[far] @ rest.swapaxes(-1, -2)
         return self.project(w, "polar")
 
     def relative_gradient(self, x: Array, g: Array) -> Array:

@@ -154,8 +154,14 @@ REFUSED = [
     ("annealed:power=0", "step_size 'annealed:power=0': power must be positive, got 0.0"),
     ("annealed:cap=nan", "step_size 'annealed:cap=nan': cap must be positive, got nan"),
     ("geometric:ratio=1.5", "step_size 'geometric:ratio=1.5': ratio must be between 0 and 1, got 1.5"),
-    ("piecewise:knots=9", "step_size 'piecewise:knots=9': knots must be pairs of an iteration and a multiple, as 1000:1/1500:0.02"),
-    ("piecewise:knots=9:1/9:2", "step_size 'piecewise:knots=9:1/9:2': knots must be at ascending iterations from 1 on"),
+    (
+        "piecewise:knots=9",
+        "step_size 'piecewise:knots=9': knots must be pairs of an iteration and a multiple, as 1000:1/1500:0.02, got '9'",
+    ),
+    (
+        "piecewise:knots=9:1/9:2",
+        "step_size 'piecewise:knots=9:1/9:2': knots must be at ascending iterations from 1 on, got '9:1/9:2'",
+    ),
     ("piecewise:knots=9:0", "step_size 'piecewise:knots=9:0': a knot's multiple must be positive and finite, got 0.0"),
     ("diminishing:power=auto", "step_size 'diminishing:power=auto': power must be a number, got 'auto'"),
     ("horizon:iterations=0", "step_size 'horizon:iterations=0': iterations must be at least 1, got 0"),
