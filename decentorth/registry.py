@@ -61,6 +61,7 @@ algorithms = Registry(
         "drfgt": ("decentorth.algorithms.drfgt", "DRFGT"),
         "drgta": ("decentorth.algorithms.drgta", "DRGTA"),
         "drsgd": ("decentorth.algorithms.drsgd", "DRSGD"),
+        "drsm": ("decentorth.algorithms.drsm", "DRSM"),
         "gradient_tracking": ("decentorth.algorithms.gradient_tracking", "GradientTracking"),
         "landing": ("decentorth.algorithms.landing", "Landing"),
         "generalized_landing": ("decentorth.algorithms.generalized_landing", "GeneralizedLanding"),

@@ -9,6 +9,7 @@ from .dprgt import DPRGT
 from .drfgt import DRFGT
 from .drgta import DRGTA
 from .drsgd import DRSGD
+from .drsm import DRSM
 from .generalized_landing import GeneralizedLanding, GeneralizedLandingState
 from .gradient_tracking import GradientTracking
 from .landing import Landing, LandingState
@@ -30,6 +31,7 @@ __all__ = [
     "DRFGT",
     "DRGTA",
     "DRSGD",
+    "DRSM",
     "PCAL",
     "PLAM",
     "REXTRA",

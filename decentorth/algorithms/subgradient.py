@@ -30,18 +30,22 @@ def suited(method: Method, problem: Any, blocks: int) -> Method:
 
 
 def first_steps(method: Any, problem: Any, x0: Array) -> tuple[Array, int]:
-    """``(n_local,)``: Delta, from which the steps follow, and gradients spent: given, or 1 / L.
-
-    L is the problem's Lipschitz constant of f, or, where it knows none, the norm of its subgradient at x0.
-    """
+    """``(n_local,)``: Delta, from which the steps follow, and gradients spent: given, or 1 / L, see `steepness`."""
 
     def automatic() -> tuple[Array, int]:
-        if isinstance(problem, WeaklyConvex):
-            return 1.0 / problem.lipschitz_value, 0
-        steep = norms(problem.gradient(x0))
-        return 1.0 / np.where(steep > 0.0, steep, 1.0), 1
+        steep, spent = steepness(problem, x0)
+        return 1.0 / steep, spent
 
     return start(policy(method.step_size), len(x0), automatic)
+
+
+def steepness(problem: Any, x0: Array) -> tuple[Array, int]:
+    """``(n_local,)``: L, and gradients spent: the problem's Lipschitz constant of f, or, where it knows none, the norm of its
+    subgradient at x0."""
+    if isinstance(problem, WeaklyConvex):
+        return problem.lipschitz_value, 0
+    steep = norms(problem.gradient(x0))
+    return np.where(steep > 0.0, steep, 1.0), 1
 
 
 def iteration_flops(problem: Any, columns: int) -> Array:

@@ -85,6 +85,7 @@ class SparsePCA(AgentProblem, SeparateColumns):
         d = same_columns("A", rows, first_agent)
         check_mu(mu)
         super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, rank))
+        self._steepest = 0.0
         self._sums = SumsOfSquares(rows, None, np.array([-0.5 / len(a) for a in rows]))
         self._mu = mu
 
@@ -121,10 +122,15 @@ class SparsePCA(AgentProblem, SeparateColumns):
         bound: Array = self.weak_convexity * np.sqrt(r) + self._mu * np.sqrt(d * r)
         return bound
 
+    def prepare(self, collective: Collective) -> None:
+        """The largest lambda_max(C_i) of all agents, for steps that all of them take."""
+        self._steepest = collective.max(max(self.weak_convexity.tolist()))
+
     def subgradient_settings(self, blocks: int) -> SubgradientSettings:
-        """Geometric steps from 1 / lambda_max(C_i), which shrink as much slower as fewer columns move in an iteration."""
-        ratio = 1.0 - 0.005 * min(1.0, 2.0 / blocks)
-        return SubgradientSettings(f"geometric:initial={1.0 / max(float(self.weak_convexity[0]), 1e-300):.6g},ratio={ratio:.6g}")
+        """Geometric steps from 1 / lambda_max(C_i), which shrink as much slower as fewer columns move in an iteration; once
+        `prepare` has found that number."""
+        initial = f"{1.0 / self._steepest:.6g}" if self._steepest > 0.0 else "auto"
+        return SubgradientSettings(f"geometric:initial={initial},ratio={1.0 - 0.005 * min(1.0, 2.0 / blocks):.6g}")
 
     def flops(self, columns: int) -> Array:
         """``(n_local,)``: a product with C_i, or two with the samples where they are few, for so many columns, and the signs."""

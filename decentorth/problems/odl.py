@@ -63,6 +63,7 @@ class OrthogonalDictionaryLearning(AbsoluteLosses):
         if dictionary is not None and dictionary.shape != (n, n):
             raise ValueError(f"dictionary must have shape ({n}, {n}), as A has {n} columns, got {dictionary.shape}")
         super().__init__(rows, [1.0] * len(rows), Stiefel(n, n), n_agents, first_agent)
+        self._samples_each = sum(len(a) for a in rows) / len(rows)
         self.dictionary = dictionary
         self.error_name = "" if dictionary is None else "dictionary_error"
 
@@ -82,19 +83,24 @@ class OrthogonalDictionaryLearning(AbsoluteLosses):
         """``(n_local,)``: 0, f_i is convex."""
         return np.zeros(self.n_local)
 
+    def prepare(self, collective: Collective) -> None:
+        """The mean number of samples of an agent, for steps that all agents take."""
+        (total,) = collective.sum(self.n_samples.astype(np.float64))
+        self._samples_each = float(total) / self.n_agents
+
     def subgradient_settings(self, blocks: int) -> SubgradientSettings:
-        """Paper 002's for one block and for three, scaled by the samples, whose entries are of the order of 1.
+        """Paper 002's for one block and for three, divided by the samples of an agent, whose entries are of the order of 1.
 
         With more blocks those find no dictionary; geometric steps with blocks drawn anew do.
         """
-        initial = 4.648 / float(self.n_samples[0])
+        initial = 1e-3 * (4648.0 / self._samples_each)
         if blocks == 1:
-            return SubgradientSettings(f"square-summable:initial={initial:.6g}")
+            return SubgradientSettings(f"square-summable:initial={initial}")
         if blocks <= 3:
             pairs = blocks * (blocks - 1) // 2
-            return SubgradientSettings(f"annealed:initial={initial:.6g},pairs={pairs},power=4.0,ratio=0.995")
+            return SubgradientSettings(f"annealed:initial={initial},pairs={pairs},power=4.0,ratio=0.995")
         ratio = 1.0 - 0.00982 * (5.0 / blocks) ** 2.32
-        return SubgradientSettings(f"geometric:initial={2.0 * initial:.6g},ratio={ratio:.6g}", "redraw")
+        return SubgradientSettings(f"geometric:initial={2.0 * initial},ratio={ratio:.6g}", "redraw")
 
     def error(self, xhat: Array) -> float:
         """How far the columns of the orthogonal ``(n, n)`` matrix are from those of the dictionary.

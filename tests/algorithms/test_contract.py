@@ -22,6 +22,7 @@ from decentorth import (
     DRFGT,
     DRGTA,
     DRSGD,
+    DRSM,
     PCAL,
     PLAM,
     REXTRA,
@@ -37,12 +38,13 @@ from decentorth.algorithms._template import Template
 from decentorth.api import Run
 from decentorth.collective import AgentCollective
 from decentorth.network import Network, SerialCommunicator
-from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings
+from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings, RSRSettings
 from decentorth.protocols import Array
 from decentorth.runner import check_capabilities
 from decentorth.sets import GeneralizedStiefel, Stiefel
 from decentorth.streams import CounterStreams
 from tests.reference import naive
+from tests.support.building import built, prepared
 from tests.support.generalized import gevp, sampled_gevp
 from tests.support.networks import Recording, Replaying
 from tests.support.problems import GRAPHS, UNEVEN, pca, point, procrustes, samples, stack
@@ -70,6 +72,12 @@ def augmented_gradient(gradient: naive.Gradient, x: Array, state: Any, dissolved
     half = np.eye(x.shape[1]) - excess / 2
     g = gradient(x @ half) if dissolved else gradient(x)
     return g @ half - x @ naive.sym(x.T @ g) + float(state.penalty[0]) * x @ excess
+
+
+def rsr() -> Any:
+    """Robust subspace recovery with five unlike agents."""
+    settings = RSRSettings(dimension=9, rank=3, inliers=60, outliers=40, partition="dirichlet")
+    return prepared(built(settings.problem(5, 0)))
 
 
 @dataclass(frozen=True)
@@ -123,6 +131,17 @@ METHODS = [
         lambda: procrustes().problem,
         GRAPHS["star"],
         exchanges=2,
+        exact=False,
+        tracks=False,
+    ),
+    Method("drsm", DRSM, rsr, GRAPHS["ring"], sent=1, feasibility=1e-12, exact=False, tracks=False),
+    Method(
+        "drsm-rounds",
+        partial(DRSM, step_size="diminishing:initial=0.1", rounds=3, consensus_step=0.5),
+        lambda: pca().problem,
+        GRAPHS["path"],
+        exchanges=3,
+        sent=3,
         exact=False,
         tracks=False,
     ),
@@ -331,7 +350,7 @@ def test_states_keep_shapes_kinds_and_layout(method: Method) -> None:
 def test_problem_data_and_start_are_left_alone(method: Method) -> None:
     setup = Setup(method)
     setup.problem.blocks()
-    _ = setup.problem.lipschitz
+    _ = getattr(setup.problem, "lipschitz", None)
     setup.init()  # what problem and set find out once and keep
     data, start = fingerprint(setup.problem), setup.x0.tobytes()
     assert not any(np.shares_memory(value, setup.x0) for value in arrays(setup.init()).values())
