@@ -3,18 +3,23 @@
 from ..sets import Stiefel
 from .base import AgentProblem, Deferred
 from .functions import FunctionProblem
+from .gevp import GEVP, GEVPSettings, pencil
 from .ica import ICA, ICASettings, amari_distance, log_cosh
+from .lda import LDASettings, scatters
 from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
 from .pca import PCA, PCASettings, subspace_distance
 from .procrustes import Procrustes, ProcrustesSettings
 
 __all__ = [
+    "GEVP",
     "ICA",
     "PCA",
     "AgentProblem",
     "Deferred",
     "FunctionProblem",
+    "GEVPSettings",
     "ICASettings",
+    "LDASettings",
     "MatrixCompletion",
     "MatrixCompletionSettings",
     "PCASettings",
@@ -23,5 +28,7 @@ __all__ = [
     "Stiefel",
     "amari_distance",
     "log_cosh",
+    "pencil",
+    "scatters",
     "subspace_distance",
 ]

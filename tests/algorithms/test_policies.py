@@ -254,7 +254,7 @@ def test_landing_follows_policies(name: str, kind: str) -> None:
     lam = 0.1 / a
     found = policy(f"{kind}{',' if ':' in kind else ':'}initial={a!r}")
     if isinstance(found, BarzilaiBorwein):
-        x, _ = drfgt_bb(case, W, x0, a, lam, found.cap, found.formula, 15, "combine-then-adapt")
+        x, _ = drfgt_bb(case, W, x0, a, lam, found.most, found.formula, 15, "combine-then-adapt")
     else:
         power = {"diminishing": 0.5, "diminishing:power=1": 1.0}
         steps = [a / (k + 1) ** power[kind] if kind in power else a / 3 for k in range(15)]
