@@ -261,7 +261,8 @@ def test_the_field_of_three_independent_draws_is_unbiased_and_that_of_fewer_is_n
 
     def mean(choices: list[tuple[int, int, int]]) -> Array:
         fields = [cca.constraint.landing_from_products(x, g[i], bx[j], bx[k], penalty) for i, j, k in choices]
-        return np.mean(fields, axis=0)
+        average: Array = np.mean(fields, axis=0)
+        return average
 
     every = range(m)
     np.testing.assert_allclose(mean([(i, j, k) for i in every for j in every for k in every]), exact, atol=1e-11)
