@@ -427,3 +427,7 @@ def test_a_constant_view_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "y.npy", np.random.default_rng(0).standard_normal((9, 3)))
     with pytest.raises(ValueError, match="the first view is constant: all its 3 columns"):
         built(CCASettings(data=str(tmp_path / "x.npy"), data_y=str(tmp_path / "y.npy"), rank=1).problem(1, 0))
+
+
+def test_the_error_of_a_point_that_is_not_finite_is_not_a_number() -> None:
+    assert math.isnan(problem().error(np.full((N1 + N2, P), np.nan)))
