@@ -2,6 +2,7 @@
 
 from ..sets import Stiefel
 from .base import AgentProblem, Deferred
+from .cca import CCA, CCASettings, canonical_correlations
 from .functions import FunctionProblem
 from .gevp import GEVP, GEVPSettings, pencil
 from .ica import ICA, ICASettings, amari_distance, log_cosh
@@ -12,9 +13,11 @@ from .procrustes import Procrustes, ProcrustesSettings
 
 __all__ = [
     "GEVP",
+    "CCA",
     "ICA",
     "PCA",
     "AgentProblem",
+    "CCASettings",
     "Deferred",
     "FunctionProblem",
     "GEVPSettings",
@@ -27,6 +30,7 @@ __all__ = [
     "ProcrustesSettings",
     "Stiefel",
     "amari_distance",
+    "canonical_correlations",
     "log_cosh",
     "pencil",
     "scatters",
