@@ -12,8 +12,8 @@ from .pca import PCA, PCASettings, subspace_distance
 from .procrustes import Procrustes, ProcrustesSettings
 
 __all__ = [
-    "GEVP",
     "CCA",
+    "GEVP",
     "ICA",
     "PCA",
     "AgentProblem",
