@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .protocols import Array, Collective, Counted, KnownOptimum, Landing, Nonsmooth, Projection, Riemannian
+from .protocols import Array, Collective, Counted, KnownOptimum, KnownValue, Landing, Nonsmooth, Projection, Riemannian
 from .sums import norms
 
 
@@ -26,6 +26,7 @@ class StandardMetrics:
     flops                  sum_i of the floating-point operations made so far, where problem and method count them
     drift                  max_i of the largest infeasibility that a re-orthogonalisation has found, where the method makes any
     error                  distance of xhat from the known answer, in the problem's measure ``error_name``
+    relative_gap           (f(xhat) - f*) / |f*|, where the least value f* is known; negative by rounding only
     =====================  =======================================================================================
 
     Of a problem that is not differentiable gradient_norm is called subgradient_norm: it need not vanish at a minimiser.
@@ -43,6 +44,7 @@ class StandardMetrics:
         self._drifts = hasattr(state, "drift")
         self._slope = "subgradient_norm" if isinstance(problem, Nonsmooth) and problem.nonsmooth else "gradient_norm"
         self._known = isinstance(problem, KnownOptimum) and bool(problem.error_name)
+        self._least = problem.optimal_value if isinstance(problem, KnownValue) else None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -60,6 +62,7 @@ class StandardMetrics:
             *(("flops",) if self._counts else ()),
             *(("drift",) if self._drifts else ()),
             *(("error",) if self._known else ()),
+            *(("relative_gap",) if self._least is not None else ()),
         )
 
     def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
@@ -115,6 +118,7 @@ class StandardMetrics:
             *((float(sums[-1]),) if self._counts else ()),
             *((collective.max(float(state.drift.max())),) if self._drifts else ()),
             *((problem.error(hat[0]),) if self._known else ()),
+            *(() if self._least is None else (float(objective / n - self._least) / (abs(self._least) or 1.0),)),
         )
 
 
