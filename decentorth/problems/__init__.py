@@ -3,7 +3,7 @@
 from ..sets import Stiefel
 from .base import AgentProblem, Deferred
 from .functions import FunctionProblem
-from .ica import ICA, ICASettings, amari_distance, log_cosh
+from .ica import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
 from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
 from .pca import PCA, PCASettings, subspace_distance
 from .procrustes import Procrustes, ProcrustesSettings
@@ -14,6 +14,7 @@ __all__ = [
     "AgentProblem",
     "Deferred",
     "FunctionProblem",
+    "GeneralizedICA",
     "ICASettings",
     "MatrixCompletion",
     "MatrixCompletionSettings",
