@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..protocols import Array, Collective
+from ..sums import sums
 
 _SINGULAR = 1e-10
 """Whitening refuses eigenvalues below this share of the largest."""
@@ -36,15 +37,30 @@ def rows(A: Sequence[Array], collective: Collective) -> int:
     return int(collective.fold(1, add)[0])
 
 
-def centered(A: Sequence[Array], collective: Collective) -> list[Array]:
-    """Without the mean of all rows."""
+def mean(A: Sequence[Array], collective: Collective) -> Array:
+    """``(d,)``: the mean of all rows."""
 
     def add(total: Array) -> None:
         for a in A:
             total += np.ones(len(a)) @ a
 
-    mean = collective.fold(A[0].shape[1], add) / rows(A, collective)
-    return [a - mean for a in A]
+    return collective.fold(A[0].shape[1], add) / rows(A, collective)
+
+
+def centered(A: Sequence[Array], collective: Collective) -> list[Array]:
+    """Without the mean of all rows."""
+    center = mean(A, collective)
+    return [a - center for a in A]
+
+
+def squares(A: Sequence[Array], collective: Collective) -> float:
+    """The sum of the squares of all entries."""
+
+    def add(total: Array) -> None:
+        for a in A:
+            total += sums(a[None] * a)
+
+    return float(collective.fold(1, add)[0])
 
 
 def with_spectrum(A: Sequence[Array], decay: float, largest: float | None, collective: Collective) -> list[Array]:
