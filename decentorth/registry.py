@@ -74,6 +74,7 @@ algorithms = Registry(
 problems = Registry(
     "problem",
     {
+        "cca": ("decentorth.problems.cca", "CCASettings"),
         "procrustes": ("decentorth.problems.procrustes", "ProcrustesSettings"),
         "ica": ("decentorth.problems.ica", "ICASettings"),
         "matrix_completion": ("decentorth.problems.matrix_completion", "MatrixCompletionSettings"),

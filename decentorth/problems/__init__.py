@@ -2,6 +2,7 @@
 
 from ..sets import Stiefel
 from .base import AgentProblem, Deferred
+from .cca import CCA, CCASettings, canonical_correlations
 from .functions import FunctionProblem
 from .ica import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
 from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
@@ -9,9 +10,11 @@ from .pca import PCA, PCASettings, subspace_distance
 from .procrustes import Procrustes, ProcrustesSettings
 
 __all__ = [
+    "CCA",
     "ICA",
     "PCA",
     "AgentProblem",
+    "CCASettings",
     "Deferred",
     "FunctionProblem",
     "GeneralizedICA",
@@ -23,6 +26,7 @@ __all__ = [
     "ProcrustesSettings",
     "Stiefel",
     "amari_distance",
+    "canonical_correlations",
     "log_cosh",
     "subspace_distance",
 ]
