@@ -6,6 +6,7 @@ except ModuleNotFoundError as error:
     repair = 'pip install "decentorth[data]"'
     raise ModuleNotFoundError(f"decentorth.estimators needs scikit-learn ({error}): {repair}", name=error.name) from error
 
+from .ica import ICA
 from .pca import PCA
 
-__all__ = ["PCA"]
+__all__ = ["ICA", "PCA"]

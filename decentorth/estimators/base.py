@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .. import registry
 from ..api import Result, solve
@@ -47,6 +47,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     tol: float
     max_iter: int
     random_state: Any
+    n_components_: int
 
     def _method(self, n_agents: int) -> Any:
         """The algorithm that the parameters name, or are."""
@@ -97,6 +98,16 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         checked = matrices(name, agents)
         same_columns(name, checked)
         validate_data(self, agents[0], skip_check_array=True)
+        return checked
+
+    def _coordinates(self, X: Any) -> Array:
+        """``(m, n_components)``: what an inverse transform is given, checked."""
+        check_is_fitted(self)
+        checked: Array = check_array(X, dtype=np.float64)
+        if checked.shape[1] != self.n_components_:
+            raise ValueError(
+                f"X must have a column for each of the {self.n_components_} components, got {checked.shape[1]} columns"
+            )
         return checked
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from .. import problems
@@ -200,9 +200,5 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AgentEstimator):  #
 
     def inverse_transform(self, X: Any) -> Array:
         """``(m, d)``: the points with these coordinates."""
-        check_is_fitted(self)
-        X = check_array(X, dtype=np.float64)
-        if X.shape[1] != self.n_components_:
-            raise ValueError(f"X must have a column for each of the {self.n_components_} components, got {X.shape[1]} columns")
-        points: Array = X @ self.components_ + self.mean_
+        points: Array = self._coordinates(X) @ self.components_ + self.mean_
         return points

@@ -86,8 +86,10 @@ def mean_squares(A: Sequence[Array], collective: Collective) -> Array:
     return collective.fold(A[0].shape[1], add) / rows(A, collective)
 
 
-def whitening(A: Sequence[Array], components: int, collective: Collective) -> Array:
+def whitening(A: Sequence[Array], components: int | None, collective: Collective) -> Array:
     """``(d, components)``: the T for which the rows A_i T of all agents have second moments ``(1/m) sum_i T^T A_i^T A_i T = I``.
+
+    ``components`` None takes all directions in which the rows vary.
 
     Raises
     ------
@@ -97,10 +99,10 @@ def whitening(A: Sequence[Array], components: int, collective: Collective) -> Ar
     return root_inverse(gram(A, collective) / rows(A, collective), components)
 
 
-def root_inverse(covariance: Array, components: int) -> Array:
+def root_inverse(covariance: Array, components: int | None) -> Array:
     """``(d, components)``: T with T^T C T = I for a covariance C of samples.
 
-    T = U diag(s)^{-1/2} with the largest ``components`` eigenvalues s of C and their eigenvectors U.
+    T = U diag(s)^{-1/2} with the largest ``components`` eigenvalues s of C and their eigenvectors U; None takes all that are not 0.
 
     Raises
     ------
@@ -111,6 +113,7 @@ def root_inverse(covariance: Array, components: int) -> Array:
     values, vectors = np.linalg.eigh(covariance)
     values, vectors = values[::-1], vectors[:, ::-1]
     found = sum(value > _SINGULAR * values[0] for value in values.tolist())
+    components = max(found, 1) if components is None else components
     if found < components:
         raise ValueError(
             f"whitening to {components} components needs samples that vary in as many directions, but those of all agents vary in "
