@@ -25,6 +25,7 @@ if expected_ranks()[0] > 1:
 if TYPE_CHECKING:
     from . import algorithms, data, problems, sets, stopping
     from .algorithms import (
+        CDADT,
         DESTINY,
         DGD,
         DPRGD,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         RFEXTRA,
         RGD,
         DeEPCA,
+        GeneralizedDRFGT,
         GeneralizedLanding,
         GradientTracking,
         Landing,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {
+    "CDADT": "algorithms",
     "DESTINY": "algorithms",
     "DGD": "algorithms",
     "DPRGD": "algorithms",
@@ -57,6 +60,7 @@ _PLACES = {
     "DRGTA": "algorithms",
     "DRSGD": "algorithms",
     "DeEPCA": "algorithms",
+    "GeneralizedDRFGT": "algorithms",
     "GeneralizedLanding": "algorithms",
     "GradientTracking": "algorithms",
     "Landing": "algorithms",
@@ -74,6 +78,7 @@ _PLACES = {
 _ROOMS = ("algorithms", "data", "problems", "sets", "stopping")
 
 __all__ = [
+    "CDADT",
     "DESTINY",
     "DGD",
     "DPRGD",
@@ -87,6 +92,7 @@ __all__ = [
     "RFEXTRA",
     "RGD",
     "DeEPCA",
+    "GeneralizedDRFGT",
     "GeneralizedLanding",
     "GradientTracking",
     "Landing",
