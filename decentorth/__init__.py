@@ -25,6 +25,7 @@ if expected_ranks()[0] > 1:
 if TYPE_CHECKING:
     from . import algorithms, data, problems, sets, stopping
     from .algorithms import (
+        CDADT,
         DESTINY,
         DGD,
         DPRGD,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         RSM,
         RSSM,
         DeEPCA,
+        GeneralizedDRFGT,
         GeneralizedLanding,
         GradientTracking,
         Landing,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {
+    "CDADT": "algorithms",
     "DESTINY": "algorithms",
     "DGD": "algorithms",
     "DPRGD": "algorithms",
@@ -61,6 +64,7 @@ _PLACES = {
     "DRSGD": "algorithms",
     "DRSM": "algorithms",
     "DeEPCA": "algorithms",
+    "GeneralizedDRFGT": "algorithms",
     "GeneralizedLanding": "algorithms",
     "GradientTracking": "algorithms",
     "Landing": "algorithms",
@@ -80,6 +84,7 @@ _PLACES = {
 _ROOMS = ("algorithms", "data", "problems", "sets", "stopping")
 
 __all__ = [
+    "CDADT",
     "DESTINY",
     "DGD",
     "DPRGD",
@@ -96,6 +101,7 @@ __all__ = [
     "RSM",
     "RSSM",
     "DeEPCA",
+    "GeneralizedDRFGT",
     "GeneralizedLanding",
     "GradientTracking",
     "Landing",

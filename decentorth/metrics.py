@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ class StandardMetrics:
             *((float(norms(sums[2][None] / n)[0]),) if self._lands else ()),
             *((float(sums[-1]),) if self._counts else ()),
             *((collective.max(float(state.drift.max())),) if self._drifts else ()),
-            *((problem.error(hat[0]),) if self._known else ()),
+            *((problem.error(hat[0]) if np.isfinite(hat).all() else math.nan,) if self._known else ()),
             *(() if self._least is None else (float(objective / n - self._least) / (abs(self._least) or 1.0),)),
         )
 

@@ -191,6 +191,38 @@ class ColumnBlocks(Protocol):
 
 
 @runtime_checkable
+class TrackedProducts(Protocol):
+    """A set {x : x^T B x = I}, or a product of such, that works with products B x from elsewhere: nobody need know B.
+
+    ``bx`` is B x, or what is believed to be it.
+    """
+
+    rows: tuple[slice, ...]
+    """Where the rows of each factor of a product are in a point; all rows where there is one factor."""
+
+    def feasibility(self, x: Array, bx: Array | None = None) -> Array:
+        """As in `ConstraintSet`."""
+
+    def multiplier_norm(self, x: Array, g: Array, metric: MetricName = "euclidean") -> Array:
+        """As in `ProductLanding`; in the natural metric without B."""
+
+    def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> tuple[Array, Array]:
+        """As in `ByProducts`."""
+
+    def dissolve_with(self, x: Array, bx: Array) -> Array:
+        """A(x), fresh: a smooth map that fixes the points of the set and flattens what leaves it."""
+
+    def dissolved_with(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
+        """The gradient of f(A(x)) + penalty/4 ||x^T B x - I||_F^2, with ``g`` the gradient of f at A(x)."""
+
+    def landing_from_products(self, x: Array, g: Array, bx: Array, bx2: Array, penalty: Array) -> Array:
+        """As in `ProductLanding`: the field psi-b."""
+
+    def landing_image(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
+        """B times the landing field psi-br, with the penalty's gradient in the metric tr(u^T B v)."""
+
+
+@runtime_checkable
 class WithMatrices(Protocol):
     """A set {x : x^T B x = I} that can be had with another B."""
 
@@ -287,7 +319,7 @@ class LocalProducts(Protocol):
     """A problem whose constraint is {x : x^T B x = I}, B = (1/n) sum_i B_i, where each agent knows its own B_i only."""
 
     def local_product(self, x: Array) -> Array:
-        """Like ``x``, fresh: B_i x_i."""
+        """Like ``x``, fresh: B_i x_i, for any number of columns."""
 
     def local_diagonal(self) -> Array:
         """``(n_local, d)``: the diagonal of each B_i."""

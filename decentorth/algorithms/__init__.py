@@ -1,15 +1,18 @@
 """Methods, one file each, written against stacked arrays and `Network.mix` alone."""
 
+from .cdadt import CDADT
 from .deepca import DeEPCA, DeEPCAState
 from .descent import DescentState
 from .destiny import DESTINY
 from .dgd import DGD
+from .double_tracking import DoubleTrackingState
 from .dprgd import DPRGD
 from .dprgt import DPRGT
 from .drfgt import DRFGT
 from .drgta import DRGTA
 from .drsgd import DRSGD
 from .drsm import DRSM
+from .generalized_drfgt import GeneralizedDRFGT
 from .generalized_landing import GeneralizedLanding, GeneralizedLandingState
 from .gradient_tracking import GradientTracking
 from .landing import Landing, LandingState
@@ -24,6 +27,7 @@ from .safe import SafeState
 from .tracking import PenalisedState, TrackingState
 
 __all__ = [
+    "CDADT",
     "DESTINY",
     "DGD",
     "DPRGD",
@@ -42,6 +46,8 @@ __all__ = [
     "DeEPCA",
     "DeEPCAState",
     "DescentState",
+    "DoubleTrackingState",
+    "GeneralizedDRFGT",
     "GeneralizedLanding",
     "GeneralizedLandingState",
     "GradientTracking",

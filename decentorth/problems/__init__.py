@@ -5,7 +5,7 @@ from .base import AgentProblem, Deferred
 from .cca import CCA, CCASettings, canonical_correlations
 from .functions import FunctionProblem, NonsmoothFunctionProblem
 from .gevp import GEVP, GEVPSettings, pencil
-from .ica import ICA, ICASettings, amari_distance, log_cosh
+from .ica import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
 from .l1 import L1PCA, L1PCASettings, SparsePCA, SparsePCASettings
 from .lda import LDASettings, scatters
 from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
@@ -25,6 +25,7 @@ __all__ = [
     "Deferred",
     "FunctionProblem",
     "GEVPSettings",
+    "GeneralizedICA",
     "ICASettings",
     "L1PCASettings",
     "LDASettings",

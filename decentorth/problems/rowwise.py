@@ -43,7 +43,12 @@ class RowLosses(AgentProblem):
     """
 
     def __init__(
-        self, rows: Sequence[Array], weights: Sequence[float], constraint: ConstraintSet, n_agents: int | None, first_agent: int
+        self,
+        rows: Sequence[Array],
+        weights: Sequence[float] | Array,
+        constraint: ConstraintSet,
+        n_agents: int | None,
+        first_agent: int,
     ) -> None:
         super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), constraint)
         self.n_samples: Index = np.array([len(a) for a in rows], dtype=np.int64)

@@ -25,7 +25,7 @@ import numpy as np
 from ..protocols import Array, Collective, Index, SubgradientSettings
 from ..sets import Stiefel
 from .base import Deferred
-from .checks import matrices, same_columns
+from .checks import agent_weights, matrices, same_columns
 from .division import Divided, divided
 from .generated import stream
 from .pooled import with_spectrum
@@ -56,7 +56,7 @@ def complement_distance(x: Array, subspace: Array) -> float:
 
 
 class RobustSubspaceRecovery(RowLosses):
-    """f_i(x) = (1/m_i) sum_j ||x^T a_j||_2 over St(n, n - rank).
+    """f_i(x) = (w_i/m_i) sum_j ||x^T a_j||_2 over St(n, n - rank).
 
     Parameters
     ----------
@@ -67,6 +67,8 @@ class RobustSubspaceRecovery(RowLosses):
         Dimension d of the subspace, from 1 to n - 1.
     subspace
         ``(n, d)``: an orthonormal basis of the inliers' subspace, if it is known; then the error is ``complement_distance``.
+    weights
+        ``(n_local,)``: w_i, by default 1. With m_i over the mean of all m_i every sample counts the same, not every agent.
     n_agents, first_agent
         When only some agents are given: how many there are, and the global number of the first one here.
 
@@ -84,6 +86,7 @@ class RobustSubspaceRecovery(RowLosses):
         rank: int,
         *,
         subspace: Array | None = None,
+        weights: Array | None = None,
         n_agents: int | None = None,
         first_agent: int = 0,
     ):
@@ -95,7 +98,8 @@ class RobustSubspaceRecovery(RowLosses):
             )
         if subspace is not None and subspace.shape[0] != n:
             raise ValueError(f"subspace must have {n} rows, as A has {n} columns, got shape {subspace.shape}")
-        super().__init__(rows, [1.0 / len(a) for a in rows], Stiefel(n, n - rank), n_agents, first_agent)
+        own = agent_weights(weights, len(rows)) / np.array([len(a) for a in rows])
+        super().__init__(rows, own, Stiefel(n, n - rank), n_agents, first_agent)
         self.subspace = subspace
         self.error_name = "" if subspace is None else "complement_distance"
         self._width = max(len(a) for a in rows)
@@ -130,8 +134,8 @@ class RobustSubspaceRecovery(RowLosses):
 
     @property
     def lipschitz_value(self) -> Array:
-        """``(n_local,)``: ||A_i||_2 / sqrt(m_i), which bounds ||A_i^T U||_F / m_i for every U with rows of norm 1."""
-        bound: Array = np.sqrt(self._weights * self.largest)
+        """``(n_local,)``: w_i ||A_i||_2 / sqrt(m_i), which bounds w_i ||A_i^T U||_F / m_i where U has rows of norm 1."""
+        bound: Array = self._weights * np.sqrt(self.n_samples * self.largest)
         return bound
 
     def cache(self, x: Array) -> Array:
@@ -167,7 +171,7 @@ class RobustSubspaceRecovery(RowLosses):
                 own[agent, p, sample] = own[agent, p + 1, sample] = (products * products).sum(-1)
 
     def partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
-        """``(n_local, n, c)``: (1/m_i) A_i^T diag(1/||x^T a_j||) A_i x_C, with one product."""
+        """``(n_local, n, c)``: (w_i/m_i) A_i^T diag(1/||x^T a_j||) A_i x_C, with one product."""
         p = x.shape[-1]
         out = np.zeros((len(x), len(columns), x.shape[1]))
         for local, (a,) in self._rows:
@@ -191,7 +195,7 @@ class RobustSubspaceRecovery(RowLosses):
         return SubgradientSettings(f"annealed:initial=0.9,pairs={blocks * (blocks - 1) // 2},power=2.0,ratio=0.991,cap=10.0")
 
     def prepare(self, collective: Collective) -> None:
-        """Add up the second moments of all agents, sum_i A_i^T A_i / m_i, for the start."""
+        """Add up the second moments of all agents, sum_i w_i A_i^T A_i / m_i, for the start."""
         n = self.shape[0]
 
         def add(total: Array) -> None:

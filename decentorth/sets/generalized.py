@@ -29,12 +29,13 @@ from ..sums import norms
 from .multipliers import AugmentedLagrangian
 from .operators import Matrices, Operator, operator
 from .retractions import CONDITION, Polar, gram, times_root
+from .tracked import TrackedFields
 
 NEAR = 0.9
 """The largest ||y^T B y - I||_F, hence cond(y^T B y) <= 19, where one Cholesky factor is accurate."""
 
 
-class GeneralizedStiefel(AugmentedLagrangian):
+class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
     """St_B(p, n).
 
     Parameters
@@ -60,6 +61,7 @@ class GeneralizedStiefel(AugmentedLagrangian):
         if not 1 <= p <= B.n:
             raise ValueError(f"St_B(p, n) needs 1 <= p <= n columns that are orthonormal under B, got n = {B.n} and p = {p}")
         self.shape: tuple[int, ...] = (B.n, p)
+        self.rows: tuple[slice, ...] = (slice(0, B.n),)
         self.operator = B
         self.solvable = B.solvable
 
