@@ -7,6 +7,8 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"decentorth.estimators needs scikit-learn ({error}): {repair}", name=error.name) from error
 
 from .ica import ICA
+from .orthogonal_dictionary import OrthogonalDictionary
 from .pca import PCA
+from .robust_subspace import RobustSubspace
 
-__all__ = ["ICA", "PCA"]
+__all__ = ["ICA", "PCA", "OrthogonalDictionary", "RobustSubspace"]

@@ -12,7 +12,7 @@ from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
 from .odl import ODLSettings, OrthogonalDictionaryLearning, dictionary_error
 from .pca import PCA, PCASettings, subspace_distance
 from .procrustes import Procrustes, ProcrustesSettings
-from .rsr import RobustSubspaceRecovery, RSRSettings, complement_distance
+from .rsr import RobustSubspaceRecovery, RSRSettings, complement_distance, on_sphere
 
 __all__ = [
     "CCA",
@@ -47,6 +47,7 @@ __all__ = [
     "complement_distance",
     "dictionary_error",
     "log_cosh",
+    "on_sphere",
     "pencil",
     "scatters",
     "subspace_distance",

@@ -79,6 +79,8 @@ class RobustSubspaceRecovery(RowLosses):
     """
 
     nonsmooth = True
+    moments: Array | None
+    """``(n, n)``: sum_i w_i A_i^T A_i / m_i over all agents, once `prepare` has added them up."""
 
     def __init__(
         self,
@@ -103,7 +105,7 @@ class RobustSubspaceRecovery(RowLosses):
         self.subspace = subspace
         self.error_name = "" if subspace is None else "complement_distance"
         self._width = max(len(a) for a in rows)
-        self._moments: Array | None = None
+        self.moments = None
 
     @staticmethod
     def from_loader(loader: Callable[[int], Array], n_agents: int, rank: int) -> Deferred:
@@ -203,7 +205,7 @@ class RobustSubspaceRecovery(RowLosses):
                 for a, weight in zip(stack, self._weights[local], strict=True):
                     total += (weight * (a.T @ a)).reshape(-1)
 
-        self._moments = collective.fold(n * n, add).reshape(n, n)
+        self.moments = collective.fold(n * n, add).reshape(n, n)
         self._width = int(collective.max(float(self._width)))
 
     def start(self, seed: int) -> Array:
@@ -214,9 +216,9 @@ class RobustSubspaceRecovery(RowLosses):
         ValueError
             Before `prepare`.
         """
-        if self._moments is None:
+        if self.moments is None:
             raise ValueError("the second moments of all agents are not known yet: prepare() adds them up (solve() calls it)")
-        return np.ascontiguousarray(np.linalg.eigh(self._moments)[1][:, : self.shape[1]])
+        return np.ascontiguousarray(np.linalg.eigh(self.moments)[1][:, : self.shape[1]])
 
     def error(self, xhat: Array) -> float:
         """Distance of the orthonormal ``(n, n - rank)`` matrix from the closest basis of the subspace's complement.
@@ -304,7 +306,7 @@ class RSRSettings(Divided):
             inside = [rng.standard_normal((m - out, self.rank)) for rng, m, out in zip(generators, sizes, counts, strict=True)]
             outside = [rng.standard_normal((out, self.dimension)) for rng, out in zip(generators, counts, strict=True)]
             if self.points == "sphere":
-                inside, outside = [_on_sphere(a) for a in inside], [_on_sphere(a) for a in outside]
+                inside, outside = [on_sphere(a) for a in inside], [on_sphere(a) for a in outside]
             else:
                 inside = with_spectrum(inside, 1.0, 1.0, collective)
                 outside = with_spectrum(outside, 1.0, 1.0, collective) if self.outliers else outside
@@ -324,12 +326,12 @@ class RSRSettings(Divided):
             with collective.together():
                 mine = divided(str(self.data), self, n_agents, agents, seed)
                 if self.normalize:
-                    mine = [_on_sphere(a) for a in mine]
+                    mine = [on_sphere(a) for a in mine]
                 return RobustSubspaceRecovery(mine, self.rank, n_agents=n_agents, first_agent=agents.start)
 
         return build
 
 
-def _on_sphere(a: Array) -> Array:
+def on_sphere(a: Array) -> Array:
     """The rows of ``(m, n)`` divided by their norms; rows of zeros as they are."""
     return a * _inverse_root((a * a).sum(-1))[:, None]
