@@ -83,10 +83,9 @@ def test_rsm_is_the_method_of_all_columns(name: str) -> None:
 def test_rsm_with_other_retractions(retraction: Any) -> None:
     """Projections give the same points, orthonormal factors other bases of the same subspaces."""
     problem = PROBLEMS["rsr"][0]()
-    settings = {"step_size": "geometric:initial=0.3", "x0": point(problem)}
-    x0 = settings.pop("x0")
-    polar = solve(problem, RSM(**settings), x0=x0, iterations=25).x[0]
-    other = solve(problem, RSM(**settings, retraction=retraction), x0=x0, iterations=25).x[0]
+    step_size, x0 = "geometric:initial=0.3", point(problem)
+    polar = solve(problem, RSM(step_size=step_size), x0=x0, iterations=25).x[0]
+    other = solve(problem, RSM(step_size=step_size, retraction=retraction), x0=x0, iterations=25).x[0]
     if retraction.startswith("polar"):
         assert relative(other, polar) < 1e-11
     assert relative(other @ other.T, polar @ polar.T) < 1e-10  # f depends on x x^T alone
@@ -200,8 +199,7 @@ def test_reorthogonalisation_reports_the_drift_it_found() -> None:
     problem = PROBLEMS["rsr"][0]()
     x0 = point(problem)
     x0 = x0 + 1e-6 * np.random.default_rng(0).standard_normal(x0.shape)
-    settings = {"blocks": 3, "step_size": 1e-9}
-    result = solve(problem, RSSM(**settings, reorthogonalize=1), x0=x0, iterations=6, record_every=1)
+    result = solve(problem, RSSM(blocks=3, step_size=1e-9, reorthogonalize=1), x0=x0, iterations=6, record_every=1)
     assert 1e-7 < result.state.drift[0] < 2 * naive.infeasibility(x0)
     assert result.history["drift"][0] == 0.0
     assert (result.history["drift"][1:] == result.state.drift[0]).all()
@@ -235,11 +233,12 @@ def test_the_count_of_operations() -> None:
 
 def test_operations_fall_as_one_over_the_number_of_blocks() -> None:
     problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Stiefel(2000, 500), 1)
-    counts = []
+    counts: list[float] = []
+    network: Any = None
     for blocks in (2, 5, 10, 25, 50):
         method = RSSM(blocks=blocks, step_size=0.1)
-        state = Run(problem, method).algorithm.init(problem, None, CounterStreams(0, slice(0, 1)), np.eye(2000, 500)[None])
-        counts.append(method.step(problem, None, CounterStreams(0, slice(0, 1)), state).flops[0] * blocks)
+        state = Run(problem, method).algorithm.init(problem, network, CounterStreams(0, slice(0, 1)), np.eye(2000, 500)[None])
+        counts.append(method.step(problem, network, CounterStreams(0, slice(0, 1)), state).flops[0] * blocks)
     assert (np.diff(counts) < 0).all()
     assert counts[-1] > 4 * 2000 * 500 * 2 * 500  # the two products with x
 
@@ -315,7 +314,7 @@ def test_columns_that_cannot_be_divided() -> None:
 
 
 def test_a_partition_may_be_written_in_several_ways() -> None:
-    ways = [((0, 1), (2, 3, 4)), [[0, 1], range(2, 5)], "0,1/2,3,4"]
+    ways: list[Any] = [((0, 1), (2, 3, 4)), [[0, 1], range(2, 5)], "0,1/2,3,4"]
     assert len({RSSM(block_partition=way) for way in ways}) == 1
     assert RSSM(block_partition="0,1/2-4").blocks == 2
     assert [block.tolist() for block in RSSM(block_partition="0,1/2-4").division(5)] == [[0, 1], [2, 3, 4]]

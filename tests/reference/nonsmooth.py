@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tests.reference.naive import Array, Gradient, polar, sym
 
+Columns = Sequence[int] | NDArray[np.int64]
 
-def partial_riemannian(x: Array, z: Array, columns: Sequence[int]) -> Array:
+
+def partial_riemannian(x: Array, z: Array, columns: Columns) -> Array:
     """``x_C skew(x_C^T z) + (I - x x^T) z`` (15), for the columns C of a Euclidean subgradient."""
     own = x[:, list(columns)]
     product = own.T @ z
     return own @ (product - sym(product)) + (np.eye(len(x)) - x @ x.T) @ z
 
 
-def rssm(gradient: Gradient, x: Array, steps: Sequence[float], columns: Sequence[Sequence[int]]) -> Array:
+def rssm(gradient: Gradient, x: Array, steps: Sequence[float], columns: Sequence[Columns]) -> Array:
     """Algorithm 1 with these steps and these columns, from x."""
     x = x.copy()
     for step, c in zip(steps, columns, strict=True):
@@ -37,7 +40,7 @@ def rsm(gradient: Gradient, x: Array, steps: Sequence[float]) -> Array:
     return x
 
 
-def averaging(x: Array, blocks: Sequence[Sequence[int]], xi: Array) -> Array:
+def averaging(x: Array, blocks: Sequence[Columns], xi: Array) -> Array:
     """``1/(l - 1) sum_{i < j} (I - x_{-ij} x_{-ij}^T) xi_ij I_ij^T`` (19)."""
     n, p = x.shape
     total = np.zeros((n, p))
