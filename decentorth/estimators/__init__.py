@@ -6,7 +6,8 @@ except ModuleNotFoundError as error:
     repair = 'pip install "decentorth[data]"'
     raise ModuleNotFoundError(f"decentorth.estimators needs scikit-learn ({error}): {repair}", name=error.name) from error
 
+from .cca import CCA
 from .ica import ICA
 from .pca import PCA
 
-__all__ = ["ICA", "PCA"]
+__all__ = ["CCA", "ICA", "PCA"]
