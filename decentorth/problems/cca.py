@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from ..protocols import Array, Collective, Index
 from ..sets import GeneralizedStiefel, Product, SampleCovariance
-from ..sets.operators import largest_eigenvalue
+from ..sets.operators import LinearOperator
 from ..sums import sums
 from .base import AgentProblem, Deferred
 from .checks import matrices, same_columns
@@ -98,24 +98,34 @@ class _Samples(NamedTuple):
     def norms(self) -> Array:
         """``(k,)``: ||C12_i||_2."""
         if self.a.shape[1] > _SHORT:
-            return np.array([_Samples(a[None], b[None], self.weight)._norm() for a, b in zip(self.a, self.b, strict=True)])
+            return np.array([_norm(_Samples(a[None], b[None], self.weight)) for a, b in zip(self.a, self.b, strict=True)])
         r = np.linalg.qr(self.a.swapaxes(-1, -2)).R  # A_i^T = Q R
         s = np.linalg.qr(self.b.swapaxes(-1, -2)).R
         norm: Array = np.linalg.norm(r @ s.swapaxes(-1, -2), 2, axis=(-2, -1))
         return self.weight * norm
 
-    def _norm(self) -> float:
-        """||C12_i||_2 of a single agent: the largest eigenvalue of [0, C12_i; C12_i^T, 0]."""
-        n1 = self.a.shape[-1]
-
-        def product(x: Array) -> Array:
-            return np.concatenate(self.cross(x[:, :n1], x[:, n1:]), axis=1)
-
-        return largest_eigenvalue(product, n1 + self.b.shape[-1])
-
     def moments(self) -> Iterator[tuple[Array, ...]]:
         """C11_i, C12_i and C22_i of each agent."""
         return (_second_moments(a, b, self.weight) for a, b in zip(self.a, self.b, strict=True))
+
+
+class _Square(NamedTuple):
+    """C12_i^T C12_i of one agent that keeps its samples, as a ``scipy.sparse.linalg.LinearOperator``."""
+
+    samples: _Samples
+    shape: tuple[int, int]
+
+    def matmat(self, y: Array) -> Array:
+        """Its product with ``(n2, k)``."""
+        a, b, weight = self.samples
+        image: Array = b[0].T @ (a[0] @ (a[0].T @ (b[0] @ y)))
+        return weight * weight * image
+
+
+def _norm(samples: _Samples) -> float:
+    """||C12_i||_2 of one agent, or a close bound on it."""
+    n2 = samples.b.shape[-1]
+    return math.sqrt(LinearOperator(_Square(samples, (n2, n2))).largest)
 
 
 class _Moments(NamedTuple):
@@ -375,8 +385,15 @@ class CCA(AgentProblem):
         with threadpool_limits(1):
             return canonical_correlations(*self._moments())
 
+    @property
+    def optimal_value(self) -> float | None:
+        """Minus the sum of the p largest canonical correlations; None for more than 2000 columns in a view."""
+        return None if self._pooled is None else -float(self.optimum.correlations[: self.shape[1]].sum(-1))
+
     def correlations(self, xhat: Array) -> Array:
         """``(p,)``: the canonical correlations, largest first, within the column spaces of a feasible point's X and Y.
+
+        NaN where the point is not finite.
 
         Raises
         ------
@@ -384,7 +401,10 @@ class CCA(AgentProblem):
             For more than 2000 columns in a view.
         """
         x, y = self.constraint.split(xhat)
-        found: Array = np.linalg.svd(x.T @ self._moments()[1] @ y, compute_uv=False)
+        product = x.T @ self._moments()[1] @ y
+        if not np.isfinite(np.abs(product).max((-2, -1))):
+            return np.full(len(product), np.nan)
+        found: Array = np.linalg.svd(product, compute_uv=False)
         return found
 
     def error(self, xhat: Array) -> float:
@@ -480,8 +500,8 @@ class CCASettings:
     center
         Subtract the mean of all samples first.
     scale
-        Divide by a standard deviation, of all samples: view, the root of the mean variance of a view's columns; columns, each
-        column's own; or none.
+        Divide by standard deviations over all samples: columns, each column by its own; view, a view by the root of its columns'
+        mean variance; or none.
     partition
         How samples are divided: even, by-label (each agent sees few labels) or dirichlet (shares of each label drawn at random).
     labels
@@ -510,7 +530,7 @@ class CCASettings:
     width: int | None = None
     drop_constant: float = 1e-3
     center: bool = True
-    scale: Literal["view", "columns", "none"] = "view"
+    scale: Literal["columns", "view", "none"] = "columns"
     partition: Literal["even", "by-label", "dirichlet"] = "even"
     labels: str | None = None
     dirichlet_alpha: float = 0.5

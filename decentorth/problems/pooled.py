@@ -47,16 +47,6 @@ def centered(A: Sequence[Array], collective: Collective) -> list[Array]:
     return [a - mean for a in A]
 
 
-def mean_squares(A: Sequence[Array], collective: Collective) -> Array:
-    """``(d,)``: the mean square of each column over all rows."""
-
-    def add(total: Array) -> None:
-        for a in A:
-            total += np.ones(len(a)) @ (a * a)
-
-    return collective.fold(A[0].shape[1], add) / rows(A, collective)
-
-
 def with_spectrum(A: Sequence[Array], decay: float, largest: float | None, collective: Collective) -> list[Array]:
     """Replace the eigenvalues of sum_i A_i^T A_i by ``largest * decay^j``.
 
@@ -68,6 +58,16 @@ def with_spectrum(A: Sequence[Array], decay: float, largest: float | None, colle
     target = (values[0] if largest is None else largest) * decay ** np.arange(len(values))
     change = (vectors * np.sqrt(target / values)) @ vectors.T
     return [a @ change for a in A]
+
+
+def mean_squares(A: Sequence[Array], collective: Collective) -> Array:
+    """``(d,)``: the mean square of each column over all rows."""
+
+    def add(total: Array) -> None:
+        for a in A:
+            total += np.ones(len(a)) @ (a * a)
+
+    return collective.fold(A[0].shape[1], add) / rows(A, collective)
 
 
 def whitening(A: Sequence[Array], components: int, collective: Collective) -> Array:

@@ -179,7 +179,7 @@ class SparseMatrix:
 
     @cached_property
     def largest(self) -> float:
-        return largest_eigenvalue(self.product, self.n)
+        return _lanczos(self)
 
     def product(self, x: Array) -> Array:
         return _each(lambda one: self.matrix @ one, x)
@@ -212,7 +212,7 @@ class LinearOperator:
 
     @cached_property
     def largest(self) -> float:
-        return largest_eigenvalue(self.product, self.n)
+        return _lanczos(self)
 
     def product(self, x: Array) -> Array:
         return _each(self.operator.matmat, x)
@@ -266,7 +266,7 @@ class SampleCovariance:
 
     @cached_property
     def largest(self) -> float:
-        return largest_eigenvalue(self.product, self.n)
+        return _lanczos(self)
 
     def product(self, x: Array) -> Array:
         rows = self.rows
@@ -320,18 +320,16 @@ def _each(function: Callable[[Array], Any], x: Array) -> Array:
     return out
 
 
-def largest_eigenvalue(product: Callable[[Array], Array], n: int) -> float:
-    """A close bound on the largest eigenvalue of a symmetric matrix, from its products with ``(1, n, p)``.
-
-    It is right but for starting vectors orthogonal to the eigenspace.
-    """
+def _lanczos(operator: Operator) -> float:
+    """A bound on the largest eigenvalue that is right but for starting vectors orthogonal to the eigenspace."""
+    n = operator.n
     with threadpool_limits(1):
         if n <= _SMALL:
-            matrix = product(np.eye(n)[None])[0]
+            matrix = operator.product(np.eye(n)[None])[0]
             return float(np.linalg.eigvalsh(0.5 * (matrix + matrix.T))[-1])
         from scipy.sparse import linalg
 
-        wrapped = linalg.LinearOperator((n, n), matvec=lambda v: product(v.reshape(1, n, 1))[0, :, 0], dtype=np.float64)
+        wrapped = linalg.LinearOperator((n, n), matvec=lambda v: operator.product(v.reshape(1, n, 1))[0, :, 0], dtype=np.float64)
         (found,) = linalg.eigsh(wrapped, k=1, which="LA", tol=_LANCZOS, v0=_probe(n, 1)[:, 0], return_eigenvectors=False)
         return float(found) * (1.0 + _LANCZOS)
 

@@ -241,9 +241,12 @@ class _AugmentedLagrangian(_Products):
 class _WithMatrices(Product):
     def with_matrices(self, matrices: Array) -> Product:
         """The product with other B: ``(n_local, n_1 + n_2 + ..., w)``, stacked by rows and padded with zeros to the largest n_i."""
-        return Product(
-            *[part.with_matrices(matrices[:, rows, : part.shape[0]]) for part, rows in zip(self.parts, self.rows, strict=True)]
+        other: Product = object.__new__(type(self))  # the parts can do what they could: to ask them would take their eigenvalues
+        Product.__init__(
+            other,
+            *[part.with_matrices(matrices[:, rows, : part.shape[0]]) for part, rows in zip(self.parts, self.rows, strict=True)],
         )
+        return other
 
 
 _ABILITIES: tuple[tuple[Any, type[Product]], ...] = (

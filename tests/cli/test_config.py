@@ -144,7 +144,7 @@ FLAG_ERRORS = [
     ("--algorithm drfg", "--algorithm: unknown algorithm 'drfg'; did you mean 'drfgt'?"),
     ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
     ("--step-sizes=1", "unknown flag --step-sizes; did you mean --step-size?"),
-    ("--partition even", "--partition; it is a setting of problem 'ica', 'pca', and this run's problem is 'procrustes'"),
+    ("--partition even", "--partition; it is a setting of problem 'cca', 'ica', 'pca', and this run's problem is 'procrustes'"),
     (
         "--algorithm landing --agents 1 --order auto",
         "--order; it is a setting of algorithm 'destiny', 'drfgt', 'gradient_tracking', and this run's algorithm is 'landing'",
@@ -185,7 +185,7 @@ def test_errors_in_flags(flags: str, phrase: str) -> None:
 
 FILE_ERRORS = [
     ("run.yaml", "stepsize: 1", "run.yaml: unknown key 'stepsize'; did you mean step_size?"),
-    ("run.yaml", "partition: even", "it is a setting of problem 'ica', 'pca'"),
+    ("run.yaml", "partition: even", "it is a setting of problem 'cca', 'ica', 'pca'"),
     ("run.yaml", "problem: pac", "run.yaml: problem: unknown problem 'pac'; did you mean 'pca'?"),
     ("run.yaml", "problem: ''", "run.yaml: problem: expected text, got ''"),
     ("run.yaml", "agents: true", "run.yaml: agents: expected a whole number, got True"),
