@@ -393,13 +393,18 @@ class CCA(AgentProblem):
     def correlations(self, xhat: Array) -> Array:
         """``(p,)``: the canonical correlations, largest first, within the column spaces of a feasible point's X and Y.
 
+        NaN where the point is not finite.
+
         Raises
         ------
         ValueError
             For more than 2000 columns in a view.
         """
         x, y = self.constraint.split(xhat)
-        found: Array = np.linalg.svd(x.T @ self._moments()[1] @ y, compute_uv=False)
+        product = x.T @ self._moments()[1] @ y
+        if not np.isfinite(np.abs(product).max((-2, -1))):
+            return np.full(len(product), np.nan)
+        found: Array = np.linalg.svd(product, compute_uv=False)
         return found
 
     def error(self, xhat: Array) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.sparse.linalg  # before memory is traced
 
 from decentorth import RGD, GeneralizedLanding, solve
 from decentorth.collective import AgentCollective
@@ -261,7 +262,8 @@ def test_the_field_of_three_independent_draws_is_unbiased_and_that_of_fewer_is_n
 
     def mean(choices: list[tuple[int, int, int]]) -> Array:
         fields = [cca.constraint.landing_from_products(x, g[i], bx[j], bx[k], penalty) for i, j, k in choices]
-        return np.mean(fields, axis=0)
+        average: Array = np.mean(fields, axis=0)
+        return average
 
     every = range(m)
     np.testing.assert_allclose(mean([(i, j, k) for i in every for j in every for k in every]), exact, atol=1e-11)
@@ -269,8 +271,8 @@ def test_the_field_of_three_independent_draws_is_unbiased_and_that_of_fewer_is_n
         assert np.linalg.norm(mean(fewer) - exact) > 0.05 * np.linalg.norm(exact)
 
 
-def test_many_columns_are_never_formed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One agent, 2 x 2500 columns: a covariance would take 50 MB, all that landing on samples takes is 3 MB and the data."""
+def test_many_columns_are_never_formed() -> None:
+    """One agent, 2 x 2500 columns: a covariance would take 50 MB, what the methods take beside the data is 3 MB."""
     rng = np.random.default_rng(0)
     first, second = rng.standard_normal((60, 2500)), rng.standard_normal((60, 2500))
     tracemalloc.start()
@@ -280,14 +282,15 @@ def test_many_columns_are_never_formed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cca.optimal_value is None
     for method in (GeneralizedLanding(batch_size=20, covariance="sampled"), GeneralizedLanding(), RGD(metric="euclidean")):
         result = solve(cca, method, iterations=3)
-        assert result.row.values["objective"] < result.history["objective"][0] + 0.1
+        assert result.row.values["objective"] < result.history["objective"][0] - 0.5
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 8e6
+    assert peak < 4e6
     x = points(1, rows=5000)
     scatter = np.concatenate((first.T @ (second @ x[0, 2500:]), second.T @ (first @ x[0, :2500]))) / 60
     np.testing.assert_allclose(cca.gradient(x)[0], -scatter, atol=1e-9)
-    assert cca.lipschitz[0] == pytest.approx(np.linalg.norm(first.T @ second, 2) / 60, rel=1e-6)
+    squares = np.linalg.eigvals(first @ first.T @ second @ second.T).real
+    assert cca.lipschitz[0] == pytest.approx(math.sqrt(squares.max()) / 60, rel=1e-10)
     with pytest.raises(ValueError, match="views with 2500 and 2500 columns are not formed"):
         cca.correlations(x[0])
 
@@ -424,3 +427,7 @@ def test_a_constant_view_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "y.npy", np.random.default_rng(0).standard_normal((9, 3)))
     with pytest.raises(ValueError, match="the first view is constant: all its 3 columns"):
         built(CCASettings(data=str(tmp_path / "x.npy"), data_y=str(tmp_path / "y.npy"), rank=1).problem(1, 0))
+
+
+def test_the_error_of_a_point_that_is_not_finite_is_not_a_number() -> None:
+    assert math.isnan(problem().error(np.full((N1 + N2, P), np.nan)))
