@@ -86,6 +86,14 @@ class Products(NamedTuple):
     cross: Array
 
 
+class Pairs(problems.CCA):
+    """The problem without its answer, which the metrics would have computed for a column of the history."""
+
+    @property
+    def optimal_value(self) -> None:
+        """Nothing."""
+
+
 class Stream(NamedTuple):
     """What is kept of batches."""
 
@@ -226,12 +234,12 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         rank = self._rank(count, firsts[0].shape[1], seconds[0].shape[1])
         found: list[tuple[Columns, Columns]] = []
 
-        def build(own: slice, collective: Collective) -> problems.CCA:
+        def build(own: slice, collective: Collective) -> Pairs:
             x, y = (self._standards(view[own], count, collective) for view in (firsts, seconds))
             found.append((x, y))
             views = [x.standard(a) for a in firsts[own]], [y.standard(b) for b in seconds[own]]
-            problem = problems.CCA(*views, rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective)
-            problem.error_name = ""  # its answer is not computed
+            problem = Pairs(*views, rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective)
+            problem.error_name = ""  # nor the distance from it
             return problem
 
         solution = self._solve(Deferred(n, build), W)

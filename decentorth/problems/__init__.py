@@ -4,9 +4,8 @@ from ..sets import Stiefel
 from .base import AgentProblem, Deferred
 from .cca import CCA, CCASettings, canonical_correlations
 from .functions import FunctionProblem
-from .ica import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
 from .gevp import GEVP, GEVPSettings, pencil
-from .ica import ICA, ICASettings, amari_distance, log_cosh
+from .ica import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
 from .lda import LDASettings, scatters
 from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
 from .pca import PCA, PCASettings, subspace_distance
@@ -21,8 +20,8 @@ __all__ = [
     "CCASettings",
     "Deferred",
     "FunctionProblem",
-    "GeneralizedICA",
     "GEVPSettings",
+    "GeneralizedICA",
     "ICASettings",
     "LDASettings",
     "MatrixCompletion",
