@@ -1,6 +1,6 @@
 """Figure 4 of paper 003: stochastic ICA of samples that are not whitened, n = 10 Laplace sources, an orthogonal mixing matrix.
 
-    python examples/generalized/figure4.py figure4.png                # 20,000 samples, 5 seeds
+    python examples/generalized/figure4.py figure4.png                # 20,000 samples, 5 seeds, seconds
     python examples/generalized/figure4.py figure4.png 10 100000      # the paper's size, 10 seeds
 
 Landing on samples alone, with three independent batches of 333 an iteration, against landing and RGD with a rolling mean of the
@@ -24,7 +24,8 @@ import decentorth as do
 from decentorth.estimators import ICA
 from decentorth.problems import amari_distance
 
-PASSES = 10
+DRAWN = 300_000
+"""Samples that a run draws."""
 METHODS = {
     "landing on samples": (3, do.GeneralizedLanding(step_size=0.3, penalty=0.1, batch_size=333, covariance="sampled")),
     "landing, rolling mean": (1, do.GeneralizedLanding(step_size=0.3, penalty=0.1, batch_size=1000, covariance="rolling")),
@@ -56,9 +57,7 @@ def main(path="figure4.png", seeds=5, samples=20_000):
     for colour, (name, (draws, method)) in enumerate(METHODS.items()):
         drawn = draws * method.batch_size
         runs = [
-            do.solve(
-                problem, method, iterations=PASSES * samples // drawn, record_every=max(1, samples // drawn // 10), seed=seed
-            ).history
+            do.solve(problem, method, iterations=DRAWN // drawn, record_every=5, seed=seed).history
             for seed, problem in enumerate(problems)
         ]
         passes, seconds = drawn * runs[0]["iteration"] / samples, np.median([run["seconds"] for run in runs], axis=0)
