@@ -68,6 +68,25 @@ def test_figure_1_prints_slopes_and_the_order(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+def test_figure_4_has_fastica_in_its_table(tmp_path: Path) -> None:
+    """All but the first passes come close to FastICA, the rolling mean closest."""
+    said = run("examples/generalized/figure4.py", str(tmp_path / "figure.png"), "1", "10000")
+    rows = re.findall(r"^(\S.*?)  +(\S+) \(\S+ to \S+\) +(\S+)", said, re.M)
+    last = {name: float(error) for name, error, _ in rows}
+    assert list(last) == [
+        "landing on samples",
+        "landing, rolling mean",
+        "RGD, rolling mean",
+        "FastICA",
+        "ICA, fit",
+        "ICA, partial_fit",
+    ]
+    assert max(last.values()) < 0.03
+    assert math.isclose(last["FastICA"], last["ICA, fit"], rel_tol=0.05)
+    assert last["RGD, rolling mean"] < last["landing on samples"]
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
 EXACT = {"deepca": 1e-10, "destiny": 1e-5, "drfgt": 1e-10, "gradient_tracking": 1e-10, "rextra": 1e-10, "rfextra": 1e-10}
 EXACT |= {"drgta": 1e-2, "dprgt": 1e-3}
 """After so many iterations; the manifold methods' automatic steps are cautious on heterogeneous data."""

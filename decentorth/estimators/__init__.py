@@ -6,9 +6,10 @@ except ModuleNotFoundError as error:
     repair = 'pip install "decentorth[data]"'
     raise ModuleNotFoundError(f"decentorth.estimators needs scikit-learn ({error}): {repair}", name=error.name) from error
 
+from .cca import CCA
 from .ica import ICA
 from .orthogonal_dictionary import OrthogonalDictionary
 from .pca import PCA
 from .robust_subspace import RobustSubspace
 
-__all__ = ["ICA", "PCA", "OrthogonalDictionary", "RobustSubspace"]
+__all__ = ["CCA", "ICA", "PCA", "OrthogonalDictionary", "RobustSubspace"]

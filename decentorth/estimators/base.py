@@ -20,8 +20,8 @@ from ..problems.checks import matrices, same_columns
 from ..protocols import Array, Metric
 from ..stopping import Consensus, GradientNorm, Rule
 
-ALONE = {"rgd": "bb:cap=inf", "landing": "bb:cap=inf", "generalized_landing": "bb:cap=inf"}
-"""Steps that a single agent's methods take when they are left to be chosen; for other methods their own automatic ones."""
+ALONE = ("rgd", "landing", "generalized_landing")
+"""Methods of a single agent that take Barzilai-Borwein steps when these are left to be chosen; others take their own."""
 
 
 class Solution(NamedTuple):
@@ -61,7 +61,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         if isinstance(method, str):
             entry, own = registry.algorithms.get(method), {"step_size": self.step_size}
             if self.step_size == "auto":
-                own = {"step_size": ALONE[method]} if n_agents == 1 and method in ALONE else {}
+                own = {"step_size": "bb"} if n_agents == 1 and method in ALONE else {}
             elif "step_size" not in {field.name for field in dataclasses.fields(entry)}:
                 raise ValueError(f"{entry.__name__} has no steps, but step_size is {self.step_size!r}: leave it at 'auto'")
             return entry(**own)
@@ -85,6 +85,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             W,
             iterations=self.max_iter,
             stopping=stopping if alone else stopping & Consensus(self.tol),
+            record_every=5 if alone else None,  # measuring costs as much as a few iterations
             seed=int(check_random_state(self.random_state).randint(1 << 31)),
             comm="serial" if alone else None,
             metrics=self._metrics,

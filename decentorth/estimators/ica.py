@@ -4,11 +4,11 @@ The samples are whitened by the covariance of all of them, and a method of the p
 over the rotations s of what comes out (`problems.ICA`). That finds sources with heavier tails than Gaussian ones, where FastICA,
 whose contrast has the same stationary points, takes each source to either side.
 
-In batches the covariance B of the samples seen is kept, as large as the rotation, and each piece of 30 d samples makes one step of
+In batches the covariance B of the samples seen is kept, as large as the rotation, and each piece of 10 d samples makes one step of
 Riemannian gradient descent in the natural metric of {x : x^T B x = I}: the online method of paper 003 (Vary, Ablin, Gao, Absil,
 ICML 2024) with a rolling covariance, as landing would save no memory here, where x is as large as B. There B^{-1} = x x^T, and the
-gradient is x skew(x^T G). After n samples the step is (1 + n / (30 d))^{-1/2}; the points are averaged, each with three times the
-weight of its piece, hence mostly the last ones
+gradient is x skew(x^T G). After n samples the step is 4 (1 + n / (100 d))^{-1/2}; the points are averaged, each with three times
+the weight of its piece, hence mostly the last ones
 (Polyak & Juditsky, "Acceleration of stochastic approximation by averaging", SIAM Journal on Control and Optimization 1992).
 """
 
@@ -27,8 +27,10 @@ from ..problems import Deferred, pooled
 from ..protocols import Array, Collective
 from .base import AgentEstimator, check_components
 
-PIECE = 30
+PIECE = 10
 """A batch is taken in by pieces of so many samples for each feature."""
+STEP, DECAY = 4.0, 100
+"""The first step, and after how many samples for each feature it is shorter by the root of two."""
 AVERAGED = 3.0
 """How much more than its share of the samples a piece's point counts in the average."""
 
@@ -207,7 +209,7 @@ def _taken_in(seen: Seen, rows: Array) -> Seen:
         pooled.root_inverse(covariance, d)  # refused here where it is singular
     x, centred = _projected(seen.point, covariance), rows - mean
     along = x.T @ (centred.T @ np.tanh(centred @ x)) / len(rows)
-    step = (1.0 + seen.samples / (PIECE * d)) ** -0.5
+    step = STEP * (1.0 + seen.samples / (DECAY * d)) ** -0.5
     point = _projected(x - x @ (0.5 * step * (along - along.T)), covariance)
     average = seen.average + min(1.0, AVERAGED * share) * (point - seen.average)
     return Seen(count, mean, covariance, point, average)

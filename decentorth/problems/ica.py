@@ -169,6 +169,11 @@ class GeneralizedICA(LogCosh):
     mixing
         ``(n, n)``: the matrix with a = mixing s for independent sources s, if it is known; then the error is ``amari_distance``.
 
+    Attributes
+    ----------
+    samples
+        A.
+
     Raises
     ------
     ValueError
@@ -181,7 +186,8 @@ class GeneralizedICA(LogCosh):
             constraint = GeneralizedStiefel(rows[0].T @ rows[0] / len(rows[0]), rows[0].shape[1])
         super().__init__(rows, np.ones(1), constraint, 1, 0, mixing)
         ((_, (stack,)),) = self._rows
-        self._covariance = SampleCovariance(stack[0])
+        self.samples: Array = stack[0]
+        self._covariance = SampleCovariance(self.samples)
 
     def product_on(self, x: Array, batch: Index) -> Array:
         """``(1, n, n)``, fresh: B x with the B of the samples ``batch``, ``(1, b)``."""

@@ -99,6 +99,15 @@ def test_one_pass_in_batches_is_nearly_as_good_as_a_fit(batch: int) -> None:
     assert (found.n_samples_seen_, found.n_iter_) == (60_000, -(-60_000 // batch))
 
 
+def test_one_pass_over_data_of_paper_003() -> None:
+    """100,000 samples of 10 sources: an Amari distance below 0.02 is asked for, and the fit's is 0.003."""
+    X, mixing = mixed(100_000, n=10)
+    found = ICA(random_state=0)
+    for first in range(0, len(X), 1000):
+        found.partial_fit(X[first : first + 1000])
+    assert apart(found, mixing) < 0.006
+
+
 def test_more_passes_approach_the_fit() -> None:
     X, _ = mixed(6000)
     fitted, found = ICA(random_state=0).fit(X), ICA(random_state=0)
