@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.optimize
 
+from decentorth import RSM, solve
 from decentorth.collective import AgentCollective
 from decentorth.problems import (
     ICA,
@@ -411,6 +413,50 @@ def test_planted_subspaces_and_dictionaries_are_sharp_minima() -> None:
             )
             shares = np.divide(rises, distances)
             assert shares.min() > (0.02 if problem is rsr else 50.0)
+
+
+def by_linear_programs(a: Array, b: Array) -> Array:
+    """min ||A b||_1 over unit vectors (Spaeth, Watson 1987): b <- argmin ||A c||_1 with <b, c> = 1, until it stays."""
+    m, n = a.shape
+    for _ in range(30):
+        cost = np.concatenate([np.zeros(n), np.ones(m)])
+        above = np.block([[a, -np.eye(m)], [-a, -np.eye(m)]])
+        found = scipy.optimize.linprog(
+            cost, above, np.zeros(2 * m), np.concatenate([b, np.zeros(m)])[None], [1.0], [(None, None)] * n + [(0, None)] * m
+        )
+        after = unit(np.array(found.x)[:n])
+        if np.abs(after - b).max() < 1e-12:
+            break
+        b = after
+    return b
+
+
+def by_reweighting(a: Array, b: Array) -> Array:
+    """The same by iteratively reweighted least squares: b <- the last eigenvector of sum_j a_j a_j^T / |a_j^T b|."""
+    for power in np.linspace(-2, -12, 200):
+        weights = 1.0 / np.maximum(np.abs(a @ b), 10.0**power)
+        b = np.linalg.eigh((a.T * weights) @ a)[1][:, 0]
+    return b
+
+
+@pytest.mark.parametrize(("noise", "gap"), [(0.0, 1e-13), (0.02, 1e-6)])
+@pytest.mark.parametrize("seed", range(3))
+def test_hyperplanes_are_those_of_linear_programs_and_of_reweighted_least_squares(noise: float, gap: float, seed: int) -> None:
+    """DPCP with one column, in eight dimensions: inliers in a hyperplane, a sharp minimum, or near it, a flat one."""
+    rng = np.random.default_rng(seed)
+    normal = unit(rng.standard_normal(8))
+    inside = rng.standard_normal((120, 8))
+    inside -= np.outer(inside @ normal, normal)
+    rows = np.vstack([inside + noise * rng.standard_normal(inside.shape), rng.standard_normal((60, 8))])
+    a = rows / np.linalg.norm(rows, axis=1)[:, None]
+    problem = RobustSubspaceRecovery([a], 7)
+    found = solve(problem, RSM(step_size="geometric:initial=1.0,ratio=0.96"), iterations=600, rows=2).x[0, :, 0]
+    start = prepared(problem).start(0)[:, 0]
+    for other in (by_linear_programs(a, start), by_reweighting(a, start)):
+        assert abs(found @ other) > 1 - gap
+        assert np.abs(a @ found).sum() == pytest.approx(np.abs(a @ other).sum(), rel=gap)
+    assert abs(found @ normal) > 1 - (1e-14 if noise == 0.0 else 1e-3)
+    assert abs(start @ normal) < 1 - 1e-4
 
 
 # Files
