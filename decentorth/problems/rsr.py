@@ -29,7 +29,7 @@ from .checks import agent_weights, matrices, same_columns
 from .division import Divided, divided
 from .generated import stream
 from .pooled import with_spectrum
-from .rowwise import RowLosses, pieces
+from .rowwise import RowLosses
 
 STALE = 1e-3
 """A squared norm is added up anew once changes have made it smaller than this share of the largest it was since."""
@@ -155,33 +155,30 @@ class RobustSubspaceRecovery(RowLosses):
     def refresh(self, cache: Array, x: Array, columns: Index) -> None:
         """Multiply the samples with the new columns and correct the squared norms by the difference."""
         p = x.shape[-1]
-        changed = np.ascontiguousarray(x.take(columns, -1).swapaxes(-1, -2))
+        points = np.ascontiguousarray(x.take(columns, -1).swapaxes(-1, -2))
         for local, (a,) in self._rows:
-            points = changed[local]
-            for some in pieces(a.shape[1], len(columns)):
-                own = cache[local, :, some]
-                new = points @ a[:, some].swapaxes(-1, -2)
-                change = own.take(columns, 1)
-                own[:, columns] = new
-                change *= change
-                new *= new
-                new -= change
-                own[:, p] += new.sum(1)
-                np.maximum(own[:, p + 1], own[:, p], out=own[:, p + 1])
-                agent, sample = np.nonzero(own[:, p] < STALE * own[:, p + 1])
-                products = np.ascontiguousarray(own[agent, :p, sample])
-                own[agent, p, sample] = own[agent, p + 1, sample] = (products * products).sum(-1)
+            own = cache[local, :, : a.shape[1]]
+            new = points[local] @ a.swapaxes(-1, -2)
+            change = own.take(columns, 1)
+            own[:, columns] = new
+            change *= change
+            new *= new
+            new -= change
+            own[:, p] += new.sum(1)
+            np.maximum(own[:, p + 1], own[:, p], out=own[:, p + 1])
+            agent, sample = np.nonzero(own[:, p] < STALE * own[:, p + 1])
+            products = np.ascontiguousarray(own[agent, :p, sample])
+            own[agent, p, sample] = own[agent, p + 1, sample] = (products * products).sum(-1)
 
     def partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
         """``(n_local, n, c)``: (w_i/m_i) A_i^T diag(1/||x^T a_j||) A_i x_C, with one product."""
         p = x.shape[-1]
-        out = np.zeros((len(x), len(columns), x.shape[1]))
+        out = np.empty((len(x), len(columns), x.shape[1]))
         for local, (a,) in self._rows:
-            for some in pieces(a.shape[1], len(columns)):
-                own = cache[local, :, some]
-                products = own.take(columns, 1)
-                products *= _inverse_root(own[:, p])[:, None]
-                out[local] += products @ a[:, some]
+            own = cache[local, :, : a.shape[1]]
+            products = own.take(columns, 1)
+            products *= _inverse_root(own[:, p])[:, None]
+            np.matmul(products, a, out=out[local])
         out *= self._weights[:, None, None]
         return np.ascontiguousarray(out.swapaxes(-1, -2))
 

@@ -6,8 +6,8 @@
     python examples/nonsmooth/figures.py rsr figure1.png 1 0.1       # one seed, a tenth of the iterations
 
 Error against operations and against processor time, logarithmic, medians and ranges over the seeds. Above with the steps as
-printed; below with steps that work for every number of blocks, RSM's tuned as well. Prints final errors, on how many seeds the error
-came below 2e-4 and stayed there, and what that took.
+printed; below with steps that work for every number of blocks, RSM's tuned as well. Prints final errors, on how many seeds the
+error came below 2e-4 and stayed there, and what that took.
 """
 
 import os
