@@ -60,9 +60,12 @@ METHODS = {  # for each problem and row: iterations of RSM and for l = 3, 5, 10,
             (1800, 1000, 1000, 1000),
             {"RSM": do.RSM(step_size="square-summable:initial=1e-3"), **blocks(annealed(1e-3, 4.0, 0.995))},
         ),
-        "tuned": (
-            (200, 800, 900, 4000),
-            {"RSM": do.RSM(step_size="geometric:initial=1e-3,ratio=0.9594"), **blocks(lambda count: "auto", "auto")},
+        "geometric": (
+            (200, 250, 700, 2800),
+            {
+                "RSM": do.RSM(step_size="geometric:initial=1e-3,ratio=0.9594"),
+                **blocks(lambda count: f"geometric:initial=4e-3,ratio={1 - 0.5 / count**2:.4f}", "redraw"),
+            },
         ),
     },
 }
