@@ -89,19 +89,21 @@ class OrthogonalDictionaryLearning(AbsoluteLosses):
         self._samples_each = float(total) / self.n_agents
 
     def subgradient_settings(self, blocks: int) -> SubgradientSettings:
-        """Paper 002's for one block and for three, divided by the samples of an agent, whose entries are of the order of 1.
+        """Paper 002's for up to five blocks, divided by the samples of an agent, whose entries are of the order of 1.
 
-        With more blocks those find no dictionary; geometric steps with blocks drawn anew do. An iteration turns a pair of columns
-        only where both move, which is the share (2 / l)^2 of the pairs, so the steps fall the more slowly by that.
+        With five, and blocks that stay, they find no dictionary; with blocks drawn anew they do. With ten they find none either
+        way, where geometric steps with blocks drawn anew do. An iteration turns a pair of columns only where both move, which is
+        the share (2 / l)^2 of the pairs: so much more slowly those steps fall.
         """
         initial = 1e-3 * (4648.0 / self._samples_each)
         if blocks == 1:
             return SubgradientSettings(f"square-summable:initial={initial}")
-        if blocks <= 3:
+        if blocks <= 5:
             pairs = blocks * (blocks - 1) // 2
-            return SubgradientSettings(f"annealed:initial={initial},pairs={pairs},power=4.0,ratio=0.995")
-        ratio = 1.0 - 0.5 / blocks**2
-        return SubgradientSettings(f"geometric:initial={4.0 * initial},ratio={ratio:.6g}", "redraw")
+            return SubgradientSettings(
+                f"annealed:initial={initial},pairs={pairs},power=4.0,ratio=0.995", "fixed" if blocks <= 3 else "redraw"
+            )
+        return SubgradientSettings(f"geometric:initial={4.0 * initial},ratio={1.0 - 0.5 / blocks**2:.6g}", "redraw")
 
     def error(self, xhat: Array) -> float:
         """How far the columns of the orthogonal ``(n, n)`` matrix are from those of the dictionary.

@@ -247,9 +247,17 @@ def test_the_steps_that_a_problem_recommends() -> None:
     """Paper 002's, repaired where those as printed fail; they are what auto stands for, and in the configuration that is kept."""
     rsr = RSRSettings(dimension=12, rank=2, inliers=60, outliers=60).problem(1, 0)
     assert str(Run(rsr, RSM()).algorithm.step_size) == "square-summable:initial=0.9"
-    assert str(Run(rsr, RSSM(blocks=5)).algorithm.step_size) == "annealed:initial=0.9,pairs=10,cap=10.0"
-    found = Run(ODLSettings(dimension=12, samples=200).problem(1, 0), RSSM(blocks=5)).algorithm
-    assert (str(found.step_size).partition(":")[0], found.block_partition) == ("geometric", "redraw")
+    assert str(Run(rsr, RSSM(blocks=5)).algorithm.step_size) == "annealed:initial=0.9,pairs=10"
+    assert str(Run(rsr, RSSM(blocks=10)).algorithm.step_size) == "annealed:initial=0.9,pairs=45,cap=5.0"
+    odl = ODLSettings(dimension=12, samples=4648).problem(1, 0)
+    assert str(Run(odl, RSM()).algorithm.step_size) == "square-summable:initial=0.001"
+    for blocks, steps, partition in (
+        (3, "annealed:initial=0.001,pairs=3,power=4.0,ratio=0.995", "fixed"),
+        (5, "annealed:initial=0.001,pairs=10,power=4.0,ratio=0.995", "redraw"),
+        (10, "geometric:initial=0.004,ratio=0.995", "redraw"),
+    ):
+        found = Run(odl, RSSM(blocks=blocks)).algorithm
+        assert (str(found.step_size), found.block_partition) == (steps, partition)
     given = Run(rsr, RSSM(blocks=5, step_size=0.1, block_partition="redraw")).algorithm
     assert (given.step_size, given.block_partition) == (0.1, "redraw")
 
