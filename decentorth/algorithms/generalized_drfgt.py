@@ -47,7 +47,8 @@ class GeneralizedDRFGT(DoubleTracking):
         psi-br, or psi-b, which goes with preconditioner none only.
     """
 
-    penalties: ClassVar[float] = 0.5
+    penalties: ClassVar[float] = 1.0
+    gap_share: ClassVar[float] = 2.2
 
     direction: Literal["psi-br", "psi-b"] = "psi-br"
 
