@@ -15,17 +15,17 @@ curvature to be up to `heavy_ball_limit`, for m = 0 min(2, (1 - w^2)/|w|) with w
 the orders of `tracking` allow (1 + w)^2 / 2 with one exchange, or 2 with two. m > 0 is heavy-ball momentum (Polyak 1964), which
 needs no exchange either.
 
-Before the start, in counted rounds of averaging, the agents make: what P needs; B x_0, with which x_0, any matrix of full rank, is
-made feasible unless it is already (||x^T B x - I|| <= 0.1), so that nobody need know a feasible point; and the mean of d_i and g_i.
-From trackers that agree the first steps can be as long as the last. Automatic steps are
+Before the start, in counted rounds of averaging, the agents make: what P needs; B Z, with which any matrix Z of full rank that is
+given as x_0 becomes Z (Z^T B Z)^{-1/2}, unless it is feasible already (||x^T B x - I|| <= 0.1); and the mean of d_i and g_i. So
+nobody need know a feasible point: what a set's ``random`` makes of Z with B, the agents make of it without. From trackers that
+agree the first steps can be as long as the last. Automatic steps are
 
     alpha = (1 - m) min(0.35 u, c min(1, 0.22 (1 + m)/(1 - m)) sqrt(1 - lambda_2)) / Lhat
 
 with u `heavy_ball_limit`, c the method's `gap_share`, and Lhat the fourth-power mean of max(L_i, M beta_i). L_i and beta_i are the
 largest curvature of f_i and the largest eigenvalue of B_i in the metric tr(u^T P^{-1} v), and M = 1.5 ||sym(y^T G(y))||_2 at the
 feasible y = P G(x_0) S stands for the largest multiplier at a solution. Automatic penalties are multiples of M. The factors are
-measured, on canonical correlations and eigenvalue problems, over rings, paths, stars, complete and random graphs. Where the field
-has another factor of the size of B (`_length`), steps are that much shorter and penalties that much larger.
+measured, on canonical correlations and eigenvalue problems, over rings, paths, stars, complete and random graphs.
 
     W_ij   network.mix         x_i   state.x         G_i(a_i), g_i   state.field, state.tracker
     m      momentum            P_i   state.weights, state.basis      B_i x_i, d_i    state.product, state.product_tracker
@@ -120,10 +120,6 @@ class DoubleTracking(ABC):
     def _field(self, constraint: Any, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
         """F(x, g, d), fresh."""
 
-    def _length(self, largest: Array) -> Array:
-        """How much longer the field is than one of the first order in B, from what the largest eigenvalues of the B_i are about."""
-        return np.ones_like(largest)
-
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DoubleTrackingState:
         x, metric = self._prepared(problem, network, streams, x0)
         product = _over_blocks(problem, x, lambda part, x: part.local_product(x))
@@ -195,17 +191,16 @@ class DoubleTracking(ABC):
         nearest = np.where(np.isfinite(nearest).all((-2, -1))[:, None, None], nearest, x)
         mean = average(network, problem.gradient(nearest), _ROUGHLY)
         multiplier = 1.5 * constraint.multiplier_norm(nearest, mean, "natural")
-        own, spent = lipschitz(problem, streams, x, gradient, solve=solve)
-        largest, _ = lipschitz(SimpleNamespace(gradient=problem.local_product), streams, x, product, solve=solve)
-        means = power_mean(network, np.stack((np.maximum(own, multiplier * largest), largest), axis=-1))
-        length = self._length(means[:, 1])
+        spent = 0
         if self.penalty == "auto":
-            penalty = self.penalties * multiplier * length
+            penalty = self.penalties * multiplier
         if self.step_size == "auto":
+            own, spent = lipschitz(problem, streams, x, gradient, solve=solve)
+            largest, _ = lipschitz(SimpleNamespace(gradient=problem.local_product), streams, x, product, solve=solve)
             spectrum, m = network.spectrum if network.n_agents > 1 else Spectrum(0.0, 0.0), self.momentum
             apart = self.gap_share * min(1.0, 0.22 * (1.0 + m) / (1.0 - m)) * math.sqrt(1.0 - spectrum.lambda_2)
             aim = (1.0 - m) * min(0.35 * heavy_ball_limit(spectrum, m), apart)
-            step = aim / (means[:, 0] * length)
+            step = aim / power_mean(network, np.maximum(own, multiplier * largest))
         return step, penalty, spent + 1
 
 

@@ -181,15 +181,6 @@ METHODS = [
     Method(
         "generalized-drfgt", GeneralizedDRFGT, own_pencils, GRAPHS["erdos-renyi"], sent=3, wide=wide_pencils, field=tracked_gradient
     ),
-    Method(
-        "generalized-drfgt-b",
-        partial(GeneralizedDRFGT, direction="psi-b", preconditioner="none", momentum=0.5),
-        own_pencils,
-        GRAPHS["path"],
-        sent=3,
-        wide=wide_pencils,
-        field=tracked_gradient,
-    ),
     Method("dprgt", DPRGT, lambda: procrustes().problem, GRAPHS["star"], feasibility=1e-12, field=riemannian_gradient),
     Method(
         "dprgt-chebyshev",

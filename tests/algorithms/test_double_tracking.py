@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import topologies as tp
 from decentorth import CDADT, GeneralizedDRFGT, solve
 from decentorth.algorithms.double_tracking import DoubleTracking, DoubleTrackingState
 from decentorth.algorithms.preconditioning import Preconditioner, preconditioner, probe
 from decentorth.network import Network
+from decentorth.problems import CCASettings
 from decentorth.protocols import Array
 from decentorth.streams import CounterStreams
 from tests.reference import double_tracking as reference
@@ -26,7 +28,6 @@ from tests.support.problems import GRAPHS, relative, stack
 METHODS: dict[reference.Method, DoubleTracking] = {
     "dissolving": CDADT(),
     "psi-br": GeneralizedDRFGT(),
-    "psi-b": GeneralizedDRFGT(direction="psi-b", preconditioner="none"),
 }
 PROBLEMS: dict[str, Callable[[], OwnMatrices]] = {"pencils": own_pencils, "views": own_views}
 both = pytest.mark.parametrize("method", [CDADT(), GeneralizedDRFGT()], ids=lambda method: type(method).__name__)
@@ -286,8 +287,6 @@ def test_what_cannot_be_meant_is_refused() -> None:
         (ValueError, "columns are those of preconditioner 'sketch'", partial(CDADT, preconditioner="diagonal", columns=3)),
         (ValueError, "step_size must be positive", partial(GeneralizedDRFGT, step_size=-1.0)),
         (ValueError, "penalty must be", partial(GeneralizedDRFGT, penalty="large")),  # type: ignore[arg-type]
-        (ValueError, "direction must be one of", partial(GeneralizedDRFGT, direction="psi")),  # type: ignore[arg-type]
-        (ValueError, "direction 'psi-b' has no preconditioner", partial(GeneralizedDRFGT, direction="psi-b")),
     ]
     for error, message, make in refused:
         with pytest.raises(error, match=message):
@@ -316,3 +315,45 @@ def test_automatic_constants_do_not_depend_on_units(method: DoubleTracking) -> N
     second = solve(scaled, method, W, x0=x0, iterations=40, rows=2)
     assert relative(np.sqrt(c) * second.x, first.x) < 1e-6
     np.testing.assert_allclose(second.state.penalty, a / c * first.state.penalty, rtol=1e-6)
+
+
+def test_a_feasible_start_and_the_matrix_it_was_made_from_are_one() -> None:
+    """What the set makes of a Gaussian matrix with B, the agents make of it by averaged products."""
+    problem, W = own_views(), GRAPHS["ring"](5)
+    z = gaussian(problem.shape)
+    feasible = problem.constraint.project(z[None])[0]
+    first, second = (solve(problem, CDADT(), W, x0=x0, iterations=20, rows=2) for x0 in (z, feasible))
+    assert relative(first.x, second.x) < 1e-6
+
+
+def digits(**settings: Any) -> Any:
+    """Halves of the digits, each agent with one digit's images."""
+    return CCASettings(partition="by-label", **settings).problem(10, 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "iterations"),
+    [
+        (CDADT(), 2400),
+        (GeneralizedDRFGT(), 2400),
+        (CDADT(preconditioner="covariance"), 1400),
+        (GeneralizedDRFGT(preconditioner="covariance"), 1400),
+    ],
+    ids=lambda value: f"{type(value).__name__}-{value.preconditioner}" if isinstance(value, DoubleTracking) else None,
+)
+def test_correlations_of_the_digits_by_label(method: DoubleTracking, iterations: int) -> None:
+    """All five pooled canonical correlations to 1e-6, by automatic steps, on a ring of ten agents who see one digit each."""
+    result = solve(digits(), method, tp.metropolis_weights(tp.ring(10)), x0=gaussian((56, 5)), iterations=iterations, rows=2)
+    xhat = result.problem.constraint.project(result.x.mean(axis=0)[None])[0]
+    np.testing.assert_allclose(result.problem.correlations(xhat), result.problem.optimum.correlations[:5], atol=1e-6)
+    assert result.row.values["error"] < 1e-6
+    assert result.row.values["feasibility"] < 2e-3
+
+
+@pytest.mark.slow
+@both
+@pytest.mark.parametrize("graph", ["path", "star", "complete", "erdos-renyi"])
+def test_correlations_of_the_digits_on_other_graphs(graph: str, method: DoubleTracking) -> None:
+    result = solve(digits(), method, GRAPHS[graph](10), x0=gaussian((56, 5)), iterations=5000, rows=2)
+    assert result.row.values["error"] < 1e-6
+    assert result.row.values["feasibility"] < 2e-3
