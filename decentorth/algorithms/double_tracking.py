@@ -207,10 +207,11 @@ class DoubleTracking(ABC):
 def heavy_ball_limit(spectrum: Spectrum, momentum: float) -> float:
     """The largest stable product of step / (1 - m) and curvature for (1)-(3) between agents that are alike.
 
-    2 (1 + m)/(1 - m), as for one agent, and (1 - w^2 (1 - m)/(1 + m))/|w| for a negative eigenvalue w of W.
+    2 (1 + m)/(1 - m), as for one agent, and (1 - w^2 (1 - m)/(1 + |w| m))/|w| for a negative eigenvalue w of W: with a the product
+    of step and curvature, (z - w)(z^2 - (w + m) z + m) + w a z (z - 1) has its roots in the unit circle (Jury's criterion).
     """
-    w, damping = min(spectrum.lambda_min, 0.0), (1.0 - momentum) / (1.0 + momentum)
-    return min(2.0 / damping, (1.0 - w * w * damping) / -w) if w < 0.0 else 2.0 / damping
+    size, alone = max(-spectrum.lambda_min, 0.0), 2.0 * (1.0 + momentum) / (1.0 - momentum)
+    return min(alone, (1.0 - size * size * (1.0 - momentum) / (1.0 + size * momentum)) / size) if size > 0.0 else alone
 
 
 def _over_blocks(problem: Any, x: Array, function: Callable[..., Array], *others: Array) -> Array:

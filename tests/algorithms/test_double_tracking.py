@@ -12,11 +12,11 @@ import pytest
 
 import topologies as tp
 from decentorth import CDADT, GeneralizedDRFGT, solve
-from decentorth.algorithms.double_tracking import DoubleTracking, DoubleTrackingState
+from decentorth.algorithms.double_tracking import DoubleTracking, DoubleTrackingState, heavy_ball_limit
 from decentorth.algorithms.preconditioning import Preconditioner, preconditioner, probe
 from decentorth.network import Network
 from decentorth.problems import CCASettings
-from decentorth.protocols import Array
+from decentorth.protocols import Array, Spectrum
 from decentorth.streams import CounterStreams
 from tests.reference import double_tracking as reference
 from tests.reference import naive
@@ -335,7 +335,7 @@ def digits(**settings: Any) -> Any:
     ("method", "iterations"),
     [
         (CDADT(), 2400),
-        (GeneralizedDRFGT(), 2400),
+        (GeneralizedDRFGT(), 4000),
         (CDADT(preconditioner="covariance"), 1400),
         (GeneralizedDRFGT(preconditioner="covariance"), 1400),
     ],
@@ -357,3 +357,26 @@ def test_correlations_of_the_digits_on_other_graphs(graph: str, method: DoubleTr
     result = solve(digits(), method, GRAPHS[graph](10), x0=gaussian((56, 5)), iterations=5000, rows=2)
     assert result.row.values["error"] < 1e-6
     assert result.row.values["feasibility"] < 2e-3
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
+def test_the_heavy_ball_limit_is_where_the_iteration_becomes_unstable(momentum: float) -> None:
+    """(1)-(3) of alike agents in an eigenvector of W and one of the curvature: (x, previous x, g) is multiplied by this matrix."""
+
+    def radius(w: float, step: float) -> float:
+        moved = [w + momentum, -momentum, -w * step]
+        matrix = np.array([moved, [1.0, 0.0, 0.0], [moved[0] - 1.0, moved[1], w + moved[2]]])
+        return float(np.abs(np.linalg.eigvals(matrix)).max())
+
+    for w in (0.9, 0.0, -0.1, -0.3, -0.6, -0.95):
+        limit = (1.0 - momentum) * heavy_ball_limit(Spectrum(0.9, w), momentum)
+        modes = (1.0, 0.9, w)
+        assert max(radius(mode, 0.99 * limit) for mode in modes) < 1.0 + 1e-9
+        assert max(radius(mode, 1.01 * limit) for mode in modes) > 1.0 + 1e-4
+
+
+def test_a_step_far_too_large_is_said_to_diverge() -> None:
+    """Also where the point cannot be projected any more, so that there is no error to report."""
+    result = solve(digits(), CDADT(step_size=3.0, penalty=1.0), tp.metropolis_weights(tp.ring(10)), iterations=200, record_every=1)
+    assert result.status == "diverged"
+    assert "the step size 3 is too large" in result.message
