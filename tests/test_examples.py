@@ -68,6 +68,35 @@ def test_figure_1_prints_slopes_and_the_order(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+SMALL = "--dimension 40 --rank 4 --seeds 2 --iterations 120".split()
+"""Of the figures of paper 003's eigenvalue problem."""
+
+
+def test_figure_2_of_paper_003_has_tuned_steps_and_ends_near_the_optimum(tmp_path: Path) -> None:
+    said = run("examples/generalized/figure2.py", str(tmp_path / "figure.png"), *SMALL)
+    assert len(re.findall(r": step \S+, \S+ times the automatic one", said)) == 5
+    gaps = {name: float(gap) for name, gap in re.findall(r"^(Barz.*?): gap (\S+)", said, re.M)}
+    assert len(gaps) == 5
+    assert gaps["Barzilai-Borwein steps, RGD, Cholesky-QR, natural metric"] < 1e-9
+    assert "scipy.linalg.eigh" in said
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_figure_7_of_paper_003_times_everything(tmp_path: Path) -> None:
+    said = run("examples/generalized/figure7.py", str(tmp_path / "figure.png"), "--largest", "80", "--repeats", "3")
+    assert len(re.findall(r"\d ms", said)) == 2 * 9
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_figure_8_of_paper_003_counts_what_diverged(tmp_path: Path) -> None:
+    said = run("examples/generalized/figure8.py", str(tmp_path / "figure.png"), *SMALL)
+    assert len(re.findall(r"base step \S+, penalty \S+, gap 0?\S+e-0", said)) == 2
+    lost = [int(number) for number in re.findall(r"(\d+) of 36 pairs diverged", said)]
+    assert len(lost) == 2
+    assert all(0 < number < 36 for number in lost)
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
 EXACT = {"deepca": 1e-10, "destiny": 1e-5, "drfgt": 1e-10, "gradient_tracking": 1e-10, "rextra": 1e-10, "rfextra": 1e-10}
 EXACT |= {"drgta": 1e-2, "dprgt": 1e-3}
 """After so many iterations; the manifold methods' automatic steps are cautious on heterogeneous data."""
