@@ -97,6 +97,13 @@ def test_figure_8_of_paper_003_counts_what_diverged(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+def test_figure_9_of_paper_003_tells_how_often_the_safe_step_counts(tmp_path: Path) -> None:
+    said = run("examples/generalized/figure9.py", str(tmp_path / "figure.png"), *SMALL)
+    assert "automatic constant steps, landing, $\\Psi_B$: the safe step is the smaller one in 0%" in said
+    assert said.count("the safe step is the smaller one") == 4
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
 EXACT = {"deepca": 1e-10, "destiny": 1e-5, "drfgt": 1e-10, "gradient_tracking": 1e-10, "rextra": 1e-10, "rfextra": 1e-10}
 EXACT |= {"drgta": 1e-2, "dprgt": 1e-3}
 """After so many iterations; the manifold methods' automatic steps are cautious on heterogeneous data."""
