@@ -294,7 +294,7 @@ class CCA(AgentProblem):
     def _drawn(self, batch: Index) -> Iterator[_Samples]:
         """Of each agent the samples ``batch``, their weights such that the mean is that of all samples."""
         for (a, b), own in zip(self._rows, batch, strict=True):
-            yield _Samples(a[own][None], b[own][None], self._weight * len(a) / len(own))
+            yield _Samples(a.take(own, 0)[None], b.take(own, 0)[None], self._weight * len(a) / len(own))
 
     def _with_ridges(self, image: Array, x: Array) -> Array:
         """``image`` + [r1 X; r2 Y], in place."""
