@@ -303,6 +303,14 @@ class KnownOptimum(Protocol):
         """Distance of the feasible point ``xhat``, shape ``shape``, from the answer, in the measure ``error_name``."""
 
 
+@runtime_checkable
+class KnownValue(Protocol):
+    """A problem whose least value is known; None where it was too much to compute."""
+
+    @property
+    def optimal_value(self) -> float | None: ...
+
+
 class Spectrum(NamedTuple):
     """What the mixing matrix's design tells every agent in advance, like its own row of W."""
 

@@ -15,6 +15,7 @@ import numpy as np
 from .. import protocols
 from ..protocols import Array, Direction, MetricName, Retraction
 from ..sums import norms
+from .retractions import Polar
 
 
 class Product:
@@ -92,9 +93,9 @@ class Product:
 
 
 class _Projection(Product):
-    def project(self, y: Array) -> Array:
-        """Each part's nearest point."""
-        return self._points(lambda part, y: part.project(y), y)
+    def project(self, y: Array, *method: Polar) -> Array:
+        """Each part's nearest point, by the method if one is given, or its own."""
+        return self._points(lambda part, y: part.project(y, *method), y)
 
     def distance(self, x: Array) -> Array:
         """``(n_local,)``: the root of the sum of the parts' squares."""

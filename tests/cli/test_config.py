@@ -60,7 +60,7 @@ def test_printed_configuration_is_a_fixed_point(flags: str, outputs: bool) -> No
     ("flag", "policy", "printed"),
     [
         ("bb:cap=1.5", BarzilaiBorwein(cap=1.5), "bb:cap=1.5"),
-        ("bb", BarzilaiBorwein(), "bb"),
+        ("bb:cap=2", BarzilaiBorwein(cap=2.0), "bb:cap=2.0"),
         ("diminishing:power=1,initial=0.5", Diminishing(0.5, 1.0), "diminishing:initial=0.5,power=1.0"),
         ("horizon:initial=auto,iterations=50", Horizon(iterations=50), "horizon:iterations=50"),
         ("constant:initial=0.5", 0.5, 0.5),
@@ -165,7 +165,7 @@ FLAG_ERRORS = [
         "--step-size: step_size must be a positive number, 'auto' or one of constant, diminishing, horizon, bb",
     ),
     ("--step-size bb:cap=0.5", "--step-size: step_size 'bb:cap=0.5': cap must be at least 1, got 0.5"),
-    ("--step-size bb:cap=auto", "--step-size: step_size 'bb:cap=auto': cap must be a number, got 'auto'"),
+    ("--step-size bb:cap=wide", "--step-size: step_size 'bb:cap=wide': cap must be a number, got 'wide'"),
     ("--step-size horizon:iterations=0", "--step-size: step_size 'horizon:iterations=0': iterations must be at least 1"),
     ("--order combine-then-adpt", "did you mean 'combine-then-adapt'?"),
     ("--gradient-tolerance 0", "--gradient-tolerance: gradient_tolerance must be positive"),
