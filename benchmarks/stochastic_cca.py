@@ -5,10 +5,10 @@
     python benchmarks/stochastic_cca.py memory     # 2 x 20,000 columns
 
 1. How much of the sum of the p = 5 largest canonical correlations is within the column spaces of X and Y (100: all) after as many
-   samples as there are, and after as many seconds of the processor as RGD in the Euclidean metric takes for that. Landing on samples
-   draws three batches an iteration, the others one. Steps are those of a grid that are best on a seed of their own; then the median
-   and the range over other seeds. Where the mean of the first batches is singular, RGD in the
-   natural metric, which solves with it, cannot start.
+   samples as there are (digits: ten times as many), and after as many seconds of the processor as RGD in the Euclidean metric takes
+   for that. Landing on samples draws three batches an iteration, the others one. Steps are those of a grid that are best on a seed
+   of their own; then the median and the range over other seeds. Where the mean of the first batches is singular, RGD in the natural
+   metric, which solves with it, cannot start.
 2. Memory that an iteration takes beside the samples, where a covariance would be 3.2 GB.
 
 Times are of the processor (one thread), without measuring.

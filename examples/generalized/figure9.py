@@ -42,8 +42,8 @@ def main(path="figure9.png", iterations=2000):
         below.loglog(k, infeasible, color=f"C{colour}")
         restricted = sum(bound < step for bound, step in zip(bounds, wanted, strict=True))
         print(
-            f"{direction}: automatic step {wanted[0]:.2e}; safe steps from {min(bounds):.2e} to {max(bounds):.2e}, shorter than that in {restricted} "
-            f"of {iterations + 1} iterations; infeasibility at most {max(infeasible):.2f}"
+            f"{direction}: automatic step {wanted[0]:.2e}; safe steps {min(bounds):.2e} to {max(bounds):.2e}, shorter than that in "
+            f"{restricted} of {len(bounds)} iterations; infeasibility at most {max(infeasible):.2f}"
         )
     above.set(ylabel="step")
     above.legend(frameon=False, fontsize=8)
