@@ -59,12 +59,12 @@ def main(path="figure3.png", seeds=10, batch=64, data="digits"):
                 f"p = {p}, {name}: relative gap {np.median(last):.3f} ({last.min():.3f} to {last.max():.3f}), "
                 f"feasibility {np.median(infeasible[:, -1]):.1e}, after {PASSES} passes"
             )
-        row[0].set(xlabel="samples drawn / samples there are", ylabel=f"p = {p}\ngap of the sum of correlations, relative")
+        row[0].set(xlabel="samples drawn / samples there are", ylabel=f"relative gap of the correlations, p = {p}")
         row[1].set(xlabel="milliseconds")
         row[2].set(xlabel="samples drawn / samples there are", ylabel=r"$\|X^\top B X - I\|_F$", ylim=(1e-4, 10))
         for axis in (row[0], row[2]):
             axis.axvline(1, color="black", linestyle=":", linewidth=0.8)
-    axes[0, 0].legend(frameon=False, fontsize=8)
+    axes[0, 0].legend(frameon=False, fontsize=8, loc="lower left")
     figure.savefig(path, dpi=150)
     print(f"figure in {path}")
 
