@@ -410,7 +410,8 @@ class CCA(AgentProblem):
     def error(self, xhat: Array) -> float:
         """``correlation_gap``: what the p largest canonical correlations add up to, less what those of ``xhat`` do.
 
-        It sees the column spaces of X and Y only, and is of second order in their distance from the answer.
+        It sees the column spaces of X and Y only, and is of second order in their distance from the answer. Rounding can make it
+        negative.
         """
         return float((self.optimum.correlations[: self.shape[1]] - self.correlations(xhat)).sum(-1))
 
