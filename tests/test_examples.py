@@ -79,6 +79,25 @@ def test_what_agents_learn_of_the_covariance_decides_how_fast(tmp_path: Path) ->
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+def test_figure_4_has_fastica_in_its_table(tmp_path: Path) -> None:
+    """All but the first passes come close to FastICA, the rolling mean closest."""
+    said = run("examples/generalized/figure4.py", str(tmp_path / "figure.png"), "1", "10000")
+    rows = re.findall(r"^(\S.*?)  +(\S+) \(\S+ to \S+\) +(\S+)", said, re.M)
+    last = {name: float(error) for name, error, _ in rows}
+    assert list(last) == [
+        "landing on samples",
+        "landing, rolling mean",
+        "RGD, rolling mean",
+        "FastICA",
+        "ICA, fit",
+        "ICA, partial_fit",
+    ]
+    assert max(last.values()) < 0.03
+    assert math.isclose(last["FastICA"], last["ICA, fit"], rel_tol=0.05)
+    assert last["RGD, rolling mean"] < last["landing on samples"]
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
 SMALL = "--dimension 40 --rank 4 --seeds 2 --iterations 120".split()
 """Of the figures of paper 003's eigenvalue problem."""
 

@@ -5,7 +5,7 @@ from .base import AgentProblem, Deferred
 from .cca import CCA, CCASettings, canonical_correlations
 from .functions import FunctionProblem
 from .gevp import GEVP, GEVPSettings, pencil
-from .ica import ICA, ICASettings, amari_distance, log_cosh
+from .ica import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
 from .lda import LDASettings, scatters
 from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
 from .pca import PCA, PCASettings, subspace_distance
@@ -21,6 +21,7 @@ __all__ = [
     "Deferred",
     "FunctionProblem",
     "GEVPSettings",
+    "GeneralizedICA",
     "ICASettings",
     "LDASettings",
     "MatrixCompletion",

@@ -203,7 +203,8 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
             return g - bx @ (_multiplier(g, bx) - _penalised(s, double))
         raise ValueError(f"direction must be one of {', '.join(get_args(Direction))}, got {direction!r}")
 
-    def landing_from_products(self, x: Array, g: Array, bx: Array, bx2: Array, penalty: Array) -> Array:
+    @staticmethod
+    def landing_from_products(x: Array, g: Array, bx: Array, bx2: Array, penalty: Array) -> Array:
         """The field psi-b from products alone, for B that is sampled, averaged or tracked; ``penalty`` is ``(n_local,)``.
 
         2 skew(G x^T B) B' x + 2 penalty B x (x^T B' x - I) (2)-(3) with ``bx`` = B x and ``bx2`` = B' x: its mean is the field
