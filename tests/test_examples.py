@@ -114,3 +114,30 @@ def test_every_method_on_digits(script: Path) -> None:
     said = re.search(r"distance (\S+), consensus", run(str(script)))
     assert said is not None
     assert float(said[1]) < EXACT.get(script.stem, 2.5)
+
+
+def test_stochastic_cca_narrows_the_gap(tmp_path: Path) -> None:
+    """The start's gap is a half; RGD with a rolling mean ends feasible, landing on samples within a region."""
+    said = run("examples/generalized/figure3.py", str(tmp_path / "figure.png"), "1", "128")
+    rows = re.findall(r"^p = (\d+), (.*): relative gap (\S+) .*, feasibility (\S+), after", said, re.M)
+    assert len(rows) == 6
+    for p, name, gap, feasibility in rows:
+        assert float(gap) < (0.05 if name.startswith("RGD") else 0.2 if p == "5" else 0.4)
+        assert float(feasibility) < (1e-12 if name.startswith("RGD") else 2.0)
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_safe_steps_keep_both_directions_in_the_region(tmp_path: Path) -> None:
+    said = run("examples/generalized/safe_steps.py", str(tmp_path / "figure.png"), "150")
+    worst = re.findall(r"infeasibility at most (\S+)", said)
+    assert len(worst) == 2
+    assert all(float(value) <= 0.9 for value in worst)
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_safe_landing_diverges_at_no_pair_of_parameters(tmp_path: Path) -> None:
+    said = run("examples/generalized/sensitivity.py", str(tmp_path / "figure.png"), "1", "1")
+    diverged = dict(re.findall(r"^(.*): best .* of it; (\d+) diverged", said, re.M))
+    assert diverged["landing, exact, safe steps"] == "0"
+    assert int(diverged["landing, exact"]) > 10 < int(diverged["landing on samples"])
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
