@@ -215,9 +215,6 @@ class TrackedProducts(Protocol):
     def dissolved_with(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
         """The gradient of f(A(x)) + penalty/4 ||x^T B x - I||_F^2, with ``g`` the gradient of f at A(x)."""
 
-    def landing_from_products(self, x: Array, g: Array, bx: Array, bx2: Array, penalty: Array) -> Array:
-        """As in `ProductLanding`: the field psi-b."""
-
     def landing_image(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
         """B times the landing field psi-br, with the penalty's gradient in the metric tr(u^T B v)."""
 

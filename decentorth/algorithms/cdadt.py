@@ -48,6 +48,7 @@ class CDADT(DoubleTracking):
     """
 
     penalties: ClassVar[float] = 1.5
+    gap_share: ClassVar[float] = 4.5
 
     def _point(self, constraint: Any, x: Array, bx: Array) -> Array:
         point: Array = constraint.dissolve_with(x, bx)

@@ -10,21 +10,22 @@ and makes its field F from them. With P_i a preconditioner (`preconditioning`) a
 x, g and d travel in one message per neighbour. The means of the trackers stay the means of B_i x_i and G_i(a_i). Where the agents
 rest, g_i and d_i are those means, and F = 0 at their common point, whatever P_i > 0, alpha_i > 0 and m.
 
-In (1) the points step before they are mixed and the trackers change after: with one exchange, the product of step and curvature may
-be up to min(2, (1 - w^2)/|w|), w the smallest eigenvalue of W (m = 0, agents alike), where both orders of `tracking` allow
-(1 + w)^2 / 2 with one exchange, or 2 with two. m > 0 is heavy-ball momentum (Polyak 1964), which neither needs an exchange.
+In (1) the points step before they are mixed and the trackers change after. So one exchange is enough for the product of step and
+curvature to be up to `heavy_ball_limit`, for m = 0 min(2, (1 - w^2)/|w|) with w the smallest eigenvalue of W, if that is negative;
+the orders of `tracking` allow (1 + w)^2 / 2 with one exchange, or 2 with two. m > 0 is heavy-ball momentum (Polyak 1964), which
+needs no exchange either.
 
-Before the start, in counted rounds of averaging, the agents make: what P needs; B x_0, with which x_0, any matrix of full rank, is
-made feasible unless it is already (||x^T B x - I|| <= 0.1), so that nobody need know a feasible point; and the mean of d_i and g_i.
-From trackers that agree the first steps can be as long as the last. Automatic steps are
+Before the start, in counted rounds of averaging, the agents make: what P needs; B Z, with which any matrix Z of full rank that is
+given as x_0 becomes Z (Z^T B Z)^{-1/2}, unless it is feasible already (||x^T B x - I|| <= 0.1); and the mean of d_i and g_i. So
+nobody need know a feasible point: what a set's ``random`` makes of Z with B, the agents make of it without. From trackers that
+agree the first steps can be as long as the last. Automatic steps are
 
-    alpha = (1 - m) 0.7 min(4.5, (1 + m)/(1 - m)) sqrt(1 - lambda_2) / Lhat
+    alpha = (1 - m) min(0.35 u, c min(1, 0.22 (1 + m)/(1 - m)) sqrt(1 - lambda_2)) / Lhat
 
-with Lhat the fourth-power mean of max(L_i, M beta_i), L_i and beta_i the largest curvature of f_i and the largest eigenvalue of
-B_i, both in the metric tr(u^T P^{-1} v), and M = 1.5 ||sym(y^T G(y))||_2 at the feasible y = P G(x_0) S, which stands for the
-largest multiplier at a solution; automatic penalties are multiples of M. The factors are measured, on CCA and GEVP, over rings,
-paths, stars, complete and random graphs. Where the field has another factor of the size of B (`length`), the step is that much
-shorter and the penalty that much larger.
+with u `heavy_ball_limit`, c the method's `gap_share`, and Lhat the fourth-power mean of max(L_i, M beta_i). L_i and beta_i are the
+largest curvature of f_i and the largest eigenvalue of B_i in the metric tr(u^T P^{-1} v), and M = 1.5 ||sym(y^T G(y))||_2 at the
+feasible y = P G(x_0) S stands for the largest multiplier at a solution. Automatic penalties are multiples of M. The factors are
+measured, on canonical correlations and eigenvalue problems, over rings, paths, stars, complete and random graphs.
 
     W_ij   network.mix         x_i   state.x         G_i(a_i), g_i   state.field, state.tracker
     m      momentum            P_i   state.weights, state.basis      B_i x_i, d_i    state.product, state.product_tracker
@@ -42,7 +43,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from ..protocols import Array, LocalProducts, Network, Streams, TrackedProducts
+from ..protocols import Array, LocalProducts, Network, Spectrum, Streams, TrackedProducts
 from .mixing import average
 from .policies import Auto, check_choice, check_positive
 from .preconditioning import Kind, Preconditioner, preconditioner, probe
@@ -86,6 +87,8 @@ class DoubleTracking(ABC):
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
     penalties: ClassVar[float]
     """Automatic penalties as a multiple of M."""
+    gap_share: ClassVar[float]
+    """c of the automatic step."""
 
     step_size: float | Auto = "auto"
     penalty: float | Auto = "auto"
@@ -116,10 +119,6 @@ class DoubleTracking(ABC):
     @abstractmethod
     def _field(self, constraint: Any, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
         """F(x, g, d), fresh."""
-
-    def _length(self, largest: Array) -> Array:
-        """How much longer the field is than one of the first order in B, from what the largest eigenvalues of the B_i are about."""
-        return np.ones_like(largest)
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DoubleTrackingState:
         x, metric = self._prepared(problem, network, streams, x0)
@@ -192,17 +191,27 @@ class DoubleTracking(ABC):
         nearest = np.where(np.isfinite(nearest).all((-2, -1))[:, None, None], nearest, x)
         mean = average(network, problem.gradient(nearest), _ROUGHLY)
         multiplier = 1.5 * constraint.multiplier_norm(nearest, mean, "natural")
-        own, spent = lipschitz(problem, streams, x, gradient, solve=solve)
-        largest, _ = lipschitz(SimpleNamespace(gradient=problem.local_product), streams, x, product, solve=solve)
-        means = power_mean(network, np.stack((np.maximum(own, multiplier * largest), largest), axis=-1))
-        length = self._length(means[:, 1])
+        spent = 0
         if self.penalty == "auto":
-            penalty = self.penalties * multiplier * length
+            penalty = self.penalties * multiplier
         if self.step_size == "auto":
-            gap = 1.0 - network.spectrum.lambda_2 if network.n_agents > 1 else 1.0
-            c = 0.7 * min(4.5 * (1.0 - self.momentum), 1.0 + self.momentum) * math.sqrt(gap)
-            step = c / (means[:, 0] * length)
+            own, spent = lipschitz(problem, streams, x, gradient, solve=solve)
+            largest, _ = lipschitz(SimpleNamespace(gradient=problem.local_product), streams, x, product, solve=solve)
+            spectrum, m = network.spectrum if network.n_agents > 1 else Spectrum(0.0, 0.0), self.momentum
+            apart = self.gap_share * min(1.0, 0.22 * (1.0 + m) / (1.0 - m)) * math.sqrt(1.0 - spectrum.lambda_2)
+            aim = (1.0 - m) * min(0.35 * heavy_ball_limit(spectrum, m), apart)
+            step = aim / power_mean(network, np.maximum(own, multiplier * largest))
         return step, penalty, spent + 1
+
+
+def heavy_ball_limit(spectrum: Spectrum, momentum: float) -> float:
+    """The largest stable product of step / (1 - m) and curvature for (1)-(3) between agents that are alike.
+
+    2 (1 + m)/(1 - m), as for one agent, and (1 - w^2 (1 - m)/(1 + |w| m))/|w| for a negative eigenvalue w of W: with a the product
+    of step and curvature, (z - w)(z^2 - (w + m) z + m) + w a z (z - 1) has its roots in the unit circle (Jury's criterion).
+    """
+    size, alone = max(-spectrum.lambda_min, 0.0), 2.0 * (1.0 + momentum) / (1.0 - momentum)
+    return min(alone, (1.0 - size * size * (1.0 - momentum) / (1.0 + size * momentum)) / size) if size > 0.0 else alone
 
 
 def _over_blocks(problem: Any, x: Array, function: Callable[..., Array], *others: Array) -> Array:

@@ -121,7 +121,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         Added to the covariances, as a share of their mean eigenvalue; needed where columns depend on each other.
     algorithm
         The name of a method, or one such as ``RGD(metric="euclidean")``; auto: RGD for data in one place, GeneralizedDRFGT
-        for agents, of whom none needs to know the covariances.
+        for agents, of whom none needs to know the covariances. Views of more than 2000 columns, whose covariances are not formed,
+        need a method that multiplies with them only, such as ``RGD(metric="euclidean", step_size="bb")``.
     step_size
         The method's, where it is given by name; auto: Barzilai-Borwein steps for data in one place, otherwise the method's own. A
         number is the first step of `partial_fit` too.

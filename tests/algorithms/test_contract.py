@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 import topologies as tp
 from decentorth import (
+    CDADT,
     DESTINY,
     DGD,
     DPRGD,
@@ -31,6 +32,7 @@ from decentorth import (
     RSM,
     RSSM,
     DeEPCA,
+    GeneralizedDRFGT,
     GeneralizedLanding,
     GradientTracking,
     Landing,
@@ -41,16 +43,19 @@ from decentorth.api import Run
 from decentorth.collective import AgentCollective
 from decentorth.network import Network, SerialCommunicator
 from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings, RSRSettings
-from decentorth.protocols import Array
+from decentorth.protocols import Array, LocalProducts
 from decentorth.runner import check_capabilities
 from decentorth.sets import GeneralizedStiefel, Stiefel
 from decentorth.streams import CounterStreams
 from tests.reference import naive
 from tests.support.building import built, prepared
+from tests.support.distributed import own_pencils, own_views, sharing_the_identity
 from tests.support.generalized import gevp, sampled_gevp
 from tests.support.networks import Recording, Replaying
 from tests.support.problems import GRAPHS, UNEVEN, pca, point, procrustes, samples, stack
 
+WIDE = (150, 3, 40, 200, 3, 40, 3)
+"""Samples of agents with d = 90: rows of two lengths and Gram matrices."""
 TrackedField = Callable[[naive.Gradient, Array, Any], Array]
 """An agent's field at its point, from its gradient and its slice of the state."""
 
@@ -82,6 +87,15 @@ def rsr() -> Any:
     return prepared(built(settings.problem(5, 0)))
 
 
+def tracked_gradient(gradient: naive.Gradient, x: Array, state: Any, parts: tuple[slice, ...] = ()) -> Array:
+    """G_i at x (I - e/2), e = x^T d - I made symmetric in each of the ``parts``; at x where there are none."""
+    at = x.copy()
+    for rows in parts:
+        excess = naive.sym(x[rows].T @ state.product_tracker[0][rows]) - np.eye(x.shape[1])
+        at[rows] = x[rows] - x[rows] @ excess / 2
+    return gradient(at)
+
+
 @dataclass(frozen=True)
 class Method:
     """A method with what it is tried on."""
@@ -108,7 +122,12 @@ class Method:
     """What they track."""
     solves: tuple[str, ...] = ("eigenspace", "planted", "own_functions")
     """The problems with known answers that it is for."""
+    wide: Callable[[], Any] = lambda: pca(rows=WIDE, d=90, r=12).problem
+    """A larger problem of seven agents."""
 
+
+wide_pencils = partial(own_pencils, 7, 90, 12)
+"""Each agent with matrices of order 90."""
 
 METHODS = [
     Method("drfgt", DRFGT, lambda: pca().problem, GRAPHS["ring"]),
@@ -170,6 +189,18 @@ METHODS = [
         GRAPHS["path"],
         beside=1,
         field=partial(augmented_gradient, dissolved=False),
+    ),
+    Method(
+        "cdadt",
+        CDADT,
+        own_views,
+        GRAPHS["ring"],
+        sent=3,
+        wide=wide_pencils,
+        field=partial(tracked_gradient, parts=(slice(6), slice(6, 11))),
+    ),
+    Method(
+        "generalized-drfgt", GeneralizedDRFGT, own_pencils, GRAPHS["erdos-renyi"], sent=3, wide=wide_pencils, field=tracked_gradient
     ),
     Method("dprgt", DPRGT, lambda: procrustes().problem, GRAPHS["star"], feasibility=1e-12, field=riemannian_gradient),
     Method(
@@ -378,15 +409,11 @@ def test_the_fingerprint_sees_problem_data() -> None:
     assert fingerprint(problem) != before
 
 
-WIDE = (150, 3, 40, 200, 3, 40, 3)
-"""Samples of agents with d = 90: rows of two lengths and Gram matrices."""
-
-
 @pytest.mark.parametrize("size", ["small", "wide"])
 @decentralized
 def test_an_agent_knows_only_what_mix_tells_it(method: Method, size: str) -> None:
     """Each agent alone, given its rows of every recorded mix, makes the same bits, which a sum over agents would change."""
-    setup = Setup(method) if size == "small" else Setup(method, pca(rows=WIDE, d=90, r=12).problem)
+    setup = Setup(method) if size == "small" else Setup(method, method.wide())
     recording = setup.network = Recording(setup.network)
     with threadpool_limits(1):
         states = [copied(setup.init())]
@@ -555,6 +582,8 @@ def test_every_method_finds_known_answers(method: Method, known: Callable[[int],
     algorithm = type(method.algorithm())(**{**vars(method.algorithm()), **numbers})
     if isinstance(algorithm, GeneralizedLanding):  # St(d, r) as the set of all x with x^T I x = I
         answer.problem.constraint = GeneralizedStiefel(np.eye(answer.problem.shape[0]), answer.problem.shape[1])
+    if LocalProducts in algorithm.requires:  # the same set, of whose B = I each agent knows a share
+        answer = replace(answer, problem=sharing_the_identity(answer.problem))
     result = solve(answer.problem, algorithm, method.W(n), x0=answer.x0, iterations=6000, rows=2)
     assert max(answer.distance(x) for x in result.x) < 1e-8
     assert result.row.values["feasibility"] < method.feasibility

@@ -14,5 +14,7 @@ def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
     names: dict[str, object] = {}
     exec(compile(code, PAGE.name, "exec"), names)
-    assert all(float(said) < 1e-7 for said in capsys.readouterr().out.split())
+    differences = [float(said) for said in capsys.readouterr().out.split()]
+    assert len(differences) == 2
+    assert max(differences) < 1e-6  # the tolerance over the least gap of the explained variance ratios, 1e-8 / 0.0087
     assert {"stream", "tracked", "unmixed", "x_scores"} <= names.keys()

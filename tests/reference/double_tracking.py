@@ -14,7 +14,7 @@ import numpy as np
 
 from tests.reference.generalized import Array, Gradient, sym
 
-Method = Literal["dissolving", "psi-br", "psi-b"]
+Method = Literal["dissolving", "psi-br"]
 Parts = Sequence[slice]
 
 
@@ -35,9 +35,7 @@ def field(method: Method, penalty: float, x: Array, g: Array, d: Array) -> Array
     if method == "dissolving":
         excess = sym(x.T @ d) - eye
         return g @ (eye - excess / 2) - d @ sym(x.T @ g) + penalty * d @ excess
-    if method == "psi-br":
-        return (g @ x.T @ d - d @ g.T @ x) + 2 * penalty * d @ (x.T @ d - eye)
-    return (g @ d.T - d @ g.T) @ d + 2 * penalty * d @ (x.T @ d - eye)
+    return (g @ x.T @ d - d @ g.T @ x) + 2 * penalty * d @ (x.T @ d - eye)
 
 
 def by_parts(parts: Parts, function: Callable[..., Array], *arrays: Array) -> Array:

@@ -104,3 +104,29 @@ def own_views(n: int = 5, orders: tuple[int, int] = (6, 5), p: int = 2, seed: in
         A.append(whole - own)
         B.append(own)
     return OwnMatrices(np.array(A), np.array(B), p, orders)
+
+
+class _Shares:
+    """B_i = (1 + c_i) I, the c_i adding up to zero."""
+
+    agents: slice
+    n_agents: int
+    shape: tuple[int, int]
+
+    def _own(self) -> Array:
+        share: Array = 1.0 + 0.5 * np.cos(2 * np.pi * np.arange(self.n_agents) / self.n_agents)
+        return share[self.agents]
+
+    def local_product(self, x: Array) -> Array:
+        product: Array = self._own()[:, None, None] * x
+        return product
+
+    def local_diagonal(self) -> Array:
+        return np.repeat(self._own()[:, None], self.shape[0], axis=1)
+
+
+def sharing_the_identity(problem: Any) -> Any:
+    """A problem on St(d, r) with B = I, which is the mean of what its agents know."""
+    shared: Any = object.__new__(type("Sharing", (_Shares, type(problem)), {}))
+    vars(shared).update(vars(problem), constraint=GeneralizedStiefel(np.eye(problem.shape[0]), problem.shape[1]))
+    return shared
