@@ -312,7 +312,8 @@ class Piecewise(Scheduled):
         before, low = 0, 1.0
         for after, high in cast(Knots, self.knots):
             if k < after:
-                return float(low * (high / low) ** ((k - before) / (after - before)))
+                share = (k - before) / (after - before)
+                return float(low ** (1.0 - share) * high**share)
             before, low = after, high
         return low
 
