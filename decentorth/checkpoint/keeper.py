@@ -57,22 +57,26 @@ class Checkpoints:
     notes: Callable[[], Mapping[str, Any]] = dict
 
     def __post_init__(self) -> None:
-        _ = self.interval
+        interval("every", self.every)
         if self.keep < 1:
             raise ValueError(f"at least 1 checkpoint must be kept, got {self.keep}")
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Iterations and seconds between checkpoints; infinity where it is not that."""
-        if self.every is None:
-            return math.inf, math.inf
-        match = re.fullmatch(r"(\d+)|(\d+\.?\d*|\.\d+)([smh])", str(self.every))
-        number = float(match[1] or match[2]) if match else 0.0
-        if match is None or not 0.0 < number < math.inf:
-            raise ValueError(
-                f"checkpoints are written every so many iterations (100) or so much time (30s, 10m, 2h), got {self.every!r}"
-            )
-        return (number, math.inf) if match[1] else (math.inf, number * _UNITS[match[3]])
+
+def interval(name: str, every: int | str | None) -> tuple[float, float]:
+    """Iterations and seconds between checkpoints; infinity where it is not that.
+
+    Raises
+    ------
+    ValueError
+        With the name of the parameter.
+    """
+    if every is None:
+        return math.inf, math.inf
+    match = re.fullmatch(r"(\d+)|(\d+\.?\d*|\.\d+)([smh])", str(every))
+    number = float(match[1] or match[2]) if match else 0.0
+    if match is None or not 0.0 < number < math.inf:
+        raise ValueError(f"{name} must be so many iterations (100) or so much time (30s, 10m, 2h), got {every!r}")
+    return (number, math.inf) if match[1] else (math.inf, number * _UNITS[match[3]])
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,7 @@ class Keeper:
         self._root = Path(checkpoints.folder)
         self._checkpoints, self._identity, self._collective = checkpoints, identity, collective
         self._agents, self._history = agents, history
-        self._iterations, self._seconds = checkpoints.interval
+        self._iterations, self._seconds = interval("every", checkpoints.every)
         self._signals: set[int] = set()
         self._before: dict[int, Any] = {}
         self._held: Moment | None = None
