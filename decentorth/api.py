@@ -212,7 +212,7 @@ class Run:
             There is none that is whole, or it is of another run; says how.
         """
         like = next(self.states())
-        resumed = resume(path, self.identity, like, self.network.agents, self.collective)
+        resumed = resume(path, self.identity, like, self.network.in_flight(), self.network.agents, self.collective)
         self.network.restore(*resumed.counts, resumed.in_flight)
         return resumed
 

@@ -173,7 +173,7 @@ def write(
             if collective.rank == 0:
                 root.mkdir(parents=True, exist_ok=True)
                 for stale in root.glob(".*.part"):
-                    shutil.rmtree(stale)
+                    shutil.rmtree(stale, ignore_errors=True)
                 part.mkdir()
         block = Block(agents.start, agents.stop, piece, digests)
         with collective.together(), _new(part / _block_name(collective.rank)) as file:
@@ -189,11 +189,12 @@ def write(
             if collective.rank == 0:
                 layouts = [Layout(name, array.dtype.str, array.shape[1:]) for name, array in canonical.items()]
                 _finish(part, layouts, common, {**facts, "blocks": blocks})
-                if path.exists():
-                    shutil.rmtree(path)
+                for other in (other for other in kept(root) if _iteration(other) >= iteration):
+                    _remove(other)
                 part.rename(path)
+                for other in kept(root)[keep:]:
+                    _remove(other)
                 _sync(root)
-                _prune(root, iteration, keep)
     except (OSError, ValueError) as error:
         if collective.rank == 0:
             shutil.rmtree(part, ignore_errors=True)
@@ -222,11 +223,11 @@ def _finish(part: Path, layouts: list[Layout], common: Arrays, facts: Mapping[st
     _sync(part)
 
 
-def _prune(root: Path, iteration: int, keep: int) -> None:
-    later = [path for path in kept(root) if _iteration(path) > iteration]
-    for path in (*later, *kept(root)[len(later) + keep :]):
-        shutil.rmtree(path)
-    _sync(root)
+def _remove(path: Path) -> None:
+    """Remove a checkpoint so that no half of it is ever seen; what a file system keeps of it goes with the next one."""
+    aside = path.with_name(f".{path.name}.removed.part")
+    path.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _canonical(name: str, array: NDArray[Any]) -> NDArray[Any]:
@@ -323,25 +324,35 @@ def _block(entry: Any) -> Block:
     return Block(start, stop, piece, [str(digest) for digest in digests])
 
 
-def read_shared(path: Path, collective: Collective) -> tuple[Manifest, Arrays]:
-    """The manifest and what is common to all agents, read by rank 0 for every rank.
+def read_manifest(path: Path, collective: Collective) -> Manifest:
+    """What a checkpoint says of itself, read by rank 0 for every rank.
 
     Raises
     ------
     DamagedError
         On every rank.
     """
-    root = collective.rank == 0
-    raw = collective.everyone(agreed(collective, lambda: _manifest_bytes(path) if root else b"", DamagedError))[0]
-    manifest = agreed(collective, lambda: parsed(path, raw), DamagedError)
-    data = collective.everyone(agreed(collective, lambda: _common_bytes(manifest) if root else b"", DamagedError))[0]
+    raw = agreed(collective, lambda: _manifest_bytes(path) if collective.rank == 0 else b"", DamagedError)
+    whole = collective.everyone(raw)[0]
+    return agreed(collective, lambda: parsed(path, whole), DamagedError)
+
+
+def read_common(manifest: Manifest, collective: Collective) -> Arrays:
+    """The arrays that are no agent's own, read by rank 0 for every rank.
+
+    Raises
+    ------
+    DamagedError
+        On every rank.
+    """
+
+    def read() -> bytes:
+        path = manifest.path / COMMON
+        return _read_piece(path, 0, _sized(path, manifest.common, 1), manifest.common_sha256)
+
+    whole = collective.everyone(agreed(collective, lambda: read() if collective.rank == 0 else b"", DamagedError))[0]
     offsets = np.cumsum([0, *(layout.nbytes for layout in manifest.common)]).tolist()
-    return manifest, {layout.name: layout.read(data, at) for layout, at in zip(manifest.common, offsets, strict=False)}
-
-
-def _common_bytes(manifest: Manifest) -> bytes:
-    path = manifest.path / COMMON
-    return _read_piece(path, 0, _sized(path, manifest.common, 1), manifest.common_sha256)
+    return {layout.name: layout.read(whole, at) for layout, at in zip(manifest.common, offsets, strict=False)}
 
 
 def read_agents(manifest: Manifest, n_agents: int, agents: slice) -> Arrays:
