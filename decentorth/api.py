@@ -176,7 +176,7 @@ class Run:
 
     @cached_property
     def identity(self) -> Identity:
-        """What must be the same for this run to go on from a checkpoint; first asked for by all ranks together."""
+        """What must be the same for this run to go on from a checkpoint."""
         problem, network = self.problem, self.network
         probes = {name: np.empty(network.n_local) for name in ("objective", "slope", "feasibility")}
         with threadpool_limits(1), np.errstate(all="ignore"):
@@ -188,13 +188,13 @@ class Run:
         own = network.W.diagonal()
         facts: dict[str, dict[str, Any]] = {
             "problem": {"type": type(problem).__name__, "agents": network.n_agents, "shape": list(problem.shape)},
-            "algorithm": {"type": type(self.algorithm).__name__, **_settings(self.algorithm)},
-            "seed": {"seed": self.streams.seed},
             "W": {
                 "directed edges": int(network.W.nnz) - network.n_agents,
                 "least and largest self weight": [float(own.min()), float(own.max())],
                 "sha256": network.digest().hex(),
             },
+            "algorithm": {"type": type(self.algorithm).__name__, **_settings(self.algorithm)},
+            "seed": {"seed": self.streams.seed},
         }
         return Identity(facts, self.x0[0], probes)
 

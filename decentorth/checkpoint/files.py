@@ -39,6 +39,7 @@ PIECE_BYTES = 1 << 22
 MANIFEST_BYTES = 1 << 26
 KINDS = ("<f8", "<f4", "<f2", "<i8", "<i4", "<u8", "<u4", "|u1", "|b1")
 """The types that arrays may have."""
+_NAME = re.compile(r"\d{9,}")
 
 
 class CheckpointError(RuntimeError):
@@ -111,7 +112,7 @@ class Manifest(NamedTuple):
 def kept(root: Path) -> list[Path]:
     """The checkpoints in a folder, the newest first."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        return sorted((path for path in root.iterdir() if re.fullmatch(r"\d{9,}", path.name)), key=_iteration, reverse=True)
+        return sorted((path for path in root.iterdir() if _NAME.fullmatch(path.name)), key=_iteration, reverse=True)
     return []
 
 
@@ -128,9 +129,9 @@ def found(given: str | os.PathLike[str]) -> list[Path]:
         There is none.
     """
     path = Path(given)
-    if (path / MANIFEST).exists():
-        return [path]
     paths = kept(path / FOLDER) or kept(path)
+    if not paths and path.is_dir() and ((path / MANIFEST).exists() or _NAME.fullmatch(path.name)):
+        paths = [path]
     if not paths:
         what = "holds no checkpoint (was the run given --checkpoint-every?)" if path.is_dir() else "is not a folder"
         raise ValueError(f"cannot resume: {path} {what}")
@@ -286,7 +287,10 @@ def parsed(path: Path, raw: bytes) -> Manifest:
         They are damaged, or of another version.
     """
     try:
-        whole = json.loads(raw)
+        try:
+            whole = json.loads(raw)
+        except ValueError as error:
+            raise ValueError(f"{MANIFEST} is not well-formed JSON: {str(error)[:200]}") from None
         if not isinstance(whole, dict) or whole.get("format") != FORMAT:
             raise ValueError(f"{MANIFEST} is not that of a {FORMAT}")
         if whole.get("version") != VERSION:
@@ -302,8 +306,6 @@ def parsed(path: Path, raw: bytes) -> Manifest:
             [_block(entry) for entry in body.pop("blocks")],
             body,
         )
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{MANIFEST} is not well-formed JSON: {error}") from None
     except (TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"{MANIFEST} does not describe a checkpoint: {type(error).__name__} {str(error)[:200]}") from None
 
