@@ -118,7 +118,7 @@ def test_a_run_that_has_ended_is_left_as_it_was() -> None:
 def test_what_may_be_given_anew(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*SMALL, "--iterations", "50", "--checkpoint-every", "25", "--out", "a") == 0
     again = (
-        "--resume a --iterations 5000 --gradient-tolerance 1e-4 --require-converged --record-every 3 --placement fewer-cuts --out b"
+        "--resume a --iterations 5000 --gradient-tolerance 1 --require-converged --record-every 3 --placement fewer-cuts --out b"
     )
     assert run(*again.split()) == 0
     summary = read_summary("b")
