@@ -83,14 +83,15 @@ def resume(
     """
     listed = files.agreed(collective, lambda: [str(path) for path in files.found(given)] if collective.rank == 0 else [])
     paths = [Path(path) for path in json.loads(collective.everyone(json.dumps(listed).encode())[0])]
-    damage = []
+    damage: list[str] = []
     for path in paths:
+        if damage:
+            _warn(collective, f"{damage[-1]}; {path} is tried")
         try:
             manifest = files.read_manifest(path, collective)
             return _resume(manifest, identity, like, in_flight, agents, collective)
         except files.DamagedError as error:
             damage.append(f"{path} is damaged: {error}")
-            _warn(collective, damage[-1])
     others = [str(path) for path in files.kept(paths[0].parent) if path not in paths]
     raise files.CheckpointError(f"cannot resume: {'; '.join(damage)}{'; there is also ' if others else ''}{', '.join(others)}")
 

@@ -241,11 +241,12 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
         data[100] ^= 1
         block.write_bytes(data)
         assert run("--resume", "a", "--out", f"b{damaged}") == code
-        assert f"a/checkpoints/{damaged:09d} is damaged: block-00000.bin is damaged" in caplog.text
+        words = f"a/checkpoints/{damaged:09d} is damaged: block-00000.bin is damaged"
         if code == 0:
+            assert words in caplog.text
             assert read_summary(f"b{damaged}")["iterates_sha256"] == whole
-    said = capsys.readouterr().err
-    assert said.count("is damaged: block-00000.bin") == 3
+        else:
+            assert words in capsys.readouterr().err
     assert not Path("b20").exists()
 
 

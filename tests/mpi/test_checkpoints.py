@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ MODULE = ["-m", "decentorth.run"]
 HUNG = 60.0
 
 
-def go(ranks: int, *words: str, **options: object) -> Job:
+def go(ranks: int, *words: str) -> Job:
     """A run of the published experiment that ends well."""
     job = run_ranks(ranks, [*MODULE, *words], timeout=HUNG)
     assert job.returncode == 0, job.report()
@@ -69,20 +70,20 @@ def test_one_process_writes_and_ranks_go_on(whole: Path, tmp_path: Path) -> None
 def test_what_is_refused_is_said_once(whole: Path, tmp_path: Path) -> None:
     a = tmp_path / "a"
     go(3, "--iterations", "40", "--checkpoint-every", "20", "--out", str(a))
-    for path in kept(a / "checkpoints"):
-        block = path / "block-00002.bin"
-        block.write_bytes(bytes(block.stat().st_size))
     cases = {
         ("--step-size", "0.5"): "--step-size is 0.01 in the run that is to go on, and 0.5 here",
         ("--iterations", "30"): "is beyond --iterations 30: give more than 40",
-        (): f"cannot resume: on rank 2: block-00002.bin is damaged",
+        (): "000000020 is damaged: on rank 2: block-00002.bin is damaged",
     }
     for words, phrase in cases.items():
+        for path in kept(a / "checkpoints") if not words else ():
+            block = path / "block-00002.bin"
+            block.write_bytes(bytes(block.stat().st_size))
         job = run_ranks(3, [*MODULE, "--resume", str(a), *words], timeout=HUNG)
         assert job.returncode == 2, job.report()
         said = [line for line in job.stderr.splitlines() if line.startswith("decentorth: ")]
         assert len(said) == 1, job.report()
-        assert phrase.replace("cannot resume: on", "on") in said[0], job.report()
+        assert phrase in said[0], job.report()
         assert "Traceback" not in job.stderr
 
 
@@ -149,10 +150,10 @@ def test_a_signal_to_one_rank_is_enough(tmp_path: Path) -> None:
     assert names(a) == [read_summary(a)["iterations"]]
 
 
-def until(done: object) -> None:
+def until(done: Callable[[], bool]) -> None:
     """Wait, but not for ever."""
     deadline = time.monotonic() + HUNG / 2
-    while not done():  # type: ignore[operator]
+    while not done():
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -163,7 +164,7 @@ def rows(folder: Path) -> int:
     return path.read_text().count("\n") if path.is_file() else 0
 
 
-LONG = ["--iterations", "1200", "--record-every", "50", "--checkpoint-every", "10"]
+LONG = ["--iterations", "600", "--record-every", "50", "--checkpoint-every", "10"]
 """A run that is mostly writing checkpoints."""
 
 
@@ -186,7 +187,7 @@ def killed_and_resumed(ranks: int, moment: float, victim: int, folder: Path) -> 
             os.kill(living[victim % len(living)], signal.SIGKILL)
 
     job = run_ranks(ranks, [*MODULE, *LONG, "--out", str(folder)], timeout=HUNG, meanwhile=kill)
-    assert job.returncode != 0 or read_summary(folder)["iterations"] == 1200, job.report()
+    assert job.returncode != 0 or read_summary(folder)["iterations"] == 600, job.report()
     at = names(folder)[-1]
     go(ranks, "--resume", str(folder))
     return at
@@ -198,9 +199,9 @@ def test_killed_at_some_moments(ranks: int, long: Path, tmp_path: Path) -> None:
     reached = []
     for number in range(2):
         folder = tmp_path / str(number)
-        reached.append(killed_and_resumed(ranks, float(rng.uniform(0.0, 1.0)), int(rng.integers(0, 10)), folder))
+        reached.append(killed_and_resumed(ranks, float(rng.uniform(0.0, 0.5)), int(rng.integers(0, 10)), folder))
         assert outcome(folder) == outcome(long)
-    assert min(reached) < 1200
+    assert min(reached) < 600
 
 
 @pytest.mark.slow
@@ -211,6 +212,6 @@ def test_killed_at_twenty_random_moments(ranks: int, long: Path, tmp_path: Path)
     reached = []
     for number in range(20):
         folder = tmp_path / str(number)
-        reached.append(killed_and_resumed(ranks, float(rng.uniform(0.0, 2.0)), int(rng.integers(0, 10)), folder))
+        reached.append(killed_and_resumed(ranks, float(rng.uniform(0.0, 1.5)), int(rng.integers(0, 10)), folder))
         assert outcome(folder) == outcome(long), number
-    assert len([at for at in reached if at < 1200]) > 10
+    assert len([at for at in reached if at < 600]) > 10
