@@ -23,6 +23,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -75,7 +76,7 @@ class Layout(NamedTuple):
         """Bytes of one agent, or of the whole."""
         return np.dtype(self.kind).itemsize * math.prod(self.shape)
 
-    def read(self, data: bytes, offset: int, count: int | None = None) -> NDArray[Any]:
+    def read(self, data: bytes | bytearray, offset: int, count: int | None = None) -> NDArray[Any]:
         """A view of ``data``: the whole, or so many agents."""
         shape = self.shape if count is None else (count, *self.shape)
         return np.frombuffer(data, self.kind, math.prod(shape), offset).reshape(shape)
@@ -181,7 +182,7 @@ def write(
             for a, b in block.pieces:
                 hashed = hashlib.sha256()
                 for array in canonical.values():
-                    data = array[a - agents.start : b - agents.start].tobytes()
+                    data = array[a - agents.start : b - agents.start].reshape(-1).view(np.uint8).data
                     hashed.update(data)
                     file.write(data)
                 digests.append(hashed.hexdigest())
@@ -196,7 +197,7 @@ def write(
                 for other in kept(root)[keep:]:
                     _remove(other)
                 _sync(root)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:
         if collective.rank == 0:
             shutil.rmtree(part, ignore_errors=True)
         last = "; ".join(f"the last good one is {path}" for path in kept(root)[:1])
@@ -218,6 +219,7 @@ def _finish(part: Path, layouts: list[Layout], common: Arrays, facts: Mapping[st
         "common": [Layout(name, array.dtype.str, array.shape) for name, array in canonical.items()],
         "common_sha256": hashlib.sha256(data).hexdigest(),
     }
+    body = json.loads(json.dumps(body))  # as it is read: keys are text
     whole = {"format": FORMAT, "version": VERSION, "sha256": _digest(body), "checkpoint": body}
     with _new(part / MANIFEST) as file:
         file.write(f"{json.dumps(whole, indent=1)}\n".encode())
@@ -266,8 +268,8 @@ def _digest(body: Any) -> str:
 
 
 def _words(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.strerror}: {error.filename}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
     return str(error)
 
 
@@ -350,7 +352,10 @@ def read_common(manifest: Manifest, collective: Collective) -> Arrays:
 
     def read() -> bytes:
         path = manifest.path / COMMON
-        return _read_piece(path, 0, _sized(path, manifest.common, 1), manifest.common_sha256)
+        data = bytearray(_sized(path, manifest.common, 1))
+        with path.open("rb") as file:
+            _read_piece(file, 0, memoryview(data), manifest.common_sha256)
+        return bytes(data)
 
     whole = collective.everyone(agreed(collective, lambda: read() if collective.rank == 0 else b"", DamagedError))[0]
     offsets = np.cumsum([0, *(layout.nbytes for layout in manifest.common)]).tolist()
@@ -378,16 +383,18 @@ def read_agents(manifest: Manifest, n_agents: int, agents: slice) -> Arrays:
     arrays = {layout.name: np.empty((agents.stop - agents.start, *layout.shape), layout.kind) for layout in manifest.arrays}
     agent_bytes = sum(layout.nbytes for layout in manifest.arrays)
     for block, path in mine:
-        for (a, b), digest in zip(block.pieces, block.sha256, strict=True):
-            low, high = max(a, agents.start), min(b, agents.stop)
-            if low >= high:
-                continue
-            data = _read_piece(path, (a - block.start) * agent_bytes, (b - a) * agent_bytes, digest)
-            offset = 0
-            for layout in manifest.arrays:
-                whole = layout.read(data, offset, b - a)
-                arrays[layout.name][low - agents.start : high - agents.start] = whole[low - a : high - a]
-                offset += whole.nbytes
+        data = bytearray(min(block.piece, block.stop - block.start) * agent_bytes)
+        with path.open("rb") as file:
+            for (a, b), digest in zip(block.pieces, block.sha256, strict=True):
+                low, high = max(a, agents.start), min(b, agents.stop)
+                if low >= high:
+                    continue
+                _read_piece(file, (a - block.start) * agent_bytes, memoryview(data)[: (b - a) * agent_bytes], digest)
+                offset = 0
+                for layout in manifest.arrays:
+                    whole = layout.read(data, offset, b - a)
+                    arrays[layout.name][low - agents.start : high - agents.start] = whole[low - a : high - a]
+                    offset += whole.nbytes
     return arrays
 
 
@@ -399,13 +406,11 @@ def _sized(path: Path, layouts: Sequence[Layout], count: int) -> int:
     return expected
 
 
-def _read_piece(path: Path, offset: int, size: int, sha256: str) -> bytes:
-    with path.open("rb") as file:
-        file.seek(offset)
-        data = file.read(size)
-    if hashlib.sha256(data).hexdigest() != sha256:
-        raise ValueError(f"{path.name} is damaged: bytes {offset} to {offset + size} do not have the checksum in {MANIFEST}")
-    return data
+def _read_piece(file: BufferedReader, offset: int, into: memoryview, sha256: str) -> None:
+    file.seek(offset)
+    if file.readinto(into) != len(into) or hashlib.sha256(into).hexdigest() != sha256:
+        place = f"bytes {offset} to {offset + len(into)}"
+        raise ValueError(f"{Path(file.name).name} is damaged: {place} do not have the checksum in {MANIFEST}")
 
 
 def newest_notes(given: str | os.PathLike[str]) -> dict[str, Any]:
