@@ -1,4 +1,5 @@
-"""What a checkpoint costs against its size: written and read, beside a plain file of as many bytes with one fsync.
+"""What a checkpoint costs against its size: written and read, beside a plain file of as many bytes with one fsync, and beside
+their SHA-256. Wall time (processor time).
 
     python benchmarks/checkpoints.py [FOLDER]
     mpirun -n 3 python benchmarks/checkpoints.py [FOLDER]
@@ -9,6 +10,7 @@ write at the same time, and the plain file is rank 0's.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import statistics
@@ -29,14 +31,15 @@ AGENTS = (10, 1_000, 10_000)
 REPEATS = 5
 
 
-def median(work: Callable[[], object]) -> float:
-    """Seconds."""
-    times = []
+def median(work: Callable[[], object]) -> str:
+    """Milliseconds on the wall, and in brackets this process's on the processor."""
+    wall, used = [], []
     for _ in range(REPEATS):
-        begun = time.perf_counter()
+        begun, spent = time.perf_counter(), time.process_time()
         work()
-        times.append(time.perf_counter() - begun)
-    return statistics.median(times)
+        wall.append(time.perf_counter() - begun)
+        used.append(time.process_time() - spent)
+    return f"{statistics.median(wall) * 1e3:.1f} ms ({statistics.median(used) * 1e3:.1f})"
 
 
 def plain(path: Path, data: memoryview) -> None:
@@ -66,9 +69,10 @@ def main() -> None:
             data = memoryview(bytes(size))
             floor = median(lambda: plain(root / "plain", data))  # noqa: B023
             back = median((root / "plain").read_bytes)
+            hashed = median(lambda: hashlib.sha256(data).digest())  # noqa: B023
             print(
-                f"{n:6d} agents, {size / 1e6:8.2f} MB: written in {write * 1e3:8.1f} ms (a plain file {floor * 1e3:8.1f} ms), "
-                f"read in {read * 1e3:7.1f} ms (plain {back * 1e3:7.1f} ms)",
+                f"{n:6d} agents, {size / 1e6:6.2f} MB: written in {write}, a plain file {floor}; read in {read}, plain {back}; "
+                f"SHA-256 {hashed}",
                 flush=True,
             )
         communicator.allgather_bytes(b"")

@@ -125,7 +125,10 @@ class Network:
         return hashed.digest()
 
     def in_flight(self) -> dict[str, Array]:
-        """What has been sent and has not arrived, arrays ``(n_local, ...)`` by name: nothing, each message arrives in its round."""
+        """What has been sent and has not arrived, arrays ``(n_local, ...)`` by name; the names are the same from the start on.
+
+        None, as each message arrives in its round.
+        """
         return {}
 
     def restore(self, rounds: int, messages: int, bytes: int, in_flight: Mapping[str, Array]) -> None:
