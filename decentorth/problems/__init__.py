@@ -2,19 +2,27 @@
 
 from ..sets import Stiefel
 from .base import AgentProblem, Deferred
+from .cca import CCA, CCASettings, canonical_correlations
 from .functions import FunctionProblem
+from .gevp import GEVP, GEVPSettings, pencil
 from .ica import ICA, ICASettings, amari_distance, log_cosh
+from .lda import LDASettings, scatters
 from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
 from .pca import PCA, PCASettings, subspace_distance
 from .procrustes import Procrustes, ProcrustesSettings
 
 __all__ = [
+    "CCA",
+    "GEVP",
     "ICA",
     "PCA",
     "AgentProblem",
+    "CCASettings",
     "Deferred",
     "FunctionProblem",
+    "GEVPSettings",
     "ICASettings",
+    "LDASettings",
     "MatrixCompletion",
     "MatrixCompletionSettings",
     "PCASettings",
@@ -22,6 +30,9 @@ __all__ = [
     "ProcrustesSettings",
     "Stiefel",
     "amari_distance",
+    "canonical_correlations",
     "log_cosh",
+    "pencil",
+    "scatters",
     "subspace_distance",
 ]
