@@ -10,7 +10,7 @@ import resource
 import shutil
 import signal
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,10 +22,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from decentorth import DRFGT, CheckpointError, Checkpoints, Result, solve
+from decentorth.api import Run
 from decentorth.checkpoint import files, interval, kept
 from decentorth.checkpoint.states import Arrays, copied, put_together, taken_apart
 from decentorth.collective import AgentCollective
-from decentorth.network import SerialCommunicator
+from decentorth.network import Network, SerialCommunicator
 from decentorth.network.halo import even_bounds
 from decentorth.problems import PCA, FunctionProblem
 from decentorth.protocols import Array, Collective
@@ -269,6 +270,46 @@ def test_a_time_varying_network_goes_on_with_its_round(tmp_path: Path) -> None:
     whole = go(record_every=1)
     go(folder=tmp_path, iterations=23, record_every=1)
     assert bits(go(resume=tmp_path, record_every=1)) == bits(whole)
+
+
+class Late(Network):
+    """A network whose messages arrive a round late; in the first round everybody hears oneself alone."""
+
+    queue: Array
+
+    def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
+        sent = np.concatenate([mixed.reshape(self.n_local, -1) for mixed in super().mix(*xs, rounds=rounds)], axis=1)
+        arrived = self.queue if self.queue.size else np.concatenate([x.reshape(self.n_local, -1) for x in xs], axis=1)
+        self.queue = sent
+        parts = np.split(arrived, np.cumsum([x[0].size for x in xs])[:-1], axis=1)
+        return tuple(np.ascontiguousarray(part).reshape(x.shape) for part, x in zip(parts, xs, strict=True))
+
+    def in_flight(self) -> dict[str, Array]:
+        return {"queue": self.queue}
+
+    def restore(self, rounds: int, messages: int, bytes: int, in_flight: Mapping[str, Array]) -> None:
+        super().restore(rounds, messages, bytes, {})
+        self.queue = in_flight["queue"]
+
+
+def test_what_is_in_flight_goes_on_too(tmp_path: Path) -> None:
+    """On another number of ranks, from the middle of a run and from where it began, when nothing had been sent."""
+
+    def go(communicator: Any, iterations: int, folder: Path | None = None, resume: Path | None = None) -> tuple[str, bytes]:
+        late = Run(pca().problem, DRFGT(step_size=0.02, penalty=1.0, order="combine-then-adapt"), RING, comm=communicator)
+        late.network = Late(RING, communicator)
+        late.network.queue = np.zeros((late.network.n_local, 0))
+        checkpoints = None if folder is None else Checkpoints(folder)
+        result = late.solve(iterations=iterations, record_every=5, checkpoints=checkpoints, resume=resume)
+        return result.collective.sha256(result.x), result.history["objective"].tobytes()
+
+    whole = go("serial", 40)
+    for number, first in enumerate((0, 15)):
+        folder = tmp_path / str(number)
+        on_ranks(2, lambda communicator, first=first, folder=folder: go(communicator, first, folder))  # type: ignore[misc]
+        assert go("serial", 40, resume=folder) == whole
+    with pytest.raises(CheckpointError, match=r"the state: network\.queue is in flight there and missing here"):
+        run(iterations=40, algorithm=DRFGT(step_size=0.02, penalty=1.0, order="combine-then-adapt"), resume=folder)
 
 
 def test_the_last_ones_are_kept(tmp_path: Path) -> None:
