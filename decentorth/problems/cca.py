@@ -294,7 +294,7 @@ class CCA(AgentProblem):
     def _drawn(self, batch: Index) -> Iterator[_Samples]:
         """Of each agent the samples ``batch``, their weights such that the mean is that of all samples."""
         for (a, b), own in zip(self._rows, batch, strict=True):
-            yield _Samples(a[own][None], b[own][None], self._weight * len(a) / len(own))
+            yield _Samples(a.take(own, 0)[None], b.take(own, 0)[None], self._weight * len(a) / len(own))
 
     def _with_ridges(self, image: Array, x: Array) -> Array:
         """``image`` + [r1 X; r2 Y], in place."""
@@ -410,7 +410,8 @@ class CCA(AgentProblem):
     def error(self, xhat: Array) -> float:
         """``correlation_gap``: what the p largest canonical correlations add up to, less what those of ``xhat`` do.
 
-        It sees the column spaces of X and Y only, and is of second order in their distance from the answer.
+        It sees the column spaces of X and Y only, and is of second order in their distance from the answer. Rounding can make it
+        negative.
         """
         return float((self.optimum.correlations[: self.shape[1]] - self.correlations(xhat)).sum(-1))
 

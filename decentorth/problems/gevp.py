@@ -141,7 +141,7 @@ class GEVP(AgentProblem):
         self.error_name, self.optimal_value = "subspace_distance", -0.5 * float(sums(values[None])[0])
 
     def error(self, xhat: Array) -> float:
-        """min over orthogonal R of ||B^{1/2} (x - v R)||_F, v the answer: see `pca.subspace_distance`.
+        """min over orthogonal R of ||B^{1/2} (x - v R)||_F, v the answer: see `pca.subspace_distance`. NaN where x is not finite.
 
         Raises
         ------
@@ -151,6 +151,8 @@ class GEVP(AgentProblem):
         if self._answer is None:
             raise ValueError("the optimum is not known: prepare() computes it from all agents up to order 3000 (solve() calls it)")
         root, basis = self._answer
+        if not np.isfinite(sums(xhat[None])[0]):
+            return np.nan
         return subspace_distance(root @ xhat, basis)
 
 

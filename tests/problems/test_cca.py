@@ -6,7 +6,7 @@ import math
 import struct
 import tracemalloc
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from decentorth.collective import AgentCollective
 from decentorth.data import digits
 from decentorth.network import SerialCommunicator
 from decentorth.problems import CCA, CCASettings, Deferred, canonical_correlations
-from decentorth.protocols import Array, KnownOptimum, LocalProducts, SampledMatrices, SampledProducts, Smooth
+from decentorth.protocols import Array, Direction, KnownOptimum, LocalProducts, SampledMatrices, SampledProducts, Smooth
 from decentorth.sets import SampleCovariance
 from tests.support.problems import stack
 from tests.support.threads import ThreadCommunicator, on_ranks
@@ -361,6 +361,17 @@ def test_the_command_of_the_readme_reaches_the_answer() -> None:
     result = solve(cca, GeneralizedLanding(step_size="bb:cap=inf"), iterations=3000)
     assert result.row.values["error"] < 1e-10
     assert result.row.values["objective"] == pytest.approx(-cca.optimum.correlations[:5].sum(), abs=1e-10)
+
+
+@pytest.mark.parametrize("direction", get_args(Direction))
+@pytest.mark.parametrize("condition", [1.0, 10.0])
+def test_automatic_steps_reach_the_answer(direction: Direction, condition: float) -> None:
+    """Also where the covariances are the identity: rotations of the views against each other have the largest curvature there."""
+    settings = CCASettings(data="synthetic", samples=3000, dimension=8, dimension_y=8, condition=condition, rank=3, ridge=0.0)
+    result = solve(built(settings.problem(1, 0)), GeneralizedLanding(direction=direction), iterations=4000, rows=2, seed=1)
+    assert result.row.values["error"] < 1e-8
+    assert result.row.values["gradient_norm"] < 1e-3
+    assert result.row.values["feasibility"] < 1e-4
 
 
 def test_images_of_idx_files_and_views_of_two_files(tmp_path: Path) -> None:

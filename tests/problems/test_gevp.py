@@ -117,6 +117,13 @@ def test_the_error_is_the_distance_in_the_metric_of_B() -> None:
         np.testing.assert_allclose(problem.error(turned), 2 * np.sin(t / 2), rtol=1e-4 if t < 1e-6 else 1e-10)
 
 
+def test_a_run_that_diverges_says_so() -> None:
+    """Between finite and infinite there are points without a projection: their error is NaN."""
+    result = solve(GEVP(*pencil(N, 100.0, 0), P), GeneralizedLanding(step_size=1e3, safe=False), iterations=100, rows=100)
+    assert result.status == "diverged"
+    assert np.isnan(prepared(GEVP(*pencil(N, 100.0, 0), P)).error(np.full((N, P), np.nan)))
+
+
 def test_capabilities_are_those_that_hold() -> None:
     problem = GEVP(*matrices(), P)
     assert all(isinstance(problem, can) for can in (Smooth, Quadratic, KnownOptimum, KnownValue))
