@@ -11,6 +11,7 @@ from .dprgt import DPRGT
 from .drfgt import DRFGT
 from .drgta import DRGTA
 from .drsgd import DRSGD
+from .drsm import DRSM
 from .generalized_drfgt import GeneralizedDRFGT
 from .generalized_landing import GeneralizedLanding, GeneralizedLandingState
 from .gradient_tracking import GradientTracking
@@ -20,6 +21,8 @@ from .plam import PLAM, PLAMState
 from .rextra import REXTRA, REXTRAState
 from .rfextra import RFEXTRA, RFEXTRAState
 from .rgd import RGD, RGDState
+from .rsm import RSM, RSMState
+from .rssm import RSSM, RSSMState
 from .safe import SafeState
 from .tracking import PenalisedState, TrackingState
 
@@ -32,11 +35,14 @@ __all__ = [
     "DRFGT",
     "DRGTA",
     "DRSGD",
+    "DRSM",
     "PCAL",
     "PLAM",
     "REXTRA",
     "RFEXTRA",
     "RGD",
+    "RSM",
+    "RSSM",
     "DeEPCA",
     "DeEPCAState",
     "DescentState",
@@ -52,6 +58,8 @@ __all__ = [
     "REXTRAState",
     "RFEXTRAState",
     "RGDState",
+    "RSMState",
+    "RSSMState",
     "SafeState",
     "TrackingState",
 ]
