@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ._mpienv import expected_ranks, prepare
+from ._version import __version__
 
 if expected_ranks()[0] > 1:
     from ._ending import end_job_on_error
@@ -48,13 +49,14 @@ if TYPE_CHECKING:
         Landing,
     )
     from .api import Result, iterate, solve
+    from .checkpoint import CheckpointError, Checkpoints
     from .network import connect
     from .registry import register
 
-__version__ = "0.1.0"
-
 _PLACES = {
     "CDADT": "algorithms",
+    "CheckpointError": "checkpoint",
+    "Checkpoints": "checkpoint",
     "DESTINY": "algorithms",
     "DGD": "algorithms",
     "DPRGD": "algorithms",
@@ -100,6 +102,8 @@ __all__ = [
     "RGD",
     "RSM",
     "RSSM",
+    "CheckpointError",
+    "Checkpoints",
     "DeEPCA",
     "GeneralizedDRFGT",
     "GeneralizedLanding",

@@ -457,8 +457,14 @@ class Collective(Protocol):
     def max(self, value: float) -> float:
         """The largest over all ranks; NaN if any is NaN."""
 
+    def largest(self, values: Array) -> Array:
+        """The largest of each over all ranks; finite or infinite."""
+
     def decide(self, on_root: bool) -> bool:
-        """Rank 0's answer, on every rank (wall clock, signals)."""
+        """Rank 0's answer, on every rank (wall clock)."""
+
+    def everyone(self, data: bytes) -> list[bytes]:
+        """Every rank's bytes, in rank order, on every rank."""
 
     def same(self, what: str, digest: bytes) -> None:
         """Raises on every rank, naming the ranks that differ, unless all pass the same digest."""
@@ -534,7 +540,7 @@ class Stop(NamedTuple):
     """Why a run ended."""
 
     status: str
-    """One word: converged, iterations, time_limit, diverged, left_safe_region."""
+    """One word: converged, iterations, time_limit, terminated, diverged, left_safe_region."""
     converged: bool
     message: str
 

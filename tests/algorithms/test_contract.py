@@ -31,6 +31,7 @@ from decentorth import (
     RGD,
     RSM,
     RSSM,
+    Checkpoints,
     DeEPCA,
     GeneralizedDRFGT,
     GeneralizedLanding,
@@ -40,6 +41,7 @@ from decentorth import (
 )
 from decentorth.algorithms._template import Template
 from decentorth.api import Run
+from decentorth.checkpoint.states import taken_apart
 from decentorth.collective import AgentCollective
 from decentorth.network import Network, SerialCommunicator
 from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings, RSRSettings
@@ -458,16 +460,28 @@ def test_blocks_of_agents_do_not_change_bits(method: Method, monkeypatch: pytest
 
 @every
 def test_saved_and_resumed_is_as_if_never_stopped(method: Method, tmp_path: Path) -> None:
-    uninterrupted = Setup(method).run(25)
-    saved = Setup(method).run(11)
-    np.savez(tmp_path / "state.npz", **saved._asdict())
-    setup = Setup(method)
-    with np.load(tmp_path / "state.npz") as file:
-        loaded = {name: file[name] if file[name].ndim else int(file[name]) for name in file.files}
-    state = type(saved)(**loaded)
-    for _ in range(14):
-        state = setup.step(state)
-    assert bits(state) == bits(uninterrupted)
+    """Through the files of a checkpoint, which does not disturb the run that it is made of."""
+
+    def run(iterations: int, checkpoints: Checkpoints | None = None, resume: Path | None = None) -> Any:
+        problem, algorithm = method.problem(), method.algorithm()
+        result = solve(
+            problem,
+            algorithm,
+            method.W(problem.n_agents),
+            x0=point(problem, 7),
+            iterations=iterations,
+            record_every=6,
+            seed=7,
+            checkpoints=checkpoints,
+            resume=resume,
+        )
+        arrays, numbers = taken_apart(result.state, "state")
+        columns = {name: column for name, column in result.history.items() if name != "seconds"}
+        return {name: array.tobytes() for name, array in (arrays | columns).items()} | numbers
+
+    uninterrupted = run(25)
+    assert run(25, Checkpoints(tmp_path, every=11)) == uninterrupted
+    assert run(25, resume=tmp_path / "000000011") == uninterrupted
 
 
 def alone(problem: Any) -> naive.Gradient:
