@@ -69,6 +69,10 @@ algorithms = Registry(
         "rgd": ("decentorth.algorithms.rgd", "RGD"),
         "rextra": ("decentorth.algorithms.rextra", "REXTRA"),
         "rfextra": ("decentorth.algorithms.rfextra", "RFEXTRA"),
+        "gs_jobcd": ("decentorth.algorithms.gs_jobcd", "GSJOBCD"),
+        "j_jobcd": ("decentorth.algorithms.j_jobcd", "JJOBCD"),
+        "vr_j_jobcd": ("decentorth.algorithms.vr_j_jobcd", "VRJJOBCD"),
+        "hyperbolic_jacobi": ("decentorth.algorithms.hyperbolic_jacobi", "HyperbolicJacobi"),
     },
 )
 problems = Registry(
@@ -78,6 +82,7 @@ problems = Registry(
         "ica": ("decentorth.problems.ica", "ICASettings"),
         "matrix_completion": ("decentorth.problems.matrix_completion", "MatrixCompletionSettings"),
         "pca": ("decentorth.problems.pca", "PCASettings"),
+        "hevp": ("decentorth.problems.hevp", "HEVPSettings"),
     },
 )
 

@@ -127,8 +127,8 @@ def exit_code(status: str, converged: bool, require_converged: bool) -> int:
 
 
 def stopping_rule(settings: RunSettings) -> StoppingRule | None:
-    """All tolerances that are given must hold; the time limit ends a run by itself."""
-    from .stopping import Consensus, Feasibility, GradientNorm, Rule, Time
+    """All tolerances that are given must hold; the time limit and the objective's floor each end a run by themselves."""
+    from .stopping import Consensus, Feasibility, GradientNorm, ObjectiveBelow, Rule, Time
 
     rule: Rule | None = None
     tolerances = (
@@ -139,8 +139,10 @@ def stopping_rule(settings: RunSettings) -> StoppingRule | None:
     for kind, tolerance in tolerances:
         if tolerance is not None:
             rule = kind(tolerance) if rule is None else rule & kind(tolerance)
-    if settings.time_limit is not None:
-        rule = Time(settings.time_limit) if rule is None else rule | Time(settings.time_limit)
+    limits = ((Time, settings.time_limit), (ObjectiveBelow, settings.objective_below))
+    for limit, value in limits:
+        if value is not None:
+            rule = limit(value) if rule is None else rule | limit(value)
     return rule
 
 

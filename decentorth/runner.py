@@ -13,7 +13,7 @@ import numpy as np
 
 from .history import History
 from .metrics import StandardMetrics, first_runaway
-from .protocols import Algorithm, Array, Collective, Metric, Recorder, Row, S, Stop, StoppingRule, Streams
+from .protocols import Algorithm, Array, Collective, Ending, Metric, Recorder, Row, S, Stop, StoppingRule, Streams
 
 
 def check_capabilities(problem: Any, algorithm: Any) -> None:
@@ -112,6 +112,7 @@ def run(
     history = History()
     compute = measuring = 0.0
     states = iterate(problem, algorithm, network, streams, x0)
+    ending = algorithm.ending if isinstance(algorithm, Ending) else _never
     due = schedule(iterations, rows, record_every)
     row: Row | None = None
     standard: Metric | None = None
@@ -119,7 +120,7 @@ def run(
         for target in due:
             mark = time.perf_counter()
             state = next(states)
-            while state.k < target:
+            while state.k < target and ending(problem, state) is None:
                 state = next(states)
             now = time.perf_counter()
             compute += now - mark
@@ -139,7 +140,7 @@ def run(
                 for recorder in recorders:
                     recorder.record(row)
             measuring += time.perf_counter() - now
-            found = _decide(row, collective, stopping, iterations, safety_region)
+            found = ending(problem, state) or _decide(row, collective, stopping, iterations, safety_region)
             if found is not None:
                 stop = found
                 break
@@ -152,6 +153,11 @@ def run(
         "total": time.perf_counter() - begun,
     }
     return Outcome(state, stop, row, history, seconds)
+
+
+def _never(problem: Any, state: Any) -> Stop | None:
+    """The ending of a method that knows of none."""
+    return None
 
 
 def _decide(

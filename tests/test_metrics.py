@@ -119,7 +119,7 @@ def test_a_set_without_a_landing_field_measures_riemannian_gradients() -> None:
     assert found["tracking_error"] == pytest.approx(naive.norm(naive.mean(x)), rel=1e-12)
 
 
-def test_a_set_that_cannot_project_is_refused() -> None:
+def test_a_set_without_tangents_is_refused() -> None:
     class Bare:
         shape = (12, 3)
 
@@ -127,7 +127,7 @@ def test_a_set_that_cannot_project_is_refused() -> None:
             return "Bare(12, 3)"
 
     problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Bare(), N)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"need a constraint set with Projection; Bare\(12, 3\) has none"):
+    with pytest.raises(TypeError, match=r"need a constraint set with Riemannian; Bare\(12, 3\) has none"):
         StandardMetrics(problem, Plain(np.zeros((N, 12, 3))))
 
 

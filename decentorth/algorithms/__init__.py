@@ -11,6 +11,10 @@ from .drgta import DRGTA
 from .drsgd import DRSGD
 from .generalized_landing import GeneralizedLanding, GeneralizedLandingState
 from .gradient_tracking import GradientTracking
+from .gs_jobcd import GSJOBCD
+from .hyperbolic_jacobi import HyperbolicJacobi, HyperbolicJacobiState
+from .j_jobcd import JJOBCD
+from .jobcd import JOBCDState
 from .landing import Landing, LandingState
 from .pcal import PCAL
 from .plam import PLAM, PLAMState
@@ -19,6 +23,7 @@ from .rfextra import RFEXTRA, RFEXTRAState
 from .rgd import RGD, RGDState
 from .safe import SafeState
 from .tracking import PenalisedState, TrackingState
+from .vr_j_jobcd import VRJJOBCD, VRJJOBCDState
 
 __all__ = [
     "DESTINY",
@@ -28,17 +33,23 @@ __all__ = [
     "DRFGT",
     "DRGTA",
     "DRSGD",
+    "GSJOBCD",
+    "JJOBCD",
     "PCAL",
     "PLAM",
     "REXTRA",
     "RFEXTRA",
     "RGD",
+    "VRJJOBCD",
     "DeEPCA",
     "DeEPCAState",
     "DescentState",
     "GeneralizedLanding",
     "GeneralizedLandingState",
     "GradientTracking",
+    "HyperbolicJacobi",
+    "HyperbolicJacobiState",
+    "JOBCDState",
     "Landing",
     "LandingState",
     "PLAMState",
@@ -48,4 +59,5 @@ __all__ = [
     "RGDState",
     "SafeState",
     "TrackingState",
+    "VRJJOBCDState",
 ]

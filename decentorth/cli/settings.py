@@ -76,6 +76,8 @@ class RunSettings(CaseSettings):
         Converged when feasibility is at most this.
     time_limit : float
         Stop after this many seconds of iterations; does not count as converged.
+    objective_below : float
+        Stop when the objective is at most this; does not count as converged.
     require_converged : bool
         Exit code 4 when the run ends without having converged.
     safety_region : float
@@ -107,6 +109,7 @@ class RunSettings(CaseSettings):
     consensus_tolerance: float | None = None
     feasibility_tolerance: float | None = None
     time_limit: float | None = None
+    objective_below: float | None = None
     require_converged: bool = False
     safety_region: float | None = None
     history_rows: int | None = None

@@ -1,0 +1,98 @@
+"""Loops over pairs of rows that NumPy's calls would dominate: compiled where numba is installed, with a twin in plain NumPy.
+
+All of them work on one agent's matrices, ``(n, n)``, in place. The two agree to rounding, not to the bit; which one ran stands in
+the summary of a run, as the method's setting ``kernel``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from importlib import import_module
+from typing import Any, Literal, Protocol, cast
+
+from ..protocols import Array, Index
+from .subproblem import Solution
+
+Kernel = Literal["auto", "numba", "numpy"]
+"""Which of the two: auto is numba where it is installed."""
+
+
+class Kernels(Protocol):
+    """What both modules offer. ``first`` and ``second`` are the rows of k pairs, each ``(k,)``, ``v`` their factors ``(k, 2, 2)``,
+    ``signs`` the diagonal of J, ``(n,)``. Except for `gauss_seidel`, pairs have no row in common."""
+
+    def minimise(self, hyperbolic: Any, linear: Array, curvature: Array) -> Solution:
+        """See `subproblem.minimise`."""
+
+    def blocks(self, a: Array, b: Array, first: Index, second: Index) -> Array:
+        """``(k, 2, 2)``: [a b^T]_BB of each pair B."""
+
+    def turn_rows(self, x: Array, v: Array, first: Index, second: Index) -> None:
+        """``x[B] <- V x[B]``, in place."""
+
+    def turn_columns(self, x: Array, v: Array, first: Index, second: Index) -> None:
+        """``x[:, B] <- x[:, B] V^T``, in place."""
+
+    def congruence(self, m: Array, v: Array, first: Index, second: Index) -> None:
+        """``m[B] <- V m[B]`` and then ``m[:, B] <- m[:, B] V^T``, in place."""
+
+    def gauss_seidel(
+        self,
+        x: Array,
+        product: Array,
+        form: Array,
+        signs: Array,
+        first: Index,
+        second: Index,
+        theta: float,
+        exact: bool,
+        constant: float,
+        scaled: float,
+    ) -> tuple[int, int]:
+        """Minimise tr(x^T form x)/2 over the pairs one after the other, in place; ``product`` is x x^T and stays it.
+
+        Parameters
+        ----------
+        exact
+            Q is the pair's own quadratic form; otherwise varsigma I.
+        constant, scaled
+            varsigma = ``constant + scaled * lambda_max(product_BB)``.
+
+        Returns
+        -------
+        tuple of int
+            How many pairs were done, and 0; or the number of the pair whose subproblem is unbounded and its ray, see `Solution`.
+        """
+
+    def jacobi_sweep(self, x: Array, gram: Array, signs: Array) -> tuple[float, int, int]:
+        """One sweep of the hyperbolic Jacobi method over all pairs of columns, in rounds of disjoint pairs; ``gram``, x^T C x for
+        some C, becomes diagonal. In place.
+
+        Returns
+        -------
+        tuple
+            By how much the trace of ``gram`` fell, and 0, 0; or the columns i < j, i + j > 0, of a pair along which it has no
+            minimum, where the sweep ended.
+        """
+
+
+def resolved(kernel: Kernel) -> Literal["numba", "numpy"]:
+    """What auto means here.
+
+    Raises
+    ------
+    ImportError
+        When numba is asked for and not installed; says how to install it.
+    """
+    installed = importlib.util.find_spec("numba") is not None
+    if kernel == "numba" and not installed:
+        raise ImportError('the compiled kernels need numba: pip install "decentorth[fast]", or kernel="numpy"')
+    if kernel == "auto":
+        return "numba" if installed else "numpy"
+    return kernel
+
+
+def load(kernel: Kernel) -> Kernels:
+    """The kernels themselves."""
+    module = "compiled" if resolved(kernel) == "numba" else "plain"
+    return cast(Kernels, import_module(f".{module}", __name__))
