@@ -66,6 +66,7 @@ class StandardMetrics:
             (sum_x,) = collective.sum(x)
         mean = sum_x[None] / n
         hat = constraint.project(mean) if self._projects else mean
+        alone = n == 1 and not (self._projects or isinstance(constraint, Landing))  # xhat is the agent's own point
 
         at_hat = np.empty_like(x)
         at_mean = np.empty_like(x) if self._lands else None
@@ -74,9 +75,9 @@ class StandardMetrics:
         for block, part in problem.blocks():
             own = x[block]
             point = np.repeat(hat, len(own), axis=0)
-            at_hat[block] = part.gradient(point)
-            scalars[block, 0] = part.value(point)
             own_gradient = part.gradient(own)
+            at_hat[block] = own_gradient if alone else part.gradient(point)
+            scalars[block, 0] = part.value(point)
             direction = (
                 part.constraint.relative_gradient(own, own_gradient)
                 if isinstance(constraint, Landing)
@@ -94,10 +95,10 @@ class StandardMetrics:
         worst = collective.max(float(feasibility.max()))
 
         objective, local_gradients, consensus, spread, distance = sums[1]
-        gradient = constraint.tangent(hat, sums[0][None] / n)
+        gradient = local_gradients if alone else norms(constraint.tangent(hat, sums[0][None] / n))[0]
         return (
             float(objective / n),
-            float(norms(gradient)[0]),
+            float(gradient),
             float(local_gradients),
             float(consensus),
             float(np.sqrt(spread / n)),

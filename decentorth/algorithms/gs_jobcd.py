@@ -6,9 +6,9 @@ Paper 001, Algorithm 1. Each step draws a pair B of rows, uniformly and with rep
 
 as `jobcd` has it, where the symbols are. The paper has two Q: the exact one, for f(x) = tr(x^T H x)/2, and varsigma I.
 
-An iteration here is as many steps as ``pairs`` says, since a call from Python costs more than a step: for
-f(x) = tr(x^T H x)/2 by default n/2, which look at as many rows as an iteration of J-JOBCD, in one call of a compiled kernel; for
-other f, where each step takes a gradient of its own, one.
+An iteration here is as many steps as ``pairs`` says, in one call of a compiled kernel, since a call from Python costs as much as
+some hundred steps of small matrices: for f(x) = tr(x^T H x)/2 by default n/2, which look at as many rows as an iteration of
+J-JOBCD, but at least `LEAST`; for other f, where each step takes a gradient of its own, one.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ..kernels import Kernel, load, resolved
+from ..kernels import Kernel, load, ready
 from ..protocols import Array, Network, Signature, Stop, Streams, TraceForm
 from . import jobcd
 from .jobcd import JOBCDState, Varsigma
+
+LEAST = 250
+"""Steps in an iteration, unless a setting says otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +40,7 @@ class GSJOBCD:
     theta
         Added to the diagonal of Q.
     pairs
-        Steps in an iteration; by default n/2 for tr(x^T H x)/2, else 1.
+        Steps in an iteration; by default n/2, at least 250, for tr(x^T H x)/2, else 1.
     correction
         A Newton-Schulz step towards the constraint every so many iterations; 0 never.
     kernel
@@ -65,7 +68,7 @@ class GSJOBCD:
 
     def resolved(self, network: Network) -> GSJOBCD:
         """This method with the kernel that auto means here."""
-        return replace(self, kernel=resolved(self.kernel))
+        return replace(self, kernel=ready(self.kernel))
 
     def _varsigma(self, problem: Any) -> float | str:
         return "exact" if self.varsigma == "auto" and isinstance(problem, TraceForm) else self.varsigma
@@ -77,7 +80,7 @@ class GSJOBCD:
         n, quadratic, varsigma = state.x.shape[-1], state.product.size > 0, self._varsigma(problem)
         if n < 2:
             return state._replace(k=state.k + 1)
-        number = self.pairs or (max(1, n // 2) if quadratic else 1)
+        number = self.pairs or (max(LEAST, n // 2) if quadratic else 1)
         drawn = streams.integers("blocks", state.k, number, n * (n - 1))[0]
         first, second = drawn // (n - 1), drawn % (n - 1)
         second += second >= first

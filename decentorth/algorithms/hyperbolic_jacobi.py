@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ..kernels import Kernel, load, resolved
+from ..kernels import Kernel, load, ready
 from ..protocols import Array, Network, Signature, Stop, Streams, TraceForm
 from . import jobcd
 
@@ -62,7 +62,7 @@ class HyperbolicJacobi:
 
     def resolved(self, network: Network) -> HyperbolicJacobi:
         """This method with the kernel that auto means here."""
-        return replace(self, kernel=resolved(self.kernel))
+        return replace(self, kernel=ready(self.kernel))
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> HyperbolicJacobiState:
         return HyperbolicJacobiState(x0.copy(), np.full(1, math.nan), np.full(1, math.nan), np.full((1, 3), math.nan), 0, 0)
@@ -79,7 +79,7 @@ class HyperbolicJacobi:
 
     def ending(self, problem: Any, state: HyperbolicJacobiState) -> Stop | None:
         """When the objective no longer falls, or falls for ever."""
-        if state.fallen[0] <= self.tolerance * abs(state.value[0]):
-            share = state.fallen[0] / abs(state.value[0])
-            return Stop("converged", True, f"the last sweep lowered the objective by {share:.1e} of it")
-        return jobcd.unbounded(problem, state, "columns")
+        endless = jobcd.unbounded(problem, state, "columns")
+        if endless is None and state.fallen[0] <= self.tolerance * state.value[0]:
+            return Stop("converged", True, f"the last sweep lowered the objective by {state.fallen[0] / state.value[0]:.1e} of it")
+        return endless

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from ..kernels import Kernel, resolved
+from ..kernels import Kernel, ready
 from ..protocols import Array, Network, Signature, Stop, Streams
 from . import jobcd
 from .jobcd import JOBCDState, Varsigma
@@ -50,7 +50,7 @@ class JJOBCD:
 
     def resolved(self, network: Network) -> JJOBCD:
         """This method with the kernel that auto means here."""
-        return replace(self, kernel=resolved(self.kernel))
+        return replace(self, kernel=ready(self.kernel))
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> JOBCDState:
         return jobcd.begin(self.varsigma, problem, streams, x0)

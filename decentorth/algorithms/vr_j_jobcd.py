@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ..kernels import Kernel, resolved
+from ..kernels import Kernel, ready
 from ..protocols import Array, Index, Network, Sampled, Signature, Streams
 from . import jobcd
 from .fields import check_batch_size
@@ -91,7 +91,7 @@ class VRJJOBCD:
 
     def resolved(self, network: Network) -> VRJJOBCD:
         """This method with the kernel that auto means here."""
-        return replace(self, kernel=resolved(self.kernel))
+        return replace(self, kernel=ready(self.kernel))
 
     def _sizes(self, problem: Any) -> tuple[int, int, float]:
         """b, b' and p'."""

@@ -10,8 +10,10 @@ import importlib.util
 from importlib import import_module
 from typing import Any, Literal, Protocol, cast
 
+import numpy as np
+
 from ..protocols import Array, Index
-from .subproblem import Solution
+from .subproblem import Solution, isotropic, linear_term
 
 Kernel = Literal["auto", "numba", "numpy"]
 """Which of the two: auto is numba where it is installed."""
@@ -94,5 +96,27 @@ def resolved(kernel: Kernel) -> Literal["numba", "numpy"]:
 
 def load(kernel: Kernel) -> Kernels:
     """The kernels themselves."""
-    module = "compiled" if resolved(kernel) == "numba" else "plain"
-    return cast(Kernels, import_module(f".{module}", __name__))
+    if kernel == "auto":
+        kernel = resolved(kernel)
+    return cast(Kernels, import_module(".compiled" if kernel == "numba" else ".plain", __name__))
+
+
+def ready(kernel: Kernel) -> Literal["numba", "numpy"]:
+    """What auto means here, its code compiled: once and for all where numba can keep it on disk, else for this process."""
+    made = resolved(kernel)
+    if made == "numba":
+        _run_all(load(made))
+    return made
+
+
+def _run_all(kernels: Kernels) -> None:
+    """Every kernel once, on a pair."""
+    first, second = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
+    one, signs = np.eye(2), np.array([1.0, -1.0])
+    curvature = isotropic(np.ones(1))
+    v = kernels.minimise(signs[:1] != signs[1:], linear_term(one[None], curvature), curvature).v
+    for turn in (kernels.turn_rows, kernels.turn_columns, kernels.congruence):
+        turn(one.copy(), v, first, second)
+    kernels.blocks(one, one, first, second)
+    kernels.gauss_seidel(one.copy(), one.copy(), one, signs, first, second, 0.0, True, 0.0, 0.0)
+    kernels.jacobi_sweep(one.copy(), one.copy(), signs)

@@ -141,7 +141,8 @@ class JOrthogonal:
         left *= -0.5
         diagonals = left.reshape(len(x), -1)[:, :: len(self.signs) + 1]
         diagonals += 1.0
-        return np.linalg.solve(left, x + 0.5 * v)
+        point: Array = np.linalg.solve(left, x + 0.5 * v).astype(np.float64, copy=False)
+        return point
 
     def corrected(self, x: Array) -> Array:
         """x (3 I - J x^T J x) / 2: a Newton-Schulz step towards the set, whose distance from it is of the order of the square.
