@@ -52,8 +52,9 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     made = together(communicator, lambda: wiring.make(settings) if root else None)
     W, origin = wiring.share(settings, made, communicator)
     problem = together(communicator, lambda: configuration.problem.problem(settings.agents, settings.seed))
+    x0 = together(communicator, lambda: _start(settings))
     try:
-        run = Run(problem, configuration.algorithm, W, seed=settings.seed, comm=communicator, placement=settings.placement)
+        run = Run(problem, configuration.algorithm, W, x0=x0, seed=settings.seed, comm=communicator, placement=settings.placement)
     except (ValueError, TypeError, ImportError, OSError) as error:
         raise InputError(one_line(error)) from error
     opening = _opening(configuration, run, origin) if root else []
@@ -157,6 +158,12 @@ def _check_early(settings: RunSettings, communicator: Communicator) -> None:
         refuse_existing(settings.out)
     if settings.plot and importlib.util.find_spec("matplotlib") is None:
         raise InputError('figures need matplotlib: pip install "decentorth[plot]", or leave --plot out')
+
+
+def _start(settings: RunSettings) -> Array | None:
+    from .cli.outputs import read_start
+
+    return None if settings.start is None else read_start(settings.start)
 
 
 def _folder(configuration: Configuration, run: Run) -> RunFolder | None:

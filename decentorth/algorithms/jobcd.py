@@ -51,9 +51,12 @@ SLACK = 1e-13
 
 
 class JOBCDState(NamedTuple):
-    """x and product (x x^T of a trace form, else ``(1, 0, 0)``), ``(1, n, n)``; varsigma (the constant, or L) and value (f(x) when
-    backtracking, else NaN), ``(1,)``; drift ``(1,)``: how far product was from x x^T when last made anew, relative to its largest
-    entry; ray ``(1, 3)``: rows and `Solution.ray` along which f has no minimum, else NaN; how often x was corrected."""
+    """What a method on pairs of rows knows.
+
+    x and product (x x^T of a trace form, else ``(1, 0, 0)``), ``(1, n, n)``; varsigma (the constant, L, or 0 where Q is exact) and
+    value (f(x) when backtracking, else NaN), ``(1,)``; drift ``(1,)``: how far product was from x x^T when last made anew, relative
+    to its largest entry; ray ``(1, 3)``: rows and `Solution.ray` along which f has no minimum, else NaN; how often x was corrected.
+    """
 
     x: Array
     product: Array
@@ -112,7 +115,7 @@ def begin(varsigma: float | str, problem: Any, streams: Streams, x0: Array) -> J
     if kind == "constant":
         level = np.full(1, float(varsigma))
     elif kind == "exact":
-        level = np.full(1, math.nan)
+        level = np.zeros(1)
     else:
         gradient = np.zeros_like(x0) if isinstance(problem, Smooth) else problem.gradient(x0)
         level, spent = lipschitz(problem, streams, x0, gradient)

@@ -68,6 +68,9 @@ class RunSettings(CaseSettings):
         The method.
     iterations : int
         The most iterations that are made.
+    start : str
+        Where all agents start: the folder of a run, at the final point of its first agent, or a point in a .npy file; by default
+        the problem's own start from the seed.
     gradient_tolerance : float
         Converged when gradient_norm is at most this; tolerances that are given must all hold.
     consensus_tolerance : float
@@ -105,6 +108,7 @@ class RunSettings(CaseSettings):
 
     algorithm: str = "drfgt"
     iterations: int = 3000
+    start: str | None = None
     gradient_tolerance: float | None = None
     consensus_tolerance: float | None = None
     feasibility_tolerance: float | None = None

@@ -50,6 +50,7 @@ class HEVP(SquaresProblem):
         When the shapes do not fit, an entry is not finite, or D^T D is not positive definite in the well-posed form.
     """
 
+    constraint: JOrthogonal
     error_name = ""
     """``relative_gap`` in the well-posed form."""
 
