@@ -68,13 +68,14 @@ class HyperbolicJacobi:
         return HyperbolicJacobiState(x0.copy(), np.full(1, math.nan), np.full(1, math.nan), np.full((1, 3), math.nan), 0, 0)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: HyperbolicJacobiState) -> HyperbolicJacobiState:
-        x, ray = state.x, state.ray
+        x, ray, xt = state.x, state.ray, state.x[0].T.copy()
         gram = 0.5 * (x.swapaxes(-1, -2) @ (problem.trace_form() @ x))
         gram = 0.5 * (gram + gram.swapaxes(-1, -2))
         value = np.trace(gram[0])
-        fallen, i, j = load(self.kernel).jacobi_sweep(x[0], gram[0], problem.constraint.signs)
+        fallen, i, j = load(self.kernel).jacobi_sweep(xt, gram[0], problem.constraint.signs)
         if j > 0:
             ray = np.array([[float(i), float(j), -math.copysign(1.0, gram[0, i, j])]])
+        x[0] = xt.T
         return HyperbolicJacobiState(x, np.full(1, value), np.full(1, fallen), ray, state.k + 1, state.gradients + 1)
 
     def ending(self, problem: Any, state: HyperbolicJacobiState) -> Stop | None:

@@ -66,9 +66,14 @@ class Kernels(Protocol):
             How many pairs were done, and 0; or the number of the pair whose subproblem is unbounded and its ray, see `Solution`.
         """
 
-    def jacobi_sweep(self, x: Array, gram: Array, signs: Array) -> tuple[float, int, int]:
-        """One sweep of the hyperbolic Jacobi method over all pairs of columns, in rounds of disjoint pairs; ``gram``, x^T C x for
-        some C, becomes diagonal. In place.
+    def jacobi_sweep(self, xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]:
+        """One sweep of the hyperbolic Jacobi method over all pairs of columns of x, in rounds of disjoint pairs; ``gram``, x^T C x
+        for some C, becomes diagonal. In place.
+
+        Parameters
+        ----------
+        xt
+            x^T: there the columns are contiguous.
 
         Returns
         -------

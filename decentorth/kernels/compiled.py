@@ -315,7 +315,7 @@ def gauss_seidel(
 
 
 @_exact
-def _sweep(x: Array, g: Array, signs: Array) -> tuple[float, int, int]:
+def _sweep(xt: Array, g: Array, signs: Array) -> tuple[float, int, int]:
     n = len(g)
     even = n + n % 2
     first, second = np.empty(n // 2, dtype=np.int64), np.empty(n // 2, dtype=np.int64)
@@ -349,11 +349,11 @@ def _sweep(x: Array, g: Array, signs: Array) -> tuple[float, int, int]:
                 v[k, 0, 0], v[k, 0, 1], v[k, 1, 0], v[k, 1, 1] = c, s, s, c
                 fallen += 4.0 * gij * gij / (total + root)
         congruence(g, v, first[:pairs], second[:pairs])
-        turn_columns(x, v, first[:pairs], second[:pairs])
+        turn_rows(xt, v, first[:pairs], second[:pairs])
     return fallen, 0, 0
 
 
-def jacobi_sweep(x: Array, gram: Array, signs: Array) -> tuple[float, int, int]:
+def jacobi_sweep(xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]:
     """See `Kernels`."""
-    fallen, i, j = _sweep(x, gram, signs)
+    fallen, i, j = _sweep(xt, gram, signs)
     return float(fallen), int(i), int(j)

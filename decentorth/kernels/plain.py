@@ -75,7 +75,7 @@ def round_robin(n: int, turn: int) -> tuple[Index, Index]:
     return np.minimum(i, j)[there], np.maximum(i, j)[there]
 
 
-def jacobi_sweep(x: Array, gram: Array, signs: Array) -> tuple[float, int, int]:
+def jacobi_sweep(xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]:
     """See `Kernels`."""
     n, fallen = len(gram), 0.0
     for turn in range(n + n % 2 - 1):
@@ -93,6 +93,6 @@ def jacobi_sweep(x: Array, gram: Array, signs: Array) -> tuple[float, int, int]:
         c = np.where(alike, 1.0 / np.hypot(1.0, t), np.hypot(1.0, s))
         v = np.stack([np.stack([c, np.where(alike, -s, s)], -1), np.stack([s, c], -1)], -2)
         congruence(gram, v, i, j)
-        turn_columns(x, v, i, j)
+        turn_rows(xt, v, i, j)
         fallen += float(np.where(alike, 0.0, 4.0 * b * b / (total + np.where(alike, 0.0, root))).sum())
     return fallen, 0, 0

@@ -97,16 +97,16 @@ def test_round_robin_meets_everybody_once(n: int) -> None:
 @pytest.mark.parametrize("n", [2, 5, 12, 33])
 def test_jacobi_sweeps_diagonalise(n: int, kernel: kernels.Kernel) -> None:
     j, C = signs(n), definite(n, 1e3)
-    x, gram = np.eye(n), C.copy()
+    xt, gram = np.eye(n), C.copy()
     made, value, off = kernels.load(kernel), float(np.trace(C)), []
     for _ in range(9):
-        fallen, i, k = made.jacobi_sweep(x, gram, j)
+        fallen, i, k = made.jacobi_sweep(xt, gram, j)
         assert (i, k) == (0, 0)
         assert value - np.trace(gram) == pytest.approx(fallen, abs=1e-14 * value)
         value = float(np.trace(gram))
         off.append(float(np.abs(gram - np.diag(np.diagonal(gram))).max()))
-    np.testing.assert_allclose(x.T @ C @ x, gram, atol=1e-13)
-    np.testing.assert_allclose(x.T @ np.diag(j) @ x, np.diag(j), atol=1e-13)
+    np.testing.assert_allclose(xt @ C @ xt.T, gram, atol=1e-13)
+    np.testing.assert_allclose(xt @ np.diag(j) @ xt.T, np.diag(j), atol=1e-13)
     assert off[-1] <= 1e-14
     assert value == pytest.approx(np.abs(np.linalg.eigvals(np.diag(j) @ C)).sum(), rel=1e-12)
 
