@@ -103,6 +103,7 @@ class GSJOBCD:
                 kind == "exact",
                 level if kind == "constant" else 0.0,
                 level if kind == "pair" else 0.0,
+                jobcd.room(state),
             )
             if ray != 0:
                 state = state._replace(ray=np.array([[float(first[done]), float(second[done]), float(ray)]]))

@@ -182,6 +182,12 @@ def move(
     return state._replace(varsigma=level)
 
 
+def room(state: Any) -> float:
+    """The squared norm of x at which rounding alone loses its feasibility, `LOST`; infinite for an x that is beyond it already."""
+    bound = LOST * state.x.shape[-1] / float(np.finfo(np.float64).eps)
+    return bound if np.trace(state.product[0]) <= bound else math.inf
+
+
 def finish(state: Any, problem: Any, correction: int, gradients: int) -> Any:
     """The state after the rows have moved: counted, x corrected and product made anew where due, its ray looked for."""
     k = state.k + 1
@@ -196,8 +202,7 @@ def finish(state: Any, problem: Any, correction: int, gradients: int) -> Any:
         size = np.abs(product).reshape(1, -1).max(-1)
         drift = np.abs(product - state.product).reshape(1, -1).max(-1) / size
         state = state._replace(product=product, drift=drift)
-    n = state.x.shape[-1]
-    if np.isnan(state.ray[0, 0]) and np.finfo(np.float64).eps * np.trace(state.product[0]) > LOST * n:
+    if np.isnan(state.ray[0, 0]) and room(state) == math.inf:
         state = state._replace(ray=steepest_ray(problem.trace_form()[0], state.product[0], problem.constraint.signs))
     return state
 

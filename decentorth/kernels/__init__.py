@@ -50,6 +50,7 @@ class Kernels(Protocol):
         exact: bool,
         constant: float,
         scaled: float,
+        limit: float,
     ) -> tuple[int, int]:
         """Minimise tr(x^T form x)/2 over the pairs one after the other, in place; ``product`` is x x^T and stays it.
 
@@ -59,11 +60,13 @@ class Kernels(Protocol):
             Q is the pair's own quadratic form; otherwise varsigma I.
         constant, scaled
             varsigma = ``constant + scaled * lambda_max(product_BB)``.
+        limit
+            Stop before a pair whose rows together have a larger squared norm.
 
         Returns
         -------
         tuple of int
-            How many pairs were done, and 0; or the number of the pair whose subproblem is unbounded and its ray, see `Solution`.
+            How many pairs were done, and 0; or the number of the pair whose subproblem is unbounded, and its ray, see `Solution`.
         """
 
     def jacobi_sweep(self, xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]:
@@ -123,5 +126,5 @@ def _run_all(kernels: Kernels) -> None:
     for turn in (kernels.turn_rows, kernels.turn_columns, kernels.congruence):
         turn(one.copy(), v, first, second)
     kernels.blocks(one, one, first, second)
-    kernels.gauss_seidel(one.copy(), one.copy(), one, signs, first, second, 0.0, True, 0.0, 0.0)
+    kernels.gauss_seidel(one.copy(), one.copy(), one, signs, first, second, 0.0, True, 0.0, 0.0, np.inf)
     kernels.jacobi_sweep(one.copy(), one.copy(), signs)

@@ -257,11 +257,14 @@ def _steps(
     exact: bool,
     constant: float,
     scaled: float,
+    limit: float,
 ) -> tuple[int, int]:
     for k in range(len(first)):
         i, j = first[k], second[k]
         t00, t01, t10, t11 = _products(h, m, i, j)
         m1, m2, m3 = m[i, i], m[i, j], m[j, j]
+        if m1 + m3 > limit:
+            return k, 0
         if exact:  # Q = M_BB kron H_BB + theta I
             h1, h2, h3 = h[i, i], h[i, j], h[j, j]
             same, cross, swap = h1 * m1 + h3 * m3, 2.0 * h2 * m2, h3 * m1 + h1 * m3
@@ -308,9 +311,10 @@ def gauss_seidel(
     exact: bool,
     constant: float,
     scaled: float,
+    limit: float,
 ) -> tuple[int, int]:
     """See `Kernels`."""
-    done, ray = _steps(x, product, form, signs, first, second, theta, exact, constant, scaled)
+    done, ray = _steps(x, product, form, signs, first, second, theta, exact, constant, scaled, limit)
     return int(done), int(ray)
 
 

@@ -47,11 +47,14 @@ def gauss_seidel(
     exact: bool,
     constant: float,
     scaled: float,
+    limit: float,
 ) -> tuple[int, int]:
     """See `Kernels`."""
     for k, (i, j) in enumerate(zip(first, second, strict=True)):
         one, other = first[k : k + 1], second[k : k + 1]
         m = product[np.ix_((i, j), (i, j))][None]
+        if m[0, 0, 0] + m[0, 1, 1] > limit:
+            return k, 0
         if exact:
             curvature = exact_form(form[np.ix_((i, j), (i, j))][None], m, theta)
         else:

@@ -63,7 +63,17 @@ def test_gauss_seidel_is_the_formula(varsigma: str, kernel: kernels.Kernel) -> N
     L = float(np.linalg.norm(H, 2))
     x, product, expected = np.eye(n), np.eye(n), np.eye(n)
     done = kernels.load(kernel).gauss_seidel(
-        x, product, H, j, first, second, theta, varsigma == "exact", 40.0 * (varsigma == "constant"), L * (varsigma == "pair")
+        x,
+        product,
+        H,
+        j,
+        first,
+        second,
+        theta,
+        varsigma == "exact",
+        40.0 * (varsigma == "constant"),
+        L * (varsigma == "pair"),
+        np.inf,
     )
     assert done == (60, 0)
     for pair in zip(first.tolist(), second.tolist(), strict=True):
@@ -80,9 +90,20 @@ def test_gauss_seidel_stops_at_an_unbounded_pair(kernel: kernels.Kernel) -> None
     """-tr(x^T x): every pair of opposite signs falls for ever, the first such stays as it was."""
     j, first, second = np.array([1.0, 1.0, -1.0]), np.array([0, 1, 0]), np.array([1, 2, 2])
     x, product = np.eye(3), np.eye(3)
-    done, ray = kernels.load(kernel).gauss_seidel(x, product, -2.0 * np.eye(3), j, first, second, 1e-6, True, 0.0, 0.0)
+    done, ray = kernels.load(kernel).gauss_seidel(x, product, -2.0 * np.eye(3), j, first, second, 1e-6, True, 0.0, 0.0, np.inf)
     assert (done, abs(ray)) == (1, 1)
     np.testing.assert_allclose(product, np.eye(3), atol=1e-15)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_gauss_seidel_stops_at_its_limit(kernel: kernels.Kernel) -> None:
+    """-tr(x^T C x) with a varsigma that lets it grow: no pair beyond the limit is touched, and none is missed before it."""
+    j, (first, second) = np.array([1.0, -1.0, 1.0]), drawn(3, 400)
+    x, product = np.eye(3), np.eye(3)
+    done, ray = kernels.load(kernel).gauss_seidel(x, product, -2.0 * definite(3), j, first, second, 0.0, False, 0.0, 2.0, 1e6)
+    sizes = np.diagonal(product)
+    assert (ray, 0 < done < 400) == (0, True)
+    assert 1e6 < sizes[first[done]] + sizes[second[done]] < 1e8
 
 
 @pytest.mark.parametrize("n", [2, 3, 6, 9])
@@ -126,7 +147,7 @@ def test_both_kernels_agree() -> None:
     ends = []
     for made in (kernels.load("numpy"), kernels.load("numba")):
         x, product = np.eye(n), np.eye(n)
-        made.gauss_seidel(x, product, H, j, first, second, 1e-6, True, 0.0, 0.0)
+        made.gauss_seidel(x, product, H, j, first, second, 1e-6, True, 0.0, 0.0, np.inf)
         gram = H.copy()
         y = np.eye(n)
         made.jacobi_sweep(y, gram, j)
