@@ -192,8 +192,8 @@ def printed() -> None:
             start = 0.5 * problem.value(np.eye(n)[None])[0]
             ((iterations, seconds, value),) = reached(iterate(problem, algorithm), problem, [2.0 * published])
             print(
-                f"randn{n:<4d} {name:8s} f/2 from {start:9.3g} to {value / 2:9.3g} <= {published:9.3g} after {iterations:4d} iterations "
-                f"of {n // 2} pairs, {seconds:7.4f} s"
+                f"randn{n:<4d} {name:8s} f/2 from {start:9.3g} to {value / 2:9.3g} <= {published:9.3g} after {iterations:4d} "
+                f"iterations of {n // 2} pairs, {seconds:7.4f} s"
             )
 
 
