@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .protocols import Array, Collective, KnownOptimum, Landing, Projection, Riemannian
+from .protocols import Array, Collective, KnownOptimum, KnownValue, Landing, Projection, Riemannian
 from .sums import norms
 
 
@@ -26,6 +26,7 @@ class StandardMetrics:
     tracking_error         ||(1/n) sum_i (y_i - Lambda_i(x_i))||_F, where the method tracks
     landing_norm           ||(1/n) sum_i Lambda_i(xbar)||_F, where the method has a penalty
     error                  distance of xhat from the known answer, in the problem's measure ``error_name``
+    relative_gap           (f(xhat) - f*) / |f*|, where the least value f* is known; negative by rounding only
     =====================  =======================================================================================
 
     Two chains of sums and one maximum over the ranks each time; the same numbers on every rank.
@@ -39,6 +40,7 @@ class StandardMetrics:
         self._tracks = hasattr(state, "tracker") and hasattr(state, "field")
         self._lands = hasattr(state, "penalty") and isinstance(constraint, Landing)
         self._known = isinstance(problem, KnownOptimum) and bool(problem.error_name)
+        self._least = problem.optimal_value if isinstance(problem, KnownValue) else None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -54,6 +56,7 @@ class StandardMetrics:
             *(("tracking_error",) if self._tracks else ()),
             *(("landing_norm",) if self._lands else ()),
             *(("error",) if self._known else ()),
+            *(("relative_gap",) if self._least is not None else ()),
         )
 
     def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
@@ -107,6 +110,7 @@ class StandardMetrics:
             *((float(norms(sum_gap[None] / n)[0]),) if self._tracks else ()),
             *((float(norms(sums[2][None] / n)[0]),) if self._lands else ()),
             *((problem.error(hat[0]),) if self._known else ()),
+            *(() if self._least is None else (float(objective / n - self._least) / (abs(self._least) or 1.0),)),
         )
 
 

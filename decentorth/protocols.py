@@ -294,6 +294,17 @@ class SampledMatrices(Protocol):
 
 
 @runtime_checkable
+class LocalProducts(Protocol):
+    """A problem whose constraint is {x : x^T B x = I}, B = (1/n) sum_i B_i, where each agent knows its own B_i only."""
+
+    def local_product(self, x: Array) -> Array:
+        """Like ``x``, fresh: B_i x_i."""
+
+    def local_diagonal(self) -> Array:
+        """``(n_local, d)``: the diagonal of each B_i."""
+
+
+@runtime_checkable
 class Eigenproblem(Protocol):
     """A problem with f_i(x) = -1/2 tr(x^T C_i x), which power iterations can solve."""
 
@@ -309,6 +320,14 @@ class KnownOptimum(Protocol):
 
     def error(self, xhat: Array) -> float:
         """Distance of the feasible point ``xhat``, shape ``shape``, from the answer, in the measure ``error_name``."""
+
+
+@runtime_checkable
+class KnownValue(Protocol):
+    """A problem whose least value is known; None where it was too much to compute."""
+
+    @property
+    def optimal_value(self) -> float | None: ...
 
 
 class Spectrum(NamedTuple):

@@ -78,8 +78,11 @@ algorithms = Registry(
 problems = Registry(
     "problem",
     {
+        "cca": ("decentorth.problems.cca", "CCASettings"),
         "procrustes": ("decentorth.problems.procrustes", "ProcrustesSettings"),
         "ica": ("decentorth.problems.ica", "ICASettings"),
+        "gevp": ("decentorth.problems.gevp", "GEVPSettings"),
+        "lda": ("decentorth.problems.lda", "LDASettings"),
         "matrix_completion": ("decentorth.problems.matrix_completion", "MatrixCompletionSettings"),
         "pca": ("decentorth.problems.pca", "PCASettings"),
         "hevp": ("decentorth.problems.hevp", "HEVPSettings"),

@@ -53,6 +53,13 @@ def without_place(said: str) -> list[str]:
     return re.sub(r"\d+\.\d+ s\b", "", re.sub(r", (in this process|on \d+ ranks).*", "", said)).splitlines()
 
 
+def test_canonical_correlations_are_found(outputs: dict[str, str]) -> None:
+    (said,) = [said for command, said in outputs.items() if "cca" in command]
+    gap = re.search(r"correlation gap (\S+),", said)
+    assert gap is not None
+    assert abs(float(gap[1])) < 1e-6
+
+
 def test_ranks_say_what_one_process_says(outputs: dict[str, str]) -> None:
     one, three = outputs["python -m decentorth.run"], outputs["mpirun -n 3 python -m decentorth.run"]
     assert without_place(one) == without_place(three)

@@ -19,10 +19,11 @@ takes min(eta, eta(x)) with the step of Lemma 2.4, which keeps ||x^T B x - I||_F
 averaged variant: B is the mean of the samples seen, all of them from the second pass on; its field is biased, since gradient and
 mean share samples, and needs B to be formed.
 
-Beyond the paper: automatic steps, c / (beta_1 Lhat) for psi-b, c / Lhat' for psi-br and c / (Lhat + beta_1 Lhat') for riemannian,
-where c = 0.7 and Lhat measures the curvature of objective and multiplier (`steps.curvature`), Lhat' the same in the metric
-tr(u^T B v); automatic penalties, 0.05 / (beta_1 step_size), so that a step takes off at most a fifth of the infeasibility;
-Barzilai-Borwein steps.
+Beyond the paper: automatic steps, c / (2 beta_1 Lhat) for psi-b, c / (2 Lhat') for psi-br and c / (Lhat + beta_1 Lhat') for
+riemannian, where c = 0.7 and Lhat measures the curvature of objective and multiplier (`steps.curvature`), Lhat' the same in the
+metric tr(u^T B v); automatic penalties, 0.05 / (beta_1 step_size), so that a step takes off at most a fifth of the infeasibility;
+Barzilai-Borwein steps. The 2 is for rotations x -> x Q, along which psi-br is twice the Riemannian gradient of that metric, and
+psi-b is too where B = I: CCA, whose views can be rotated against each other, has a curvature of up to 2 Lhat' there.
 """
 
 from __future__ import annotations
@@ -40,12 +41,13 @@ from .policies import Auto, StepSize, check_choice, check_positive, checked, pol
 from .samples import Covariance, check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
 from .steps import curvature, embedded_curvature, resolve
 
-_STEPS: dict[Direction, tuple[Callable[..., tuple[Array, int]], float | None]] = {
-    "psi-b": (curvature, None),
-    "psi-br": (partial(curvature, metric="natural"), 2.0),
+_STEPS: dict[Direction, tuple[Callable[..., tuple[Array, int]], float]] = {
+    "psi-b": (curvature, 4.0),
+    "psi-br": (partial(curvature, metric="natural"), 4.0),
     "riemannian": (embedded_curvature, 2.0),
 }
-"""What automatic steps are made of: the curvature, and how much longer than half a Riemannian gradient the field may be."""
+"""What automatic steps are made of: the curvature, and how much longer than half a Riemannian gradient the field may be, for psi-b
+where beta_1 = 1."""
 
 
 class GeneralizedLandingState(NamedTuple):
@@ -129,6 +131,8 @@ class GeneralizedLanding:
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> GeneralizedLandingState:
         measure, length = _STEPS[self.direction]
+        if self.direction == "psi-b":
+            length *= 0.5 * problem.constraint.landing_scale()
         base, penalty, spent = resolve(self, problem, network, streams, x0, None, measure, length)
         field = self._field(problem, streams, 0, x0, penalty, nothing_seen(len(x0)))
         step = base * policy(self.step_size).scale(0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import ClassVar, Literal, get_args, get_type_hints
 
@@ -174,7 +174,7 @@ class BarzilaiBorwein(Constant):
     initial
         The first step, or auto.
     cap
-        The largest step, as a multiple of the first; at least 1, or inf.
+        The largest step, as a multiple of the first; at least 1, or inf. Auto: inf for methods of a single agent, otherwise 2.
     formula
         alternating, long or short.
     """
@@ -186,20 +186,21 @@ class BarzilaiBorwein(Constant):
     free: ClassVar[tuple[float, float]] = (1e-10, 1e10)
     """The smallest and the largest step where the cap is inf."""
 
-    cap: float = 2.0
+    cap: float | Auto = "auto"
     formula: Literal["alternating", "long", "short"] = "alternating"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_number("cap", self.cap)
-        if not self.cap >= 1.0:
-            raise ValueError(f"cap must be at least 1, got {self.cap}")
+        if self.cap != "auto":
+            _check_number("cap", self.cap)
+            if not self.cap >= 1.0:
+                raise ValueError(f"cap must be at least 1, got {self.cap}")
         if self.formula not in ("alternating", "long", "short"):
             raise ValueError(f"formula must be alternating, long or short, got {self.formula!r}")
 
     @property
     def most(self) -> float:
-        return self.cap
+        return 2.0 if self.cap == "auto" else self.cap
 
     def following(self, k: int, base: Array, step: Array, moved: Array, along: Array, changed: Array) -> Array:
         long = self.formula == "long" or (self.formula == "alternating" and k % 2 == 1)
@@ -207,7 +208,7 @@ class BarzilaiBorwein(Constant):
         known = (above > 0.0) & (below > 0.0)
         with np.errstate(over="ignore"):  # infinite where the field hardly changes: that is the cap
             found = np.where(known, above / np.where(known, below, 1.0), step)
-        return np.clip(found, *(self.free if math.isinf(self.cap) else (self.least * base, self.cap * base)))
+        return np.clip(found, *(self.free if math.isinf(self.most) else (self.least * base, self.most * base)))
 
 
 StepPolicy = Constant | Diminishing | Horizon | BarzilaiBorwein
@@ -237,10 +238,12 @@ def checked(
         For what is none of these, or not allowed.
     """
     found = _read(step_size)
+    if isinstance(found, BarzilaiBorwein) and found.cap == "auto" and single_agent:
+        found = replace(found, cap=math.inf)
     if type(found) not in allowed:
         names = " or ".join(["a positive number", "'auto'", *(repr(one.name) for one in allowed if one is not Constant)])
         raise ValueError(f"step_size must be {names} for this method, got {str(found)!r}" + (f": {why}" if why else ""))
-    if isinstance(found, BarzilaiBorwein) and math.isinf(found.cap) and not single_agent:
+    if math.isinf(found.most) and not single_agent:
         raise ValueError(f"step_size {str(found)!r}: steps without a cap are for a single agent; give a finite cap on a network")
     return found.initial if type(found) is Constant else found
 
@@ -269,7 +272,7 @@ def _read(step_size: StepSize) -> StepPolicy:
         if key in given:
             raise ValueError(f"step_size {step_size!r}: {key} is given twice")
         try:
-            as_it_is = key == "formula" or (key == "initial" and text == "auto")
+            as_it_is = key == "formula" or (key in ("initial", "cap") and text == "auto")
             given[key] = text if as_it_is else int(text) if kinds[key] is int else float(text)
         except ValueError:
             kind = "whole number" if kinds[key] is int else "number"

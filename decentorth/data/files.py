@@ -23,7 +23,7 @@ import re
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -150,6 +150,14 @@ class MatrixFile:
         block = self._reader.rows(None)
         require_finite(block, None, self.name)
         return block
+
+    def stored(self) -> Any:
+        """All rows as `matrix` gives them, or as a ``scipy.sparse.csr_array`` where the file holds a sparse matrix (.mtx, .npz)."""
+        found = self._reader.sparse() if isinstance(self._reader, MtxReader | SparseNpzReader) else None
+        if found is None:
+            return self.matrix()
+        require_finite(found.data[:, None], None, self.name)
+        return found
 
     @cached_property
     def labels(self) -> Labels | None:

@@ -99,6 +99,13 @@ class SvmlightReader:
         return as_labels(self._content[2], f"the labels of {self.path}")
 
 
+def _csr(entries: _Entries, shape: tuple[int, int]) -> Any:
+    from scipy.sparse import coo_array
+
+    row, column, value = entries
+    return coo_array((value, (row, column)), shape=shape).tocsr()
+
+
 class MtxReader:
     """A matrix in Matrix Market format, plain or compressed by gzip, coordinate or array, through SciPy."""
 
@@ -137,6 +144,11 @@ class MtxReader:
         if isinstance(content, _Entries):
             return _dense(content, m, d, wanted, unstored, str(self.path))
         return np.array(content if wanted is None else content[wanted], order="C")
+
+    def sparse(self) -> Any:
+        """The matrix as a ``csr_array``, or None where the file holds a dense one."""
+        content = self._content
+        return _csr(content, self.shape) if isinstance(content, _Entries) else None
 
     def labels(self) -> Labels:
         raise ValueError(f"{self.path} holds a matrix, not labels: give labels as .npy, .npz, .csv, .txt or idx")
@@ -181,6 +193,10 @@ class SparseNpzReader:
     def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
         entries, (m, d) = self._content
         return _dense(entries, m, d, wanted, unstored, str(self.path))
+
+    def sparse(self) -> Any:
+        """The matrix as a ``csr_array``."""
+        return _csr(*self._content)
 
     def labels(self) -> Labels:
         raise ValueError(f"{self.path} holds a sparse matrix, not labels: give labels as .npy, .npz, .csv, .txt or idx")

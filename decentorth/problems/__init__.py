@@ -2,22 +2,30 @@
 
 from ..sets import Stiefel
 from .base import AgentProblem, Deferred
+from .cca import CCA, CCASettings, canonical_correlations
 from .functions import FunctionProblem
 from .hevp import HEVP, HEVPSettings
+from .gevp import GEVP, GEVPSettings, pencil
 from .ica import ICA, ICASettings, amari_distance, log_cosh
+from .lda import LDASettings, scatters
 from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
 from .pca import PCA, PCASettings, subspace_distance
 from .procrustes import Procrustes, ProcrustesSettings
 
 __all__ = [
     "HEVP",
+    "CCA",
+    "GEVP",
     "ICA",
     "PCA",
     "AgentProblem",
+    "CCASettings",
     "Deferred",
     "FunctionProblem",
     "HEVPSettings",
+    "GEVPSettings",
     "ICASettings",
+    "LDASettings",
     "MatrixCompletion",
     "MatrixCompletionSettings",
     "PCASettings",
@@ -25,6 +33,9 @@ __all__ = [
     "ProcrustesSettings",
     "Stiefel",
     "amari_distance",
+    "canonical_correlations",
     "log_cosh",
+    "pencil",
+    "scatters",
     "subspace_distance",
 ]

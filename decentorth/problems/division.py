@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ..protocols import Array
@@ -33,19 +34,36 @@ def check_alpha(alpha: float) -> None:
 
 def divided(data: str, settings: Division, n_agents: int, agents: slice, seed: int) -> list[Array]:
     """The samples ``(m_i, d)`` of each agent in ``agents``, out of the file or bundled set ``data``."""
+    return divided_alike((data,), settings, n_agents, agents, seed)[0]
+
+
+def divided_alike(data: Sequence[str], settings: Division, n_agents: int, agents: slice, seed: int) -> list[list[Array]]:
+    """The same for each of several views of the samples, whose rows are divided alike; labels are those of the first.
+
+    Raises
+    ------
+    ValueError
+        Where they have different numbers of rows.
+    """
     from ..data import load_labels, partition, resolve
 
-    samples = resolve(data)
+    views = [resolve(name) for name in data]
+    first = views[0]
+    for view in views[1:]:
+        if view.shape[0] != first.shape[0]:
+            raise ValueError(
+                f"views must have a row for each sample, but {first.name} has {first.shape[0]} rows and {view.name} {view.shape[0]}"
+            )
     labels: Any = None
     if settings.partition != "even":
-        labels = load_labels(settings.labels) if settings.labels is not None else samples.labels
+        labels = load_labels(settings.labels) if settings.labels is not None else first.labels
     parts = partition(
         settings.partition,
-        samples.shape[0],
+        first.shape[0],
         n_agents,
         labels=labels,
         seed=seed,
         alpha=settings.dirichlet_alpha,
         shuffle=settings.shuffle,
     )
-    return [samples.rows(index) for index in parts[agents]]
+    return [[view.rows(index) for index in parts[agents]] for view in views]

@@ -60,18 +60,39 @@ def with_spectrum(A: Sequence[Array], decay: float, largest: float | None, colle
     return [a @ change for a in A]
 
 
+def mean_squares(A: Sequence[Array], collective: Collective) -> Array:
+    """``(d,)``: the mean square of each column over all rows."""
+
+    def add(total: Array) -> None:
+        for a in A:
+            total += np.ones(len(a)) @ (a * a)
+
+    return collective.fold(A[0].shape[1], add) / rows(A, collective)
+
+
 def whitening(A: Sequence[Array], components: int, collective: Collective) -> Array:
     """``(d, components)``: the T for which the rows A_i T of all agents have second moments ``(1/m) sum_i T^T A_i^T A_i T = I``.
-
-    T = U diag(s)^{-1/2} with the largest ``components`` eigenvalues s of the pooled second moments and their eigenvectors U.
 
     Raises
     ------
     ValueError
         When the rows span too few directions.
     """
-    d = A[0].shape[1]
-    values, vectors = np.linalg.eigh(gram(A, collective) / rows(A, collective))
+    return root_inverse(gram(A, collective) / rows(A, collective), components)
+
+
+def root_inverse(covariance: Array, components: int) -> Array:
+    """``(d, components)``: T with T^T C T = I for a covariance C of samples.
+
+    T = U diag(s)^{-1/2} with the largest ``components`` eigenvalues s of C and their eigenvectors U.
+
+    Raises
+    ------
+    ValueError
+        When C has too few eigenvalues that are not zero.
+    """
+    d = len(covariance)
+    values, vectors = np.linalg.eigh(covariance)
     values, vectors = values[::-1], vectors[:, ::-1]
     found = sum(value > _SINGULAR * values[0] for value in values.tolist())
     if found < components:

@@ -31,7 +31,7 @@ class Runs:
             shapes = [array.shape for array in agents[start]]
             full = (end - start) * sum(array.nbytes for array in agents[start]) >= RUN_BYTES
             if end == len(agents) or full or [array.shape for array in agents[end]] != shapes:
-                stacks = tuple(np.stack(arrays) for arrays in zip(*agents[start:end], strict=True))
+                stacks = tuple(_stack(arrays) for arrays in zip(*agents[start:end], strict=True))
                 self._runs.append((slice(start, end), stacks))
                 start = end
 
@@ -48,3 +48,8 @@ class Runs:
                 stacks = tuple(array[a - own.start : b - own.start] for array in arrays)
                 part._runs.append((slice(a - local.start, b - local.start), stacks))
         return part
+
+
+def _stack(arrays: Sequence[Array]) -> Array:
+    """The arrays of several agents, copied together; that of a single one as it is."""
+    return arrays[0][None] if len(arrays) == 1 else np.stack(arrays)

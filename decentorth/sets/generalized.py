@@ -28,7 +28,7 @@ from ..protocols import Array, Direction, MetricName, Retraction
 from ..sums import norms
 from .multipliers import AugmentedLagrangian
 from .operators import Matrices, Operator, operator
-from .retractions import CONDITION, gram, times_root
+from .retractions import CONDITION, Polar, gram, times_root
 
 NEAR = 0.9
 """The largest ||y^T B y - I||_F, hence cond(y^T B y) <= 19, where one Cholesky factor is accurate."""
@@ -99,12 +99,12 @@ class GeneralizedStiefel(AugmentedLagrangian):
         """``(n_local,)``: ||x^T B x - I||_F."""
         return norms(self._gap(x, self.product(x) if bx is None else bx))
 
-    def project(self, y: Array) -> Array:
+    def project(self, y: Array, method: Polar = "polar") -> Array:
         """The B-polar factor y (y^T B y)^{-1/2}: the nearest point of the set in the norm ||B^{1/2} .||_F.
 
-        NaN for agents where y^T B y is not finite or, to machine precision, not positive definite.
+        NaN for agents where y^T B y is not finite or, to machine precision, not positive definite. ``method`` as in `retract_with`.
         """
-        return self.retract_with(y, self.product(y), "polar")[0]
+        return self.retract_with(y, self.product(y), method)[0]
 
     def distance(self, x: Array) -> Array:
         """``(n_local,)``: ||B^{1/2} (x - project(x))||_F, that is, the norm of s - 1 for the singular values s of B^{1/2} x."""

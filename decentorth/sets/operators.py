@@ -1,14 +1,15 @@
 """The B of a constraint x^T B x = I, known through its products: matrices, a sparse matrix, an operator, or samples.
 
 Each has its order ``n``, ``product(x)`` = B x and ``solve(g)`` = B^{-1} g for stacked arrays ``(n_local, n, p)``, and a bound on
-its eigenvalues, ``largest``. `operator` finds which one a user's B is.
+its eigenvalues, ``largest``. `operator` finds which one a user's B is; `symmetric` does for a matrix that need not be positive
+definite, such as the A of an eigenvalue problem.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array, issparse
@@ -38,6 +39,10 @@ class Operator(Protocol):
     def largest(self) -> float:
         """A bound on the eigenvalues of B that is close to the largest."""
 
+    @property
+    def radius(self) -> float:
+        """A bound on their absolute values that is close to the largest."""
+
     def product(self, x: Array) -> Array:
         """B x, fresh."""
 
@@ -66,20 +71,42 @@ def operator(B: Any) -> Operator:
     TypeError
         For what is none of these, or does not hold real numbers.
     """
-    if isinstance(B, SampleCovariance):
-        return B
-    if _is_sparse(B):
-        return SparseMatrix(B)
-    if not isinstance(B, np.ndarray) and hasattr(B, "matmat") and hasattr(B, "shape"):
-        return LinearOperator(B)
-    array = np.asarray(B)
-    _check_square(array.shape)
-    _check_real("B", array)
-    _check_symmetric(np.abs(array - array.T).max(), np.abs(array).max())
-    matrices = Matrices(np.ascontiguousarray(array, dtype=np.float64)[None])
-    with threadpool_limits(1):  # the bits of a factor depend on the number of BLAS threads
-        _ = matrices.factors  # made now, so that a B that is not positive definite is refused now
-    return matrices
+    found = symmetric("B", B)
+    if not isinstance(found, SampleCovariance):
+        found.check_definite()
+    return found
+
+
+def symmetric(name: str, A: Any) -> Matrices | SparseMatrix | LinearOperator | SampleCovariance:
+    """A symmetric A, positive definite or not, as an `Operator`; what `operator` takes, and errors that call it ``name``."""
+    if isinstance(A, SampleCovariance):
+        return A
+    if _is_sparse(A):
+        return SparseMatrix(A, name)
+    if not isinstance(A, np.ndarray) and hasattr(A, "matmat") and hasattr(A, "shape"):
+        return LinearOperator(A, name)
+    array = np.asarray(A)
+    _check_square(name, array.shape)
+    _check_real(name, array)
+    _check_symmetric(name, np.abs(array - array.T).max(), np.abs(array).max())
+    return Matrices(np.ascontiguousarray(array, dtype=np.float64)[None])
+
+
+def formed(A: Operator) -> Array:
+    """``(n, n)``: the matrix, made by products with the columns of the identity, and symmetric to the last bit."""
+    matrix = A.product(np.eye(A.n)[None])[0]
+    made: Array = 0.5 * (matrix + matrix.T)
+    return made
+
+
+def eigenspace(A: Array, B: Array, p: int) -> tuple[Array, Array]:
+    """The p largest eigenvalues of A v = w B v, descending, and their eigenvectors ``(n, p)`` with v^T B v = I."""
+    from scipy.linalg import eigh
+
+    n = len(A)
+    with threadpool_limits(1):
+        values, vectors = eigh(A, B, subset_by_index=[n - p, n - 1])
+    return np.ascontiguousarray(values[::-1]), np.ascontiguousarray(vectors[:, ::-1])
 
 
 class Matrices:
@@ -131,6 +158,16 @@ class Matrices:
         with threadpool_limits(1):
             return max([float(eigvalsh(matrix, subset_by_index=[last, last])[0]) for matrix in self.stack])
 
+    @cached_property
+    def radius(self) -> float:
+        with threadpool_limits(1):
+            return max([float(np.abs(np.linalg.eigvalsh(matrix)[[0, -1]]).max(-1)) for matrix in self.stack])
+
+    def check_definite(self) -> None:
+        """Raises the ValueError of ``factors``."""
+        with threadpool_limits(1):  # the bits of a factor depend on the number of BLAS threads
+            _ = self.factors
+
     def product(self, x: Array) -> Array:
         image: Array = self.stack @ x
         return image
@@ -154,16 +191,21 @@ class SparseMatrix:
     ----------
     B
         ``(n, n)``, any SciPy sparse format.
+    name
+        What errors call it.
     """
 
     solvable = True
 
-    def __init__(self, B: Any) -> None:
-        _check_square(B.shape)
-        _check_real("B", B.data)
+    def __init__(self, B: Any, name: str = "B") -> None:
+        _check_square(name, B.shape)
+        _check_real(name, B.data)
         self.matrix: Any = csr_array(B, dtype=np.float64)
         self.n = int(B.shape[0])
-        _check_symmetric(abs(self.matrix - self.matrix.T).max(), abs(self.matrix).max())
+        _check_symmetric(name, abs(self.matrix - self.matrix.T).max(), abs(self.matrix).max())
+
+    def check_definite(self) -> None:
+        """Raises a ValueError for a diagonal that no positive definite matrix has; the factorization, a check of all, can wait."""
         least = self.matrix.diagonal().min()
         if not least > 0.0:
             raise ValueError(f"B must be positive definite; its diagonal has the entry {least:.3g}")
@@ -181,6 +223,10 @@ class SparseMatrix:
     def largest(self) -> float:
         return _lanczos(self)
 
+    @cached_property
+    def radius(self) -> float:
+        return _lanczos(self, "LM")
+
     def product(self, x: Array) -> Array:
         return _each(lambda one: self.matrix @ one, x)
 
@@ -195,24 +241,34 @@ class LinearOperator:
     ----------
     B
         The operator. Where it has a method ``solve``, ``(n, p) -> (n, p)``, that is its inverse.
+    name
+        What errors call it.
     """
 
-    def __init__(self, B: Any) -> None:
-        _check_square(B.shape)
+    def __init__(self, B: Any, name: str = "B") -> None:
+        _check_square(name, B.shape)
         self.operator = B
         self.n = int(B.shape[0])
         self.solvable = hasattr(B, "solve")
         pair = _probe(self.n, 2)[None]
         image = self.product(pair)
-        _check_real("B", image)
+        _check_real(name, image)
         ((first, across), (back, second)) = (pair.swapaxes(-1, -2) @ image)[0]
-        _check_symmetric(abs(across - back), float((norms(pair) * norms(image))[0]))
-        if not min(first, second) > 0.0:
-            raise ValueError(f"B must be positive definite; v^T B v = {min(first, second):.3g} for a vector v")
+        _check_symmetric(name, abs(across - back), float((norms(pair) * norms(image))[0]))
+        self._probed = min(first, second)
+
+    def check_definite(self) -> None:
+        """Raises a ValueError for a vector v that was seen to have v^T B v <= 0."""
+        if not self._probed > 0.0:
+            raise ValueError(f"B must be positive definite; v^T B v = {self._probed:.3g} for a vector v")
 
     @cached_property
     def largest(self) -> float:
         return _lanczos(self)
+
+    @cached_property
+    def radius(self) -> float:
+        return _lanczos(self, "LM")
 
     def product(self, x: Array) -> Array:
         return _each(self.operator.matmat, x)
@@ -268,6 +324,10 @@ class SampleCovariance:
     def largest(self) -> float:
         return _lanczos(self)
 
+    @property
+    def radius(self) -> float:
+        return self.largest
+
     def product(self, x: Array) -> Array:
         rows = self.rows
         image = _each(lambda one: rows.T @ (rows @ one), x) if _is_sparse(rows) else rows.T @ (rows @ x)
@@ -320,18 +380,18 @@ def _each(function: Callable[[Array], Any], x: Array) -> Array:
     return out
 
 
-def _lanczos(operator: Operator) -> float:
-    """A bound on the largest eigenvalue that is right but for starting vectors orthogonal to the eigenspace."""
+def _lanczos(operator: Operator, which: Literal["LA", "LM"] = "LA") -> float:
+    """A bound on the largest eigenvalue (LA) or absolute value (LM), right but for starts orthogonal to the eigenspace."""
     n = operator.n
     with threadpool_limits(1):
         if n <= _SMALL:
-            matrix = operator.product(np.eye(n)[None])[0]
-            return float(np.linalg.eigvalsh(0.5 * (matrix + matrix.T))[-1])
+            values = np.linalg.eigvalsh(formed(operator))
+            return float(values[-1] if which == "LA" else max(values[-1], -values[0]))
         from scipy.sparse import linalg
 
         wrapped = linalg.LinearOperator((n, n), matvec=lambda v: operator.product(v.reshape(1, n, 1))[0, :, 0], dtype=np.float64)
-        (found,) = linalg.eigsh(wrapped, k=1, which="LA", tol=_LANCZOS, v0=_probe(n, 1)[:, 0], return_eigenvectors=False)
-        return float(found) * (1.0 + _LANCZOS)
+        (found,) = linalg.eigsh(wrapped, k=1, which=which, tol=_LANCZOS, v0=_probe(n, 1)[:, 0], return_eigenvectors=False)
+        return float(found if which == "LA" else abs(found)) * (1.0 + _LANCZOS)
 
 
 def _probe(n: int, columns: int) -> Array:
@@ -340,16 +400,16 @@ def _probe(n: int, columns: int) -> Array:
     return vectors
 
 
-def _check_square(shape: tuple[int, ...]) -> None:
+def _check_square(name: str, shape: tuple[int, ...]) -> None:
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 1:
-        raise ValueError(f"B must be a square matrix, got shape {tuple(shape)}")
+        raise ValueError(f"{name} must be a square matrix, got shape {tuple(shape)}")
 
 
-def _check_symmetric(difference: float, scale: float) -> None:
+def _check_symmetric(name: str, difference: float, scale: float) -> None:
     if not difference <= _SYMMETRY * scale:
         raise ValueError(
-            f"B must be symmetric, but differs from its transpose by {difference:.3g} where its entries reach {scale:.3g}: "
-            "give (B + B.T) / 2 if that is meant"
+            f"{name} must be symmetric, but differs from its transpose by {difference:.3g} where its entries reach {scale:.3g}: "
+            f"give ({name} + {name}.T) / 2 if that is meant"
         )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from .. import protocols
 from ..protocols import Array, Direction, MetricName, Retraction
 from ..sums import norms
+from .retractions import Polar
 
 
 class Product:
@@ -92,9 +93,9 @@ class Product:
 
 
 class _Projection(Product):
-    def project(self, y: Array) -> Array:
-        """Each part's nearest point."""
-        return self._points(lambda part, y: part.project(y), y)
+    def project(self, y: Array, *method: Polar) -> Array:
+        """Each part's nearest point, by the method if one is given, or its own."""
+        return self._points(lambda part, y: part.project(y, *method), y)
 
     def distance(self, x: Array) -> Array:
         """``(n_local,)``: the root of the sum of the parts' squares."""
@@ -223,9 +224,12 @@ class _AugmentedLagrangian(_Products):
 class _WithMatrices(Product):
     def with_matrices(self, matrices: Array) -> Product:
         """The product with other B: ``(n_local, n_1 + n_2 + ..., w)``, stacked by rows and padded with zeros to the largest n_i."""
-        return Product(
-            *[part.with_matrices(matrices[:, rows, : part.shape[0]]) for part, rows in zip(self.parts, self.rows, strict=True)]
+        other: Product = object.__new__(type(self))  # the parts can do what they could: to ask them would take their eigenvalues
+        Product.__init__(
+            other,
+            *[part.with_matrices(matrices[:, rows, : part.shape[0]]) for part, rows in zip(self.parts, self.rows, strict=True)],
         )
+        return other
 
 
 _ABILITIES: tuple[tuple[Any, type[Product]], ...] = (

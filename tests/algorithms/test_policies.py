@@ -79,7 +79,8 @@ def test_a_constant_is_its_number(number: float | str) -> None:
         ("diminishing:initial=auto", Diminishing()),
         ("horizon:iterations=3000", Horizon(iterations=3000)),
         ("bb", BarzilaiBorwein()),
-        ("bb:cap=2", BarzilaiBorwein()),
+        ("bb:cap=auto", BarzilaiBorwein()),
+        ("bb:cap=2", BarzilaiBorwein(cap=2.0)),
         ("bb:formula=short,cap=1.5,initial=1e-3", BarzilaiBorwein(1e-3, 1.5, "short")),
     ],
 )
@@ -96,13 +97,23 @@ def test_defaults_are_left_out_of_the_text() -> None:
 
 
 def test_methods_that_mean_the_same_are_equal() -> None:
-    same = [DRFGT(step_size="bb"), DRFGT(step_size=BarzilaiBorwein()), DRFGT(step_size="bb:initial=auto,cap=2")]
+    same = [DRFGT(step_size="bb"), DRFGT(step_size=BarzilaiBorwein()), DRFGT(step_size="bb:initial=auto,cap=auto")]
     assert len(set(same)) == 1
     assert same[0].step_size == BarzilaiBorwein()
     numbers = [DRFGT(step_size=0.1), DRFGT(step_size=Constant(0.1)), DRFGT(step_size="constant:initial=0.1")]
     assert len(set(numbers)) == 1
     assert numbers[1].step_size == 0.1
     assert DRFGT() == DRFGT(step_size=Constant()) != same[0]
+
+
+def test_steps_are_free_for_a_single_agent_and_capped_on_a_network() -> None:
+    assert Landing(step_size="bb").step_size == BarzilaiBorwein(cap=np.inf)
+    assert Landing(step_size="bb") == Landing(step_size="bb:cap=inf") != Landing(step_size="bb:cap=2")
+    assert DRFGT(step_size="bb").step_size == BarzilaiBorwein()
+    some = np.array([1.0]), np.array([0.5]), np.array([100.0]), np.array([0.1]), np.array([1e-3])
+    assert BarzilaiBorwein().most == BarzilaiBorwein(cap=2.0).most == 2.0
+    assert BarzilaiBorwein().following(1, *some) == BarzilaiBorwein(cap=2.0).following(1, *some) == [2.0]
+    assert BarzilaiBorwein(cap=np.inf).following(1, *some) == [1000.0]
 
 
 REFUSED = [
@@ -112,7 +123,6 @@ REFUSED = [
     ("bb:cap", "step_size 'bb:cap': bb takes initial=..., cap=..., formula=..., got 'cap'"),
     ("bb:cap=2,cap=3", "step_size 'bb:cap=2,cap=3': cap is given twice"),
     ("bb:cap=wide", "step_size 'bb:cap=wide': cap must be a number, got 'wide'"),
-    ("bb:cap=auto", "step_size 'bb:cap=auto': cap must be a number, got 'auto'"),
     ("bb:cap=0.5", "step_size 'bb:cap=0.5': cap must be at least 1, got 0.5"),
     ("bb:cap=nan", "step_size 'bb:cap=nan': cap must be at least 1, got nan"),
     ("bb:formula=auto", "step_size 'bb:formula=auto': formula must be alternating, long or short, got 'auto'"),
@@ -244,7 +254,7 @@ def test_landing_follows_policies(name: str, kind: str) -> None:
     lam = 0.1 / a
     found = policy(f"{kind}{',' if ':' in kind else ':'}initial={a!r}")
     if isinstance(found, BarzilaiBorwein):
-        x, _ = drfgt_bb(case, W, x0, a, lam, found.cap, found.formula, 15, "combine-then-adapt")
+        x, _ = drfgt_bb(case, W, x0, a, lam, found.most, found.formula, 15, "combine-then-adapt")
     else:
         power = {"diminishing": 0.5, "diminishing:power=1": 1.0}
         steps = [a / (k + 1) ** power[kind] if kind in power else a / 3 for k in range(15)]
@@ -414,7 +424,7 @@ def test_cap_and_floor_hold() -> None:
     steps = np.array([float(s.step_size[0]) for s in states(problem, Landing(step_size="bb:initial=0.03,cap=1.25"), x0, 60)])
     assert steps.max() == 0.03 * 1.25
     assert steps.min() < 0.03
-    floored = states(quadratic(spread(1e4, 1e5, 3)), Landing(step_size="bb:initial=1"), np.ones((3, 1)), 3)
+    floored = states(quadratic(spread(1e4, 1e5, 3)), Landing(step_size="bb:initial=1,cap=2"), np.ones((3, 1)), 3)
     assert [float(state.step_size[0]) for state in floored[1:]] == [1e-3] * 3
 
 

@@ -25,9 +25,9 @@ ARRAYS = ("np", "numpy", "np.linalg", "numpy.linalg", "scipy.linalg", "scipy.spe
 GENERATORS = {"default_rng", "SeedSequence", "Generator"}
 
 ALLOWED = {
-    ("decentorth/sets/operators.py", "operator", "max"): "validation of B, which all agents share",
-    ("decentorth/sets/operators.py", "SparseMatrix.__init__", "max"): "validation of B, which all agents share",
-    ("decentorth/sets/operators.py", "SparseMatrix.__init__", "min"): "validation of B, which all agents share",
+    ("decentorth/sets/operators.py", "symmetric", "max"): "validation of one matrix",
+    ("decentorth/sets/operators.py", "SparseMatrix.__init__", "max"): "validation of one matrix",
+    ("decentorth/sets/operators.py", "SparseMatrix.check_definite", "min"): "validation of B, which all agents share",
     ("decentorth/sets/operators.py", "SparseMatrix._factor", "min"): "validation of B, which all agents share",
     ("decentorth/sets/operators.py", "_check_real", "all"): "validation of B, which all agents share",
     ("decentorth/problems/base.py", "AgentProblem.blocks", "prod"): "the size of a point, from its shape",

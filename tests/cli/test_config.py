@@ -60,7 +60,7 @@ def test_printed_configuration_is_a_fixed_point(flags: str, outputs: bool) -> No
     ("flag", "policy", "printed"),
     [
         ("bb:cap=1.5", BarzilaiBorwein(cap=1.5), "bb:cap=1.5"),
-        ("bb", BarzilaiBorwein(), "bb"),
+        ("bb:cap=2", BarzilaiBorwein(cap=2.0), "bb:cap=2.0"),
         ("diminishing:power=1,initial=0.5", Diminishing(0.5, 1.0), "diminishing:initial=0.5,power=1.0"),
         ("horizon:initial=auto,iterations=50", Horizon(iterations=50), "horizon:iterations=50"),
         ("constant:initial=0.5", 0.5, 0.5),
@@ -144,7 +144,7 @@ FLAG_ERRORS = [
     ("--algorithm drfg", "--algorithm: unknown algorithm 'drfg'; did you mean 'drfgt'?"),
     ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
     ("--step-sizes=1", "unknown flag --step-sizes; did you mean --step-size?"),
-    ("--partition even", "--partition; it is a setting of problem 'ica', 'pca', and this run's problem is 'procrustes'"),
+    ("--partition even", "--partition; it is a setting of problem 'cca', 'ica', 'pca', and this run's problem is 'procrustes'"),
     (
         "--algorithm landing --agents 1 --order auto",
         "--order; it is a setting of algorithm 'destiny', 'drfgt', 'gradient_tracking', and this run's algorithm is 'landing'",
@@ -165,7 +165,7 @@ FLAG_ERRORS = [
         "--step-size: step_size must be a positive number, 'auto' or one of constant, diminishing, horizon, bb",
     ),
     ("--step-size bb:cap=0.5", "--step-size: step_size 'bb:cap=0.5': cap must be at least 1, got 0.5"),
-    ("--step-size bb:cap=auto", "--step-size: step_size 'bb:cap=auto': cap must be a number, got 'auto'"),
+    ("--step-size bb:cap=wide", "--step-size: step_size 'bb:cap=wide': cap must be a number, got 'wide'"),
     ("--step-size horizon:iterations=0", "--step-size: step_size 'horizon:iterations=0': iterations must be at least 1"),
     ("--order combine-then-adpt", "did you mean 'combine-then-adapt'?"),
     ("--gradient-tolerance 0", "--gradient-tolerance: gradient_tolerance must be positive"),
@@ -185,7 +185,7 @@ def test_errors_in_flags(flags: str, phrase: str) -> None:
 
 FILE_ERRORS = [
     ("run.yaml", "stepsize: 1", "run.yaml: unknown key 'stepsize'; did you mean step_size?"),
-    ("run.yaml", "partition: even", "it is a setting of problem 'ica', 'pca'"),
+    ("run.yaml", "partition: even", "it is a setting of problem 'cca', 'ica', 'pca'"),
     ("run.yaml", "problem: pac", "run.yaml: problem: unknown problem 'pac'; did you mean 'pca'?"),
     ("run.yaml", "problem: ''", "run.yaml: problem: expected text, got ''"),
     ("run.yaml", "agents: true", "run.yaml: agents: expected a whole number, got True"),

@@ -746,7 +746,10 @@ def test_a_product_with_other_matrices() -> None:
     matrices = np.zeros((1, 9, 5))
     matrices[0, :5, :5], matrices[0, 5:, :4] = B, C
     x = gaussian((9, 2), n=1)
-    np.testing.assert_allclose(both.with_matrices(matrices).product(x), scipy.linalg.block_diag(B, C) @ x, rtol=1e-12)
+    other = both.with_matrices(matrices)
+    np.testing.assert_allclose(other.product(x), scipy.linalg.block_diag(B, C) @ x, rtol=1e-12)
+    assert type(other) is type(both)
+    assert both.with_matrices(np.full_like(matrices, np.nan)).shape == both.shape  # made without a look at the eigenvalues
 
 
 def test_safe_steps_of_a_product_stay_inside() -> None:

@@ -1,0 +1,116 @@
+"""What the figures of paper 003's generalized eigenvalue problem share: one run, a step out of a grid, medians and ranges."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from decentorth.api import Run
+from decentorth.problems import GEVPSettings
+from decentorth.runner import schedule
+
+TUNING_SEED = 1000
+"""No figure shows it."""
+
+
+class Task(NamedTuple):
+    """A run: the problem and the method by their settings, so that it can be sent to another process."""
+
+    settings: GEVPSettings
+    method: Any
+    seed: int
+    iterations: int
+
+
+def run(task: Task) -> dict[str, Any]:
+    """What a run did: arrays over about 40 log-spaced iterations, up to where it diverged, its first step size and its penalty.
+
+    ``gap`` is (f - f*) / |f*| at the projection, ``feasibility`` ||x^T B x - I||_F, and ``seconds`` are the processor's, of the
+    method alone.
+    """
+    prepared = Run(task.settings.problem(1, task.seed), task.method, seed=task.seed, comm="serial")
+    problem, least = prepared.problem, prepared.problem.optimal_value
+    rows, spent, states = [], 0.0, prepared.states()
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in schedule(task.iterations, 40, None):
+            begun = time.process_time()
+            state = next(state for state in states if state.k == k)
+            spent += time.process_time() - begun
+            if k == 0:
+                steps = {"step_size": float(state.step_size[0]), "penalty": float(getattr(state, "penalty", np.zeros(1))[0])}
+            gap = (problem.value(problem.constraint.project(state.x))[0] - least) / abs(least)
+            rows.append((k, spent, gap, problem.constraint.feasibility(state.x)[0]))
+            if not np.isfinite(rows[-1][3]):
+                break
+    columns = np.array(rows).T
+    return dict(zip(("iteration", "seconds", "gap", "feasibility"), columns, strict=True)) | steps
+
+
+def parallel(function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    """The function of each, in as many processes as there are cores."""
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(function, tasks))
+
+
+def last(history: dict[str, Any], name: str = "gap") -> float:
+    """The gap in the end; infinite for a run that diverged."""
+    end = float(history[name][-1])
+    return end if np.isfinite(end) else np.inf
+
+
+def tuned(settings: GEVPSettings, methods: dict[str, Any], factors: Sequence[float], iterations: int) -> dict[str, Any]:
+    """Each method with the best multiple of its automatic step on `TUNING_SEED`, told in print; its penalty is kept automatic."""
+    own = parallel(run, [Task(settings, method, TUNING_SEED, 0) for method in methods.values()])
+    starts = {name: history["step_size"] for name, history in zip(methods, own, strict=True)}
+    steps = [(name, factor) for name in methods for factor in factors]
+    tasks = [
+        Task(settings, replace(methods[name], step_size=factor * starts[name]), TUNING_SEED, iterations) for name, factor in steps
+    ]
+    gaps = dict(zip(steps, map(last, parallel(run, tasks)), strict=True))
+    chosen = {}
+    for name, method in methods.items():
+        best = min(factors, key=lambda factor: gaps[name, factor])
+        diverged = [f"{factor:g}" for factor in factors if np.isinf(gaps[name, factor])]
+        failed = f"; diverged at {', '.join(diverged)} times it" if diverged else ""
+        print(f"{name}: step {best * starts[name]:.3g}, {best:g} times the automatic one{failed}")
+        chosen[name] = replace(method, step_size=best * starts[name])
+    return chosen
+
+
+def band(axes: Any, histories: Sequence[dict[str, Any]], x: str, y: str, **style: Any) -> None:
+    """The median over runs and, shaded, their range, on logarithmic axes, as far as all have come.
+
+    Runs are interpolated, since times differ from run to run.
+    """
+    grid = np.geomspace(max(one[x][1] for one in histories), min(one[x][-1] for one in histories), 200)
+    with np.errstate(invalid="ignore"):
+        logs = [np.interp(np.log(grid), np.log(one[x][1:]), np.log(np.maximum(one[y][1:], 1e-16))) for one in histories]
+    median, low, high = (np.exp(of(logs, axis=0)) for of in (np.median, np.min, np.max))
+    axes.fill_between(grid, low, high, color=style.get("color"), alpha=0.18, linewidth=0)
+    axes.plot(grid, median, linewidth=1.2, **style)
+
+
+def arguments(about: str, figure: str, iterations: int, **sizes: int) -> argparse.Namespace:
+    """The command line: a file, ``--published`` for paper 003's size, and numbers of seeds and iterations."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("figure", nargs="?", default=figure)
+    parser.add_argument("--published", action="store_true", help="n = 1000, p = 500, as in the paper")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--iterations", type=int, default=iterations)
+    parser.add_argument("--dimension", type=int, default=sizes.get("dimension", 200))
+    parser.add_argument("--rank", type=int, default=sizes.get("rank", 100))
+    given = parser.parse_args()
+    if given.published:
+        given.dimension, given.rank = 1000, 500
+    given.settings = GEVPSettings(dimension=given.dimension, rank=given.rank)
+    return given

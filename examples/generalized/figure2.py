@@ -1,0 +1,93 @@
+"""Figures 2 and 5 of paper 003: the generalized eigenvalue problem, gap and feasibility against time and iterations.
+
+    python examples/generalized/figure2.py                     # n = 200, p = 100, three seeds, half a minute
+    python examples/generalized/figure2.py --published         # n = 1000, p = 500
+
+Upper row: constant steps, as in the paper, each method's best of a grid about its automatic one. Lower row: alternating
+Barzilai-Borwein steps. Medians and ranges over seeds; the vertical line is the time in which scipy.linalg.eigh has the answer to
+the last digit. Seconds are the processor's, of the iterations alone.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import replace
+
+import scipy.linalg
+from experiment import Task, arguments, band, last, parallel, run, tuned
+from matplotlib.figure import Figure
+
+from decentorth import PLAM, RGD, GeneralizedLanding
+from decentorth.plot import COLOURS, DASHES, save
+from decentorth.problems import pencil
+from decentorth.study.figures import logarithmic
+
+METHODS = {
+    r"landing, $\Psi_B$": GeneralizedLanding(),
+    r"landing, $\Psi_B^R$": GeneralizedLanding(direction="psi-br"),
+    "RGD, Cholesky-QR, natural metric": RGD(retraction="cholesky-qr"),
+    "RGD, Cholesky-QR, Euclidean metric": RGD(retraction="cholesky-qr", metric="euclidean"),
+    "PLAM": PLAM(),
+}
+FACTORS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+PANELS = (
+    ("seconds", "gap", "seconds", r"relative gap $(f(\hat x) - f^*) / |f^*|$"),
+    ("iteration", "gap", "iteration", ""),
+    ("seconds", "feasibility", "seconds", r"$\|x^\top B x - I\|_F$"),
+)
+
+
+def main() -> None:
+    given = arguments(str(__doc__), "figure2.png", 300)
+    settings, n, p = given.settings, given.dimension, given.rank
+    rows = {
+        "constant steps, tuned": tuned(settings, METHODS, FACTORS, given.iterations),
+        "Barzilai-Borwein steps": {name: replace(method, step_size="bb") for name, method in METHODS.items()},
+    }
+    tasks = {
+        (row, name, seed): Task(settings, method, seed, given.iterations)
+        for row, methods in rows.items()
+        for name, method in methods.items()
+        for seed in range(given.seeds)
+    }
+    found = dict(zip(tasks, parallel(run, list(tasks.values())), strict=True))
+
+    A, B = pencil(n, settings.condition, 0)
+    times = []
+    for _ in range(3):
+        begun = time.process_time()
+        scipy.linalg.eigh(A, B, subset_by_index=[n - p, n - 1])
+        times.append(time.process_time() - begun)
+    eigh = statistics.median(times)
+    print(f"scipy.linalg.eigh: {eigh:.3g} s")
+
+    figure = Figure(figsize=(10, 6), layout="constrained")
+    grid = figure.subplots(2, 3, squeeze=False, sharex="col", sharey="col")
+    for (row, methods), axes in zip(rows.items(), grid, strict=True):
+        for place, name in enumerate(methods):
+            runs = [found[row, name, seed] for seed in range(given.seeds)]
+            style = {"color": COLOURS[place], "linestyle": DASHES[place], "label": name}
+            for panel, (x, y, _, _) in zip(axes, PANELS, strict=True):
+                band(panel, runs, x, y, **style)
+            ends = sorted(map(last, runs))
+            print(f"{row}, {name}: gap {statistics.median(ends):.1e} ({ends[0]:.1e} to {ends[-1]:.1e})")
+        for panel, (x, y, across, up) in zip(axes, PANELS, strict=True):
+            logarithmic(panel, across if row == list(rows)[-1] else "", up)
+            panel.grid(which="major", linewidth=0.3, color="0.85")
+            if x == "seconds":
+                panel.axvline(eigh, color="0.4", linewidth=0.8, linestyle=(0, (4, 2)))
+                panel.annotate(
+                    "eigh", (eigh, 0.03), xycoords=("data", "axes fraction"), fontsize=7, color="0.4", rotation=90, ha="right"
+                )
+            panel.tick_params(labelsize=7, which="both")
+            panel.set_ylim(*((1e-9, 2.0) if y == "gap" else (1e-15, 1e3)))
+        axes[0].set_title(row, fontsize=9, loc="left")
+    figure.suptitle(f"GEVP, n = {n}, p = {p}, condition {settings.condition:g}, {given.seeds} seeds: median and range", fontsize=9)
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    save(figure, given.figure)
+
+
+if __name__ == "__main__":
+    main()

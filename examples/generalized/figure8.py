@@ -1,0 +1,119 @@
+"""Figures 8 and 10 of paper 003: how much the step size and the penalty matter, landing with Psi_B against PLAM.
+
+    python examples/generalized/figure8.py                     # n = 100, p = 50, three seeds, half a minute
+    python examples/generalized/figure8.py --published         # n = 1000, p = 500
+
+Every pair of multiples of a base step size and a base penalty, constant steps. The base is the best pair of a small grid about the
+automatic step and penalty, on a seed of its own, with the same budget for both methods. Left, the relative gap after the last
+iteration, the median over seeds, and whether any seed diverged; right, as in Figure 8, the gap along the way, a curve for each pair
+of the paper's multiples; below, as in Figure 10, the distance of landing from the set. Landing takes its steps as they are given
+(``safe=False``), as the paper's do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+from experiment import TUNING_SEED, Task, arguments, band, last, parallel, run
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+
+from decentorth import PLAM, GeneralizedLanding
+from decentorth.plot import COLOURS, DASHES, save
+from decentorth.study.figures import logarithmic
+
+METHODS = {r"landing, $\Psi_B$": GeneralizedLanding(safe=False), "PLAM": PLAM()}
+LETTERS = {r"landing, $\Psi_B$": r"$\omega$", "PLAM": r"$\beta$"}
+TRIED = (1.0, 4.0, 16.0)
+"""Multiples of the automatic step, and of the penalty beside it, out of which the base is taken."""
+WIDE = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+NEAR = (0.25, 0.75, 1.25, 1.75)
+"""The paper's."""
+
+
+def base(settings, method, iterations):
+    """The method with the best pair, which is told."""
+    own = run(Task(settings, method, TUNING_SEED, 0))
+    pairs = list(product([c * own["step_size"] for c in TRIED], [c * own["penalty"] for c in (0.1, 1.0, 10.0)]))
+    tasks = [Task(settings, replace(method, step_size=step, penalty=penalty), TUNING_SEED, iterations) for step, penalty in pairs]
+    gaps = dict(zip(pairs, map(last, parallel(run, tasks)), strict=True))
+    step, penalty = min(pairs, key=lambda pair: gaps[pair])
+    print(f"{type(method).__name__}: base step {step:.3g}, penalty {penalty:.3g}, gap {gaps[step, penalty]:.1e} after {iterations}")
+    return replace(method, step_size=step, penalty=penalty)
+
+
+def perturbed(method, factors):
+    """The method with multiples of its step and its penalty."""
+    return replace(method, step_size=factors[0] * method.step_size, penalty=factors[1] * method.penalty)
+
+
+def main() -> None:
+    given = arguments(str(__doc__), "figure8.png", 300, dimension=100, rank=50)
+    pairs = list(dict.fromkeys([*product(WIDE, WIDE), *product(NEAR, NEAR)]))
+    bases = {name: base(given.settings, method, given.iterations) for name, method in METHODS.items()}
+    keys = list(product(METHODS, pairs, range(given.seeds)))
+    tasks = [Task(given.settings, perturbed(bases[name], pair), seed, given.iterations) for name, pair, seed in keys]
+    found = dict(zip(keys, parallel(run, tasks), strict=True))
+
+    figure = Figure(figsize=(10, 8.4), layout="constrained")
+    upper, lower = figure.subfigures(2, 1, height_ratios=(2.2, 1))
+    grid = upper.subplots(2, 2, width_ratios=(1, 1.5))
+    for name, (left, right) in zip(METHODS, grid, strict=True):
+        gaps = np.array([[np.median([last(found[name, (a, b), s]) for s in range(given.seeds)]) for a in WIDE] for b in WIDE])
+        failed = np.array([[sum(np.isinf(last(found[name, (a, b), s])) for s in range(given.seeds)) for a in WIDE] for b in WIDE])
+        heat(left, gaps, failed, given.seeds)
+        left.set_title(f"{name}: relative gap after {given.iterations} iterations", fontsize=9)
+        left.set_xlabel(r"$\eta$ / base", fontsize=8)
+        left.set_ylabel(f"{LETTERS[name]} / base", fontsize=8)
+        colorbar = upper.colorbar(left.images[0], ax=left)
+        colorbar.ax.tick_params(labelsize=7)
+        for pair in product(NEAR, NEAR):
+            runs = [found[name, pair, seed] for seed in range(given.seeds)]
+            band(right, runs, "iteration", "gap", color=COLOURS[NEAR.index(pair[0])], linestyle=DASHES[NEAR.index(pair[1])])
+        logarithmic(right, "iteration", "relative gap")
+        right.set_ylim(gaps[np.isfinite(gaps)].min() / 3, 2.0)
+        right.grid(which="major", linewidth=0.3, color="0.85")
+        right.tick_params(labelsize=7, which="both")
+        right.set_title(f"{name}: the paper's multiples", fontsize=9)
+        told = np.isfinite(gaps) & (failed == 0)
+        within = np.mean(told & (gaps <= 10 * gaps[told].min()))
+        lost = np.count_nonzero(failed)
+        print(f"{name}: {lost} of {gaps.size} pairs diverged on some seed; {within:.0%} within 10 times the best gap")
+    for place, factor in enumerate(NEAR):
+        grid[0, 1].plot([], [], color=COLOURS[place], label=rf"$\eta$ x {factor:g}")
+    for place, factor in enumerate(NEAR):
+        grid[0, 1].plot([], [], color="0.5", linestyle=DASHES[place], label=rf"penalty x {factor:g}")
+    grid[0, 1].legend(fontsize=7, ncols=2, frameon=False, loc="lower left")
+
+    landing, shown = next(iter(METHODS)), [factor for factor in WIDE if factor != 1.0]
+    panels = lower.subplots(1, len(shown), sharey=True, sharex=True)
+    for panel, step in zip(panels, shown, strict=True):
+        for place, penalty in enumerate(shown):
+            runs = [found[landing, (step, penalty), seed] for seed in range(given.seeds)]
+            band(panel, runs, "iteration", "feasibility", color=COLOURS[place], label=rf"$\omega$ x {penalty:g}")
+        logarithmic(panel, "iteration", r"landing: $\|x^\top B x - I\|_F$" if step == shown[0] else "")
+        panel.set_title(rf"$\eta$ x {step:g}", fontsize=9)
+        panel.grid(which="major", linewidth=0.3, color="0.85")
+        panel.tick_params(labelsize=7, which="both")
+        panel.set_ylim(1e-5, 1e2)
+    panels[0].legend(fontsize=7, frameon=False)
+    n, p = given.dimension, given.rank
+    figure.suptitle(f"GEVP, n = {n}, p = {p}, condition 100, {given.seeds} seeds: median and range", fontsize=9)
+    save(figure, given.figure)
+
+
+def heat(axes, values, failed, seeds) -> None:
+    """A grid of gaps, with crosses where runs diverged: how many of the seeds."""
+    finite = values[np.isfinite(values)]
+    axes.imshow(values, origin="lower", norm=LogNorm(finite.min(), max(1.0, finite.max())), cmap="viridis_r", aspect="auto")
+    axes.set_xticks(range(len(WIDE)), [f"{factor:g}" for factor in WIDE], fontsize=7)
+    axes.set_yticks(range(len(WIDE)), [f"{factor:g}" for factor in WIDE], fontsize=7)
+    for row, column in zip(*np.nonzero(failed), strict=True):
+        words = "diverged" if failed[row, column] == seeds else f"{failed[row, column]} of {seeds}"
+        axes.text(column, row, words, ha="center", va="center", fontsize=6, color="0.2")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Figure 9 of paper 003: the step that Lemma 2.4 proves to be safe, along a run, and the step that the method asked for.
+
+    python examples/generalized/figure9.py                     # n = 200, p = 100, three seeds, a few seconds
+    python examples/generalized/figure9.py --published         # n = 1000, p = 500
+
+Landing with Psi_B and with Psi_B^R, automatic constant and Barzilai-Borwein steps; it takes the smaller of the two. Medians and
+ranges over seeds.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+from experiment import Task, arguments, band, parallel
+from matplotlib.figure import Figure
+
+from decentorth import GeneralizedLanding
+from decentorth.api import Run
+from decentorth.plot import COLOURS, DASHES, save
+from decentorth.runner import schedule
+from decentorth.study.figures import logarithmic
+
+DIRECTIONS = {r"landing, $\Psi_B$": "psi-b", r"landing, $\Psi_B^R$": "psi-br"}
+STEPS = {"automatic constant steps": "auto", "Barzilai-Borwein steps": "bb"}
+
+
+def steps(task):
+    """The safe and the requested step at log-spaced iterations."""
+    prepared = Run(task.settings.problem(1, task.seed), task.method, seed=task.seed, comm="serial")
+    manifold, states, rows = prepared.problem.constraint, prepared.states(), []
+    for k in schedule(task.iterations, 80, None):
+        state = next(state for state in states if state.k == k)
+        safe = manifold.safe_step(state.x, state.field, state.penalty, task.method.eps, state.product)
+        rows.append((k, safe[0], state.step_size[0]))
+    return dict(zip(("iteration", "safe", "requested"), np.array(rows, dtype=float).T, strict=True))
+
+
+def main() -> None:
+    given = arguments(str(__doc__), "figure9.png", 300)
+    keys = list(product(DIRECTIONS, STEPS, range(given.seeds)))
+    methods = {(name, kind): GeneralizedLanding(direction=DIRECTIONS[name], step_size=STEPS[kind]) for name, kind, _ in keys}
+    tasks = [Task(given.settings, methods[name, kind], seed, given.iterations) for name, kind, seed in keys]
+    found = dict(zip(keys, parallel(steps, tasks), strict=True))
+    figure = Figure(figsize=(8, 3.4), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    for panel, kind in zip(panels, STEPS, strict=True):
+        for place, name in enumerate(DIRECTIONS):
+            runs = [found[name, kind, seed] for seed in range(given.seeds)]
+            for look, words in enumerate(("safe", "requested")):
+                band(panel, runs, "iteration", words, color=COLOURS[place + 1], linestyle=DASHES[look], label=f"{name}, {words}")
+            bound = [np.mean(one["requested"] > one["safe"]) for one in runs]
+            print(f"{kind}, {name}: the safe step is the smaller one in {np.median(bound):.0%} of the recorded iterations")
+        logarithmic(panel, "iteration", "step size" if panel is panels[0] else "")
+        panel.set_title(kind, fontsize=9)
+        panel.grid(which="major", linewidth=0.3, color="0.85")
+        panel.tick_params(labelsize=7, which="both")
+    panels[0].legend(fontsize=7, frameon=False)
+    figure.suptitle(f"GEVP, n = {given.dimension}, p = {given.rank}, condition 100, {given.seeds} seeds", fontsize=9)
+    save(figure, given.figure)
+
+
+if __name__ == "__main__":
+    main()

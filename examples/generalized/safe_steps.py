@@ -1,0 +1,57 @@
+"""Safe steps on CCA, beside Figure 9 of paper 003: the largest step that Lemma 2.4 allows, along two landing methods.
+
+    python examples/generalized/safe_steps.py safe_steps.png           # 2000 iterations
+    python examples/generalized/safe_steps.py safe_steps.png 200
+
+Halves of the digits, p = 5, automatic steps, from a start with ||X^T B X - I||_F = 0.8, eps = 0.9. Steps below the line keep the
+infeasibility below eps; the dashed line is the automatic step, of which no more than the safe one is taken. The lower panel is the
+infeasibility itself. Without the bound the direction psi-br leaves the region in the first iterations, and diverges.
+"""
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import decentorth as do
+
+EPS, START = 0.9, 0.8
+
+
+def main(path="safe_steps.png", iterations=2000):
+    problem = do.solve(do.problems.CCASettings().problem(1, 0), do.RGD(), iterations=0).problem
+    constraint = problem.constraint
+    x0 = problem.start(0)
+    x0 *= np.sqrt(1 + START / np.sqrt(2 * x0.shape[1]))  # X^T B X = I of both views times 1 + START / sqrt(2 p)
+    figure, (above, below) = plt.subplots(2, 1, figsize=(5, 5), layout="constrained", sharex=True)
+    for colour, direction in enumerate(("psi-b", "psi-br")):
+        bounds, wanted, infeasible = [], [], []
+        for state in do.iterate(problem, do.GeneralizedLanding(direction=direction), x0=x0):
+            bounds.append(constraint.safe_step(state.x, state.field, state.penalty, EPS, state.product)[0])
+            wanted.append(state.step_size[0])
+            infeasible.append(constraint.feasibility(state.x)[0])
+            if state.k == iterations:
+                break
+        k = 1 + np.arange(iterations + 1)
+        above.loglog(k, bounds, color=f"C{colour}", label=f"{direction}: safe step")
+        above.loglog(k, wanted, color=f"C{colour}", linestyle="--", label=f"{direction}: automatic step")
+        below.loglog(k, infeasible, color=f"C{colour}")
+        restricted = sum(bound < step for bound, step in zip(bounds, wanted, strict=True))
+        print(
+            f"{direction}: automatic step {wanted[0]:.2e}; safe steps {min(bounds):.2e} to {max(bounds):.2e}, shorter than that in "
+            f"{restricted} of {len(bounds)} iterations; infeasibility at most {max(infeasible):.2f}"
+        )
+    above.set(ylabel="step")
+    above.legend(frameon=False, fontsize=8)
+    below.axhline(EPS, color="black", linestyle=":", linewidth=0.8)
+    below.set(xlabel="iteration", ylabel=r"$\|X^\top B X - I\|_F$")
+    figure.savefig(path, dpi=150)
+    print(f"figure in {path}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:2], *map(int, sys.argv[2:3]))
