@@ -4,8 +4,8 @@ from ..sets import Stiefel
 from .base import AgentProblem, Deferred
 from .cca import CCA, CCASettings, canonical_correlations
 from .functions import FunctionProblem
-from .hevp import HEVP, HEVPSettings
 from .gevp import GEVP, GEVPSettings, pencil
+from .hevp import HEVP, HEVPSettings
 from .ica import ICA, ICASettings, amari_distance, log_cosh
 from .lda import LDASettings, scatters
 from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
@@ -13,17 +13,17 @@ from .pca import PCA, PCASettings, subspace_distance
 from .procrustes import Procrustes, ProcrustesSettings
 
 __all__ = [
-    "HEVP",
     "CCA",
     "GEVP",
+    "HEVP",
     "ICA",
     "PCA",
     "AgentProblem",
     "CCASettings",
     "Deferred",
     "FunctionProblem",
-    "HEVPSettings",
     "GEVPSettings",
+    "HEVPSettings",
     "ICASettings",
     "LDASettings",
     "MatrixCompletion",
