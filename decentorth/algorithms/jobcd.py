@@ -128,7 +128,7 @@ def begin(varsigma: float | str, problem: Any, streams: Streams, x0: Array) -> J
 def disjoint_pairs(streams: Streams, k: int, n: int) -> tuple[Index, Index]:
     """n/2 pairs of rows from a random permutation, ``(n // 2,)`` each; odd n leave one row out."""
     order = streams.permutation("blocks", k, n)
-    return order[0 : n - n % 2 : 2], order[1::2]
+    return order[0 : n - n % 2 : 2].copy(), order[1::2].copy()
 
 
 def move(

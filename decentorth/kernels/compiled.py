@@ -232,9 +232,15 @@ def congruence(m: Array, v: Array, first: Index, second: Index) -> None:
     for k in range(len(first)):
         i, j = first[k], second[k]
         alone[i] = alone[j] = False
-        _combine(m[i], m[j], v[k, 0, 0], v[k, 0, 1], v[k, 1, 0], v[k, 1, 1])
-        _turn_entries(m[i], v, first, second)
-        _turn_entries(m[j], v, first, second)
+        mi, mj = m[i], m[j]
+        _combine(mi, mj, v[k, 0, 0], v[k, 0, 1], v[k, 1, 0], v[k, 1, 1])
+        for other in range(len(first)):
+            a, b = first[other], second[other]
+            v00, v01, v10, v11 = v[other, 0, 0], v[other, 0, 1], v[other, 1, 0], v[other, 1, 1]
+            p, q = mi[a], mi[b]
+            mi[a], mi[b] = v00 * p + v01 * q, v10 * p + v11 * q
+            p, q = mj[a], mj[b]
+            mj[a], mj[b] = v00 * p + v01 * q, v10 * p + v11 * q
     for i in range(len(m)):
         if alone[i]:
             _turn_entries(m[i], v, first, second)
