@@ -32,7 +32,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..kernels import Kernel, load
-from ..kernels.subproblem import isotropic, largest_eigenvalue, linear_term, ray_matrix
+from ..kernels.subproblem import CERTAIN, isotropic, largest_eigenvalue, linear_term, ray_matrix
 from ..protocols import Array, Index, Smooth, Stop, Streams, TraceForm
 from ..sums import sums
 from .policies import check_positive
@@ -53,7 +53,7 @@ SLACK = 1e-13
 class JOBCDState(NamedTuple):
     """What a method on pairs of rows knows.
 
-    x and product (x x^T of a trace form, else ``(1, 0, 0)``), ``(1, n, n)``; varsigma (the constant, L, or 0 where Q is exact) and
+    x and product (x x^T of a trace form, else ``(1, 0, 0)``), ``(1, n, n)``; varsigma (the constant, or L) and
     value (f(x) when backtracking, else NaN), ``(1,)``; drift ``(1,)``: how far product was from x x^T when last made anew, relative
     to its largest entry; ray ``(1, 3)``: rows and `Solution.ray` along which f has no minimum, else NaN; how often x was corrected.
     """
@@ -114,8 +114,6 @@ def begin(varsigma: float | str, problem: Any, streams: Streams, x0: Array) -> J
     spent, kind = 0, rule(varsigma, problem)
     if kind == "constant":
         level = np.full(1, float(varsigma))
-    elif kind == "exact":
-        level = np.zeros(1)
     else:
         gradient = np.zeros_like(x0) if isinstance(problem, Smooth) else problem.gradient(x0)
         level, spent = lipschitz(problem, streams, x0, gradient)
@@ -208,13 +206,14 @@ def finish(state: Any, problem: Any, correction: int, gradients: int) -> Any:
 
 
 def _falls(form: Array, product: Array, signs: Array) -> tuple[Array, Array]:
-    """``(2, n, n)``: w - |d| and d of the exact subproblems, for both hyperbolic families; inf for pairs of equal signs."""
+    """``(2, n, n)``: w - |d| and d of the exact subproblems, for both hyperbolic families; inf where bounded."""
     h, m = np.diagonal(form), np.diagonal(product)
     hs, ms = h[:, None] + h, m[:, None] + m
     even, odd = 0.5 * hs * ms, 2.0 * form * product
     d = np.stack((form * ms + product * hs, product * hs - form * ms))
     w = np.stack((even + odd, even - odd))
-    return np.where(signs[:, None] != signs, w - np.abs(d), math.inf), d
+    certain = w - np.abs(d) < -CERTAIN * (np.abs(w) + np.abs(d))
+    return np.where((signs[:, None] != signs) & certain, w - np.abs(d), math.inf), d
 
 
 def steepest_ray(form: Array, product: Array, signs: Array) -> Array:

@@ -352,6 +352,16 @@ def test_varsigma_descends_as_long_as_numbers_hold() -> None:
     assert result.row.values["objective"] < -1e9
 
 
+@pytest.mark.parametrize("kernel", ["numpy", "auto"])
+def test_what_runs_away_is_said_to_diverge(kernel: Any) -> None:
+    """A constant varsigma that is far too small, in a function whose L_f is large: infinite and NaN, but no exception."""
+    problem = log_cosh(8)
+    start = problem.constraint.random(np.random.default_rng(1), 3.0)
+    problem.gradient = lambda x: 1e3 * x  # type: ignore[method-assign]
+    result = solve(problem, JJOBCD(varsigma=1e-6, kernel=kernel), x0=start, iterations=50)
+    assert result.status == "diverged"
+
+
 def test_bounded_objectives_are_not_said_to_be_unbounded() -> None:
     """From a start so large that rounding alone breaks its feasibility."""
     problem = hevp(6)
