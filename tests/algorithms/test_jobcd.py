@@ -172,6 +172,18 @@ def test_backtracking_finds_a_smaller_constant_than_the_bound() -> None:
     np.testing.assert_array_equal(factors, np.round(factors))
     assert (factors >= 0).all()
     assert problem.value(found[-1].x)[0] == pytest.approx(found[-1].value[0], rel=1e-12)
+    off = np.eye(10) + 1e-3 * np.random.default_rng(0).standard_normal((10, 10))
+    for state in states(problem, JJOBCD(varsigma="backtracking", correction=1), 3, off):
+        assert problem.value(state.x)[0] == pytest.approx(state.value[0], rel=1e-12)
+
+
+def test_backtracking_ends_where_rounding_begins() -> None:
+    """At a minimiser no shorter step helps: x and L stay."""
+    problem = hevp(8)
+    best = solve(problem, HyperbolicJacobi(), iterations=50, rows=2).x[0]
+    found = states(problem, JJOBCD(varsigma="backtracking"), 5, best)
+    assert found[-1].varsigma[0] <= 2.0**10 * found[0].varsigma[0]
+    assert problem.error(found[-1].x[0]) == pytest.approx(0.0, abs=1e-12)
 
 
 # exact optima
