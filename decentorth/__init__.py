@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ._mpienv import expected_ranks, prepare
+from ._version import __version__
 
 if expected_ranks()[0] > 1:
     from ._ending import end_job_on_error
@@ -25,6 +26,7 @@ if expected_ranks()[0] > 1:
 if TYPE_CHECKING:
     from . import algorithms, data, problems, sets, stopping
     from .algorithms import (
+        CDADT,
         DESTINY,
         DGD,
         DPRGD,
@@ -41,18 +43,21 @@ if TYPE_CHECKING:
         RGD,
         VRJJOBCD,
         DeEPCA,
+        GeneralizedDRFGT,
         GeneralizedLanding,
         GradientTracking,
         HyperbolicJacobi,
         Landing,
     )
     from .api import Result, iterate, solve
+    from .checkpoint import CheckpointError, Checkpoints
     from .network import connect
     from .registry import register
 
-__version__ = "0.1.0"
-
 _PLACES = {
+    "CDADT": "algorithms",
+    "CheckpointError": "checkpoint",
+    "Checkpoints": "checkpoint",
     "DESTINY": "algorithms",
     "DGD": "algorithms",
     "DPRGD": "algorithms",
@@ -62,6 +67,7 @@ _PLACES = {
     "DRSGD": "algorithms",
     "DeEPCA": "algorithms",
     "GSJOBCD": "algorithms",
+    "GeneralizedDRFGT": "algorithms",
     "GeneralizedLanding": "algorithms",
     "GradientTracking": "algorithms",
     "HyperbolicJacobi": "algorithms",
@@ -82,6 +88,7 @@ _PLACES = {
 _ROOMS = ("algorithms", "data", "problems", "sets", "stopping")
 
 __all__ = [
+    "CDADT",
     "DESTINY",
     "DGD",
     "DPRGD",
@@ -97,7 +104,10 @@ __all__ = [
     "RFEXTRA",
     "RGD",
     "VRJJOBCD",
+    "CheckpointError",
+    "Checkpoints",
     "DeEPCA",
+    "GeneralizedDRFGT",
     "GeneralizedLanding",
     "GradientTracking",
     "HyperbolicJacobi",

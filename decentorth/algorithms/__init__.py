@@ -1,14 +1,17 @@
 """Methods, one file each, written against stacked arrays and `Network.mix` alone."""
 
+from .cdadt import CDADT
 from .deepca import DeEPCA, DeEPCAState
 from .descent import DescentState
 from .destiny import DESTINY
 from .dgd import DGD
+from .double_tracking import DoubleTrackingState
 from .dprgd import DPRGD
 from .dprgt import DPRGT
 from .drfgt import DRFGT
 from .drgta import DRGTA
 from .drsgd import DRSGD
+from .generalized_drfgt import GeneralizedDRFGT
 from .generalized_landing import GeneralizedLanding, GeneralizedLandingState
 from .gradient_tracking import GradientTracking
 from .gs_jobcd import GSJOBCD
@@ -26,6 +29,7 @@ from .tracking import PenalisedState, TrackingState
 from .vr_j_jobcd import VRJJOBCD, VRJJOBCDState
 
 __all__ = [
+    "CDADT",
     "DESTINY",
     "DGD",
     "DPRGD",
@@ -44,6 +48,8 @@ __all__ = [
     "DeEPCA",
     "DeEPCAState",
     "DescentState",
+    "DoubleTrackingState",
+    "GeneralizedDRFGT",
     "GeneralizedLanding",
     "GeneralizedLandingState",
     "GradientTracking",
