@@ -11,6 +11,7 @@ from .dprgt import DPRGT
 from .drfgt import DRFGT
 from .drgta import DRGTA
 from .drsgd import DRSGD
+from .drsm import DRSM
 from .generalized_drfgt import GeneralizedDRFGT
 from .generalized_landing import GeneralizedLanding, GeneralizedLandingState
 from .gradient_tracking import GradientTracking
@@ -24,6 +25,8 @@ from .plam import PLAM, PLAMState
 from .rextra import REXTRA, REXTRAState
 from .rfextra import RFEXTRA, RFEXTRAState
 from .rgd import RGD, RGDState
+from .rsm import RSM, RSMState
+from .rssm import RSSM, RSSMState
 from .safe import SafeState
 from .tracking import PenalisedState, TrackingState
 from .vr_j_jobcd import VRJJOBCD, VRJJOBCDState
@@ -37,6 +40,7 @@ __all__ = [
     "DRFGT",
     "DRGTA",
     "DRSGD",
+    "DRSM",
     "GSJOBCD",
     "JJOBCD",
     "PCAL",
@@ -44,6 +48,8 @@ __all__ = [
     "REXTRA",
     "RFEXTRA",
     "RGD",
+    "RSM",
+    "RSSM",
     "VRJJOBCD",
     "DeEPCA",
     "DeEPCAState",
@@ -63,6 +69,8 @@ __all__ = [
     "REXTRAState",
     "RFEXTRAState",
     "RGDState",
+    "RSMState",
+    "RSSMState",
     "SafeState",
     "TrackingState",
     "VRJJOBCDState",
