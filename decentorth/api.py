@@ -38,8 +38,8 @@ class Result:
     state
         The method's final state.
     status, converged, message
-        One word (converged, iterations, time_limit, terminated, diverged, left_safe_region), whether it means convergence, and a
-        sentence.
+        One word (converged, iterations, time_limit, objective_floor, unbounded, terminated, diverged, left_safe_region), whether it
+        means convergence, and a sentence.
     history
         The recorded rows as columns.
     row

@@ -14,6 +14,8 @@ from .sums import norms
 class StandardMetrics:
     """The metrics of decentralized optimization on a constraint set, with xbar the mean iterate and xhat its projection.
 
+    On a set without a projection xhat is xbar, and there is no distance_to_manifold.
+
     =====================  =======================================================================================
     objective              f(xhat) = (1/n) sum_i f_i(xhat)
     gradient_norm          ||P_xhat((1/n) sum_i G_i(xhat))||_F, the Riemannian gradient at xhat
@@ -36,9 +38,9 @@ class StandardMetrics:
 
     def __init__(self, problem: Any, state: Any) -> None:
         constraint = problem.constraint
-        for need in (Projection, Riemannian):
-            if not isinstance(constraint, need):
-                raise TypeError(f"the standard metrics need a constraint set with {need.__name__}; {constraint!r} has none")
+        if not isinstance(constraint, Riemannian):
+            raise TypeError(f"the standard metrics need a constraint set with Riemannian; {constraint!r} has none")
+        self._projects = isinstance(constraint, Projection)
         self._tracks = hasattr(state, "tracker") and hasattr(state, "field")
         self._lands = hasattr(state, "penalty") and isinstance(constraint, Landing)
         self._counts = hasattr(state, "flops") and isinstance(problem, Counted)
@@ -56,7 +58,7 @@ class StandardMetrics:
             "local_gradient_sum",
             "consensus_error",
             "consensus_rms",
-            "distance_to_manifold",
+            *(("distance_to_manifold",) if self._projects else ()),
             "feasibility",
             *(("tracking_error",) if self._tracks else ()),
             *(("landing_norm",) if self._lands else ()),
@@ -75,7 +77,8 @@ class StandardMetrics:
         else:
             (sum_x,) = collective.sum(x)
         mean = sum_x[None] / n
-        hat = constraint.project(mean)
+        hat = constraint.project(mean) if self._projects else mean
+        alone = n == 1 and not (self._projects or isinstance(constraint, Landing))  # xhat is the agent's own point
 
         at_hat = np.empty_like(x)
         at_mean = np.empty_like(x) if self._lands else None
@@ -84,9 +87,9 @@ class StandardMetrics:
         for block, part in problem.blocks():
             own = x[block]
             point = np.repeat(hat, len(own), axis=0)
-            at_hat[block] = part.gradient(point)
-            scalars[block, 0] = part.value(point)
             own_gradient = part.gradient(own)
+            at_hat[block] = own_gradient if alone else part.gradient(point)
+            scalars[block, 0] = part.value(point)
             direction = (
                 part.constraint.relative_gradient(own, own_gradient)
                 if isinstance(constraint, Landing)
@@ -95,7 +98,7 @@ class StandardMetrics:
             scalars[block, 1] = norms(direction)
             scalars[block, 2] = norms(own - mean)
             scalars[block, 3] = (norms(own - hat)) ** 2
-            scalars[block, 4] = part.constraint.distance(own)
+            scalars[block, 4] = part.constraint.distance(own) if self._projects else 0.0
             feasibility[block] = part.constraint.feasibility(own)
             if at_mean is not None:
                 point = np.repeat(mean, len(own), axis=0)
@@ -105,14 +108,14 @@ class StandardMetrics:
         worst = collective.max(float(feasibility.max()))
 
         objective, local_gradients, consensus, spread, distance = sums[1]
-        gradient = constraint.tangent(hat, sums[0][None] / n)
+        gradient = local_gradients if alone else norms(constraint.tangent(hat, sums[0][None] / n))[0]
         return (
             float(objective / n),
-            float(norms(gradient)[0]),
+            float(gradient),
             float(local_gradients),
             float(consensus),
             float(np.sqrt(spread / n)),
-            float(distance),
+            *((float(distance),) if self._projects else ()),
             worst,
             *((float(norms(sum_gap[None] / n)[0]),) if self._tracks else ()),
             *((float(norms(sums[2][None] / n)[0]),) if self._lands else ()),

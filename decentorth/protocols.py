@@ -227,6 +227,17 @@ class WithMatrices(Protocol):
         """The set with the B that ``matrices``, ``(n_local, n, w)``, hold; a product's are stacked by rows, padded with zeros."""
 
 
+@runtime_checkable
+class Signature(Protocol):
+    """A set {x : x^T J x = J}, J a diagonal of signs."""
+
+    signs: Array
+    """``(n,)``: the diagonal of J."""
+
+    def corrected(self, x: Array) -> Array:
+        """A point near x that is closer to the set, fresh; a ValueError where that cannot be had."""
+
+
 class Problem(Protocol):
     """The objectives f_i of the agents in ``agents`` (a slice of the global order)."""
 
@@ -269,6 +280,14 @@ class Quadratic(Protocol):
 
     def hessian(self) -> Array:
         """``(n_local, d, d)``: H_i, symmetric, the Hessian of f_i in each column of x."""
+
+
+@runtime_checkable
+class TraceForm(Protocol):
+    """A problem with f_i(x) = tr(x^T H_i x)/2, which knows H_i."""
+
+    def trace_form(self) -> Array:
+        """``(n_local, d, d)``: H_i, symmetric; the problem's own, not to be written to."""
 
 
 @runtime_checkable
@@ -511,6 +530,14 @@ class Algorithm(Protocol[S]):
     def step(self, problem: Any, network: Network, streams: Streams, state: S) -> S: ...
 
 
+@runtime_checkable
+class Ending(Protocol):
+    """A single-agent method that can tell when there is nothing left to do: it has converged, or there is no minimiser."""
+
+    def ending(self, problem: Any, state: Any) -> Stop | None:
+        """Why to stop here, or None to go on; asked before every step, so it must cost next to nothing."""
+
+
 class Metric(Protocol):
     """Columns of the history, the same numbers on every rank."""
 
@@ -540,7 +567,7 @@ class Stop(NamedTuple):
     """Why a run ended."""
 
     status: str
-    """One word: converged, iterations, time_limit, terminated, diverged, left_safe_region."""
+    """One word: converged, iterations, time_limit, objective_floor, unbounded, terminated, diverged, left_safe_region."""
     converged: bool
     message: str
 

@@ -74,6 +74,10 @@ algorithms = Registry(
         "rsm": ("decentorth.algorithms.rsm", "RSM"),
         "rssm": ("decentorth.algorithms.rssm", "RSSM"),
         "rfextra": ("decentorth.algorithms.rfextra", "RFEXTRA"),
+        "gs_jobcd": ("decentorth.algorithms.gs_jobcd", "GSJOBCD"),
+        "j_jobcd": ("decentorth.algorithms.j_jobcd", "JJOBCD"),
+        "vr_j_jobcd": ("decentorth.algorithms.vr_j_jobcd", "VRJJOBCD"),
+        "hyperbolic_jacobi": ("decentorth.algorithms.hyperbolic_jacobi", "HyperbolicJacobi"),
     },
 )
 problems = Registry(
@@ -86,6 +90,7 @@ problems = Registry(
         "lda": ("decentorth.problems.lda", "LDASettings"),
         "matrix_completion": ("decentorth.problems.matrix_completion", "MatrixCompletionSettings"),
         "pca": ("decentorth.problems.pca", "PCASettings"),
+        "hevp": ("decentorth.problems.hevp", "HEVPSettings"),
         "l1_pca": ("decentorth.problems.l1", "L1PCASettings"),
         "odl": ("decentorth.problems.odl", "ODLSettings"),
         "rsr": ("decentorth.problems.rsr", "RSRSettings"),

@@ -1,7 +1,7 @@
 """``python -m decentorth.run``: one run from the command line, in this process or, under ``mpirun``, on MPI ranks.
 
-Exit codes: 0 converged or all iterations done, 1 a fault, 2 bad input, 3 diverged or left the safety region, 4 not converged with
-``--require-converged``, 130 interrupted, 143 ended by SIGTERM with a checkpoint.
+Exit codes: 0 converged, all iterations done, or an objective said to have no minimum, 1 a fault, 2 bad input, 3 diverged or left
+the safety region, 4 not converged with ``--require-converged``, 130 interrupted, 143 ended by SIGTERM with a checkpoint.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     made = together(communicator, lambda: wiring.make(settings) if root else None)
     W, origin = wiring.share(settings, made, communicator)
     problem = together(communicator, lambda: configuration.problem.problem(settings.agents, settings.seed))
+    x0 = together(communicator, lambda: _start(settings))
     try:
-        run = Run(problem, configuration.algorithm, W, seed=settings.seed, comm=communicator, placement=settings.placement)
+        run = Run(problem, configuration.algorithm, W, x0=x0, seed=settings.seed, comm=communicator, placement=settings.placement)
     except (ValueError, TypeError, ImportError, OSError) as error:
         raise InputError(one_line(error)) from error
     opening = _opening(configuration, run, origin) if root else []
@@ -155,8 +156,8 @@ def exit_code(status: str, converged: bool, require_converged: bool) -> int:
 
 
 def stopping_rule(settings: RunSettings) -> StoppingRule | None:
-    """All tolerances that are given must hold; the time limit ends a run by itself."""
-    from .stopping import Consensus, Feasibility, GradientNorm, Rule, Time
+    """All tolerances that are given must hold; the time limit and the objective's floor each end a run by themselves."""
+    from .stopping import Consensus, Feasibility, GradientNorm, ObjectiveBelow, Rule, Time
 
     rule: Rule | None = None
     tolerances = (
@@ -167,8 +168,10 @@ def stopping_rule(settings: RunSettings) -> StoppingRule | None:
     for kind, tolerance in tolerances:
         if tolerance is not None:
             rule = kind(tolerance) if rule is None else rule & kind(tolerance)
-    if settings.time_limit is not None:
-        rule = Time(settings.time_limit) if rule is None else rule | Time(settings.time_limit)
+    limits = ((Time, settings.time_limit), (ObjectiveBelow, settings.objective_below))
+    for limit, value in limits:
+        if value is not None:
+            rule = limit(value) if rule is None else rule | limit(value)
     return rule
 
 
@@ -203,6 +206,12 @@ def _check_early(settings: RunSettings, communicator: Communicator) -> None:
         refuse_existing(settings.out)
     if settings.plot and importlib.util.find_spec("matplotlib") is None:
         raise InputError('figures need matplotlib: pip install "decentorth[plot]", or leave --plot out')
+
+
+def _start(settings: RunSettings) -> Array | None:
+    from .cli.outputs import read_start
+
+    return None if settings.start is None else read_start(settings.start)
 
 
 def _folder(configuration: Configuration, run: Run) -> RunFolder | None:

@@ -111,6 +111,23 @@ class Error(_Below):
 
 
 @dataclass(frozen=True)
+class ObjectiveBelow(Rule):
+    """``objective`` at or below a value; says nothing about convergence."""
+
+    floor: float
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.floor):
+            raise ValueError(f"the objective's floor must be finite, got {self.floor}")
+
+    def __call__(self, row: Row, collective: Collective) -> Stop | None:
+        value = row.values["objective"]
+        if value <= self.floor:
+            return Stop("objective_floor", False, f"objective {value:.6g} <= {self.floor:g}")
+        return None
+
+
+@dataclass(frozen=True)
 class Time(Rule):
     """Wall time of the iterations (measuring not counted), in seconds; looked at when a row is recorded."""
 

@@ -15,6 +15,10 @@ from .drsm import DRSM
 from .generalized_drfgt import GeneralizedDRFGT
 from .generalized_landing import GeneralizedLanding, GeneralizedLandingState
 from .gradient_tracking import GradientTracking
+from .gs_jobcd import GSJOBCD
+from .hyperbolic_jacobi import HyperbolicJacobi, HyperbolicJacobiState
+from .j_jobcd import JJOBCD
+from .jobcd import JOBCDState
 from .landing import Landing, LandingState
 from .pcal import PCAL
 from .plam import PLAM, PLAMState
@@ -25,6 +29,7 @@ from .rsm import RSM, RSMState
 from .rssm import RSSM, RSSMState
 from .safe import SafeState
 from .tracking import PenalisedState, TrackingState
+from .vr_j_jobcd import VRJJOBCD, VRJJOBCDState
 
 __all__ = [
     "CDADT",
@@ -36,6 +41,8 @@ __all__ = [
     "DRGTA",
     "DRSGD",
     "DRSM",
+    "GSJOBCD",
+    "JJOBCD",
     "PCAL",
     "PLAM",
     "REXTRA",
@@ -43,6 +50,7 @@ __all__ = [
     "RGD",
     "RSM",
     "RSSM",
+    "VRJJOBCD",
     "DeEPCA",
     "DeEPCAState",
     "DescentState",
@@ -51,6 +59,9 @@ __all__ = [
     "GeneralizedLanding",
     "GeneralizedLandingState",
     "GradientTracking",
+    "HyperbolicJacobi",
+    "HyperbolicJacobiState",
+    "JOBCDState",
     "Landing",
     "LandingState",
     "PLAMState",
@@ -62,4 +73,5 @@ __all__ = [
     "RSSMState",
     "SafeState",
     "TrackingState",
+    "VRJJOBCDState",
 ]

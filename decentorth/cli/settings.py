@@ -15,6 +15,7 @@ RESUMABLE = (
     "iterations",
     *TOLERANCES,
     "time_limit",
+    "objective_below",
     "require_converged",
     "safety_region",
     "history_rows",
@@ -80,6 +81,9 @@ class RunSettings(CaseSettings):
         The method.
     iterations : int
         The most iterations that are made.
+    start : str
+        Where all agents start: the folder of a run, at the final point of its first agent, or a point in a .npy file; by default
+        the problem's own start from the seed.
     gradient_tolerance : float
         Converged when gradient_norm is at most this; tolerances that are given must all hold.
     consensus_tolerance : float
@@ -88,6 +92,8 @@ class RunSettings(CaseSettings):
         Converged when feasibility is at most this.
     time_limit : float
         Stop after this many seconds of iterations; does not count as converged.
+    objective_below : float
+        Stop when the objective is at most this; does not count as converged.
     require_converged : bool
         Exit code 4 when the run ends without having converged.
     safety_region : float
@@ -123,10 +129,12 @@ class RunSettings(CaseSettings):
 
     algorithm: str = "drfgt"
     iterations: int = 3000
+    start: str | None = None
     gradient_tolerance: float | None = None
     consensus_tolerance: float | None = None
     feasibility_tolerance: float | None = None
     time_limit: float | None = None
+    objective_below: float | None = None
     require_converged: bool = False
     safety_region: float | None = None
     history_rows: int | None = None

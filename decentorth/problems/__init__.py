@@ -5,6 +5,7 @@ from .base import AgentProblem, Deferred
 from .cca import CCA, CCASettings, canonical_correlations
 from .functions import FunctionProblem, NonsmoothFunctionProblem
 from .gevp import GEVP, GEVPSettings, pencil
+from .hevp import HEVP, HEVPSettings
 from .ica import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
 from .l1 import L1PCA, L1PCASettings, SparsePCA, SparsePCASettings
 from .lda import LDASettings, scatters
@@ -17,6 +18,7 @@ from .rsr import RobustSubspaceRecovery, RSRSettings, complement_distance, on_sp
 __all__ = [
     "CCA",
     "GEVP",
+    "HEVP",
     "ICA",
     "L1PCA",
     "PCA",
@@ -26,6 +28,7 @@ __all__ = [
     "FunctionProblem",
     "GEVPSettings",
     "GeneralizedICA",
+    "HEVPSettings",
     "ICASettings",
     "L1PCASettings",
     "LDASettings",

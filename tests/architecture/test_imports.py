@@ -35,7 +35,8 @@ HOUSE = {
     "problems": Room(("decentorth.problems",), "protocols sums streams sets data", "numpy scipy threadpoolctl"),
     "network": Room(("decentorth.network",), "protocols sums launch topologies", "numpy scipy"),
     "mpi": Room(("decentorth.network.mpi",), "protocols launch", "numpy mpi4py"),
-    "algorithms": Room(("decentorth.algorithms",), "protocols sums", "numpy"),
+    "kernels": Room(("decentorth.kernels",), "protocols", "numpy numba"),
+    "algorithms": Room(("decentorth.algorithms",), "protocols sums kernels", "numpy"),
     "collective": Room(("decentorth.collective",), "protocols sums network", "numpy"),
     "loop": Room(
         ("decentorth.metrics", "decentorth.history", "decentorth.stopping", "decentorth.checkpoint", "decentorth.runner"),
@@ -175,7 +176,7 @@ def test_the_checker_sees(name: str, line: str, breach: bool) -> None:
 
 
 UNSAFE_IMPORTS = {"pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
-BY_NAME = {"decentorth", "decentorth.registry", "topologies"}
+BY_NAME = {"decentorth", "decentorth.registry", "decentorth.kernels", "topologies"}
 """Modules that import by a name which stands in their own table."""
 EVALUATES = {"eval", "exec", "compile", "__import__", "import_module", "importlib.import_module"}
 PICKLES = (
