@@ -25,6 +25,7 @@ if expected_ranks()[0] > 1:
 if TYPE_CHECKING:
     from . import algorithms, data, problems, sets, stopping
     from .algorithms import (
+        CSDM,
         DESTINY,
         DGD,
         DPRGD,
@@ -33,12 +34,14 @@ if TYPE_CHECKING:
         DRGTA,
         DRSGD,
         GSJOBCD,
+        JADMM,
         JJOBCD,
         PCAL,
         PLAM,
         REXTRA,
         RFEXTRA,
         RGD,
+        UMCM,
         VRJJOBCD,
         DeEPCA,
         GeneralizedLanding,
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {
+    "CSDM": "algorithms",
     "DESTINY": "algorithms",
     "DGD": "algorithms",
     "DPRGD": "algorithms",
@@ -65,6 +69,7 @@ _PLACES = {
     "GeneralizedLanding": "algorithms",
     "GradientTracking": "algorithms",
     "HyperbolicJacobi": "algorithms",
+    "JADMM": "algorithms",
     "JJOBCD": "algorithms",
     "Landing": "algorithms",
     "PCAL": "algorithms",
@@ -73,6 +78,7 @@ _PLACES = {
     "RFEXTRA": "algorithms",
     "RGD": "algorithms",
     "Result": "api",
+    "UMCM": "algorithms",
     "VRJJOBCD": "algorithms",
     "connect": "network",
     "iterate": "api",
@@ -82,6 +88,7 @@ _PLACES = {
 _ROOMS = ("algorithms", "data", "problems", "sets", "stopping")
 
 __all__ = [
+    "CSDM",
     "DESTINY",
     "DGD",
     "DPRGD",
@@ -90,12 +97,14 @@ __all__ = [
     "DRGTA",
     "DRSGD",
     "GSJOBCD",
+    "JADMM",
     "JJOBCD",
     "PCAL",
     "PLAM",
     "REXTRA",
     "RFEXTRA",
     "RGD",
+    "UMCM",
     "VRJJOBCD",
     "DeEPCA",
     "GeneralizedLanding",

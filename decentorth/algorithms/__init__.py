@@ -1,5 +1,6 @@
 """Methods, one file each, written against stacked arrays and `Network.mix` alone."""
 
+from .csdm import CSDM, CSDMState
 from .deepca import DeEPCA, DeEPCAState
 from .descent import DescentState
 from .destiny import DESTINY
@@ -14,6 +15,7 @@ from .gradient_tracking import GradientTracking
 from .gs_jobcd import GSJOBCD
 from .hyperbolic_jacobi import HyperbolicJacobi, HyperbolicJacobiState
 from .j_jobcd import JJOBCD
+from .jadmm import JADMM, JADMMState
 from .jobcd import JOBCDState
 from .landing import Landing, LandingState
 from .pcal import PCAL
@@ -23,9 +25,11 @@ from .rfextra import RFEXTRA, RFEXTRAState
 from .rgd import RGD, RGDState
 from .safe import SafeState
 from .tracking import PenalisedState, TrackingState
+from .umcm import UMCM, UMCMState
 from .vr_j_jobcd import VRJJOBCD, VRJJOBCDState
 
 __all__ = [
+    "CSDM",
     "DESTINY",
     "DGD",
     "DPRGD",
@@ -34,13 +38,16 @@ __all__ = [
     "DRGTA",
     "DRSGD",
     "GSJOBCD",
+    "JADMM",
     "JJOBCD",
     "PCAL",
     "PLAM",
     "REXTRA",
     "RFEXTRA",
     "RGD",
+    "UMCM",
     "VRJJOBCD",
+    "CSDMState",
     "DeEPCA",
     "DeEPCAState",
     "DescentState",
@@ -49,6 +56,7 @@ __all__ = [
     "GradientTracking",
     "HyperbolicJacobi",
     "HyperbolicJacobiState",
+    "JADMMState",
     "JOBCDState",
     "Landing",
     "LandingState",
@@ -59,5 +67,6 @@ __all__ = [
     "RGDState",
     "SafeState",
     "TrackingState",
+    "UMCMState",
     "VRJJOBCDState",
 ]
