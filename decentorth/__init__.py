@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ._mpienv import expected_ranks, prepare
+from ._version import __version__
 
 if expected_ranks()[0] > 1:
     from ._ending import end_job_on_error
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from . import algorithms, data, problems, sets, stopping
     from .algorithms import (
         CSDM,
+        CDADT,
         DESTINY,
         DGD,
         DPRGD,
@@ -44,19 +46,22 @@ if TYPE_CHECKING:
         UMCM,
         VRJJOBCD,
         DeEPCA,
+        GeneralizedDRFGT,
         GeneralizedLanding,
         GradientTracking,
         HyperbolicJacobi,
         Landing,
     )
     from .api import Result, iterate, solve
+    from .checkpoint import CheckpointError, Checkpoints
     from .network import connect
     from .registry import register
 
-__version__ = "0.1.0"
-
 _PLACES = {
     "CSDM": "algorithms",
+    "CDADT": "algorithms",
+    "CheckpointError": "checkpoint",
+    "Checkpoints": "checkpoint",
     "DESTINY": "algorithms",
     "DGD": "algorithms",
     "DPRGD": "algorithms",
@@ -66,6 +71,7 @@ _PLACES = {
     "DRSGD": "algorithms",
     "DeEPCA": "algorithms",
     "GSJOBCD": "algorithms",
+    "GeneralizedDRFGT": "algorithms",
     "GeneralizedLanding": "algorithms",
     "GradientTracking": "algorithms",
     "HyperbolicJacobi": "algorithms",
@@ -89,6 +95,7 @@ _ROOMS = ("algorithms", "data", "problems", "sets", "stopping")
 
 __all__ = [
     "CSDM",
+    "CDADT",
     "DESTINY",
     "DGD",
     "DPRGD",
@@ -106,7 +113,10 @@ __all__ = [
     "RGD",
     "UMCM",
     "VRJJOBCD",
+    "CheckpointError",
+    "Checkpoints",
     "DeEPCA",
+    "GeneralizedDRFGT",
     "GeneralizedLanding",
     "GradientTracking",
     "HyperbolicJacobi",

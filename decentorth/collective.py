@@ -70,6 +70,14 @@ class AgentCollective:
         has_nan, largest = self.communicator.max(encoded)
         return float("nan") if has_nan else float(largest)
 
+    def largest(self, values: Array) -> Array:
+        """The largest of each over all ranks; finite or infinite."""
+        return self.communicator.max(values)
+
+    def everyone(self, data: bytes) -> list[bytes]:
+        """Every rank's bytes, in rank order, on every rank."""
+        return self.communicator.allgather_bytes(data)
+
     def decide(self, on_root: bool) -> bool:
         """Rank 0's answer, on every rank."""
         answer = np.array([float(on_root)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,7 @@ class StandardMetrics:
             worst,
             *((float(norms(sum_gap[None] / n)[0]),) if self._tracks else ()),
             *((float(norms(sums[2][None] / n)[0]),) if self._lands else ()),
-            *((problem.error(hat[0]),) if self._known else ()),
+            *((problem.error(hat[0]) if np.isfinite(hat).all() else math.nan,) if self._known else ()),
             *(() if self._least is None else (float(objective / n - self._least) / (abs(self._least) or 1.0),)),
         )
 

@@ -183,6 +183,35 @@ class AugmentedLagrangian(Protocol):
 
 
 @runtime_checkable
+class TrackedProducts(Protocol):
+    """A set {x : x^T B x = I}, or a product of such, that works with products B x from elsewhere: nobody need know B.
+
+    ``bx`` is B x, or what is believed to be it.
+    """
+
+    rows: tuple[slice, ...]
+    """Where the rows of each factor of a product are in a point; all rows where there is one factor."""
+
+    def feasibility(self, x: Array, bx: Array | None = None) -> Array:
+        """As in `ConstraintSet`."""
+
+    def multiplier_norm(self, x: Array, g: Array, metric: MetricName = "euclidean") -> Array:
+        """As in `ProductLanding`; in the natural metric without B."""
+
+    def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> tuple[Array, Array]:
+        """As in `ByProducts`."""
+
+    def dissolve_with(self, x: Array, bx: Array) -> Array:
+        """A(x), fresh: a smooth map that fixes the points of the set and flattens what leaves it."""
+
+    def dissolved_with(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
+        """The gradient of f(A(x)) + penalty/4 ||x^T B x - I||_F^2, with ``g`` the gradient of f at A(x)."""
+
+    def landing_image(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
+        """B times the landing field psi-br, with the penalty's gradient in the metric tr(u^T B v)."""
+
+
+@runtime_checkable
 class WithMatrices(Protocol):
     """A set {x : x^T B x = I} that can be had with another B."""
 
@@ -306,7 +335,7 @@ class LocalProducts(Protocol):
     """A problem whose constraint is {x : x^T B x = I}, B = (1/n) sum_i B_i, where each agent knows its own B_i only."""
 
     def local_product(self, x: Array) -> Array:
-        """Like ``x``, fresh: B_i x_i."""
+        """Like ``x``, fresh: B_i x_i, for any number of columns."""
 
     def local_diagonal(self) -> Array:
         """``(n_local, d)``: the diagonal of each B_i."""
@@ -384,8 +413,14 @@ class Collective(Protocol):
     def max(self, value: float) -> float:
         """The largest over all ranks; NaN if any is NaN."""
 
+    def largest(self, values: Array) -> Array:
+        """The largest of each over all ranks; finite or infinite."""
+
     def decide(self, on_root: bool) -> bool:
-        """Rank 0's answer, on every rank (wall clock, signals)."""
+        """Rank 0's answer, on every rank (wall clock)."""
+
+    def everyone(self, data: bytes) -> list[bytes]:
+        """Every rank's bytes, in rank order, on every rank."""
 
     def same(self, what: str, digest: bytes) -> None:
         """Raises on every rank, naming the ranks that differ, unless all pass the same digest."""
@@ -469,7 +504,7 @@ class Stop(NamedTuple):
     """Why a run ended."""
 
     status: str
-    """One word: converged, iterations, time_limit, objective_floor, unbounded, diverged, left_safe_region."""
+    """One word: converged, iterations, time_limit, objective_floor, unbounded, terminated, diverged, left_safe_region."""
     converged: bool
     message: str
 

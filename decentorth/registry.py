@@ -53,6 +53,7 @@ class Registry:
 algorithms = Registry(
     "algorithm",
     {
+        "cdadt": ("decentorth.algorithms.cdadt", "CDADT"),
         "deepca": ("decentorth.algorithms.deepca", "DeEPCA"),
         "destiny": ("decentorth.algorithms.destiny", "DESTINY"),
         "dgd": ("decentorth.algorithms.dgd", "DGD"),
@@ -63,6 +64,7 @@ algorithms = Registry(
         "drsgd": ("decentorth.algorithms.drsgd", "DRSGD"),
         "gradient_tracking": ("decentorth.algorithms.gradient_tracking", "GradientTracking"),
         "landing": ("decentorth.algorithms.landing", "Landing"),
+        "generalized_drfgt": ("decentorth.algorithms.generalized_drfgt", "GeneralizedDRFGT"),
         "generalized_landing": ("decentorth.algorithms.generalized_landing", "GeneralizedLanding"),
         "pcal": ("decentorth.algorithms.pcal", "PCAL"),
         "plam": ("decentorth.algorithms.plam", "PLAM"),

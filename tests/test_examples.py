@@ -6,6 +6,7 @@ import math
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,35 @@ def test_figure_1_prints_slopes_and_the_order(tmp_path: Path) -> None:
     assert feasible is not None
     assert float(feasible[1]) < 1e-12
     assert all(float(slope) < -0.3 for slope in re.findall(r"over the run, slope (\S+)", said))
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_what_agents_learn_of_the_covariance_decides_how_fast(tmp_path: Path) -> None:
+    """Of CDADT's four variants each knows more than the one before; all of them descend."""
+    said = run("examples/generalized/decentralized_cca.py", str(tmp_path / "figure.png"), "400")
+    gaps = [float(gap) for gap in re.findall(r"^CDADT.*; gap (\S+) after", said, re.M)]
+    assert len(gaps) == 4
+    assert all(after < 0.5 * before for before, after in pairwise(gaps))
+    assert gaps[0] < 0.5
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_figure_4_has_fastica_in_its_table(tmp_path: Path) -> None:
+    """All but the first passes come close to FastICA, the rolling mean closest."""
+    said = run("examples/generalized/figure4.py", str(tmp_path / "figure.png"), "1", "10000")
+    rows = re.findall(r"^(\S.*?)  +(\S+) \(\S+ to \S+\) +(\S+)", said, re.M)
+    last = {name: float(error) for name, error, _ in rows}
+    assert list(last) == [
+        "landing on samples",
+        "landing, rolling mean",
+        "RGD, rolling mean",
+        "FastICA",
+        "ICA, fit",
+        "ICA, partial_fit",
+    ]
+    assert max(last.values()) < 0.03
+    assert math.isclose(last["FastICA"], last["ICA, fit"], rel_tol=0.05)
+    assert last["RGD, rolling mean"] < last["landing on samples"]
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 

@@ -1,15 +1,18 @@
 """Methods, one file each, written against stacked arrays and `Network.mix` alone."""
 
 from .csdm import CSDM, CSDMState
+from .cdadt import CDADT
 from .deepca import DeEPCA, DeEPCAState
 from .descent import DescentState
 from .destiny import DESTINY
 from .dgd import DGD
+from .double_tracking import DoubleTrackingState
 from .dprgd import DPRGD
 from .dprgt import DPRGT
 from .drfgt import DRFGT
 from .drgta import DRGTA
 from .drsgd import DRSGD
+from .generalized_drfgt import GeneralizedDRFGT
 from .generalized_landing import GeneralizedLanding, GeneralizedLandingState
 from .gradient_tracking import GradientTracking
 from .gs_jobcd import GSJOBCD
@@ -30,6 +33,7 @@ from .vr_j_jobcd import VRJJOBCD, VRJJOBCDState
 
 __all__ = [
     "CSDM",
+    "CDADT",
     "DESTINY",
     "DGD",
     "DPRGD",
@@ -51,6 +55,8 @@ __all__ = [
     "DeEPCA",
     "DeEPCAState",
     "DescentState",
+    "DoubleTrackingState",
+    "GeneralizedDRFGT",
     "GeneralizedLanding",
     "GeneralizedLandingState",
     "GradientTracking",

@@ -6,7 +6,7 @@ from .cca import CCA, CCASettings, canonical_correlations
 from .functions import FunctionProblem
 from .gevp import GEVP, GEVPSettings, pencil
 from .hevp import HEVP, HEVPSettings
-from .ica import ICA, ICASettings, amari_distance, log_cosh
+from .ica import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
 from .lda import LDASettings, scatters
 from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
 from .pca import PCA, PCASettings, subspace_distance
@@ -23,6 +23,7 @@ __all__ = [
     "Deferred",
     "FunctionProblem",
     "GEVPSettings",
+    "GeneralizedICA",
     "HEVPSettings",
     "ICASettings",
     "LDASettings",

@@ -81,9 +81,9 @@ def test_printed_configuration_holds_every_setting() -> None:
     configuration = resolve()
     parts = (configuration.run, configuration.problem, configuration.algorithm)
     every = {name for part in parts for name in settings(type(part))}
-    acts = {"config", "print_config", "dry_run", "overwrite"}
+    acts = {"config", "print_config", "dry_run", "overwrite", "resume"}
     assert set(yaml.safe_load(configuration.yaml(outputs=True))) == every - acts
-    assert set(configuration.mapping()) == every - acts - {"out", "plot", "quiet"}
+    assert set(configuration.mapping()) == every - acts - {"out", "plot", "quiet", "checkpoint_every", "keep_checkpoints"}
 
 
 def test_flags_override_the_file_and_the_file_the_defaults() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import decentorth as do
 import topologies as tp
 from decentorth.network import Placement
-from decentorth.problems import PCA, FunctionProblem, ICASettings, MatrixCompletionSettings, PCASettings, Procrustes
+from decentorth.problems import PCA, CCASettings, FunctionProblem, ICASettings, MatrixCompletionSettings, PCASettings, Procrustes
 from decentorth.protocols import Array, StoppingRule
 from decentorth.sets import Stiefel
 from decentorth.stopping import Consensus, GradientNorm
@@ -75,6 +75,17 @@ def generated_completion(rows: tuple[int, ...], d: int, r: int) -> Any:
 def generated_ica(rows: tuple[int, ...], d: int, r: int) -> Any:
     """Unequally many samples, about ``rows[0]``, of mixtures that are whitened over all ranks."""
     return ICASettings(sources=r, samples=rows[0], imbalance=5.0, mixing="general").problem(len(rows), 5)
+
+
+def generated_cca(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """Two views with ``d`` and d - 7 columns, ``rows[0]`` samples of each agent, whose covariances differ."""
+    settings = CCASettings(data="synthetic", dimension=d, dimension_y=d - 7, rank=r, samples=rows[0], heterogeneity=0.3)
+    return settings.problem(len(rows), 5)
+
+
+def digits_cca(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """Left and right halves of the digits, each rank loading its own agents' images, an agent few digits."""
+    return CCASettings(rank=r, partition="by-label").problem(len(rows), 5)
 
 
 def generated_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
@@ -183,6 +194,13 @@ CASES: dict[str, Case] = {
     "destiny": Case(procrustes, UNEVEN, (50, 20), random_graph, do.DESTINY(order="adapt-then-combine"), 200, "fewer-cuts"),
     "destiny-safe": Case(pca, UNEVEN, (50, 20), ring, do.DESTINY(step_size=1e4, variant="dissolved", safe=True), 200),
     "tracking": Case(pca, UNEVEN, (50, 20), ring, do.GradientTracking(penalty=20.0, order="combine-then-adapt"), 200),
+    "cdadt": Case(digits_cca, EVEN, (56, 5), ring, do.CDADT(), 200, "fewer-cuts"),
+    "cdadt-diagonal": Case(
+        generated_cca, (40,) * 10, (30, 4), random_graph, do.CDADT(preconditioner="diagonal", momentum=0.5), 200
+    ),
+    "generalized-drfgt": Case(generated_cca, (60,) * 10, (50, 20), random_graph, do.GeneralizedDRFGT(), 200),
+    "generalized-drfgt-covariance": Case(digits_cca, EVEN, (56, 1), ring, do.GeneralizedDRFGT(preconditioner="covariance"), 200),
+    "tall-cdadt": Case(generated_cca, (100,) * 10, (784, 10), ring, do.CDADT(), iterations=12, recorded=6),
     "tall-drgta": Case(pca, LARGE, (784, 10), random_graph, do.DRGTA(retraction="cholesky-qr"), iterations=12, recorded=6),
     "wide": Case(procrustes, (30,) * 10, (500, 100), ring, iterations=12, recorded=6),
     "tall-loader": Case(loaded_procrustes, LARGE, (784, 10), random_graph, iterations=25, recorded=6),
