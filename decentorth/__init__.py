@@ -26,8 +26,8 @@ if expected_ranks()[0] > 1:
 if TYPE_CHECKING:
     from . import algorithms, data, problems, sets, stopping
     from .algorithms import (
-        CSDM,
         CDADT,
+        CSDM,
         DESTINY,
         DGD,
         DPRGD,
@@ -94,8 +94,8 @@ _PLACES = {
 _ROOMS = ("algorithms", "data", "problems", "sets", "stopping")
 
 __all__ = [
-    "CSDM",
     "CDADT",
+    "CSDM",
     "DESTINY",
     "DGD",
     "DPRGD",

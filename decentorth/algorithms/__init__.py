@@ -1,7 +1,7 @@
 """Methods, one file each, written against stacked arrays and `Network.mix` alone."""
 
-from .csdm import CSDM, CSDMState
 from .cdadt import CDADT
+from .csdm import CSDM, CSDMState
 from .deepca import DeEPCA, DeEPCAState
 from .descent import DescentState
 from .destiny import DESTINY
@@ -32,8 +32,8 @@ from .umcm import UMCM, UMCMState
 from .vr_j_jobcd import VRJJOBCD, VRJJOBCDState
 
 __all__ = [
-    "CSDM",
     "CDADT",
+    "CSDM",
     "DESTINY",
     "DGD",
     "DPRGD",

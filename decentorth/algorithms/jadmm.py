@@ -88,14 +88,24 @@ class JADMM:
         J = problem.constraint.signs
         x, y, z, w = state.x, state.y, state.z, state.w
         curvature, beta, k = state.curvature[:, None, None], state.penalty[:, None, None], state.k + 1
-        one = np.eye(len(J))
         right = curvature * x - problem.gradient(x) - y @ z.swapaxes(-1, -2) - J[:, None] * w + beta * (y * J + J[:, None] * y)
-        x = np.linalg.solve(curvature * one + beta * (y @ y.swapaxes(-1, -2) + one), right)  # (1)
+        x = _solved(curvature + beta, beta, y, right)  # (1)
         jx = J[:, None] * x
-        y = np.linalg.solve(beta * (x @ x.swapaxes(-1, -2) + one), beta * (x * J + jx) + w - x @ z)  # (2)
+        y = _solved(beta, beta, x, beta * (x * J + jx) + w - x @ z)  # (2)
         z = z + beta * (x.swapaxes(-1, -2) @ y - np.diag(J))  # (3)
         w = w + beta * (jx - y)
         penalty = state.penalty
         if self.schedule == "published" and k % DOUBLED == 0:
             penalty = np.where(penalty <= LARGEST, 2.0 * penalty, penalty)
         return JADMMState(x, y, z, w, penalty, state.curvature, k, state.gradients + 1)
+
+
+def _solved(shift: Array, beta: Array, y: Array, right: Array) -> Array:
+    """(shift I + beta y y^T)^{-1} right; NaN once y is so large that rounding leaves nothing of the first term."""
+    gram = beta * (y @ y.swapaxes(-1, -2))
+    diagonal = gram.reshape(1, -1)[:, :: y.shape[-1] + 1]
+    if not diagonal.sum(-1)[0] * np.finfo(np.float64).eps < shift[0, 0, 0]:
+        return np.full_like(right, np.nan)
+    diagonal += shift[0]
+    solution: Array = np.linalg.solve(gram, right)
+    return solution

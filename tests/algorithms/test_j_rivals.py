@@ -11,7 +11,7 @@ import pytest
 
 from decentorth import CSDM, JADMM, RGD, UMCM, iterate, solve
 from decentorth.algorithms.csdm import Factors
-from decentorth.problems import FunctionProblem
+from decentorth.problems import HEVP, FunctionProblem
 from decentorth.protocols import Array, HessianProducts
 from decentorth.sets import JOrthogonal
 from tests.reference import j_rivals as naive
@@ -207,6 +207,15 @@ def test_published_umcm_stands_still_and_a_small_penalty_runs_away() -> None:
     slow = solve(problem, UMCM(optimizer="adagrad"), x0=x0, iterations=3000, rows=2)
     assert slow.row.values["error"] > 1e-2
     assert solve(problem, UMCM(penalty=0.5 * float(problem.lipschitz[0])), x0=x0, iterations=2000).status == "diverged"
+
+
+def test_nothing_crashes_where_there_is_no_minimum() -> None:
+    """Paper 001's form of hevp: x grows until a run ends as diverged."""
+    problem = HEVP(np.random.default_rng(0).standard_normal((10, 10)), JOrthogonal(5, 5).signs, "as-printed")
+    for algorithm in (CSDM(), JADMM(), UMCM()):
+        result = solve(problem, algorithm, iterations=20_000, rows=100)
+        assert result.status == "diverged"
+        assert result.history["objective"].min() < 1e3 * result.history["objective"][0]
 
 
 # manners
