@@ -62,6 +62,7 @@ algorithms = Registry(
         "drfgt": ("decentorth.algorithms.drfgt", "DRFGT"),
         "drgta": ("decentorth.algorithms.drgta", "DRGTA"),
         "drsgd": ("decentorth.algorithms.drsgd", "DRSGD"),
+        "drsm": ("decentorth.algorithms.drsm", "DRSM"),
         "gradient_tracking": ("decentorth.algorithms.gradient_tracking", "GradientTracking"),
         "landing": ("decentorth.algorithms.landing", "Landing"),
         "generalized_drfgt": ("decentorth.algorithms.generalized_drfgt", "GeneralizedDRFGT"),
@@ -70,6 +71,8 @@ algorithms = Registry(
         "plam": ("decentorth.algorithms.plam", "PLAM"),
         "rgd": ("decentorth.algorithms.rgd", "RGD"),
         "rextra": ("decentorth.algorithms.rextra", "REXTRA"),
+        "rsm": ("decentorth.algorithms.rsm", "RSM"),
+        "rssm": ("decentorth.algorithms.rssm", "RSSM"),
         "rfextra": ("decentorth.algorithms.rfextra", "RFEXTRA"),
         "gs_jobcd": ("decentorth.algorithms.gs_jobcd", "GSJOBCD"),
         "j_jobcd": ("decentorth.algorithms.j_jobcd", "JJOBCD"),
@@ -91,6 +94,10 @@ problems = Registry(
         "matrix_completion": ("decentorth.problems.matrix_completion", "MatrixCompletionSettings"),
         "pca": ("decentorth.problems.pca", "PCASettings"),
         "hevp": ("decentorth.problems.hevp", "HEVPSettings"),
+        "l1_pca": ("decentorth.problems.l1", "L1PCASettings"),
+        "odl": ("decentorth.problems.odl", "ODLSettings"),
+        "rsr": ("decentorth.problems.rsr", "RSRSettings"),
+        "sparse_pca": ("decentorth.problems.l1", "SparsePCASettings"),
     },
 )
 

@@ -99,6 +99,28 @@ def test_figure_4_has_fastica_in_its_table(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+@pytest.mark.parametrize(("problem", "share", "start"), [("rsr", "0.1", 0.12), ("odl", "0.05", 36.0)])
+def test_figures_of_paper_002(problem: str, share: str, start: float, tmp_path: Path) -> None:
+    """A tenth of the iterations, or a twentieth: RSM and three numbers of blocks in two rows, each with what it needed."""
+    said = run("examples/nonsmooth/figures.py", problem, str(tmp_path / "figure.png"), "1", share)
+    rows = re.findall(r"^  (RSM|RSSM, l = \d+) +error (\S+) \(.* on [01] of 1 seeds: ", said, re.M)
+    assert [method for method, _ in rows] == 2 * ["RSM", "RSSM, l = 3", "RSSM, l = 5", "RSSM, l = 10"]
+    errors = [float(error) for _, error in rows]
+    assert all(error < 0.5 * start for error in errors[:2] + errors[4:6])
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_robust_subspaces_find_outliers_among_digits(tmp_path: Path) -> None:
+    """Better than principal components of the same samples on the sphere, and as well over a network."""
+    said = run("examples/nonsmooth/outliers.py", str(tmp_path / "figure.png"), "2")
+    rows = re.findall(r"^digit \d: .* sphere (\S+), robust subspace (\S+), robust subspace, 5 agents (\S+)$", said, re.M)
+    assert len(rows) == 2
+    for sphere, alone, together in rows:
+        assert float(alone) > max(float(sphere), 0.97)
+        assert abs(float(alone) - float(together)) < 5e-3
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
 SMALL = "--dimension 40 --rank 4 --seeds 2 --iterations 120".split()
 """Of the figures of paper 003's eigenvalue problem."""
 

@@ -12,6 +12,7 @@ from .dprgt import DPRGT
 from .drfgt import DRFGT
 from .drgta import DRGTA
 from .drsgd import DRSGD
+from .drsm import DRSM
 from .generalized_drfgt import GeneralizedDRFGT
 from .generalized_landing import GeneralizedLanding, GeneralizedLandingState
 from .gradient_tracking import GradientTracking
@@ -26,6 +27,8 @@ from .plam import PLAM, PLAMState
 from .rextra import REXTRA, REXTRAState
 from .rfextra import RFEXTRA, RFEXTRAState
 from .rgd import RGD, RGDState
+from .rsm import RSM, RSMState
+from .rssm import RSSM, RSSMState
 from .safe import SafeState
 from .tracking import PenalisedState, TrackingState
 from .umcm import UMCM, UMCMState
@@ -41,6 +44,7 @@ __all__ = [
     "DRFGT",
     "DRGTA",
     "DRSGD",
+    "DRSM",
     "GSJOBCD",
     "JADMM",
     "JJOBCD",
@@ -50,6 +54,8 @@ __all__ = [
     "RFEXTRA",
     "RGD",
     "UMCM",
+    "RSM",
+    "RSSM",
     "VRJJOBCD",
     "CSDMState",
     "DeEPCA",
@@ -71,6 +77,8 @@ __all__ = [
     "REXTRAState",
     "RFEXTRAState",
     "RGDState",
+    "RSMState",
+    "RSSMState",
     "SafeState",
     "TrackingState",
     "UMCMState",

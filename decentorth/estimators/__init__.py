@@ -8,6 +8,8 @@ except ModuleNotFoundError as error:
 
 from .cca import CCA
 from .ica import ICA
+from .orthogonal_dictionary import OrthogonalDictionary
 from .pca import PCA
+from .robust_subspace import RobustSubspace
 
-__all__ = ["CCA", "ICA", "PCA"]
+__all__ = ["CCA", "ICA", "PCA", "OrthogonalDictionary", "RobustSubspace"]

@@ -17,8 +17,8 @@ from .. import registry
 from ..api import Result, solve
 from ..problems import Deferred
 from ..problems.checks import matrices, same_columns
-from ..protocols import Array
-from ..stopping import Consensus, GradientNorm
+from ..protocols import Array, Metric
+from ..stopping import Consensus, GradientNorm, Rule
 
 ALONE = ("rgd", "landing", "generalized_landing")
 """Methods of a single agent that take Barzilai-Borwein steps when these are left to be chosen; others take their own."""
@@ -41,6 +41,10 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
     _alone: ClassVar[str] = "rgd"
     _together: ClassVar[str] = "drfgt"
+    _slope: ClassVar[str] = "gradient_norm"
+    """The metric that tol is about."""
+    _metrics: ClassVar[tuple[Metric, ...]] = ()
+    """What is measured beside the standard metrics."""
 
     algorithm: Any
     step_size: Any
@@ -67,10 +71,14 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             )
         return method
 
+    def _rule(self) -> Rule:
+        """When a single agent stops."""
+        return GradientNorm(self.tol)
+
     def _solve(self, problem: Deferred, W: Any) -> Solution:
-        """Run the method until the gradient, and what keeps the agents apart, are as small as tol; warn if that fails."""
+        """Run the method until the slope, and what keeps the agents apart, are as small as tol; warn if that fails."""
         alone = W is None
-        stopping = GradientNorm(self.tol)
+        stopping = self._rule()
         result = solve(
             problem,
             self._method(problem.n_agents),
@@ -80,13 +88,14 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             record_every=5 if alone else None,  # measuring costs as much as a few iterations
             seed=int(check_random_state(self.random_state).randint(1 << 31)),
             comm="serial" if alone else None,
+            metrics=self._metrics,
         )
         if result.status == "diverged":
             raise ArithmeticError(f"{result.message}: give a smaller step_size than {self.step_size!r}")
         if not result.converged:
             warnings.warn(
-                f"{type(self).__name__} stopped after {result.row.iteration} iterations at a gradient norm of "
-                f"{result.row.values['gradient_norm']:.1e}, above tol = {self.tol:g}: raise max_iter or tol",
+                f"{type(self).__name__} stopped after {result.row.iteration} iterations at a {self._slope.replace('_', ' ')} of "
+                f"{result.row.values[self._slope]:.1e}, above tol = {self.tol:g}: raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=4,
             )

@@ -3,20 +3,24 @@
 from ..sets import Stiefel
 from .base import AgentProblem, Deferred
 from .cca import CCA, CCASettings, canonical_correlations
-from .functions import FunctionProblem
+from .functions import FunctionProblem, NonsmoothFunctionProblem
 from .gevp import GEVP, GEVPSettings, pencil
 from .hevp import HEVP, HEVPSettings
 from .ica import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
+from .l1 import L1PCA, L1PCASettings, SparsePCA, SparsePCASettings
 from .lda import LDASettings, scatters
 from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
+from .odl import ODLSettings, OrthogonalDictionaryLearning, dictionary_error
 from .pca import PCA, PCASettings, subspace_distance
 from .procrustes import Procrustes, ProcrustesSettings
+from .rsr import RobustSubspaceRecovery, RSRSettings, complement_distance, on_sphere
 
 __all__ = [
     "CCA",
     "GEVP",
     "HEVP",
     "ICA",
+    "L1PCA",
     "PCA",
     "AgentProblem",
     "CCASettings",
@@ -26,16 +30,27 @@ __all__ = [
     "GeneralizedICA",
     "HEVPSettings",
     "ICASettings",
+    "L1PCASettings",
     "LDASettings",
     "MatrixCompletion",
     "MatrixCompletionSettings",
+    "NonsmoothFunctionProblem",
+    "ODLSettings",
+    "OrthogonalDictionaryLearning",
     "PCASettings",
     "Procrustes",
     "ProcrustesSettings",
+    "RSRSettings",
+    "RobustSubspaceRecovery",
+    "SparsePCA",
+    "SparsePCASettings",
     "Stiefel",
     "amari_distance",
     "canonical_correlations",
+    "complement_distance",
+    "dictionary_error",
     "log_cosh",
+    "on_sphere",
     "pencil",
     "scatters",
     "subspace_distance",

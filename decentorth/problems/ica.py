@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -25,16 +24,12 @@ from threadpoolctl import threadpool_limits
 
 from ..protocols import Array, Collective, ConstraintSet, Index
 from ..sets import GeneralizedStiefel, SampleCovariance, Stiefel
-from ..sums import sums
-from .base import AgentProblem, Deferred
-from .checks import matrices, same_columns
+from .base import Deferred
+from .checks import agent_weights, matrices, same_columns
 from .division import check_alpha, divided
 from .generated import stream
 from .pooled import centered, whitening
-from .runs import Runs
-
-PASS_BYTES = 1 << 17
-"""An agent's samples are passed through in pieces of this size, which stay in cache between the two products."""
+from .rowwise import SeparableLosses
 
 
 def log_cosh(t: Array) -> Array:
@@ -58,7 +53,7 @@ def amari_distance(product: Array) -> float:
     return float(sum(excess) / (2 * n * (n - 1)))
 
 
-class LogCosh(AgentProblem):
+class LogCosh(SeparableLosses):
     """f_i(x) = (w_i/N_i) sum_{jk} log cosh([Z_i x]_jk), whatever the constraint.
 
     Parameters
@@ -67,8 +62,8 @@ class LogCosh(AgentProblem):
         ``(N_i, n)`` of each agent, checked.
     weights
         ``(n_local,)``: w_i.
-    n_agents, agents, constraint
-        See `AgentProblem`.
+    constraint, n_agents, first_agent
+        See `RowLosses`.
     mixing
         ``(n, n)``: M with z = M s for independent sources s, if it is known; then the error is ``amari_distance``.
     """
@@ -77,54 +72,32 @@ class LogCosh(AgentProblem):
         self,
         Z: Sequence[Array],
         weights: Array,
-        n_agents: int,
-        agents: slice,
         constraint: ConstraintSet,
+        n_agents: int | None,
+        first_agent: int,
         mixing: Array | None,
     ) -> None:
         n = constraint.shape[0]
         if mixing is not None and mixing.shape != (n, n):
             raise ValueError(f"mixing must have shape ({n}, {n}), as the samples have {n} columns, got {mixing.shape}")
-        super().__init__(n_agents, agents, constraint)
-        self.n_samples: Index = np.array([len(z) for z in Z], dtype=np.int64)
-        self._rows = Runs([(z,) for z in Z])
-        self._weights = weights
+        super().__init__(Z, weights / np.array([len(z) for z in Z]), constraint, n_agents, first_agent)
         self.mixing = mixing
         self.error_name = "" if mixing is None else "amari_distance"
 
-    def _take(self, local: slice) -> None:
-        self.n_samples, self._rows, self._weights = self.n_samples[local], self._rows.take(local), self._weights[local]
-        self.__dict__.pop("lipschitz", None)
+    @staticmethod
+    def losses(products: Array) -> Array:
+        """log cosh of every entry."""
+        return log_cosh(products)
 
-    def value(self, x: Array) -> Array:
-        """``(n_local,)``."""
-        out = np.empty(len(x))
-        for local, (z,) in self._rows:
-            out[local] = sums(log_cosh(z @ x[local])) / z.shape[1]
-        return self._weights * out
+    @staticmethod
+    def differentiate(products: Array) -> None:
+        """tanh of every entry."""
+        np.tanh(products, out=products)
 
-    def gradient(self, x: Array) -> Array:
-        """``(n_local, n, n)``: w_i Z_i^T tanh(Z_i x_i) / N_i."""
-        out = np.empty_like(x)
-        for local, (z,) in self._rows:
-            _mean_gradient(z, x[local], self._weights[local], out[local])
-        return out
-
-    def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, n, n)``: the gradient from the samples ``batch``, ``(n_local, b)`` numbers within each agent."""
-        out = np.empty_like(x)
-        for local, (z,) in self._rows:
-            some = np.take_along_axis(z, batch[local, :, None], 1)
-            _mean_gradient(some, x[local], self._weights[local], out[local])
-        return out
-
-    @cached_property
+    @property
     def lipschitz(self) -> Array:
         """``(n_local,)``: L_i = w_i lambda_max(Z_i^T Z_i) / N_i."""
-        out = np.empty(self.n_local)
-        for local, (z,) in self._rows:
-            out[local] = np.linalg.eigvalsh(z.swapaxes(-1, -2) @ z)[:, -1] / z.shape[1]
-        return self._weights * out
+        return self._weights * self.largest
 
     def error(self, xhat: Array) -> float:
         """Amari distance of x^T mixing from a permutation with signs.
@@ -169,12 +142,8 @@ class ICA(LogCosh):
         first_agent: int = 0,
     ):
         rows = matrices("Z", Z, first_agent)
-        n, agents = same_columns("Z", rows, first_agent), slice(first_agent, first_agent + len(rows))
-        if weights is None:
-            weights = np.ones(len(rows))
-        elif weights.shape != (len(rows),):
-            raise ValueError(f"weights must have shape ({len(rows)},), one for each agent given, got {weights.shape}")
-        super().__init__(rows, weights, n_agents or len(rows), agents, Stiefel(n, n), mixing)
+        n = same_columns("Z", rows, first_agent)
+        super().__init__(rows, agent_weights(weights, len(rows)), Stiefel(n, n), n_agents, first_agent, mixing)
 
     @staticmethod
     def from_loader(loader: Callable[[int], Array], n_agents: int) -> Deferred:
@@ -215,7 +184,7 @@ class GeneralizedICA(LogCosh):
         rows = matrices("A", [A])
         with threadpool_limits(1):  # the bits of A^T A depend on the number of BLAS threads
             constraint = GeneralizedStiefel(rows[0].T @ rows[0] / len(rows[0]), rows[0].shape[1])
-        super().__init__(rows, np.ones(1), 1, slice(0, 1), constraint, mixing)
+        super().__init__(rows, np.ones(1), constraint, 1, 0, mixing)
         ((_, (stack,)),) = self._rows
         self.samples: Array = stack[0]
         self._covariance = SampleCovariance(self.samples)
@@ -227,20 +196,6 @@ class GeneralizedICA(LogCosh):
     def matrices_on(self, batch: Index) -> Array:
         """``(1, n, n)``, fresh: the B of the samples ``batch``, ``(1, b)``."""
         return self._covariance.matrix_on(batch)
-
-
-def _mean_gradient(z: Array, x: Array, weights: Array, out: Array) -> None:
-    """``out = (w/b) z^T tanh(z x)`` for the samples ``(n_agents, b, n)`` and the weights ``(n_agents,)``."""
-    size = max(1, PASS_BYTES // (8 * z.shape[2]))
-    for start in range(0, z.shape[1], size):
-        some = z[:, start : start + size]
-        slopes: Array = some @ x
-        np.tanh(slopes, out=slopes)
-        if start == 0:
-            np.matmul(some.swapaxes(-1, -2), slopes, out=out)
-        else:
-            out += some.swapaxes(-1, -2) @ slopes
-    out *= (weights / z.shape[1])[:, None, None]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,6 +63,12 @@ def squares(A: Sequence[Array], collective: Collective) -> float:
     return float(collective.fold(1, add)[0])
 
 
+def normalized(A: Sequence[Array], collective: Collective) -> list[Array]:
+    """Divided by the root mean square of all entries, which becomes 1; as they are where all entries are 0."""
+    scale = np.sqrt(squares(A, collective) / (A[0].shape[1] * rows(A, collective))) or 1.0
+    return [a / scale for a in A]
+
+
 def with_spectrum(A: Sequence[Array], decay: float, largest: float | None, collective: Collective) -> list[Array]:
     """Replace the eigenvalues of sum_i A_i^T A_i by ``largest * decay^j``.
 

@@ -23,11 +23,14 @@ from decentorth import (
     DRFGT,
     DRGTA,
     DRSGD,
+    DRSM,
     PCAL,
     PLAM,
     REXTRA,
     RFEXTRA,
     RGD,
+    RSM,
+    RSSM,
     Checkpoints,
     DeEPCA,
     GeneralizedDRFGT,
@@ -41,12 +44,13 @@ from decentorth.api import Run
 from decentorth.checkpoint.states import taken_apart
 from decentorth.collective import AgentCollective
 from decentorth.network import Network, SerialCommunicator
-from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings
+from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings, RSRSettings
 from decentorth.protocols import Array, LocalProducts
 from decentorth.runner import check_capabilities
 from decentorth.sets import GeneralizedStiefel, Stiefel
 from decentorth.streams import CounterStreams
 from tests.reference import naive
+from tests.support.building import built, prepared
 from tests.support.distributed import own_pencils, own_views, sharing_the_identity
 from tests.support.generalized import gevp, sampled_gevp
 from tests.support.networks import Recording, Replaying
@@ -77,6 +81,12 @@ def augmented_gradient(gradient: naive.Gradient, x: Array, state: Any, dissolved
     half = np.eye(x.shape[1]) - excess / 2
     g = gradient(x @ half) if dissolved else gradient(x)
     return g @ half - x @ naive.sym(x.T @ g) + float(state.penalty[0]) * x @ excess
+
+
+def rsr() -> Any:
+    """Robust subspace recovery with five unlike agents."""
+    settings = RSRSettings(dimension=9, rank=3, inliers=60, outliers=40, partition="dirichlet")
+    return prepared(built(settings.problem(5, 0)))
 
 
 def tracked_gradient(gradient: naive.Gradient, x: Array, state: Any, parts: tuple[slice, ...] = ()) -> Array:
@@ -144,6 +154,17 @@ METHODS = [
         lambda: procrustes().problem,
         GRAPHS["star"],
         exchanges=2,
+        exact=False,
+        tracks=False,
+    ),
+    Method("drsm", DRSM, rsr, GRAPHS["ring"], sent=1, feasibility=1e-12, exact=False, tracks=False),
+    Method(
+        "drsm-rounds",
+        partial(DRSM, step_size="diminishing:initial=0.1", rounds=3, consensus_step=0.5),
+        lambda: pca().problem,
+        GRAPHS["path"],
+        exchanges=3,
+        sent=3,
         exact=False,
         tracks=False,
     ),
@@ -278,6 +299,15 @@ METHODS = [
         lambda n: np.ones((n, n)),
         exact=False,
     ),
+    Method("rsm", partial(RSM, retraction="qr"), lambda: pca(rows=(20,)).problem, lambda n: np.ones((n, n)), exact=False),
+    Method("rssm", partial(RSSM, blocks=3), lambda: procrustes(rows=(20,)).problem, lambda n: np.ones((n, n)), exact=False),
+    Method(
+        "rssm-redraw",
+        partial(RSSM, blocks=3, block_partition="redraw", step_size="annealed:initial=1e-3,pairs=3", reorthogonalize=4),
+        lambda: pca(rows=(20,)).problem,
+        lambda n: np.ones((n, n)),
+        exact=False,
+    ),
     Method("plam", PLAM, lambda: gevp(9, 3), lambda n: np.ones((n, n))),
     Method("pcal", partial(PCAL, step_size="bb"), lambda: procrustes(rows=(20,)).problem, lambda n: np.ones((n, n))),
 ]
@@ -364,7 +394,7 @@ def test_states_keep_shapes_kinds_and_layout(method: Method) -> None:
 def test_problem_data_and_start_are_left_alone(method: Method) -> None:
     setup = Setup(method)
     setup.problem.blocks()
-    _ = setup.problem.lipschitz
+    _ = getattr(setup.problem, "lipschitz", None)
     setup.init()  # what problem and set find out once and keep
     data, start = fingerprint(setup.problem), setup.x0.tobytes()
     assert not any(np.shares_memory(value, setup.x0) for value in arrays(setup.init()).values())
