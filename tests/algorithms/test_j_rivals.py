@@ -11,7 +11,7 @@ import pytest
 
 from decentorth import CSDM, JADMM, RGD, UMCM, iterate, solve
 from decentorth.algorithms.csdm import Factors
-from decentorth.problems import HEVP, FunctionProblem
+from decentorth.problems import HEVP, FunctionProblem, Procrustes
 from decentorth.protocols import Array, HessianProducts
 from decentorth.sets import JOrthogonal
 from tests.reference import j_rivals as naive
@@ -138,6 +138,15 @@ def test_hessian_products_are_derivatives_of_gradients() -> None:
         assert isinstance(problem, HessianProducts)
         slope = (problem.gradient(x + 1e-5 * v) - problem.gradient(x - 1e-5 * v)) / 2e-5
         np.testing.assert_allclose(problem.hessian_product(x, v), slope, atol=1e-8)
+
+
+def test_hessian_products_of_sums_of_squares() -> None:
+    """Agents that keep their rows beside agents that keep products, and targets, which do not matter."""
+    rng = np.random.default_rng(0)
+    rows = [rng.standard_normal((m, 6)) for m in (2, 9, 2, 3)]
+    problem = Procrustes(rows, [rng.standard_normal((3, len(a))) for a in rows])
+    x, v = rng.standard_normal((2, 4, 6, 3))
+    np.testing.assert_allclose(problem.hessian_product(x, v), problem.gradient(x + v) - problem.gradient(x), atol=1e-12)
 
 
 # exact optima
