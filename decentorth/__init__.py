@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from . import algorithms, data, problems, sets, stopping
     from .algorithms import (
         CDADT,
+        CSDM,
         DESTINY,
         DGD,
         DPRGD,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         DRSGD,
         DRSM,
         GSJOBCD,
+        JADMM,
         JJOBCD,
         PCAL,
         PLAM,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
         RGD,
         RSM,
         RSSM,
+        UMCM,
         VRJJOBCD,
         DeEPCA,
         GeneralizedDRFGT,
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
     from .registry import register
 
 _PLACES = {
+    "CSDM": "algorithms",
     "CDADT": "algorithms",
     "CheckpointError": "checkpoint",
     "Checkpoints": "checkpoint",
@@ -75,6 +79,7 @@ _PLACES = {
     "GeneralizedLanding": "algorithms",
     "GradientTracking": "algorithms",
     "HyperbolicJacobi": "algorithms",
+    "JADMM": "algorithms",
     "JJOBCD": "algorithms",
     "Landing": "algorithms",
     "PCAL": "algorithms",
@@ -85,6 +90,7 @@ _PLACES = {
     "RSM": "algorithms",
     "RSSM": "algorithms",
     "Result": "api",
+    "UMCM": "algorithms",
     "VRJJOBCD": "algorithms",
     "connect": "network",
     "iterate": "api",
@@ -95,6 +101,7 @@ _ROOMS = ("algorithms", "data", "problems", "sets", "stopping")
 
 __all__ = [
     "CDADT",
+    "CSDM",
     "DESTINY",
     "DGD",
     "DPRGD",
@@ -104,6 +111,7 @@ __all__ = [
     "DRSGD",
     "DRSM",
     "GSJOBCD",
+    "JADMM",
     "JJOBCD",
     "PCAL",
     "PLAM",
@@ -112,6 +120,7 @@ __all__ = [
     "RGD",
     "RSM",
     "RSSM",
+    "UMCM",
     "VRJJOBCD",
     "CheckpointError",
     "Checkpoints",

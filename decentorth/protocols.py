@@ -291,6 +291,14 @@ class TraceForm(Protocol):
 
 
 @runtime_checkable
+class HessianProducts(Protocol):
+    """A problem that can differentiate its gradients."""
+
+    def hessian_product(self, x: Array, v: Array) -> Array:
+        """Like ``x``, fresh: the derivative of G_i at x_i along v_i."""
+
+
+@runtime_checkable
 class Sampled(Protocol):
     """A problem whose f_i is a mean over samples, so that a few of them give an unbiased gradient."""
 

@@ -78,6 +78,9 @@ algorithms = Registry(
         "j_jobcd": ("decentorth.algorithms.j_jobcd", "JJOBCD"),
         "vr_j_jobcd": ("decentorth.algorithms.vr_j_jobcd", "VRJJOBCD"),
         "hyperbolic_jacobi": ("decentorth.algorithms.hyperbolic_jacobi", "HyperbolicJacobi"),
+        "csdm": ("decentorth.algorithms.csdm", "CSDM"),
+        "jadmm": ("decentorth.algorithms.jadmm", "JADMM"),
+        "umcm": ("decentorth.algorithms.umcm", "UMCM"),
     },
 )
 problems = Registry(

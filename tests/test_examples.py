@@ -9,6 +9,7 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -192,4 +193,33 @@ def test_safe_landing_diverges_at_no_pair_of_parameters(tmp_path: Path) -> None:
     diverged = dict(re.findall(r"^(.*): best .* of it; (\d+) diverged", said, re.M))
     assert diverged["landing, exact, safe steps"] == "0"
     assert int(diverged["landing, exact"]) > 10 < int(diverged["landing on samples"])
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_table_2_of_paper_001_counts_time_to_objectives(tmp_path: Path) -> None:
+    """Of a file, in the form without a minimum: published rivals stand still, ours pass a thousand times the start's objective."""
+    rows = np.random.default_rng(0).standard_normal((12, 10))
+    written = [" ".join(["0", *(f"{j}:{value!r}" for j, value in enumerate(row.tolist(), 1))]) for row in rows]
+    (tmp_path / "rows.svmlight").write_text("\n".join(written) + "\n")
+    said = run("examples/j_orthogonal/table2.py", "--data", str(tmp_path / "rows.svmlight"), "--seconds", "0.3")
+    start = re.search(r"half objective at the start (\S+)", said)
+    assert start is not None
+    assert float(start[1]) == pytest.approx(-0.5 * float((rows**2).sum()), rel=1e-3)
+    lines = dict(re.findall(r"^(\S.*?)  +(\S.*)$", said, re.M))
+    objectives = {
+        name: float(line.split()[0]) for name, line in lines.items() if name not in ("method",) and "e" in line.split()[1]
+    }
+    assert len(objectives) == 10
+    for name in ("GS-JOBCD", "J-JOBCD", "CSDM, published, then GS-JOBCD"):
+        assert objectives[name] < 1e3 * float(start[1])
+    for name in ("UMCM, published", "ADMM, published", "CSDM, published"):
+        assert objectives[name] > 10.0 * float(start[1])
+
+
+def test_figure_1_of_paper_001_reaches_the_minimum(tmp_path: Path) -> None:
+    said = run("examples/j_orthogonal/figure1.py", str(tmp_path / "figure.png"), "--data", "randn10", "--seconds", "0.3")
+    well_posed = said.partition("well-posed")[2]
+    gaps = {name: float(gap) for name, gap in re.findall(r"^  (.*): (\S+) after", well_posed, re.M)}
+    assert len(gaps) == 11
+    assert max(gaps[name] for name in ("hyperbolic Jacobi", "GS-JOBCD", "RGD, Barzilai-Borwein")) < 1e-6
     assert (tmp_path / "figure.png").stat().st_size > 10_000

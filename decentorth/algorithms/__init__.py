@@ -1,6 +1,7 @@
 """Methods, one file each, written against stacked arrays and `Network.mix` alone."""
 
 from .cdadt import CDADT
+from .csdm import CSDM, CSDMState
 from .deepca import DeEPCA, DeEPCAState
 from .descent import DescentState
 from .destiny import DESTINY
@@ -18,6 +19,7 @@ from .gradient_tracking import GradientTracking
 from .gs_jobcd import GSJOBCD
 from .hyperbolic_jacobi import HyperbolicJacobi, HyperbolicJacobiState
 from .j_jobcd import JJOBCD
+from .jadmm import JADMM, JADMMState
 from .jobcd import JOBCDState
 from .landing import Landing, LandingState
 from .pcal import PCAL
@@ -29,10 +31,12 @@ from .rsm import RSM, RSMState
 from .rssm import RSSM, RSSMState
 from .safe import SafeState
 from .tracking import PenalisedState, TrackingState
+from .umcm import UMCM, UMCMState
 from .vr_j_jobcd import VRJJOBCD, VRJJOBCDState
 
 __all__ = [
     "CDADT",
+    "CSDM",
     "DESTINY",
     "DGD",
     "DPRGD",
@@ -42,6 +46,7 @@ __all__ = [
     "DRSGD",
     "DRSM",
     "GSJOBCD",
+    "JADMM",
     "JJOBCD",
     "PCAL",
     "PLAM",
@@ -50,7 +55,9 @@ __all__ = [
     "RGD",
     "RSM",
     "RSSM",
+    "UMCM",
     "VRJJOBCD",
+    "CSDMState",
     "DeEPCA",
     "DeEPCAState",
     "DescentState",
@@ -61,6 +68,7 @@ __all__ = [
     "GradientTracking",
     "HyperbolicJacobi",
     "HyperbolicJacobiState",
+    "JADMMState",
     "JOBCDState",
     "Landing",
     "LandingState",
@@ -73,5 +81,6 @@ __all__ = [
     "RSSMState",
     "SafeState",
     "TrackingState",
+    "UMCMState",
     "VRJJOBCDState",
 ]

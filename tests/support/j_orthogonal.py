@@ -57,6 +57,10 @@ class LogCosh(AgentProblem):
         gradient: Array = rows.T @ np.tanh(rows @ x) / len(rows)
         return gradient
 
+    def hessian_product(self, x: Array, v: Array) -> Array:
+        product: Array = self.A.T @ ((1.0 - np.tanh(self.A @ x) ** 2) * (self.A @ v)) / len(self.A)
+        return product
+
 
 class Rough(LogCosh):
     """The same, with a Lipschitz constant that nobody knows."""
