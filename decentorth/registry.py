@@ -86,6 +86,7 @@ problems = Registry(
         "matrix_completion": ("decentorth.problems.matrix_completion", "MatrixCompletionSettings"),
         "pca": ("decentorth.problems.pca", "PCASettings"),
         "hevp": ("decentorth.problems.hevp", "HEVPSettings"),
+        "hspp": ("decentorth.problems.hspp", "HSPPSettings"),
     },
 )
 

@@ -6,6 +6,7 @@ from .cca import CCA, CCASettings, canonical_correlations
 from .functions import FunctionProblem
 from .gevp import GEVP, GEVPSettings, pencil
 from .hevp import HEVP, HEVPSettings
+from .hspp import HSPP, HSPPSettings
 from .ica import ICA, ICASettings, amari_distance, log_cosh
 from .lda import LDASettings, scatters
 from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
@@ -16,6 +17,7 @@ __all__ = [
     "CCA",
     "GEVP",
     "HEVP",
+    "HSPP",
     "ICA",
     "PCA",
     "AgentProblem",
@@ -24,6 +26,7 @@ __all__ = [
     "FunctionProblem",
     "GEVPSettings",
     "HEVPSettings",
+    "HSPPSettings",
     "ICASettings",
     "LDASettings",
     "MatrixCompletion",
