@@ -187,14 +187,13 @@ def _check_distances(T: Array, m: int) -> None:
             raise ValueError(f"T must be {what}, but entry [{i}, {j}] is {T[i, j]:g} (entry [{j}, {i}] is {T[j, i]:g})")
 
 
-def euclidean_distances(D: Array) -> Array:
-    """``(m, m)``: ||d_i - d_j||, symmetric to the bit and zero on the diagonal."""
+def squared_distances(D: Array) -> Array:
+    """``(m, m)``: ||d_i - d_j||^2, symmetric to the bit, zero on the diagonal, and exact for small integers."""
     squares = (D * D).sum(-1)
     gaps = squares[:, None] + squares - 2.0 * (D @ D.T)
-    gaps = np.maximum(gaps, gaps.T)
+    gaps = np.maximum(np.maximum(gaps, gaps.T), 0.0)
     gaps[np.arange(len(D)), np.arange(len(D))] = 0.0
-    distances: Array = np.sqrt(np.maximum(gaps, 0.0))
-    return distances
+    return gaps
 
 
 def random_tree(rng: np.random.Generator, m: int) -> Array:
@@ -297,9 +296,9 @@ class HSPPSettings:
             T = plain.distances(constraint.random(rng))
             return HSPP(D, T, constraint.signs, self.alpha, smoothing=self.smoothing, optimal_value=0.0)
         if kind == "tree":
-            T = euclidean_distances(paths) ** 2
+            T = squared_distances(paths)
         elif kind == "euclidean":
-            T = euclidean_distances(D)
+            T = np.sqrt(squared_distances(D))
         else:
             T = load_matrix(kind)
         return HSPP(D, T, constraint.signs, self.alpha, smoothing=self.smoothing)
