@@ -13,10 +13,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from . import runner
-from .collective import AgentCollective
+from .collective import AgentCollective, ReplicaCollective
 from .history import History
-from .network import Network, Placement, connect
-from .problems import Deferred
+from .network import Network, Placement, connect, even_bounds
+from .problems import Deferred, Spread
 from .protocols import Array, Metric, Recorder, Row, Stop, StoppingRule
 from .streams import CounterStreams
 
@@ -81,7 +81,7 @@ class Result:
             total += counts
 
         total = self.collective.fold(2, add)
-        return {**self.network.communicator.describe(), "messages": int(total[0]), "bytes": int(total[1])}
+        return {**self.collective.communicator.describe(), "messages": int(total[0]), "bytes": int(total[1])}
 
 
 def _automatic(algorithm: Any) -> bool:
@@ -117,25 +117,46 @@ class Run:
             W = np.ones((1, 1))
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
             raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
-        self.network = Network(W, comm, placement)
+        spread = isinstance(problem, Spread)
+        self.network = Network(W, "serial" if spread else comm, placement)
         if self.network.n_agents != problem.n_agents:
             raise ValueError(f"W is for {self.network.n_agents} agents, but the problem has {problem.n_agents}")
         if self.network.sequence is not None and _automatic(algorithm):
             _ = self.network.spectrum  # refused now rather than when the iterations begin
-        self.collective = AgentCollective(self.network.communicator, self.network.bounds)
+        communicator = connect(comm) if spread else self.network.communicator
+        self.collective = ReplicaCollective(communicator) if spread else AgentCollective(communicator, self.network.bounds)
         self.collective.same("W", self.network.digest())
-        self._same("the problem, the algorithm and the seed", type(problem), problem.n_agents, algorithm, seed)
-        agents = self.network.agents
+        self._same(
+            "the problem, the algorithm and the seed",
+            type(problem),
+            problem.n_blocks if spread else problem.n_agents,
+            algorithm,
+            seed,
+        )
         self.algorithm = algorithm.resolved(self.network) if hasattr(algorithm, "resolved") else algorithm
-        self.streams = CounterStreams(seed, agents)
+        self.streams = CounterStreams(seed, self.network.agents)
         with threadpool_limits(1):
-            self.problem = problem.build(agents, self.collective) if isinstance(problem, Deferred) else problem.restrict(agents)
+            self.problem = self._build(problem)
             with self.collective.together():
                 runner.check_capabilities(self.problem, algorithm)
                 start = self._start(x0, seed)
             self.problem.prepare(self.collective)
         self.collective.same("the starting point", hashlib.sha256(start.tobytes()).digest())
         self.x0 = np.repeat(start[None], self.network.n_local, axis=0)
+
+    def _build(self, problem: Any) -> Any:
+        """The problem of this process's agents; of one agent that is spread, this process's share of its samples."""
+        if isinstance(problem, Spread):
+            if problem.n_blocks < self.collective.size:
+                raise ValueError(
+                    f"{self.collective.size} ranks for {problem.n_blocks} blocks of samples: every rank must hold one at "
+                    f"least; spread the samples in {self.collective.size} blocks or more (--spread-samples), or start fewer ranks"
+                )
+            bounds = even_bounds(problem.n_blocks, self.collective.size)
+            own = slice(int(bounds[self.collective.rank]), int(bounds[self.collective.rank + 1]))
+            return problem.build(own, AgentCollective(self.collective.communicator, bounds))
+        agents = self.network.agents
+        return problem.build(agents, self.collective) if isinstance(problem, Deferred) else problem.restrict(agents)
 
     def _same(self, what: str, *values: Any) -> None:
         """Check that every rank was given the same, by what it prints as (but for addresses)."""
@@ -237,7 +258,7 @@ def solve(
     ----------
     problem
         Given whole (each rank keeps its own agents), or a `Deferred` that each rank builds for its agents
-        (``Procrustes.from_loader``).
+        (``Procrustes.from_loader``). `problems.Spread` of either is one agent whose samples are spread over the ranks.
     algorithm
         E.g. ``DRFGT(step_size=1e-2, penalty=10.0)``.
     W

@@ -12,6 +12,7 @@ from .lda import LDASettings, scatters
 from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
 from .pca import PCA, PCASettings, subspace_distance
 from .procrustes import Procrustes, ProcrustesSettings
+from .spread import Spread, SpreadProblem
 
 __all__ = [
     "CCA",
@@ -34,6 +35,8 @@ __all__ = [
     "PCASettings",
     "Procrustes",
     "ProcrustesSettings",
+    "Spread",
+    "SpreadProblem",
     "Stiefel",
     "amari_distance",
     "canonical_correlations",
