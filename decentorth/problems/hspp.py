@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -168,7 +169,7 @@ class HSPP(AgentProblem):
         products = (signed[first] * q[second]).sum(-1)
         pull = self._pull(products, sizes[first] * sizes[second], self.wanted[i, j])
         pull *= (m - 1) / (m * b)
-        weights = csr_array((pull, (first, second)), shape=(len(q), len(q)))
+        weights: Any = csr_array((pull, (first, second)), shape=(len(q), len(q)))
         g: Array = weights @ signed
         g += weights.T @ signed
         gradient: Array = self.rows[used].T @ self.manifold.pulled_back(y, g)
@@ -190,7 +191,7 @@ def _check_distances(T: Array, m: int) -> None:
 def squared_distances(D: Array) -> Array:
     """``(m, m)``: ||d_i - d_j||^2, symmetric to the bit, zero on the diagonal, and exact for small integers."""
     squares = (D * D).sum(-1)
-    gaps = squares[:, None] + squares - 2.0 * (D @ D.T)
+    gaps: Array = squares[:, None] + squares - 2.0 * (D @ D.T)
     gaps = np.maximum(np.maximum(gaps, gaps.T), 0.0)
     gaps[np.arange(len(D)), np.arange(len(D))] = 0.0
     return gaps

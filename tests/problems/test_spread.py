@@ -42,12 +42,11 @@ def test_samples_are_numbered_through_the_blocks_and_weighted() -> None:
 
 
 def test_it_can_do_what_the_blocks_can() -> None:
-    known, unknown = spread(pca().problem), Run(Spread(log_cosh_blocks()), JJOBCD()).problem
-    assert isinstance(known, (Sampled, Smooth))
-    assert isinstance(known, (KnownOptimum, KnownValue))
+    known: Any = spread(pca().problem)
+    unknown: Any = Run(Spread(log_cosh_blocks()), JJOBCD()).problem
+    assert all(isinstance(known, ability) for ability in (Sampled, Smooth, KnownOptimum, KnownValue))
     assert known.error_name == "subspace_distance"
-    assert isinstance(unknown, Sampled)
-    assert not isinstance(unknown, Smooth)
+    assert [isinstance(unknown, ability) for ability in (Sampled, Smooth)] == [True, False]
     assert (unknown.error_name, unknown.optimal_value) == ("", None)
 
 
