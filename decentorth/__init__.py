@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ._mpienv import expected_ranks, prepare
+from ._version import __version__
 
 if expected_ranks()[0] > 1:
     from ._ending import end_job_on_error
@@ -25,6 +26,7 @@ if expected_ranks()[0] > 1:
 if TYPE_CHECKING:
     from . import algorithms, data, problems, sets, stopping
     from .algorithms import (
+        CDADT,
         DESTINY,
         DGD,
         DPRGD,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         DRFGT,
         DRGTA,
         DRSGD,
+        DRSM,
         GSJOBCD,
         JJOBCD,
         PCAL,
@@ -39,20 +42,25 @@ if TYPE_CHECKING:
         REXTRA,
         RFEXTRA,
         RGD,
+        RSM,
+        RSSM,
         VRJJOBCD,
         DeEPCA,
+        GeneralizedDRFGT,
         GeneralizedLanding,
         GradientTracking,
         HyperbolicJacobi,
         Landing,
     )
     from .api import Result, iterate, solve
+    from .checkpoint import CheckpointError, Checkpoints
     from .network import connect
     from .registry import register
 
-__version__ = "0.1.0"
-
 _PLACES = {
+    "CDADT": "algorithms",
+    "CheckpointError": "checkpoint",
+    "Checkpoints": "checkpoint",
     "DESTINY": "algorithms",
     "DGD": "algorithms",
     "DPRGD": "algorithms",
@@ -60,8 +68,10 @@ _PLACES = {
     "DRFGT": "algorithms",
     "DRGTA": "algorithms",
     "DRSGD": "algorithms",
+    "DRSM": "algorithms",
     "DeEPCA": "algorithms",
     "GSJOBCD": "algorithms",
+    "GeneralizedDRFGT": "algorithms",
     "GeneralizedLanding": "algorithms",
     "GradientTracking": "algorithms",
     "HyperbolicJacobi": "algorithms",
@@ -72,6 +82,8 @@ _PLACES = {
     "REXTRA": "algorithms",
     "RFEXTRA": "algorithms",
     "RGD": "algorithms",
+    "RSM": "algorithms",
+    "RSSM": "algorithms",
     "Result": "api",
     "VRJJOBCD": "algorithms",
     "connect": "network",
@@ -82,6 +94,7 @@ _PLACES = {
 _ROOMS = ("algorithms", "data", "problems", "sets", "stopping")
 
 __all__ = [
+    "CDADT",
     "DESTINY",
     "DGD",
     "DPRGD",
@@ -89,6 +102,7 @@ __all__ = [
     "DRFGT",
     "DRGTA",
     "DRSGD",
+    "DRSM",
     "GSJOBCD",
     "JJOBCD",
     "PCAL",
@@ -96,8 +110,13 @@ __all__ = [
     "REXTRA",
     "RFEXTRA",
     "RGD",
+    "RSM",
+    "RSSM",
     "VRJJOBCD",
+    "CheckpointError",
+    "Checkpoints",
     "DeEPCA",
+    "GeneralizedDRFGT",
     "GeneralizedLanding",
     "GradientTracking",
     "HyperbolicJacobi",

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from . import runner
+from .checkpoint import Checkpoints, Identity, Keeper, Resumed, resume
 from .collective import AgentCollective, ReplicaCollective
 from .history import History
 from .network import Network, Placement, connect, even_bounds
 from .problems import Deferred, Spread
 from .protocols import Array, Metric, Recorder, Row, Stop, StoppingRule
 from .streams import CounterStreams
+from .sums import norms
 
 __all__ = ["Result", "Run", "connect", "iterate", "solve"]
 
@@ -34,14 +38,14 @@ class Result:
     state
         The method's final state.
     status, converged, message
-        One word (converged, iterations, time_limit, objective_floor, unbounded, diverged, left_safe_region), whether it means
-        convergence, and a sentence.
+        One word (converged, iterations, time_limit, objective_floor, unbounded, terminated, diverged, left_safe_region), whether it
+        means convergence, and a sentence.
     history
         The recorded rows as columns.
     row
         The last row: counts and metrics.
     seconds
-        Wall seconds of this rank: compute, wait, metrics, total.
+        Wall seconds of this rank: compute, wait, metrics, checkpoints, total.
     problem, network, collective
         As used; the problem restricted to this process's agents.
     """
@@ -90,11 +94,23 @@ def _automatic(algorithm: Any) -> bool:
     return bool(getattr(step, "initial", step) == "auto")
 
 
+def _printed(value: Any) -> str:
+    """What a value prints as, but for addresses."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+def _settings(algorithm: Any) -> dict[str, str]:
+    """The fields of an algorithm as text."""
+    if not dataclasses.is_dataclass(algorithm):
+        return {"settings": _printed(algorithm)}
+    return {field.name: _printed(getattr(algorithm, field.name)) for field in dataclasses.fields(algorithm)}
+
+
 class Run:
     """Everything a run needs, built and checked: shared by `solve`, `iterate` and the command line.
 
     Parameters are those of `solve`. Attributes: ``problem`` (this process's agents), ``algorithm`` (what it
-    leaves to be chosen by the network's design decided), ``network``, ``collective``,
+    leaves to be chosen by the network's design or by the problem decided), ``network``, ``collective``,
     ``streams``, ``x0`` (``(n_local, *shape)``).
     """
 
@@ -139,8 +155,11 @@ class Run:
             self.problem = self._build(problem)
             with self.collective.together():
                 runner.check_capabilities(self.problem, algorithm)
-                start = self._start(x0, seed)
             self.problem.prepare(self.collective)
+            with self.collective.together():
+                start = self._start(x0, seed)
+        if hasattr(self.algorithm, "suited"):
+            self.algorithm = self.algorithm.suited(self.problem)
         self.collective.same("the starting point", hashlib.sha256(start.tobytes()).digest())
         self.x0 = np.repeat(start[None], self.network.n_local, axis=0)
 
@@ -152,16 +171,14 @@ class Run:
                     f"{self.collective.size} ranks for {problem.n_blocks} blocks of samples: every rank must hold one at "
                     f"least; spread the samples in {self.collective.size} blocks or more (--spread-samples), or start fewer ranks"
                 )
-            bounds = even_bounds(problem.n_blocks, self.collective.size)
-            own = slice(int(bounds[self.collective.rank]), int(bounds[self.collective.rank + 1]))
-            return problem.build(own, AgentCollective(self.collective.communicator, bounds))
+            blocks = AgentCollective(self.collective.communicator, even_bounds(problem.n_blocks, self.collective.size))
+            return problem.build(blocks.own, blocks)
         agents = self.network.agents
         return problem.build(agents, self.collective) if isinstance(problem, Deferred) else problem.restrict(agents)
 
     def _same(self, what: str, *values: Any) -> None:
         """Check that every rank was given the same, by what it prints as (but for addresses)."""
-        printed = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(values))
-        self.collective.same(what, hashlib.sha256(printed.encode()).digest())
+        self.collective.same(what, hashlib.sha256(_printed(values).encode()).digest())
 
     def _start(self, x0: Array | None, seed: int) -> Array:
         shape = tuple(self.problem.shape)
@@ -180,6 +197,48 @@ class Run:
         with threadpool_limits(1):
             yield from runner.iterate(self.problem, self.algorithm, self.network, self.streams, self.x0)
 
+    @cached_property
+    def identity(self) -> Identity:
+        """What must be the same for this run to go on from a checkpoint."""
+        problem, network = self.problem, self.network
+        probes = {name: np.empty(network.n_local) for name in ("objective", "slope", "feasibility")}
+        with threadpool_limits(1), np.errstate(all="ignore"):
+            for block, part in problem.blocks():
+                x = self.x0[block]
+                probes["objective"][block] = part.value(x)
+                probes["slope"][block] = norms(part.gradient(x))
+                probes["feasibility"][block] = part.constraint.feasibility(x)
+        own = network.W.diagonal()
+        facts: dict[str, dict[str, Any]] = {
+            "problem": {"type": type(problem).__name__, "agents": network.n_agents, "shape": list(problem.shape)},
+            "W": {
+                "directed edges": int(network.W.nnz) - network.n_agents,
+                "least and largest self weight": [float(own.min()), float(own.max())],
+                "sha256": network.digest().hex(),
+            },
+            "algorithm": {"type": type(self.algorithm).__name__, **_settings(self.algorithm)},
+            "seed": {"seed": self.streams.seed},
+        }
+        return Identity(facts, self.x0[0], probes)
+
+    def resume(self, path: str | os.PathLike[str]) -> Resumed:
+        """The run that a checkpoint has, to go on with in `solve`; called by every rank.
+
+        Parameters
+        ----------
+        path
+            A run's folder, its folder of checkpoints, or one checkpoint.
+
+        Raises
+        ------
+        CheckpointError
+            There is none that is whole, or it is of another run; says how.
+        """
+        like = next(self.states())
+        resumed = resume(path, self.identity, like, self.network.in_flight(), self.network.agents, self.collective)
+        self.network.restore(*resumed.counts, resumed.in_flight)
+        return resumed
+
     def solve(
         self,
         *,
@@ -190,6 +249,8 @@ class Run:
         recorders: Sequence[Recorder] = (),
         metrics: Sequence[Metric] = (),
         safety_region: float | None = None,
+        checkpoints: Checkpoints | None = None,
+        resume: str | os.PathLike[str] | Resumed | None = None,
     ) -> Result:
         """Iterate to the end; see `decentorth.solve`."""
         if iterations < 0:
@@ -201,6 +262,16 @@ class Run:
         if safety_region is not None and not safety_region > 0.0:
             raise ValueError(f"safety_region must be positive, got {safety_region}")
         self._same("iterations, stopping and recording", iterations, stopping, rows, record_every, safety_region)
+        keeping = None if checkpoints is None else (checkpoints.folder, checkpoints.every, checkpoints.keep)
+        self._same("checkpoints and resume", keeping, None if resume is None else str(getattr(resume, "path", resume)))
+        resumed = resume if resume is None or isinstance(resume, Resumed) else self.resume(resume)
+        if resumed is not None and resumed.state.k > iterations:
+            raise ValueError(
+                f"{resumed.path} is at iteration {resumed.state.k}, beyond the {iterations} iterations that are asked for"
+            )
+        keep = None
+        if checkpoints is not None:
+            keep = partial(Keeper, checkpoints, self.identity, self.collective, self.collective.own)
         with threadpool_limits(1):
             outcome = runner.run(
                 self.problem,
@@ -216,6 +287,8 @@ class Run:
                 recorders=recorders,
                 metrics=metrics,
                 safety_region=safety_region,
+                keep=keep,
+                resumed=resumed,
             )
         stop: Stop = outcome.stop
         return Result(
@@ -249,6 +322,8 @@ def solve(
     recorders: Sequence[Recorder] = (),
     metrics: Sequence[Metric] = (),
     safety_region: float | None = None,
+    checkpoints: Checkpoints | None = None,
+    resume: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Minimise the mean of the agents' objectives under their constraint.
 
@@ -287,11 +362,18 @@ def solve(
         Further metrics, beside the standard ones.
     safety_region
         Stop when ``feasibility`` exceeds this.
+    checkpoints
+        Where and when to write checkpoints: ``Checkpoints("folder", every=1000)`` or ``every="10m"``.
+    resume
+        Where a run like this one left checkpoints: goes on from the newest that is whole, with the bits of a run that never
+        stopped, on any number of ranks.
 
     Raises
     ------
     ValueError, TypeError
         Before work starts, the same on every rank, for input that cannot work.
+    CheckpointError
+        On every rank: a checkpoint cannot be written, or not be resumed from.
     """
     run = Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement)
     return run.solve(
@@ -302,6 +384,8 @@ def solve(
         recorders=recorders,
         metrics=metrics,
         safety_region=safety_region,
+        checkpoints=checkpoints,
+        resume=resume,
     )
 
 

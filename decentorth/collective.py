@@ -37,6 +37,11 @@ class AgentCollective:
         """Agents over all ranks."""
         return int(self.bounds[-1])
 
+    @property
+    def own(self) -> slice:
+        """The agents that this rank answers for."""
+        return slice(int(self.bounds[self.rank]), int(self.bounds[self.rank + 1]))
+
     def fold(self, size: int, add: Callable[[Array], None]) -> Array:
         """``(size,)``: ``add(total)`` is called on one rank after another and adds its agents' terms in agent order.
 
@@ -69,6 +74,14 @@ class AgentCollective:
         encoded = np.array([np.isnan(value), -np.inf if np.isnan(value) else value], dtype=np.float64)
         has_nan, largest = self.communicator.max(encoded)
         return float("nan") if has_nan else float(largest)
+
+    def largest(self, values: Array) -> Array:
+        """The largest of each over all ranks; finite or infinite."""
+        return self.communicator.max(values)
+
+    def everyone(self, data: bytes) -> list[bytes]:
+        """Every rank's bytes, in rank order, on every rank."""
+        return self.communicator.allgather_bytes(data)
 
     def decide(self, on_root: bool) -> bool:
         """Rank 0's answer, on every rank."""
@@ -144,7 +157,7 @@ class AgentCollective:
 
 
 class ReplicaCollective(AgentCollective):
-    """Of a single agent that is on every rank alike: what is asked of all agents, each rank knows by itself.
+    """Of a single agent that is on every rank alike: what is asked of all agents, each rank knows by itself; rank 0 answers for it.
 
     Parameters
     ----------

@@ -12,6 +12,8 @@ from .protocols import Row
 
 COUNTS = ("iteration", "rounds", "messages", "bytes", "gradients")
 """The integer columns; ``seconds`` and the metrics are float64."""
+LIMIT = 20_000
+"""The most rows that a history keeps."""
 
 
 class History(Mapping[str, NDArray[Any]]):
@@ -23,7 +25,7 @@ class History(Mapping[str, NDArray[Any]]):
         The most rows kept in memory; beyond it every second row (but the first and the last) is dropped. A history file keeps all.
     """
 
-    def __init__(self, limit: int = 20_000) -> None:
+    def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
         self._rows: list[Row] = []
 

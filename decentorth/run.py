@@ -1,7 +1,7 @@
 """``python -m decentorth.run``: one run from the command line, in this process or, under ``mpirun``, on MPI ranks.
 
 Exit codes: 0 converged, all iterations done, or an objective said to have no minimum, 1 a fault, 2 bad input, 3 diverged or left
-the safety region, 4 not converged with ``--require-converged``, 130 interrupted.
+the safety region, 4 not converged with ``--require-converged``, 130 interrupted, 143 ended by SIGTERM with a checkpoint.
 """
 
 from __future__ import annotations
@@ -12,20 +12,23 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .cli.config import Command, Configuration, values
 from .cli.flags import InputError
-from .cli.settings import RunSettings
+from .cli.settings import CHECKPOINTS, RunSettings
 from .cli.shell import one_line, read_configuration, say, serve, together
 
 if TYPE_CHECKING:
     from .api import Result, Run
+    from .checkpoint import Checkpoints, Resumed
     from .cli.outputs import RunFolder
+    from .cli.progress import Steps
     from .network.communicator import Communicator
     from .protocols import Array, StoppingRule
 
-RUNAWAY, NOT_CONVERGED = 3, 4
+FAULT, RUNAWAY, NOT_CONVERGED, TERMINATED = 1, 3, 4, 143
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -62,13 +65,29 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         from .cli.dryrun import report
 
         return say("\n".join([*opening, *report(run)]), root)
+    from .checkpoint import CheckpointError
+
+    resumed = None
+    if settings.resume is not None:
+        try:
+            resumed = run.resume(settings.resume)
+        except CheckpointError as error:
+            raise InputError(one_line(error)) from error
+        if resumed.state.k > settings.iterations:
+            raise InputError(f"{resumed.path} is beyond --iterations {settings.iterations}: give more than {resumed.state.k}")
+        opening.append(f"goes on     from {resumed.path}")
     folder = together(communicator, lambda: _folder(configuration, run) if root else None)
     if root and not settings.quiet:
         say("\n".join(opening))
-    return _solve(words, configuration, run, folder)
+    try:
+        return _solve(words, configuration, run, folder, resumed)
+    except CheckpointError as error:
+        if root:
+            sys.stderr.write(f"decentorth: {one_line(error)}\n")
+        return FAULT
 
 
-def _solve(words: Sequence[str], configuration: Configuration, run: Run, folder: RunFolder | None) -> int:
+def _solve(words: Sequence[str], configuration: Configuration, run: Run, folder: RunFolder | None, resumed: Resumed | None) -> int:
     from .cli.outputs import write_final
     from .cli.progress import Steps, progress, verdict
     from .cli.summary import summarize
@@ -76,11 +95,13 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, folder:
     settings, collective = configuration.run, run.collective
     tell = collective.rank == 0 and not settings.quiet
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    steps = Steps(configuration.algorithm, tell)
+    steps = Steps(configuration.algorithm, tell, None if resumed is None else resumed.notes.get("steps"))
     with contextlib.ExitStack() as stack:
         recorders: list[Any] = []
         if folder is not None:
-            recorders.append(stack.enter_context(contextlib.closing(folder.history())))
+            earlier = () if resumed is None else resumed.history.rows
+            source = None if resumed is None else resumed.path.parent.parent
+            recorders.append(stack.enter_context(contextlib.closing(folder.history(earlier, source))))
         if tell:
             recorders.append(stack.enter_context(progress(settings.iterations)))
         result = run.solve(
@@ -91,6 +112,8 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, folder:
             recorders=recorders,
             metrics=[steps],
             safety_region=settings.safety_region,
+            checkpoints=_checkpoints(configuration, steps),
+            resume=resumed,
         )
     if settings.out is not None:
         write_final(folder, run.problem.n_agents, _variables(run.problem, result.x), collective)
@@ -98,6 +121,7 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, folder:
             "algorithm": values(run.algorithm),
             "command": shlex.join(["python", "-m", "decentorth.run", *words]),
             "started": started,
+            "resumed_from": None if resumed is None else str(resumed.path),
             "steps": steps.ranges,
         }
         summary = summarize(configuration, result, facts)
@@ -109,6 +133,8 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, folder:
                 save(plot_histories({str(folder.path): result.history}), folder.path / "history.png")
     if tell:
         notes = {"files in": str(settings.out)} if settings.out is not None else {}
+        if result.status == "terminated":
+            notes["goes on with"] = f"--resume {settings.out}"
         error_name = getattr(result.problem, "error_name", None)
         say(verdict(_why(result), result.history.rows[0], result.row, error_name, notes))
     return exit_code(result.status, result.converged, settings.require_converged)
@@ -122,6 +148,8 @@ def _why(result: Result) -> str:
 
 def exit_code(status: str, converged: bool, require_converged: bool) -> int:
     """The exit code of a run that has ended."""
+    if status == "terminated":
+        return TERMINATED
     if status in ("diverged", "left_safe_region"):
         return RUNAWAY
     return NOT_CONVERGED if require_converged and not converged else 0
@@ -147,6 +175,26 @@ def stopping_rule(settings: RunSettings) -> StoppingRule | None:
     return rule
 
 
+def _checkpoints(configuration: Configuration, steps: Steps) -> Checkpoints | None:
+    from .checkpoint import FOLDER, Checkpoints
+
+    settings = configuration.run
+    if settings.out is None or settings.checkpoint_every is None:
+        return None
+    given = {**configuration.mapping(), **{name: getattr(settings, name) for name in CHECKPOINTS}}
+    return Checkpoints(
+        Path(settings.out) / FOLDER,
+        settings.checkpoint_every,
+        settings.keep_checkpoints,
+        lambda: {"settings": given, "steps": steps.ranges},
+    )
+
+
+def _continues(settings: RunSettings) -> bool:
+    """Whether the run goes on in its own folder."""
+    return settings.resume is not None and Path(str(settings.out)).resolve() == Path(settings.resume).resolve()
+
+
 def _check_early(settings: RunSettings, communicator: Communicator) -> None:
     from .cli.outputs import refuse_existing
     from .network.halo import even_bounds
@@ -160,7 +208,7 @@ def _check_early(settings: RunSettings, communicator: Communicator) -> None:
         even_bounds(settings.agents, communicator.size)
     if communicator.rank > 0:
         return
-    if settings.out is not None and not settings.overwrite and not settings.dry_run:
+    if settings.out is not None and not (settings.overwrite or settings.dry_run or _continues(settings)):
         refuse_existing(settings.out)
     if settings.plot and importlib.util.find_spec("matplotlib") is None:
         raise InputError('figures need matplotlib: pip install "decentorth[plot]", or leave --plot out')
@@ -189,7 +237,13 @@ def _folder(configuration: Configuration, run: Run) -> RunFolder | None:
     if settings.out is None:
         return None
     per_agent = sum(array[0].nbytes for array in _variables(run.problem, run.x0).values())
-    return RunFolder(settings.out, configuration.yaml(), overwrite=settings.overwrite, needed=run.problem.n_agents * per_agent)
+    return RunFolder(
+        settings.out,
+        configuration.yaml(),
+        overwrite=settings.overwrite,
+        continues=_continues(settings),
+        needed=run.problem.n_agents * per_agent,
+    )
 
 
 def _opening(configuration: Configuration, run: Run, origin: str) -> list[str]:

@@ -5,15 +5,18 @@ Every rank does the same things in the same order, which is why it cannot deadlo
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .checkpoint import Keeper, Moment, Resumed
 from .history import History
 from .metrics import StandardMetrics, first_runaway
-from .protocols import Algorithm, Array, Collective, Ending, Metric, Recorder, Row, S, Stop, StoppingRule, Streams
+from .protocols import Algorithm, Array, Collective, Ending, LocalProducts, Metric, Recorder, Row, S, Stop, StoppingRule, Streams
 
 
 def check_capabilities(problem: Any, algorithm: Any) -> None:
@@ -35,15 +38,19 @@ def check_capabilities(problem: Any, algorithm: Any) -> None:
                     f"{name} needs {need.__name__} of its problem; {type(thing).__name__} has none. {need.__name__}: {meaning}"
                 )
     if algorithm.network == "single-agent" and problem.n_agents > 1:
+        method = "CDADT, which needs no pooled constraint, or DRFGT" if isinstance(problem, LocalProducts) else "DRFGT"
         raise ValueError(
             f"{name} is a centralized method for one agent, but the problem has {problem.n_agents}: "
-            "use a decentralized method such as DRFGT, or one agent (--agents 1, problem.pooled())"
+            f"use a decentralized method such as {method}, or one agent (--agents 1, problem.pooled())"
         )
 
 
-def iterate(problem: Any, algorithm: Algorithm[S], network: Any, streams: Streams, x0: Array) -> Iterator[S]:
-    """The states of a run, from the initial one on, for ever. A state is valid until the next is asked for."""
-    state = algorithm.init(problem, network, streams, x0)
+def iterate(
+    problem: Any, algorithm: Algorithm[S], network: Any, streams: Streams, x0: Array, state: S | None = None
+) -> Iterator[S]:
+    """The states of a run, from the initial one or ``state`` on, for ever. A state is valid until the next is asked for."""
+    if state is None:
+        state = algorithm.init(problem, network, streams, x0)
     while True:
         yield state
         state = algorithm.step(problem, network, streams, state)
@@ -58,7 +65,7 @@ class Outcome(NamedTuple):
     """The last recorded row."""
     history: History
     seconds: dict[str, float]
-    """Wall seconds on this rank: compute, wait (for other ranks' messages), metrics, total."""
+    """Wall seconds on this rank: compute, wait (for other ranks' messages), metrics, checkpoints, total."""
 
 
 def schedule(iterations: int, rows: int | None, every: int | None) -> Iterator[int]:
@@ -91,6 +98,36 @@ def _log_spaced(last: int, number: int) -> list[int]:
     return [int(k) for k in chosen]
 
 
+class _Clock:
+    """Wall seconds by what they were spent on, those of the run that goes on included."""
+
+    def __init__(self, network: Any, before: Mapping[str, float]) -> None:
+        self._network = network
+        self._spent = {what: before.get(what, 0.0) for what in ("compute", "wait", "metrics", "checkpoints", "total")}
+        self._spent["compute"] += self._spent["wait"]
+        self._spent["wait"] -= network.wait_seconds
+        self._mark = time.perf_counter()
+        self._spent["total"] -= self._mark
+
+    def count(self, what: str) -> None:
+        """The time since the last call was spent on that."""
+        now = time.perf_counter()
+        self._spent[what] += now - self._mark
+        self._mark = now
+
+    @property
+    def iterating(self) -> float:
+        """Seconds of the iterations, waiting included."""
+        return self._spent["compute"]
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """All of it: compute, wait (for other ranks' messages), metrics, checkpoints, total."""
+        wait = self._spent["wait"] + self._network.wait_seconds
+        total = self._spent["total"] + time.perf_counter()
+        return {**self._spent, "compute": self._spent["compute"] - wait, "wait": wait, "total": total}
+
+
 def run(
     problem: Any,
     algorithm: Any,
@@ -106,53 +143,105 @@ def run(
     recorders: Sequence[Recorder] = (),
     metrics: Sequence[Metric] = (),
     safety_region: float | None = None,
+    keep: Callable[[History, int, Path | None], Keeper] | None = None,
+    resumed: Resumed | None = None,
 ) -> Outcome:
-    """Iterate until a rule says stop, at most ``iterations`` times; see `decentorth.api.solve` for the parameters."""
-    begun = time.perf_counter()
-    history = History()
-    compute = measuring = 0.0
-    states = iterate(problem, algorithm, network, streams, x0)
-    ending = algorithm.ending if isinstance(algorithm, Ending) else _never
-    due = schedule(iterations, rows, record_every)
-    row: Row | None = None
-    standard: Metric | None = None
-    with np.errstate(over="ignore", invalid="ignore"):
-        for target in due:
-            mark = time.perf_counter()
-            state = next(states)
-            while state.k < target and ending(problem, state) is None:
-                state = next(states)
-            now = time.perf_counter()
-            compute += now - mark
+    """Iterate until a rule says stop, at most ``iterations`` times; see `decentorth.api.solve` for the parameters.
 
+    Parameters
+    ----------
+    keep
+        Makes who writes checkpoints, from the history, the iteration at which the run begins and the checkpoint it goes on from.
+    resumed
+        What to go on from, whose counts the network has.
+    """
+    clock = _Clock(network, {} if resumed is None else resumed.seconds)
+    history = History() if resumed is None else resumed.history
+    states = iterate(problem, algorithm, network, streams, x0, None if resumed is None else resumed.state)
+    row: Row | None = None
+    stop: Stop | None = None
+    keeper: Keeper | None = None
+    ending = algorithm.ending if isinstance(algorithm, Ending) else _never
+
+    def decide(row: Row) -> Stop | None:
+        return ending(problem, state) or _decide(row, collective, stopping, iterations, safety_region)
+
+    def moment() -> Moment:
+        counts = (network.rounds, network.messages, network.bytes)
+        return Moment(state, counts, network.in_flight(), clock.seconds)
+
+    with np.errstate(over="ignore", invalid="ignore"), contextlib.ExitStack() as stack:
+        state = next(states)
+        clock.count("compute")
+        every = (StandardMetrics(problem, state), *metrics)
+        first = state.k
+        if resumed is not None:
+            row = history.rows[-1]
+            _check_columns(history, every)
+            if row.iteration == state.k:
+                stop, first = decide(row), state.k + 1
+        if keep is not None:
+            keeper = stack.enter_context(keep(history, state.k, None if resumed is None else resumed.path))
+        for target in schedule(iterations, rows, record_every):
+            if target < first:
+                continue
+            while stop is None and state.k < target:
+                goal = target if keeper is None else min(target, keeper.next)
+                while state.k < goal and ending(problem, state) is None:
+                    state = next(states)
+                clock.count("compute")
+                if state.k < goal:
+                    break
+                if keeper is not None and state.k < target:
+                    stop = _keep(keeper, moment(), problem, collective)
+                    clock.count("checkpoints")
+            if stop is not None:
+                break
             runaway = first_runaway(state.x, problem.agents.start, problem.n_agents, collective)
             if runaway is not None:
                 stop = _diverged(runaway, state, row, algorithm)
                 break
-            if standard is None:
-                standard = StandardMetrics(problem, state)
             values: dict[str, float] = {}
-            for metric in (standard, *metrics):
+            for metric in every:
                 values |= zip(metric.columns, metric(problem, state, collective), strict=True)
-            row = Row(state.k, network.rounds, network.messages, network.bytes, state.gradients, compute, values)
+            row = Row(state.k, network.rounds, network.messages, network.bytes, state.gradients, clock.iterating, values)
             history.record(row)
             if collective.rank == 0:
                 for recorder in recorders:
                     recorder.record(row)
-            measuring += time.perf_counter() - now
-            found = ending(problem, state) or _decide(row, collective, stopping, iterations, safety_region)
-            if found is not None:
-                stop = found
-                break
-    if row is None:
-        raise ValueError(f"the starting point is not finite at agent {runaway}: give a finite x0, and data without overflow")
-    seconds = {
-        "compute": compute - network.wait_seconds,
-        "wait": network.wait_seconds,
-        "metrics": measuring,
-        "total": time.perf_counter() - begun,
-    }
-    return Outcome(state, stop, row, history, seconds)
+            clock.count("metrics")
+            stop = decide(row)
+            if keeper is not None and stop is None:
+                keeper.hold(moment())
+                if keeper.next <= state.k:
+                    stop = _keep(keeper, moment(), problem, collective)
+                clock.count("checkpoints")
+        if row is None or stop is None:
+            raise ValueError(f"the starting point is not finite at agent {runaway}: give a finite x0, and data without overflow")
+        if keeper is not None:
+            if first_runaway(state.x, problem.agents.start, problem.n_agents, collective) is None:
+                keeper.write(moment())
+            else:
+                keeper.write_held()
+            clock.count("checkpoints")
+    return Outcome(state, stop, row, history, clock.seconds)
+
+
+def _keep(keeper: Keeper, moment: Moment, problem: Any, collective: Collective) -> Stop | None:
+    """Look whether a checkpoint is due, and write it; why to end, where a signal asks for that."""
+    state = moment.state
+    due, ends = keeper.look(state.k)
+    if ends:
+        return Stop("terminated", False, f"ended by SIGTERM after iteration {state.k}; its checkpoint is what to resume from")
+    if due and first_runaway(state.x, problem.agents.start, problem.n_agents, collective) is None:
+        keeper.write(moment)
+    return None
+
+
+def _check_columns(history: History, metrics: Sequence[Metric]) -> None:
+    before, now = list(history.rows[0].values), [column for metric in metrics for column in metric.columns]
+    if before != now:
+        raise ValueError(f"a resumed run goes on with its metrics, {', '.join(before)}; it was given {', '.join(now)}")
 
 
 def _never(problem: Any, state: Any) -> Stop | None:

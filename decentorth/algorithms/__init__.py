@@ -1,14 +1,18 @@
 """Methods, one file each, written against stacked arrays and `Network.mix` alone."""
 
+from .cdadt import CDADT
 from .deepca import DeEPCA, DeEPCAState
 from .descent import DescentState
 from .destiny import DESTINY
 from .dgd import DGD
+from .double_tracking import DoubleTrackingState
 from .dprgd import DPRGD
 from .dprgt import DPRGT
 from .drfgt import DRFGT
 from .drgta import DRGTA
 from .drsgd import DRSGD
+from .drsm import DRSM
+from .generalized_drfgt import GeneralizedDRFGT
 from .generalized_landing import GeneralizedLanding, GeneralizedLandingState
 from .gradient_tracking import GradientTracking
 from .gs_jobcd import GSJOBCD
@@ -21,11 +25,14 @@ from .plam import PLAM, PLAMState
 from .rextra import REXTRA, REXTRAState
 from .rfextra import RFEXTRA, RFEXTRAState
 from .rgd import RGD, RGDState
+from .rsm import RSM, RSMState
+from .rssm import RSSM, RSSMState
 from .safe import SafeState
 from .tracking import PenalisedState, TrackingState
 from .vr_j_jobcd import VRJJOBCD, VRJJOBCDState
 
 __all__ = [
+    "CDADT",
     "DESTINY",
     "DGD",
     "DPRGD",
@@ -33,6 +40,7 @@ __all__ = [
     "DRFGT",
     "DRGTA",
     "DRSGD",
+    "DRSM",
     "GSJOBCD",
     "JJOBCD",
     "PCAL",
@@ -40,10 +48,14 @@ __all__ = [
     "REXTRA",
     "RFEXTRA",
     "RGD",
+    "RSM",
+    "RSSM",
     "VRJJOBCD",
     "DeEPCA",
     "DeEPCAState",
     "DescentState",
+    "DoubleTrackingState",
+    "GeneralizedDRFGT",
     "GeneralizedLanding",
     "GeneralizedLandingState",
     "GradientTracking",
@@ -57,6 +69,8 @@ __all__ = [
     "REXTRAState",
     "RFEXTRAState",
     "RGDState",
+    "RSMState",
+    "RSSMState",
     "SafeState",
     "TrackingState",
     "VRJJOBCDState",

@@ -102,7 +102,7 @@ class GSJOBCD:
                 self.theta,
                 kind == "exact",
                 level if kind == "constant" else 0.0,
-                level if kind == "pair" else 0.0,
+                0.0 if kind == "constant" else level,
                 jobcd.room(state),
             )
             if ray != 0:

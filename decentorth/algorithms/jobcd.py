@@ -8,7 +8,7 @@ multiplied by the V that minimises a majoriser of f,
 with G the gradient, solved exactly (`kernels.subproblem`). Q = varsigma I, or, for f(x) = tr(x^T H x)/2, the exact
 Q = (x x^T)_BB kron H_BB.
 
-    x_i  state.x        Q  varsigma                              theta  theta
+    x    state.x        Q  varsigma                              theta  theta
     B    first, second  V  kernels.minimise                      G      problem.gradient, or H x
 
 What differs from the paper:
@@ -32,7 +32,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..kernels import Kernel, load
-from ..kernels.subproblem import isotropic, largest_eigenvalue, linear_term, ray_matrix
+from ..kernels.subproblem import CERTAIN, isotropic, largest_eigenvalue, linear_term, ray_matrix
 from ..protocols import Array, Index, Smooth, Stop, Streams, TraceForm
 from ..sums import sums
 from .policies import check_positive
@@ -53,9 +53,9 @@ SLACK = 1e-13
 class JOBCDState(NamedTuple):
     """What a method on pairs of rows knows.
 
-    x and product (x x^T of a trace form, else ``(1, 0, 0)``), ``(1, n, n)``; varsigma (the constant, L, or 0 where Q is exact) and
-    value (f(x) when backtracking, else NaN), ``(1,)``; drift ``(1,)``: how far product was from x x^T when last made anew, relative
-    to its largest entry; ray ``(1, 3)``: rows and `Solution.ray` along which f has no minimum, else NaN; how often x was corrected.
+    x and product (x x^T of a trace form, else ``(1, 0, 0)``), ``(1, n, n)``; varsigma (the constant, or L) and value (f(x) when
+    backtracking, else NaN), ``(1,)``; drift ``(1,)``: how far product was from x x^T when last made anew, relative to its largest
+    entry; ray ``(1, 3)``: rows and `Solution.ray` along which f has no minimum, else NaN; how often x was corrected.
     """
 
     x: Array
@@ -114,8 +114,6 @@ def begin(varsigma: float | str, problem: Any, streams: Streams, x0: Array) -> J
     spent, kind = 0, rule(varsigma, problem)
     if kind == "constant":
         level = np.full(1, float(varsigma))
-    elif kind == "exact":
-        level = np.zeros(1)
     else:
         gradient = np.zeros_like(x0) if isinstance(problem, Smooth) else problem.gradient(x0)
         level, spent = lipschitz(problem, streams, x0, gradient)
@@ -179,7 +177,7 @@ def move(
         if value[0] <= state.value[0] + SLACK * abs(state.value[0]):
             return state._replace(x=trial, product=product, value=value, varsigma=level)
         level = 2.0 * level
-    return state._replace(varsigma=level)
+    return state  # no step is short enough to be seen above rounding
 
 
 def room(state: Any) -> float:
@@ -194,7 +192,9 @@ def finish(state: Any, problem: Any, correction: int, gradients: int) -> Any:
     state = state._replace(k=k, gradients=gradients)
     corrected = correction > 0 and k % correction == 0
     if corrected:
-        state = state._replace(x=problem.constraint.corrected(state.x), corrections=state.corrections + 1)
+        x = problem.constraint.corrected(state.x)
+        value = state.value if np.isnan(state.value[0]) else problem.value(x)
+        state = state._replace(x=x, value=value, corrections=state.corrections + 1)
     if not state.product.size:
         return state
     if corrected or k % REFRESHED == 0:
@@ -208,13 +208,14 @@ def finish(state: Any, problem: Any, correction: int, gradients: int) -> Any:
 
 
 def _falls(form: Array, product: Array, signs: Array) -> tuple[Array, Array]:
-    """``(2, n, n)``: w - |d| and d of the exact subproblems, for both hyperbolic families; inf for pairs of equal signs."""
+    """``(2, n, n)``: w - |d| and d of the exact subproblems, for both hyperbolic families; inf where bounded."""
     h, m = np.diagonal(form), np.diagonal(product)
     hs, ms = h[:, None] + h, m[:, None] + m
     even, odd = 0.5 * hs * ms, 2.0 * form * product
     d = np.stack((form * ms + product * hs, product * hs - form * ms))
     w = np.stack((even + odd, even - odd))
-    return np.where(signs[:, None] != signs, w - np.abs(d), math.inf), d
+    certain = w - np.abs(d) < -CERTAIN * (np.abs(w) + np.abs(d))
+    return np.where((signs[:, None] != signs) & certain, w - np.abs(d), math.inf), d
 
 
 def steepest_ray(form: Array, product: Array, signs: Array) -> Array:

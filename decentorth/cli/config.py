@@ -14,11 +14,12 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from .. import registry
 from .flags import InputError, Setting, help_text, load, read_flags, read_value, settings, spelled, unknown
-from .settings import ACTS, NETWORK, OUTPUT, RunSettings
+from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, RunSettings
 
 PUBLISHED_STEP: Mapping[str, Any] = {"step_size": 1e-2, "penalty": 10.0, "order": "combine-then-adapt"}
 """The steps of paper 004, Section V (alpha = 1 / (10 m), lambda = 0.1 / alpha) and its order of mixing."""
@@ -121,6 +122,8 @@ class Form(ABC, Generic[C]):
         The arguments, without the program's name.
     path, raw
         A configuration file's name and its bytes, when there is one.
+    saved
+        Settings of an earlier run that is to go on, which a file and flags override.
 
     Raises
     ------
@@ -139,12 +142,16 @@ class Form(ABC, Generic[C]):
     entries: ClassVar[Mapping[str, registry.Registry]]
     """Which of its own settings are names, and of what."""
 
-    def __init__(self, tokens: Sequence[str], path: str | None = None, raw: bytes = b"") -> None:
+    def __init__(
+        self, tokens: Sequence[str], path: str | None = None, raw: bytes = b"", saved: Mapping[str, Any] | None = None
+    ) -> None:
         self.tokens = tuple(tokens)
-        self.path = path
-        self.file = {} if path is None else load(path, raw)
+        self.path = "the resumed run" if path is None else path
+        self.saved = {} if saved is None else saved
+        self.file = {**self.saved, **({} if path is None else load(path, raw))}
         early = read_flags(self.tokens, {"Names": {kind: self.own[kind] for kind in self.entries}})
         self.names = {kind: self._name(kind, early) for kind in self.entries}
+        self._refuse_other(self.names)
         self.types = {kind: entries.get(self.names[kind]) for kind, entries in self.entries.items()}
         self.groups = self._groups()
 
@@ -156,6 +163,15 @@ class Form(ABC, Generic[C]):
         except ValueError as error:
             raise InputError(f"{self._where(kind, early)}: {error}") from None
         return name.lower().replace("-", "_")
+
+    def _refuse_other(self, now: Mapping[str, Any]) -> None:
+        """Refuse settings that a run which goes on cannot be given anew."""
+        for name, value in now.items():
+            if name in self.saved and name not in RESUMABLE and value != self.saved[name]:
+                raise InputError(
+                    f"--{spelled(name)} is {self.saved[name]} in the run that is to go on, and {value} here; it may be given anew "
+                    f"only {', '.join(f'--{spelled(other)}' for other in RESUMABLE)} and where its results go"
+                )
 
     def _groups(self) -> dict[str, dict[str, Setting]]:
         first = {name: setting for name, setting in self.own.items() if name not in (*NETWORK, *self.output)}
@@ -173,6 +189,11 @@ class Form(ABC, Generic[C]):
     def help(self) -> str:
         """The help of this command: its settings in groups, with choices and defaults."""
         return help_text(self.groups, self.program, self.summary)
+
+    @staticmethod
+    def earlier(tokens: Sequence[str]) -> Mapping[str, Any]:
+        """The settings of an earlier run that is to go on; none, unless a command can do that."""
+        return {}
 
     @abstractmethod
     def resolve(self) -> C:
@@ -198,6 +219,8 @@ class Form(ABC, Generic[C]):
                 raise unknown(f"{self.path}: unknown key {key!r}", key, known, self._owner(key))
         if "config" in self.file:
             raise InputError(f"{self.path}: a file cannot name another file (config); merge the two")
+        if "resume" in self.file:
+            raise InputError(f"{self.path}: what to go on with is not a setting of a run; give --resume {self.file['resume']}")
         by_flag = read_flags(self.tokens, self.groups, self._owner)
         by_file = {name: value for name, value in self.file.items() if value is not None}
         given: dict[str, Any] = {}
@@ -258,12 +281,38 @@ class Command(Form[Configuration]):
         run = self.build(RunSettings, given, by_flag)
         problem, algorithm = (self.build(entry, given, by_flag) for entry in self.types.values())
         stepped = published_defaults(run, problem, algorithm, given)
-        return Configuration(run, problem, stepped, published=stepped is not algorithm)
+        configuration = Configuration(run, problem, stepped, published=stepped is not algorithm)
+        self._refuse_other(configuration.mapping())
+        return configuration
+
+    @staticmethod
+    def earlier(tokens: Sequence[str]) -> Mapping[str, Any]:
+        """What the run was given that is to go on, as the flags say, and where it is, if that is the folder of a run.
+
+        Raises
+        ------
+        ValueError
+            It has no checkpoint that can be read, or was not made by this command.
+        """
+        folder = _flag(tokens, "resume")
+        if folder is None:
+            return {}
+        from ..checkpoint import FOLDER, newest_notes
+
+        saved = newest_notes(folder).get("settings")
+        if not isinstance(saved, dict):
+            raise InputError(f"the checkpoints in {folder} were not written by this command: resume them in Python")
+        place = {"out": folder} if (Path(folder) / FOLDER).is_dir() else {}
+        return {name: value for name, value in saved.items() if name in CHECKPOINTS or name not in OUTPUT} | place
 
 
 def config_flag(tokens: Sequence[str]) -> str | None:
     """The name of the configuration file, from the flags alone."""
-    value: str | None = read_flags(tokens, {"Names": {"config": Command.own["config"]}}).get("config")
+    return _flag(tokens, "config")
+
+
+def _flag(tokens: Sequence[str], name: str) -> str | None:
+    value: str | None = read_flags(tokens, {"Names": {name: Command.own[name]}}).get(name)
     return value
 
 

@@ -5,6 +5,7 @@
 ``history.csv``           a row per recorded iteration, written and flushed while the run goes on; floats read back bit for bit
 ``summary.json``          how the run ended, its final metrics and costs, and where it ran (null where a number is not finite)
 ``final.npz``             ``x`` of shape ``(n, ...)`` in agent order, and the problem's named variables
+``checkpoints/``          where asked for: see `decentorth.checkpoint.files`
 ========================= ==================================================================================================
 
 All but the history are written under a temporary name and renamed, so that a file that is there is whole.
@@ -20,13 +21,14 @@ import math
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..checkpoint import FOLDER, kept
 from ..protocols import Array, Collective, Row
 from .flags import InputError
 
@@ -38,12 +40,30 @@ log = logging.getLogger(__name__)
 
 
 class HistoryWriter:
-    """A recorder that appends each row to ``history.csv`` and flushes it."""
+    """A recorder that appends each row to ``history.csv`` and flushes it.
 
-    def __init__(self, path: Path) -> None:
+    Parameters
+    ----------
+    path
+        The file, which is written anew.
+    earlier
+        Rows of the run that goes on.
+    source
+        Its own file: where it has the last of these rows, its lines up to that one are taken, as memory may hold every second only.
+    """
+
+    def __init__(self, path: Path, earlier: Sequence[Row] = (), source: Path | None = None) -> None:
         self.path = path
-        self._file = path.open("w", newline="")
         self._columns: tuple[str, ...] | None = None
+        lines = []
+        if earlier:
+            self._columns = tuple(earlier[0].values)
+            lines = [_header(self._columns), *map(_line, earlier)]
+            written = source.read_text(errors="replace").split("\n") if source is not None and source.is_file() else []
+            if written[:1] == lines[:1] and lines[-1] in written:
+                lines = written[: written.index(lines[-1]) + 1]
+        self._file = path.open("w", newline="")
+        self._write(lines)
 
     def record(self, row: Row) -> None:
         """Append a row.
@@ -59,12 +79,12 @@ class HistoryWriter:
         lines = []
         if self._columns is None:
             self._columns = columns
-            lines.append(",".join((*COUNTS, "seconds", *columns)))
+            lines.append(_header(columns))
         elif columns != self._columns:
             raise ValueError(f"{self.path}: every row must hold the metrics {self._columns}, got {columns}")
-        counts = [str(int(getattr(row, name))) for name in COUNTS]
-        numbers = [repr(float(value)) for value in (row.seconds, *row.values.values())]
-        lines.append(",".join(counts + numbers))
+        self._write([*lines, _line(row)])
+
+    def _write(self, lines: Sequence[str]) -> None:
         try:
             self._file.write("".join(f"{line}\n" for line in lines))
             self._file.flush()
@@ -74,6 +94,16 @@ class HistoryWriter:
     def close(self) -> None:
         """Close the file; every row is in it already."""
         self._file.close()
+
+
+def _header(metrics: Sequence[str]) -> str:
+    return ",".join((*COUNTS, "seconds", *metrics))
+
+
+def _line(row: Row) -> str:
+    counts = [str(int(getattr(row, name))) for name in COUNTS]
+    numbers = [repr(float(value)) for value in (row.seconds, *row.values.values())]
+    return ",".join(counts + numbers)
 
 
 def refuse_existing(path: str | os.PathLike[str]) -> None:
@@ -86,6 +116,11 @@ def refuse_existing(path: str | os.PathLike[str]) -> None:
     """
     if (Path(path) / SUMMARY).exists():
         raise InputError(f"{path} already holds a run ({SUMMARY}); choose another --out or give --overwrite")
+    if kept(Path(path) / FOLDER):
+        raise InputError(
+            f"{path} holds the checkpoints of a run that did not end; go on with --resume {path}, choose another --out or give "
+            "--overwrite"
+        )
 
 
 class RunFolder:
@@ -99,6 +134,8 @@ class RunFolder:
         The text of ``config.yaml``, which is written first of all.
     overwrite
         Replace the run that the folder already holds.
+    continues
+        Go on with it: its checkpoints stay, and its history until it is written anew.
     needed
         Bytes that the final arrays will take.
 
@@ -108,14 +145,24 @@ class RunFolder:
         The folder already holds a run, cannot be made or written to, or its disk lacks the space.
     """
 
-    def __init__(self, path: str | os.PathLike[str], config: str, *, overwrite: bool = False, needed: int = 0) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        config: str,
+        *,
+        overwrite: bool = False,
+        continues: bool = False,
+        needed: int = 0,
+    ) -> None:
         self.path = Path(path)
-        if not overwrite:
+        if not (overwrite or continues):
             refuse_existing(self.path)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            for name in (SUMMARY, FINAL, HISTORY, "history.png"):
+            for name in (SUMMARY, FINAL, "history.png", *(() if continues else (HISTORY,))):
                 (self.path / name).unlink(missing_ok=True)
+            if (self.path / FOLDER).exists() and not continues:
+                shutil.rmtree(self.path / FOLDER)
             self._write_text(CONFIG, config)
             free = shutil.disk_usage(self.path).free
         except OSError as error:
@@ -125,9 +172,9 @@ class RunFolder:
                 f"{self.path} has {free / 1e6:.0f} MB free, and {FINAL} needs {needed / 1e6:.0f} MB; choose another --out"
             )
 
-    def history(self) -> HistoryWriter:
-        """The recorder of this run's rows."""
-        return HistoryWriter(self.path / HISTORY)
+    def history(self, earlier: Sequence[Row] = (), source: Path | None = None) -> HistoryWriter:
+        """The recorder of this run's rows; see `HistoryWriter`."""
+        return HistoryWriter(self.path / HISTORY, earlier, source)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``."""

@@ -15,7 +15,7 @@ from ..protocols import Collective, Row
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-SHOWN = ("objective", "gradient_norm", "consensus_error", "feasibility", "error")
+SHOWN = ("objective", "gradient_norm", "subgradient_norm", "consensus_error", "feasibility", "error")
 """The metrics that are shown, where a run has them."""
 LINES = 10
 
@@ -54,14 +54,16 @@ class Steps:
         Its settings say which arrays of the state are steps.
     tell
         Also print them.
+    ranges
+        What a run that goes on started with.
     """
 
     columns: tuple[str, ...] = ()
 
-    def __init__(self, algorithm: Any, tell: bool) -> None:
+    def __init__(self, algorithm: Any, tell: bool, ranges: dict[str, list[float]] | None = None) -> None:
         self.algorithm = algorithm
         self.tell = tell
-        self.ranges: dict[str, list[float]] | None = None
+        self.ranges = ranges
 
     def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
         """Called by every rank at each recorded row."""

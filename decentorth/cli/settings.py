@@ -7,9 +7,22 @@ from typing import Any, Literal
 
 TOLERANCES = ("gradient_tolerance", "consensus_tolerance", "feasibility_tolerance")
 NETWORK = ("agents", "topology", "weights", "self_weight", "weights_file", "placement")
-OUTPUT = ("out", "overwrite", "plot", "quiet", "config", "print_config", "dry_run")
-ACTS = ("overwrite", "config", "print_config", "dry_run")
+CHECKPOINTS = ("checkpoint_every", "keep_checkpoints")
+OUTPUT = ("out", "overwrite", "plot", "quiet", *CHECKPOINTS, "resume", "config", "print_config", "dry_run")
+ACTS = ("overwrite", "resume", "config", "print_config", "dry_run")
 """Settings of one call, never part of a configuration that is printed or saved."""
+RESUMABLE = (
+    "iterations",
+    *TOLERANCES,
+    "time_limit",
+    "objective_below",
+    "require_converged",
+    "safety_region",
+    "history_rows",
+    "record_every",
+    "placement",
+)
+"""What a run that is resumed may be given anew, beside where its results go."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +114,14 @@ class RunSettings(CaseSettings):
         Also draw history.png in out.
     quiet : bool
         Print nothing but errors.
+    checkpoint_every : int or str
+        Write a checkpoint into out every so many iterations (100) or so much time (30s, 10m, 2h); then also on SIGUSR1, on SIGTERM,
+        which ends the run, and at the end.
+    keep_checkpoints : int
+        How many checkpoints are kept.
+    resume : str
+        Go on with the run in this folder from its newest checkpoint, in the same folder unless out is given; its settings stay as
+        they are, but for iterations, tolerances, limits, the history's rows, placement and output.
     config : str
         A file with any of these settings as flat keys (.yaml, .yml or .toml); flags override it.
     print_config : bool
@@ -126,6 +147,9 @@ class RunSettings(CaseSettings):
     overwrite: bool = False
     plot: bool = False
     quiet: bool = False
+    checkpoint_every: int | str | None = None
+    keep_checkpoints: int = 3
+    resume: str | None = None
     config: str | None = None
     print_config: bool = False
     dry_run: bool = False
@@ -139,7 +163,7 @@ class RunSettings(CaseSettings):
             A value out of range, or two that do not fit together.
         """
         super().__post_init__()
-        at_least(self, iterations=0, history_rows=2, record_every=1, spread_samples=1)
+        at_least(self, iterations=0, history_rows=2, record_every=1, spread_samples=1, keep_checkpoints=1)
         if self.spread_samples is not None and self.agents != 1:
             raise ValueError(f"spread_samples is for a single agent: give --agents 1 (now {self.agents})")
         for name in (*TOLERANCES, "time_limit", "safety_region"):
@@ -148,6 +172,12 @@ class RunSettings(CaseSettings):
                 raise ValueError(f"{name} must be positive, got {value}")
         if self.plot and self.out is None:
             raise ValueError("plot needs out: say where the run is to be written")
+        if self.checkpoint_every is not None:
+            from ..checkpoint import interval
+
+            interval("checkpoint_every", self.checkpoint_every)
+            if self.out is None:
+                raise ValueError("checkpoint_every needs out: say where the run is to be written")
         if self.require_converged and not any(getattr(self, name) is not None for name in TOLERANCES):
             raise ValueError(f"require_converged needs a tolerance to judge by: give one of {', '.join(TOLERANCES)}")
 

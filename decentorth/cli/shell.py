@@ -5,6 +5,7 @@ Exit codes: 2 bad input, 130 interrupted, 141 nobody reads the output any more; 
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -106,11 +107,14 @@ def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: 
     InputError
         On every rank, for arguments and files that cannot be used.
     """
+    root = communicator.rank == 0
     path = together(communicator, lambda: config_flag(words))
     raw = b""
     if path is not None:
-        raw = communicator.bcast_bytes(together(communicator, lambda: Path(path).read_bytes() if communicator.rank == 0 else b""))
-    configuration = together(communicator, lambda: form(words, path, raw).resolve())
+        raw = communicator.bcast_bytes(together(communicator, lambda: Path(path).read_bytes() if root else b""))
+    earlier = together(communicator, lambda: json.dumps(form.earlier(words) if root else None).encode())
+    saved = json.loads(communicator.bcast_bytes(earlier))
+    configuration = together(communicator, lambda: form(words, path, raw, saved).resolve())
     digests = communicator.allgather_bytes(configuration.digest())
     different = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
     if different:

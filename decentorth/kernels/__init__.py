@@ -59,7 +59,8 @@ class Kernels(Protocol):
         exact
             Q is the pair's own quadratic form; otherwise varsigma I.
         constant, scaled
-            varsigma = ``constant + scaled * lambda_max(product_BB)``.
+            varsigma = ``constant + scaled * lambda_max(product_BB)``; of an exact pair too, where its form looks unbounded, but not
+            for certain.
         limit
             Stop before a pair whose rows together have a larger squared norm.
 

@@ -15,20 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..protocols import Array, Index
-from .subproblem import EPS, MOST, NEAR, TINY, Solution
+from .subproblem import CERTAIN, EPS, MOST, NEAR, STEEPEST, TINY, Solution
 
 F = TypeVar("F", bound=Callable[..., Any])
 SQRT2 = sqrt(2.0)
 
 
 def _compiled(**options: Any) -> Callable[[F], F]:
-    """Compile at the first call."""
+    """Compile at the first call; what is divided by zero is infinite or NaN, as in NumPy."""
 
     def compile(function: F) -> F:
         try:
-            made: F = numba.njit(cache=True, **options)(function)
+            made: F = numba.njit(cache=True, error_model="numpy", **options)(function)
         except RuntimeError:  # there is nowhere to keep it
-            made = numba.njit(**options)(function)
+            made = numba.njit(error_model="numpy", **options)(function)
         return made
 
     return compile
@@ -271,6 +271,7 @@ def _steps(
         m1, m2, m3 = m[i, i], m[i, j], m[j, j]
         if m1 + m3 > limit:
             return k, 0
+        n_iz = 0.0
         if exact:  # Q = M_BB kron H_BB + theta I
             h1, h2, h3 = h[i, i], h[i, j], h[j, j]
             same, cross, swap = h1 * m1 + h3 * m3, 2.0 * h2 * m2, h3 * m1 + h1 * m3
@@ -288,11 +289,16 @@ def _steps(
             kappa = 2.0 * (_varsigma(m1, m2, m3, constant, scaled) + theta)
             squares = (kappa, kappa, kappa, kappa)
             mixed = (0.0, 0.0, 0.0, 0.0)
-            n_iz = 0.0
         linear = (t00 + t11 - squares[0], t01 + t10 - mixed[0], t00 - t11 - n_iz, t10 - t01 - mixed[2])
         v00, v01, v10, v11, _, ray = _pair(signs[i] != signs[j], linear, squares, mixed)
         if ray != 0:
-            return k, ray
+            at = 0 if abs(ray) == 1 else 2
+            w, d = 0.5 * (squares[at] + squares[at + 1]), abs(mixed[at // 2])
+            if w - d < -CERTAIN * (abs(w) + d):
+                return k, ray
+            kappa = 2.0 * (_varsigma(m1, m2, m3, constant, scaled) + theta)
+            linear = (t00 + t11 - kappa, t01 + t10, t00 - t11, t10 - t01)
+            v00, v01, v10, v11, _, ray = _pair(True, linear, (kappa, kappa, kappa, kappa), (0.0, 0.0, 0.0, 0.0))
         _combine(x[i], x[j], v00, v01, v10, v11)
         mi, mj = m[i], m[j]
         _combine(mi, mj, v00, v01, v10, v11)
@@ -350,14 +356,13 @@ def _sweep(xt: Array, g: Array, signs: Array) -> tuple[float, int, int]:
                 v[k, 0, 0], v[k, 0, 1], v[k, 1, 0], v[k, 1, 1] = c, -t * c, t * c, c
             else:
                 total = gii + gjj
-                left = (total - 2.0 * gij) * (total + 2.0 * gij)
-                if not (total > 0.0 and left > 0.0):
+                if total - 2.0 * abs(gij) < -CERTAIN * (abs(total) + 2.0 * abs(gij)):
                     return fallen, i, j
-                root = sqrt(left)
-                s = -2.0 * gij / sqrt(2.0 * root * (total + root))
+                root = sqrt(max((total - 2.0 * gij) * (total + 2.0 * gij), (STEEPEST * total) ** 2))
+                s = -2.0 * gij / sqrt(2.0 * root * (total + root)) if gij != 0.0 else 0.0
                 c = hypot(1.0, s)
                 v[k, 0, 0], v[k, 0, 1], v[k, 1, 0], v[k, 1, 1] = c, s, s, c
-                fallen += 4.0 * gij * gij / (total + root)
+                fallen += 4.0 * gij * gij / (total + root) if gij != 0.0 else 0.0
         congruence(g, v, first[:pairs], second[:pairs])
         turn_rows(xt, v, first[:pairs], second[:pairs])
     return fallen, 0, 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..protocols import Array, Index
-from .subproblem import exact_form, isotropic, largest_eigenvalue, linear_term, minimise
+from .subproblem import CERTAIN, STEEPEST, exact_form, isotropic, largest_eigenvalue, linear_term, minimise
 
 __all__ = ["blocks", "congruence", "gauss_seidel", "jacobi_sweep", "minimise", "turn_columns", "turn_rows"]
 
@@ -55,14 +55,17 @@ def gauss_seidel(
         m = product[np.ix_((i, j), (i, j))][None]
         if m[0, 0, 0] + m[0, 1, 1] > limit:
             return k, 0
+        t, hyperbolic = blocks(form, product, one, other), signs[one] != signs[other]
+        curvature = isotropic(constant + scaled * largest_eigenvalue(m[:, 0, 0], m[:, 0, 1], m[:, 1, 1]) + theta)
         if exact:
-            curvature = exact_form(form[np.ix_((i, j), (i, j))][None], m, theta)
-        else:
-            curvature = isotropic(constant + scaled * largest_eigenvalue(m[:, 0, 0], m[:, 0, 1], m[:, 1, 1]) + theta)
-        linear = linear_term(blocks(form, product, one, other), curvature)
-        found = minimise(signs[one] != signs[other], linear, curvature)
-        if found.ray[0] != 0:
-            return k, int(found.ray[0])
+            own = exact_form(form[np.ix_((i, j), (i, j))][None], m, theta)
+            ray = int(minimise(hyperbolic, linear_term(t, own), own).ray[0])
+            a, b = (0, 1) if abs(ray) == 1 else (2, 3)
+            w, d = 0.5 * (own[0, a, a] + own[0, b, b]), abs(own[0, a, b])
+            if ray != 0 and w - d < -CERTAIN * (abs(w) + d):
+                return k, ray
+            curvature = own if ray == 0 else curvature
+        found = minimise(hyperbolic, linear_term(t, curvature), curvature)
         turn_rows(x, found.v, one, other)
         congruence(product, found.v, one, other)
     return len(first), 0
@@ -85,17 +88,17 @@ def jacobi_sweep(xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]
         i, j = round_robin(n, turn)
         a, b, d = gram[i, i], gram[i, j], gram[j, j]
         alike, total, lean = signs[i] == signs[j], a + d, d - a
-        left = (total - 2.0 * b) * (total + 2.0 * b)
-        endless = np.flatnonzero(~alike & ~((total > 0.0) & (left > 0.0)))
+        endless = np.flatnonzero(~alike & (total - 2.0 * np.abs(b) < -CERTAIN * (np.abs(total) + 2.0 * np.abs(b))))
         if len(endless):
             return fallen, int(i[endless[0]]), int(j[endless[0]])
         with np.errstate(invalid="ignore", divide="ignore"):  # each formula where it is for the pair
             t = np.where(b != 0.0, np.copysign(2.0 * b / (np.abs(lean) + np.hypot(lean, 2.0 * b)), b * lean), 0.0)
-            root = np.sqrt(left)
-            s = np.where(alike, t / np.hypot(1.0, t), -2.0 * b / np.sqrt(2.0 * root * (total + root)))
+            root = np.sqrt(np.maximum((total - 2.0 * b) * (total + 2.0 * b), (STEEPEST * total) ** 2))
+            s = np.where(b != 0.0, np.where(alike, t / np.hypot(1.0, t), -2.0 * b / np.sqrt(2.0 * root * (total + root))), 0.0)
+            falls = np.where(~alike & (b != 0.0), 4.0 * b * b / (total + root), 0.0)
         c = np.where(alike, 1.0 / np.hypot(1.0, t), np.hypot(1.0, s))
         v = np.stack([np.stack([c, np.where(alike, -s, s)], -1), np.stack([s, c], -1)], -2)
         congruence(gram, v, i, j)
         turn_rows(xt, v, i, j)
-        fallen += float(np.where(alike, 0.0, 4.0 * b * b / (total + np.where(alike, 0.0, root))).sum())
+        fallen += float(falls.sum())
     return fallen, 0, 0

@@ -32,8 +32,13 @@ from ..protocols import Array
 
 EPS = 4.0 * float(np.finfo(np.float64).eps)
 """Rounding of the coefficients, relative to their terms."""
+CERTAIN = 1e-9
+"""By how much |d| exceeds w, relative to both, where a method takes an objective for unbounded: it knows w and d from products of a
+point that may be large, so that a subproblem with a minimum can look as if it had none."""
 NEAR = 1e-6
 """exp(-|mu|) where the infimum is only approached as mu goes to infinity."""
+STEEPEST = 1e-6
+"""The least sqrt(1 - tanh(2 mu)^2) of a Jacobi step."""
 MOST = 100
 """Newton steps; about 8 are made."""
 TINY = 1e-200

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -123,6 +123,25 @@ class Network:
             for part in (W.indptr.astype(np.int64), W.indices.astype(np.int64), W.data):
                 hashed.update(part.tobytes())
         return hashed.digest()
+
+    def in_flight(self) -> dict[str, Array]:
+        """What has been sent and has not arrived, arrays ``(n_local, ...)`` by name; the names are the same from the start on.
+
+        None, as each message arrives in its round.
+        """
+        return {}
+
+    def restore(self, rounds: int, messages: int, bytes: int, in_flight: Mapping[str, Array]) -> None:
+        """Go on from these counts and with what is in flight, as a checkpoint has them.
+
+        Raises
+        ------
+        ValueError
+            For what this network has not.
+        """
+        if in_flight:
+            raise ValueError(f"this network delivers every message in its round, so it has no {', '.join(in_flight)}")
+        self.rounds, self.messages, self.bytes = rounds, messages, bytes
 
     def _plan(self) -> _Plan:
         """The plan of the round to come; those of a sequence are kept by its distinct matrices, the oldest given up first."""

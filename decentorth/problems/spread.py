@@ -145,6 +145,11 @@ class SpreadProblem(AgentProblem):
         return float(self.base.error(xhat))
 
     @property
+    def nonsmooth(self) -> bool:
+        """Whether the blocks' problem is not differentiable."""
+        return bool(getattr(self.base, "nonsmooth", False))
+
+    @property
     def optimal_value(self) -> float | None:
         """The least value, where the blocks' problem knows it."""
         return getattr(self.base, "optimal_value", None)

@@ -6,12 +6,14 @@ import dataclasses
 import importlib.util
 from collections.abc import Callable
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from decentorth import GSJOBCD, JJOBCD, VRJJOBCD, HyperbolicJacobi, iterate, solve
+from decentorth.checkpoint import Checkpoints
 from decentorth.problems import HEVP
 from decentorth.protocols import Array, Index
 from decentorth.streams import CounterStreams
@@ -173,6 +175,18 @@ def test_backtracking_finds_a_smaller_constant_than_the_bound() -> None:
     assert (factors >= -1).all()
     assert levels[-1] < problem.lipschitz[0]
     assert problem.value(found[-1].x)[0] == pytest.approx(found[-1].value[0], rel=1e-12)
+    off = np.eye(10) + 1e-3 * np.random.default_rng(0).standard_normal((10, 10))
+    for state in states(problem, JJOBCD(varsigma="backtracking", correction=1), 3, off):
+        assert problem.value(state.x)[0] == pytest.approx(state.value[0], rel=1e-12)
+
+
+def test_backtracking_ends_where_rounding_begins() -> None:
+    """At a minimiser no shorter step helps: x and L stay."""
+    problem = hevp(8)
+    best = solve(problem, HyperbolicJacobi(), iterations=50, rows=2).x[0]
+    found = states(problem, JJOBCD(varsigma="backtracking"), 5, best)
+    assert found[-1].varsigma[0] <= 2.0**10 * found[0].varsigma[0]
+    assert problem.error(found[-1].x[0]) == pytest.approx(0.0, abs=1e-12)
 
 
 # exact optima
@@ -253,6 +267,17 @@ def test_data_and_start_are_left_alone(algorithm: Any) -> None:
     states(problem, algorithm, 3, start)
     np.testing.assert_array_equal(problem.trace_form(), form)
     np.testing.assert_array_equal(start, np.eye(6))
+
+
+@pytest.mark.parametrize(
+    "algorithm", [GSJOBCD(correction=4), JJOBCD(varsigma="backtracking"), VRJJOBCD()], ids=lambda a: type(a).__name__
+)
+def test_saved_and_resumed_is_as_if_never_stopped(algorithm: Any, tmp_path: Path) -> None:
+    problem = hevp(9)
+    whole = solve(problem, algorithm, iterations=25, record_every=6, checkpoints=Checkpoints(tmp_path, every=11))
+    again = solve(problem, algorithm, iterations=25, record_every=6, resume=tmp_path / "000000011")
+    for one, other in zip(whole.state, again.state, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("n", [1, 2])
@@ -351,6 +376,16 @@ def test_varsigma_descends_as_long_as_numbers_hold() -> None:
     result = solve(as_printed(), JJOBCD(), iterations=5000)
     assert result.history["objective"][0] > -1e3
     assert result.row.values["objective"] < -1e9
+
+
+@pytest.mark.parametrize("kernel", ["numpy", "auto"])
+def test_what_runs_away_is_said_to_diverge(kernel: Any) -> None:
+    """A constant varsigma that is far too small, in a function whose L_f is large: infinite and NaN, but no exception."""
+    problem = log_cosh(8)
+    start = problem.constraint.random(np.random.default_rng(1), 3.0)
+    problem.gradient = lambda x: 1e3 * x  # type: ignore[method-assign]
+    result = solve(problem, JJOBCD(varsigma=1e-6, kernel=kernel), x0=start, iterations=50)
+    assert result.status == "diverged"
 
 
 def test_bounded_objectives_are_not_said_to_be_unbounded() -> None:

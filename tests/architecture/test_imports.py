@@ -27,6 +27,7 @@ HOUSE = {
     "topologies": Room(("topologies",), "", "numpy scipy networkx cvxpy matplotlib rich cyclopts"),
     "protocols": Room(("decentorth.protocols",), "", "numpy"),
     "sums": Room(("decentorth.sums",), "protocols", "numpy scipy"),
+    "version": Room(("decentorth._version",), "", ""),
     "streams": Room(("decentorth.streams",), "protocols", "numpy"),
     "launch": Room(("decentorth._mpienv", "decentorth._ending"), "", ""),
     "sets": Room(("decentorth.sets",), "protocols sums", "numpy scipy threadpoolctl"),
@@ -38,7 +39,9 @@ HOUSE = {
     "algorithms": Room(("decentorth.algorithms",), "protocols sums kernels", "numpy"),
     "collective": Room(("decentorth.collective",), "protocols sums network", "numpy"),
     "loop": Room(
-        ("decentorth.metrics", "decentorth.history", "decentorth.stopping", "decentorth.runner"), "protocols sums", "numpy pandas"
+        ("decentorth.metrics", "decentorth.history", "decentorth.stopping", "decentorth.checkpoint", "decentorth.runner"),
+        "protocols sums version",
+        "numpy pandas",
     ),
     "api": Room(("decentorth.api",), "protocols sums streams problems network collective loop", "numpy threadpoolctl"),
     "registry": Room(("decentorth.registry",), "", ""),
@@ -47,6 +50,7 @@ HOUSE = {
         "top api registry loop collective network problems data protocols sums launch topologies",
         "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl",
     ),
+    "estimators": Room(("decentorth.estimators",), "api registry loop problems sets protocols", "numpy sklearn threadpoolctl"),
     "theory": Room(("decentorth.theory",), "protocols sums algorithms topologies", "numpy"),
     "studies": Room(
         ("decentorth.study", "decentorth.theory.__main__"),
@@ -58,9 +62,9 @@ HOUSE = {
         "studies front api registry loop network streams topologies protocols top",
         "numpy scipy rich matplotlib",
     ),
-    "top": Room(("decentorth",), "launch api registry loop network algorithms problems sets data", ""),
+    "top": Room(("decentorth",), "launch version api registry loop network algorithms problems sets data", ""),
 }
-ABOVE = ("api", "registry", "front", "studies", "compare", "top")
+ABOVE = ("api", "registry", "estimators", "front", "studies", "compare", "top")
 """Rooms that stand on the programming interface, or are it."""
 LAZY = {("decentorth.network.communicator", "mpi"): "only a run that asks for ranks loads an MPI library"}
 """Exceptions (module, room), each inside a function, with the reason."""

@@ -71,8 +71,8 @@ def test_outputs_agree_with_each_other() -> None:
     assert {name: history[name][-1] for name in summary["metrics"]} == summary["metrics"]
     for ours, theirs in (("iterations", "iteration"), *((name, name) for name in ("rounds", "messages", "bytes", "gradients"))):
         assert history[theirs][-1] == summary[ours]
-    assert set(summary["seconds"]) == {"compute", "wait", "metrics", "total"}
-    assert sum(summary["seconds"][part] for part in ("compute", "wait", "metrics")) <= summary["seconds"]["total"]
+    assert set(summary["seconds"]) == {"compute", "wait", "metrics", "checkpoints", "total"}
+    assert sum(summary["seconds"][part] for part in ("compute", "wait", "metrics", "checkpoints")) <= summary["seconds"]["total"]
     gram = np.swapaxes(x, 1, 2) @ x - np.eye(2)
     assert summary["metrics"]["feasibility"] == pytest.approx(np.linalg.norm(gram, axis=(1, 2)).max(), rel=1e-12)
     spread = np.linalg.norm(x - x.mean(0), axis=(1, 2)).sum()

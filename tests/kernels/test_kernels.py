@@ -140,6 +140,28 @@ def test_jacobi_finds_the_pair_without_a_minimum(kernel: kernels.Kernel) -> None
     assert (fallen, i, j) == (0.0, 0, 3)
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_jacobi_leaves_zeros_alone(kernel: kernels.Kernel) -> None:
+    x, gram = np.eye(3), np.zeros((3, 3))
+    assert kernels.load(kernel).jacobi_sweep(x, gram, np.array([1.0, -1.0, -1.0])) == (0.0, 0, 0)
+    np.testing.assert_array_equal(x, np.eye(3))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_rounding_makes_look_unbounded_is_not_taken_for_it(kernel: kernels.Kernel) -> None:
+    """w and |d| equal but for 1e-12: the exact step gives way to one of varsigma, a Jacobi step is cut short; both descend."""
+    close = np.array([[1.0, -1.0 - 1e-12], [-1.0 - 1e-12, 1.0]])
+    j, one, made = np.array([1.0, -1.0]), np.zeros(1, dtype=np.int64), kernels.load(kernel)
+    x, product, H = np.eye(2), np.eye(2), 2.0 * close
+    assert made.gauss_seidel(x, product, H, j, one, one + 1, 0.0, True, 0.0, 4.0, np.inf) == (1, 0)
+    assert np.isfinite(x).all()
+    assert np.trace(x.T @ close @ x) < 2.0
+    xt, gram = np.eye(2), close.copy()
+    assert made.jacobi_sweep(xt, gram, j)[1:] == (0, 0)
+    assert np.isfinite(xt).all()
+    assert np.trace(xt @ close @ xt.T) < 1e-2
+
+
 @pytest.mark.skipif(len(KERNELS) < 2, reason="needs numba")
 def test_both_kernels_agree() -> None:
     n, (first, second) = 25, drawn(25, 300)

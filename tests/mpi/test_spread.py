@@ -34,12 +34,14 @@ def test_same_bits_as_one_process(ranks: int) -> None:
     assert len({outcome["iterates_sha256"] for outcome in one.values()}) == len(CASES)
 
 
-ARGUMENTS = "-m decentorth.run --problem pca --rank 3 --algorithm rgd --iterations 15".split()
+ARGUMENTS = "-m decentorth.run --problem pca --rank 3 --algorithm rgd".split()
 
 
 def test_the_command_spreads_samples(tmp_path: Path) -> None:
     for ranks in (1, 3):
-        job = run_ranks(ranks, [*ARGUMENTS, "--agents", "1", "--spread-samples", "5", "--out", str(tmp_path / str(ranks))])
+        job = run_ranks(
+            ranks, [*ARGUMENTS, "--agents", "1", "--spread-samples", "5", "--iterations", "15", "--out", str(tmp_path / str(ranks))]
+        )
         assert job.returncode == 0, job.report()
         where = "in this process" if ranks == 1 else "over 3 ranks"
         assert f"its samples in 5 blocks {where}" in job.stdout
@@ -47,6 +49,20 @@ def test_the_command_spreads_samples(tmp_path: Path) -> None:
     assert one["iterates_sha256"] == three["iterates_sha256"]
     assert one["metrics"] == three["metrics"]
     assert (one["ranks"], three["ranks"]) == (1, 3)
+
+
+def test_a_saved_run_goes_on_on_other_ranks(tmp_path: Path) -> None:
+    """To the bits of one that was not interrupted."""
+    spread, out = ["--agents", "1", "--spread-samples", "5"], tmp_path / "saved"
+    whole = run_ranks(1, [*ARGUMENTS, *spread, "--iterations", "15", "--out", str(tmp_path / "whole")])
+    assert whole.returncode == 0, whole.report()
+    job = run_ranks(2, [*ARGUMENTS, *spread, "--iterations", "9", "--checkpoint-every", "3", "--out", str(out)])
+    assert job.returncode == 0, job.report()
+    job = run_ranks(3, ["-m", "decentorth.run", "--resume", str(out), "--iterations", "15"])
+    assert job.returncode == 0, job.report()
+    one, other = (json.loads((path / "summary.json").read_text()) for path in (tmp_path / "whole", out))
+    assert one["iterates_sha256"] == other["iterates_sha256"]
+    assert one["metrics"] == other["metrics"]
 
 
 def test_a_dry_run_counts_the_shares_of_the_ranks() -> None:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,7 +62,31 @@ def launcher() -> str:
     return found
 
 
-def run_ranks(ranks: int, arguments: Sequence[str], *, timeout: float = 120.0, settings: Mapping[str, str] | None = None) -> Job:
+class Running(NamedTuple):
+    """A job that has not ended yet."""
+
+    launched: int
+    """The process that was started: the launcher, or without one Python."""
+    token: str
+
+    def ranks(self) -> list[int]:
+        """The job's Python processes that live."""
+        found = []
+        for pid in _carriers(self.token):
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{pid}/exe").resolve() == Path(sys.executable).resolve():
+                    found.append(pid)
+        return found
+
+
+def run_ranks(
+    ranks: int,
+    arguments: Sequence[str],
+    *,
+    timeout: float = 120.0,
+    settings: Mapping[str, str] | None = None,
+    meanwhile: Callable[[Running], None] | None = None,
+) -> Job:
     """``mpirun -n ranks python arguments...`` in the repository's root.
 
     Parameters
@@ -73,6 +97,8 @@ def run_ranks(ranks: int, arguments: Sequence[str], *, timeout: float = 120.0, s
         Seconds until the job counts as hung, is killed, and AssertionError shows what it had written.
     settings
         Further environment variables.
+    meanwhile
+        Called once the job has been started, to do something to it.
     """
     token = uuid.uuid4().hex
     command = [sys.executable, *arguments]
@@ -95,6 +121,8 @@ def run_ranks(ranks: int, arguments: Sequence[str], *, timeout: float = 120.0, s
         )
         hung = False
         try:
+            if meanwhile is not None:
+                meanwhile(Running(process.pid, token))
             stdout, stderr = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             hung = True

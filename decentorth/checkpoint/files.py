@@ -1,0 +1,434 @@
+"""A checkpoint on disk: a folder named by its iteration, which is there whole or not at all.
+
+================== ===========================================================================================================
+``block-00000.bin`` a rank's agents: pieces of consecutive agents, about 4 MB each; in a piece one array after the other, raw,
+                    little-endian, C order
+``common.bin``      what is not an agent's own (the history, the starting point), likewise
+``manifest.json``   format and version; SHA-256 of the rest; the rest: what run this is, counters, names, types and shapes of the
+                    arrays, which agents are in which block, the SHA-256 of every piece, and the notes of whoever wrote it
+================== ===========================================================================================================
+
+Every rank writes its own agents to a file of its own, in a folder with a temporary name; rank 0 writes the manifest last, and
+renames the folder. Any number of ranks can read it: each reads the pieces in which its agents are. Sizes are compared with those
+of the files before anything is allocated; nothing is unpickled; no name of a file comes out of a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..protocols import Collective
+from .states import Arrays
+
+FORMAT, VERSION = "decentorth checkpoint", 1
+FOLDER, MANIFEST, COMMON = "checkpoints", "manifest.json", "common.bin"
+PIECE_BYTES = 1 << 22
+"""About how much of a block one checksum is of: the most that a reader reads without using it."""
+MANIFEST_BYTES = 1 << 26
+KINDS = ("<f8", "<f4", "<f2", "<i8", "<i4", "<u8", "<u4", "|u1", "|b1")
+"""The types that arrays may have."""
+_NAME = re.compile(r"\d{9,}")
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint cannot be written, or not be gone on from; the message says which, why, and what there is instead."""
+
+
+class DamagedError(CheckpointError):
+    """The files of a checkpoint are not those that were written."""
+
+
+T = TypeVar("T")
+
+
+def agreed(collective: Collective, work: Callable[[], T], kind: type[CheckpointError] = CheckpointError) -> T:
+    """The result of ``work``, which must not communicate; what fails on one rank is an error of that ``kind`` on all."""
+    try:
+        with collective.together():
+            return work()
+    except (OSError, ValueError) as error:
+        raise kind(_words(error)) from error
+
+
+class Layout(NamedTuple):
+    """An array in a file."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    """Of one agent, or of the whole where it is common to all."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one agent, or of the whole."""
+        return np.dtype(self.kind).itemsize * math.prod(self.shape)
+
+    def read(self, data: bytes | bytearray, offset: int, count: int | None = None) -> NDArray[Any]:
+        """A view of ``data``: the whole, or so many agents."""
+        shape = self.shape if count is None else (count, *self.shape)
+        return np.frombuffer(data, self.kind, math.prod(shape), offset).reshape(shape)
+
+
+class Block(NamedTuple):
+    """A file of consecutive agents."""
+
+    start: int
+    stop: int
+    piece: int
+    """Agents in each piece but the last."""
+    sha256: list[str]
+    """Of every piece."""
+
+    @property
+    def pieces(self) -> Iterator[tuple[int, int]]:
+        """First agent and end of every piece."""
+        return ((a, min(a + self.piece, self.stop)) for a in range(self.start, self.stop, self.piece))
+
+
+class Manifest(NamedTuple):
+    """What a checkpoint says of itself."""
+
+    path: Path
+    arrays: list[Layout]
+    common: list[Layout]
+    common_sha256: str
+    blocks: list[Block]
+    facts: dict[str, Any]
+    """What the writer added."""
+
+
+def kept(root: Path) -> list[Path]:
+    """The checkpoints in a folder, the newest first."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        return sorted((path for path in root.iterdir() if _NAME.fullmatch(path.name)), key=_iteration, reverse=True)
+    return []
+
+
+def _iteration(path: Path) -> int:
+    return int(path.name)
+
+
+def found(given: str | os.PathLike[str]) -> list[Path]:
+    """The checkpoints that a path means, the newest first: a run's folder, its folder of checkpoints, or one of these.
+
+    Raises
+    ------
+    ValueError
+        There is none.
+    """
+    path = Path(given)
+    paths = kept(path / FOLDER) or kept(path)
+    if not paths and path.is_dir() and ((path / MANIFEST).exists() or _NAME.fullmatch(path.name)):
+        paths = [path]
+    if not paths:
+        what = "holds no checkpoint (was the run given --checkpoint-every?)" if path.is_dir() else "is not a folder"
+        raise ValueError(f"cannot resume: {path} {what}")
+    return paths
+
+
+def write(
+    root: Path,
+    iteration: int,
+    keep: int,
+    agents: slice,
+    arrays: Arrays,
+    common: Arrays,
+    facts: Mapping[str, Any],
+    collective: Collective,
+) -> Path:
+    """Write a checkpoint and remove all but the last ``keep``, and those of later iterations; called by every rank.
+
+    Parameters
+    ----------
+    agents
+        Those of this rank; none where another rank writes them (a single agent that is on every rank).
+    arrays
+        ``(n_local, ...)`` by name, the same names on every rank.
+    common, facts
+        What rank 0 adds.
+
+    Raises
+    ------
+    CheckpointError
+        On every rank; the earlier checkpoints are as they were.
+    """
+    part = root / f".{iteration:09d}.part"
+    path = root / f"{iteration:09d}"
+    digests: list[str] = []
+    piece = max(1, PIECE_BYTES // max(1, sum(array[:1].nbytes for array in arrays.values())))
+    try:
+        with collective.together():
+            canonical = {name: _canonical(name, array) for name, array in arrays.items()}
+            if collective.rank == 0:
+                root.mkdir(parents=True, exist_ok=True)
+                for stale in root.glob(".*.part"):
+                    shutil.rmtree(stale, ignore_errors=True)
+                part.mkdir()
+        block = Block(agents.start, agents.stop, piece, digests)
+        with collective.together(), _new(part / _block_name(collective.rank)) as file:
+            for a, b in block.pieces:
+                hashed = hashlib.sha256()
+                for array in canonical.values():
+                    data = array[a - agents.start : b - agents.start].reshape(-1).view(np.uint8).data
+                    hashed.update(data)
+                    file.write(data)
+                digests.append(hashed.hexdigest())
+        blocks = [json.loads(text) for text in collective.everyone(json.dumps(block).encode())]
+        blocks = [(start, stop, *rest) for start, stop, *rest in blocks if start < stop]
+        with collective.together():
+            if collective.rank == 0:
+                layouts = [Layout(name, array.dtype.str, array.shape[1:]) for name, array in canonical.items()]
+                _finish(part, layouts, common, {**facts, "blocks": blocks})
+                for other in (other for other in kept(root) if _iteration(other) >= iteration):
+                    _remove(other)
+                part.rename(path)
+                for other in kept(root)[keep:]:
+                    _remove(other)
+                _sync(root)
+    except (OSError, ValueError, TypeError) as error:
+        if collective.rank == 0:
+            shutil.rmtree(part, ignore_errors=True)
+        last = "; ".join(f"the last good one is {path}" for path in kept(root)[:1])
+        raise CheckpointError(
+            f"cannot write the checkpoint of iteration {iteration}: {_words(error)}{last and '; '}{last}"
+        ) from error
+    return path
+
+
+def _finish(part: Path, layouts: list[Layout], common: Arrays, facts: Mapping[str, Any]) -> None:
+    """Rank 0's files, the manifest last."""
+    canonical = {name: _canonical(name, array) for name, array in common.items()}
+    data = b"".join(array.tobytes() for array in canonical.values())
+    with _new(part / COMMON) as file:
+        file.write(data)
+    body = {
+        **facts,
+        "arrays": layouts,
+        "common": [Layout(name, array.dtype.str, array.shape) for name, array in canonical.items()],
+        "common_sha256": hashlib.sha256(data).hexdigest(),
+    }
+    body = json.loads(json.dumps(body))  # as it is read: keys are text
+    whole = {"format": FORMAT, "version": VERSION, "sha256": _digest(body), "checkpoint": body}
+    with _new(part / MANIFEST) as file:
+        file.write(f"{json.dumps(whole, indent=1)}\n".encode())
+    _sync(part)
+
+
+def _remove(path: Path) -> None:
+    """Remove a checkpoint so that no half of it is ever seen; what a file system keeps of it goes with the next one."""
+    aside = path.with_name(f".{path.name}.removed.part")
+    path.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _canonical(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """The array as it is written."""
+    kind = array.dtype.newbyteorder("<")
+    if kind.str not in KINDS:
+        raise ValueError(f"a checkpoint cannot hold {name} of type {array.dtype}; it holds {', '.join(KINDS)}")
+    return np.ascontiguousarray(array, dtype=kind)
+
+
+@contextlib.contextmanager
+def _new(path: Path) -> Iterator[Any]:
+    """A file that is on the disk when it is closed."""
+    with path.open("xb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    """The names in a folder on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _block_name(number: int) -> str:
+    return f"block-{number:05d}.bin"
+
+
+def _digest(body: Any) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
+    return str(error)
+
+
+def _manifest_bytes(path: Path) -> bytes:
+    size = (path / MANIFEST).stat().st_size
+    if size > MANIFEST_BYTES:
+        raise ValueError(f"{MANIFEST} has {size} bytes, more than any checkpoint's")
+    return (path / MANIFEST).read_bytes()
+
+
+def parsed(path: Path, raw: bytes) -> Manifest:
+    """The manifest of a checkpoint from its bytes.
+
+    Raises
+    ------
+    ValueError
+        They are damaged, or of another version.
+    """
+    try:
+        try:
+            whole = json.loads(raw)
+        except ValueError as error:
+            raise ValueError(f"{MANIFEST} is not well-formed JSON: {str(error)[:200]}") from None
+        if not isinstance(whole, dict) or whole.get("format") != FORMAT:
+            raise ValueError(f"{MANIFEST} is not that of a {FORMAT}")
+        if whole.get("version") != VERSION:
+            raise ValueError(f"its format version is {whole.get('version')!s:.20}, and this decentorth reads version {VERSION}")
+        body: Any = whole.get("checkpoint")
+        if whole.get("sha256") != _digest(body):
+            raise ValueError(f"{MANIFEST} does not have the checksum it names")
+        return Manifest(
+            path,
+            [_layout(entry) for entry in body.pop("arrays")],
+            [_layout(entry) for entry in body.pop("common")],
+            str(body.pop("common_sha256")),
+            [_block(entry) for entry in body.pop("blocks")],
+            body,
+        )
+    except (TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{MANIFEST} does not describe a checkpoint: {type(error).__name__} {str(error)[:200]}") from None
+
+
+def _layout(entry: Any) -> Layout:
+    name, kind, shape = entry
+    if kind not in KINDS or not all(type(length) is int and length >= 0 for length in shape):
+        raise ValueError(f"no array is {str(entry)[:100]}")
+    return Layout(str(name), kind, tuple(shape))
+
+
+def _block(entry: Any) -> Block:
+    start, stop, piece, digests = entry
+    if not all(type(number) is int for number in (start, stop, piece)) or not 0 <= start < stop or piece < 1:
+        raise ValueError(f"no block is {str(entry)[:100]}")
+    if len(digests) != -(-(stop - start) // piece):
+        raise ValueError(f"agents {start} to {stop - 1} in pieces of {piece} do not make {len(digests)} checksums")
+    return Block(start, stop, piece, [str(digest) for digest in digests])
+
+
+def read_manifest(path: Path, collective: Collective) -> Manifest:
+    """What a checkpoint says of itself, read by rank 0 for every rank.
+
+    Raises
+    ------
+    DamagedError
+        On every rank.
+    """
+    raw = agreed(collective, lambda: _manifest_bytes(path) if collective.rank == 0 else b"", DamagedError)
+    whole = collective.everyone(raw)[0]
+    return agreed(collective, lambda: parsed(path, whole), DamagedError)
+
+
+def read_common(manifest: Manifest, collective: Collective) -> Arrays:
+    """The arrays that are no agent's own, read by rank 0 for every rank.
+
+    Raises
+    ------
+    DamagedError
+        On every rank.
+    """
+
+    def read() -> bytes:
+        path = manifest.path / COMMON
+        data = bytearray(_sized(path, manifest.common, 1))
+        with path.open("rb") as file:
+            _read_piece(file, 0, memoryview(data), manifest.common_sha256)
+        return bytes(data)
+
+    whole = collective.everyone(agreed(collective, lambda: read() if collective.rank == 0 else b"", DamagedError))[0]
+    offsets = np.cumsum([0, *(layout.nbytes for layout in manifest.common)]).tolist()
+    return {layout.name: layout.read(whole, at) for layout, at in zip(manifest.common, offsets, strict=False)}
+
+
+def read_agents(manifest: Manifest, n_agents: int, agents: slice) -> Arrays:
+    """The arrays ``(n_local, ...)`` of some agents; pieces without any of them are not looked at.
+
+    Raises
+    ------
+    ValueError, OSError
+        The files that hold them are damaged, or not those that the manifest describes.
+    """
+    ends = [0, *(block.stop for block in manifest.blocks)]
+    if [block.start for block in manifest.blocks] != ends[:-1] or ends[-1] != n_agents:
+        raise ValueError(f"its blocks do not hold the agents 0 to {n_agents - 1} in order")
+    mine = [
+        (block, manifest.path / _block_name(number))
+        for number, block in enumerate(manifest.blocks)
+        if block.start < agents.stop and agents.start < block.stop
+    ]
+    for block, path in mine:
+        _sized(path, manifest.arrays, block.stop - block.start)
+    arrays = {layout.name: np.empty((agents.stop - agents.start, *layout.shape), layout.kind) for layout in manifest.arrays}
+    agent_bytes = sum(layout.nbytes for layout in manifest.arrays)
+    for block, path in mine:
+        data = bytearray(min(block.piece, block.stop - block.start) * agent_bytes)
+        with path.open("rb") as file:
+            for (a, b), digest in zip(block.pieces, block.sha256, strict=True):
+                low, high = max(a, agents.start), min(b, agents.stop)
+                if low >= high:
+                    continue
+                _read_piece(file, (a - block.start) * agent_bytes, memoryview(data)[: (b - a) * agent_bytes], digest)
+                offset = 0
+                for layout in manifest.arrays:
+                    whole = layout.read(data, offset, b - a)
+                    arrays[layout.name][low - agents.start : high - agents.start] = whole[low - a : high - a]
+                    offset += whole.nbytes
+    return arrays
+
+
+def _sized(path: Path, layouts: Sequence[Layout], count: int) -> int:
+    """The bytes of ``count`` times these arrays, which must be what the file has."""
+    expected, size = count * sum(layout.nbytes for layout in layouts), path.stat().st_size
+    if size != expected:
+        raise ValueError(f"{path.name} has {size} bytes instead of {expected}")
+    return expected
+
+
+def _read_piece(file: BufferedReader, offset: int, into: memoryview, sha256: str) -> None:
+    file.seek(offset)
+    if file.readinto(into) != len(into) or hashlib.sha256(into).hexdigest() != sha256:
+        place = f"bytes {offset} to {offset + len(into)}"
+        raise ValueError(f"{Path(file.name).name} is damaged: {place} do not have the checksum in {MANIFEST}")
+
+
+def newest_notes(given: str | os.PathLike[str]) -> dict[str, Any]:
+    """The notes of the newest checkpoint whose manifest is whole, of those that a path means.
+
+    Raises
+    ------
+    ValueError
+        There is none.
+    """
+    damage = []
+    for path in found(given):
+        try:
+            notes = parsed(path, _manifest_bytes(path)).facts.get("notes")
+            if isinstance(notes, dict):
+                return notes
+            damage.append(f"{path} has no notes")
+        except (OSError, ValueError) as error:
+            damage.append(f"{path} is damaged: {_words(error)}")
+    raise ValueError(f"cannot resume: {'; '.join(damage)}")

@@ -1,0 +1,251 @@
+"""When checkpoints are written, and what is in them."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from .._version import __version__
+from ..history import COUNTS, History
+from ..protocols import Array, Collective
+from . import files
+from .states import Arrays, copied, taken_apart
+
+LOOK_SECONDS = 0.25
+"""About how often ranks agree on whether a signal has come or the time is over; between, nobody is asked."""
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where and when a run writes checkpoints: as ``every`` says, on SIGUSR1, on SIGTERM (which then ends the run), at its end;
+    where it diverges, of the last recorded state that was finite.
+
+    Parameters
+    ----------
+    folder
+        Each checkpoint is a folder in it, named by its iteration. Every rank must see it.
+    every
+        So many iterations (``1000``), or so much time (``"30s"``, ``"10m"``, ``"2h"``).
+    keep
+        How many are kept.
+    notes
+        Called by rank 0 for each checkpoint: what to store with it, as JSON can hold it.
+
+    Raises
+    ------
+    ValueError
+        For what cannot be meant.
+    """
+
+    folder: str | os.PathLike[str]
+    every: int | str | None = None
+    keep: int = 3
+    notes: Callable[[], Mapping[str, Any]] = dict
+
+    def __post_init__(self) -> None:
+        interval("every", self.every)
+        if self.keep < 1:
+            raise ValueError(f"at least 1 checkpoint must be kept, got {self.keep}")
+
+
+def interval(name: str, every: int | str | None) -> tuple[float, float]:
+    """Iterations and seconds between checkpoints; infinity where it is not that.
+
+    Raises
+    ------
+    ValueError
+        With the name of the parameter.
+    """
+    if every is None:
+        return math.inf, math.inf
+    match = re.fullmatch(r"(\d+)|(\d+\.?\d*|\.\d+)([smh])", str(every))
+    number = float(match[1] or match[2]) if match else 0.0
+    if match is None or not 0.0 < number < math.inf:
+        raise ValueError(f"{name} must be so many iterations (100) or so much time (30s, 10m, 2h), got {every!r}")
+    return (number, math.inf) if match[1] else (math.inf, number * _UNITS[match[3]])
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What must be the same for a run to go on as if it had never stopped.
+
+    Parameters
+    ----------
+    facts
+        Of the problem, the algorithm, the seed and W; by group and name, as JSON can hold them.
+    start
+        ``shape``: the common starting point.
+    probes
+        ``(n_local,)`` each: quantities of the agents' data at the start.
+    """
+
+    facts: Mapping[str, Mapping[str, Any]]
+    start: Array
+    probes: Mapping[str, Array]
+
+
+class Moment(NamedTuple):
+    """A run between two iterations."""
+
+    state: Any
+    counts: tuple[int, int, int]
+    """Rounds, messages and bytes of the network."""
+    in_flight: Mapping[str, Array]
+    seconds: Mapping[str, float]
+
+
+class Keeper:
+    """Watches a run and writes its checkpoints; used by every rank alike, as a context around the run.
+
+    Parameters
+    ----------
+    checkpoints
+        Where and when.
+    identity
+        What run it is.
+    agents
+        Those of this rank.
+    history
+        The run's, which goes on.
+    resumed
+        The checkpoint that the run goes on from.
+    k
+        The iteration at which it begins.
+
+    Attributes
+    ----------
+    next
+        The iteration at which to `look` again.
+    last
+        The newest checkpoint.
+
+    Raises
+    ------
+    files.CheckpointError
+        The folder has the checkpoints of another run.
+    """
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        identity: Identity,
+        collective: Collective,
+        agents: slice,
+        history: History,
+        k: int,
+        resumed: Path | None,
+    ) -> None:
+        self._root = Path(checkpoints.folder)
+        self._checkpoints, self._identity, self._collective = checkpoints, identity, collective
+        self._agents, self._history = agents, history
+        self._iterations, self._seconds = interval("every", checkpoints.every)
+        self._signals: set[int] = set()
+        self._before: dict[int, Any] = {}
+        self._held: Moment | None = None
+        continues = resumed is not None and resumed.parent.resolve() == self._root.resolve()
+        self.last = resumed if continues else None
+        others = files.agreed(collective, lambda: [] if continues or collective.rank > 0 else files.kept(self._root))
+        if collective.everyone(b"others" if others else b"")[0]:
+            raise files.CheckpointError(
+                f"{self._root} has the checkpoints of another run: resume from it, choose another folder, or remove them"
+            )
+        self._looked = k
+        self._looked_at = self._written_at = time.monotonic()
+        self.next = k + 1
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGUSR1):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._signals.add(number)
+
+    def look(self, k: int) -> tuple[bool, bool]:
+        """Whether a checkpoint is due after iteration ``k``, and whether the run is to end; the same on every rank.
+
+        A signal to any rank counts, and rank 0's clock. In the same message rank 0 says when to look again.
+        """
+        signals, self._signals = self._signals, set()
+        now = time.monotonic()
+        root = self._collective.rank == 0
+        span = k - self._looked
+        pace = span * LOOK_SECONDS / max(now - self._looked_at, 1e-9)
+        asked = signal.SIGUSR1 in signals or (root and now - self._written_at >= self._seconds)
+        wishes = [signal.SIGTERM in signals, asked, min(max(1, pace), 4 * span) if root else 0]
+        ends, due, ahead = self._collective.largest(np.array(wishes, dtype=np.float64))
+        due = due or ends or k % self._iterations == 0
+        self.next = k + int(ahead)
+        if not math.isinf(self._iterations):
+            self.next = min(self.next, k - k % int(self._iterations) + int(self._iterations))
+        self._looked, self._looked_at = k, now
+        return bool(due), bool(ends)
+
+    def hold(self, moment: Moment) -> None:
+        """Keep a copy of a state that is good, to be written where the run diverges."""
+        earlier = None if self._held is None else self._held.state
+        self._held = moment._replace(
+            state=copied(moment.state, earlier), in_flight={name: array.copy() for name, array in moment.in_flight.items()}
+        )
+
+    def write_held(self) -> None:
+        """Write the last state that was held, unless a later one has been written."""
+        if self._held is not None and (self.last is None or int(self.last.name) < self._held.state.k):
+            self.write(self._held)
+
+    def write(self, moment: Moment) -> None:
+        """Write a checkpoint, unless there is one of this iteration.
+
+        Raises
+        ------
+        files.CheckpointError
+            On every rank: the disk is full, the folder cannot be written to, or a rank does not see it.
+        """
+        k = moment.state.k
+        if self.last is None or int(self.last.name) != k:
+            arrays, numbers = taken_apart(moment.state, "state")
+            arrays |= {f"network.{name}": array for name, array in moment.in_flight.items()}
+            arrays |= {f"start.{name}": array for name, array in self._identity.probes.items()}
+            common, facts = self._common(moment, numbers) if self._collective.rank == 0 else ({}, {})
+            self.last = files.write(self._root, k, self._checkpoints.keep, self._agents, arrays, common, facts, self._collective)
+            log.info("checkpoint %s", self.last)
+        self._looked_at = self._written_at = time.monotonic()
+
+    def _common(self, moment: Moment, numbers: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
+        rows = [row for row in self._history.rows if row.iteration <= moment.state.k]
+        columns = list(rows[0].values)
+        common: Arrays = {
+            "start": self._identity.start,
+            "history.counts": np.array([[getattr(row, name) for name in COUNTS] for row in rows], dtype=np.int64),
+            "history.values": np.array([[row.seconds, *row.values.values()] for row in rows], dtype=np.float64),
+        }
+        facts = {
+            "decentorth": __version__,
+            "iteration": moment.state.k,
+            "run": self._identity.facts,
+            "numbers": numbers,
+            "counts": moment.counts,
+            "seconds": moment.seconds,
+            "metrics": columns,
+            "notes": self._checkpoints.notes(),
+        }
+        return common, facts

@@ -1,0 +1,241 @@
+"""Going on from a checkpoint, on any number of ranks, with the bits of a run that never stopped."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._version import __version__
+from ..history import COUNTS, LIMIT, History
+from ..protocols import Array, Collective, Row
+from . import files
+from .keeper import Identity
+from .states import put_together, taken_apart
+
+TOLERANCE = 1e-9
+"""Relative difference in what is computed from the same data that another processor's rounding explains."""
+_NETWORK = "network."
+_LONGEST = 60
+log = logging.getLogger(__name__)
+
+
+class Resumed(NamedTuple):
+    """A run as it was when a checkpoint was written."""
+
+    path: Path
+    state: Any
+    counts: tuple[int, int, int]
+    """Rounds, messages and bytes of the network."""
+    in_flight: Mapping[str, Array]
+    history: History
+    seconds: Mapping[str, float]
+    notes: Mapping[str, Any]
+
+
+class _Contents(NamedTuple):
+    """What a manifest says of the run."""
+
+    version: str
+    """Of who wrote it."""
+    run: Mapping[str, Mapping[str, Any]]
+    numbers: Mapping[str, Any]
+    """The state's counters, by name."""
+    counts: tuple[int, int, int]
+    seconds: Mapping[str, float]
+    metrics: Sequence[str]
+    notes: Mapping[str, Any]
+
+
+def resume(
+    given: str | os.PathLike[str],
+    identity: Identity,
+    like: Any,
+    in_flight: Collection[str],
+    agents: slice,
+    collective: Collective,
+) -> Resumed:
+    """The newest checkpoint that is whole; called by every rank, each of which reads its own agents.
+
+    Parameters
+    ----------
+    given
+        A run's folder, its folder of checkpoints, or one checkpoint.
+    identity
+        The run that is to go on.
+    like
+        The method's state at the start: what a state is made of.
+    in_flight
+        Names of what the network may have in flight.
+    agents
+        Those of this rank.
+
+    Raises
+    ------
+    files.CheckpointError
+        On every rank: there is no checkpoint, none is whole, or it is of another run.
+    """
+    listed = files.agreed(collective, lambda: [str(path) for path in files.found(given)] if collective.rank == 0 else [])
+    paths = [Path(path) for path in json.loads(collective.everyone(json.dumps(listed).encode())[0])]
+    damage: list[str] = []
+    for path in paths:
+        if damage:
+            _warn(collective, f"{damage[-1]}; {path} is tried")
+        try:
+            manifest = files.read_manifest(path, collective)
+            return _resume(manifest, identity, like, in_flight, agents, collective)
+        except files.DamagedError as error:
+            damage.append(f"{path} is damaged: {error}")
+    others = [str(path) for path in files.kept(paths[0].parent) if path not in paths]
+    raise files.CheckpointError(f"cannot resume: {'; '.join(damage)}{'; there is also ' if others else ''}{', '.join(others)}")
+
+
+def _resume(
+    manifest: files.Manifest, identity: Identity, like: Any, in_flight: Collection[str], agents: slice, collective: Collective
+) -> Resumed:
+    def refuse(difference: str | None) -> None:
+        """If any rank has found one."""
+        if found := [text.decode() for text in collective.everyone((difference or "").encode()) if text]:
+            raise files.CheckpointError(f"{manifest.path} is of another run: {found[0]}")
+
+    contents = files.agreed(collective, lambda: _contents(manifest), files.DamagedError)
+    refuse(_difference(contents.run, identity.facts))
+    arrays, numbers = taken_apart(like, "state")
+    probes = {f"start.{name}": array for name, array in identity.probes.items()}
+    expected = {name: _kind(array.dtype.str, array.shape[1:]) for name, array in (arrays | probes).items()}
+    network = {f"{_NETWORK}{name}": "in flight" for name in in_flight}
+    held = {layout.name: _kind(layout.kind, layout.shape) for layout in manifest.arrays}
+    beside = {name: "in flight" for name in held if name.startswith(_NETWORK)}
+    refuse(_difference({"the state": held | beside}, {"the state": expected | network}))
+    refuse(_difference({"the state": _types(contents.numbers)}, {"the state": _types(numbers)}))
+    files.agreed(collective, lambda: _check_common(manifest, contents, identity.start), files.DamagedError)
+
+    common = files.read_common(manifest, collective)
+    refuse(_other_start(common["start"], identity.start))
+    history = files.agreed(
+        collective, lambda: _history(common["history.counts"], common["history.values"], contents), files.DamagedError
+    )
+    n_agents = int(identity.facts["problem"]["agents"])
+    read = files.agreed(collective, lambda: files.read_agents(manifest, n_agents, agents), files.DamagedError)
+    refuse(_other_data(read, probes, agents.start))
+    same = all(np.array_equal(read[name], array, equal_nan=True) for name, array in probes.items())
+    if not all(collective.everyone(b"same" if same else b"")):
+        _warn(
+            collective,
+            f"{manifest.path} was written where arithmetic rounds differently: bits will not be those of an unbroken run",
+        )
+    if contents.version != __version__:
+        _warn(collective, f"{manifest.path} was written by decentorth {contents.version}, this is {__version__}: bits may differ")
+    return Resumed(
+        manifest.path,
+        put_together(like, "state", read, contents.numbers),
+        contents.counts,
+        {name.removeprefix(_NETWORK): read[name] for name in beside},
+        history,
+        contents.seconds,
+        contents.notes,
+    )
+
+
+def _contents(manifest: files.Manifest) -> _Contents:
+    """What a manifest says of the run.
+
+    Raises
+    ------
+    ValueError
+        Something is missing, or not what it should be.
+    """
+    facts = manifest.facts
+    try:
+        rounds, messages, sent = (int(count) for count in facts["counts"])
+        contents = _Contents(
+            str(facts["decentorth"]),
+            {str(name): dict(group) for name, group in facts["run"].items()},
+            dict(facts["numbers"]),
+            (rounds, messages, sent),
+            {str(name): float(number) for name, number in facts["seconds"].items()},
+            [str(name) for name in facts["metrics"]],
+            dict(facts["notes"]),
+        )
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"{files.MANIFEST} does not describe a run: {type(error).__name__} {str(error)[:200]}") from None
+    if min(contents.counts) < 0 or not str(contents.numbers.get("state.k")).isdigit():
+        raise ValueError(f"{files.MANIFEST} counts {contents.counts} and iteration {contents.numbers.get('state.k')!r:.50}")
+    return contents
+
+
+def _check_common(manifest: files.Manifest, contents: _Contents, start: Array) -> None:
+    """The layout of a starting point and a history, before it is read."""
+    rows = manifest.common[-1].shape[0] if manifest.common and manifest.common[-1].shape else 0
+    expected = [
+        files.Layout("start", "<f8", start.shape),
+        files.Layout("history.counts", "<i8", (rows, len(COUNTS))),
+        files.Layout("history.values", "<f8", (rows, 1 + len(contents.metrics))),
+    ]
+    if manifest.common != expected or not 0 < rows <= LIMIT:
+        raise ValueError(f"{files.MANIFEST} does not describe a starting point and a history of {len(contents.metrics)} metrics")
+
+
+def _history(counts: NDArray[Any], values: NDArray[Any], contents: _Contents) -> History:
+    if (np.diff([-1, *counts[:, 0], contents.numbers["state.k"] + 1]) < 1).any():
+        raise ValueError(f"{files.COMMON} has a history that does not lead to iteration {contents.numbers['state.k']}")
+    history = History()
+    for row, (seconds, *measured) in zip(counts.tolist(), values.tolist(), strict=True):
+        history.record(Row._make((*row, seconds, dict(zip(contents.metrics, measured, strict=True)))))
+    return history
+
+
+def _kind(kind: str, shape: tuple[int, ...]) -> str:
+    """An array of each agent in words."""
+    return f"{kind} {' x '.join(map(str, shape))}".rstrip()
+
+
+def _types(numbers: Mapping[str, Any]) -> dict[str, str]:
+    return {name: type(value).__name__ for name, value in numbers.items()}
+
+
+def _difference(then: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The first difference, in words."""
+    for group, facts in now.items():
+        before = then.get(group, {})
+        for name in (*facts, *(name for name in before if name not in facts)):
+            old, new = before.get(name, "missing"), facts.get(name, "missing")
+            if old != new:
+                return f"{group}: {name} is {_brief(old)} there and {_brief(new)} here"
+    return None
+
+
+def _brief(value: Any) -> str:
+    return str(value) if len(str(value)) <= _LONGEST else f"{str(value)[:_LONGEST]}..."
+
+
+def _other_start(then: Array, now: Array) -> str | None:
+    if then.shape != now.shape:
+        return f"the starting point has shape {then.shape} there and {now.shape} here"
+    gap, size = np.abs(then - now).max(initial=0.0), np.abs(now).max(initial=0.0)
+    return None if gap <= TOLERANCE * size else f"the starting points differ by up to {gap:.3g}"
+
+
+def _other_data(then: Mapping[str, Array], now: Mapping[str, Array], first: int) -> str | None:
+    """The first agent whose data give other numbers at the start; equal bits are equal, whatever they are."""
+    for name, mine in now.items():
+        old = then[name]
+        with np.errstate(all="ignore"):
+            size = np.abs(old) + (name == "start.feasibility")  # which is mere rounding at a feasible point
+            close = (np.abs(old - mine) <= TOLERANCE * size) | (old == mine) | (np.isnan(old) & np.isnan(mine))
+        if not close.all():
+            agent = int(np.argmin(close))
+            what = f"its {name.partition('.')[2]} at the start is {old[agent]:.10g} there and {mine[agent]:.10g} here"
+            return f"the data of agent {first + agent} differ: {what}"
+    return None
+
+
+def _warn(collective: Collective, words: str) -> None:
+    if collective.rank == 0:
+        log.warning("%s", words)

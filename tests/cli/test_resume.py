@@ -1,0 +1,351 @@
+"""Checkpoints from the command line: written, gone on from, refused."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from decentorth.checkpoint import kept
+from decentorth.cli.config import Command
+from decentorth.cli.flags import InputError
+from decentorth.cli.outputs import HistoryWriter, read_history, read_summary
+from decentorth.protocols import Row
+from decentorth.run import main
+
+SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every test runs in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*words: str) -> int:
+    return main([*words, "--quiet"])
+
+
+def lines(name: str, seconds: bool = False) -> list[list[str]]:
+    """The history of a run, without its column of seconds unless asked for."""
+    rows = [line.split(",") for line in Path(name, "history.csv").read_text().splitlines()]
+    return [row if seconds else row[:5] + row[6:] for row in rows]
+
+
+def names(name: str) -> list[int]:
+    """Iterations of the checkpoints of a run."""
+    return sorted(int(path.name) for path in kept(Path(name, "checkpoints")))
+
+
+def test_the_run_goes_on_in_another_folder_with_the_same_bits() -> None:
+    first = ["--iterations", "150", "--checkpoint-every", "50", "--record-every", "10", "--out", "a"]
+    assert run(*SMALL, "--step-size", "auto", "--order", "adapt-then-combine", *first) == 0
+    assert run("--resume", "a", "--iterations", "300", "--out", "b") == 0
+    assert (
+        run(
+            *SMALL,
+            "--step-size",
+            "auto",
+            "--order",
+            "adapt-then-combine",
+            "--iterations",
+            "300",
+            "--record-every",
+            "10",
+            "--out",
+            "c",
+        )
+        == 0
+    )
+    b, c = read_summary("b"), read_summary("c")
+    for same in (
+        "iterates_sha256",
+        "iterations",
+        "rounds",
+        "messages",
+        "bytes",
+        "gradients",
+        "metrics",
+        "steps",
+        "status",
+        "config",
+        "W",
+    ):
+        assert b[same] == c[same], same
+    assert (b["resumed_from"], c["resumed_from"]) == ("a/checkpoints/000000150", None)
+    assert lines("b") == lines("c")
+    assert lines("b", True)[: len(lines("a"))] == lines("a", True)
+    assert Path("b/config.yaml").read_text() == Path("c/config.yaml").read_text()
+    with np.load("b/final.npz") as ours, np.load("c/final.npz") as theirs:
+        assert ours["x"].tobytes() == theirs["x"].tobytes()
+    assert (names("a"), names("b")) == ([50, 100, 150], [200, 250, 300])
+
+
+def test_the_run_goes_on_where_it_is() -> None:
+    """It writes checkpoints as before; a checkpoint of its own can be named too, and says where the run is not."""
+    assert run(*SMALL, "--iterations", "45", "--checkpoint-every", "20", "--keep-checkpoints", "2", "--out", "a") == 0
+    assert names("a") == [40, 45]
+    assert run("--resume", "a", "--iterations", "90") == 0
+    assert names("a") == [80, 90]
+    assert run("--resume", "a/checkpoints/000000080", "--out", "b", "--iterations", "100", "--checkpoint-every", "1h") == 0
+    assert names("b") == [100]
+    assert run(*SMALL, "--iterations", "100", "--out", "c") == 0
+    assert read_summary("b")["iterates_sha256"] == read_summary("c")["iterates_sha256"]
+    assert run("--resume", "a", "--out", "./a", "--iterations", "95") == 0
+    assert read_summary("a")["iterations"] == 95
+
+
+def test_a_run_that_has_ended_is_left_as_it_was() -> None:
+    assert run(*SMALL, "--iterations", "60", "--checkpoint-every", "25", "--out", "a") == 0
+    before, history = read_summary("a"), Path("a/history.csv").read_bytes()
+    assert run("--resume", "a") == 0
+    after = read_summary("a")
+    assert Path("a/history.csv").read_bytes() == history
+    assert {name for name in before if before[name] != after[name]} <= {"started", "seconds", "command", "resumed_from"}
+
+
+def test_what_may_be_given_anew(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*SMALL, "--iterations", "50", "--checkpoint-every", "25", "--out", "a") == 0
+    again = (
+        "--resume a --iterations 5000 --gradient-tolerance 1 --require-converged --record-every 3 --placement fewer-cuts --out b"
+    )
+    assert run(*again.split()) == 0
+    summary = read_summary("b")
+    assert summary["status"] == "converged"
+    assert (summary["config"]["record_every"], summary["config"]["placement"]) == (3, "fewer-cuts")
+    assert main(["--resume", "a", "--print-config", "--step-size", "auto"]) == 0
+    printed = yaml.safe_load(capsys.readouterr().out)
+    assert {**yaml.safe_load(Path("a/config.yaml").read_text()), "out": "a", "plot": False, "quiet": False} | {
+        "checkpoint_every": 25,
+        "keep_checkpoints": 3,
+    } == printed
+    assert run("--resume", "a", *SMALL, "--iterations", "50", "--checkpoint-every", "25", "--out", "a") == 0
+
+
+REFUSED = [
+    (
+        "--resume a --step-size 0.5",
+        "--step-size is auto in the run that is to go on, and 0.5 here; it may be given anew only --iterations,",
+    ),
+    ("--resume a --seed 4", "--seed is 0 in the run that is to go on, and 4 here"),
+    ("--resume a --agents 5", "--agents is 10 in the run that is to go on, and 5 here"),
+    ("--resume a --problem pca", "--problem is procrustes in the run that is to go on, and pca here"),
+    ("--resume a --algorithm drgta", "--algorithm is drfgt in the run that is to go on, and drgta here"),
+    ("--resume a --topology star", "--topology is ring in the run that is to go on, and star here"),
+    ("--resume a --config other.yaml", "--self-weight is 0.8 in the run that is to go on, and 0.7 here"),
+    ("--resume a --iterations 20", "a/checkpoints/000000060 is beyond --iterations 20: give more than 60"),
+    ("--resume a --out held", "held already holds a run"),
+    ("--resume a/checkpoints/000000060", "checkpoint_every needs out"),
+    ("--resume nowhere", "cannot resume: nowhere is not a folder"),
+    ("--resume plain", "plain holds no checkpoint (was the run given --checkpoint-every?)"),
+    ("--resume python", "the checkpoints in python were not written by this command: resume them in Python"),
+    ("--config resume.yaml", "resume.yaml: what to go on with is not a setting of a run; give --resume a"),
+    ("--checkpoint-every 5", "--checkpoint-every: checkpoint_every needs out"),
+    ("--checkpoint-every 5d --out b", "checkpoint_every must be so many iterations (100) or so much time (30s, 10m, 2h), got '5d'"),
+    ("--checkpoint-every 0 --out b", "checkpoint_every must be so many iterations (100) or so much time (30s, 10m, 2h), got 0"),
+    ("--keep-checkpoints 0", "--keep-checkpoints: keep_checkpoints must be at least 1, got 0"),
+]
+
+
+@pytest.fixture
+def runs(folder: Path) -> None:
+    """Folders to resume from, and some that cannot be."""
+    import decentorth as do
+    from tests.support.problems import GRAPHS, pca
+
+    assert run(*SMALL, "--iterations", "60", "--checkpoint-every", "30", "--out", "a") == 0
+    assert run(*SMALL, "--iterations", "5", "--out", "held") == 0
+    Path("plain").mkdir()
+    Path("other.yaml").write_text("self_weight: 0.7\n")
+    Path("resume.yaml").write_text("resume: a\n")
+    do.solve(pca().problem, do.DRFGT(), GRAPHS["ring"](5), iterations=3, checkpoints=do.Checkpoints("python"))
+
+
+@pytest.mark.usefixtures("runs")
+def test_what_is_refused_says_why_and_touches_nothing(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for words, phrase in REFUSED:
+        assert main(words.split()) == 2, words
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert phrase in printed.err
+        assert printed.err.startswith("decentorth: ")
+        assert printed.err.count("\n") == 1
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_the_data_of_a_file_are_compared_too(capsys: pytest.CaptureFixture[str]) -> None:
+    data = np.random.default_rng(1).standard_normal((40, 6))
+    np.save("my.npy", data)
+    assert (
+        run("--problem", "pca", "--data", "my.npy", "--rank", "2", "--iterations", "20", "--checkpoint-every", "20", "--out", "a")
+        == 0
+    )
+    data[3] *= 1.01
+    np.save("my.npy", data)
+    assert run("--resume", "a", "--iterations", "30") == 2
+    assert "the data of agent" in capsys.readouterr().err
+
+
+def test_checkpoints_of_a_killed_run_are_not_run_over(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*SMALL, "--iterations", "40", "--checkpoint-every", "20", "--out", "a"]
+    assert run(*words) == 0
+    Path("a/summary.json").unlink()
+    assert run(*words) == 2
+    assert "a holds the checkpoints of a run that did not end; go on with --resume a" in capsys.readouterr().err
+    assert names("a") == [20, 40]
+    assert run(*words, "--overwrite") == 0
+    assert names("a") == [20, 40]
+
+
+def test_the_history_is_kept_whole_where_memory_kept_every_second_row(folder: Path) -> None:
+    rows = [Row(k, k, k, k, k, 0.5 * k, {"objective": 1.0 / (k + 1)}) for k in range(9)]
+    first = HistoryWriter(Path("history.csv"))
+    for row in rows:
+        first.record(row)
+    first.close()
+    written = Path("history.csv").read_text().splitlines()
+    thinned = [rows[0], rows[2], rows[4], rows[6]]
+    for source, expected in (("history.csv", written[:8]), ("missing.csv", [written[0], *(written[1 + k] for k in (0, 2, 4, 6))])):
+        again = HistoryWriter(Path("again.csv"), thinned, Path(source))
+        again.record(rows[7])
+        again.close()
+        assert Path("again.csv").read_text().splitlines() == [*expected, written[8]]
+    other = HistoryWriter(Path("other.csv"), [rows[0]._replace(seconds=3.0)], Path("history.csv"))
+    other.close()
+    assert Path("other.csv").read_text().splitlines() == [written[0], "0,0,0,0,0,3.0,1.0"]
+    same = HistoryWriter(Path("history.csv"), thinned, Path("history.csv"))
+    same.close()
+    assert Path("history.csv").read_text().splitlines() == written[:8]
+
+
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*SMALL, "--iterations", "60", "--checkpoint-every", "20", "--out", "a") == 0
+    whole = read_summary("a")["iterates_sha256"]
+    for damaged, code in ((60, 0), (40, 0), (20, 2)):
+        block = Path(f"a/checkpoints/{damaged:09d}/block-00000.bin")
+        data = bytearray(block.read_bytes())
+        data[100] ^= 1
+        block.write_bytes(data)
+        assert run("--resume", "a", "--out", f"b{damaged}") == code
+        words = f"a/checkpoints/{damaged:09d} is damaged: block-00000.bin is damaged"
+        if code == 0:
+            assert words in caplog.text
+            assert read_summary(f"b{damaged}")["iterates_sha256"] == whole
+        else:
+            assert words in capsys.readouterr().err
+    assert not Path("b20").exists()
+
+
+def test_a_full_disk_ends_the_run_with_a_message_and_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """Files beyond 60 kB: the history is shorter, the agents' points are longer."""
+    words = ["--dimension", "60", "--rank", "10", "--iterations", "60", "--checkpoint-every", "20", "--record-every", "20"]
+    assert run(*words, "--out", "whole") == 0
+    assert run(*words[:4], "--iterations", "30", *words[6:], "--out", "a") == 0
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, limits[1]))
+    try:
+        assert run("--resume", "a", "--iterations", "60") == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    said = capsys.readouterr().err
+    assert said.startswith("decentorth: cannot write the checkpoint of iteration 40: ")
+    assert "File too large" in said
+    assert said.endswith("; the last good one is a/checkpoints/000000030\n")
+    assert names("a") == [20, 30]
+    assert run("--resume", "a", "--iterations", "60") == 0
+    assert read_summary("a")["iterates_sha256"] == read_summary("whole")["iterates_sha256"]
+
+
+def test_a_new_run_in_place_of_an_old_one_leaves_none_of_its_checkpoints() -> None:
+    assert run(*SMALL, "--iterations", "60", "--checkpoint-every", "20", "--out", "a") == 0
+    assert run(*SMALL, "--iterations", "10", "--out", "a", "--overwrite") == 0
+    assert not Path("a/checkpoints").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_signals(number: signal.Signals, tmp_path: Path) -> None:
+    """SIGTERM ends the run with 143, SIGUSR1 does not; both leave a checkpoint that leads to the bits of an unbroken run."""
+    words = [sys.executable, "-m", "decentorth.run", *SMALL, "--iterations", "100000000", "--checkpoint-every", "1h", "--out", "a"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        deadline = time.monotonic() + 60
+        while not (Path("a/history.csv").is_file() and Path("a/history.csv").read_text().count("\n") > 9):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.send_signal(number)
+        while not names("a"):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        if number == signal.SIGUSR1:
+            assert process.poll() is None
+            process.kill()
+        said, _ = process.communicate(timeout=60)
+    (k,) = names("a")
+    if number == signal.SIGTERM:
+        assert process.returncode == 143
+        assert (read_summary("a")["status"], read_summary("a")["iterations"]) == ("terminated", k)
+        assert f"Ended by SIGTERM after iteration {k};" in said
+        assert "goes on with --resume a." in said
+    assert run("--resume", "a", "--iterations", str(k + 10), "--out", "b") == 0
+    assert run(*SMALL, "--iterations", str(k + 10), "--out", "c") == 0
+    assert read_summary("b")["iterates_sha256"] == read_summary("c")["iterates_sha256"]
+    assert read_history("b")["iteration"][-1] == k + 10
+
+
+def test_a_hundred_spoilt_configurations(folder: Path) -> None:
+    """Each is understood, or refused as any input is; nothing in it is executed."""
+    whole = Command(["--problem", "pca", "--step-size", "bb:cap=1.5", "--topology", "erdos_renyi:p=0.4"]).resolve().yaml().encode()
+    snippets = [
+        b"!!python/object/apply:os.system ['touch executed']",
+        b"&a [*a]",
+        b"\x00",
+        b"{",
+        b"1" * 5000,
+        b"- ",
+        b"agents: 1e999",
+        b"\xff",
+    ]
+    rng = np.random.default_rng(7)
+    understood = 0
+    for _ in range(100):
+        data = bytearray(whole)
+        place = int(rng.integers(0, len(data)))
+        match rng.integers(0, 4):
+            case 0:
+                data = data[:place]
+            case 1:
+                data[place] ^= 1 << int(rng.integers(0, 8))
+            case 2:
+                data[place : place + 20] = rng.bytes(20)
+            case _:
+                data[place:place] = snippets[int(rng.integers(0, len(snippets)))]
+        with contextlib.suppress(InputError):
+            Command([], "run.yaml", bytes(data)).resolve()
+            understood += 1
+    assert 0 < understood < 50
+    assert not (folder / "executed").exists()
+
+
+def test_links_and_nested_folders_are_removed_with_care(folder: Path) -> None:
+    """--overwrite removes the folder of checkpoints, not what a link in it points to."""
+    assert run(*SMALL, "--iterations", "20", "--checkpoint-every", "20", "--out", "a") == 0
+    Path("precious").mkdir()
+    Path("precious/file").write_text("x")
+    Path("a/checkpoints/link").symlink_to(folder / "precious")
+    assert run(*SMALL, "--iterations", "20", "--out", "a", "--overwrite") == 0
+    assert Path("precious/file").read_text() == "x"
+    shutil.rmtree("precious")

@@ -1,0 +1,217 @@
+"""Checkpoints under the real mpirun: any number of ranks goes on with what any other wrote, also when a rank was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decentorth.checkpoint import kept
+from decentorth.cli.outputs import read_history, read_summary
+from tests.support.mpi import Job, Running, run_ranks
+
+MODULE = ["-m", "decentorth.run"]
+HUNG = 60.0
+
+
+def go(ranks: int, *words: str) -> Job:
+    """A run of the published experiment that ends well."""
+    job = run_ranks(ranks, [*MODULE, *words], timeout=HUNG)
+    assert job.returncode == 0, job.report()
+    return job
+
+
+def outcome(folder: Path) -> tuple[str, dict[str, list[float]]]:
+    """The bits of a run: its points, its history without seconds."""
+    history = {name: column.tolist() for name, column in read_history(folder).items() if name != "seconds"}
+    return read_summary(folder)["iterates_sha256"], history
+
+
+def names(folder: Path) -> list[int]:
+    """Iterations of the checkpoints of a run."""
+    return sorted(int(path.name) for path in kept(folder / "checkpoints"))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """300 iterations without a stop, in one process."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    go(0, "--iterations", "300", "--record-every", "10", "--out", str(folder))
+    return folder
+
+
+def test_ranks_write_and_any_number_goes_on(whole: Path, tmp_path: Path) -> None:
+    """3 ranks write (one file each), then one process, 2, 7 and 10 ranks go on, and at last one process in the same folder."""
+    a = tmp_path / "a"
+    go(3, "--agents", "10", "--iterations", "150", "--record-every", "10", "--checkpoint-every", "50", "--out", str(a))
+    assert names(a) == [50, 100, 150]
+    assert len(list((a / "checkpoints" / "000000150").glob("block-*.bin"))) == 3
+    for ranks in (0, 2, 7, 10):
+        go(ranks, "--resume", str(a), "--iterations", "300", "--out", str(tmp_path / str(ranks)))
+        assert outcome(tmp_path / str(ranks)) == outcome(whole)
+    go(0, "--resume", str(tmp_path / "7" / "checkpoints" / "000000250"), "--out", str(tmp_path / "last"))
+    assert outcome(tmp_path / "last") == outcome(whole)
+
+
+def test_one_process_writes_and_ranks_go_on(whole: Path, tmp_path: Path) -> None:
+    a = tmp_path / "a"
+    go(0, "--iterations", "90", "--record-every", "10", "--checkpoint-every", "60", "--out", str(a))
+    go(3, "--resume", str(a), "--iterations", "200")
+    assert names(a) == [120, 180, 200]
+    go(0, "--resume", str(a), "--iterations", "300")
+    assert outcome(a) == outcome(whole)
+
+
+def test_what_is_refused_is_said_once(whole: Path, tmp_path: Path) -> None:
+    a = tmp_path / "a"
+    go(3, "--iterations", "40", "--checkpoint-every", "20", "--out", str(a))
+    cases = {
+        ("--step-size", "0.5"): "--step-size is 0.01 in the run that is to go on, and 0.5 here",
+        ("--iterations", "30"): "is beyond --iterations 30: give more than 40",
+        (): "000000020 is damaged: on rank 2: block-00002.bin is damaged",
+    }
+    for words, phrase in cases.items():
+        for path in kept(a / "checkpoints") if not words else ():
+            block = path / "block-00002.bin"
+            block.write_bytes(bytes(block.stat().st_size))
+        job = run_ranks(3, [*MODULE, "--resume", str(a), *words], timeout=HUNG)
+        assert job.returncode == 2, job.report()
+        said = [line for line in job.stderr.splitlines() if line.startswith("decentorth: ")]
+        assert len(said) == 1, job.report()
+        assert phrase in said[0], job.report()
+        assert "Traceback" not in job.stderr
+
+
+@pytest.mark.parametrize("faulty_rank", [0, 1])
+def test_a_full_disk_on_one_rank(faulty_rank: int, whole: Path, tmp_path: Path) -> None:
+    """The job ends with the reason, said once; the last good checkpoint is there, and leads to the same bits."""
+    a = tmp_path / "a"
+    go(3, "--iterations", "150", "--record-every", "10", "--checkpoint-every", "150", "--out", str(a))
+    words = ["tests/mpi/full_disk.py", str(faulty_rank), "50000", "--resume", str(a), "--iterations", "300", "--quiet"]
+    job = run_ranks(3, words, timeout=HUNG)
+    assert job.returncode == 1, job.report()
+    assert job.stderr.count("cannot write the checkpoint of iteration 300: ") == 1, job.report()
+    assert "File too large" in job.stderr
+    assert f"the last good one is {a}/checkpoints/000000150" in job.stderr
+    assert names(a) == [150]
+    assert not list((a / "checkpoints").glob(".*"))
+    go(2, "--resume", str(a), "--iterations", "300")
+    assert outcome(a) == outcome(whole)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_to_the_launcher_reaches_the_ranks(number: signal.Signals, tmp_path: Path) -> None:
+    """SIGTERM ends the job with 143 and SIGUSR1 does not; what was written is a checkpoint of all ranks."""
+    a = tmp_path / "a"
+
+    def warn(running: Running) -> None:
+        until(lambda: rows(a) > 9)
+        os.kill(running.launched, number)
+        until(lambda: bool(names(a)))
+        if number == signal.SIGUSR1:
+            os.kill(running.launched, signal.SIGTERM)
+
+    words = [*MODULE, "--iterations", "100000000", "--checkpoint-every", "1h", "--out", str(a)]
+    job = run_ranks(3, words, timeout=HUNG, meanwhile=warn)
+    assert job.returncode == 143, job.report()
+    assert job.stdout.count("Ended by SIGTERM after iteration") == 1, job.report()
+    written = names(a)
+    assert len(written) == 1 + (number == signal.SIGUSR1)
+    assert (read_summary(a)["status"], read_summary(a)["iterations"]) == ("terminated", written[-1])
+    go(
+        0,
+        "--resume",
+        str(a / "checkpoints" / f"{written[0]:09d}"),
+        "--iterations",
+        str(written[-1] + 20),
+        "--out",
+        str(tmp_path / "b"),
+    )
+    go(0, "--iterations", str(written[-1] + 20), "--out", str(tmp_path / "c"))
+    assert outcome(tmp_path / "b")[0] == outcome(tmp_path / "c")[0]
+
+
+def test_a_signal_to_one_rank_is_enough(tmp_path: Path) -> None:
+    """As where one host of several is told to end."""
+    a = tmp_path / "a"
+
+    def warn(running: Running) -> None:
+        until(lambda: rows(a) > 9)
+        os.kill(max(running.ranks()), signal.SIGTERM)
+
+    words = [*MODULE, "--iterations", "100000000", "--checkpoint-every", "1h", "--out", str(a)]
+    job = run_ranks(3, words, timeout=HUNG, meanwhile=warn)
+    assert job.returncode == 143, job.report()
+    assert names(a) == [read_summary(a)["iterations"]]
+
+
+def until(done: Callable[[], bool]) -> None:
+    """Wait, but not for ever."""
+    deadline = time.monotonic() + HUNG / 2
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def rows(folder: Path) -> int:
+    """Lines of the history so far."""
+    path = folder / "history.csv"
+    return path.read_text().count("\n") if path.is_file() else 0
+
+
+LONG = ["--iterations", "600", "--record-every", "50", "--checkpoint-every", "10"]
+"""A run that is mostly writing checkpoints."""
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """It, without a stop."""
+    folder = tmp_path_factory.mktemp("long") / "run"
+    go(0, *LONG[:4], "--out", str(folder))
+    return folder
+
+
+def killed_and_resumed(ranks: int, moment: float, victim: int, folder: Path) -> int:
+    """Start the long run, kill one of its ranks at a moment (seconds after its first checkpoint), go on with it; where it was."""
+
+    def kill(running: Running) -> None:
+        until(lambda: bool(names(folder)))
+        time.sleep(moment)
+        living = sorted(running.ranks())
+        if living:
+            os.kill(living[victim % len(living)], signal.SIGKILL)
+
+    job = run_ranks(ranks, [*MODULE, *LONG, "--out", str(folder)], timeout=HUNG, meanwhile=kill)
+    assert job.returncode != 0 or read_summary(folder)["iterations"] == 600, job.report()
+    at = names(folder)[-1]
+    go(ranks, "--resume", str(folder))
+    return at
+
+
+@pytest.mark.parametrize("ranks", [0, 3])
+def test_killed_at_some_moments(ranks: int, long: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(ranks)
+    reached = []
+    for number in range(2):
+        folder = tmp_path / str(number)
+        reached.append(killed_and_resumed(ranks, float(rng.uniform(0.0, 0.5)), int(rng.integers(0, 10)), folder))
+        assert outcome(folder) == outcome(long)
+    assert min(reached) < 600
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [0, 3, 10])
+def test_killed_at_twenty_random_moments(ranks: int, long: Path, tmp_path: Path) -> None:
+    """20 of 20, killed again while they go on, by others than those that began."""
+    rng = np.random.default_rng(20 + ranks)
+    reached = []
+    for number in range(20):
+        folder = tmp_path / str(number)
+        reached.append(killed_and_resumed(ranks, float(rng.uniform(0.0, 1.5)), int(rng.integers(0, 10)), folder))
+        assert outcome(folder) == outcome(long), number
+    assert len([at for at in reached if at < 600]) > 10
