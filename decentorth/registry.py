@@ -94,6 +94,7 @@ problems = Registry(
         "matrix_completion": ("decentorth.problems.matrix_completion", "MatrixCompletionSettings"),
         "pca": ("decentorth.problems.pca", "PCASettings"),
         "hevp": ("decentorth.problems.hevp", "HEVPSettings"),
+        "hspp": ("decentorth.problems.hspp", "HSPPSettings"),
         "l1_pca": ("decentorth.problems.l1", "L1PCASettings"),
         "odl": ("decentorth.problems.odl", "ODLSettings"),
         "rsr": ("decentorth.problems.rsr", "RSRSettings"),

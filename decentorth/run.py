@@ -54,7 +54,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
 
     made = together(communicator, lambda: wiring.make(settings) if root else None)
     W, origin = wiring.share(settings, made, communicator)
-    problem = together(communicator, lambda: configuration.problem.problem(settings.agents, settings.seed))
+    problem = together(communicator, lambda: _problem(configuration))
     x0 = together(communicator, lambda: _start(settings))
     try:
         run = Run(problem, configuration.algorithm, W, x0=x0, seed=settings.seed, comm=communicator, placement=settings.placement)
@@ -199,13 +199,29 @@ def _check_early(settings: RunSettings, communicator: Communicator) -> None:
     from .cli.outputs import refuse_existing
     from .network.halo import even_bounds
 
-    even_bounds(settings.agents, communicator.size)
+    if settings.spread_samples is None:
+        if settings.agents == 1 < communicator.size:
+            raise InputError(
+                f"{communicator.size} ranks for one agent: start one rank, or spread its samples over them with "
+                f"--spread-samples {communicator.size} or more"
+            )
+        even_bounds(settings.agents, communicator.size)
     if communicator.rank > 0:
         return
     if settings.out is not None and not (settings.overwrite or settings.dry_run or _continues(settings)):
         refuse_existing(settings.out)
     if settings.plot and importlib.util.find_spec("matplotlib") is None:
         raise InputError('figures need matplotlib: pip install "decentorth[plot]", or leave --plot out')
+
+
+def _problem(configuration: Configuration) -> Any:
+    """The problem, or that of one agent whose samples are spread over the ranks."""
+    from .problems import Spread
+
+    settings = configuration.run
+    blocks = settings.spread_samples
+    problem = configuration.problem.problem(blocks or settings.agents, settings.seed)
+    return problem if blocks is None else Spread(problem)
 
 
 def _start(settings: RunSettings) -> Array | None:
@@ -237,8 +253,10 @@ def _opening(configuration: Configuration, run: Run, origin: str) -> list[str]:
     groups = {heading.partition(":")[0]: part for heading, part in configuration.groups(outputs=False)}
     sizes = network.bounds[1:] - network.bounds[:-1]
     spread = f"{sizes.min()} to {sizes.max()}" if sizes.min() < sizes.max() else f"{sizes[0]}"
-    ranks = network.communicator.size
+    ranks = run.collective.size
     where = "in this process" if ranks == 1 else f"on {ranks} ranks of {spread} agents"
+    if settings.spread_samples is not None:
+        where = f"its samples in {settings.spread_samples} blocks {'in this process' if ranks == 1 else f'over {ranks} ranks'}"
     published = ", the published experiment (paper 004, Section V)" if configuration.published else ""
     shape = " x ".join(map(str, run.problem.shape))
     return [

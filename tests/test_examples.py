@@ -169,6 +169,19 @@ def test_every_method_on_digits(script: Path) -> None:
     assert float(said[1]) < EXACT.get(script.stem, 2.5)
 
 
+def test_the_structural_probe_changes_only_in_its_form_that_is_not_constant() -> None:
+    said = run("examples/j_orthogonal/hspp.py", "--seeds", "2", "--iterations", "200", "--points", "40")
+    changes = re.search(r"^printed form: changes by (\S+) of itself", said)
+    assert changes is not None
+    assert float(changes[1]) < 1e-12
+    rows = re.findall(r"^(\w+), (\S+): (\S+) -> (\S+) .*feasibility (\S+), (\d+) gradients", said, re.M)
+    assert len(rows) == 6
+    for kind, method, start, end, feasibility, gradients in rows:
+        assert float(end) < (0.9 if (kind, method) == ("planted", "J-JOBCD") else 1.0) * float(start)
+        assert float(feasibility) < 1e-10
+        assert int(gradients) <= (220 if method == "J-JOBCD" else 60)
+
+
 def test_stochastic_cca_narrows_the_gap(tmp_path: Path) -> None:
     """The start's gap is a half; RGD with a rolling mean ends feasible, landing on samples within a region."""
     said = run("examples/generalized/figure3.py", str(tmp_path / "figure.png"), "1", "128")

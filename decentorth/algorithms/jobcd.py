@@ -15,8 +15,8 @@ What differs from the paper:
 
 - Its (4) asks varsigma <= L_f of the majoriser. That is not one: it needs varsigma_B >= L_f ||x[B]||_2^2, and x is not bounded.
   Here varsigma = "pair" is L_f lambda_max((x x^T)_BB), with which f never increases, however many disjoint pairs move at once:
-  ||(V - I) Z||_F^2 <= lambda_max(Z Z^T) ||V - I||_F^2. A number is a constant varsigma as in the paper; "backtracking" doubles an
-  L until f does not increase, where no L_f is known.
+  ||(V - I) Z||_F^2 <= lambda_max(Z Z^T) ||V - I||_F^2. A number is a constant varsigma as in the paper; "backtracking" halves an
+  L in each iteration and doubles it until f does not increase, where no L_f is known.
 - For f(x) = tr(x^T H x)/2 the product M = x x^T is maintained. [G x^T]_BB = H[B] M[:, B] then costs O(n) and M_BB nothing: a pair
   O(n) instead of O(n^2), n/2 disjoint pairs O(n^2) instead of O(n^3). M is made anew after every `REFRESHED` iterations, and how
   far it had drifted is kept in the state.
@@ -169,7 +169,7 @@ def move(
     if kind != "backtracking":
         turn(turned(state.varsigma), x, m)
         return state
-    level = state.varsigma
+    level = 0.5 * state.varsigma
     for _ in range(DOUBLINGS):
         trial, product = state.x.copy(), state.product.copy()
         turn(turned(level), trial[0], product[0])

@@ -81,6 +81,9 @@ class RunSettings(CaseSettings):
         The method.
     iterations : int
         The most iterations that are made.
+    spread_samples : int
+        For a single agent (--agents 1): its samples in so many blocks, as if of so many agents, spread over the MPI ranks and
+        summed in order; the same bits on any number of ranks.
     start : str
         Where all agents start: the folder of a run, at the final point of its first agent, or a point in a .npy file; by default
         the problem's own start from the seed.
@@ -129,6 +132,7 @@ class RunSettings(CaseSettings):
 
     algorithm: str = "drfgt"
     iterations: int = 3000
+    spread_samples: int | None = None
     start: str | None = None
     gradient_tolerance: float | None = None
     consensus_tolerance: float | None = None
@@ -159,7 +163,9 @@ class RunSettings(CaseSettings):
             A value out of range, or two that do not fit together.
         """
         super().__post_init__()
-        at_least(self, iterations=0, history_rows=2, record_every=1, keep_checkpoints=1)
+        at_least(self, iterations=0, history_rows=2, record_every=1, spread_samples=1, keep_checkpoints=1)
+        if self.spread_samples is not None and self.agents != 1:
+            raise ValueError(f"spread_samples is for a single agent: give --agents 1 (now {self.agents})")
         for name in (*TOLERANCES, "time_limit", "safety_region"):
             value = getattr(self, name)
             if value is not None and not value > 0:

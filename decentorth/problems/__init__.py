@@ -6,6 +6,7 @@ from .cca import CCA, CCASettings, canonical_correlations
 from .functions import FunctionProblem, NonsmoothFunctionProblem
 from .gevp import GEVP, GEVPSettings, pencil
 from .hevp import HEVP, HEVPSettings
+from .hspp import HSPP, HSPPSettings
 from .ica import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
 from .l1 import L1PCA, L1PCASettings, SparsePCA, SparsePCASettings
 from .lda import LDASettings, scatters
@@ -14,11 +15,13 @@ from .odl import ODLSettings, OrthogonalDictionaryLearning, dictionary_error
 from .pca import PCA, PCASettings, subspace_distance
 from .procrustes import Procrustes, ProcrustesSettings
 from .rsr import RobustSubspaceRecovery, RSRSettings, complement_distance, on_sphere
+from .spread import Spread, SpreadProblem
 
 __all__ = [
     "CCA",
     "GEVP",
     "HEVP",
+    "HSPP",
     "ICA",
     "L1PCA",
     "PCA",
@@ -29,6 +32,7 @@ __all__ = [
     "GEVPSettings",
     "GeneralizedICA",
     "HEVPSettings",
+    "HSPPSettings",
     "ICASettings",
     "L1PCASettings",
     "LDASettings",
@@ -44,6 +48,8 @@ __all__ = [
     "RobustSubspaceRecovery",
     "SparsePCA",
     "SparsePCASettings",
+    "Spread",
+    "SpreadProblem",
     "Stiefel",
     "amari_distance",
     "canonical_correlations",
