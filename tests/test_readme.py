@@ -72,7 +72,7 @@ def test_every_command_ends_with_a_verdict(outputs: dict[str, str]) -> None:
 
 
 def test_auto_by_label_on_a_star_converges(outputs: dict[str, str]) -> None:
-    (said,) = [said for command, said in outputs.items() if "star" in command]
+    (said,) = [said for command, said in outputs.items() if "--topology star" in command]
     assert said.splitlines()[-1].startswith("Converged")
 
 
