@@ -45,10 +45,11 @@ if TYPE_CHECKING:
     )
     from .api import Result, iterate, solve
     from .checkpoint import CheckpointError, Checkpoints
-    from .network import connect
+    from .network import Channel, connect
     from .registry import register
 
 _PLACES = {
+    "Channel": "network",
     "CheckpointError": "checkpoint",
     "Checkpoints": "checkpoint",
     "DESTINY": "algorithms",
@@ -88,6 +89,7 @@ __all__ = [
     "REXTRA",
     "RFEXTRA",
     "RGD",
+    "Channel",
     "CheckpointError",
     "Checkpoints",
     "DeEPCA",

@@ -18,7 +18,7 @@ from . import runner
 from .checkpoint import Checkpoints, Identity, Keeper, Resumed, resume
 from .collective import AgentCollective
 from .history import History
-from .network import Network, Placement, connect
+from .network import Channel, Network, Placement, UnreliableNetwork, connect
 from .problems import Deferred
 from .protocols import Array, Metric, Recorder, Row, Stop, StoppingRule
 from .streams import CounterStreams
@@ -124,6 +124,7 @@ class Run:
         seed: int = 0,
         comm: Any = None,
         placement: Placement = "even",
+        channel: Channel | str | None = None,
     ) -> None:
         if W is None:
             if problem.n_agents != 1:
@@ -133,14 +134,18 @@ class Run:
             W = np.ones((1, 1))
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
             raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
-        self.network = Network(W, comm, placement)
+        if channel is None:
+            self.network = Network(W, comm, placement)
+        else:
+            faults = channel if isinstance(channel, Channel) else Channel(channel)
+            self.network = UnreliableNetwork(W, comm, placement, channel=faults, seed=seed)
         if self.network.n_agents != problem.n_agents:
             raise ValueError(f"W is for {self.network.n_agents} agents, but the problem has {problem.n_agents}")
         if self.network.sequence is not None and _automatic(algorithm):
             _ = self.network.spectrum  # refused now rather than when the iterations begin
         self.collective = AgentCollective(self.network.communicator, self.network.bounds)
         self.collective.same("W", self.network.digest())
-        self._same("the problem, the algorithm and the seed", type(problem), problem.n_agents, algorithm, seed)
+        self._same("the problem, the algorithm, the seed and the channel", type(problem), problem.n_agents, algorithm, seed, channel)
         agents = self.network.agents
         self.algorithm = algorithm.resolved(self.network) if hasattr(algorithm, "resolved") else algorithm
         self.streams = CounterStreams(seed, agents)
@@ -195,6 +200,7 @@ class Run:
             },
             "algorithm": {"type": type(self.algorithm).__name__, **_settings(self.algorithm)},
             "seed": {"seed": self.streams.seed},
+            "network": {"channel": str(getattr(network, "channel", "reliable"))},
         }
         return Identity(facts, self.x0[0], probes)
 
@@ -294,6 +300,7 @@ def solve(
     seed: int = 0,
     comm: Any = None,
     placement: Placement = "even",
+    channel: Channel | str | None = None,
     rows: int | None = None,
     record_every: int | None = None,
     recorders: Sequence[Recorder] = (),
@@ -329,6 +336,8 @@ def solve(
         communicator.
     placement
         How agents are divided over ranks: ``"even"`` or ``"fewer-cuts"``.
+    channel
+        What goes wrong with messages, simulated: ``"loss:p=0.1"``, or ``Channel("loss:p=0.1", "topk:share=0.1", repair=False)``.
     rows
         About how many log-spaced rows of metrics to record; by default 200, but no more than one in five iterations.
     record_every
@@ -352,7 +361,7 @@ def solve(
     CheckpointError
         On every rank: a checkpoint cannot be written, or not be resumed from.
     """
-    run = Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement)
+    run = Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement, channel=channel)
     return run.solve(
         iterations=iterations,
         stopping=stopping,
@@ -375,9 +384,10 @@ def iterate(
     seed: int = 0,
     comm: Any = None,
     placement: Placement = "even",
+    channel: Channel | str | None = None,
 ) -> Iterator[Any]:
     """The generator under `solve`: the states, from the initial one on, for ever.
 
     A state is valid until the next one is asked for; copy what you keep.
     """
-    return Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement).states()
+    return Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement, channel=channel).states()
