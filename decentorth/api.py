@@ -62,6 +62,15 @@ class Result:
     network: Network
     collective: AgentCollective
 
+    @property
+    def drifted(self) -> bool | None:
+        """Whether the mean of the trackers left that of what they track by more than rounding: tracking_error against the agents'
+        mean gradient norm at the start. None where nothing is tracked."""
+        if "tracking_error" not in self.row.values:
+            return None
+        usual = self.history["local_gradient_sum"][0] / self.problem.n_agents
+        return bool(self.row.values["tracking_error"] > 1e-9 * usual)
+
     def gather(self) -> Array | None:
         """``(n, *shape)`` in agent order on rank 0, None on the others; called by all ranks."""
         return self.collective.gather(self.x)
@@ -145,7 +154,9 @@ class Run:
             _ = self.network.spectrum  # refused now rather than when the iterations begin
         self.collective = AgentCollective(self.network.communicator, self.network.bounds)
         self.collective.same("W", self.network.digest())
-        self._same("the problem, the algorithm, the seed and the channel", type(problem), problem.n_agents, algorithm, seed, channel)
+        self._same(
+            "the problem, the algorithm, the seed and the channel", type(problem), problem.n_agents, algorithm, seed, channel
+        )
         agents = self.network.agents
         self.algorithm = algorithm.resolved(self.network) if hasattr(algorithm, "resolved") else algorithm
         self.streams = CounterStreams(seed, agents)

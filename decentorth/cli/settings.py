@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from .flags import specifications
+
+if TYPE_CHECKING:
+    from ..network import Channel
 
 TOLERANCES = ("gradient_tolerance", "consensus_tolerance", "feasibility_tolerance")
 NETWORK = ("agents", "topology", "weights", "self_weight", "weights_file", "placement")
@@ -80,6 +85,10 @@ class RunSettings(CaseSettings):
         The method.
     iterations : int
         The most iterations that are made.
+    channel : list
+        What goes wrong with messages, simulated; may be given several times, as "loss:p=0.1" and "topk:share=0.1".
+    repair : bool
+        Keep averages right on a bad channel.
     gradient_tolerance : float
         Converged when gradient_norm is at most this; tolerances that are given must all hold.
     consensus_tolerance : float
@@ -123,6 +132,8 @@ class RunSettings(CaseSettings):
 
     algorithm: str = "drfgt"
     iterations: int = 3000
+    channel: tuple[str, ...] = ()
+    repair: bool = True
     gradient_tolerance: float | None = None
     consensus_tolerance: float | None = None
     feasibility_tolerance: float | None = None
@@ -151,6 +162,9 @@ class RunSettings(CaseSettings):
             A value out of range, or two that do not fit together.
         """
         super().__post_init__()
+        if self.channel:
+            object.__setattr__(self, "channel", tuple(specifications(self.channel)))
+            _ = self.bad_channel
         at_least(self, iterations=0, history_rows=2, record_every=1, keep_checkpoints=1)
         for name in (*TOLERANCES, "time_limit", "safety_region"):
             value = getattr(self, name)
@@ -166,6 +180,15 @@ class RunSettings(CaseSettings):
                 raise ValueError("checkpoint_every needs out: say where the run is to be written")
         if self.require_converged and not any(getattr(self, name) is not None for name in TOLERANCES):
             raise ValueError(f"require_converged needs a tolerance to judge by: give one of {', '.join(TOLERANCES)}")
+
+    @property
+    def bad_channel(self) -> Channel | None:
+        """The channel that is simulated; None for a good one."""
+        if not self.channel:
+            return None
+        from ..network import Channel
+
+        return Channel(*self.channel, repair=self.repair)
 
 
 def at_least(entry: Any, **least: int) -> None:

@@ -44,12 +44,14 @@ from .faults import Breaking, Coding, Corrupt, Delay, Fault, Pairs, Sleep, Sourc
 from .halo import Halo
 
 _CHECKSUM = 4
+_CACHED = 1 << 15
+"""Numbers that are coded at a time."""
 F = TypeVar("F", bound=Fault)
 
 
 @dataclass(frozen=True, init=False)
 class Channel:
-    """Faults, in order: those that code a message work one after another, then it is delayed, then corrupted; lost it may be anyway.
+    """Faults, in order: those that code a message work one after another; then it is delayed, then corrupted, and maybe lost.
 
     Parameters
     ----------
@@ -173,6 +175,22 @@ class _Key(NamedTuple):
     size: int
 
 
+class _Said:
+    """What agents said of one array: ``(depth, n_local, size)``, a ring whose newest is number ``newest``."""
+
+    def __init__(self, said: Array) -> None:
+        self.said, self.newest = said, 0
+
+    def __getitem__(self, late: int) -> Array:
+        said: Array = self.said[(self.newest + late) % len(self.said)]
+        return said
+
+    def go_on(self) -> Array:
+        """Where to write what is said next: the oldest."""
+        self.newest = (self.newest - 1) % len(self.said)
+        return self[0]
+
+
 class Memory:
     """What this process's agents say, and what they said: of each array that an iteration exchanges, one after another.
 
@@ -187,16 +205,17 @@ class Memory:
     def __init__(self, channel: Channel, seed: int, agents: slice) -> None:
         self._channel, self._seed, self._agents = channel, seed, agents
         self._n_local = agents.stop - agents.start
-        self._said: dict[_Key, Array] = {}
-        """``(1 + lateness, n_local, size)``: what the agents said, newest first; before as much was said, the first thing."""
-
-    @property
-    def _depth(self) -> int:
-        delays = self._channel.all(Delay)
-        return 1 + (delays[0][1].rounds if delays else 0)
+        self._codings = channel.all(Coding)
+        self._corruptions = [] if channel.repair else channel.all(Corrupt)
+        self._delays = channel.all(Delay)
+        self._depth = 1 + (self._delays[0][1].rounds if self._delays else 0)
+        self._said: dict[_Key, _Said] = {}
+        self._buffers: dict[_Key, Array] = {}
 
     def messages(self, xs: tuple[Array, ...], t: int, exchange: int, asleep: Mask, struck: Mask) -> tuple[list[Array], int]:
         """What arrives of each array, ``(n_local, size)``, the array itself where that is what arrives; and the bytes of a message.
+
+        It is valid until the next time.
 
         Parameters
         ----------
@@ -207,48 +226,74 @@ class Memory:
         struck
             ``(n_local,)``: agents whose messages have wrong numbers.
         """
-        said, total = [], self._channel.overhead
+        messages, total = [], self._channel.overhead
         for part, array in enumerate(xs):
-            x = array.reshape(self._n_local, -1)
+            key = _Key(exchange, part, array.size // self._n_local)
             source = Source(self._seed, t, part, self._agents)
-            key = _Key(exchange, part, x.shape[1])
             first = self._channel.feedback and key not in self._said
             total += 8 * key.size if first else self._channel.wire(key.size)
-            message = self._say(key, x, source, asleep) if self._channel.remembers else self._code(x, source)
-            for number, corrupt in [] if self._channel.repair else self._channel.all(Corrupt):
-                message = corrupt.corrupted(message, struck, source, number)
-            said.append(array if message is x else message)
-        return said, total
-
-    def _code(self, x: Array, source: Source) -> Array:
-        for number, coding in self._channel.all(Coding):
-            x = coding.coded(x, source, number)
-        return x
+            message = array
+            if self._codings or self._delays:
+                message = self._say(key, array.reshape(self._n_local, -1), source, asleep)
+            for number, corrupt in self._corruptions:
+                message = corrupt.corrupted(message.reshape(self._n_local, -1), struck, source, number)
+            messages.append(message)
+        return messages, total
 
     def _say(self, key: _Key, x: Array, source: Source, asleep: Mask) -> Array:
+        """Code and remember, a few agents at a time, so that what is worked on stays in the processor's cache."""
         said = self._said.get(key)
+        if not self._channel.remembers:
+            message = self._buffer(key)
+            self._code(x, source, message)
+            return message
         if said is None:
-            now = np.where(asleep[:, None], 0.0, x) if self._channel.feedback else self._code(x, source)
-            said = self._said[key] = np.repeat(now[None], self._depth, axis=0)
-        else:
+            said = self._said[key] = _Said(np.empty((self._depth, *x.shape)))
             if self._channel.feedback:
-                now = self._code(x - said[0], source)
-                now[asleep] = 0.0
-                now += said[0]
+                said[0][...] = np.where(asleep[:, None], 0.0, x)
             else:
-                now = self._code(x, source)
-            said[1:] = said[:-1]
-            said[0] = now
-        for number, delay in self._channel.all(Delay):
+                self._code(x, source, said[0])
+            said.said[1:] = said[0]
+        else:
+            before, now = said[0], said.go_on()
+            self._code(x, source, now, before if self._channel.feedback else None, asleep)
+        for number, delay in self._delays:
             late = delay.lateness(source, number)
-            return said[late].copy() if isinstance(late, int) else said[late, np.arange(self._n_local)]
-        return now
+            if isinstance(late, int):
+                return said[late]
+            message = self._buffer(key)
+            for rounds in range(self._depth):
+                message[late == rounds] = said[rounds][late == rounds]
+            return message
+        return said[0]
+
+    def _code(self, x: Array, source: Source, out: Array, before: Array | None = None, asleep: Mask | None = None) -> None:
+        """Into ``out`` what ``x`` is coded as or, where ``before`` is given, that plus what the difference is coded as."""
+        each = max(1, _CACHED // x.shape[1])
+        for first in range(0, len(x), each):
+            rows = slice(first, min(first + each, len(x)))
+            some = source._replace(agents=slice(source.agents.start + rows.start, source.agents.start + rows.stop))
+            message = x[rows] if before is None else x[rows] - before[rows]
+            for number, coding in self._codings:
+                message = coding.coded(message, some, number)
+            if before is None:
+                out[rows] = message
+            else:
+                if asleep is not None and asleep[rows].any():
+                    message[asleep[rows]] = 0.0
+                np.add(before[rows], message, out=out[rows])
+
+    def _buffer(self, key: _Key) -> Array:
+        buffer = self._buffers.get(key)
+        if buffer is None:
+            buffer = self._buffers[key] = np.empty((self._n_local, key.size))
+        return buffer
 
     def state(self) -> dict[str, Array]:
         """Everything, as arrays ``(n_local, ...)`` with the same names at all times; the layout is the same for every agent."""
         if not self._channel.remembers:
             return {}
-        parts = [said.transpose(1, 0, 2).reshape(self._n_local, -1) for said in self._said.values()]
+        parts = [said[late] for said in self._said.values() for late in range(self._depth)]
         layout = np.array(list(self._said), dtype=np.float64).reshape(1, -1)
         return {
             "messages": np.concatenate([np.empty((self._n_local, 0)), *parts], axis=1),
@@ -264,7 +309,9 @@ class Memory:
             For what it did not give.
         """
         if state.keys() != self.state().keys():
-            raise ValueError(f"this channel has {', '.join(self.state()) or 'nothing'} in flight, got {', '.join(state) or 'nothing'}")
+            raise ValueError(
+                f"this channel has {', '.join(self.state()) or 'nothing'} in flight, got {', '.join(state) or 'nothing'}"
+            )
         self._said = {}
         if not state:
             return
@@ -275,7 +322,7 @@ class Memory:
             raise ValueError(f"what is in flight must be {self._n_local} x {ends[-1]} numbers, got {messages.shape}")
         for key, first, last in zip(keys, ends, ends[1:], strict=False):
             part = messages[:, first:last].reshape(self._n_local, self._depth, key.size)
-            self._said[key] = np.ascontiguousarray(part.transpose(1, 0, 2))
+            self._said[key] = _Said(np.ascontiguousarray(part.transpose(1, 0, 2)))
 
 
 def striking(channel: Channel, seed: int, n_agents: int) -> tuple[Any, Any]:

@@ -7,6 +7,9 @@ Philox4x64-10 (NumPy's), in which each agent has its own stretch.
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +18,7 @@ from ..streams import philox
 
 Mask = NDArray[np.bool_]
 Words = NDArray[np.uint32]
+ShortWords = NDArray[np.uint16]
 _FAULTS = 0xFA000000
 """No purpose of the agents' streams has a number as large."""
 _UNIT = 1.0 / 2.0**32
@@ -45,7 +49,7 @@ class Draws:
         block, row = divmod(t, 4)
         if block != self._block:
             rounds = np.full(len(self._first), block & 0xFFFFFFFF, dtype=np.uint64)
-            self._numbers = tuple([word * _UNIT for word in philox((self._first, self._second, rounds, self._tag), self._key)])
+            self._numbers = tuple([uniform(word) for word in philox((self._first, self._second, rounds, self._tag), self._key)])
             self._block = block
         return self._numbers[row]
 
@@ -105,22 +109,44 @@ def words(seed: int, number: int, t: int, part: int, agents: slice, size: int) -
     t, part
         The round, and which of its arrays.
     """
-    blocks = (size + 7) // 8  # of four times 64 bits
+    drawn: Words = _raw(seed, number, t, part, agents, -(-size // 2)).view("<u4")[:, :size]
+    return drawn
+
+
+def short_words(seed: int, number: int, t: int, part: int, agents: slice, size: int) -> ShortWords:
+    """The same with 16 bits."""
+    drawn: ShortWords = _raw(seed, number, t, part, agents, -(-size // 4)).view("<u2")[:, :size]
+    return drawn
+
+
+def _raw(seed: int, number: int, t: int, part: int, agents: slice, size: int) -> NDArray[np.uint64]:
+    """``(n_local, size)`` words of 64 bits; each agent has whole blocks of four."""
+    blocks = -(-size // 4)
     generator = np.random.Philox(
         key=(seed & 0xFFFFFFFFFFFFFFFF) | (number << 64), counter=(agents.start * blocks) | (t << 64) | (part << 128)
     )
-    raw = generator.random_raw((agents.stop - agents.start) * blocks * 4)
-    return raw.astype("<u8", copy=False).view("<u4").reshape(-1, 8 * blocks)[:, :size]
+    drawn = generator.random_raw((agents.stop - agents.start) * blocks * 4)
+    rows: NDArray[np.uint64] = drawn.astype("<u8", copy=False).reshape(-1, blocks * 4)
+    return rows
 
 
-def uniform(words: Words) -> Array:
-    """Numbers in [0, 1)."""
-    return words * _UNIT
+def uniform(words: NDArray[np.unsignedinteger[Any]]) -> Array:
+    """Numbers in [0, 1) from words of 32 bits."""
+    numbers: Array = words * _UNIT
+    return numbers
 
 
-def normal(words: Words) -> Array:
-    """``(n, 2 m) -> (n, m)``: Gaussian numbers (Box and Muller 1958)."""
-    half = words.shape[1] // 2
-    radius = np.sqrt(-2.0 * np.log((words[:, :half] + 0.5) * _UNIT))
-    gaussian: Array = radius * np.cos(2.0 * np.pi * _UNIT * words[:, half:])
-    return gaussian
+def normal(words: ShortWords) -> Array:
+    """Gaussian numbers, each one of 65,536 quantiles; of mean 0 and variance 1."""
+    numbers: Array = _quantiles()[words]
+    return numbers
+
+
+@cache
+def _quantiles() -> Array:
+    from scipy.special import ndtri
+
+    values: Array = ndtri((np.arange(1 << 15) + 0.5) / (1 << 16))
+    both: Array = np.concatenate((values, -values[::-1]))
+    unit: Array = both / np.sqrt((both * both).mean())
+    return unit

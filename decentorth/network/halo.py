@@ -113,7 +113,8 @@ class Halo:
     def own_weights(self, blocks: Sequence[Csr]) -> Array:
         """``(n_local,)``: W_ii in these blocks of the pieces."""
         block = blocks[self.own]
-        return block.data[block.indices == _rows(block)]
+        own: Array = block.data[block.indices == _rows(block)]
+        return own
 
 
 def _rows(block: Csr) -> Index:

@@ -50,7 +50,9 @@ class UnreliableNetwork(Network):
     def __init__(self, W: Any, comm: Any = None, placement: Placement = "even", *, channel: Channel, seed: int = 0) -> None:
         super().__init__(W, comm, placement)
         if self.sequence is not None and channel.remembers:
-            raise ValueError("on a time-varying network neighbours change, but delays and feedback build on earlier messages: drop them")
+            raise ValueError(
+                "on a time-varying network neighbours change, but delays and feedback build on earlier messages: drop them"
+            )
         self.channel = channel
         self._seed = seed
         self._memory = Memory(channel, seed, self.agents)
@@ -86,7 +88,9 @@ class UnreliableNetwork(Network):
         if self._iteration is None:
             return super()._mix(xs, alike)
         if alike and self.channel.all(Delay):
-            raise ValueError("methods that start over together (safe) cannot tell which messages are from before when these are late")
+            raise ValueError(
+                "methods that start over together (safe) cannot tell which messages are from before when these are late"
+            )
         labels, xs = (xs[:1], xs[1:]) if alike else ((), xs)
         (halo, _, _), fates, ways = self._road()
         t = self.rounds
@@ -107,14 +111,14 @@ class UnreliableNetwork(Network):
         else:
             blocks = tuple([piece.block for piece in halo.pieces]) if used is None else halo.using(used)
         for number, (x, message) in enumerate(zip(xs, said, strict=True), len(labels)):
-            mixed = np.zeros(x.shape)
+            if message is x:
+                mixed = np.zeros(x.shape)
+            else:
+                mixed = x - message.reshape(x.shape)
+                if not self.channel.repair:
+                    mixed.reshape(self.n_local, -1)[...] *= halo.own_weights(blocks)[:, None]
             for block, arrays in zip(blocks, gathered, strict=True):
                 accumulate(block, widths[number], arrays[number].reshape(-1), mixed.reshape(-1))
-            if message is not x:
-                rest = x.reshape(self.n_local, -1) - message
-                if not self.channel.repair:
-                    rest *= halo.own_weights(blocks)[:, None]
-                mixed += rest.reshape(x.shape)
             out.append(mixed)
         self._count(way, fates, lost, asleep, size + 8 * len(labels))
         return tuple(out)
