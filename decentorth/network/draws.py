@@ -132,8 +132,7 @@ def _raw(seed: int, number: int, t: int, part: int, agents: slice, size: int) ->
 
 def uniform(words: NDArray[np.unsignedinteger[Any]]) -> Array:
     """Numbers in [0, 1) from words of 32 bits."""
-    numbers: Array = words * _UNIT
-    return numbers
+    return np.asarray(words * _UNIT, dtype=np.float64)
 
 
 def normal(words: ShortWords) -> Array:
@@ -148,5 +147,4 @@ def _quantiles() -> Array:
 
     values: Array = ndtri((np.arange(1 << 15) + 0.5) / (1 << 16))
     both: Array = np.concatenate((values, -values[::-1]))
-    unit: Array = both / np.sqrt((both * both).mean())
-    return unit
+    return np.asarray(both / np.sqrt((both * both).mean()), dtype=np.float64)
