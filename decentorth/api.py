@@ -16,10 +16,10 @@ from threadpoolctl import threadpool_limits
 
 from . import runner
 from .checkpoint import Checkpoints, Identity, Keeper, Resumed, resume
-from .collective import AgentCollective
+from .collective import AgentCollective, ReplicaCollective
 from .history import History
-from .network import Channel, Network, Placement, UnreliableNetwork, connect
-from .problems import Deferred
+from .network import Channel, Network, Placement, UnreliableNetwork, connect, even_bounds
+from .problems import Deferred, Spread
 from .protocols import Array, Metric, Recorder, Row, Stop, StoppingRule
 from .streams import CounterStreams
 from .sums import norms
@@ -38,8 +38,8 @@ class Result:
     state
         The method's final state.
     status, converged, message
-        One word (converged, iterations, time_limit, terminated, diverged, left_safe_region), whether it means convergence, and a
-        sentence.
+        One word (converged, iterations, time_limit, objective_floor, unbounded, terminated, diverged, left_safe_region), whether it
+        means convergence, and a sentence.
     history
         The recorded rows as columns.
     row
@@ -94,7 +94,7 @@ class Result:
             total += counts
 
         total = self.collective.fold(2, add)
-        return {**self.network.communicator.describe(), "messages": int(total[0]), "bytes": int(total[1])}
+        return {**self.collective.communicator.describe(), "messages": int(total[0]), "bytes": int(total[1])}
 
 
 def _automatic(algorithm: Any) -> bool:
@@ -119,7 +119,7 @@ class Run:
     """Everything a run needs, built and checked: shared by `solve`, `iterate` and the command line.
 
     Parameters are those of `solve`. Attributes: ``problem`` (this process's agents), ``algorithm`` (what it
-    leaves to be chosen by the network's design decided), ``network``, ``collective``,
+    leaves to be chosen by the network's design or by the problem decided), ``network``, ``collective``,
     ``streams``, ``x0`` (``(n_local, *shape)``).
     """
 
@@ -143,31 +143,54 @@ class Run:
             W = np.ones((1, 1))
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
             raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
+        spread = isinstance(problem, Spread)
+        place = "serial" if spread else comm
         if channel is None:
-            self.network = Network(W, comm, placement)
+            self.network = Network(W, place, placement)
         else:
             faults = channel if isinstance(channel, Channel) else Channel(channel)
-            self.network = UnreliableNetwork(W, comm, placement, channel=faults, seed=seed)
+            self.network = UnreliableNetwork(W, place, placement, channel=faults, seed=seed)
         if self.network.n_agents != problem.n_agents:
             raise ValueError(f"W is for {self.network.n_agents} agents, but the problem has {problem.n_agents}")
         if self.network.sequence is not None and _automatic(algorithm):
             _ = self.network.spectrum  # refused now rather than when the iterations begin
-        self.collective = AgentCollective(self.network.communicator, self.network.bounds)
+        communicator = connect(comm) if spread else self.network.communicator
+        self.collective = ReplicaCollective(communicator) if spread else AgentCollective(communicator, self.network.bounds)
         self.collective.same("W", self.network.digest())
         self._same(
-            "the problem, the algorithm, the seed and the channel", type(problem), problem.n_agents, algorithm, seed, channel
+            "the problem, the algorithm, the seed and the channel",
+            type(problem),
+            problem.n_blocks if spread else problem.n_agents,
+            algorithm,
+            seed,
+            channel,
         )
-        agents = self.network.agents
         self.algorithm = algorithm.resolved(self.network) if hasattr(algorithm, "resolved") else algorithm
-        self.streams = CounterStreams(seed, agents)
+        self.streams = CounterStreams(seed, self.network.agents)
         with threadpool_limits(1):
-            self.problem = problem.build(agents, self.collective) if isinstance(problem, Deferred) else problem.restrict(agents)
+            self.problem = self._build(problem)
             with self.collective.together():
                 runner.check_capabilities(self.problem, algorithm)
-                start = self._start(x0, seed)
             self.problem.prepare(self.collective)
+            with self.collective.together():
+                start = self._start(x0, seed)
+        if hasattr(self.algorithm, "suited"):
+            self.algorithm = self.algorithm.suited(self.problem)
         self.collective.same("the starting point", hashlib.sha256(start.tobytes()).digest())
         self.x0 = np.repeat(start[None], self.network.n_local, axis=0)
+
+    def _build(self, problem: Any) -> Any:
+        """The problem of this process's agents; of one agent that is spread, this process's share of its samples."""
+        if isinstance(problem, Spread):
+            if problem.n_blocks < self.collective.size:
+                raise ValueError(
+                    f"{self.collective.size} ranks for {problem.n_blocks} blocks of samples: every rank must hold one at "
+                    f"least; spread the samples in {self.collective.size} blocks or more (--spread-samples), or start fewer ranks"
+                )
+            blocks = AgentCollective(self.collective.communicator, even_bounds(problem.n_blocks, self.collective.size))
+            return problem.build(blocks.own, blocks)
+        agents = self.network.agents
+        return problem.build(agents, self.collective) if isinstance(problem, Deferred) else problem.restrict(agents)
 
     def _same(self, what: str, *values: Any) -> None:
         """Check that every rank was given the same, by what it prints as (but for addresses)."""
@@ -265,7 +288,7 @@ class Run:
             )
         keep = None
         if checkpoints is not None:
-            keep = partial(Keeper, checkpoints, self.identity, self.collective, self.network.agents)
+            keep = partial(Keeper, checkpoints, self.identity, self.collective, self.collective.own)
         with threadpool_limits(1):
             outcome = runner.run(
                 self.problem,
@@ -328,7 +351,7 @@ def solve(
     ----------
     problem
         Given whole (each rank keeps its own agents), or a `Deferred` that each rank builds for its agents
-        (``Procrustes.from_loader``).
+        (``Procrustes.from_loader``). `problems.Spread` of either is one agent whose samples are spread over the ranks.
     algorithm
         E.g. ``DRFGT(step_size=1e-2, penalty=10.0)``.
     W

@@ -37,6 +37,11 @@ class AgentCollective:
         """Agents over all ranks."""
         return int(self.bounds[-1])
 
+    @property
+    def own(self) -> slice:
+        """The agents that this rank answers for."""
+        return slice(int(self.bounds[self.rank]), int(self.bounds[self.rank + 1]))
+
     def fold(self, size: int, add: Callable[[Array], None]) -> Array:
         """``(size,)``: ``add(total)`` is called on one rank after another and adds its agents' terms in agent order.
 
@@ -149,3 +154,27 @@ class AgentCollective:
         for block in self.stream(per_agent):
             hashed.update(np.ascontiguousarray(block).tobytes())
         return self.communicator.bcast_bytes(hashed.hexdigest().encode()).decode()
+
+
+class ReplicaCollective(AgentCollective):
+    """Of a single agent that is on every rank alike: what is asked of all agents, each rank knows by itself; rank 0 answers for it.
+
+    Parameters
+    ----------
+    communicator
+        The processes.
+    """
+
+    def __init__(self, communicator: Communicator) -> None:
+        super().__init__(communicator, np.minimum(np.arange(communicator.size + 1, dtype=np.int64), 1))
+
+    def fold(self, size: int, add: Callable[[Array], None]) -> Array:
+        """``(size,)``: the agent's own; no message is sent."""
+        total = np.zeros(size)
+        add(total)
+        return total
+
+    def stream(self, per_agent: Array) -> Iterator[Array]:
+        """On rank 0 the agent's; nothing on the others."""
+        if self.rank == 0:
+            yield per_agent

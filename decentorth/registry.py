@@ -53,6 +53,7 @@ class Registry:
 algorithms = Registry(
     "algorithm",
     {
+        "cdadt": ("decentorth.algorithms.cdadt", "CDADT"),
         "deepca": ("decentorth.algorithms.deepca", "DeEPCA"),
         "destiny": ("decentorth.algorithms.destiny", "DESTINY"),
         "dgd": ("decentorth.algorithms.dgd", "DGD"),
@@ -61,14 +62,25 @@ algorithms = Registry(
         "drfgt": ("decentorth.algorithms.drfgt", "DRFGT"),
         "drgta": ("decentorth.algorithms.drgta", "DRGTA"),
         "drsgd": ("decentorth.algorithms.drsgd", "DRSGD"),
+        "drsm": ("decentorth.algorithms.drsm", "DRSM"),
         "gradient_tracking": ("decentorth.algorithms.gradient_tracking", "GradientTracking"),
         "landing": ("decentorth.algorithms.landing", "Landing"),
+        "generalized_drfgt": ("decentorth.algorithms.generalized_drfgt", "GeneralizedDRFGT"),
         "generalized_landing": ("decentorth.algorithms.generalized_landing", "GeneralizedLanding"),
         "pcal": ("decentorth.algorithms.pcal", "PCAL"),
         "plam": ("decentorth.algorithms.plam", "PLAM"),
         "rgd": ("decentorth.algorithms.rgd", "RGD"),
         "rextra": ("decentorth.algorithms.rextra", "REXTRA"),
+        "rsm": ("decentorth.algorithms.rsm", "RSM"),
+        "rssm": ("decentorth.algorithms.rssm", "RSSM"),
         "rfextra": ("decentorth.algorithms.rfextra", "RFEXTRA"),
+        "gs_jobcd": ("decentorth.algorithms.gs_jobcd", "GSJOBCD"),
+        "j_jobcd": ("decentorth.algorithms.j_jobcd", "JJOBCD"),
+        "vr_j_jobcd": ("decentorth.algorithms.vr_j_jobcd", "VRJJOBCD"),
+        "hyperbolic_jacobi": ("decentorth.algorithms.hyperbolic_jacobi", "HyperbolicJacobi"),
+        "csdm": ("decentorth.algorithms.csdm", "CSDM"),
+        "jadmm": ("decentorth.algorithms.jadmm", "JADMM"),
+        "umcm": ("decentorth.algorithms.umcm", "UMCM"),
     },
 )
 problems = Registry(
@@ -81,6 +93,12 @@ problems = Registry(
         "lda": ("decentorth.problems.lda", "LDASettings"),
         "matrix_completion": ("decentorth.problems.matrix_completion", "MatrixCompletionSettings"),
         "pca": ("decentorth.problems.pca", "PCASettings"),
+        "hevp": ("decentorth.problems.hevp", "HEVPSettings"),
+        "hspp": ("decentorth.problems.hspp", "HSPPSettings"),
+        "l1_pca": ("decentorth.problems.l1", "L1PCASettings"),
+        "odl": ("decentorth.problems.odl", "ODLSettings"),
+        "rsr": ("decentorth.problems.rsr", "RSRSettings"),
+        "sparse_pca": ("decentorth.problems.l1", "SparsePCASettings"),
     },
 )
 

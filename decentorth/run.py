@@ -1,7 +1,7 @@
 """``python -m decentorth.run``: one run from the command line, in this process or, under ``mpirun``, on MPI ranks.
 
-Exit codes: 0 converged or all iterations done, 1 a fault, 2 bad input, 3 diverged or left the safety region, 4 not converged with
-``--require-converged``, 130 interrupted, 143 ended by SIGTERM with a checkpoint.
+Exit codes: 0 converged, all iterations done, or an objective said to have no minimum, 1 a fault, 2 bad input, 3 diverged or left
+the safety region, 4 not converged with ``--require-converged``, 130 interrupted, 143 ended by SIGTERM with a checkpoint.
 """
 
 from __future__ import annotations
@@ -54,12 +54,14 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
 
     made = together(communicator, lambda: wiring.make(settings) if root else None)
     W, origin = wiring.share(settings, made, communicator)
-    problem = together(communicator, lambda: configuration.problem.problem(settings.agents, settings.seed))
+    problem = together(communicator, lambda: _problem(configuration))
+    x0 = together(communicator, lambda: _start(settings))
     try:
         run = Run(
             problem,
             configuration.algorithm,
             W,
+            x0=x0,
             seed=settings.seed,
             comm=communicator,
             placement=settings.placement,
@@ -165,8 +167,8 @@ def exit_code(status: str, converged: bool, require_converged: bool) -> int:
 
 
 def stopping_rule(settings: RunSettings) -> StoppingRule | None:
-    """All tolerances that are given must hold; the time limit ends a run by itself."""
-    from .stopping import Consensus, Feasibility, GradientNorm, Rule, Time
+    """All tolerances that are given must hold; the time limit and the objective's floor each end a run by themselves."""
+    from .stopping import Consensus, Feasibility, GradientNorm, ObjectiveBelow, Rule, Time
 
     rule: Rule | None = None
     tolerances = (
@@ -177,8 +179,10 @@ def stopping_rule(settings: RunSettings) -> StoppingRule | None:
     for kind, tolerance in tolerances:
         if tolerance is not None:
             rule = kind(tolerance) if rule is None else rule & kind(tolerance)
-    if settings.time_limit is not None:
-        rule = Time(settings.time_limit) if rule is None else rule | Time(settings.time_limit)
+    limits = ((Time, settings.time_limit), (ObjectiveBelow, settings.objective_below))
+    for limit, value in limits:
+        if value is not None:
+            rule = limit(value) if rule is None else rule | limit(value)
     return rule
 
 
@@ -206,13 +210,35 @@ def _check_early(settings: RunSettings, communicator: Communicator) -> None:
     from .cli.outputs import refuse_existing
     from .network.halo import even_bounds
 
-    even_bounds(settings.agents, communicator.size)
+    if settings.spread_samples is None:
+        if settings.agents == 1 < communicator.size:
+            raise InputError(
+                f"{communicator.size} ranks for one agent: start one rank, or spread its samples over them with "
+                f"--spread-samples {communicator.size} or more"
+            )
+        even_bounds(settings.agents, communicator.size)
     if communicator.rank > 0:
         return
     if settings.out is not None and not (settings.overwrite or settings.dry_run or _continues(settings)):
         refuse_existing(settings.out)
     if settings.plot and importlib.util.find_spec("matplotlib") is None:
         raise InputError('figures need matplotlib: pip install "decentorth[plot]", or leave --plot out')
+
+
+def _problem(configuration: Configuration) -> Any:
+    """The problem, or that of one agent whose samples are spread over the ranks."""
+    from .problems import Spread
+
+    settings = configuration.run
+    blocks = settings.spread_samples
+    problem = configuration.problem.problem(blocks or settings.agents, settings.seed)
+    return problem if blocks is None else Spread(problem)
+
+
+def _start(settings: RunSettings) -> Array | None:
+    from .cli.outputs import read_start
+
+    return None if settings.start is None else read_start(settings.start)
 
 
 def _folder(configuration: Configuration, run: Run) -> RunFolder | None:
@@ -238,8 +264,10 @@ def _opening(configuration: Configuration, run: Run, origin: str) -> list[str]:
     groups = {heading.partition(":")[0]: part for heading, part in configuration.groups(outputs=False)}
     sizes = network.bounds[1:] - network.bounds[:-1]
     spread = f"{sizes.min()} to {sizes.max()}" if sizes.min() < sizes.max() else f"{sizes[0]}"
-    ranks = network.communicator.size
+    ranks = run.collective.size
     where = "in this process" if ranks == 1 else f"on {ranks} ranks of {spread} agents"
+    if settings.spread_samples is not None:
+        where = f"its samples in {settings.spread_samples} blocks {'in this process' if ranks == 1 else f'over {ranks} ranks'}"
     published = ", the published experiment (paper 004, Section V)" if configuration.published else ""
     shape = " x ".join(map(str, run.problem.shape))
     channel = settings.bad_channel

@@ -16,7 +16,21 @@ import numpy as np
 from .checkpoint import Keeper, Moment, Resumed
 from .history import History
 from .metrics import StandardMetrics, first_runaway
-from .protocols import Algorithm, Array, Collective, Metric, Recorder, Row, S, Stop, StoppingRule, Streams
+from .protocols import (
+    Algorithm,
+    Array,
+    Collective,
+    Ending,
+    LocalProducts,
+    Metric,
+    Nonsmooth,
+    Recorder,
+    Row,
+    S,
+    Stop,
+    StoppingRule,
+    Streams,
+)
 
 
 def check_capabilities(problem: Any, algorithm: Any) -> None:
@@ -38,9 +52,12 @@ def check_capabilities(problem: Any, algorithm: Any) -> None:
                     f"{name} needs {need.__name__} of its problem; {type(thing).__name__} has none. {need.__name__}: {meaning}"
                 )
     if algorithm.network == "single-agent" and problem.n_agents > 1:
+        method = "DRSM" if isinstance(problem, Nonsmooth) and problem.nonsmooth else "DRFGT"
+        if isinstance(problem, LocalProducts):
+            method = "CDADT, which needs no pooled constraint, or DRFGT"
         raise ValueError(
             f"{name} is a centralized method for one agent, but the problem has {problem.n_agents}: "
-            "use a decentralized method such as DRFGT, or one agent (--agents 1, problem.pooled())"
+            f"use a decentralized method such as {method}, or one agent (--agents 1, problem.pooled())"
         )
 
 
@@ -161,6 +178,10 @@ def run(
     row: Row | None = None
     stop: Stop | None = None
     keeper: Keeper | None = None
+    ending = algorithm.ending if isinstance(algorithm, Ending) else _never
+
+    def decide(row: Row) -> Stop | None:
+        return ending(problem, state) or _decide(row, collective, stopping, iterations, safety_region)
 
     def moment() -> Moment:
         counts = (network.rounds, network.messages, network.bytes)
@@ -175,7 +196,7 @@ def run(
             row = history.rows[-1]
             _check_columns(history, every)
             if row.iteration == state.k:
-                stop, first = _decide(row, collective, stopping, iterations, safety_region), state.k + 1
+                stop, first = decide(row), state.k + 1
         if keep is not None:
             keeper = stack.enter_context(keep(history, state.k, None if resumed is None else resumed.path))
         for target in schedule(iterations, rows, record_every):
@@ -183,9 +204,11 @@ def run(
                 continue
             while stop is None and state.k < target:
                 goal = target if keeper is None else min(target, keeper.next)
-                while state.k < goal:
+                while state.k < goal and ending(problem, state) is None:
                     state = next(states)
                 clock.count("compute")
+                if state.k < goal:
+                    break
                 if keeper is not None and state.k < target:
                     stop = _keep(keeper, moment(), problem, collective)
                     clock.count("checkpoints")
@@ -204,7 +227,7 @@ def run(
                 for recorder in recorders:
                     recorder.record(row)
             clock.count("metrics")
-            stop = _decide(row, collective, stopping, iterations, safety_region)
+            stop = decide(row)
             if keeper is not None and stop is None:
                 keeper.hold(moment())
                 if keeper.next <= state.k:
@@ -236,6 +259,11 @@ def _check_columns(history: History, metrics: Sequence[Metric]) -> None:
     before, now = list(history.rows[0].values), [column for metric in metrics for column in metric.columns]
     if before != now:
         raise ValueError(f"a resumed run goes on with its metrics, {', '.join(before)}; it was given {', '.join(now)}")
+
+
+def _never(problem: Any, state: Any) -> Stop | None:
+    """The ending of a method that knows of none."""
+    return None
 
 
 def _decide(

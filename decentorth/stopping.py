@@ -77,9 +77,14 @@ class _Below(Rule):
 
 
 class GradientNorm(_Below):
-    """``gradient_norm`` (of the mean objective at the projected mean) at or below a tolerance."""
+    """``gradient_norm`` (of the mean objective at the projected mean) at or below a tolerance; for differentiable problems."""
 
     _metric, _name = "gradient_norm", "gradient norm"
+
+    def __call__(self, row: Row, collective: Collective) -> Stop | None:
+        if "gradient_norm" not in row.values:
+            raise ValueError("a gradient tolerance needs a differentiable problem; a subgradient's norm need not vanish")
+        return super().__call__(row, collective)
 
 
 class Consensus(_Below):
@@ -103,6 +108,23 @@ class Error(_Below):
         if "error" not in row.values:
             raise ValueError("an error tolerance needs a problem whose answer is known; this one's is not")
         return super().__call__(row, collective)
+
+
+@dataclass(frozen=True)
+class ObjectiveBelow(Rule):
+    """``objective`` at or below a value; says nothing about convergence."""
+
+    floor: float
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.floor):
+            raise ValueError(f"the objective's floor must be finite, got {self.floor}")
+
+    def __call__(self, row: Row, collective: Collective) -> Stop | None:
+        value = row.values["objective"]
+        if value <= self.floor:
+            return Stop("objective_floor", False, f"objective {value:.6g} <= {self.floor:g}")
+        return None
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,10 @@ import math
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -68,6 +70,57 @@ def test_figure_1_prints_slopes_and_the_order(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+def test_what_agents_learn_of_the_covariance_decides_how_fast(tmp_path: Path) -> None:
+    """Of CDADT's four variants each knows more than the one before; all of them descend."""
+    said = run("examples/generalized/decentralized_cca.py", str(tmp_path / "figure.png"), "400")
+    gaps = [float(gap) for gap in re.findall(r"^CDADT.*; gap (\S+) after", said, re.M)]
+    assert len(gaps) == 4
+    assert all(after < 0.5 * before for before, after in pairwise(gaps))
+    assert gaps[0] < 0.5
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_figure_4_has_fastica_in_its_table(tmp_path: Path) -> None:
+    """All but the first passes come close to FastICA, the rolling mean closest."""
+    said = run("examples/generalized/figure4.py", str(tmp_path / "figure.png"), "1", "10000")
+    rows = re.findall(r"^(\S.*?)  +(\S+) \(\S+ to \S+\) +(\S+)", said, re.M)
+    last = {name: float(error) for name, error, _ in rows}
+    assert list(last) == [
+        "landing on samples",
+        "landing, rolling mean",
+        "RGD, rolling mean",
+        "FastICA",
+        "ICA, fit",
+        "ICA, partial_fit",
+    ]
+    assert max(last.values()) < 0.03
+    assert math.isclose(last["FastICA"], last["ICA, fit"], rel_tol=0.05)
+    assert last["RGD, rolling mean"] < last["landing on samples"]
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(("problem", "share", "start"), [("rsr", "0.1", 0.12), ("odl", "0.05", 36.0)])
+def test_figures_of_paper_002(problem: str, share: str, start: float, tmp_path: Path) -> None:
+    """A tenth of the iterations, or a twentieth: RSM and three numbers of blocks in two rows, each with what it needed."""
+    said = run("examples/nonsmooth/figures.py", problem, str(tmp_path / "figure.png"), "1", share)
+    rows = re.findall(r"^  (RSM|RSSM, l = \d+) +error (\S+) \(.* on [01] of 1 seeds: ", said, re.M)
+    assert [method for method, _ in rows] == 2 * ["RSM", "RSSM, l = 3", "RSSM, l = 5", "RSSM, l = 10"]
+    errors = [float(error) for _, error in rows]
+    assert all(error < 0.5 * start for error in errors[:2] + errors[4:6])
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_robust_subspaces_find_outliers_among_digits(tmp_path: Path) -> None:
+    """Better than principal components of the same samples on the sphere, and as well over a network."""
+    said = run("examples/nonsmooth/outliers.py", str(tmp_path / "figure.png"), "2")
+    rows = re.findall(r"^digit \d: .* sphere (\S+), robust subspace (\S+), robust subspace, 5 agents (\S+)$", said, re.M)
+    assert len(rows) == 2
+    for sphere, alone, together in rows:
+        assert float(alone) > max(float(sphere), 0.97)
+        assert abs(float(alone) - float(together)) < 5e-3
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
 SMALL = "--dimension 40 --rank 4 --seeds 2 --iterations 120".split()
 """Of the figures of paper 003's eigenvalue problem."""
 
@@ -116,6 +169,19 @@ def test_every_method_on_digits(script: Path) -> None:
     assert float(said[1]) < EXACT.get(script.stem, 2.5)
 
 
+def test_the_structural_probe_changes_only_in_its_form_that_is_not_constant() -> None:
+    said = run("examples/j_orthogonal/hspp.py", "--seeds", "2", "--iterations", "200", "--points", "40")
+    changes = re.search(r"^printed form: changes by (\S+) of itself", said)
+    assert changes is not None
+    assert float(changes[1]) < 1e-12
+    rows = re.findall(r"^(\w+), (\S+): (\S+) -> (\S+) .*feasibility (\S+), (\d+) gradients", said, re.M)
+    assert len(rows) == 6
+    for kind, method, start, end, feasibility, gradients in rows:
+        assert float(end) < (0.9 if (kind, method) == ("planted", "J-JOBCD") else 1.0) * float(start)
+        assert float(feasibility) < 1e-10
+        assert int(gradients) <= (220 if method == "J-JOBCD" else 60)
+
+
 def test_stochastic_cca_narrows_the_gap(tmp_path: Path) -> None:
     """The start's gap is a half; RGD with a rolling mean ends feasible, landing on samples within a region."""
     said = run("examples/generalized/figure3.py", str(tmp_path / "figure.png"), "1", "128")
@@ -159,4 +225,33 @@ def test_a_bad_network_with_repair_goes_as_a_good_one_and_short_messages_cost_le
     )
     assert reached["topk 10 %"] < 1.5 * reached["good"]
     assert reached["loss 10 %"] < 3 * reached["good"] < reached["loss 10 %, no repair"]
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_table_2_of_paper_001_counts_time_to_objectives(tmp_path: Path) -> None:
+    """Of a file, in the form without a minimum: published rivals stand still, ours pass a thousand times the start's objective."""
+    rows = np.random.default_rng(0).standard_normal((12, 10))
+    written = [" ".join(["0", *(f"{j}:{value!r}" for j, value in enumerate(row.tolist(), 1))]) for row in rows]
+    (tmp_path / "rows.svmlight").write_text("\n".join(written) + "\n")
+    said = run("examples/j_orthogonal/table2.py", "--data", str(tmp_path / "rows.svmlight"), "--seconds", "0.3")
+    start = re.search(r"half objective at the start (\S+)", said)
+    assert start is not None
+    assert float(start[1]) == pytest.approx(-0.5 * float((rows**2).sum()), rel=1e-3)
+    lines = dict(re.findall(r"^(\S.*?)  +(\S.*)$", said, re.M))
+    objectives = {
+        name: float(line.split()[0]) for name, line in lines.items() if name not in ("method",) and "e" in line.split()[1]
+    }
+    assert len(objectives) == 10
+    for name in ("GS-JOBCD", "J-JOBCD", "CSDM, published, then GS-JOBCD"):
+        assert objectives[name] < 1e3 * float(start[1])
+    for name in ("UMCM, published", "ADMM, published", "CSDM, published"):
+        assert objectives[name] > 10.0 * float(start[1])
+
+
+def test_figure_1_of_paper_001_reaches_the_minimum(tmp_path: Path) -> None:
+    said = run("examples/j_orthogonal/figure1.py", str(tmp_path / "figure.png"), "--data", "randn10", "--seconds", "0.3")
+    well_posed = said.partition("well-posed")[2]
+    gaps = {name: float(gap) for name, gap in re.findall(r"^  (.*): (\S+) after", well_posed, re.M)}
+    assert len(gaps) == 11
+    assert max(gaps[name] for name in ("hyperbolic Jacobi", "GS-JOBCD", "RGD, Barzilai-Borwein")) < 1e-6
     assert (tmp_path / "figure.png").stat().st_size > 10_000

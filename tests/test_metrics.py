@@ -13,7 +13,7 @@ from decentorth.metrics import StandardMetrics, first_runaway
 from decentorth.network import SerialCommunicator
 from decentorth.problems import FunctionProblem, subspace_distance
 from decentorth.protocols import Array
-from decentorth.sets import Stiefel
+from decentorth.sets import JOrthogonal, Stiefel
 from tests.reference import naive
 from tests.support.problems import CASES, GRAPHS, UNEVEN, Case, pca, point
 from tests.support.threads import on_ranks
@@ -119,7 +119,7 @@ def test_a_set_without_a_landing_field_measures_riemannian_gradients() -> None:
     assert found["tracking_error"] == pytest.approx(naive.norm(naive.mean(x)), rel=1e-12)
 
 
-def test_a_set_that_cannot_project_is_refused() -> None:
+def test_a_set_without_tangents_is_refused() -> None:
     class Bare:
         shape = (12, 3)
 
@@ -127,8 +127,46 @@ def test_a_set_that_cannot_project_is_refused() -> None:
             return "Bare(12, 3)"
 
     problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Bare(), N)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"need a constraint set with Projection; Bare\(12, 3\) has none"):
+    with pytest.raises(TypeError, match=r"need a constraint set with Riemannian; Bare\(12, 3\) has none"):
         StandardMetrics(problem, Plain(np.zeros((N, 12, 3))))
+
+
+def test_without_a_projection_the_mean_stands_for_it() -> None:
+    """On J-orthogonal matrices: every column but distance_to_manifold, for one agent and for several."""
+    rng = np.random.default_rng(5)
+    constraint = JOrthogonal(2, 2)
+    j = np.diag(constraint.signs)
+    centre = constraint.random(rng)
+    for n in (1, 3):
+        forms = rng.standard_normal((n, 4, 4))
+        x = centre + 1e-3 * rng.standard_normal((n, 4, 4))
+
+        def value(agent: int, point: Array, forms: Array = forms) -> float:
+            return float((point * (forms[agent] @ point)).sum())
+
+        def gradient(agent: int, point: Array, forms: Array = forms) -> Array:
+            both: Array = (forms[agent] + forms[agent].T) @ point
+            return both
+
+        def riemannian(point: Array, g: Array) -> Array:
+            w = g @ point.T @ j
+            tangent: Array = 0.5 * (w - w.T) @ j @ point
+            return tangent
+
+        found = measured(FunctionProblem(value, gradient, constraint, n), Plain(x))
+        mean = naive.mean(x)
+        assert found == pytest.approx(
+            {
+                "objective": sum(value(i, mean) for i in range(n)) / n,
+                "gradient_norm": naive.norm(riemannian(mean, naive.mean(np.stack([gradient(i, mean) for i in range(n)])))),
+                "local_gradient_sum": sum(naive.norm(riemannian(x[i], gradient(i, x[i]))) for i in range(n)),
+                "consensus_error": sum(naive.norm(x[i] - mean) for i in range(n)),
+                "consensus_rms": np.sqrt(sum(naive.norm(x[i] - mean) ** 2 for i in range(n)) / n),
+                "feasibility": max(np.abs(x[i].T @ j @ x[i] - j).sum() / 16 for i in range(n)),
+            },
+            rel=1e-11,
+            abs=1e-18,
+        )
 
 
 def test_the_history_of_a_run_ends_with_the_metrics_of_its_last_state() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from itertools import islice, pairwise
 from typing import Any
@@ -14,7 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from decentorth import DRFGT, Landing, iterate, solve
 from decentorth.problems import Deferred, FunctionProblem
-from decentorth.protocols import Array, Collective, Row
+from decentorth.protocols import Array, Collective, Row, Stop
 from decentorth.runner import schedule
 from decentorth.sets import Stiefel
 from decentorth.stopping import Consensus, Error, Feasibility, GradientNorm, Time
@@ -135,6 +136,26 @@ def test_a_run_stops_when_the_answer_is_near_enough() -> None:
     top = np.linalg.eigh(C)[1][:, -3:]
     xhat = naive.polar(naive.mean(result.x))
     np.testing.assert_allclose(xhat @ xhat.T, top @ top.T, atol=2e-6)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sated(Landing):
+    """Has enough after some iterations."""
+
+    enough: int = 7
+
+    def ending(self, problem: Any, state: Any) -> Stop | None:
+        return Stop("converged", True, f"enough at {state.k}") if state.k >= self.enough else None
+
+
+@pytest.mark.parametrize("record_every", [1, 5, 1000])
+@pytest.mark.parametrize("enough", [0, 7])
+def test_a_method_may_end_its_run_at_any_iteration(enough: int, record_every: int) -> None:
+    """Between two rows that were due too, and then there is a row of the end; before any rule is asked."""
+    one = pca().problem.pooled()
+    result = solve(one, Sated(enough=enough), iterations=1000, record_every=record_every, stopping=Feasibility(1e-30) & Time(1e6))
+    assert (result.status, result.converged, result.message, result.state.k) == ("converged", True, f"enough at {enough}", enough)
+    assert result.history["iteration"][-1] == enough
 
 
 def test_a_limit_of_time_is_not_convergence() -> None:

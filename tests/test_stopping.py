@@ -11,7 +11,7 @@ import pytest
 from decentorth.collective import AgentCollective
 from decentorth.network import SerialCommunicator
 from decentorth.protocols import Collective, Row, Stop
-from decentorth.stopping import Consensus, Error, Feasibility, GradientNorm, Iterations, Rule, Time
+from decentorth.stopping import Consensus, Error, Feasibility, GradientNorm, Iterations, ObjectiveBelow, Rule, Time
 from tests.support.threads import on_ranks
 
 ALONE = AgentCollective(SerialCommunicator(), np.array([0, 4]))
@@ -37,6 +37,15 @@ GOOD = Stop("converged", True, "small enough")
 BETTER = Stop("converged", True, "smaller still")
 LATE = Stop("time_limit", False, "too late")
 DONE = Stop("iterations", False, "all done")
+
+
+def test_the_floor_of_an_objective() -> None:
+    """Reached is not converged."""
+    floor = ObjectiveBelow(-1e3)
+    assert floor(row(objective=-999.0), ALONE) is None
+    assert floor(row(objective=-1e3), ALONE) == Stop("objective_floor", False, "objective -1000 <= -1000")
+    with pytest.raises(ValueError, match="floor must be finite, got nan"):
+        ObjectiveBelow(np.nan)
 
 
 @pytest.mark.parametrize(

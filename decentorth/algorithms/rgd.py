@@ -16,8 +16,10 @@ one in 64, against rounding errors. ``metric="euclidean"`` is tr(u^T v), the dir
 ``covariance="rolling"`` is the online variant of paper 003's experiments: the gradient of a batch, and for B the mean of the
 samples seen, all of them from the second pass on.
 
-Beyond the papers: automatic steps 0.7 / Lhat, Lhat as in `steps.curvature` or `steps.embedded_curvature`; Barzilai-Borwein steps,
-whose inner products are those of the metric.
+On {x : x^T J x = J} the metric is the set's, tr(a^T b) of tangents a x and b x, and the retraction Cayley's whatever its name.
+
+Beyond the papers: automatic steps 0.7 / Lhat, Lhat as in `steps.curvature`, `steps.embedded_curvature` or `steps.group_curvature`;
+Barzilai-Borwein steps, whose inner products are those of the metric (on {x : x^T J x = J} Euclidean ones).
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
-from ..protocols import Array, MetricName, Network, Retractable, Retraction, Riemannian, Streams
+from ..protocols import Array, MetricName, Network, Retractable, Retraction, Riemannian, Signature, Streams
 from ..sums import sums
 from .fields import Change, difference
 from .policies import StepPolicy, StepSize, check_choice, checked, policy
 from .samples import check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
-from .steps import check_retraction, curvature, embedded_curvature, start
+from .steps import check_retraction, curvature, embedded_curvature, group_curvature, start
 
 REFRESHED = 64
 """B x is carried from iteration to iteration, and made anew after so many."""
@@ -112,6 +114,8 @@ class RGD:
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> RGDState:
         def automatic() -> tuple[Array, int]:
             measure = partial(curvature, metric="natural") if self.metric == "natural" else embedded_curvature
+            if isinstance(problem.constraint, Signature):
+                measure = group_curvature
             mean, spent = measure(problem, network, streams, x0)
             return 0.7 / mean, spent
 

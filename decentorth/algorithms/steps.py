@@ -112,6 +112,16 @@ def lipschitz(
     return estimate, rounds
 
 
+def steepest(problem: Any, streams: Streams, x0: Array) -> tuple[Array, int]:
+    """As `lipschitz`, never zero, where no gradient is at hand."""
+    if isinstance(problem, Smooth):
+        found, spent = problem.lipschitz, 0
+    else:
+        found, spent = lipschitz(problem, streams, x0, problem.gradient(x0))
+        spent += 1
+    return np.maximum(found, np.finfo(np.float64).tiny), spent
+
+
 def tracking_limit(spectrum: Spectrum, order: Order) -> float:
     """The largest stable product of step and curvature for gradient tracking on W, at most 2."""
     w = spectrum.lambda_min
@@ -188,6 +198,15 @@ def embedded_curvature(problem: Any, network: Network, streams: Streams, x0: Arr
         return mean, spent
     natural, more = curvature(problem, network, streams, x0, "natural")
     return mean + constraint.largest * natural, spent + more
+
+
+def group_curvature(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
+    """``(n_local,)``: Lhat of f along exp(a) x0 in the metric tr(a^T a), a group's: L ||x0||_2^2 + ||G x0^T||_2, and gradients
+    spent per agent."""
+    gradient = problem.gradient(x0)
+    own, spent = lipschitz(problem, streams, x0, gradient)
+    size, multiplier = (np.linalg.norm(one, 2, axis=(-2, -1)) for one in (x0, gradient @ x0.swapaxes(-1, -2)))
+    return power_mean(network, own * size * size + multiplier), spent + 1
 
 
 def start(step_size: StepPolicy, n_local: int, automatic: Callable[[], tuple[Array, int]]) -> tuple[Array, int]:

@@ -154,7 +154,7 @@ def write(
     Parameters
     ----------
     agents
-        Those of this rank.
+        Those of this rank; none where another rank writes them (a single agent that is on every rank).
     arrays
         ``(n_local, ...)`` by name, the same names on every rank.
     common, facts
@@ -187,6 +187,7 @@ def write(
                     file.write(data)
                 digests.append(hashed.hexdigest())
         blocks = [json.loads(text) for text in collective.everyone(json.dumps(block).encode())]
+        blocks = [(start, stop, *rest) for start, stop, *rest in blocks if start < stop]
         with collective.together():
             if collective.rank == 0:
                 layouts = [Layout(name, array.dtype.str, array.shape[1:]) for name, array in canonical.items()]

@@ -25,18 +25,23 @@ def report(run: Run) -> list[str]:
     end = (network.rounds, network.messages, network.bytes)
     rounds, messages, sent = (now - then for now, then in zip(end, start, strict=True))
     payload = sent // max(messages // max(rounds, 1), 1)
-    every = [json.loads(part) for part in network.communicator.allgather_bytes(json.dumps(memory).encode())]
+    every = [json.loads(part) for part in collective.communicator.allgather_bytes(json.dumps(memory).encode())]
     lines = [
         steps,
         f"set-up      {start[0]} rounds, {start[1]} messages, {size(start[2])}",
         f"iteration   {rounds} rounds, {messages} messages between agents, {size(sent)} ({size(payload)} along each directed edge)",
     ]
-    bounds, traffic = network.bounds, crossing(network.W, network.bounds)
+    spread = collective.size > network.communicator.size
+    bounds, traffic = collective.bounds, {} if spread else crossing(network.W, network.bounds)
     for rank, used in enumerate(every[:SHOWN_RANKS]):
         to = {other: rows for (source, other), rows in traffic.items() if source == rank}
         wire = ", ".join(f"{size(rows * payload)} to rank {other}" for other, rows in to.items()) or "nothing to other ranks"
         room = f"state {size(used['state'])}, data {size(used['data'])}"
-        lines.append(f"rank {rank:<6d} agents {bounds[rank]} to {bounds[rank + 1] - 1}, {room}; sends {wire}")
+        if spread:
+            whose, wire = "a share of the samples", f"a sum of {size(run.x0.nbytes)} for each gradient"
+        else:
+            whose = f"agents {bounds[rank]} to {bounds[rank + 1] - 1}"
+        lines.append(f"rank {rank:<6d} {whose}, {room}; sends {wire}")
     if len(every) > SHOWN_RANKS:
         lines.append(f"            and {len(every) - SHOWN_RANKS} more ranks")
     totals = {name: sum(used[name] for used in every) for name in memory}

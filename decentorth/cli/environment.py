@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import __version__
 
-PACKAGES = ("numpy", "scipy", "networkx", "mpi4py")
+PACKAGES = ("numpy", "scipy", "networkx", "mpi4py", "numba")
 
 
 def versions() -> dict[str, str]:

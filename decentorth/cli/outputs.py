@@ -266,6 +266,35 @@ def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return summary
 
 
+def read_start(place: str | os.PathLike[str]) -> Array:
+    """The point at which a run is to start.
+
+    Parameters
+    ----------
+    place
+        A run's folder, where it is the final point of the first agent, or a ``.npy`` file that holds a point.
+
+    Raises
+    ------
+    InputError
+        There is no such file, or it is not a point.
+    """
+    path = Path(place)
+    final = path / FINAL if path.is_dir() else path
+    try:
+        with open(final, "rb") as file:
+            content = np.load(file, allow_pickle=False)
+            point = content["x"][0] if path.is_dir() else content
+    except FileNotFoundError:
+        raise InputError(f"cannot start from {place}: {final} does not exist; has that run ended?") from None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"cannot start from {place}: {final} is damaged, or holds no point ({error})") from None
+    if not isinstance(point, np.ndarray) or point.dtype.kind not in "fiu":
+        raise InputError(f"cannot start from {place}: it must be a run's folder or a .npy file of real numbers")
+    start: Array = np.ascontiguousarray(point, dtype=np.float64)
+    return start
+
+
 def _read(path: Path) -> str:
     try:
         return path.read_text()

@@ -20,6 +20,7 @@ RESUMABLE = (
     "iterations",
     *TOLERANCES,
     "time_limit",
+    "objective_below",
     "require_converged",
     "safety_region",
     "history_rows",
@@ -89,6 +90,12 @@ class RunSettings(CaseSettings):
         What goes wrong with messages, simulated; may be given several times, as "loss:p=0.1" and "topk:share=0.1".
     repair : bool
         Keep averages right on a bad channel.
+    spread_samples : int
+        For a single agent (--agents 1): its samples in so many blocks, as if of so many agents, spread over the MPI ranks and
+        summed in order; the same bits on any number of ranks.
+    start : str
+        Where all agents start: the folder of a run, at the final point of its first agent, or a point in a .npy file; by default
+        the problem's own start from the seed.
     gradient_tolerance : float
         Converged when gradient_norm is at most this; tolerances that are given must all hold.
     consensus_tolerance : float
@@ -97,6 +104,8 @@ class RunSettings(CaseSettings):
         Converged when feasibility is at most this.
     time_limit : float
         Stop after this many seconds of iterations; does not count as converged.
+    objective_below : float
+        Stop when the objective is at most this; does not count as converged.
     require_converged : bool
         Exit code 4 when the run ends without having converged.
     safety_region : float
@@ -134,10 +143,13 @@ class RunSettings(CaseSettings):
     iterations: int = 3000
     channel: tuple[str, ...] = ()
     repair: bool = True
+    spread_samples: int | None = None
+    start: str | None = None
     gradient_tolerance: float | None = None
     consensus_tolerance: float | None = None
     feasibility_tolerance: float | None = None
     time_limit: float | None = None
+    objective_below: float | None = None
     require_converged: bool = False
     safety_region: float | None = None
     history_rows: int | None = None
@@ -165,7 +177,9 @@ class RunSettings(CaseSettings):
         if self.channel:
             object.__setattr__(self, "channel", tuple(specifications(self.channel)))
             _ = self.bad_channel
-        at_least(self, iterations=0, history_rows=2, record_every=1, keep_checkpoints=1)
+        at_least(self, iterations=0, history_rows=2, record_every=1, spread_samples=1, keep_checkpoints=1)
+        if self.spread_samples is not None and self.agents != 1:
+            raise ValueError(f"spread_samples is for a single agent: give --agents 1 (now {self.agents})")
         for name in (*TOLERANCES, "time_limit", "safety_region"):
             value = getattr(self, name)
             if value is not None and not value > 0:

@@ -193,7 +193,8 @@ class Comparison:
         if rules.tune:
             yield self._tuning_words()
         yield f"A tolerance t is reached when {rules.goal('t')}."
-        yield f"At most {rules.iterations} iterations; " + (
+        most = f"At most {rules.iterations} iterations" + ("" if rules.time_limit is None else f" and {rules.time_limit:g} s")
+        yield f"{most}; " + (
             f"counts are at most {100 * rules.resolution:g} % too high." if rules.resolution else "counts are exact."
         )
         missed = [tolerance for tolerance in rules.tolerances if tolerance not in self.shown]

@@ -103,17 +103,23 @@ def _panel(panel: Axes, comparison: Comparison, metric: str, against: str) -> No
         if metric not in entry.traces[0].history:
             continue
         found = curve(comparison, entry, metric, against)
-        visible = (found.x > 0.0) & (found.median > 0.0) & np.isfinite(found.median)
+        visible = (found.x > 0.0) & np.isfinite(found.median)
+        if metric != "objective":
+            visible &= found.median > 0.0
         if not visible.any():
             continue
         kept = Curve(*(part[visible] for part in found))
         shown.append(kept)
         look = _look(place)
         high = np.where(np.isfinite(kept.high), kept.high, kept.median * 1e6)
-        panel.fill_between(kept.x, np.maximum(kept.low, 1e-300), high, color=look["color"], alpha=0.15, linewidth=0, gid="range")
+        low = kept.low if metric == "objective" else np.maximum(kept.low, 1e-300)
+        panel.fill_between(kept.x, low, high, color=look["color"], alpha=0.15, linewidth=0, gid="range")
         panel.plot(kept.x, kept.median, linewidth=1.2, gid="median", **look)
     logarithmic(panel, "", "")
     _limits(panel, shown)
+    if metric == "objective":  # of any sign
+        panel.set_yscale("linear")
+        panel.autoscale(axis="y")
     panel.tick_params(labelsize=7, which="both")
     panel.grid(which="major", linewidth=0.3, color="0.85")
     if metric == comparison.rules.metric:

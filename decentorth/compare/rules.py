@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from ..cli.settings import at_least
 from ..protocols import StoppingRule
 from ..runner import schedule
-from ..stopping import Consensus, Error, GradientNorm
+from ..stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Rule, Time
 
-Metric = Literal["gradient_norm", "error"]
+Metric = Literal["gradient_norm", "error", "objective"]
+_GOALS: dict[str, Callable[[float], Rule]] = {"gradient_norm": GradientNorm, "error": Error, "objective": ObjectiveBelow}
 _MOST_ROWS = 20_000
 """A history in memory keeps no more."""
 
@@ -33,12 +34,18 @@ class Rules:
     iterations : int
         The most iterations of a trial.
     tolerances : tuple of float
-        What is counted to.
+        What is counted to: positive, but for objectives.
     metric : str
-        What must come below a tolerance: the gradient norm at the projected mean, or its distance from a known answer.
+        What must come below a tolerance: the gradient norm at the projected mean, its distance from a known answer, or the
+        objective there (any values; for objectives without a minimum too).
     consensus_factor : float
         Also ask that consensus_rms is at most so many times the tolerance, so that the agents are where the metric is measured;
-        none asks nothing.
+        none asks nothing. An objective is no distance, so nothing is asked with it.
+    feasibility : float
+        Also ask that feasibility is at most this: for sets without a projection, on which methods that become feasible only as
+        they converge have objectives below the least one.
+    time_limit : float
+        The most seconds that the iterations of a trial may take.
     tune : bool
         Try steps for each method, on seeds that no trial uses, and compare the methods at their best.
     grid : int
@@ -59,6 +66,8 @@ class Rules:
     tolerances: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)
     metric: Metric = "gradient_norm"
     consensus_factor: float | None = 1.0
+    feasibility: float | None = None
+    time_limit: float | None = None
     tune: bool = False
     grid: int = 8
     tune_seeds: int = 1
@@ -75,9 +84,15 @@ class Rules:
             A value out of range, or two that do not fit together.
         """
         at_least(self, trials=1, seed=0, iterations=1, grid=2, tune_seeds=1, tune_iterations=1)
-        if not self.tolerances or not all(tolerance > 0.0 and math.isfinite(tolerance) for tolerance in self.tolerances):
-            raise ValueError(f"tolerances must be positive numbers, at least one, got {list(self.tolerances)}")
-        for name in ("consensus_factor", "step_size"):
+        if self.metric not in _GOALS:
+            raise ValueError(f"metric must be {', '.join(list(_GOALS)[:-1])} or {list(_GOALS)[-1]}, got {self.metric!r}")
+        lowest = -math.inf if self.metric == "objective" else 0.0
+        if not self.tolerances or not all(lowest < tolerance < math.inf for tolerance in self.tolerances):
+            kind = "finite" if self.metric == "objective" else "positive"
+            raise ValueError(f"tolerances must be {kind} numbers, at least one, got {list(self.tolerances)}")
+        if self.metric == "objective":
+            object.__setattr__(self, "consensus_factor", None)
+        for name in ("consensus_factor", "step_size", "feasibility", "time_limit"):
             value = getattr(self, name)
             if value is not None and not value > 0.0:
                 raise ValueError(f"{name} must be positive, got {value}")
@@ -115,22 +130,28 @@ class Rules:
     def stop(self) -> StoppingRule:
         """When a run has nothing left to show: the smallest tolerance is reached."""
         smallest = self.tolerances[-1]
-        rule = (GradientNorm if self.metric == "gradient_norm" else Error)(smallest)
-        return rule if self.consensus_factor is None else rule & Consensus(self.consensus_factor * smallest)
+        rule = _GOALS[self.metric](smallest)
+        if self.consensus_factor is not None:
+            rule &= Consensus(self.consensus_factor * smallest)
+        if self.feasibility is not None:
+            rule &= Feasibility(self.feasibility)
+        return rule if self.time_limit is None else rule | Time(self.time_limit)
 
     def reached(self, history: Mapping[str, NDArray[Any]], tolerance: float) -> int | None:
         """The first row of a history that is within a tolerance."""
         within = history[self.metric] <= tolerance
         if self.consensus_factor is not None:
             within &= history["consensus_rms"] <= self.consensus_factor * tolerance
+        if self.feasibility is not None:
+            within &= history["feasibility"] <= self.feasibility
         return int(np.argmax(within)) if within.any() else None
 
     def goal(self, tolerance: str) -> str:
         """What it means to reach a tolerance, in words."""
         words = f"{self.metric.replace('_', ' ')} <= {tolerance}"
-        if self.consensus_factor is None:
-            return words
-        return f"{words} and consensus rms <= {'' if self.consensus_factor == 1.0 else f'{self.consensus_factor:g} '}{tolerance}"
+        if self.consensus_factor is not None:
+            words += f" and consensus rms <= {'' if self.consensus_factor == 1.0 else f'{self.consensus_factor:g} '}{tolerance}"
+        return words if self.feasibility is None else f"{words} and feasibility <= {self.feasibility:g}"
 
 
 @lru_cache

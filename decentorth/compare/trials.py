@@ -113,7 +113,10 @@ class Store:
             "algorithm": [type(job.algorithm).__qualname__, values(job.algorithm), _sources(type(job.algorithm))],
             "seed": job.seed,
             "iterations": job.iterations,
-            "rules": [job.rules.metric, job.rules.tolerances[-1], job.rules.consensus_factor, job.rules.resolution],
+            "rules": [
+                getattr(job.rules, name) for name in ("metric", "consensus_factor", "feasibility", "time_limit", "resolution")
+            ],
+            "smallest": job.rules.tolerances[-1],
         }
         name = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
         return self.folder / f"{type(job.algorithm).__name__.lower()}-seed{job.seed}-{name}.json"

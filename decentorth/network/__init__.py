@@ -2,7 +2,17 @@
 
 from .channel import Channel
 from .communicator import Communicator, SerialCommunicator, connect
+from .halo import even_bounds
 from .network import Network, Placement
 from .unreliable import UnreliableNetwork
 
-__all__ = ["Channel", "Communicator", "Network", "Placement", "SerialCommunicator", "UnreliableNetwork", "connect"]
+__all__ = [
+    "Channel",
+    "Communicator",
+    "Network",
+    "Placement",
+    "SerialCommunicator",
+    "UnreliableNetwork",
+    "connect",
+    "even_bounds",
+]

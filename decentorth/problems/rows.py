@@ -32,6 +32,7 @@ class _Form(Protocol):
     def gradient(self, x: Array) -> Array: ...
     def gradient_on(self, x: Array, batch: Index) -> Array: ...
     def hessian(self) -> Array: ...
+    def product(self, v: Array) -> Array: ...
     def curvature(self) -> Array: ...
     def take(self, local: slice) -> Any: ...
     def counts(self) -> Sequence[int]: ...
@@ -80,6 +81,9 @@ class _Rows(NamedTuple):
     def hessian(self) -> Array:
         return np.ascontiguousarray(self.a.swapaxes(-1, -2) @ (self.a * self.twice))
 
+    def product(self, v: Array) -> Array:
+        return _gradient(self.a, None, self.twice, v)
+
     def curvature(self) -> Array:
         small = self.a @ np.ascontiguousarray(self.a.swapaxes(-1, -2))  # A A^T has the same largest eigenvalue, and m < d
         largest: Array = np.abs(self.twice[:, 0, 0]) * np.linalg.eigvalsh(small)[:, -1]
@@ -126,6 +130,10 @@ class _Gram(NamedTuple):
 
     def hessian(self) -> Array:
         return self.h
+
+    def product(self, v: Array) -> Array:
+        product: Array = self.h @ v
+        return product
 
     def curvature(self) -> Array:
         largest: Array = np.abs(np.linalg.eigvalsh(self.h)).max(-1)
@@ -242,6 +250,12 @@ class SumsOfSquares:
         if self._parts[0][0] is None:
             return self._parts[0][1].gradient(x)
         return self._each(x, np.empty_like(x), lambda form, points: form.gradient(points))
+
+    def product(self, v: Array) -> Array:
+        """``(n_local, d, r)``, fresh: 2 w_i A_i^T A_i v_i, the gradient without its constant part."""
+        if self._parts[0][0] is None:
+            return self._parts[0][1].product(v)
+        return self._each(v, np.empty_like(v), lambda form, points: form.product(points))
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
         """``(n_local, d, r)``, fresh: m_i / b times the gradients of the rows ``batch``, ``(n_local, b)``: its mean over random

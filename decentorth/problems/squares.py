@@ -69,6 +69,10 @@ class SquaresProblem(AgentProblem):
         """``(n_local, d, d)``: 2 w_i A_i^T A_i, the Hessian in each column of x."""
         return self._sums.hessian()
 
+    def hessian_product(self, x: Array, v: Array) -> Array:
+        """``(n_local, d, r)``: 2 w_i A_i^T A_i v_i, wherever x is."""
+        return self._sums.product(v)
+
     def pooled(self) -> Self:
         """The mean of the agents' objectives as one agent's.
 

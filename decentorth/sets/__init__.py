@@ -2,8 +2,9 @@
 
 from .euclidean import Euclidean
 from .generalized import GeneralizedStiefel
+from .j_orthogonal import JOrthogonal
 from .operators import SampleCovariance
 from .product import Product
 from .stiefel import Stiefel
 
-__all__ = ["Euclidean", "GeneralizedStiefel", "Product", "SampleCovariance", "Stiefel"]
+__all__ = ["Euclidean", "GeneralizedStiefel", "JOrthogonal", "Product", "SampleCovariance", "Stiefel"]

@@ -35,7 +35,8 @@ HOUSE = {
     "problems": Room(("decentorth.problems",), "protocols sums streams sets data", "numpy scipy threadpoolctl"),
     "network": Room(("decentorth.network",), "protocols sums streams launch topologies", "numpy scipy"),
     "mpi": Room(("decentorth.network.mpi",), "protocols launch", "numpy mpi4py"),
-    "algorithms": Room(("decentorth.algorithms",), "protocols sums", "numpy"),
+    "kernels": Room(("decentorth.kernels",), "protocols", "numpy numba"),
+    "algorithms": Room(("decentorth.algorithms",), "protocols sums kernels", "numpy"),
     "collective": Room(("decentorth.collective",), "protocols sums network", "numpy"),
     "loop": Room(
         ("decentorth.metrics", "decentorth.history", "decentorth.stopping", "decentorth.checkpoint", "decentorth.runner"),
@@ -49,6 +50,7 @@ HOUSE = {
         "top api registry loop collective network problems data protocols sums launch topologies",
         "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl",
     ),
+    "estimators": Room(("decentorth.estimators",), "api registry loop problems sets protocols", "numpy sklearn threadpoolctl"),
     "theory": Room(("decentorth.theory",), "protocols sums algorithms topologies", "numpy"),
     "studies": Room(
         ("decentorth.study", "decentorth.theory.__main__"),
@@ -62,7 +64,7 @@ HOUSE = {
     ),
     "top": Room(("decentorth",), "launch version api registry loop network algorithms problems sets data", ""),
 }
-ABOVE = ("api", "registry", "front", "studies", "compare", "top")
+ABOVE = ("api", "registry", "estimators", "front", "studies", "compare", "top")
 """Rooms that stand on the programming interface, or are it."""
 LAZY = {("decentorth.network.communicator", "mpi"): "only a run that asks for ranks loads an MPI library"}
 """Exceptions (module, room), each inside a function, with the reason."""
@@ -174,7 +176,7 @@ def test_the_checker_sees(name: str, line: str, breach: bool) -> None:
 
 
 UNSAFE_IMPORTS = {"pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
-BY_NAME = {"decentorth", "decentorth.registry", "topologies"}
+BY_NAME = {"decentorth", "decentorth.registry", "decentorth.kernels", "topologies"}
 """Modules that import by a name which stands in their own table."""
 EVALUATES = {"eval", "exec", "compile", "__import__", "import_module", "importlib.import_module"}
 PICKLES = (

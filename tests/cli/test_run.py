@@ -20,7 +20,7 @@ import yaml
 
 import topologies as tp
 from decentorth.cli.dryrun import crossing, held
-from decentorth.cli.outputs import read_history, read_summary
+from decentorth.cli.outputs import read_history, read_start, read_summary
 from decentorth.cli.progress import PlainProgress, size
 from decentorth.cli.shell import together
 from decentorth.cli.wiring import read_weights
@@ -81,7 +81,7 @@ def test_outputs_agree_with_each_other() -> None:
     W = tp.uniform_weights(tp.ring(10), 0.8)
     parts = (W.indptr.astype("<i8"), W.indices.astype("<i8"), W.data.astype("<f8"))
     assert summary["W"]["sha256"] == hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
-    assert {"python", "numpy", "scipy", "networkx", "mpi4py", "decentorth"} == set(summary["versions"])
+    assert {"python", "numpy", "scipy", "networkx", "mpi4py", "numba", "decentorth"} == set(summary["versions"])
 
 
 def test_a_saved_configuration_reproduces_the_run_exactly(capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,6 +128,51 @@ def test_a_run_that_diverges_says_so_and_leaves_its_history(capsys: pytest.Captu
     assert read_summary("b")["status"] == "left_safe_region"
 
 
+def test_a_run_goes_on_where_another_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*SMALL, "--out", "a") == 0
+    first, last = read_history("a"), np.load("a/final.npz")["x"]
+    np.save("point.npy", last[0])
+    for start in ("a", "point.npy"):
+        np.testing.assert_array_equal(read_start(start), last[0])
+        assert run(*SMALL, "--start", start, "--out", "b", "--overwrite") == 0
+        assert read_history("b")["gradient_norm"][0] < first["gradient_norm"][0]
+    np.savez("a/final.npz", y=last)
+    np.save("text.npy", np.array("x"))
+    np.save("small.npy", last[0, :2])
+    for start, message in (
+        ("missing", "cannot start from missing: missing does not exist"),
+        ("a", "a/final.npz is damaged, or holds no point"),
+        ("text.npy", "it must be a run's folder or a .npy file of real numbers"),
+        ("small.npy", "x0 must have the shape of one agent's point"),
+    ):
+        assert main([*SMALL, "--start", start]) == 2
+        assert message in capsys.readouterr().err
+
+
+HYPERBOLIC = ("--problem", "hevp", "--agents", "1", "--dimension", "6")
+
+
+def test_a_floor_of_the_objective_ends_a_run() -> None:
+    assert run(*HYPERBOLIC, "--algorithm", "gs_jobcd", "--objective-below", "1e3", "--out", "a") == 0
+    assert (read_summary("a")["status"], read_summary("a")["iterations"]) == ("objective_floor", 0)
+
+
+def test_an_objective_without_a_minimum_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = (*HYPERBOLIC, "--form", "as-printed", "--data", "randn10", "--algorithm", "j_jobcd", "--time-limit", "30")
+    assert main([*printed, "--out", "a"]) == 0
+    assert "The objective is unbounded below: rows" in capsys.readouterr().out
+    summary = read_summary("a")
+    assert (summary["status"], summary["converged"]) == ("unbounded", False)
+    assert summary["algorithm"]["kernel"] in ("numba", "numpy")
+    assert main([*printed, "--gradient-tolerance", "1e-300", "--require-converged"]) == 4
+
+
+def test_a_method_may_end_a_run_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*HYPERBOLIC, "--algorithm", "hyperbolic_jacobi", "--gradient-tolerance", "1e-300", "--out", "a"]) == 0
+    assert "Converged at iteration" in capsys.readouterr().out
+    assert read_summary("a")["metrics"]["error"] == pytest.approx(0.0, abs=1e-13)
+
+
 @pytest.mark.parametrize(
     ("status", "converged", "required", "code"),
     [
@@ -135,6 +180,8 @@ def test_a_run_that_diverges_says_so_and_leaves_its_history(capsys: pytest.Captu
         ("iterations", False, False, 0),
         ("iterations", False, True, 4),
         ("time_limit", False, True, 4),
+        ("unbounded", False, False, 0),
+        ("objective_floor", False, True, 4),
         ("diverged", False, True, 3),
         ("left_safe_region", False, False, 3),
     ],

@@ -62,6 +62,29 @@ def test_a_run_stops_exactly_where_the_smallest_tolerance_is_reached(metric: flo
     assert (stopped is not None) == (reached is not None)
 
 
+def test_objectives_are_reached_by_feasible_points() -> None:
+    """Tolerances of any sign, nothing asked of the agents' distance, and the end at the smallest value or the time limit."""
+    rules = Rules(metric="objective", tolerances=(-3.0, 1.0, -1.0), feasibility=1e-6, time_limit=5.0)
+    assert rules.tolerances == (1.0, -1.0, -3.0)
+    run = history(objective=[2.0, -4.0, -1.0, -3.5], feasibility=[0.0, 1e-3, 1e-6, 1e-9], consensus_rms=[9.0, 9.0, 9.0, 9.0])
+    assert [rules.reached(run, value) for value in (*rules.tolerances, -4.0)] == [2, 2, 3, None]
+    assert rules.goal("t") == "objective <= t and feasibility <= 1e-06"
+
+    class Alone:
+        def decide(self, on_root: bool) -> bool:
+            return on_root
+
+    def stopped(objective: float, feasibility: float, seconds: float) -> str | None:
+        row = Row(1, 0, 0, 0, 0, seconds, {"objective": objective, "feasibility": feasibility})
+        stop = rules.stop()(row, Alone())  # type: ignore[arg-type]  # one rank decides
+        return stop and stop.status
+
+    assert stopped(-3.5, 1e-9, 1.0) == "objective_floor"
+    assert stopped(-3.5, 1e-3, 1.0) is None
+    assert stopped(-2.0, 1e-9, 1.0) is None
+    assert stopped(-2.0, 1e-9, 5.0) == "time_limit"
+
+
 def test_tolerances_are_put_in_order() -> None:
     assert Rules(tolerances=(1e-3, 1.0, 1e-3)).tolerances == (1.0, 1e-3)
 
@@ -74,6 +97,10 @@ def test_tolerances_are_put_in_order() -> None:
         ({"tune_iterations": 0}, "tune_iterations must be at least 1"),
         ({"tolerances": ()}, "tolerances must be positive numbers, at least one"),
         ({"tolerances": (1.0, -1.0)}, "tolerances must be positive numbers"),
+        ({"metric": "objective", "tolerances": (-np.inf,)}, "tolerances must be finite numbers"),
+        ({"metric": "loss"}, "metric must be gradient_norm, error or objective, got 'loss'"),
+        ({"time_limit": 0.0}, "time_limit must be positive"),
+        ({"feasibility": -1.0}, "feasibility must be positive"),
         ({"consensus_factor": 0.0}, "consensus_factor must be positive"),
         ({"tune": True, "step_size": 0.1}, "step_size is one step for all methods, and tune finds each its own"),
         ({"resolution": 1.0}, "resolution must be at least 0 and below 1"),

@@ -1,0 +1,86 @@
+"""The hyperbolic Jacobi method for tr(x^T C x) over {x : x^T J x = J}: columns in place of rows.
+
+With updates of columns, x[:, B] <- x[:, B] V, the objective tr(V^T (x^T C x) V) separates over disjoint pairs B, so n/2 of them are
+minimised exactly at once. That is the classical parallel hyperbolic (J-)Jacobi method (Veselic, "A Jacobi eigenreduction algorithm
+for definite matrix pairs", Numerische Mathematik 1993). With G = x^T C x, for i and k of
+
+    opposite signs    V = [[cosh mu, sinh mu], [sinh mu, cosh mu]],  tanh(2 mu) = -2 G_ik / (G_ii + G_kk)
+    equal signs       V a rotation that makes G_ik zero: it does not change the objective, but the last sweeps are quadratic with it
+
+    G   gram     C   problem.trace_form() / 2
+
+An iteration is a sweep: n - 1 rounds of n/2 disjoint pairs (round robin). G is made anew before each sweep.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from ..kernels import Kernel, load, ready
+from ..protocols import Array, Network, Signature, Stop, Streams, TraceForm
+from . import jobcd
+
+
+class HyperbolicJacobiState(NamedTuple):
+    """x ``(1, n, n)``; value (f before the last sweep) and fallen (by how much it fell), ``(1,)``; ray ``(1, 3)``: columns and the
+    direction of a pair along which f has no minimum, else NaN."""
+
+    x: Array
+    value: Array
+    fallen: Array
+    ray: Array
+    k: int
+    gradients: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class HyperbolicJacobi:
+    """The hyperbolic Jacobi method: the one of choice for min tr(x^T C x), C positive definite. An iteration is a sweep.
+
+    Parameters
+    ----------
+    tolerance
+        Converged when a sweep has lowered the objective by less than this share of it; the sweeps before converge quadratically.
+    kernel
+        numba, numpy, or auto: numba where it is installed.
+    """
+
+    requires: ClassVar[tuple[type, ...]] = (TraceForm,)
+    requires_set: ClassVar[tuple[type, ...]] = (Signature,)
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
+
+    tolerance: float = 1e-15
+    kernel: Kernel = "auto"
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.tolerance < 1.0:
+            raise ValueError(f"tolerance must lie in [0, 1), got {self.tolerance}")
+
+    def resolved(self, network: Network) -> HyperbolicJacobi:
+        """This method with the kernel that auto means here."""
+        return replace(self, kernel=ready(self.kernel))
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> HyperbolicJacobiState:
+        return HyperbolicJacobiState(x0.copy(), np.full(1, math.nan), np.full(1, math.nan), np.full((1, 3), math.nan), 0, 0)
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: HyperbolicJacobiState) -> HyperbolicJacobiState:
+        x, ray, xt = state.x, state.ray, state.x[0].T.copy()
+        gram = 0.5 * (x.swapaxes(-1, -2) @ (problem.trace_form() @ x))
+        gram = 0.5 * (gram + gram.swapaxes(-1, -2))
+        value = np.trace(gram[0])
+        fallen, i, j = load(self.kernel).jacobi_sweep(xt, gram[0], problem.constraint.signs)
+        if j > 0:
+            ray = np.array([[float(i), float(j), -math.copysign(1.0, gram[0, i, j])]])
+        x[0] = xt.T
+        return HyperbolicJacobiState(x, np.full(1, value), np.full(1, fallen), ray, state.k + 1, state.gradients + 1)
+
+    def ending(self, problem: Any, state: HyperbolicJacobiState) -> Stop | None:
+        """When the objective no longer falls, or falls for ever."""
+        endless = jobcd.unbounded(problem, state, "columns")
+        if endless is None and state.fallen[0] <= self.tolerance * state.value[0]:
+            return Stop("converged", True, f"the last sweep lowered the objective by {state.fallen[0] / state.value[0]:.1e} of it")
+        return endless

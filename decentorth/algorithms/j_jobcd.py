@@ -1,0 +1,67 @@
+"""J-JOBCD: block coordinate descent under J-orthogonality, n/2 pairs of rows at once.
+
+Paper 001, Algorithm 2 with N = 1. A random permutation divides the rows into disjoint pairs B (odd n leave one out), and
+
+    x[B] <- V_B x[B],   V_B a global minimiser of (12), which is (6) with Q = varsigma I                           (12)
+
+for all of them, from one gradient, as `jobcd` has it, where the symbols are. With varsigma = "pair" f never increases. For
+f(x) = tr(x^T H x)/2 an iteration costs O(n^2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from ..kernels import Kernel, ready
+from ..protocols import Array, Network, Signature, Stop, Streams
+from . import jobcd
+from .jobcd import JOBCDState, Varsigma
+
+
+@dataclass(frozen=True, kw_only=True)
+class JJOBCD:
+    """Block coordinate descent under J-orthogonality, Jacobi (paper 001, Algorithm 2 with exact gradients).
+
+    Parameters
+    ----------
+    varsigma
+        Q = varsigma I: a number; pair, L_f lambda_max((x x^T)_BB); backtracking, which doubles L until f does not increase. auto:
+        pair where L_f is known, else backtracking.
+    theta
+        Added to the diagonal of Q.
+    correction
+        A Newton-Schulz step towards the constraint every so many iterations; 0 never.
+    kernel
+        numba, numpy, or auto: numba where it is installed.
+    """
+
+    requires: ClassVar[tuple[type, ...]] = ()
+    requires_set: ClassVar[tuple[type, ...]] = (Signature,)
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
+
+    varsigma: float | Varsigma = "auto"
+    theta: float = 1e-6
+    correction: int = 0
+    kernel: Kernel = "auto"
+
+    def __post_init__(self) -> None:
+        jobcd.check(self.varsigma, self.theta, self.correction, ("auto", "pair", "backtracking"))
+
+    def resolved(self, network: Network) -> JJOBCD:
+        """This method with the kernel that auto means here."""
+        return replace(self, kernel=ready(self.kernel))
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> JOBCDState:
+        return jobcd.begin(self.varsigma, problem, streams, x0)
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
+        pairs = jobcd.disjoint_pairs(streams, state.k, state.x.shape[-1])
+        gradient = state.x if state.product.size else problem.gradient(state.x)
+        state = jobcd.move(self.kernel, self.varsigma, self.theta, problem, state, gradient, *pairs)  # (12)
+        following: JOBCDState = jobcd.finish(state, problem, self.correction, state.gradients + 1)
+        return following
+
+    def ending(self, problem: Any, state: JOBCDState) -> Stop | None:
+        """Where nothing bounds the objective and x has grown out of all measure."""
+        return jobcd.unbounded(problem, state)

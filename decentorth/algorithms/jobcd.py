@@ -1,0 +1,259 @@
+"""Block coordinate descent under J-orthogonality: what its methods have in common.
+
+Paper 001, "Block coordinate descent methods for optimization under J-orthogonality constraints with applications". Two rows B are
+multiplied by the V that minimises a majoriser of f,
+
+    x[B] <- V x[B],   V = argmin 1/2 ||V - I||_{Q + theta I}^2 + <V - I, [G x^T]_BB>  subject to  V^T J_BB V = J_BB   (6)
+
+with G the gradient, solved exactly (`kernels.subproblem`). Q = varsigma I, or, for f(x) = tr(x^T H x)/2, the exact
+Q = (x x^T)_BB kron H_BB.
+
+    x    state.x        Q  varsigma                              theta  theta
+    B    first, second  V  kernels.minimise                      G      problem.gradient, or H x
+
+What differs from the paper:
+
+- Its (4) asks varsigma <= L_f of the majoriser. That is not one: it needs varsigma_B >= L_f ||x[B]||_2^2, and x is not bounded.
+  Here varsigma = "pair" is L_f lambda_max((x x^T)_BB), with which f never increases, however many disjoint pairs move at once:
+  ||(V - I) Z||_F^2 <= lambda_max(Z Z^T) ||V - I||_F^2. A number is a constant varsigma as in the paper; "backtracking" halves an
+  L in each iteration and doubles it until f does not increase, where no L_f is known.
+- For f(x) = tr(x^T H x)/2 the product M = x x^T is maintained. [G x^T]_BB = H[B] M[:, B] then costs O(n) and M_BB nothing: a pair
+  O(n) instead of O(n^2), n/2 disjoint pairs O(n^2) instead of O(n^3). M is made anew after every `REFRESHED` iterations, and how
+  far it had drifted is kept in the state.
+- An objective that is not bounded below is said to be so, with the rows along which it falls (`Ending`): by the exact subproblem,
+  and, where varsigma hides it, once x has grown so large that its feasibility is lost to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ..kernels import Kernel, load
+from ..kernels.subproblem import CERTAIN, isotropic, largest_eigenvalue, linear_term, ray_matrix
+from ..protocols import Array, Index, Smooth, Stop, Streams, TraceForm
+from ..sums import sums
+from .policies import check_positive
+from .steps import lipschitz
+
+Varsigma = Literal["auto", "pair", "backtracking"]
+"""How large varsigma is: L_f lambda_max((x x^T)_BB) for each pair, or found by trial; auto is pair where L_f is known."""
+
+REFRESHED = 200
+"""Iterations after which x x^T is made anew."""
+LOST = 1e-9
+"""Where rounding alone makes the feasibility this large, x is too large to go on if nothing bounds the objective."""
+DOUBLINGS = 60
+SLACK = 1e-13
+"""Rounding of an objective, relative to its terms."""
+
+
+class JOBCDState(NamedTuple):
+    """What a method on pairs of rows knows.
+
+    x and product (x x^T of a trace form, else ``(1, 0, 0)``), ``(1, n, n)``; varsigma (the constant, or L) and value (f(x) when
+    backtracking, else NaN), ``(1,)``; drift ``(1,)``: how far product was from x x^T when last made anew, relative to its largest
+    entry; ray ``(1, 3)``: rows and `Solution.ray` along which f has no minimum, else NaN; how often x was corrected.
+    """
+
+    x: Array
+    product: Array
+    varsigma: Array
+    value: Array
+    drift: Array
+    ray: Array
+    corrections: int
+    k: int
+    gradients: int
+
+
+def check(varsigma: float | str, theta: float, correction: int, choices: tuple[str, ...]) -> None:
+    """Refuse settings that cannot be.
+
+    Raises
+    ------
+    ValueError, TypeError
+        With the name of the parameter.
+    """
+    if not (isinstance(varsigma, str) and varsigma in choices):
+        if isinstance(varsigma, str):
+            raise ValueError(f"varsigma must be a positive number, {', '.join(choices[:-1])} or {choices[-1]}, got {varsigma!r}")
+        check_positive("varsigma", varsigma)
+    if not 0.0 <= theta < math.inf:
+        raise ValueError(f"theta must be finite and not negative, got {theta}")
+    check_whole("correction", correction, 0)
+
+
+def check_whole(name: str, value: int, least: int) -> None:
+    """Refuse what is no whole number, or too small a one.
+
+    Raises
+    ------
+    ValueError, TypeError
+        With the name of the parameter.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def rule(varsigma: float | str, problem: Any) -> str:
+    """What a setting of varsigma means for a problem: exact, pair, backtracking or constant."""
+    if not isinstance(varsigma, str):
+        return "constant"
+    if varsigma == "auto":
+        return "pair" if isinstance(problem, Smooth) else "backtracking"
+    return varsigma
+
+
+def begin(varsigma: float | str, problem: Any, streams: Streams, x0: Array) -> JOBCDState:
+    """The state at the start."""
+    spent, kind = 0, rule(varsigma, problem)
+    if kind == "constant":
+        level = np.full(1, float(varsigma))
+    else:
+        gradient = np.zeros_like(x0) if isinstance(problem, Smooth) else problem.gradient(x0)
+        level, spent = lipschitz(problem, streams, x0, gradient)
+        level = np.maximum(level, np.finfo(np.float64).tiny)
+    product = x0 @ x0.swapaxes(-1, -2) if isinstance(problem, TraceForm) else np.empty((1, 0, 0))
+    value = problem.value(x0) if kind == "backtracking" else np.full(1, math.nan)
+    return JOBCDState(x0.copy(), product, level, value, np.zeros(1), np.full((1, 3), math.nan), 0, 0, spent)
+
+
+def disjoint_pairs(streams: Streams, k: int, n: int) -> tuple[Index, Index]:
+    """n/2 pairs of rows from a random permutation, ``(n // 2,)`` each; odd n leave one row out."""
+    order = streams.permutation("blocks", k, n)
+    return order[0 : n - n % 2 : 2].copy(), order[1::2].copy()
+
+
+def move(
+    kernel: Kernel,
+    varsigma: float | str,
+    theta: float,
+    problem: Any,
+    state: Any,
+    gradient: Array,
+    first: Index,
+    second: Index,
+) -> Any:
+    """Solve (6) for disjoint pairs and multiply their rows, all at once; x and product in place.
+
+    Parameters
+    ----------
+    gradient
+        G at x, ``(1, n, n)``; not looked at for a trace form.
+    """
+    kernels, kind, signs = load(kernel), rule(varsigma, problem), problem.constraint.signs
+    x, m = state.x[0], state.product[0]
+    if state.product.size:
+        t = kernels.blocks(problem.trace_form()[0], m, first, second)
+        ii, ij, jj = m[first, first], m[first, second], m[second, second]
+    else:
+        t, own = kernels.blocks(gradient[0], x, first, second), kernels.blocks(x, x, first, second)
+        ii, ij, jj = own[:, 0, 0], own[:, 0, 1], own[:, 1, 1]
+    largest = largest_eigenvalue(ii, ij, jj)
+    hyperbolic = signs[first] != signs[second]
+
+    def turned(level: Array) -> Array:
+        curvature = isotropic((np.broadcast_to(level, ii.shape) if kind == "constant" else level * largest) + theta)
+        return kernels.minimise(hyperbolic, linear_term(t, curvature), curvature).v
+
+    def turn(v: Array, x: Array, m: Array) -> None:
+        kernels.turn_rows(x, v, first, second)
+        if m.size:
+            kernels.congruence(m, v, first, second)
+
+    if kind != "backtracking":
+        turn(turned(state.varsigma), x, m)
+        return state
+    level = 0.5 * state.varsigma
+    for _ in range(DOUBLINGS):
+        trial, product = state.x.copy(), state.product.copy()
+        turn(turned(level), trial[0], product[0])
+        value = 0.5 * sums(problem.trace_form() * product) if product.size else problem.value(trial)
+        if value[0] <= state.value[0] + SLACK * abs(state.value[0]):
+            return state._replace(x=trial, product=product, value=value, varsigma=level)
+        level = 2.0 * level
+    return state  # no step is short enough to be seen above rounding
+
+
+def room(state: Any) -> float:
+    """The squared norm of x at which rounding alone loses its feasibility, `LOST`; infinite for an x that is beyond it already."""
+    bound = LOST * state.x.shape[-1] / float(np.finfo(np.float64).eps)
+    return bound if np.trace(state.product[0]) <= bound else math.inf
+
+
+def finish(state: Any, problem: Any, correction: int, gradients: int) -> Any:
+    """The state after the rows have moved: counted, x corrected and product made anew where due, its ray looked for."""
+    k = state.k + 1
+    state = state._replace(k=k, gradients=gradients)
+    corrected = correction > 0 and k % correction == 0
+    if corrected:
+        x = problem.constraint.corrected(state.x)
+        value = state.value if np.isnan(state.value[0]) else problem.value(x)
+        state = state._replace(x=x, value=value, corrections=state.corrections + 1)
+    if not state.product.size:
+        return state
+    if corrected or k % REFRESHED == 0:
+        product = state.x @ state.x.swapaxes(-1, -2)
+        size = np.abs(product).reshape(1, -1).max(-1)
+        drift = np.abs(product - state.product).reshape(1, -1).max(-1) / size
+        state = state._replace(product=product, drift=drift)
+    if np.isnan(state.ray[0, 0]) and room(state) == math.inf:
+        state = state._replace(ray=steepest_ray(problem.trace_form()[0], state.product[0], problem.constraint.signs))
+    return state
+
+
+def _falls(form: Array, product: Array, signs: Array) -> tuple[Array, Array]:
+    """``(2, n, n)``: w - |d| and d of the exact subproblems, for both hyperbolic families; inf where bounded."""
+    h, m = np.diagonal(form), np.diagonal(product)
+    hs, ms = h[:, None] + h, m[:, None] + m
+    even, odd = 0.5 * hs * ms, 2.0 * form * product
+    d = np.stack((form * ms + product * hs, product * hs - form * ms))
+    w = np.stack((even + odd, even - odd))
+    certain = w - np.abs(d) < -CERTAIN * (np.abs(w) + np.abs(d))
+    return np.where((signs[:, None] != signs) & certain, w - np.abs(d), math.inf), d
+
+
+def steepest_ray(form: Array, product: Array, signs: Array) -> Array:
+    """``(1, 3)``: the rows i, j and the `Solution.ray` along which tr(x^T form x) falls fastest at ``product`` = x x^T; NaN if none
+    does."""
+    falls, d = _falls(form, product, signs)
+    at = int(falls.reshape(1, -1).argmin(-1)[0])
+    family, i, j = np.unravel_index(at, falls.shape)
+    if not falls[family, i, j] < 0.0:
+        return np.full((1, 3), math.nan)
+    return np.array([[float(i), float(j), (family + 1.0) * (-1.0 if d[family, i, j] > 0.0 else 1.0)]])
+
+
+def unbounded(problem: Any, state: Any, lines: str = "rows") -> Stop | None:
+    """The end of a run that has met a ray, with the objective along it, at mu = t, to show for it.
+
+    Parameters
+    ----------
+    lines
+        Whether the ray belongs to rows or to columns of x.
+    """
+    if np.isnan(state.ray[0, 0]):
+        return None
+    i, j, ray = (int(one) for one in state.ray[0])
+    values = []
+    for t in (0.0, 5.0, 10.0):
+        away = state.x.copy()
+        moved = away if lines == "rows" else away.swapaxes(-1, -2)
+        if t > 0.0:
+            moved[:, [i, j]] = ray_matrix(ray, t) @ moved[:, [i, j]]
+        values.append(f"{float(problem.value(away)[0]):.4g}")
+    c, s, minus = "cosh t", "sinh t", "-sinh t"
+    if ray < 0:
+        s, minus = minus, s
+    matrix = f"[[{c}, {s}], [{s}, {c}]]" if abs(ray) == 1 else f"[[-{c}, {minus}], [{s}, {c}]]"
+    return Stop(
+        "unbounded",
+        False,
+        f"the objective is unbounded below: {lines} {i} and {j} multiplied by {matrix} take it from {values[0]} to {values[1]} at "
+        f"t = 5, {values[2]} at t = 10, and so on",
+    )

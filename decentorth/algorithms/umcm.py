@@ -1,0 +1,129 @@
+"""UMCM: the unconstrained multiplier correction method under J-orthogonality, by gradients.
+
+Paper 001, "Block coordinate descent methods for optimization under J-orthogonality constraints with applications", appendix F.4: a
+multiplier of x^T J x = J, with the closed form J x^T G that it has at a solution, and a quadratic term make f a function on the
+whole space,
+
+    h(x) = f(x) - 1/2 <J x^T G(x), E> + beta/2 ||E||_F^2,    E = x^T J x - J
+
+    grad h = G - 1/2 (G E J + DG[x J E]) + J x (2 beta E - sym(J x^T G))                   (1)
+
+    G    problem.gradient           beta   penalty         x <- x - eta grad h(x)
+    DG   problem.hessian_product    eta    step_size       grad h   state.field
+
+For f(x) = tr(x^T H x)/2 the second term is G sym(J E), and an iteration has 5 products of n x n matrices, otherwise 7 of ours.
+
+What differs from the paper: (1) is ours, the paper differentiates h by PyTorch and takes Adagrad's steps (``optimizer="adagrad"``,
+a step for each entry, rates 5e-4 to 5e-3), which stand still far from a minimiser: by default the steps are Barzilai-Borwein's. Its
+beta grows from 1e2 to 1e5 and on. By default beta is constant, 3 L_f: from 1.5 to 5 L_f converge, with 0.5 L_f x may run away.
+x becomes feasible as it converges, not before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from ..protocols import Array, HessianProducts, Network, Signature, Streams
+from .fields import difference
+from .policies import Auto, BarzilaiBorwein, Constant, StepSize, check_choice, check_positive, checked, policy
+from .steps import start, steepest
+
+PUBLISHED = 5e-3
+"""The rate of Adagrad."""
+SMALL = 1e-10
+"""Added to Adagrad's root, so that a slope of zero does not move."""
+
+
+class UMCMState(NamedTuple):
+    """x and field (grad h), each ``(1, n, n)``; squares (Adagrad's sums), the same or ``(1, 0, 0)``; step_size, base (where the
+    steps started) and penalty, ``(1,)``."""
+
+    x: Array
+    field: Array
+    squares: Array
+    step_size: Array
+    base: Array
+    penalty: Array
+    k: int
+    gradients: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class UMCM:
+    """Unconstrained multiplier correction, for a single agent under J-orthogonality (a rival in paper 001).
+
+    Parameters
+    ----------
+    step_size
+        eta > 0, or a policy (diminishing, horizon, bb); auto: bb; with Adagrad its rate, auto: 0.005.
+    penalty
+        beta > 0; auto: 3 times f's Lipschitz constant, which is estimated where it is not known.
+    optimizer
+        gradient; or adagrad, a step for each entry, as published.
+    """
+
+    requires: ClassVar[tuple[type, ...]] = (HessianProducts,)
+    requires_set: ClassVar[tuple[type, ...]] = (Signature,)
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
+
+    step_size: StepSize = "auto"
+    penalty: float | Auto = "auto"
+    optimizer: Literal["gradient", "adagrad"] = "gradient"
+
+    def __post_init__(self) -> None:
+        check_choice("optimizer", self.optimizer, ("gradient", "adagrad"))
+        check_positive("penalty", self.penalty)
+        if self.optimizer == "adagrad":
+            given = checked(self.step_size, (Constant,), "Adagrad has a rate")
+        else:
+            given = checked(self.step_size, single_agent=True)
+        object.__setattr__(self, "step_size", given)
+
+    def resolved(self, network: Network) -> UMCM:
+        """This method with the steps that auto means."""
+        if self.step_size != "auto":
+            return self
+        return replace(self, step_size=PUBLISHED if self.optimizer == "adagrad" else BarzilaiBorwein(cap=np.inf))
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> UMCMState:
+        steps, spent = policy(self.resolved(network).step_size), 0
+        if self.penalty == "auto":
+            lipschitz, spent = steepest(problem, streams, x0)
+            penalty = 3.0 * lipschitz
+        else:
+            penalty = np.full(1, float(self.penalty))
+
+        def automatic() -> tuple[Array, int]:  # the curvature of the quadratic term is at most 4 beta ||x||_2^2
+            own, more = (penalty / 3.0, 0) if self.penalty == "auto" else steepest(problem, streams, x0)
+            size = np.linalg.norm(x0, 2, axis=(-2, -1))
+            return 1.0 / (2.0 * own + 4.0 * penalty * size * size), more
+
+        base, more = start(steps, 1, automatic)
+        field = _field(problem, x0, penalty)
+        squares = field * field if self.optimizer == "adagrad" else np.empty((1, 0, 0))
+        return UMCMState(x0.copy(), field, squares, base * steps.scale(0), base, penalty, 0, spent + more + 1)
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: UMCMState) -> UMCMState:
+        steps, k = policy(self.resolved(network).step_size), state.k + 1
+        direction = state.field / (np.sqrt(state.squares) + SMALL) if state.squares.size else state.field
+        x = state.x - state.step_size[:, None, None] * direction
+        field = _field(problem, x, state.penalty)
+        squares = state.squares + field * field if state.squares.size else state.squares
+        following = steps.following(k, state.base, state.step_size, *difference(x, state.x, field, state.field, steps))
+        return UMCMState(x, field, squares, following, state.base, state.penalty, k, state.gradients + 1)
+
+
+def _field(problem: Any, x: Array, penalty: Array) -> Array:
+    """(1)."""
+    J, g = problem.constraint.signs, problem.gradient(x)
+    jx, xt = J[:, None] * x, x.swapaxes(-1, -2)
+    e = xt @ jx - np.diag(J)
+    multiplier = J[:, None] * (xt @ g)
+    je, ej = J[:, None] * e, e * J
+    curved = g @ (je + ej) if hasattr(problem, "trace_form") else g @ ej + problem.hessian_product(x, x @ je)
+    inner = 2.0 * penalty[:, None, None] * e - 0.5 * (multiplier + multiplier.swapaxes(-1, -2))
+    field: Array = g - 0.5 * curved + jx @ inner
+    return field

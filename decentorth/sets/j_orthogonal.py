@@ -1,0 +1,171 @@
+"""The J-orthogonal matrices {x in R^{n x n} : x^T J x = J}, J a diagonal of signs: a group that is not compact.
+
+Paper 001, "Block coordinate descent methods for optimization under J-orthogonality constraints with applications"; the
+hyperbolic CS decomposition is its Proposition 2.2, the first-order condition, x G^T J symmetric, its Lemma 3.1.
+There is no nearest-point projection. The signs may stand in any order.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..protocols import Array, Retraction
+from ..sums import norms, sums
+
+
+class JOrthogonal:
+    """{x : x^T J x = J} with p signs +1, then q signs -1.
+
+    Parameters
+    ----------
+    p, q
+        How many signs of each kind; x is (p + q) x (p + q).
+
+    Raises
+    ------
+    ValueError
+        Unless neither is negative and one is positive.
+    """
+
+    def __init__(self, p: int, q: int) -> None:
+        if p < 0 or q < 0 or p + q < 1:
+            raise ValueError(
+                f"a signature needs p >= 0 signs +1 and q >= 0 signs -1, one of them at least, got p = {p} and q = {q}"
+            )
+        self.signs = np.concatenate((np.ones(p), -np.ones(q)))
+        """``(n,)``: the diagonal of J."""
+
+    @classmethod
+    def with_signs(cls, signs: ArrayLike) -> Self:
+        """The set of a signature in any order.
+
+        Parameters
+        ----------
+        signs
+            ``(n,)``: +1 and -1.
+
+        Raises
+        ------
+        ValueError
+            For anything else; names the first entry that is wrong.
+        """
+        given = np.asarray(signs, dtype=np.float64)
+        if given.ndim != 1 or not len(given):
+            raise ValueError(f"signs must be a vector of +1 and -1, got shape {given.shape}")
+        wrong = np.flatnonzero(np.abs(given) != 1.0)
+        if len(wrong):
+            raise ValueError(f"signs must be +1 and -1, but entry {wrong[0]} is {given[wrong[0]]:g}")
+        made = cls(len(np.flatnonzero(given > 0.0)), len(np.flatnonzero(given < 0.0)))
+        made.signs = given.copy()
+        return made
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """A point's shape, (n, n)."""
+        return len(self.signs), len(self.signs)
+
+    def __repr__(self) -> str:
+        p = len(np.flatnonzero(self.signs > 0.0))
+        order = ", in another order" if len(np.flatnonzero(self.signs[:p] < 0.0)) else ""
+        return f"J({p}, {len(self.signs) - p}{order})"
+
+    def _gap(self, x: Array) -> Array:
+        """``(n_local, n, n)``: x^T J x - J."""
+        gap: Array = x.swapaxes(-1, -2) @ (self.signs[:, None] * x)
+        diagonals = gap.reshape(len(x), -1)[:, :: len(self.signs) + 1]
+        diagonals -= self.signs
+        return gap
+
+    def feasibility(self, x: Array) -> Array:
+        """``(n_local,)``: (1/n^2) sum_ij |x^T J x - J|_ij, as paper 001 reports it."""
+        return sums(np.abs(self._gap(x))) / float(x.shape[-1] ** 2)
+
+    def violation(self, x: Array) -> Array:
+        """``(n_local,)``: the largest entry of |x^T J x - J|."""
+        largest: Array = np.abs(self._gap(x)).reshape(len(x), -1).max(-1)
+        return largest
+
+    def random(self, rng: np.random.Generator, spread: float = 1.0) -> Array:
+        """``(n, n)``: a feasible point from a random hyperbolic CS decomposition.
+
+        diag(U1, U2) [[C, 0, S], [0, I, 0], [S, 0, C]] diag(V1, V2)^T with uniformly distributed orthogonal factors,
+        C = cosh(mu), S = sinh(mu) and Gaussian mu of standard deviation ``spread``.
+        """
+        p = len(np.flatnonzero(self.signs > 0.0))
+        n, least = len(self.signs), min(p, len(self.signs) - p)
+        mu = spread * rng.standard_normal(least)
+        middle = np.eye(n)
+        first, last = np.arange(least), np.arange(n - least, n)
+        middle[first, first] = middle[last, last] = np.cosh(mu)
+        middle[first, last] = middle[last, first] = np.sinh(mu)
+        left, right = np.zeros((n, n)), np.zeros((n, n))
+        for factor in (left, right):
+            factor[:p, :p], factor[p:, p:] = _orthogonal(rng, p), _orthogonal(rng, n - p)
+        point = np.empty((n, n))
+        order = np.argsort(-self.signs, kind="stable")
+        point[order[:, None], order] = left @ middle @ right.T
+        return point
+
+    def tangent(self, x: Array, g: Array) -> Array:
+        """skew(g x^T J) J x: the Riemannian gradient of the metric <a x, b x> = tr(a^T b), which no right translation changes.
+
+        It vanishes exactly where Lemma 3.1 of paper 001 holds. `project_tangent` is the one of the Euclidean metric.
+        """
+        w = g @ x.swapaxes(-1, -2) * self.signs
+        w = 0.5 * (w - w.swapaxes(-1, -2))
+        gradient: Array = w @ (self.signs[:, None] * x)
+        return gradient
+
+    def project_tangent(self, x: Array, v: Array) -> Array:
+        """The nearest tangent at a feasible x, v - J x S with x^T x S + S x^T x = x^T J v + v^T J x.
+
+        Of a Euclidean gradient it is the Riemannian gradient of the Euclidean metric. Takes the eigenvectors of x^T x.
+        """
+        jx = self.signs[:, None] * x
+        values, vectors = np.linalg.eigh(x.swapaxes(-1, -2) @ x)
+        right = jx.swapaxes(-1, -2) @ v
+        right += right.swapaxes(-1, -2).copy()
+        turned = vectors.swapaxes(-1, -2) @ right @ vectors / (values[:, :, None] + values[:, None, :])
+        projected: Array = v - jx @ (vectors @ turned @ vectors.swapaxes(-1, -2))
+        return projected
+
+    def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
+        """The Cayley retraction (I - a/2)^{-1} (I + a/2) x along the tangent v = a x, whatever the retraction is called.
+
+        Feasible to rounding and of second order. Fresh.
+        """
+        left: Array = v @ (self.signs[:, None] * x.swapaxes(-1, -2) * self.signs)  # v x^{-1} = v J x^T J
+        left *= -0.5
+        diagonals = left.reshape(len(x), -1)[:, :: len(self.signs) + 1]
+        diagonals += 1.0
+        point: Array = np.linalg.solve(left, x + 0.5 * v).astype(np.float64, copy=False)
+        return point
+
+    def corrected(self, x: Array) -> Array:
+        """x (3 I - J x^T J x) / 2: a Newton-Schulz step towards the set, whose distance from it is of the order of the square.
+
+        Raises
+        ------
+        ValueError
+            Where it does not converge, unless ||J x^T J x - I||_2 < 1; names the agent.
+        """
+        excess = self.signs[:, None] * self._gap(x)  # J x^T J x - I
+        for agent in np.flatnonzero(~(norms(excess) < 1.0)):  # the Frobenius norm is cheap and bounds the other
+            size = np.linalg.svd(excess[agent], compute_uv=False)[0] if np.isfinite(excess[agent]).all(axis=(-2, -1)) else np.inf
+            if not size < 1.0:
+                raise ValueError(
+                    f"the Newton-Schulz correction needs ||J x^T J x - I||_2 < 1, but it is {size:.3g} at local agent {agent}: "
+                    "correct more often, or start again from a feasible point"
+                )
+        point: Array = x - 0.5 * (x @ excess)
+        return point
+
+
+def _orthogonal(rng: np.random.Generator, n: int) -> Array:
+    """``(n, n)``: uniformly distributed."""
+    q, r = np.linalg.qr(rng.standard_normal((n, n)))
+    factor: Array = q * np.where(np.diagonal(r) < 0.0, -1.0, 1.0)
+    return factor

@@ -1,0 +1,133 @@
+"""What table 2 and figure 1 of paper 001 share: the hyperbolic eigenvalue problem, its methods, and their comparison."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import decentorth as do
+from decentorth.compare import Comparison, Rules, compare
+from decentorth.problems.hevp import Form, HEVPSettings
+
+FEASIBLE = 1e-6
+"""A larger (1/n^2) sum |x^T J x - J| counts as nothing reached."""
+ROWS = 0.03
+"""Objectives are looked at in iterations by this share apart."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Then:
+    """One method after another, which goes on from where the first one is: the paper's CSDM + GS-JOBCD.
+
+    Parameters
+    ----------
+    first, second
+        The methods.
+    iterations
+        Of the first.
+    """
+
+    first: Any
+    second: Any
+    iterations: int
+
+    network = "single-agent"
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        return (*self.first.requires, *self.second.requires)
+
+    @property
+    def requires_set(self) -> tuple[type, ...]:
+        return (*self.first.requires_set, *self.second.requires_set)
+
+    def resolved(self, network: Any) -> Then:
+        made = [one.resolved(network) if hasattr(one, "resolved") else one for one in (self.first, self.second)]
+        return replace(self, first=made[0], second=made[1])
+
+    def init(self, problem: Any, network: Any, streams: Any, x0: Any) -> Any:
+        return self.first.init(problem, network, streams, x0)
+
+    def step(self, problem: Any, network: Any, streams: Any, state: Any) -> Any:
+        if state.k == self.iterations:
+            begun = self.second.init(problem, network, streams, state.x)
+            state = begun._replace(k=state.k, gradients=state.gradients + begun.gradients)
+        return (self.first if state.k < self.iterations else self.second).step(problem, network, streams, state)
+
+    def ending(self, problem: Any, state: Any) -> Any:
+        return self.second.ending(problem, state) if state.k > self.iterations else None
+
+
+def methods(form: Form, warm: int) -> dict[str, Any]:
+    """The methods by what they are called; J-JOBCD and GS-JOBCD with a majoriser where the exact subproblem has no minimum."""
+    gs = do.GSJOBCD() if form == "well-posed" else do.GSJOBCD(varsigma="pair")
+    published = do.CSDM(step_size=5e-3)
+    found = {
+        "UMCM, published": do.UMCM(optimizer="adagrad", penalty=1e5),
+        "UMCM": do.UMCM(),
+        "ADMM, published": do.JADMM(schedule="published"),
+        "ADMM": do.JADMM(),
+        "CSDM, published": published,
+        "CSDM": do.CSDM(),
+        "RGD, Barzilai-Borwein": do.RGD(step_size="bb"),
+        "GS-JOBCD": gs,
+        "J-JOBCD": do.JJOBCD(),
+        "CSDM, published, then GS-JOBCD": Then(first=published, second=gs, iterations=warm),
+    }
+    return found | ({"hyperbolic Jacobi": do.HyperbolicJacobi()} if form == "well-posed" else {})
+
+
+def built(settings: HEVPSettings, seed: int) -> Any:
+    return settings.problem(1, seed)
+
+
+def compared(settings: HEVPSettings, targets: Sequence[float], seconds: float, warm: int, seed: int) -> Comparison:
+    """Every method from the identity, for so many seconds, until it is below the last target: objectives, or relative gaps."""
+    rules = Rules(
+        metric="error" if settings.form == "well-posed" else "objective",
+        tolerances=tuple(targets),
+        consensus_factor=None,
+        feasibility=FEASIBLE,
+        time_limit=seconds,
+        trials=1,
+        seed=seed,
+        iterations=10_000_000,
+        resolution=ROWS,
+    )
+    return compare(partial(built, settings), methods(settings.form, warm), None, rules, networks={}, comm="serial")
+
+
+def start_value(settings: HEVPSettings, seed: int) -> float:
+    """f at the identity, from which all methods start."""
+    return float(do.solve(settings.problem(1, seed), do.CSDM(), iterations=0, seed=seed, comm="serial").row.values["objective"])
+
+
+def feasible(history: Any) -> Any:
+    """Which rows of a history count."""
+    return np.asarray(history["feasibility"]) <= FEASIBLE
+
+
+def settings_of(data: str, form: Form, positive: int | None, ridge: float) -> HEVPSettings:
+    """Of a data set."""
+    return HEVPSettings(form=form, data=data, positive=positive, ridge=ridge)
+
+
+def arguments(what: str, data: Sequence[str], seconds: float) -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=what, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--data", nargs="+", default=list(data), help="randn10 and so on, or files with a sample a row")
+    parser.add_argument("--seconds", type=float, default=seconds, help="for each method")
+    parser.add_argument("--positive", type=int, help="signs +1 of J, by default half")
+    parser.add_argument("--ridge", type=float, default=0.0, help="added to the diagonal of D^T D")
+    parser.add_argument("--warm", type=int, default=30, help="iterations of CSDM before GS-JOBCD goes on")
+    parser.add_argument("--seed", type=int, default=0)
+    return parser

@@ -1,0 +1,108 @@
+"""The naive rivals of JOBCD: slopes and minimisers by finite differences, whatever the implementation."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+from tests.reference import j_rivals as naive
+from tests.reference.j_rivals import Array
+
+P, Q = 3, 2
+N = P + Q
+J = np.diag([1.0] * P + [-1.0] * Q)
+RNG = np.random.default_rng(0)
+C = RNG.standard_normal((N, N))
+C = C @ C.T + np.eye(N)
+
+
+def value(x: Array) -> float:
+    """Neither quadratic nor convex."""
+    return float(np.sum(x * (C @ x)) + np.sum(np.sin(x) * np.arange(N)))
+
+
+def gradient(x: Array) -> Array:
+    slope: Array = 2 * C @ x + np.cos(x) * np.arange(N)
+    return slope
+
+
+def orthogonal(size: int) -> Array:
+    q: Array = np.linalg.qr(RNG.standard_normal((size, size)))[0]
+    return q
+
+
+def factor() -> Array:
+    out = np.zeros((N, N))
+    out[:P, :P], out[P:, P:] = orthogonal(P), orthogonal(Q)
+    return out
+
+
+def derivative(f: object, step: float = 1e-6) -> float:
+    assert callable(f)
+    return float((f(step) - f(-step)) / (2 * step))
+
+
+def test_the_decomposition_is_feasible() -> None:
+    x = factor() @ naive.hyperbolic(RNG.standard_normal(Q), P, Q) @ factor().T
+    np.testing.assert_allclose(x.T @ J @ x, J, atol=1e-13)
+
+
+def test_slopes_of_the_factors() -> None:
+    U, V, mu = factor(), factor(), RNG.standard_normal(Q)
+
+    def at(U: Array, V: Array, mu: Array) -> float:
+        return value(U @ naive.hyperbolic(mu, P, Q) @ V.T)
+
+    one, two, slope = naive.csdm_slopes(U, V, mu, gradient(U @ naive.hyperbolic(mu, P, Q) @ V.T), P)
+    for _ in range(3):
+        A = naive.blocks(naive.skew(RNG.standard_normal((N, N))), P)
+        assert derivative(lambda t, A=A: at(U @ expm(t * A), V, mu)) == pytest.approx((one * A).sum(), rel=1e-7)
+        assert derivative(lambda t, A=A: at(U, V @ expm(t * A), mu)) == pytest.approx((two * A).sum(), rel=1e-7)
+        d = RNG.standard_normal(Q)
+        assert derivative(lambda t, d=d: at(U, V, mu + t * d)) == pytest.approx(slope @ d, rel=1e-7)
+
+
+def test_cayley_is_orthogonal_and_of_second_order() -> None:
+    U, A = factor(), naive.blocks(naive.skew(RNG.standard_normal((N, N))), P)
+    np.testing.assert_allclose(naive.cayley(U, A).T @ naive.cayley(U, A), np.eye(N), atol=1e-14)
+    far, near = (np.linalg.norm(naive.cayley(U, t * A) - U @ expm(-t * A)) for t in (1e-2, 1e-3))
+    assert np.log10(far / near) == pytest.approx(3.0, abs=0.05)
+
+
+def test_each_update_of_admm_is_a_minimiser() -> None:
+    """Of the augmented Lagrangian, f replaced by its majoriser: no derivative, and a convex quadratic function."""
+    X, Y, Z, W = RNG.standard_normal((4, N, N))
+    length, beta = 7.0, 2.5
+    X1, Y1, Z1, W1 = naive.admm(X, Y, Z, W, gradient, J, length, beta)
+
+    def of_x(x: Array) -> float:
+        return naive.lagrangian(naive.majorised(x, X, gradient(X), length), x, Y, Z, W, J, beta)
+
+    def of_y(y: Array) -> float:
+        return naive.lagrangian(0.0, X1, y, Z, W, J, beta)
+
+    for of, at in ((of_x, X1), (of_y, Y1)):
+        scale = abs(of(at)) + 1.0
+        for _ in range(4):
+            d = RNG.standard_normal((N, N))
+            line = partial(lambda t, of, at, d: of(at + t * d), of=of, at=at, d=d)
+            assert abs(derivative(line, 1e-3)) <= 1e-9 * scale
+            assert min(line(1.0), line(-1.0)) > line(0.0)
+    for name, moved, old in (("z", Z1, Z), ("w", W1, W)):
+        residual = X1.T @ Y1 - J if name == "z" else J @ X1 - Y1
+        np.testing.assert_allclose(moved - old, beta * residual, atol=1e-12)
+
+
+def test_the_gradient_of_umcm_for_quadratics() -> None:
+    X = RNG.standard_normal((N, N))
+    slope = naive.umcm_quadratic(C, X, J, 3.0)
+    for _ in range(4):
+        d = RNG.standard_normal((N, N))
+
+        def line(t: float, d: Array = d) -> float:
+            return naive.umcm_value(lambda x: float(np.sum(x * (C @ x))), lambda x: 2 * C @ x, X + t * d, J, 3.0)
+
+        assert derivative(line, 1e-5) == pytest.approx((slope * d).sum(), rel=1e-7)

@@ -1,0 +1,168 @@
+"""The J-orthogonal set: its random points, tangents, retraction and correction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+from decentorth.protocols import Array, Retractable, Riemannian, Signature
+from decentorth.sets import JOrthogonal
+
+SETS = {
+    "sorted": JOrthogonal(4, 3),
+    "mixed": JOrthogonal.with_signs([-1, 1, 1, -1, 1]),
+    "lorentz": JOrthogonal(1, 6),
+    "definite": JOrthogonal(4, 0),
+    "negative": JOrthogonal(0, 3),
+}
+
+
+@pytest.fixture(params=SETS)
+def case(request: pytest.FixtureRequest) -> JOrthogonal:
+    return SETS[request.param]
+
+
+def points(case: JOrthogonal, number: int = 3) -> Array:
+    rng = np.random.default_rng(0)
+    return np.stack([case.random(rng) for _ in range(number)])
+
+
+def lie(case: JOrthogonal, seed: int, number: int = 3) -> Array:
+    """Random a = w J, w skew: the tangents at x are a x."""
+    w = np.random.default_rng(seed).standard_normal((number, *case.shape))
+    return (w - w.swapaxes(-1, -2)) * case.signs
+
+
+def test_capabilities(case: JOrthogonal) -> None:
+    assert isinstance(case, (Riemannian, Retractable, Signature))
+
+
+def test_measures_are_the_formulas(case: JOrthogonal) -> None:
+    x = np.random.default_rng(1).standard_normal((2, *case.shape))
+    n = case.shape[0]
+    for one, mean, largest in zip(x, case.feasibility(x), case.violation(x), strict=True):
+        entries = [
+            abs(sum(one[k, i] * case.signs[k] * one[k, j] for k in range(n)) - (case.signs[i] if i == j else 0.0))
+            for i in range(n)
+            for j in range(n)
+        ]
+        assert mean == pytest.approx(sum(entries) / n**2, rel=1e-13)
+        assert largest == pytest.approx(max(entries), rel=1e-13)
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 3.0])
+def test_random_points_are_feasible_and_spread(case: JOrthogonal, spread: float) -> None:
+    x = case.random(np.random.default_rng(2), spread)[None]
+    size = float(np.linalg.norm(x[0], 2)) ** 2
+    assert case.violation(x)[0] <= 1e-14 * size
+    assert case.feasibility(x)[0] <= 1e-9
+    if spread == 0.0:
+        np.testing.assert_allclose(x[0] @ x[0].T, np.eye(len(x[0])), atol=1e-14)
+
+
+def test_random_points_reach_everywhere() -> None:
+    """Both signs of both diagonal blocks' determinants: all four components of the group."""
+    rng = np.random.default_rng(3)
+    drawn = [JOrthogonal(2, 2).random(rng) for _ in range(40)]
+    assert {(np.linalg.det(x[:2, :2]) > 0, np.linalg.det(x[2:, 2:]) > 0) for x in drawn} == {
+        (False, False),
+        (False, True),
+        (True, False),
+        (True, True),
+    }
+
+
+def test_the_gradient_is_tangent_and_represents_the_differential(case: JOrthogonal) -> None:
+    x, a = points(case), lie(case, 4)
+    g = np.random.default_rng(5).standard_normal(x.shape)
+    gradient = case.tangent(x, g)
+    skewed = gradient.swapaxes(-1, -2) @ (case.signs[:, None] * x)
+    np.testing.assert_allclose(skewed, -skewed.swapaxes(-1, -2), atol=1e-12 * np.abs(skewed).max())
+    b = gradient @ (case.signs[:, None] * x.swapaxes(-1, -2) * case.signs)  # gradient = b x
+    np.testing.assert_allclose((g * (a @ x)).sum((-2, -1)), (b * a).sum((-2, -1)), rtol=1e-11)
+
+
+def test_the_gradient_vanishes_where_lemma_3_1_holds(case: JOrthogonal) -> None:
+    """x G^T J is symmetric, = S, for G = J S J x J, and then G - J x G^T x J = 0."""
+    x, j = points(case), np.diag(case.signs)
+    rng = np.random.default_rng(6)
+    s = rng.standard_normal(x.shape)
+    critical = j @ (s + s.swapaxes(-1, -2)) @ j @ x @ j
+    scale = np.abs(critical).max() * np.abs(x).max() ** 2
+    np.testing.assert_allclose(critical, j @ x @ critical.swapaxes(-1, -2) @ x @ j, atol=1e-13 * scale)
+    np.testing.assert_allclose(case.tangent(x, critical), 0.0, atol=1e-13 * scale)
+    other = case.tangent(x, rng.standard_normal(x.shape))
+    assert (np.abs(other).max((-2, -1)) > 1e-3).all()
+
+
+def test_the_projection_is_the_nearest_tangent(case: JOrthogonal) -> None:
+    x, a = points(case), lie(case, 7)
+    v = np.random.default_rng(8).standard_normal(x.shape)
+    near = case.project_tangent(x, v)
+    scale = np.abs(x).max() ** 2
+    np.testing.assert_allclose(case.project_tangent(x, near), near, atol=1e-12 * scale)
+    np.testing.assert_allclose(case.project_tangent(x, a @ x), a @ x, atol=1e-12 * scale**2)
+    np.testing.assert_allclose(((v - near) * (a @ x)).sum((-2, -1)), 0.0, atol=1e-11 * scale**2)
+
+
+def test_cayley_stays_and_is_of_second_order(case: JOrthogonal) -> None:
+    x, a = points(case), lie(case, 9)
+    errors = []
+    for t in (1e-1, 1e-2):
+        moved = case.retract(x, t * a @ x)
+        assert (case.violation(moved) <= 1e-13 * np.linalg.norm(moved, 2, axis=(-2, -1)) ** 2).all()
+        errors.append(np.abs(moved - np.stack([expm(t * one) @ at for one, at in zip(a, x, strict=True)])).max())
+    if np.abs(a).max() > 0.0:
+        assert np.log10(errors[0] / errors[1]) == pytest.approx(3.0, abs=0.2)
+    np.testing.assert_allclose(case.retract(x, 0.0 * x), x, rtol=1e-14)
+
+
+def excess(case: JOrthogonal, x: Array) -> Array:
+    """||J x^T J x - I||_F."""
+    norm: Array = np.linalg.norm(
+        np.diag(case.signs) @ x.swapaxes(-1, -2) @ np.diag(case.signs) @ x - np.eye(len(x[0])), axis=(-2, -1)
+    )
+    return norm
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e-5])
+def test_the_correction_squares_the_error(case: JOrthogonal, size: float) -> None:
+    x = points(case)
+    off = x + size * np.random.default_rng(10).standard_normal(x.shape)
+    assert (excess(case, case.corrected(off)) <= excess(case, off) ** 2 + 1e-13 * np.linalg.norm(x, axis=(-2, -1)) ** 2).all()
+
+
+def test_the_correction_converges_wherever_it_is_allowed() -> None:
+    case = JOrthogonal(2, 2)
+    x = 1.3 * case.random(np.random.default_rng(11), 0.2)[None]
+    for _ in range(8):
+        x = case.corrected(x)
+    assert case.violation(x)[0] <= 1e-14
+
+
+@pytest.mark.parametrize("factor", [1.5, np.nan])
+def test_the_correction_refuses_what_it_cannot_mend(factor: float) -> None:
+    x = points(JOrthogonal(3, 2), 2)
+    x[1] *= factor
+    with pytest.raises(ValueError, match=r"Newton-Schulz correction needs .* < 1, but it is (1\.25|inf) at local agent 1"):
+        JOrthogonal(3, 2).corrected(x)
+
+
+@pytest.mark.parametrize(
+    ("signs", "message"),
+    [([1, 0, -1], "entry 1 is 0"), ([[1, -1]], r"shape \(1, 2\)"), ([], r"shape \(0,\)"), ([1, np.nan], "entry 1 is nan")],
+)
+def test_signs_are_checked(signs: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        JOrthogonal.with_signs(signs)
+
+
+@pytest.mark.parametrize(("p", "q"), [(-1, 3), (2, -1), (0, 0)])
+def test_signatures_are_checked(p: int, q: int) -> None:
+    with pytest.raises(ValueError, match="one of them at least, got p = "):
+        JOrthogonal(p, q)
+
+
+def test_names() -> None:
+    assert [repr(case) for case in SETS.values()] == ["J(4, 3)", "J(3, 2, in another order)", "J(1, 6)", "J(4, 0)", "J(0, 3)"]
