@@ -33,7 +33,7 @@ HOUSE = {
     "sets": Room(("decentorth.sets",), "protocols sums", "numpy scipy threadpoolctl"),
     "data": Room(("decentorth.data",), "protocols", "numpy scipy sklearn"),
     "problems": Room(("decentorth.problems",), "protocols sums streams sets data", "numpy scipy threadpoolctl"),
-    "network": Room(("decentorth.network",), "protocols sums launch topologies", "numpy scipy"),
+    "network": Room(("decentorth.network",), "protocols sums streams launch topologies", "numpy scipy"),
     "mpi": Room(("decentorth.network.mpi",), "protocols launch", "numpy mpi4py"),
     "kernels": Room(("decentorth.kernels",), "protocols", "numpy numba"),
     "algorithms": Room(("decentorth.algorithms",), "protocols sums kernels", "numpy"),
