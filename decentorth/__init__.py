@@ -26,6 +26,7 @@ if expected_ranks()[0] > 1:
 if TYPE_CHECKING:
     from . import algorithms, data, problems, sets, stopping
     from .algorithms import (
+        CDADT,
         DESTINY,
         DGD,
         DPRGD,
@@ -33,12 +34,16 @@ if TYPE_CHECKING:
         DRFGT,
         DRGTA,
         DRSGD,
+        DRSM,
         PCAL,
         PLAM,
         REXTRA,
         RFEXTRA,
         RGD,
+        RSM,
+        RSSM,
         DeEPCA,
+        GeneralizedDRFGT,
         GeneralizedLanding,
         GradientTracking,
         Landing,
@@ -49,6 +54,7 @@ if TYPE_CHECKING:
     from .registry import register
 
 _PLACES = {
+    "CDADT": "algorithms",
     "CheckpointError": "checkpoint",
     "Checkpoints": "checkpoint",
     "DESTINY": "algorithms",
@@ -58,7 +64,9 @@ _PLACES = {
     "DRFGT": "algorithms",
     "DRGTA": "algorithms",
     "DRSGD": "algorithms",
+    "DRSM": "algorithms",
     "DeEPCA": "algorithms",
+    "GeneralizedDRFGT": "algorithms",
     "GeneralizedLanding": "algorithms",
     "GradientTracking": "algorithms",
     "Landing": "algorithms",
@@ -67,6 +75,8 @@ _PLACES = {
     "REXTRA": "algorithms",
     "RFEXTRA": "algorithms",
     "RGD": "algorithms",
+    "RSM": "algorithms",
+    "RSSM": "algorithms",
     "Result": "api",
     "connect": "network",
     "iterate": "api",
@@ -76,6 +86,7 @@ _PLACES = {
 _ROOMS = ("algorithms", "data", "problems", "sets", "stopping")
 
 __all__ = [
+    "CDADT",
     "DESTINY",
     "DGD",
     "DPRGD",
@@ -83,14 +94,18 @@ __all__ = [
     "DRFGT",
     "DRGTA",
     "DRSGD",
+    "DRSM",
     "PCAL",
     "PLAM",
     "REXTRA",
     "RFEXTRA",
     "RGD",
+    "RSM",
+    "RSSM",
     "CheckpointError",
     "Checkpoints",
     "DeEPCA",
+    "GeneralizedDRFGT",
     "GeneralizedLanding",
     "GradientTracking",
     "Landing",

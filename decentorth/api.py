@@ -110,7 +110,7 @@ class Run:
     """Everything a run needs, built and checked: shared by `solve`, `iterate` and the command line.
 
     Parameters are those of `solve`. Attributes: ``problem`` (this process's agents), ``algorithm`` (what it
-    leaves to be chosen by the network's design decided), ``network``, ``collective``,
+    leaves to be chosen by the network's design or by the problem decided), ``network``, ``collective``,
     ``streams``, ``x0`` (``(n_local, *shape)``).
     """
 
@@ -148,8 +148,11 @@ class Run:
             self.problem = problem.build(agents, self.collective) if isinstance(problem, Deferred) else problem.restrict(agents)
             with self.collective.together():
                 runner.check_capabilities(self.problem, algorithm)
-                start = self._start(x0, seed)
             self.problem.prepare(self.collective)
+            with self.collective.together():
+                start = self._start(x0, seed)
+        if hasattr(self.algorithm, "suited"):
+            self.algorithm = self.algorithm.suited(self.problem)
         self.collective.same("the starting point", hashlib.sha256(start.tobytes()).digest())
         self.x0 = np.repeat(start[None], self.network.n_local, axis=0)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from .protocols import Array, Collective, KnownOptimum, KnownValue, Landing, Projection, Riemannian
+from .protocols import Array, Collective, Counted, KnownOptimum, KnownValue, Landing, Nonsmooth, Projection, Riemannian
 from .sums import norms
 
 
@@ -23,10 +24,13 @@ class StandardMetrics:
     feasibility            max_i ||x_i^T x_i - I||_F
     tracking_error         ||(1/n) sum_i (y_i - Lambda_i(x_i))||_F, where the method tracks
     landing_norm           ||(1/n) sum_i Lambda_i(xbar)||_F, where the method has a penalty
+    flops                  sum_i of the floating-point operations made so far, where problem and method count them
+    drift                  max_i of the largest infeasibility that a re-orthogonalisation has found, where the method makes any
     error                  distance of xhat from the known answer, in the problem's measure ``error_name``
     relative_gap           (f(xhat) - f*) / |f*|, where the least value f* is known; negative by rounding only
     =====================  =======================================================================================
 
+    Of a problem that is not differentiable gradient_norm is called subgradient_norm: it need not vanish at a minimiser.
     Two chains of sums and one maximum over the ranks each time; the same numbers on every rank.
     """
 
@@ -37,6 +41,9 @@ class StandardMetrics:
                 raise TypeError(f"the standard metrics need a constraint set with {need.__name__}; {constraint!r} has none")
         self._tracks = hasattr(state, "tracker") and hasattr(state, "field")
         self._lands = hasattr(state, "penalty") and isinstance(constraint, Landing)
+        self._counts = hasattr(state, "flops") and isinstance(problem, Counted)
+        self._drifts = hasattr(state, "drift")
+        self._slope = "subgradient_norm" if isinstance(problem, Nonsmooth) and problem.nonsmooth else "gradient_norm"
         self._known = isinstance(problem, KnownOptimum) and bool(problem.error_name)
         self._least = problem.optimal_value if isinstance(problem, KnownValue) else None
 
@@ -45,7 +52,7 @@ class StandardMetrics:
         """Names, in the order of the values."""
         return (
             "objective",
-            "gradient_norm",
+            self._slope,
             "local_gradient_sum",
             "consensus_error",
             "consensus_rms",
@@ -53,6 +60,8 @@ class StandardMetrics:
             "feasibility",
             *(("tracking_error",) if self._tracks else ()),
             *(("landing_norm",) if self._lands else ()),
+            *(("flops",) if self._counts else ()),
+            *(("drift",) if self._drifts else ()),
             *(("error",) if self._known else ()),
             *(("relative_gap",) if self._least is not None else ()),
         )
@@ -91,7 +100,8 @@ class StandardMetrics:
             if at_mean is not None:
                 point = np.repeat(mean, len(own), axis=0)
                 at_mean[block] = part.constraint.landing(point, part.gradient(point), state.penalty[block])
-        sums = collective.sum(at_hat, scalars, *(() if at_mean is None else (at_mean,)))
+        optional = (*(() if at_mean is None else (at_mean,)), *((state.flops,) if self._counts else ()))
+        sums = collective.sum(at_hat, scalars, *optional)
         worst = collective.max(float(feasibility.max()))
 
         objective, local_gradients, consensus, spread, distance = sums[1]
@@ -106,7 +116,9 @@ class StandardMetrics:
             worst,
             *((float(norms(sum_gap[None] / n)[0]),) if self._tracks else ()),
             *((float(norms(sums[2][None] / n)[0]),) if self._lands else ()),
-            *((problem.error(hat[0]),) if self._known else ()),
+            *((float(sums[-1]),) if self._counts else ()),
+            *((collective.max(float(state.drift.max())),) if self._drifts else ()),
+            *((problem.error(hat[0]) if np.isfinite(hat).all() else math.nan,) if self._known else ()),
             *(() if self._least is None else (float(objective / n - self._least) / (abs(self._least) or 1.0),)),
         )
 

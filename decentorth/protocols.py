@@ -183,6 +183,43 @@ class AugmentedLagrangian(Protocol):
 
 
 @runtime_checkable
+class ColumnBlocks(Protocol):
+    """A set whose points stay in it when some of their columns move and the others do not."""
+
+    def move_columns(self, x: Array, columns: Index, v: Array) -> Array:
+        """``(n_local, d, c)``, fresh: where the columns ``(c,)`` of a feasible x come to along the tangent part of ``v``."""
+
+
+@runtime_checkable
+class TrackedProducts(Protocol):
+    """A set {x : x^T B x = I}, or a product of such, that works with products B x from elsewhere: nobody need know B.
+
+    ``bx`` is B x, or what is believed to be it.
+    """
+
+    rows: tuple[slice, ...]
+    """Where the rows of each factor of a product are in a point; all rows where there is one factor."""
+
+    def feasibility(self, x: Array, bx: Array | None = None) -> Array:
+        """As in `ConstraintSet`."""
+
+    def multiplier_norm(self, x: Array, g: Array, metric: MetricName = "euclidean") -> Array:
+        """As in `ProductLanding`; in the natural metric without B."""
+
+    def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> tuple[Array, Array]:
+        """As in `ByProducts`."""
+
+    def dissolve_with(self, x: Array, bx: Array) -> Array:
+        """A(x), fresh: a smooth map that fixes the points of the set and flattens what leaves it."""
+
+    def dissolved_with(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
+        """The gradient of f(A(x)) + penalty/4 ||x^T B x - I||_F^2, with ``g`` the gradient of f at A(x)."""
+
+    def landing_image(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
+        """B times the landing field psi-br, with the penalty's gradient in the metric tr(u^T B v)."""
+
+
+@runtime_checkable
 class WithMatrices(Protocol):
     """A set {x : x^T B x = I} that can be had with another B."""
 
@@ -279,7 +316,7 @@ class LocalProducts(Protocol):
     """A problem whose constraint is {x : x^T B x = I}, B = (1/n) sum_i B_i, where each agent knows its own B_i only."""
 
     def local_product(self, x: Array) -> Array:
-        """Like ``x``, fresh: B_i x_i."""
+        """Like ``x``, fresh: B_i x_i, for any number of columns."""
 
     def local_diagonal(self) -> Array:
         """``(n_local, d)``: the diagonal of each B_i."""
@@ -291,6 +328,69 @@ class Eigenproblem(Protocol):
 
     def product(self, x: Array) -> Array:
         """C_i x_i, fresh."""
+
+
+@runtime_checkable
+class Nonsmooth(Protocol):
+    """A problem that need not be differentiable: ``gradient`` gives a subgradient, whose norm need not vanish at a minimiser."""
+
+    nonsmooth: bool
+    """Whether this one is not (a user's function may be either)."""
+
+
+@runtime_checkable
+class WeaklyConvex(Protocol):
+    """A problem whose f_i(x) + tau_i/2 ||x||_F^2 is convex around the constraint set."""
+
+    @property
+    def weak_convexity(self) -> Array:
+        """``(n_local,)``: tau_i, 0 for a convex function."""
+
+    @property
+    def lipschitz_value(self) -> Array:
+        """``(n_local,)``: a Lipschitz constant of f_i itself, which bounds its subgradients' Frobenius norms."""
+
+
+@runtime_checkable
+class ColumnOracle(Protocol):
+    """A problem whose (sub)gradient can be had for some columns at a fraction of the cost.
+
+    ``columns`` is ``(c,)``: column numbers, the same for all agents, without repeats, in any order.
+    """
+
+    def cache(self, x: Array) -> Array:
+        """``(n_local, ...)``, fresh: what makes a block cheap, from x alone; the method keeps it in its state. May be empty."""
+
+    def refresh(self, cache: Array, x: Array, columns: Index) -> None:
+        """Bring the cache up to date in place, after those columns of x, and no others, have changed."""
+
+    def partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
+        """``(n_local, d, c)``, fresh: those columns of ``gradient(x)``, in their order."""
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """A problem that counts the floating-point operations of its oracle."""
+
+    def flops(self, columns: int) -> Array:
+        """``(n_local,)``: additions and multiplications of a (sub)gradient of so many columns, its cache's refresh included."""
+
+
+class SubgradientSettings(NamedTuple):
+    """How a subgradient method is to go on a problem."""
+
+    step_size: str
+    """The step policy, as text."""
+    block_partition: Literal["fixed", "redraw"] = "fixed"
+    """Whether the blocks of columns stay, or are drawn anew in every iteration."""
+
+
+@runtime_checkable
+class Recommends(Protocol):
+    """A problem that knows the settings with which subgradient methods solve it: what their ``auto`` stands for."""
+
+    def subgradient_settings(self, blocks: int) -> SubgradientSettings:
+        """For so many blocks of columns of which two move at a time; one block: all columns move."""
 
 
 @runtime_checkable

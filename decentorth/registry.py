@@ -53,6 +53,7 @@ class Registry:
 algorithms = Registry(
     "algorithm",
     {
+        "cdadt": ("decentorth.algorithms.cdadt", "CDADT"),
         "deepca": ("decentorth.algorithms.deepca", "DeEPCA"),
         "destiny": ("decentorth.algorithms.destiny", "DESTINY"),
         "dgd": ("decentorth.algorithms.dgd", "DGD"),
@@ -61,13 +62,17 @@ algorithms = Registry(
         "drfgt": ("decentorth.algorithms.drfgt", "DRFGT"),
         "drgta": ("decentorth.algorithms.drgta", "DRGTA"),
         "drsgd": ("decentorth.algorithms.drsgd", "DRSGD"),
+        "drsm": ("decentorth.algorithms.drsm", "DRSM"),
         "gradient_tracking": ("decentorth.algorithms.gradient_tracking", "GradientTracking"),
         "landing": ("decentorth.algorithms.landing", "Landing"),
+        "generalized_drfgt": ("decentorth.algorithms.generalized_drfgt", "GeneralizedDRFGT"),
         "generalized_landing": ("decentorth.algorithms.generalized_landing", "GeneralizedLanding"),
         "pcal": ("decentorth.algorithms.pcal", "PCAL"),
         "plam": ("decentorth.algorithms.plam", "PLAM"),
         "rgd": ("decentorth.algorithms.rgd", "RGD"),
         "rextra": ("decentorth.algorithms.rextra", "REXTRA"),
+        "rsm": ("decentorth.algorithms.rsm", "RSM"),
+        "rssm": ("decentorth.algorithms.rssm", "RSSM"),
         "rfextra": ("decentorth.algorithms.rfextra", "RFEXTRA"),
     },
 )
@@ -81,6 +86,10 @@ problems = Registry(
         "lda": ("decentorth.problems.lda", "LDASettings"),
         "matrix_completion": ("decentorth.problems.matrix_completion", "MatrixCompletionSettings"),
         "pca": ("decentorth.problems.pca", "PCASettings"),
+        "l1_pca": ("decentorth.problems.l1", "L1PCASettings"),
+        "odl": ("decentorth.problems.odl", "ODLSettings"),
+        "rsr": ("decentorth.problems.rsr", "RSRSettings"),
+        "sparse_pca": ("decentorth.problems.l1", "SparsePCASettings"),
     },
 )
 

@@ -16,7 +16,7 @@ import numpy as np
 from .checkpoint import Keeper, Moment, Resumed
 from .history import History
 from .metrics import StandardMetrics, first_runaway
-from .protocols import Algorithm, Array, Collective, Metric, Recorder, Row, S, Stop, StoppingRule, Streams
+from .protocols import Algorithm, Array, Collective, LocalProducts, Metric, Recorder, Row, S, Stop, StoppingRule, Streams
 
 
 def check_capabilities(problem: Any, algorithm: Any) -> None:
@@ -38,9 +38,10 @@ def check_capabilities(problem: Any, algorithm: Any) -> None:
                     f"{name} needs {need.__name__} of its problem; {type(thing).__name__} has none. {need.__name__}: {meaning}"
                 )
     if algorithm.network == "single-agent" and problem.n_agents > 1:
+        method = "CDADT, which needs no pooled constraint, or DRFGT" if isinstance(problem, LocalProducts) else "DRFGT"
         raise ValueError(
             f"{name} is a centralized method for one agent, but the problem has {problem.n_agents}: "
-            "use a decentralized method such as DRFGT, or one agent (--agents 1, problem.pooled())"
+            f"use a decentralized method such as {method}, or one agent (--agents 1, problem.pooled())"
         )
 
 

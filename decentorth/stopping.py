@@ -77,9 +77,14 @@ class _Below(Rule):
 
 
 class GradientNorm(_Below):
-    """``gradient_norm`` (of the mean objective at the projected mean) at or below a tolerance."""
+    """``gradient_norm`` (of the mean objective at the projected mean) at or below a tolerance; for differentiable problems."""
 
     _metric, _name = "gradient_norm", "gradient norm"
+
+    def __call__(self, row: Row, collective: Collective) -> Stop | None:
+        if "gradient_norm" not in row.values:
+            raise ValueError("a gradient tolerance needs a differentiable problem; a subgradient's norm need not vanish")
+        return super().__call__(row, collective)
 
 
 class Consensus(_Below):

@@ -6,6 +6,7 @@ import math
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,57 @@ def test_figure_1_prints_slopes_and_the_order(tmp_path: Path) -> None:
     assert feasible is not None
     assert float(feasible[1]) < 1e-12
     assert all(float(slope) < -0.3 for slope in re.findall(r"over the run, slope (\S+)", said))
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_what_agents_learn_of_the_covariance_decides_how_fast(tmp_path: Path) -> None:
+    """Of CDADT's four variants each knows more than the one before; all of them descend."""
+    said = run("examples/generalized/decentralized_cca.py", str(tmp_path / "figure.png"), "400")
+    gaps = [float(gap) for gap in re.findall(r"^CDADT.*; gap (\S+) after", said, re.M)]
+    assert len(gaps) == 4
+    assert all(after < 0.5 * before for before, after in pairwise(gaps))
+    assert gaps[0] < 0.5
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_figure_4_has_fastica_in_its_table(tmp_path: Path) -> None:
+    """All but the first passes come close to FastICA, the rolling mean closest."""
+    said = run("examples/generalized/figure4.py", str(tmp_path / "figure.png"), "1", "10000")
+    rows = re.findall(r"^(\S.*?)  +(\S+) \(\S+ to \S+\) +(\S+)", said, re.M)
+    last = {name: float(error) for name, error, _ in rows}
+    assert list(last) == [
+        "landing on samples",
+        "landing, rolling mean",
+        "RGD, rolling mean",
+        "FastICA",
+        "ICA, fit",
+        "ICA, partial_fit",
+    ]
+    assert max(last.values()) < 0.03
+    assert math.isclose(last["FastICA"], last["ICA, fit"], rel_tol=0.05)
+    assert last["RGD, rolling mean"] < last["landing on samples"]
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(("problem", "share", "start"), [("rsr", "0.1", 0.12), ("odl", "0.05", 36.0)])
+def test_figures_of_paper_002(problem: str, share: str, start: float, tmp_path: Path) -> None:
+    """A tenth of the iterations, or a twentieth: RSM and three numbers of blocks in two rows, each with what it needed."""
+    said = run("examples/nonsmooth/figures.py", problem, str(tmp_path / "figure.png"), "1", share)
+    rows = re.findall(r"^  (RSM|RSSM, l = \d+) +error (\S+) \(.* on [01] of 1 seeds: ", said, re.M)
+    assert [method for method, _ in rows] == 2 * ["RSM", "RSSM, l = 3", "RSSM, l = 5", "RSSM, l = 10"]
+    errors = [float(error) for _, error in rows]
+    assert all(error < 0.5 * start for error in errors[:2] + errors[4:6])
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_robust_subspaces_find_outliers_among_digits(tmp_path: Path) -> None:
+    """Better than principal components of the same samples on the sphere, and as well over a network."""
+    said = run("examples/nonsmooth/outliers.py", str(tmp_path / "figure.png"), "2")
+    rows = re.findall(r"^digit \d: .* sphere (\S+), robust subspace (\S+), robust subspace, 5 agents (\S+)$", said, re.M)
+    assert len(rows) == 2
+    for sphere, alone, together in rows:
+        assert float(alone) > max(float(sphere), 0.97)
+        assert abs(float(alone) - float(together)) < 5e-3
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ..protocols import Array, Network, Streams
 from .agreed import agreed
 from .mixing import effective
-from .policies import Constant, Diminishing, Horizon, StepPolicy, StepSize, checked, policy
+from .policies import IN_ADVANCE, StepPolicy, StepSize, checked, policy
 from .steps import start
 
 
@@ -27,7 +27,7 @@ class DescentState(NamedTuple):
 
 def checked_descent(step_size: StepSize) -> StepSize:
     """`checked` for steps that are chosen in advance."""
-    return checked(step_size, allowed=(Constant, Diminishing, Horizon))
+    return checked(step_size, allowed=IN_ADVANCE)
 
 
 def descent_limit(network: Network, rounds: int = 1, chebyshev: bool = False) -> float:

@@ -26,7 +26,7 @@ from ..protocols import Array, Network, Retractable, Retraction, Riemannian, Str
 from .descent import DescentState, begin, carry_on, checked_descent, step_on_manifold
 from .fields import check_batch_size, evaluate, gradients, sampled
 from .mixing import check_rounds, mix
-from .policies import StepSize, policy
+from .policies import StepPolicy, StepSize, policy
 from .steps import check_retraction
 
 
@@ -79,6 +79,10 @@ class DRSGD:
         return begin(x0, base, spent, policy(self.step_size))
 
     def step(self, problem: Any, network: Network, streams: Streams, state: DescentState) -> DescentState:
+        return self.moved(problem, network, streams, state, policy(self.step_size))
+
+    def moved(self, problem: Any, network: Network, streams: Streams, state: DescentState, steps: StepPolicy) -> DescentState:
+        """The state an iteration later, with the next of these steps."""
         a, b = self.consensus_step, state.step_size[:, None, None]
         gradient = gradients(problem, streams, state.k, self.batch_size)
         (mixed,) = mix(network, self.rounds, self.chebyshev, state.x)
@@ -89,5 +93,4 @@ class DRSGD:
             retracted: Array = part.constraint.retract(x, tangent, self.retraction)
             return retracted  # (1)
 
-        x = evaluate(problem, state.x, moved)
-        return carry_on(state, x, policy(self.step_size))
+        return carry_on(state, evaluate(problem, state.x, moved), steps)

@@ -1,8 +1,13 @@
 """Step policies: how the step size goes on from its start, as values that are written alike in Python, in files and as flags.
 
 A number, or ``"auto"``, is the constant policy. The others are written by name, with parameters where they differ from the
-defaults: ``"diminishing"``, ``"diminishing:initial=0.5,power=1"``, ``"horizon:iterations=3000"``, ``"bb:cap=2"``; in Python the
-objects below say the same. With ``initial="auto"`` the start is the method's own automatic step.
+defaults: ``"diminishing"``, ``"diminishing:initial=0.5,power=1"``, ``"horizon:iterations=3000"``, ``"bb:cap=2"``,
+``"geometric:initial=1e-3,ratio=0.96"``; in Python the objects below say the same. With ``initial="auto"`` the start is the method's
+own automatic step.
+
+Subgradient methods have their theory in paper 002 (Cheung, Wang, Yue, So): constant steps Delta / sqrt(T + 1) are `Horizon`
+(Theorem 4.9 (a)), Delta / sqrt(k + 1) `Diminishing` (4.9 (b)), Delta / (sqrt(k + 2) log(k + 2)) `SquareSummable` (4.11); those of
+its experiments are `Annealed`.
 """
 
 from __future__ import annotations
@@ -11,7 +16,8 @@ import math
 import sys
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import ClassVar, Literal, get_args, get_type_hints
+from itertools import pairwise
+from typing import Any, ClassVar, Literal, cast, get_args, get_type_hints
 
 import numpy as np
 
@@ -55,6 +61,27 @@ def _check_number(name: str, value: object) -> None:
         raise TypeError(f"{name} must be a number, got {type(value).__name__}")
 
 
+def check_count(name: str, value: object) -> None:
+    """Refuse what is no whole number from 1 on.
+
+    Raises
+    ------
+    ValueError, TypeError
+        With the name of the parameter.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")
+
+
+def _check_ratio(ratio: float) -> None:
+    """Refuse a ratio of successive steps that is not between 0 and 1."""
+    _check_number("ratio", ratio)
+    if not 0.0 < ratio < 1.0:
+        raise ValueError(f"ratio must be between 0 and 1, got {ratio}")
+
+
 @dataclass(frozen=True)
 class Constant:
     """The same step in every iteration.
@@ -76,9 +103,13 @@ class Constant:
     def __str__(self) -> str:
         """As it is written in files and flags."""
         given = ",".join(
-            f"{field.name}={getattr(self, field.name)}" for field in fields(self) if getattr(self, field.name) != field.default
+            f"{field.name}={self.written(field.name)}" for field in fields(self) if getattr(self, field.name) != field.default
         )
         return f"{self.name}:{given}" if given else self.name
+
+    def written(self, name: str) -> str:
+        """The text of a parameter."""
+        return str(getattr(self, name))
 
     @property
     def most(self) -> float:
@@ -105,8 +136,15 @@ class Constant:
         return step
 
 
+class Scheduled(Constant):
+    """Steps that are chosen in advance and change."""
+
+    def following(self, k: int, base: Array, step: Array, moved: Array, along: Array, changed: Array) -> Array:
+        return base * self.scale(k)
+
+
 @dataclass(frozen=True)
-class Diminishing(Constant):
+class Diminishing(Scheduled):
     """``initial / (k + 1)^power``: power 1/2 and 1 are the classical 1/sqrt(k) and 1/k.
 
     Parameters
@@ -130,9 +168,6 @@ class Diminishing(Constant):
     def scale(self, k: int) -> float:
         return float((k + 1.0) ** -self.power)
 
-    def following(self, k: int, base: Array, step: Array, moved: Array, along: Array, changed: Array) -> Array:
-        return base * self.scale(k)
-
 
 @dataclass(frozen=True)
 class Horizon(Constant):
@@ -152,13 +187,155 @@ class Horizon(Constant):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.iterations, bool) or not isinstance(self.iterations, int):
-            raise TypeError(f"iterations must be a whole number, got {type(self.iterations).__name__}")
-        if self.iterations < 1:
-            raise ValueError(f"iterations must be at least 1, got {self.iterations}")
+        check_count("iterations", self.iterations)
 
     def scale(self, k: int) -> float:
         return 1.0 / math.sqrt(self.iterations)
+
+
+@dataclass(frozen=True)
+class SquareSummable(Scheduled):
+    """``initial / (sqrt(k + 2) log(k + 2))``: the steps' squares have a finite sum, the steps do not.
+
+    Parameters
+    ----------
+    initial
+        Delta, or auto.
+    """
+
+    name: ClassVar[str] = "square-summable"
+
+    @property
+    def most(self) -> float:
+        return self.scale(0)
+
+    def scale(self, k: int) -> float:
+        return 1.0 / (math.sqrt(k + 2.0) * math.log(k + 2.0))
+
+
+@dataclass(frozen=True)
+class Annealed(SquareSummable):
+    """``initial min(cap, pairs^(power ratio^k - 1)) / (sqrt(k + 2) log(k + 2))``: the experiments of paper 002, Section 5.
+
+    Larger steps at first, which fall in time to ``1 / pairs`` of the square summable ones; with one pair they are those throughout.
+
+    Parameters
+    ----------
+    initial
+        Delta, or auto.
+    pairs
+        How many pairs of blocks of columns there are: l (l - 1) / 2 for l blocks.
+    power
+        The first step is pairs^(power - 1) times that of one pair.
+    ratio
+        How fast the power falls, between 0 and 1.
+    cap
+        The largest value of the power of pairs.
+    """
+
+    name: ClassVar[str] = "annealed"
+
+    pairs: int = 1
+    power: float = 2.0
+    ratio: float = 0.991
+    cap: float = math.inf
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("pairs", self.pairs)
+        _check_ratio(self.ratio)
+        for name in ("power", "cap"):
+            _check_number(name, getattr(self, name))
+            if not getattr(self, name) > 0.0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+
+    def scale(self, k: int) -> float:
+        return min(self.cap, math.pow(self.pairs, self.power * self.ratio**k - 1.0)) * super().scale(k)
+
+
+@dataclass(frozen=True)
+class Geometric(Scheduled):
+    """``initial ratio^k``: linear convergence where the minimum is sharp, if the steps do not shrink too fast for it.
+
+    Parameters
+    ----------
+    initial
+        The first step, or auto.
+    ratio
+        Of successive steps, between 0 and 1.
+    """
+
+    name: ClassVar[str] = "geometric"
+
+    ratio: float = 0.99
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_ratio(self.ratio)
+
+    def scale(self, k: int) -> float:
+        return float(self.ratio**k)
+
+
+Knots = tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class Piecewise(Scheduled):
+    """Straight lines in log(step) over k between knots; the first is (0, 1), and the last multiple stays.
+
+    Parameters
+    ----------
+    initial
+        The first step, or auto.
+    knots
+        Iterations and multiples of the first step there: ((1000, 1.0), (1500, 0.02)), or as text 1000:1/1500:0.02.
+    """
+
+    name: ClassVar[str] = "piecewise"
+
+    knots: Knots | str = ((1000, 0.01),)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "knots", _read_knots(self.knots))
+
+    def written(self, name: str) -> str:
+        knots = cast(Knots, self.knots)
+        return "/".join(f"{k}:{multiple!r}" for k, multiple in knots) if name == "knots" else super().written(name)
+
+    @property
+    def most(self) -> float:
+        return max((1.0, *(multiple for _, multiple in cast(Knots, self.knots))))
+
+    def scale(self, k: int) -> float:
+        before, low = 0, 1.0
+        for after, high in cast(Knots, self.knots):
+            if k < after:
+                return float(low * (high / low) ** ((k - before) / (after - before)))
+            before, low = after, high
+        return low
+
+
+def _read_knots(given: Knots | str) -> Knots:
+    """Knots in their one form.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For what is no list of ascending iterations with positive multiples.
+    """
+    pairs: Any = [part.split(":") for part in given.split("/")] if isinstance(given, str) else given
+    try:
+        knots = tuple((int(k), float(multiple)) for k, multiple in pairs)
+    except (ValueError, TypeError):
+        raise ValueError(f"knots must be pairs of an iteration and a multiple, as 1000:1/1500:0.02, got {given!r}") from None
+    places = [k for k, _ in knots]
+    if not knots or places[0] < 1 or any(a >= b for a, b in pairwise(places)):
+        raise ValueError(f"knots must be at ascending iterations from 1 on, got {given!r}")
+    for _, multiple in knots:
+        check_positive("a knot's multiple", multiple)
+    return knots
 
 
 @dataclass(frozen=True)
@@ -211,9 +388,11 @@ class BarzilaiBorwein(Constant):
         return np.clip(found, *(self.free if math.isinf(self.most) else (self.least * base, self.most * base)))
 
 
-StepPolicy = Constant | Diminishing | Horizon | BarzilaiBorwein
+StepPolicy = Constant | Diminishing | Horizon | SquareSummable | Annealed | Geometric | Piecewise | BarzilaiBorwein
 StepSize = float | str | StepPolicy
 POLICIES: dict[str, type[StepPolicy]] = {policy.name: policy for policy in get_args(StepPolicy)}
+IN_ADVANCE: tuple[type[StepPolicy], ...] = tuple(policy for policy in get_args(StepPolicy) if not policy.adapts)
+"""The policies whose steps do not depend on how the run goes."""
 
 
 def checked(
@@ -241,7 +420,8 @@ def checked(
     if isinstance(found, BarzilaiBorwein) and found.cap == "auto" and single_agent:
         found = replace(found, cap=math.inf)
     if type(found) not in allowed:
-        names = " or ".join(["a positive number", "'auto'", *(repr(one.name) for one in allowed if one is not Constant)])
+        *most, last = ["a positive number", "'auto'", *(repr(one.name) for one in allowed if one is not Constant)]
+        names = f"{', '.join(most)} or {last}"
         raise ValueError(f"step_size must be {names} for this method, got {str(found)!r}" + (f": {why}" if why else ""))
     if math.isinf(found.most) and not single_agent:
         raise ValueError(f"step_size {str(found)!r}: steps without a cap are for a single agent; give a finite cap on a network")
@@ -272,7 +452,7 @@ def _read(step_size: StepSize) -> StepPolicy:
         if key in given:
             raise ValueError(f"step_size {step_size!r}: {key} is given twice")
         try:
-            as_it_is = key == "formula" or (key in ("initial", "cap") and text == "auto")
+            as_it_is = key in ("formula", "knots") or (key in ("initial", "cap") and text == "auto")
             given[key] = text if as_it_is else int(text) if kinds[key] is int else float(text)
         except ValueError:
             kind = "whole number" if kinds[key] is int else "number"

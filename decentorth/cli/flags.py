@@ -280,7 +280,7 @@ def help_text(groups: Mapping[str, Mapping[str, Setting]], name: str, summary: s
     from rich.console import Console
 
     console = Console()
-    command = _command(groups, lambda setting: setting.hint)
+    command = _command(groups, lambda setting: _written(setting.hint))
     app = App(name=name, help=summary, help_format="plaintext", default_command=command, help_flags=[], version_flags=[])
     with console.capture() as capture:
         app.help_print([], console=console)
@@ -297,6 +297,12 @@ def _raw(hint: Any) -> Any:
     if bool in members(hint):
         return bool
     return list[str] if any(get_origin(kind) in (list, tuple) for kind in members(hint)) else str
+
+
+def _written(hint: Any) -> Any:
+    """The type without objects that are written as text: dataclasses, nested sequences."""
+    kinds = (kind for kind in members(hint) if not (dataclasses.is_dataclass(kind) or get_origin(kind) is Sequence))
+    return Union[tuple(kinds)]  # noqa: UP007  # from a tuple
 
 
 def _command(groups: Mapping[str, Mapping[str, Setting]], hint: Callable[[Setting], Any]) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from ..protocols import Collective, Row
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-SHOWN = ("objective", "gradient_norm", "consensus_error", "feasibility", "error")
+SHOWN = ("objective", "gradient_norm", "subgradient_norm", "consensus_error", "feasibility", "error")
 """The metrics that are shown, where a run has them."""
 LINES = 10
 

@@ -65,7 +65,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
     if asked.json:
         say(json.dumps({"works": fine, "ranks": ranks, "findings": [asdict(finding) for finding in said]}), root)
     else:
-        say(text(said, f"mpirun -n {ranks if variable else asked.ranks} python -m decentorth.run"), root)
+        started = ranks if variable else asked.ranks
+        say(text(said, f"{f'mpirun -n {started} ' if started else ''}python -m decentorth.run"), root)
     return 0 if fine else 1
 
 

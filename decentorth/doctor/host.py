@@ -51,7 +51,7 @@ def _arithmetic(libraries: list[Mapping[str, Any]], environ: Mapping[str, str]) 
         for one in libraries
     )
     if any(one["threads"] != 1 for one in libraries):
-        several = [f"{name}={environ[name]}" for name in _THREADS if environ.get(name, "1") != "1"]
+        several = [name for name in _THREADS if environ.get(name, "1") != "1"]
         remedy = f"unset {' '.join(several)}" if several else "set OPENBLAS_NUM_THREADS=1 where your own script starts"
         return Finding("BLAS", "note", f"{found}; one while an algorithm runs", remedy)
     return Finding("BLAS", "works", f"{found}; {cpu_model()}")

@@ -20,12 +20,11 @@ _PATIENCE = 120.0
 """Seconds that a job of ranks gets."""
 _NO_LIBRARY = 'pip install "decentorth[mpi]" (MPICH), or leave mpirun out: one process gives the same bits'
 _OPEN_MPI = (
-    "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe "
-    "(Open MPI refuses root and more ranks than cores); MPICH asks for nothing: pip install mpich"
+    "Open MPI refuses root, and more ranks than cores, unless told: export OMPI_ALLOW_RUN_AS_ROOT=1 "
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe; MPICH needs none of them"
 )
 _REMEDIES = {
-    "run as root|as-root|as root": f"export {_OPEN_MPI}",
-    "slots": f"export {_OPEN_MPI}",
+    "run as root|enough slots": _OPEN_MPI,
     "PMI version|suspicious MPI": "start with the launcher of the library that mpi4py loads",
 }
 """What a job that failed has said, and what helps."""
@@ -146,15 +145,14 @@ def job_findings(loaded: Library, ranks: int) -> Iterator[Finding]:
 
 
 def _on_ranks(mpirun: str, ranks: int) -> Iterator[Finding]:
-    asked = _ask(
-        [mpirun, "-n", str(ranks), sys.executable, "-m", "decentorth.doctor", "--json", "--ranks", "0"], os.environ, _PATIENCE
-    )
+    examine = [sys.executable, "-m", "decentorth.doctor", "--json", "--ranks", "0"]
+    asked = _ask([mpirun, "-n", str(ranks), *examine], os.environ, _PATIENCE)
     reports = [line for line in asked.stdout.splitlines() if line.startswith('{"works"')]
     met = [json.loads(report) for report in reports]
     if len(met) == 1 and met[0]["ranks"] == ranks:
         yield from (Finding(**finding) for finding in met[0]["findings"])
         return
-    words = " ".join((asked.stderr + asked.stdout).split())
+    words = " ".join(re.sub("-{5,}", "", asked.stderr + asked.stdout).split())
     remedy = next(
         (help_ for mark, help_ in _REMEDIES.items() if re.search(mark, words)),
         f"see what {mpirun} -n {ranks} {sys.executable} -m decentorth.doctor --ranks 0 says",

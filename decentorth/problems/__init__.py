@@ -3,35 +3,51 @@
 from ..sets import Stiefel
 from .base import AgentProblem, Deferred
 from .cca import CCA, CCASettings, canonical_correlations
-from .functions import FunctionProblem
+from .functions import FunctionProblem, NonsmoothFunctionProblem
 from .gevp import GEVP, GEVPSettings, pencil
-from .ica import ICA, ICASettings, amari_distance, log_cosh
+from .ica import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
+from .l1 import L1PCA, L1PCASettings, SparsePCA, SparsePCASettings
 from .lda import LDASettings, scatters
 from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
+from .odl import ODLSettings, OrthogonalDictionaryLearning, dictionary_error
 from .pca import PCA, PCASettings, subspace_distance
 from .procrustes import Procrustes, ProcrustesSettings
+from .rsr import RobustSubspaceRecovery, RSRSettings, complement_distance, on_sphere
 
 __all__ = [
     "CCA",
     "GEVP",
     "ICA",
+    "L1PCA",
     "PCA",
     "AgentProblem",
     "CCASettings",
     "Deferred",
     "FunctionProblem",
     "GEVPSettings",
+    "GeneralizedICA",
     "ICASettings",
+    "L1PCASettings",
     "LDASettings",
     "MatrixCompletion",
     "MatrixCompletionSettings",
+    "NonsmoothFunctionProblem",
+    "ODLSettings",
+    "OrthogonalDictionaryLearning",
     "PCASettings",
     "Procrustes",
     "ProcrustesSettings",
+    "RSRSettings",
+    "RobustSubspaceRecovery",
+    "SparsePCA",
+    "SparsePCASettings",
     "Stiefel",
     "amari_distance",
     "canonical_correlations",
+    "complement_distance",
+    "dictionary_error",
     "log_cosh",
+    "on_sphere",
     "pencil",
     "scatters",
     "subspace_distance",

@@ -62,3 +62,18 @@ def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> in
                 f"that of agent {first_agent + i} has {value.shape[1]}"
             )
     return int(columns)
+
+
+def agent_weights(weights: Array | None, n_local: int) -> Array:
+    """``(n_local,)``: the weights of the agents given, 1 for None.
+
+    Raises
+    ------
+    ValueError
+        For another shape.
+    """
+    if weights is None:
+        return np.ones(n_local)
+    if weights.shape != (n_local,):
+        raise ValueError(f"weights must have shape ({n_local},), one for each agent given, got {weights.shape}")
+    return weights

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
 
 from ..protocols import Array
 
@@ -19,6 +20,31 @@ class Division(Protocol):
     def dirichlet_alpha(self) -> float: ...
     @property
     def shuffle(self) -> bool: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Divided:
+    """Settings of samples that are divided over the agents.
+
+    Parameters
+    ----------
+    partition
+        How samples are divided: even, by-label (each agent sees few labels) or dirichlet (shares of each label drawn at random).
+    labels
+        File with one label per sample, for by-label and dirichlet; bundled data and svmlight files bring their own.
+    dirichlet_alpha
+        Concentration of dirichlet: small is heterogeneous, large is even.
+    shuffle
+        Shuffle the samples by the seed before an even division; otherwise consecutive rows.
+    """
+
+    partition: Literal["even", "by-label", "dirichlet"] = "even"
+    labels: str | None = None
+    dirichlet_alpha: float = 0.5
+    shuffle: bool = True
+
+    def __post_init__(self) -> None:
+        check_alpha(self.dirichlet_alpha)
 
 
 def check_alpha(alpha: float) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..protocols import Array, ConstraintSet, Index
 from .base import AgentProblem
+from .columns import SeparateColumns
 
 
 class FunctionProblem(AgentProblem):
@@ -119,6 +120,62 @@ class FunctionProblem(AgentProblem):
         if array.shape != shape:
             raise ValueError(f"{what} must have shape {shape}, got {array.shape}")
         return array
+
+
+class NonsmoothFunctionProblem(FunctionProblem, SeparateColumns):
+    """The same with subgradients in place of gradients.
+
+    Parameters
+    ----------
+    value
+        As in `FunctionProblem`.
+    subgradient
+        ``subgradient(agent, x) -> array`` like x: any one Euclidean subgradient.
+    constraint, n_agents, stacked, gradient_on, n_samples
+        As in `FunctionProblem`; ``gradient_on`` gives a subgradient.
+    partial_subgradient
+        ``partial_subgradient(agent, x, columns) -> array`` of shape ``(d, c)``: the columns of the subgradient whose numbers are in
+        the index array ``columns``, ``(c,)``; with ``stacked``, ``(agents, x, columns)``, and ``(len(agents), d, c)``. Methods that
+        move blocks of columns then do without the others.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `FunctionProblem`.
+    """
+
+    nonsmooth = True
+
+    def __init__(
+        self,
+        value: Callable[..., float | Array],
+        subgradient: Callable[..., Array],
+        constraint: ConstraintSet,
+        n_agents: int,
+        *,
+        partial_subgradient: Callable[..., Array] | None = None,
+        stacked: bool = False,
+        gradient_on: Callable[..., Array] | None = None,
+        n_samples: int | Sequence[int] | Index | None = None,
+    ) -> None:
+        for name, function in (("subgradient", subgradient), ("partial_subgradient", partial_subgradient)):
+            if not callable(function) and not (function is None and name == "partial_subgradient"):
+                raise TypeError(f"{name} must be a function, got {type(function).__name__}")
+        super().__init__(value, subgradient, constraint, n_agents, stacked=stacked, gradient_on=gradient_on, n_samples=n_samples)
+        self._partial = partial_subgradient
+
+    def partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
+        """``(n_local, d, c)``: the columns ``(c,)`` of the subgradient, out of all of them where there is no partial one."""
+        if self._partial is None:
+            return self.gradient(x).take(columns, -1)
+        shape = (self.shape[0], len(columns))
+        if self._stacked:
+            return self._shaped("partial_subgradient", self._partial(self._numbers(), x, columns), (len(x), *shape))
+        out = np.empty((len(x), *shape))
+        for i, agent in enumerate(self._numbers()):
+            given = self._partial(int(agent), x[i], columns)
+            out[i] = self._shaped(f"partial_subgradient of agent {agent}", given, shape)
+        return out
 
 
 def _counts(n_samples: int | Sequence[int] | Index, n_agents: int) -> Index:

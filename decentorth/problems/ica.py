@@ -7,6 +7,9 @@ samples the identity, they are an orthogonal mixture, and over O(n) = St(n, n)
 
 is minimised by super-Gaussian sources (Hyvarinen, "Fast and robust fixed-point algorithms for independent component analysis",
 IEEE Transactions on Neural Networks 1999, has log cosh as a contrast). As sech^2 <= 1, L_i = lambda_max(Z_i^T Z_i / N_i).
+
+Samples A that are not whitened have the same minimisers, seen through T, over {x : x^T B x = I}, B = A^T A / N: `GeneralizedICA`,
+Section 4 of paper 003 (Vary, Ablin, Gao, Absil, ICML 2024), where objective and constraint are both means over samples.
 """
 
 from __future__ import annotations
@@ -14,23 +17,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from ..protocols import Array, Collective, Index
-from ..sets import Stiefel
-from ..sums import sums
-from .base import AgentProblem, Deferred
-from .checks import matrices, same_columns
+from ..protocols import Array, Collective, ConstraintSet, Index
+from ..sets import GeneralizedStiefel, SampleCovariance, Stiefel
+from .base import Deferred
+from .checks import agent_weights, matrices, same_columns
 from .division import check_alpha, divided
 from .generated import stream
 from .pooled import centered, whitening
-from .runs import Runs
-
-PASS_BYTES = 1 << 17
-"""An agent's samples are passed through in pieces of this size, which stay in cache between the two products."""
+from .rowwise import SeparableLosses
 
 
 def log_cosh(t: Array) -> Array:
@@ -54,85 +53,51 @@ def amari_distance(product: Array) -> float:
     return float(sum(excess) / (2 * n * (n - 1)))
 
 
-class ICA(AgentProblem):
-    """f_i(x) = (1/N_i) sum_{jk} log cosh([Z_i x]_jk) over O(n).
+class LogCosh(SeparableLosses):
+    """f_i(x) = (w_i/N_i) sum_{jk} log cosh([Z_i x]_jk), whatever the constraint.
 
     Parameters
     ----------
     Z
-        List or stack of whitened samples ``(N_i, n)``, one matrix per agent. They are taken as they are.
+        ``(N_i, n)`` of each agent, checked.
+    weights
+        ``(n_local,)``: w_i.
+    constraint, n_agents, first_agent
+        See `RowLosses`.
     mixing
-        ``(n, n)``: the matrix with z = mixing s for independent sources s, if it is known; then the error is ``amari_distance``.
-    n_agents, first_agent
-        When only some agents are given: how many there are, and the global number of the first one here.
-
-    Raises
-    ------
-    ValueError
-        When dimensions differ, or an entry is not finite; names the agent.
+        ``(n, n)``: M with z = M s for independent sources s, if it is known; then the error is ``amari_distance``.
     """
 
     def __init__(
         self,
-        Z: Sequence[Array] | Array,
-        *,
-        mixing: Array | None = None,
-        n_agents: int | None = None,
-        first_agent: int = 0,
-    ):
-        rows = matrices("Z", Z, first_agent)
-        n = same_columns("Z", rows, first_agent)
+        Z: Sequence[Array],
+        weights: Array,
+        constraint: ConstraintSet,
+        n_agents: int | None,
+        first_agent: int,
+        mixing: Array | None,
+    ) -> None:
+        n = constraint.shape[0]
         if mixing is not None and mixing.shape != (n, n):
-            raise ValueError(f"mixing must have shape ({n}, {n}), as Z has {n} columns, got {mixing.shape}")
-        super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(n, n))
-        self.n_samples: Index = np.array([len(z) for z in rows], dtype=np.int64)
-        self._rows = Runs([(z,) for z in rows])
+            raise ValueError(f"mixing must have shape ({n}, {n}), as the samples have {n} columns, got {mixing.shape}")
+        super().__init__(Z, weights / np.array([len(z) for z in Z]), constraint, n_agents, first_agent)
         self.mixing = mixing
         self.error_name = "" if mixing is None else "amari_distance"
 
     @staticmethod
-    def from_loader(loader: Callable[[int], Array], n_agents: int) -> Deferred:
-        """A problem whose ranks each load their own agents: ``loader(agent) -> Z_i``."""
+    def losses(products: Array) -> Array:
+        """log cosh of every entry."""
+        return log_cosh(products)
 
-        def build(agents: slice, collective: Collective) -> ICA:
-            with collective.together():
-                loaded = [loader(agent) for agent in range(agents.start, agents.stop)]
-                return ICA(loaded, n_agents=n_agents, first_agent=agents.start)
+    @staticmethod
+    def differentiate(products: Array) -> None:
+        """tanh of every entry."""
+        np.tanh(products, out=products)
 
-        return Deferred(n_agents, build)
-
-    def _take(self, local: slice) -> None:
-        self.n_samples, self._rows = self.n_samples[local], self._rows.take(local)
-        self.__dict__.pop("lipschitz", None)
-
-    def value(self, x: Array) -> Array:
-        """``(n_local,)``."""
-        out = np.empty(len(x))
-        for local, (z,) in self._rows:
-            out[local] = sums(log_cosh(z @ x[local])) / z.shape[1]
-        return out
-
-    def gradient(self, x: Array) -> Array:
-        """``(n_local, n, n)``: Z_i^T tanh(Z_i x_i) / N_i."""
-        out = np.empty_like(x)
-        for local, (z,) in self._rows:
-            _mean_gradient(z, x[local], out[local])
-        return out
-
-    def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, n, n)``: the gradient from the samples ``batch``, ``(n_local, b)`` numbers within each agent."""
-        out = np.empty_like(x)
-        for local, (z,) in self._rows:
-            _mean_gradient(np.take_along_axis(z, batch[local, :, None], 1), x[local], out[local])
-        return out
-
-    @cached_property
+    @property
     def lipschitz(self) -> Array:
-        """``(n_local,)``: L_i = lambda_max(Z_i^T Z_i) / N_i."""
-        out = np.empty(self.n_local)
-        for local, (z,) in self._rows:
-            out[local] = np.linalg.eigvalsh(z.swapaxes(-1, -2) @ z)[:, -1] / z.shape[1]
-        return out
+        """``(n_local,)``: L_i = w_i lambda_max(Z_i^T Z_i) / N_i."""
+        return self._weights * self.largest
 
     def error(self, xhat: Array) -> float:
         """Amari distance of x^T mixing from a permutation with signs.
@@ -147,23 +112,95 @@ class ICA(AgentProblem):
         return amari_distance(xhat.T @ self.mixing)
 
 
-def _mean_gradient(z: Array, x: Array, out: Array) -> None:
-    """``out = (1/b) z^T tanh(z x)`` for the samples ``(n_agents, b, n)``."""
-    size = max(1, PASS_BYTES // (8 * z.shape[2]))
-    for start in range(0, z.shape[1], size):
-        some = z[:, start : start + size]
-        slopes: Array = some @ x
-        np.tanh(slopes, out=slopes)
-        if start == 0:
-            np.matmul(some.swapaxes(-1, -2), slopes, out=out)
-        else:
-            out += some.swapaxes(-1, -2) @ slopes
-    out /= z.shape[1]
+class ICA(LogCosh):
+    """f_i(x) = (w_i/N_i) sum_{jk} log cosh([Z_i x]_jk) over O(n).
+
+    Parameters
+    ----------
+    Z
+        List or stack of whitened samples ``(N_i, n)``, one matrix per agent. They are taken as they are.
+    mixing
+        ``(n, n)``: the matrix with z = mixing s for independent sources s, if it is known; then the error is ``amari_distance``.
+    weights
+        ``(n_local,)``: w_i, by default 1. With N_i over the mean of all N_i every sample counts the same, not every agent.
+    n_agents, first_agent
+        When only some agents are given: how many there are, and the global number of the first one here.
+
+    Raises
+    ------
+    ValueError
+        When dimensions differ, or an entry is not finite; names the agent.
+    """
+
+    def __init__(
+        self,
+        Z: Sequence[Array] | Array,
+        *,
+        mixing: Array | None = None,
+        weights: Array | None = None,
+        n_agents: int | None = None,
+        first_agent: int = 0,
+    ):
+        rows = matrices("Z", Z, first_agent)
+        n = same_columns("Z", rows, first_agent)
+        super().__init__(rows, agent_weights(weights, len(rows)), Stiefel(n, n), n_agents, first_agent, mixing)
+
+    @staticmethod
+    def from_loader(loader: Callable[[int], Array], n_agents: int) -> Deferred:
+        """A problem whose ranks each load their own agents: ``loader(agent) -> Z_i``."""
+
+        def build(agents: slice, collective: Collective) -> ICA:
+            with collective.together():
+                loaded = [loader(agent) for agent in range(agents.start, agents.stop)]
+                return ICA(loaded, n_agents=n_agents, first_agent=agents.start)
+
+        return Deferred(n_agents, build)
+
+
+class GeneralizedICA(LogCosh):
+    """f(x) = (1/N) sum_{jk} log cosh([A x]_jk) over {x : x^T B x = I}, B = A^T A / N, for one agent.
+
+    B is formed, as it has the size of a point; batches of samples estimate it without (`SampledProducts`).
+
+    Parameters
+    ----------
+    A
+        ``(N, n)``: samples, taken as they are; those of independent components have mean zero.
+    mixing
+        ``(n, n)``: the matrix with a = mixing s for independent sources s, if it is known; then the error is ``amari_distance``.
+
+    Attributes
+    ----------
+    samples
+        A.
+
+    Raises
+    ------
+    ValueError
+        When an entry is not finite, or the samples do not span all directions.
+    """
+
+    def __init__(self, A: Array, *, mixing: Array | None = None):
+        rows = matrices("A", [A])
+        with threadpool_limits(1):  # the bits of A^T A depend on the number of BLAS threads
+            constraint = GeneralizedStiefel(rows[0].T @ rows[0] / len(rows[0]), rows[0].shape[1])
+        super().__init__(rows, np.ones(1), constraint, 1, 0, mixing)
+        ((_, (stack,)),) = self._rows
+        self.samples: Array = stack[0]
+        self._covariance = SampleCovariance(self.samples)
+
+    def product_on(self, x: Array, batch: Index) -> Array:
+        """``(1, n, n)``, fresh: B x with the B of the samples ``batch``, ``(1, b)``."""
+        return self._covariance.product_on(x, batch)
+
+    def matrices_on(self, batch: Index) -> Array:
+        """``(1, n, n)``, fresh: the B of the samples ``batch``, ``(1, b)``."""
+        return self._covariance.matrix_on(batch)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ICASettings:
-    """Independent component analysis of mixed Laplace sources, or of a user's samples, whitened over all agents.
+    """Independent component analysis of mixed Laplace sources, or of a user's samples.
 
     Parameters
     ----------
@@ -171,6 +208,9 @@ class ICASettings:
         How many sources n; by default 10 (generated data), or as many as the data has columns.
     samples
         Samples of each agent (generated data).
+    whiten
+        Whiten the samples over all agents, for O(n); otherwise they are only centred, for x^T B x = I with B their covariance,
+        where there must be one agent, and as many sources as columns.
     imbalance
         Most over fewest samples of an agent; agents have them in geometric progression around samples (generated data).
     mixing
@@ -190,6 +230,7 @@ class ICASettings:
 
     sources: int | None = None
     samples: int = 1000
+    whiten: bool = True
     imbalance: float = 1.0
     mixing: Literal["orthogonal", "general"] = "orthogonal"
     data: str | None = None
@@ -210,8 +251,13 @@ class ICASettings:
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem, to be built by each rank for its own agents."""
+        if not self.whiten and n_agents > 1:
+            raise ValueError(
+                f"without whitening the covariance of all samples makes the constraint, which none of {n_agents} agents knows: "
+                "whiten the samples (--whiten), or ask for one agent (--agents 1)"
+            )
 
-        def build(agents: slice, collective: Collective) -> ICA:
+        def build(agents: slice, collective: Collective) -> ICA | GeneralizedICA:
             mixing = self._mixing(seed) if self.data is None else None
             with collective.together():
                 if mixing is None:
@@ -219,6 +265,9 @@ class ICASettings:
                 else:
                     mine = [self._drawn(agent, n_agents, seed) @ mixing.T for agent in range(agents.start, agents.stop)]
             mine = centered(mine, collective)
+            if not self.whiten:
+                with collective.together():
+                    return self._generalized(mine[0], mixing)
             whiten = whitening(mine, self.sources or mine[0].shape[1], collective)
             return ICA(
                 [a @ whiten for a in mine],
@@ -228,6 +277,14 @@ class ICASettings:
             )
 
         return Deferred(n_agents, build)
+
+    def _generalized(self, A: Array, mixing: Array | None) -> GeneralizedICA:
+        if self.sources not in (None, A.shape[1]):
+            raise ValueError(
+                f"without whitening there are as many sources as columns, {A.shape[1]}, but sources is {self.sources}: leave it "
+                "out, or whiten the samples (--whiten), which takes their principal components"
+            )
+        return GeneralizedICA(A, mixing=mixing)
 
     def _mixing(self, seed: int) -> Array:
         """``(n, n)``: M, the same on every rank."""

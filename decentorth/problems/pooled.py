@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..protocols import Array, Collective
+from ..sums import sums
 
 _SINGULAR = 1e-10
 """Whitening refuses eigenvalues below this share of the largest."""
@@ -36,15 +37,36 @@ def rows(A: Sequence[Array], collective: Collective) -> int:
     return int(collective.fold(1, add)[0])
 
 
-def centered(A: Sequence[Array], collective: Collective) -> list[Array]:
-    """Without the mean of all rows."""
+def mean(A: Sequence[Array], collective: Collective) -> Array:
+    """``(d,)``: the mean of all rows."""
 
     def add(total: Array) -> None:
         for a in A:
             total += np.ones(len(a)) @ a
 
-    mean = collective.fold(A[0].shape[1], add) / rows(A, collective)
-    return [a - mean for a in A]
+    return collective.fold(A[0].shape[1], add) / rows(A, collective)
+
+
+def centered(A: Sequence[Array], collective: Collective) -> list[Array]:
+    """Without the mean of all rows."""
+    center = mean(A, collective)
+    return [a - center for a in A]
+
+
+def squares(A: Sequence[Array], collective: Collective) -> float:
+    """The sum of the squares of all entries."""
+
+    def add(total: Array) -> None:
+        for a in A:
+            total += sums(a[None] * a)
+
+    return float(collective.fold(1, add)[0])
+
+
+def normalized(A: Sequence[Array], collective: Collective) -> list[Array]:
+    """Divided by the root mean square of all entries, which becomes 1; as they are where all entries are 0."""
+    scale = np.sqrt(squares(A, collective) / (A[0].shape[1] * rows(A, collective))) or 1.0
+    return [a / scale for a in A]
 
 
 def with_spectrum(A: Sequence[Array], decay: float, largest: float | None, collective: Collective) -> list[Array]:
@@ -70,8 +92,10 @@ def mean_squares(A: Sequence[Array], collective: Collective) -> Array:
     return collective.fold(A[0].shape[1], add) / rows(A, collective)
 
 
-def whitening(A: Sequence[Array], components: int, collective: Collective) -> Array:
+def whitening(A: Sequence[Array], components: int | None, collective: Collective) -> Array:
     """``(d, components)``: the T for which the rows A_i T of all agents have second moments ``(1/m) sum_i T^T A_i^T A_i T = I``.
+
+    ``components`` None takes all directions in which the rows vary.
 
     Raises
     ------
@@ -81,10 +105,10 @@ def whitening(A: Sequence[Array], components: int, collective: Collective) -> Ar
     return root_inverse(gram(A, collective) / rows(A, collective), components)
 
 
-def root_inverse(covariance: Array, components: int) -> Array:
+def root_inverse(covariance: Array, components: int | None) -> Array:
     """``(d, components)``: T with T^T C T = I for a covariance C of samples.
 
-    T = U diag(s)^{-1/2} with the largest ``components`` eigenvalues s of C and their eigenvectors U.
+    T = U diag(s)^{-1/2} with the largest ``components`` eigenvalues s of C and their eigenvectors U; None takes all that are not 0.
 
     Raises
     ------
@@ -95,6 +119,7 @@ def root_inverse(covariance: Array, components: int) -> Array:
     values, vectors = np.linalg.eigh(covariance)
     values, vectors = values[::-1], vectors[:, ::-1]
     found = sum(value > _SINGULAR * values[0] for value in values.tolist())
+    components = max(found, 1) if components is None else components
     if found < components:
         raise ValueError(
             f"whitening to {components} components needs samples that vary in as many directions, but those of all agents vary in "

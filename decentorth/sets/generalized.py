@@ -29,12 +29,13 @@ from ..sums import norms
 from .multipliers import AugmentedLagrangian
 from .operators import Matrices, Operator, operator
 from .retractions import CONDITION, Polar, gram, times_root
+from .tracked import TrackedFields
 
 NEAR = 0.9
 """The largest ||y^T B y - I||_F, hence cond(y^T B y) <= 19, where one Cholesky factor is accurate."""
 
 
-class GeneralizedStiefel(AugmentedLagrangian):
+class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
     """St_B(p, n).
 
     Parameters
@@ -60,6 +61,7 @@ class GeneralizedStiefel(AugmentedLagrangian):
         if not 1 <= p <= B.n:
             raise ValueError(f"St_B(p, n) needs 1 <= p <= n columns that are orthonormal under B, got n = {B.n} and p = {p}")
         self.shape: tuple[int, ...] = (B.n, p)
+        self.rows: tuple[slice, ...] = (slice(0, B.n),)
         self.operator = B
         self.solvable = B.solvable
 
@@ -201,7 +203,8 @@ class GeneralizedStiefel(AugmentedLagrangian):
             return g - bx @ (_multiplier(g, bx) - _penalised(s, double))
         raise ValueError(f"direction must be one of {', '.join(get_args(Direction))}, got {direction!r}")
 
-    def landing_from_products(self, x: Array, g: Array, bx: Array, bx2: Array, penalty: Array) -> Array:
+    @staticmethod
+    def landing_from_products(x: Array, g: Array, bx: Array, bx2: Array, penalty: Array) -> Array:
         """The field psi-b from products alone, for B that is sampled, averaged or tracked; ``penalty`` is ``(n_local,)``.
 
         2 skew(G x^T B) B' x + 2 penalty B x (x^T B' x - I) (2)-(3) with ``bx`` = B x and ``bx2`` = B' x: its mean is the field

@@ -180,6 +180,24 @@ class _ByProducts(_Products, _Riemannian):
         return self._pairs(lambda part, y, by: part.retract_with(y, by, retraction), y, by)
 
 
+class _TrackedProducts(_ByProducts):
+    def feasibility(self, x: Array, bx: Array | None = None) -> Array:
+        """As for any product."""
+        return norms(self._numbers(lambda part, x, bx: part.feasibility(x, bx), x, bx))
+
+    def dissolve_with(self, x: Array, bx: Array) -> Array:
+        """Each part's A(x)."""
+        return self._points(lambda part, x, bx: part.dissolve_with(x, bx), x, bx)
+
+    def dissolved_with(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
+        """Each part's gradient."""
+        return self._points(lambda part, x, g, bx: part.dissolved_with(x, g, bx, penalty), x, g, bx)
+
+    def landing_image(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
+        """Each part's landing field, times its B."""
+        return self._points(lambda part, x, g, bx: part.landing_image(x, g, bx, penalty), x, g, bx)
+
+
 class _ProductLanding(_Products, _Landing):
     def landing_scale(self) -> float:
         """The largest of the parts'."""
@@ -236,6 +254,7 @@ _ABILITIES: tuple[tuple[Any, type[Product]], ...] = (
     (protocols.WithMatrices, _WithMatrices),
     (protocols.AugmentedLagrangian, _AugmentedLagrangian),
     (protocols.ProductLanding, _ProductLanding),
+    (protocols.TrackedProducts, _TrackedProducts),
     (protocols.ByProducts, _ByProducts),
     (protocols.Landing, _Landing),
     (protocols.Retractable, _Retractable),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 import topologies as tp
 from decentorth import (
+    CDADT,
     DESTINY,
     DGD,
     DPRGD,
@@ -22,13 +23,17 @@ from decentorth import (
     DRFGT,
     DRGTA,
     DRSGD,
+    DRSM,
     PCAL,
     PLAM,
     REXTRA,
     RFEXTRA,
     RGD,
+    RSM,
+    RSSM,
     Checkpoints,
     DeEPCA,
+    GeneralizedDRFGT,
     GeneralizedLanding,
     GradientTracking,
     Landing,
@@ -39,16 +44,20 @@ from decentorth.api import Run
 from decentorth.checkpoint.states import taken_apart
 from decentorth.collective import AgentCollective
 from decentorth.network import Network, SerialCommunicator
-from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings
-from decentorth.protocols import Array
+from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings, RSRSettings
+from decentorth.protocols import Array, LocalProducts
 from decentorth.runner import check_capabilities
 from decentorth.sets import GeneralizedStiefel, Stiefel
 from decentorth.streams import CounterStreams
 from tests.reference import naive
+from tests.support.building import built, prepared
+from tests.support.distributed import own_pencils, own_views, sharing_the_identity
 from tests.support.generalized import gevp, sampled_gevp
 from tests.support.networks import Recording, Replaying
 from tests.support.problems import GRAPHS, UNEVEN, pca, point, procrustes, samples, stack
 
+WIDE = (150, 3, 40, 200, 3, 40, 3)
+"""Samples of agents with d = 90: rows of two lengths and Gram matrices."""
 TrackedField = Callable[[naive.Gradient, Array, Any], Array]
 """An agent's field at its point, from its gradient and its slice of the state."""
 
@@ -72,6 +81,21 @@ def augmented_gradient(gradient: naive.Gradient, x: Array, state: Any, dissolved
     half = np.eye(x.shape[1]) - excess / 2
     g = gradient(x @ half) if dissolved else gradient(x)
     return g @ half - x @ naive.sym(x.T @ g) + float(state.penalty[0]) * x @ excess
+
+
+def rsr() -> Any:
+    """Robust subspace recovery with five unlike agents."""
+    settings = RSRSettings(dimension=9, rank=3, inliers=60, outliers=40, partition="dirichlet")
+    return prepared(built(settings.problem(5, 0)))
+
+
+def tracked_gradient(gradient: naive.Gradient, x: Array, state: Any, parts: tuple[slice, ...] = ()) -> Array:
+    """G_i at x (I - e/2), e = x^T d - I made symmetric in each of the ``parts``; at x where there are none."""
+    at = x.copy()
+    for rows in parts:
+        excess = naive.sym(x[rows].T @ state.product_tracker[0][rows]) - np.eye(x.shape[1])
+        at[rows] = x[rows] - x[rows] @ excess / 2
+    return gradient(at)
 
 
 @dataclass(frozen=True)
@@ -100,7 +124,12 @@ class Method:
     """What they track."""
     solves: tuple[str, ...] = ("eigenspace", "planted", "own_functions")
     """The problems with known answers that it is for."""
+    wide: Callable[[], Any] = lambda: pca(rows=WIDE, d=90, r=12).problem
+    """A larger problem of seven agents."""
 
+
+wide_pencils = partial(own_pencils, 7, 90, 12)
+"""Each agent with matrices of order 90."""
 
 METHODS = [
     Method("drfgt", DRFGT, lambda: pca().problem, GRAPHS["ring"]),
@@ -128,6 +157,17 @@ METHODS = [
         exact=False,
         tracks=False,
     ),
+    Method("drsm", DRSM, rsr, GRAPHS["ring"], sent=1, feasibility=1e-12, exact=False, tracks=False),
+    Method(
+        "drsm-rounds",
+        partial(DRSM, step_size="diminishing:initial=0.1", rounds=3, consensus_step=0.5),
+        lambda: pca().problem,
+        GRAPHS["path"],
+        exchanges=3,
+        sent=3,
+        exact=False,
+        tracks=False,
+    ),
     Method("dprgd", partial(DPRGD, batch_size=1), lambda: pca().problem, GRAPHS["path"], sent=1, exact=False, tracks=False),
     Method(
         "destiny",
@@ -151,6 +191,18 @@ METHODS = [
         GRAPHS["path"],
         beside=1,
         field=partial(augmented_gradient, dissolved=False),
+    ),
+    Method(
+        "cdadt",
+        CDADT,
+        own_views,
+        GRAPHS["ring"],
+        sent=3,
+        wide=wide_pencils,
+        field=partial(tracked_gradient, parts=(slice(6), slice(6, 11))),
+    ),
+    Method(
+        "generalized-drfgt", GeneralizedDRFGT, own_pencils, GRAPHS["erdos-renyi"], sent=3, wide=wide_pencils, field=tracked_gradient
     ),
     Method("dprgt", DPRGT, lambda: procrustes().problem, GRAPHS["star"], feasibility=1e-12, field=riemannian_gradient),
     Method(
@@ -247,6 +299,15 @@ METHODS = [
         lambda n: np.ones((n, n)),
         exact=False,
     ),
+    Method("rsm", partial(RSM, retraction="qr"), lambda: pca(rows=(20,)).problem, lambda n: np.ones((n, n)), exact=False),
+    Method("rssm", partial(RSSM, blocks=3), lambda: procrustes(rows=(20,)).problem, lambda n: np.ones((n, n)), exact=False),
+    Method(
+        "rssm-redraw",
+        partial(RSSM, blocks=3, block_partition="redraw", step_size="annealed:initial=1e-3,pairs=3", reorthogonalize=4),
+        lambda: pca(rows=(20,)).problem,
+        lambda n: np.ones((n, n)),
+        exact=False,
+    ),
     Method("plam", PLAM, lambda: gevp(9, 3), lambda n: np.ones((n, n))),
     Method("pcal", partial(PCAL, step_size="bb"), lambda: procrustes(rows=(20,)).problem, lambda n: np.ones((n, n))),
 ]
@@ -333,7 +394,7 @@ def test_states_keep_shapes_kinds_and_layout(method: Method) -> None:
 def test_problem_data_and_start_are_left_alone(method: Method) -> None:
     setup = Setup(method)
     setup.problem.blocks()
-    _ = setup.problem.lipschitz
+    _ = getattr(setup.problem, "lipschitz", None)
     setup.init()  # what problem and set find out once and keep
     data, start = fingerprint(setup.problem), setup.x0.tobytes()
     assert not any(np.shares_memory(value, setup.x0) for value in arrays(setup.init()).values())
@@ -350,15 +411,11 @@ def test_the_fingerprint_sees_problem_data() -> None:
     assert fingerprint(problem) != before
 
 
-WIDE = (150, 3, 40, 200, 3, 40, 3)
-"""Samples of agents with d = 90: rows of two lengths and Gram matrices."""
-
-
 @pytest.mark.parametrize("size", ["small", "wide"])
 @decentralized
 def test_an_agent_knows_only_what_mix_tells_it(method: Method, size: str) -> None:
     """Each agent alone, given its rows of every recorded mix, makes the same bits, which a sum over agents would change."""
-    setup = Setup(method) if size == "small" else Setup(method, pca(rows=WIDE, d=90, r=12).problem)
+    setup = Setup(method) if size == "small" else Setup(method, method.wide())
     recording = setup.network = Recording(setup.network)
     with threadpool_limits(1):
         states = [copied(setup.init())]
@@ -539,6 +596,8 @@ def test_every_method_finds_known_answers(method: Method, known: Callable[[int],
     algorithm = type(method.algorithm())(**{**vars(method.algorithm()), **numbers})
     if isinstance(algorithm, GeneralizedLanding):  # St(d, r) as the set of all x with x^T I x = I
         answer.problem.constraint = GeneralizedStiefel(np.eye(answer.problem.shape[0]), answer.problem.shape[1])
+    if LocalProducts in algorithm.requires:  # the same set, of whose B = I each agent knows a share
+        answer = replace(answer, problem=sharing_the_identity(answer.problem))
     result = solve(answer.problem, algorithm, method.W(n), x0=answer.x0, iterations=6000, rows=2)
     assert max(answer.distance(x) for x in result.x) < 1e-8
     assert result.row.values["feasibility"] < method.feasibility

@@ -442,7 +442,7 @@ REFUSED: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     (DRSGD, {"rounds": 0}, ValueError, "rounds must be at least 1, got 0"),
     (DPRGD, {"rounds": 1.5}, TypeError, "rounds must be a whole number, got float"),
     (DPRGD, {"batch_size": 0}, ValueError, "batch_size must be at least 1, got 0"),
-    (DPRGD, {"step_size": "bb"}, ValueError, "step_size must be .* 'diminishing' or 'horizon' for this method, got 'bb'"),
+    (DPRGD, {"step_size": "bb"}, ValueError, "step_size must be .* 'geometric' or 'piecewise' for this method, got 'bb'"),
     (DGD, {"penalty": -1.0}, ValueError, r"penalty must be finite and not negative, got -1\.0"),
     (DGD, {"penalty": math.inf}, ValueError, "penalty must be finite and not negative, got inf"),
     (DeEPCA, {"rounds": 0}, ValueError, "rounds must be at least 1, got 0"),

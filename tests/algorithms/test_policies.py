@@ -15,10 +15,14 @@ import topologies as tp
 from decentorth import DRFGT, Landing, solve
 from decentorth.algorithms.policies import (
     POLICIES,
+    Annealed,
     BarzilaiBorwein,
     Constant,
     Diminishing,
+    Geometric,
     Horizon,
+    Piecewise,
+    SquareSummable,
     StepPolicy,
     checked,
     policy,
@@ -42,6 +46,21 @@ initial = st.one_of(st.just("auto"), positive, st.integers(1, 10**9))
 policies = st.one_of(
     st.builds(Diminishing, initial=initial, power=st.floats(0, 1, exclude_min=True)),
     st.builds(Horizon, initial=initial, iterations=st.integers(1, 10**12)),
+    st.builds(SquareSummable, initial=initial),
+    st.builds(
+        Annealed,
+        initial=initial,
+        pairs=st.integers(1, 10**4),
+        power=st.floats(0, 10, exclude_min=True),
+        ratio=st.floats(0, 1, exclude_min=True, exclude_max=True),
+        cap=positive,
+    ),
+    st.builds(Geometric, initial=initial, ratio=st.floats(0, 1, exclude_min=True, exclude_max=True)),
+    st.builds(
+        Piecewise,
+        initial=initial,
+        knots=st.dictionaries(st.integers(1, 10**6), positive, min_size=1, max_size=4).map(lambda k: tuple(sorted(k.items()))),
+    ),
     st.builds(
         BarzilaiBorwein,
         initial=initial,
@@ -78,6 +97,12 @@ def test_a_constant_is_its_number(number: float | str) -> None:
         ("diminishing:power=1,initial=5e-1", Diminishing(0.5, 1.0)),
         ("diminishing:initial=auto", Diminishing()),
         ("horizon:iterations=3000", Horizon(iterations=3000)),
+        ("square-summable:initial=0.9", SquareSummable(0.9)),
+        ("annealed:initial=0.9,pairs=45,cap=10", Annealed(0.9, 45, 2.0, 0.991, 10.0)),
+        ("annealed:ratio=0.995,power=4,pairs=3,initial=1e-3", Annealed(1e-3, 3, 4.0, 0.995)),
+        ("geometric:initial=1e-3,ratio=0.96", Geometric(1e-3, 0.96)),
+        ("piecewise:initial=1e-4,knots=1000:1/1500:0.02", Piecewise(1e-4, ((1000, 1.0), (1500, 0.02)))),
+        ("piecewise:knots=1000:0.01", Piecewise()),
         ("bb", BarzilaiBorwein()),
         ("bb:cap=auto", BarzilaiBorwein()),
         ("bb:cap=2", BarzilaiBorwein(cap=2.0)),
@@ -90,8 +115,11 @@ def test_texts(text: str, expected: StepPolicy) -> None:
     assert Landing(step_size=text) == Landing(step_size=expected)
 
 
+IN_ADVANCE_NAMES = ["diminishing", "horizon", "square-summable", "annealed", "geometric", "piecewise"]
+
+
 def test_defaults_are_left_out_of_the_text() -> None:
-    assert [str(kind()) for kind in POLICIES.values()] == ["constant", "diminishing", "horizon", "bb"]
+    assert [str(kind()) for kind in POLICIES.values()] == ["constant", *IN_ADVANCE_NAMES, "bb"]
     assert str(BarzilaiBorwein(cap=1.5)) == "bb:cap=1.5"
     assert str(Diminishing(0.5, 1.0)) == "diminishing:initial=0.5,power=1.0"
 
@@ -116,9 +144,10 @@ def test_steps_are_free_for_a_single_agent_and_capped_on_a_network() -> None:
     assert BarzilaiBorwein(cap=np.inf).following(1, *some) == [1000.0]
 
 
+KNOWN = ", ".join(["constant", *IN_ADVANCE_NAMES, "bb"])
 REFUSED = [
-    ("fast", "step_size must be a positive number, 'auto' or one of constant, diminishing, horizon, bb, got 'fast'"),
-    ("0.1", "step_size must be a positive number, 'auto' or one of constant, diminishing, horizon, bb, got '0.1'"),
+    ("fast", f"step_size must be a positive number, 'auto' or one of {KNOWN}, got 'fast'"),
+    ("0.1", f"step_size must be a positive number, 'auto' or one of {KNOWN}, got '0.1'"),
     ("bb:kap=2", "step_size 'bb:kap=2': bb takes initial=..., cap=..., formula=..., got 'kap=2'"),
     ("bb:cap", "step_size 'bb:cap': bb takes initial=..., cap=..., formula=..., got 'cap'"),
     ("bb:cap=2,cap=3", "step_size 'bb:cap=2,cap=3': cap is given twice"),
@@ -130,6 +159,20 @@ REFUSED = [
     ("diminishing:initial=nan", "step_size 'diminishing:initial=nan': initial must be positive and finite, got nan"),
     ("diminishing:power=0", "step_size 'diminishing:power=0': power must be above 0 and at most 1, got 0.0"),
     ("diminishing:power=1.5", "step_size 'diminishing:power=1.5': power must be above 0 and at most 1, got 1.5"),
+    ("annealed:pairs=0", "step_size 'annealed:pairs=0': pairs must be at least 1, got 0"),
+    ("annealed:ratio=1", "step_size 'annealed:ratio=1': ratio must be between 0 and 1, got 1.0"),
+    ("annealed:power=0", "step_size 'annealed:power=0': power must be positive, got 0.0"),
+    ("annealed:cap=nan", "step_size 'annealed:cap=nan': cap must be positive, got nan"),
+    ("geometric:ratio=1.5", "step_size 'geometric:ratio=1.5': ratio must be between 0 and 1, got 1.5"),
+    (
+        "piecewise:knots=9",
+        "step_size 'piecewise:knots=9': knots must be pairs of an iteration and a multiple, as 1000:1/1500:0.02, got '9'",
+    ),
+    (
+        "piecewise:knots=9:1/9:2",
+        "step_size 'piecewise:knots=9:1/9:2': knots must be at ascending iterations from 1 on, got '9:1/9:2'",
+    ),
+    ("piecewise:knots=9:0", "step_size 'piecewise:knots=9:0': a knot's multiple must be positive and finite, got 0.0"),
     ("diminishing:power=auto", "step_size 'diminishing:power=auto': power must be a number, got 'auto'"),
     ("horizon:iterations=0", "step_size 'horizon:iterations=0': iterations must be at least 1, got 0"),
     ("horizon:iterations=2.5", "step_size 'horizon:iterations=2.5': iterations must be a whole number, got '2.5'"),
@@ -164,12 +207,39 @@ def test_parameters_of_the_wrong_kind_are_refused(kind: Any, parameter: str, val
     assert str(caught.value) == message
 
 
+def test_schedules_of_subgradient_methods() -> None:
+    """Paper 002, Theorems 4.9 and 4.11 and Section 5, in closed form."""
+    root = math.log(2) * math.sqrt(2)
+    assert policy("square-summable").scale(0) == pytest.approx(1 / root, rel=1e-15)
+    assert policy("square-summable").scale(998) == pytest.approx(1 / (math.sqrt(1000) * math.log(1000)), rel=1e-15)
+    printed = Annealed(pairs=math.comb(10, 2))
+    assert 0.9 * printed.scale(0) == pytest.approx(0.9 * 45 / root, rel=1e-14)
+    for k in (1, 77, 300, 4000):
+        expected = 45 ** (2 * 0.991**k - 1) / (math.sqrt(k + 2) * math.log(k + 2))
+        assert printed.scale(k) == pytest.approx(expected, rel=1e-13)
+        assert Annealed(pairs=45, cap=10.0).scale(k) == pytest.approx(min(expected, 10 * SquareSummable().scale(k)), rel=1e-13)
+        assert Annealed(pairs=1, power=4.0).scale(k) == SquareSummable().scale(k)
+    assert 0.9 * Annealed(pairs=45, cap=10.0).scale(0) == pytest.approx(9 / root, rel=1e-14)
+    assert printed.scale(10**5) == pytest.approx(SquareSummable().scale(10**5) / 45, rel=1e-12)
+    assert Geometric(ratio=0.5).scale(3) == 0.125
+    lines = Piecewise(knots=((1000, 1.0), (1500, 0.02), (1600, 2.0)))
+    assert [lines.scale(k) for k in (0, 999, 1500, 1600, 10**6)] == pytest.approx([1, 1, 0.02, 2, 2], rel=1e-15)
+    assert lines.scale(1250) == pytest.approx(math.sqrt(0.02), rel=1e-14)
+    assert lines.scale(1550) == pytest.approx(math.sqrt(0.04), rel=1e-14)
+
+
+@given(policies, st.integers(0, 10**7))
+def test_no_step_is_larger_than_the_most(drawn: StepPolicy, k: int) -> None:
+    if not drawn.adapts:
+        assert 0.0 <= drawn.scale(k) <= drawn.most * (1 + 1e-12)
+
+
 def test_a_method_can_refuse_policies() -> None:
     assert checked("diminishing", (Constant, Diminishing)) == Diminishing()
     assert checked(0.1, (Constant,)) == 0.1
     with pytest.raises(ValueError, match="step_size must be a positive number or 'auto' for this method, got 'horizon'"):
         checked("horizon", (Constant,))
-    with pytest.raises(ValueError, match=r"a positive number or 'auto' or 'diminishing' for .* got 'bb:cap=3\.0'"):
+    with pytest.raises(ValueError, match=r"a positive number, 'auto' or 'diminishing' for .* got 'bb:cap=3\.0'"):
         checked(BarzilaiBorwein(cap=3.0), (Constant, Diminishing))
 
 

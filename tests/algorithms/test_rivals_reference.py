@@ -19,6 +19,7 @@ from decentorth.algorithms import (
     DRFGT,
     DRGTA,
     DRSGD,
+    DRSM,
     REXTRA,
     RFEXTRA,
     DeEPCA,
@@ -120,6 +121,7 @@ TRACKED = [
 UNTRACKED = [
     *several(Rival("drsgd", DRSGD, rivals.drsgd)),
     *retracting(Rival("drsgd", DRSGD, rivals.drsgd)),
+    Rival("drsm", DRSM, rivals.drsgd),
     *several(Rival("dprgd", DPRGD, rivals.dprgd)),
     *(Rival(f"dgd {p}", DGD, rivals.dgd, {"penalty": p}) for p in (0.0, 0.1)),
 ]

@@ -36,6 +36,9 @@ ALLOWED = {
     ("decentorth/problems/checks.py", "matrices", "sum"): "validation of one agent's matrix",
     ("decentorth/problems/squares.py", "SquaresProblem.pooled", "mean"): "SumsOfSquares.mean, which adds in agent order",
     ("decentorth/problems/pca.py", "subspace_distance", "sum"): "a measure of one point",
+    ("decentorth/problems/rsr.py", "RobustSubspaceRecovery.prepare", "max"): "Collective.max, the same on every rank",
+    ("decentorth/problems/l1.py", "SparsePCA.prepare", "max"): "Collective.max, the same on every rank",
+    ("decentorth/problems/odl.py", "OrthogonalDictionaryLearning.prepare", "sum"): "Collective.sum, in agent order",
     ("decentorth/problems/generated.py", "stream", "default_rng"): "data generation, a stream for each agent",
     ("decentorth/problems/rows.py", "_forms", "sum"): "the targets of one agent, in a loop over agents",
 }

@@ -49,6 +49,7 @@ HOUSE = {
         "top api registry loop collective network problems data protocols sums launch topologies",
         "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl",
     ),
+    "estimators": Room(("decentorth.estimators",), "api registry loop problems sets protocols", "numpy sklearn threadpoolctl"),
     "theory": Room(("decentorth.theory",), "protocols sums algorithms topologies", "numpy"),
     "studies": Room(
         ("decentorth.study", "decentorth.theory.__main__"),
@@ -63,7 +64,7 @@ HOUSE = {
     "doctor": Room(("decentorth.doctor",), "front api network launch protocols topologies", "numpy threadpoolctl"),
     "top": Room(("decentorth",), "launch version api registry loop network algorithms problems sets data", ""),
 }
-ABOVE = ("api", "registry", "front", "studies", "compare", "doctor", "top")
+ABOVE = ("api", "registry", "estimators", "front", "studies", "compare", "doctor", "top")
 """Rooms that stand on the programming interface, or are it."""
 LAZY = {("decentorth.network.communicator", "mpi"): "only a run that asks for ranks loads an MPI library"}
 """Exceptions (module, room), each inside a function, with the reason."""

@@ -144,7 +144,7 @@ FLAG_ERRORS = [
     ("--algorithm drfg", "--algorithm: unknown algorithm 'drfg'; did you mean 'drfgt'?"),
     ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
     ("--step-sizes=1", "unknown flag --step-sizes; did you mean --step-size?"),
-    ("--partition even", "--partition; it is a setting of problem 'cca', 'ica', 'pca', and this run's problem is 'procrustes'"),
+    ("--partition even", "--partition; it is a setting of problem 'cca', 'ica', 'l1_pca', 'odl', 'pca', 'rsr', 'sparse_pca', and"),
     (
         "--algorithm landing --agents 1 --order auto",
         "--order; it is a setting of algorithm 'destiny', 'drfgt', 'gradient_tracking', and this run's algorithm is 'landing'",
@@ -162,7 +162,7 @@ FLAG_ERRORS = [
     ),
     (
         "--step-size fast",
-        "--step-size: step_size must be a positive number, 'auto' or one of constant, diminishing, horizon, bb",
+        "--step-size: step_size must be a positive number, 'auto' or one of constant, diminishing, horizon,",
     ),
     ("--step-size bb:cap=0.5", "--step-size: step_size 'bb:cap=0.5': cap must be at least 1, got 0.5"),
     ("--step-size bb:cap=wide", "--step-size: step_size 'bb:cap=wide': cap must be a number, got 'wide'"),
@@ -185,7 +185,7 @@ def test_errors_in_flags(flags: str, phrase: str) -> None:
 
 FILE_ERRORS = [
     ("run.yaml", "stepsize: 1", "run.yaml: unknown key 'stepsize'; did you mean step_size?"),
-    ("run.yaml", "partition: even", "it is a setting of problem 'cca', 'ica', 'pca'"),
+    ("run.yaml", "partition: even", "it is a setting of problem 'cca', 'ica', 'l1_pca', 'odl', 'pca'"),
     ("run.yaml", "problem: pac", "run.yaml: problem: unknown problem 'pac'; did you mean 'pca'?"),
     ("run.yaml", "problem: ''", "run.yaml: problem: expected text, got ''"),
     ("run.yaml", "agents: true", "run.yaml: agents: expected a whole number, got True"),
@@ -314,7 +314,7 @@ def test_every_setting_of_every_entry_has_a_line_of_help() -> None:
 def test_help_lists_names_groups_and_choices() -> None:
     text = Command(["--problem", "pca"]).help()
     for phrase in (
-        "pca, procrustes",
+        "procrustes, rsr",
         "drfgt, drgta",
         "Problem: pca",
         "Algorithm: drfgt",

@@ -1,4 +1,4 @@
-"""The doctor on real things: a healthy place, a launcher of another MPI, one that fails, one that tells ranks nothing, no library."""
+"""The doctor on real things: a healthy place, launchers of another MPI, that fail or tell ranks nothing, no MPI library."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_threads_and_extras_are_those_of_this_project() -> None:
         text=True,
         check=True,
     )
-    assert "unset OPENBLAS_NUM_THREADS=2" in done.stdout or os.cpu_count() == 1
+    assert "unset OPENBLAS_NUM_THREADS" in done.stdout or os.cpu_count() == 1
 
 
 def test_the_verdict_stands_on_faults_alone() -> None:

@@ -18,7 +18,18 @@ import numpy as np
 import decentorth as do
 import topologies as tp
 from decentorth.network import Placement
-from decentorth.problems import PCA, FunctionProblem, ICASettings, MatrixCompletionSettings, PCASettings, Procrustes
+from decentorth.problems import (
+    PCA,
+    CCASettings,
+    FunctionProblem,
+    ICASettings,
+    MatrixCompletionSettings,
+    ODLSettings,
+    PCASettings,
+    Procrustes,
+    RSRSettings,
+    SparsePCASettings,
+)
 from decentorth.protocols import Array, StoppingRule
 from decentorth.sets import Stiefel
 from decentorth.stopping import Consensus, GradientNorm
@@ -77,9 +88,35 @@ def generated_ica(rows: tuple[int, ...], d: int, r: int) -> Any:
     return ICASettings(sources=r, samples=rows[0], imbalance=5.0, mixing="general").problem(len(rows), 5)
 
 
+def generated_cca(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """Two views with ``d`` and d - 7 columns, ``rows[0]`` samples of each agent, whose covariances differ."""
+    settings = CCASettings(data="synthetic", dimension=d, dimension_y=d - 7, rank=r, samples=rows[0], heterogeneity=0.3)
+    return settings.problem(len(rows), 5)
+
+
+def digits_cca(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """Left and right halves of the digits, each rank loading its own agents' images, an agent few digits."""
+    return CCASettings(rank=r, partition="by-label").problem(len(rows), 5)
+
+
 def generated_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
     """Samples whose pooled spectrum is replaced, an agent's stretched along its own axes."""
     return PCASettings(data="synthetic", dimension=d, rank=r, samples=rows[0], heterogeneity=0.5).problem(len(rows), 5)
+
+
+def rsr(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """Inliers of an r-dimensional subspace and as many outliers, unequally divided: the start needs the moments of all ranks."""
+    return RSRSettings(dimension=d, rank=r, inliers=sum(rows), outliers=sum(rows), partition="dirichlet").problem(len(rows), 5)
+
+
+def odl(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """Each rank draws its own agents' coefficients; the dictionary is common to all."""
+    return ODLSettings(dimension=d, samples=sum(rows)).problem(len(rows), 5)
+
+
+def sparse_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
+    """Digits, centred and scaled over all ranks; the steps need the steepest agent of all."""
+    return SparsePCASettings(rank=r).problem(len(rows), 5)
 
 
 def ring() -> nx.Graph[int]:
@@ -174,6 +211,11 @@ CASES: dict[str, Case] = {
     "dgd-batches": Case(pca, LARGE, (784, 10), ring, do.DGD(penalty=1.0, batch_size=7), iterations=25, recorded=6),
     "batches-vector": Case(procrustes, (1, 2, 3, 4, 5) * 2, (5, 1), random_graph, do.DPRGD(batch_size=2)),
     "tracked-batches": Case(loaded_procrustes, UNEVEN, (50, 20), ring, do.DRFGT(step_size=5e-3, batch_size=4)),
+    "drsm": Case(rsr, UNEVEN, (20, 4), ring, do.DRSM(), 200),
+    "drsm-dictionary": Case(odl, EVEN, (12, 12), random_graph, do.DRSM(rounds=2, chebyshev=True), 100),
+    "drsm-sparse": Case(sparse_pca, EVEN, (64, 3), ring, do.DRSM(), 100),
+    "drsm-mean": Case(own_functions, UNEVEN, (50, 20), random_graph, do.DRSM(), 50),
+    "tall-rsr": Case(rsr, LARGE, (500, 490), random_graph, do.DRSM(), iterations=12, recorded=6),
     "rextra": Case(procrustes, UNEVEN, (50, 20), ring, do.REXTRA()),
     "rfextra": Case(pca, UNEVEN, (50, 20), random_graph, do.RFEXTRA()),
     "deepca": Case(pca, UNEVEN, (50, 20), ring, do.DeEPCA(), iterations=100),
@@ -183,6 +225,13 @@ CASES: dict[str, Case] = {
     "destiny": Case(procrustes, UNEVEN, (50, 20), random_graph, do.DESTINY(order="adapt-then-combine"), 200, "fewer-cuts"),
     "destiny-safe": Case(pca, UNEVEN, (50, 20), ring, do.DESTINY(step_size=1e4, variant="dissolved", safe=True), 200),
     "tracking": Case(pca, UNEVEN, (50, 20), ring, do.GradientTracking(penalty=20.0, order="combine-then-adapt"), 200),
+    "cdadt": Case(digits_cca, EVEN, (56, 5), ring, do.CDADT(), 200, "fewer-cuts"),
+    "cdadt-diagonal": Case(
+        generated_cca, (40,) * 10, (30, 4), random_graph, do.CDADT(preconditioner="diagonal", momentum=0.5), 200
+    ),
+    "generalized-drfgt": Case(generated_cca, (60,) * 10, (50, 20), random_graph, do.GeneralizedDRFGT(), 200),
+    "generalized-drfgt-covariance": Case(digits_cca, EVEN, (56, 1), ring, do.GeneralizedDRFGT(preconditioner="covariance"), 200),
+    "tall-cdadt": Case(generated_cca, (100,) * 10, (784, 10), ring, do.CDADT(), iterations=12, recorded=6),
     "tall-drgta": Case(pca, LARGE, (784, 10), random_graph, do.DRGTA(retraction="cholesky-qr"), iterations=12, recorded=6),
     "wide": Case(procrustes, (30,) * 10, (500, 100), ring, iterations=12, recorded=6),
     "tall-loader": Case(loaded_procrustes, LARGE, (784, 10), random_graph, iterations=25, recorded=6),

@@ -14,7 +14,7 @@ import scipy.sparse
 from scipy.sparse.linalg import aslinearoperator
 
 import topologies
-from decentorth import DRFGT, RGD, GeneralizedLanding, solve
+from decentorth import DPRGT, DRFGT, RGD, GeneralizedLanding, solve
 from decentorth.api import Run
 from decentorth.collective import AgentCollective
 from decentorth.network import SerialCommunicator
@@ -115,6 +115,17 @@ def test_the_error_is_the_distance_in_the_metric_of_B() -> None:
     for t in (1e-9, 1e-3, 0.7):
         turned = np.cos(t) * vectors[:, -1:] + np.sin(t) * vectors[:, -2:-1]
         np.testing.assert_allclose(problem.error(turned), 2 * np.sin(t / 2), rtol=1e-4 if t < 1e-6 else 1e-10)
+
+
+def test_methods_that_project_find_the_answer_too() -> None:
+    """They name the way to project, which is one point whatever the way."""
+    problem = built(GEVPSettings(dimension=12, rank=2, condition=3.0), 4)
+    y = np.random.default_rng(0).standard_normal((1, 12, 2))
+    ways = [problem.constraint.project(y, way) for way in ("polar", "polar-svd", "polar-eigh")]
+    for way in ways[1:]:
+        np.testing.assert_allclose(way, ways[0], atol=1e-12)
+    W = topologies.metropolis_weights(topologies.complete(4))
+    assert solve(problem, DPRGT(), W, iterations=20_000, stopping=Error(1e-4), comm="serial").converged
 
 
 def test_a_run_that_diverges_says_so() -> None:

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import topologies as tp
-from decentorth import DRFGT, solve
+from decentorth import DRFGT, RGD, GeneralizedLanding, iterate, solve
 from decentorth.collective import AgentCollective
 from decentorth.network import SerialCommunicator
-from decentorth.problems import ICA, Deferred, ICASettings, amari_distance, log_cosh
+from decentorth.problems import ICA, Deferred, GeneralizedICA, ICASettings, amari_distance, log_cosh
 from decentorth.problems.pooled import whitening
-from decentorth.protocols import Array, KnownOptimum, Sampled, Smooth
+from decentorth.protocols import Array, KnownOptimum, Sampled, SampledMatrices, SampledProducts, Smooth
 from decentorth.stopping import GradientNorm
 from tests.support.problems import stack
 from tests.support.threads import on_ranks
@@ -67,7 +67,7 @@ def test_log_cosh_is_that_of_numpy_and_does_not_overflow() -> None:
 @pytest.mark.parametrize("pass_bytes", [1, 400, 1 << 17])
 def test_values_and_gradients_are_the_formulas(pass_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one pass over an agent's samples, or ten or one of them at a time."""
-    monkeypatch.setattr("decentorth.problems.ica.PASS_BYTES", pass_bytes)
+    monkeypatch.setattr("decentorth.problems.rowwise.PASS_BYTES", pass_bytes)
     data, x = samples(), gaussian(seed=1)
     problem = ICA(data)
     value, gradient = problem.value(x), problem.gradient(x)
@@ -106,7 +106,7 @@ def test_lipschitz_constants_bound_the_curvature_and_are_met_at_zero() -> None:
 @pytest.mark.parametrize("run_bytes", [1, 5_000, 1 << 21])
 def test_a_part_has_the_bits_of_the_whole(run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every run of consecutive agents, also a part of a part, however agents are stacked: tanh in blocks of all lengths."""
-    monkeypatch.setattr("decentorth.problems.ica.PASS_BYTES", 400)
+    monkeypatch.setattr("decentorth.problems.rowwise.PASS_BYTES", 400)
     x, whole, batch = gaussian(), ICA(samples()), np.zeros((N, 5), dtype=np.int64)
     value, gradient, drawn, lipschitz = whole.value(x), whole.gradient(x), whole.gradient_on(x, batch), whole.lipschitz
     monkeypatch.setattr("decentorth.problems.runs.RUN_BYTES", run_bytes)
@@ -267,6 +267,116 @@ def test_whitening_needs_directions_that_vary() -> None:
         whitening(A, 4, collective(2))
 
 
+def test_weights_make_every_sample_count_the_same() -> None:
+    """w_i = N_i over their mean: the mean over agents is that of one agent with all samples."""
+    data, x = samples(), gaussian(1)
+    counts = np.array(COUNTS, dtype=np.float64)
+    problem, pooled, many = ICA(data, weights=counts / counts.mean()), ICA([np.vstack(data)]), np.repeat(x, N, axis=0)
+    assert problem.value(many).mean() == pytest.approx(pooled.value(x)[0], rel=1e-13)
+    np.testing.assert_allclose(problem.gradient(many).mean(axis=0), pooled.gradient(x)[0], atol=1e-13)
+    np.testing.assert_allclose(problem.lipschitz, counts / counts.mean() * ICA(data).lipschitz, rtol=1e-13)
+    every = np.arange(40, dtype=np.int64)[None]
+    first = problem.restrict(slice(0, 1))
+    np.testing.assert_allclose(first.gradient_on(x, every), first.gradient(x), atol=1e-13)
+
+
+def mixed(count: int, n: int = 3, seed: int = 0) -> tuple[Array, Array]:
+    """Centred samples of Laplace sources, correlated and of different scales, and the matrix that mixed them."""
+    rng = np.random.default_rng(seed)
+    mixing = rng.standard_normal((n, n)) * 2.0 ** np.arange(n)[:, None]
+    A = rng.laplace(scale=np.sqrt(0.5), size=(count, n)) @ mixing.T
+    return A - A.mean(axis=0), mixing
+
+
+def test_the_generalized_constraint_is_the_samples_covariance() -> None:
+    A, _ = mixed(50)
+    problem, x = GeneralizedICA(A), gaussian(1, k=3)
+    for need in (Sampled, SampledProducts, SampledMatrices, Smooth):
+        assert isinstance(problem, need)
+    B = A.T @ A / 50
+    np.testing.assert_allclose(problem.constraint.feasibility(x), [np.linalg.norm(x[0].T @ B @ x[0] - np.eye(3))], rtol=1e-12)
+    assert problem.value(x)[0] == pytest.approx(np.log(np.cosh(A @ x[0])).sum() / 50, rel=1e-12)
+    assert problem.lipschitz[0] == pytest.approx(np.linalg.eigvalsh(B)[-1], rel=1e-12)
+    assert (problem.n_agents, problem.shape, problem.n_samples.tolist()) == (1, (3, 3), [50])
+
+
+def test_generalized_gradients_leave_a_second_order_taylor_remainder() -> None:
+    problem, u = GeneralizedICA(mixed(60)[0]), gaussian(1, seed=2, k=3)
+    for x in (problem.start(0)[None], gaussian(1, seed=3, k=3)):
+        slope = (problem.gradient(x) * u).sum((-2, -1))
+        steps = np.logspace(-4.5, -3, 9)
+        remainder = [float(abs(problem.value(x + t * u) - problem.value(x) - t * slope)[0]) for t in steps]
+        assert np.polyfit(np.log(steps), np.log(remainder), 1)[0] == pytest.approx(2, abs=0.03)
+
+
+def test_three_independent_samples_make_an_unbiased_field_and_shared_ones_do_not() -> None:
+    """The mean over all choices, exactly: of three samples, and of three times the same one."""
+    count = 9
+    problem, x = GeneralizedICA(mixed(count)[0]), gaussian(1, k=3)
+    penalty = np.array([0.3])
+    single = [np.array([[j]], dtype=np.int64) for j in range(count)]
+    gradients, products = ([each(x, j) for j in single] for each in (problem.gradient_on, problem.product_on))
+    constraint: Any = problem.constraint
+    field = constraint.landing(x, problem.gradient(x), penalty)
+
+    def mean(choices: Any) -> Array:
+        fields = [constraint.landing_from_products(x, gradients[i], products[j], products[k], penalty) for i, j, k in choices]
+        return np.asarray(np.mean(fields, axis=0))
+
+    np.testing.assert_allclose(mean(itertools.product(range(count), repeat=3)), field, rtol=1e-11)
+    assert np.linalg.norm(mean([(j, j, j) for j in range(count)]) - field) > 0.5 * np.linalg.norm(field)
+    np.testing.assert_allclose(np.mean([problem.matrices_on(j) for j in single], axis=0) @ x, constraint.product(x), rtol=1e-12)
+
+
+def test_the_generalized_problem_is_the_whitened_one_seen_through_the_whitening() -> None:
+    """Values, errors, and the iterates of Riemannian gradient descent in the metric in which the sets are isometric."""
+    A, mixing = mixed(400)
+    whiten = whitening([A], 3, collective(1))
+    general, plain = GeneralizedICA(A, mixing=mixing), ICA([A @ whiten], mixing=whiten.T @ mixing)
+    z = stack(orthogonal(4, 3), 1)
+    assert general.value(whiten @ z)[0] == pytest.approx(plain.value(z)[0], rel=1e-12)
+    method = RGD(step_size=0.3)
+    states = zip(iterate(general, method, x0=whiten @ z[0]), iterate(plain, method, x0=z[0]), range(20), strict=False)
+    for state, other, _ in states:
+        np.testing.assert_allclose(state.x, whiten @ other.x, atol=1e-11 * np.abs(whiten).max())
+        assert general.error(state.x[0]) == pytest.approx(plain.error(other.x[0]), rel=1e-9)
+    assert np.linalg.norm(other.x - z) > 0.1
+
+
+def test_the_generalized_problem_is_least_near_the_true_unmixing() -> None:
+    """Whatever the mixing: nearly stationary there in the natural metric, and less than elsewhere."""
+    A, mixing = mixed(200_000)
+    problem = GeneralizedICA(A, mixing=mixing)
+    constraint: Any = problem.constraint
+    x = constraint.project(np.linalg.inv(mixing).T[None])
+    assert problem.error(x[0]) < 5e-3
+    z, image = constraint.natural_gradient(x, problem.gradient(x))
+    assert np.sqrt((z * image).sum()) < 0.01
+    assert problem.value(x)[0] < min(problem.value(problem.start(seed)[None])[0] for seed in range(10))
+
+
+@pytest.mark.parametrize(("step", "batch"), [(0.3, 333), ("diminishing:initial=1", 100)])
+def test_one_pass_over_samples_that_are_not_whitened(step: float | str, batch: int) -> None:
+    """Paper 003's size: 100,000 samples of 10 sources, each batch in three independent parts; B is never looked at."""
+    problem = ICASettings(samples=100_000, whiten=False).problem(1, 0)
+    method = GeneralizedLanding(step_size=step, penalty=0.1, batch_size=batch, covariance="sampled")
+    result = solve(problem, method, iterations=100_000 // (3 * batch), rows=2)
+    assert result.history["error"][0] > 0.3
+    assert result.row.values["error"] < 0.02
+
+
+def test_samples_of_a_file_that_are_not_whitened_are_centred(tmp_path: Path) -> None:
+    A, _ = mixed(300)
+    np.save(tmp_path / "a.npy", A + 5.0)
+    settings = ICASettings(data=str(tmp_path / "a.npy"), whiten=False)
+    x = gaussian(1, k=3)
+    problem = built(settings.problem(1, 0))
+    np.testing.assert_allclose(problem.constraint.product(x), A.T @ (A @ x) / 300, rtol=1e-10)
+    assert problem.value(x)[0] == pytest.approx(GeneralizedICA(A).value(x)[0], rel=1e-10)
+    with pytest.raises(ValueError, match="as many sources as columns, 3, but sources is 2: leave it out, or whiten the samples"):
+        built(ICASettings(data=str(tmp_path / "a.npy"), whiten=False, sources=2).problem(1, 0))
+
+
 BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "nan": (
         lambda: ICA([np.ones((3, 2)), np.full((3, 2), np.nan)]),
@@ -275,10 +385,22 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "differing n": (lambda: ICA([np.ones((3, 2)), np.ones((3, 3))]), "Z of agent 0 has 2 columns, that of agent 1 has 3"),
     "mixing": (
         lambda: ICA([np.ones((3, 2))], mixing=np.ones((2, 3))),
-        "mixing must have shape (2, 2), as Z has 2 columns, got (2, 3)",
+        "mixing must have shape (2, 2), as the samples have 2 columns, got (2, 3)",
     ),
     "sources": (lambda: ICASettings(sources=0), "sources must be at least 1, got 0"),
     "samples": (lambda: ICASettings(samples=0), "samples must be at least 1, got 0"),
+    "weights": (
+        lambda: ICA([np.ones((3, 2))], weights=np.ones(2)),
+        "weights must have shape (1,), one for each agent given, got (2,)",
+    ),
+    "not whitened by several": (
+        lambda: ICASettings(whiten=False).problem(3, 0),
+        "without whitening the covariance of all samples makes the constraint, which none of 3 agents knows: whiten the samples",
+    ),
+    "not whitened and too flat": (
+        lambda: GeneralizedICA(np.random.default_rng(0).standard_normal((9, 3)) @ np.diag([1.0, 1.0, 0.0])),
+        "B must be positive definite",
+    ),
     "imbalance": (lambda: ICASettings(imbalance=0.5), "imbalance must be finite and at least 1, got 0.5"),
     "alpha": (lambda: ICASettings(dirichlet_alpha=-1.0), "dirichlet_alpha must be positive, got -1.0"),
     "too few samples": (

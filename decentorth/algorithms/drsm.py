@@ -1,0 +1,75 @@
+"""DRSM: the decentralized Riemannian subgradient method.
+
+Wang, Hu, Chen, Deng, So, "Decentralized weakly convex optimization over the Stiefel manifold", 2023 (cited by paper 000). From a
+common feasible start, every agent repeats
+
+    x_i <- R_{x_i}(a P_{x_i}(sum_j [W^t]_ij x_j - x_i) - gamma_k P_{x_i}(G_i(x_i)))                   (1)
+
+with a subgradient G_i of the weakly convex f_i. That is the iteration of `drsgd`, where the symbols stand; what is different is the
+steps. A subgradient does not vanish at a minimiser, so gamma_k must: like 1 / sqrt(k) in general, geometrically where the minimum
+is sharp (f rises in proportion to the distance), as those of robust subspaces and of dictionaries are.
+
+    gamma_k   step_size  (n_local,), gamma_0 base
+
+``step_size="auto"`` is gamma_0 r^k. gamma_0 is the first step that the problem recommends for a subgradient method; elsewhere 1 / L
+with L the mean over the network of the agents' Lipschitz constants of f_i, or of their subgradients' norms at the start. Steps must
+not shrink faster than the agents agree: r = max(0.97, 1 - (1 - lambda_2) / 4), lambda_2 the second eigenvalue of what an iteration
+mixes by. With 1 - lambda_2 in place of a quarter of it, agents on a ring that are unlike each other, or that look for a dictionary
+from a random start, stop elsewhere. Where no minimum is sharp, geometric steps stop short of it: give diminishing ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..protocols import Array, Network, Recommends, Streams
+from .descent import DescentState, begin
+from .drsgd import DRSGD
+from .mixing import average, effective
+from .policies import Geometric, StepSize, policy
+from .steps import start
+from .subgradient import steepness
+
+
+@dataclass(frozen=True, kw_only=True)
+class DRSM(DRSGD):
+    """Decentralized Riemannian subgradient method (Wang, Hu, Chen, Deng, So 2023).
+
+    Parameters
+    ----------
+    step_size
+        gamma_0 > 0; auto: geometric, from what the problem recommends and the spectrum of W; or a policy: geometric, diminishing,
+        square-summable, annealed, piecewise, horizon.
+    """
+
+    step_size: StepSize = "auto"
+
+    def resolved(self, network: Network) -> DRSM:
+        """This method with the ratio of the steps that auto means on this network."""
+        if self.step_size != "auto":
+            return self
+        ratio = 0.97
+        if network.n_agents > 1:
+            ratio = max(ratio, 1.0 - (1.0 - effective(network.spectrum, self.rounds, self.chebyshev).lambda_2) / 4.0)
+        return replace(self, step_size=Geometric(ratio=round(ratio, 6)))
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DescentState:
+        steps = policy(self.resolved(network).step_size)
+        base, spent = start(steps, len(x0), lambda: _automatic(problem, network, x0))
+        return begin(x0, base, spent, steps)
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: DescentState) -> DescentState:
+        return self.moved(problem, network, streams, state, policy(self.resolved(network).step_size))  # (1)
+
+
+def _automatic(problem: Any, network: Network, x0: Array) -> tuple[Array, int]:
+    """``(n_local,)``: gamma_0, and gradients spent."""
+    if isinstance(problem, Recommends):
+        recommended = policy(problem.subgradient_settings(1).step_size)
+        if recommended.initial != "auto":
+            return np.full(len(x0), recommended.initial * recommended.scale(0)), 0
+    steep, spent = steepness(problem, x0)
+    return 1.0 / average(network, steep, 1e-15), spent

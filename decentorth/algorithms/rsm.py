@@ -1,0 +1,76 @@
+"""RSM: the Riemannian subgradient method, centralized, for functions that need not be differentiable.
+
+Li, Chen, Deng, Qu, Zhu, So, "Weakly convex optimization over Stiefel manifold using Riemannian subgradient-type methods", SIAM
+Journal on Optimization 2021; the rival of paper 002 (Cheung, Wang, Yue, So):
+
+    x <- R_x(-gamma_k P_x(G(x))),   G(x) a subgradient of f
+
+    gamma_k   step_size, from base             P_x   constraint.tangent
+    x         state.x                          R_x   constraint.retract
+
+``step_size="auto"`` takes the schedule that the problem recommends (the published ones, for those of paper 002), elsewhere
+1 / (L sqrt(k + 1)) with L a Lipschitz constant of f. Beyond the paper: the count of floating-point operations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from ..protocols import Array, Network, Retractable, Retraction, Riemannian, Streams
+from .policies import IN_ADVANCE, StepSize, checked, policy
+from .steps import check_retraction
+from .subgradient import first_steps, iteration_flops, suited
+
+
+class RSMState(NamedTuple):
+    """What changes: x ``(1, d, r)``, step_size and flops (operations made) ``(1,)``; what does not: base (Delta)."""
+
+    x: Array
+    step_size: Array
+    flops: Array
+    base: Array
+    k: int
+    gradients: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RSM:
+    """Riemannian subgradient method for a single agent (Li, Chen, Deng, Qu, Zhu, So 2021).
+
+    Parameters
+    ----------
+    step_size
+        gamma_0 > 0; auto: the schedule that suits the problem; or a policy: geometric, square-summable, annealed, diminishing,
+        horizon, piecewise.
+    retraction
+        polar, polar-svd, polar-eigh, qr or cholesky-qr.
+    """
+
+    requires: ClassVar[tuple[type, ...]] = ()
+    requires_set: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
+
+    step_size: StepSize = "auto"
+    retraction: Retraction = "polar"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_size", checked(self.step_size, allowed=IN_ADVANCE))
+        check_retraction(self.retraction)
+
+    def suited(self, problem: Any) -> RSM:
+        """This method with the steps that auto means on a problem."""
+        return suited(self, problem, blocks=1)
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> RSMState:
+        method = self.suited(problem)
+        base, spent = first_steps(method, problem, x0)
+        step = base * policy(method.step_size).scale(0)
+        return RSMState(x0.copy(), step, 0.0 * base, base, 0, spent)
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: RSMState) -> RSMState:
+        steps, k = policy(self.suited(problem).step_size), state.k + 1
+        tangent = problem.constraint.tangent(state.x, problem.gradient(state.x))
+        x = problem.constraint.retract(state.x, -state.step_size[:, None, None] * tangent, self.retraction)
+        flops = state.flops + iteration_flops(problem, problem.shape[1])
+        return RSMState(x, state.base * steps.scale(k), flops, state.base, k, state.gradients + 1)

@@ -1,0 +1,61 @@
+"""What the subgradient methods on the Stiefel manifold share: which steps, and what an iteration costs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..protocols import Array, Counted, Recommends, WeaklyConvex
+from ..sums import norms
+from .policies import policy
+from .steps import start
+
+Method = TypeVar("Method", bound=Any)
+UNKNOWN = "diminishing"
+"""The steps on a problem that recommends none: those of paper 000, Theorem 4.9 (b)."""
+
+
+def suited(method: Method, problem: Any, blocks: int) -> Method:
+    """The method with what its ``auto`` settings stand for on a problem: what it recommends for so many blocks."""
+    auto = [name for name in ("step_size", "block_partition") if getattr(method, name, None) == "auto"]
+    if not auto:
+        return method
+    if isinstance(problem, Recommends):
+        recommended = problem.subgradient_settings(blocks)._asdict()
+    else:
+        recommended = {"step_size": UNKNOWN, "block_partition": "fixed"}
+    return replace(method, **{name: recommended[name] for name in auto})
+
+
+def first_steps(method: Any, problem: Any, x0: Array) -> tuple[Array, int]:
+    """``(n_local,)``: Delta, from which the steps follow, and gradients spent: given, or 1 / L, see `steepness`."""
+
+    def automatic() -> tuple[Array, int]:
+        steep, spent = steepness(problem, x0)
+        return 1.0 / steep, spent
+
+    return start(policy(method.step_size), len(x0), automatic)
+
+
+def steepness(problem: Any, x0: Array) -> tuple[Array, int]:
+    """``(n_local,)``: L, and gradients spent: the problem's Lipschitz constant of f, or, where it knows none, the norm of its
+    subgradient at x0."""
+    if isinstance(problem, WeaklyConvex):
+        return problem.lipschitz_value, 0
+    steep = norms(problem.gradient(x0))
+    return np.where(steep > 0.0, steep, 1.0), 1
+
+
+def iteration_flops(problem: Any, columns: int) -> Array:
+    """``(n_local,)``: floating-point operations of an iteration that moves ``columns`` = c of the r columns of a point.
+
+    4 d r c for the tangent part, 4 d c^2 + 10 c^3 for the polar factor by way of its Gram matrix (10 c^3 stands for its inverse
+    root), 3 d c for the step; and the oracle's own, where the problem counts them.
+    """
+    d, r = problem.shape
+    c = columns
+    own = 4.0 * d * r * c + 4.0 * d * c * c + 10.0 * c**3 + 3.0 * d * c
+    oracle = problem.flops(c) if isinstance(problem, Counted) else 0.0
+    return np.full(problem.agents.stop - problem.agents.start, own) + oracle

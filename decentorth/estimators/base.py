@@ -1,0 +1,144 @@
+"""What the estimators share: the parameters of the method, and how it is run on data in one place or held by agents."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from .. import registry
+from ..api import Result, solve
+from ..problems import Deferred
+from ..problems.checks import matrices, same_columns
+from ..protocols import Array, Metric
+from ..stopping import Consensus, GradientNorm, Rule
+
+ALONE = ("rgd", "landing", "generalized_landing")
+"""Methods of a single agent that take Barzilai-Borwein steps when these are left to be chosen; others take their own."""
+
+
+class Solution(NamedTuple):
+    """What a run has found."""
+
+    point: Array
+    """The feasible point next to the agents' mean, the same on every rank."""
+    iterations: int
+    result: Result
+
+
+class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """Parameters that all estimators here have, and the run that they lead to.
+
+    Class variables: ``_alone`` and ``_together``, the methods for data in one place and for agents when none is asked for.
+    """
+
+    _alone: ClassVar[str] = "rgd"
+    _together: ClassVar[str] = "drfgt"
+    _slope: ClassVar[str] = "gradient_norm"
+    """The metric that tol is about."""
+    _metrics: ClassVar[tuple[Metric, ...]] = ()
+    """What is measured beside the standard metrics."""
+
+    algorithm: Any
+    step_size: Any
+    tol: float
+    max_iter: int
+    random_state: Any
+    n_components_: int
+
+    def _method(self, n_agents: int) -> Any:
+        """The algorithm that the parameters name, or are."""
+        method = self.algorithm
+        if method == "auto":
+            method = self._alone if n_agents == 1 else self._together
+        if isinstance(method, str):
+            entry, own = registry.algorithms.get(method), {"step_size": self.step_size}
+            if self.step_size == "auto":
+                own = {"step_size": "bb"} if n_agents == 1 and method in ALONE else {}
+            elif "step_size" not in {field.name for field in dataclasses.fields(entry)}:
+                raise ValueError(f"{entry.__name__} has no steps, but step_size is {self.step_size!r}: leave it at 'auto'")
+            return entry(**own)
+        if self.step_size != "auto":
+            raise ValueError(
+                f"step_size belongs to the algorithm where that is an object, got {self.step_size!r} beside {method!r}"
+            )
+        return method
+
+    def _rule(self) -> Rule:
+        """When a single agent stops."""
+        return GradientNorm(self.tol)
+
+    def _solve(self, problem: Deferred, W: Any) -> Solution:
+        """Run the method until the slope, and what keeps the agents apart, are as small as tol; warn if that fails."""
+        alone = W is None
+        stopping = self._rule()
+        result = solve(
+            problem,
+            self._method(problem.n_agents),
+            W,
+            iterations=self.max_iter,
+            stopping=stopping if alone else stopping & Consensus(self.tol),
+            record_every=5 if alone else None,  # measuring costs as much as a few iterations
+            seed=int(check_random_state(self.random_state).randint(1 << 31)),
+            comm="serial" if alone else None,
+            metrics=self._metrics,
+        )
+        if result.status == "diverged":
+            raise ArithmeticError(f"{result.message}: give a smaller step_size than {self.step_size!r}")
+        if not result.converged:
+            warnings.warn(
+                f"{type(self).__name__} stopped after {result.row.iteration} iterations at a {self._slope.replace('_', ' ')} of "
+                f"{result.row.values[self._slope]:.1e}, above tol = {self.tol:g}: raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        (total,) = result.collective.sum(result.x)
+        point: Array = result.problem.constraint.project(total[None] / problem.n_agents)[0]
+        return Solution(point, result.row.iteration, result)
+
+    def _agents(self, name: str, agents: Sequence[Any]) -> list[Array]:
+        """Each agent's samples, checked as a whole; sets ``n_features_in_`` and, from data frames, ``feature_names_in_``."""
+        checked = matrices(name, agents)
+        same_columns(name, checked)
+        validate_data(self, agents[0], skip_check_array=True)
+        return checked
+
+    def _coordinates(self, X: Any) -> Array:
+        """``(m, n_components)``: what an inverse transform is given, checked."""
+        check_is_fitted(self)
+        checked: Array = check_array(X, dtype=np.float64)
+        if checked.shape[1] != self.n_components_:
+            raise ValueError(
+                f"X must have a column for each of the {self.n_components_} components, got {checked.shape[1]} columns"
+            )
+        return checked
+
+
+def check_components(n_components: Any, most: int, what: str) -> int:
+    """The number of components that is asked for, the most there are for None.
+
+    Raises
+    ------
+    TypeError, ValueError
+        With the bounds, and what sets them.
+    """
+    if n_components is None:
+        return most
+    if isinstance(n_components, bool) or not isinstance(n_components, int | np.integer):
+        raise TypeError(f"n_components must be a whole number or None, got {n_components!r}")
+    if not 1 <= n_components <= most:
+        raise ValueError(f"n_components must be between 1 and {most}, {what}, got {n_components}")
+    return int(n_components)
+
+
+def signs(vectors: Array) -> Array:
+    """``(k,)``: 1 or -1 for each row, such that its largest entry becomes positive."""
+    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1)[:, None], 1)[:, 0]
+    return np.where(largest < 0.0, -1.0, 1.0)

@@ -1,0 +1,438 @@
+"""Canonical correlation analysis of data in one place, in a stream of batches, or held by agents that exchange points only.
+
+With C11, C12 and C22 the covariances of the columns of both views, centred and divided by their standard deviations, a method of
+the package minimises -tr(x^T C12 y) over x^T C11 x = I, y^T C22 y = I (`problems.CCA`). The singular value decomposition of
+x^T C12 y, of order p, turns the two spans into pairs of directions with their correlations.
+
+Batches are cut into pieces of 300 samples, and a piece into three independent parts. From products with the parts' covariances the
+landing field is made without bias (paper 003, Vary, Ablin, Gao, Absil, ICML 2024, (2)-(3)), and covariances are never formed: what
+is kept is the point [x; y], the average of the last ones, and averages of C11 x, C22 y and C12^T x there. Coordinates are such that
+the leading 2 p + 10 eigenvalues of the first batch's covariances are 1, and no other is larger, since the condition of what the
+field multiplies with decides how fast this converges. Steps after t pieces are s (1 + t / 300)^{-1/2}, s = 0.5 / beta^2, with beta
+the largest eigenvalue of the covariances of the first parts; the penalty is 0.1 / (beta s). Averages count a piece three times its
+share. In later passes over the same samples these should come in another order, or their parts are not independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, MultiOutputMixin, RegressorMixin, TransformerMixin
+from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from .. import problems
+from ..problems import Deferred, pooled
+from ..problems.checks import matrices, same_columns
+from ..protocols import Array, Collective
+from ..sets import GeneralizedStiefel
+from .base import AgentEstimator, check_components, signs
+
+PIECE = 300
+"""Samples in a piece of a batch."""
+DECAY = 300
+"""Pieces after which steps are shorter by the root of two."""
+STEP = 0.5
+"""The first step times the square of the largest eigenvalue."""
+PULL = 0.1
+"""Step times penalty times the largest eigenvalue."""
+FLAT = 1e-6
+"""Directions that vary less than this share of the first are not made longer for it."""
+RUNAWAY = 1e50
+"""Points larger than this have diverged."""
+AVERAGED = 3.0
+"""How much more than its share of the samples a piece counts in averages."""
+
+
+class Columns(NamedTuple):
+    """The means of a view's columns, and what they are divided by."""
+
+    mean: Array
+    scale: Array
+
+    def standard(self, view: Array) -> Array:
+        """The view centred and scaled."""
+        return (view - self.mean) / self.scale
+
+
+class Coordinates(NamedTuple):
+    """T, symmetric, with T C T close to the identity: ``scale`` in all directions, ``more`` of it along some orthonormal ones."""
+
+    scale: float
+    directions: Array
+    """``(n, k)``."""
+    more: Array
+
+    def times(self, x: Array) -> Array:
+        """T x."""
+        image: Array = self.scale * (x + self.directions @ (self.more[:, None] * (self.directions.T @ x)))
+        return image
+
+    def solve(self, x: Array) -> Array:
+        """T^{-1} x."""
+        less = self.more / (1.0 + self.more)
+        image: Array = (x - self.directions @ (less[:, None] * (self.directions.T @ x))) / self.scale
+        return image
+
+
+class Products(NamedTuple):
+    """C11 x, C22 y and C12^T x of a point."""
+
+    first: Array
+    second: Array
+    cross: Array
+
+
+class Pairs(problems.CCA):
+    """The problem without its answer, which the metrics would have computed for a column of the history."""
+
+    @property
+    def optimal_value(self) -> None:
+        """Nothing."""
+
+
+class Stream(NamedTuple):
+    """What is kept of batches."""
+
+    coordinates: tuple[Coordinates, Coordinates]
+    point: Array
+    """T^{-1} x and T^{-1} y, stacked by rows."""
+    average: Array
+    """Of the last points."""
+    products: Products
+    """Averages of the last pieces'."""
+    step: float
+    penalty: float
+
+
+class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, RegressorMixin, AgentEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """Canonical correlation analysis, with the interface of ``sklearn.cross_decomposition.CCA``.
+
+    Parameters
+    ----------
+    n_components
+        How many pairs of canonical directions.
+    scale
+        Whether x_weights_ and y_weights_ are for columns divided by their standard deviations.
+    ridge
+        Added to the covariances, as a share of their mean eigenvalue; needed where columns depend on each other.
+    algorithm
+        The name of a method, or one such as ``RGD(metric="euclidean")``; auto: RGD for data in one place, GeneralizedDRFGT
+        for agents, of whom none needs to know the covariances. Views of more than 2000 columns, whose covariances are not formed,
+        need a method that multiplies with them only, such as ``RGD(metric="euclidean", step_size="bb")``.
+    step_size
+        The method's, where it is given by name; auto: Barzilai-Borwein steps for data in one place, otherwise the method's own. A
+        number is the first step of `partial_fit` too.
+    tol
+        The gradient norm, and for agents their distance from one another too, to be reached.
+    max_iter
+        The most iterations; a ConvergenceWarning says when they were too few.
+    random_state
+        Of the start. Under ``mpirun`` it must be a number.
+
+    Attributes
+    ----------
+    correlations_
+        ``(n_components,)``: the canonical correlations, with the ridge, largest first.
+    x_weights_, y_weights_
+        ``(n_features, n_components)`` and ``(n_targets, n_components)``: the canonical directions, whose scores have variance 1
+        (with the ridge) and no correlations but those of each pair; the largest entry of each column of x_weights_ is positive.
+    x_rotations_, y_rotations_
+        The same, by scikit-learn's other name.
+    x_loadings_, y_loadings_
+        ``(n_features, n_components)`` and ``(n_targets, n_components)``: the regressions of the views on their scores.
+    coef_, intercept_
+        ``(n_targets, n_features)`` and ``(n_targets,)``: the regression of y on the scores of X, so that y is about
+        X coef_^T + intercept_. (scikit-learn's takes the scores of X for those of y instead.)
+    n_components_, n_features_in_, n_samples_seen_
+        Numbers.
+    n_iter_
+        List of ``(n_components,)``, as in scikit-learn: iterations of the method, which finds all pairs together; after
+        `partial_fit`, batches.
+    feature_names_in_
+        Where X had names.
+    """
+
+    _together = "generalized_drfgt"
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        scale: bool = True,
+        ridge: float = 0.0,
+        algorithm: Any = "auto",
+        step_size: Any = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 10_000,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.scale = scale
+        self.ridge = ridge
+        self.algorithm = algorithm
+        self.step_size = step_size
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Find the directions of the samples X, ``(m, n_features)``, and y, ``(m, n_targets)`` or ``(m,)``."""
+        first, second = self._views(X, y, reset=True)
+        return self._fit([first], [second], None)
+
+    def fit_agents(self, agents: Sequence[Any], W: Any) -> Self:
+        """Find the directions of all agents' samples together, by exchanges between neighbours; every sample counts the same.
+
+        Under ``mpirun`` every rank calls it with the same arguments, and gets the same directions.
+
+        Parameters
+        ----------
+        agents
+            (X_i, y_i), ``(m_i, n_features)`` and ``(m_i, n_targets)``, of each agent.
+        W
+            ``(n, n)``: mixing matrix, symmetric and doubly stochastic, e.g. ``topologies.metropolis_weights(graph)``.
+
+        Raises
+        ------
+        ValueError
+            When dimensions differ, an entry is not finite, or W does not fit; names the agent.
+        """
+        for i, pair in enumerate(agents):
+            if len(pair) != 2:
+                raise ValueError(f"each agent holds a pair (X_i, y_i) of views, got {len(pair)} arrays of agent {i}")
+        firsts = self._agents("X", [first for first, _ in agents])
+        targets = [np.asarray(second) for _, second in agents]
+        self._predict_1d = all(second.ndim == 1 for second in targets)
+        seconds = matrices("y", [second[:, None] if second.ndim == 1 else second for second in targets])
+        same_columns("y", seconds)
+        return self._fit(firsts, seconds, W)
+
+    def _views(self, X: Any, y: Any, reset: bool) -> tuple[Array, Array]:
+        """Both views as matrices, checked."""
+        first, second = validate_data(
+            self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
+        )
+        second = check_array(second, input_name="y", dtype=np.float64, ensure_2d=False)
+        if reset:
+            self._predict_1d = second.ndim == 1
+        return first, second[:, None] if second.ndim == 1 else second
+
+    def _rank(self, samples: int, n1: int, n2: int) -> int:
+        return check_components(self.n_components, min(samples, n1, n2), "the fewest of samples, features and targets")
+
+    def _standards(self, view: list[Array], count: int, collective: Collective) -> Columns:
+        """Of all agents' samples; a column that does not vary is not scaled."""
+        mean = pooled.mean(view, collective)
+        variance = pooled.mean_squares([a - mean for a in view], collective) * (count / max(count - 1, 1))
+        return Columns(mean, _deviations(variance) if self.scale else np.ones(len(mean)))
+
+    def _fit(self, firsts: list[Array], seconds: list[Array], W: Any) -> Self:
+        n, count = len(firsts), sum([len(first) for first in firsts])
+        rank = self._rank(count, firsts[0].shape[1], seconds[0].shape[1])
+        found: list[tuple[Columns, Columns]] = []
+
+        def build(own: slice, collective: Collective) -> Pairs:
+            x, y = (self._standards(view[own], count, collective) for view in (firsts, seconds))
+            found.append((x, y))
+            views = [x.standard(a) for a in firsts[own]], [y.standard(b) for b in seconds[own]]
+            problem = Pairs(*views, rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective)
+            problem.error_name = ""  # nor the distance from it
+            return problem
+
+        solution = self._solve(Deferred(n, build), W)
+        ((columns_x, columns_y),), problem = found, solution.result.problem
+        n1 = len(columns_x.mean)
+        with threadpool_limits(1):
+            point = np.repeat(solution.point[None], problem.n_local, axis=0)
+            sums = solution.result.collective.sum(problem.local_product(point), problem.gradient(point))
+        own, gradient = (total / n for total in sums)
+        for rows, ridge in zip(problem.constraint.rows, problem.ridges, strict=True):
+            own[rows] -= ridge * solution.point[rows]
+        self.n_samples_seen_, self._columns, self._ridges = count, (columns_x, columns_y), problem.ridges
+        products = Products(own[:n1], own[n1:], -gradient[n1:])
+        self._keep(solution.point, products)
+        self.__dict__.pop("_stream", None)
+        self.n_iter_ = [max(solution.iterations, 1)] * rank
+        return self
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Take in a batch of samples of both views, at least three, also after a fit.
+
+        No samples are kept, and no covariances: O((n_features + n_targets) n_components) numbers. The columns are scaled by their
+        standard deviations in the first batch, which must have at least three samples for each component.
+
+        Raises
+        ------
+        ArithmeticError
+            Where the steps were too long.
+        """
+        begun = hasattr(self, "x_weights_")
+        first, second = self._views(X, y, reset=not begun)
+        if not begun:
+            self._begin(first, second)
+        elif not hasattr(self, "_stream"):
+            self._start(first, second, np.concatenate((self.x_weights_, self.y_weights_)), self._products)
+        for rows in np.array_split(np.arange(len(first)), max(1, len(first) // PIECE)):
+            self._take_in(first[rows], second[rows])
+        if not np.abs(self._stream.point).max() <= RUNAWAY:
+            raise ArithmeticError(f"the steps are too long, {self._stream.step:.3g} at first: give a smaller step_size")
+        self._keep(self._original(self._stream.average), self._stream.products)
+        self.n_iter_ = [self.n_iter_[0] + 1 if begun else 1] * self.n_components_
+        return self
+
+    def _begin(self, first: Array, second: Array) -> None:
+        """Scales from the first batch, and a random point that is feasible for it."""
+        rank, random = self._rank(len(first) // 3, first.shape[1], second.shape[1]), check_random_state(self.random_state)
+        columns, points, ridges = [], [], []
+        for view in (first, second):
+            own = Columns(view.mean(axis=0), _deviations(view.var(axis=0, ddof=1)) if self.scale else np.ones(view.shape[1]))
+            rows, x = own.standard(view), random.standard_normal((view.shape[1], rank))
+            ridges.append(self.ridge * float((rows * rows).mean()))
+            points.append(x @ pooled.root_inverse(x.T @ _times(rows, x, ridges[-1]), rank))
+            columns.append(own)
+        self._columns, self._ridges, self.n_samples_seen_ = (columns[0], columns[1]), (ridges[0], ridges[1]), 0
+        products = Products(*(np.zeros((n, rank)) for n in (first.shape[1], second.shape[1], second.shape[1])))
+        self._start(first, second, np.concatenate(points), products)
+
+    def _start(self, first: Array, second: Array, point: Array, products: Products) -> None:
+        """Choose coordinates and steps for batches, by some samples."""
+        most, coordinates, points, largest = 2 * point.shape[1] + 10, [], [], 0.0
+        for columns, view, ridge, x in zip(
+            self._columns, (first, second), self._ridges, np.split(point, [first.shape[1]]), strict=True
+        ):
+            rows = columns.standard(view[: PIECE + PIECE // 10 * most])
+            own = _coordinates(rows, most, ridge)
+            part = own.times(rows[: max(1, min(len(rows), PIECE) // 3)].T)
+            largest = max(largest, float(np.linalg.norm(part, 2)) ** 2 / part.shape[1])
+            coordinates.append(own)
+            points.append(own.solve(x))
+        step = self.step_size if isinstance(self.step_size, float | int) else STEP / largest**2
+        start = np.concatenate(points)
+        self._stream = Stream((coordinates[0], coordinates[1]), start, start, products, float(step), PULL / (largest * step))
+
+    def _original(self, point: Array) -> Array:
+        """[x; y] from a point in the coordinates of the batches."""
+        (first, second), (x, y) = self._stream.coordinates, np.split(point, [len(self._stream.products.first)])
+        return np.concatenate((first.times(x), second.times(y)))
+
+    def _take_in(self, *views: Array) -> None:
+        """One step from a piece of a batch."""
+        coordinates, point, average, products, step, penalty = self._stream
+        before, now, cut = self.n_samples_seen_, len(views[0]), [len(products.first)]
+        share = now / (before + now)
+        first, second = (
+            columns._replace(mean=columns.mean + share * (view.mean(axis=0) - columns.mean))
+            for columns, view in zip(self._columns, views, strict=True)
+        )
+        self._columns = first, second
+        rows = first.standard(views[0]), second.standard(views[1])
+        (a, *others_a), (b, *others_b) = (np.array_split(view, 3) for view in rows)
+        fields = []
+        with np.errstate(over="ignore", invalid="ignore"):
+            x, y = np.split(self._original(point), cut)
+            gradients = -a.T @ (b @ y) / len(a), -b.T @ (a @ x) / len(b)
+            each = zip(coordinates, np.split(point, cut), (x, y), gradients, (others_a, others_b), self._ridges, strict=True)
+            for own, inner, outer, g, others, ridge in each:
+                g, bx, bx2 = (own.times(image)[None] for image in (g, *(_times(part, outer, ridge) for part in others)))
+                fields.append(GeneralizedStiefel.landing_from_products(inner[None], g, bx, bx2, np.array([penalty]))[0])
+            point = point - step * (1.0 + before / (DECAY * PIECE)) ** -0.5 * np.concatenate(fields)
+        weight = min(1.0, AVERAGED * share)
+        average = average + weight * (point - average)
+        x, y = np.split(self._original(average), cut)
+        new = _times(rows[0], x), _times(rows[1], y), rows[1].T @ (rows[0] @ x) / now
+        products = Products(*(old + weight * (one - old) for old, one in zip(products, new, strict=True)))
+        self.n_samples_seen_ = before + now
+        self._stream = Stream(coordinates, point, average, products, step, penalty)
+
+    def _keep(self, point: Array, products: Products) -> None:
+        """Turn a point into pairs of directions, and what follows from the products there."""
+        (x, y), (rx, ry) = np.split(point, [len(products.first)]), self._ridges
+        own = [view.T @ image for view, image in ((x, products.first), (y, products.second))]
+        left, right = (
+            pooled.root_inverse(gram + ridge * view.T @ view, len(gram))
+            for gram, ridge, view in zip(own, (rx, ry), (x, y), strict=True)
+        )
+        u, correlations, vt = np.linalg.svd(left.T @ (products.cross.T @ y) @ right)
+        flip = signs((x @ left @ u).T)
+        left, right = left @ u * flip, right @ vt.T * flip
+        self.x_weights_, self.y_weights_, self.correlations_ = x @ left, y @ right, correlations
+        self.x_rotations_, self.y_rotations_ = self.x_weights_, self.y_weights_
+        self._products = first, second, cross = Products(products.first @ left, products.second @ right, products.cross @ left)
+        inverses = [np.linalg.inv(turn.T @ gram @ turn) for turn, gram in zip((left, right), own, strict=True)]
+        self.x_loadings_, self.y_loadings_, self._regression = first @ inverses[0], second @ inverses[1], cross @ inverses[0]
+        self.n_components_ = len(correlations)
+
+    @property
+    def coef_(self) -> Array:
+        """``(n_targets, n_features)``, made when it is asked for."""
+        first, second = self._columns
+        coefficients: Array = second.scale[:, None] * (self._regression @ self.x_weights_.T) / first.scale
+        return coefficients
+
+    @property
+    def intercept_(self) -> Array:
+        """``(n_targets,)``."""
+        first, second = self._columns
+        intercept: Array = second.mean - second.scale * (self._regression @ ((first.mean / first.scale) @ self.x_weights_))
+        return intercept
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def _scores(self, X: Any) -> Array:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        scores: Array = self._columns[0].standard(X) @ self.x_weights_
+        return scores
+
+    def transform(self, X: Any, y: Any = None) -> Any:
+        """The scores of X, ``(m, n_components)``, or, where y is given, those of both views."""
+        scores = self._scores(X)
+        if y is None:
+            return scores
+        y = check_array(y, input_name="y", dtype=np.float64, ensure_2d=False)
+        check_consistent_length(X, y)
+        return scores, self._columns[1].standard(y[:, None] if y.ndim == 1 else y) @ self.y_weights_
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """The scores of both views after a fit to them."""
+        return self.fit(X, y).transform(X, y)
+
+    def inverse_transform(self, X: Any, y: Any = None) -> Any:
+        """The regression of X on its scores, ``(m, n_features)``, or, where those of y are given, of both views on theirs."""
+        first, second = self._columns
+        samples: Array = first.mean + first.scale * (self._coordinates(X) @ self.x_loadings_.T)
+        if y is None:
+            return samples
+        return samples, second.mean + second.scale * (self._coordinates(y) @ self.y_loadings_.T)
+
+    def predict(self, X: Any) -> Array:
+        """``(m, n_targets)``, or ``(m,)`` where y was so: the regression of y on the scores of X."""
+        scores, second = self._scores(X), self._columns[1]
+        predicted: Array = second.mean + second.scale * (scores @ self._regression.T)
+        return predicted[:, 0] if self._predict_1d else predicted
+
+
+def _deviations(variance: Array) -> Array:
+    """Standard deviations, 1 for columns that do not vary."""
+    return np.sqrt(np.where(variance > 0.0, variance, 1.0))
+
+
+def _times(rows: Array, x: Array, ridge: float = 0.0) -> Array:
+    """The product with the covariance of some samples, and a ridge."""
+    image: Array = rows.T @ (rows @ x) / len(rows) + ridge * x
+    return image
+
+
+def _coordinates(rows: Array, most: int, ridge: float) -> Coordinates:
+    """From the leading eigenvectors, ``most`` at most, of the covariance of some samples."""
+    _, singular, directions = np.linalg.svd(rows, full_matrices=False)
+    values = singular[:most] ** 2 / len(rows) + ridge
+    values = np.maximum(values, FLAT * values[0])
+    scale = float(values[-1]) ** -0.5
+    return Coordinates(scale, np.ascontiguousarray(directions[:most].T), values**-0.5 / scale - 1.0)

@@ -1,0 +1,222 @@
+"""Independent component analysis of data in one place, in a stream of batches, or held by agents that exchange points only.
+
+The samples are whitened by the covariance of all of them, and a method of the package minimises the mean of sum_k log cosh(s_k)
+over the rotations s of what comes out (`problems.ICA`). That finds sources with heavier tails than Gaussian ones, where FastICA,
+whose contrast has the same stationary points, takes each source to either side.
+
+In batches the covariance B of the samples seen is kept, as large as the rotation, and each piece of 10 d samples makes one step of
+Riemannian gradient descent in the natural metric of {x : x^T B x = I}: the online method of paper 003 (Vary, Ablin, Gao, Absil,
+ICML 2024) with a rolling covariance, as landing would save no memory here, where x is as large as B. There B^{-1} = x x^T, and the
+gradient is x skew(x^T G). After n samples the step is 4 (1 + n / (100 d))^{-1/2}; the points are averaged, each with three times
+the weight of its piece, hence mostly the last ones
+(Polyak & Juditsky, "Acceleration of stochastic approximation by averaging", SIAM Journal on Control and Optimization 1992).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .. import problems
+from ..problems import Deferred, pooled
+from ..protocols import Array, Collective
+from .base import AgentEstimator, check_components
+
+PIECE = 10
+"""A batch is taken in by pieces of so many samples for each feature."""
+STEP, DECAY = 4.0, 100
+"""The first step, and after how many samples for each feature it is shorter by the root of two."""
+AVERAGED = 3.0
+"""How much more than its share of the samples a piece's point counts in the average."""
+
+
+class Seen(NamedTuple):
+    """What is kept of a stream: how many samples, their mean and covariance, the last point and the average of the last ones."""
+
+    samples: int
+    mean: Array
+    covariance: Array
+    point: Array
+    average: Array
+
+
+class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AgentEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """Independent component analysis of sources with heavy tails.
+
+    Parameters
+    ----------
+    n_components
+        How many sources, found among as many principal components; by default as many as directions in which the samples vary.
+    algorithm
+        The name of a method, or one such as ``DRFGT(penalty=5.0)``; auto: RGD for data in one place, DRFGT for agents.
+    step_size
+        The method's, where it is given by name; auto: Barzilai-Borwein steps for data in one place, otherwise the method's own.
+    tol
+        The gradient norm, and for agents their distance from one another too, to be reached, where the sources have variance 1.
+    max_iter
+        The most iterations; a ConvergenceWarning says when they were too few.
+    random_state
+        Of the start. Under ``mpirun`` it must be a number.
+
+    Attributes
+    ----------
+    components_
+        ``(n_components, d)``: from centred samples to sources of variance 1, those that explain most of the samples first.
+    mixing_
+        ``(d, n_components)``: its pseudo-inverse, from sources to centred samples; the largest entry of each column is positive.
+    mean_
+        ``(d,)``.
+    n_components_, n_features_in_, n_samples_seen_
+        Numbers.
+    n_iter_
+        Iterations of the method; after `partial_fit`, batches.
+    feature_names_in_
+        Where the data had names.
+    """
+
+    _seen: Seen
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        algorithm: Any = "auto",
+        step_size: Any = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 10_000,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.algorithm = algorithm
+        self.step_size = step_size
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the sources of the samples X, ``(m, d)``; y is not looked at."""
+        return self._fit([validate_data(self, X, dtype=np.float64, ensure_min_samples=2)], None)
+
+    def fit_agents(self, agents: Sequence[Any], W: Any) -> Self:
+        """Find the sources of all agents' samples together, by exchanges between neighbours; every sample counts the same.
+
+        The samples are whitened in advance, which takes the sum of their second moments over all agents. Under ``mpirun`` every
+        rank calls it with the same arguments, and gets the same components.
+
+        Parameters
+        ----------
+        agents
+            X_i, ``(m_i, d)``, of each agent.
+        W
+            ``(n, n)``: mixing matrix, symmetric and doubly stochastic, e.g. ``topologies.metropolis_weights(graph)``.
+
+        Raises
+        ------
+        ValueError
+            When dimensions differ, an entry is not finite, or W does not fit; names the agent.
+        """
+        return self._fit(self._agents("X", agents), W)
+
+    def _fit(self, agents: list[Array], W: Any) -> Self:
+        n, counts = len(agents), np.array([len(x) for x in agents], dtype=np.float64)
+        rank = self.n_components
+        if rank is not None:
+            check_components(rank, min(int(counts.sum()), agents[0].shape[1]), "the fewer of samples and features")
+        found: list[tuple[Array, Array]] = []
+
+        def build(own: slice, collective: Collective) -> problems.ICA:
+            mean = pooled.mean(agents[own], collective)
+            mine = [x - mean for x in agents[own]]
+            whiten = pooled.whitening(mine, rank, collective)
+            found.append((mean, whiten))
+            white = [x @ whiten for x in mine]
+            return problems.ICA(white, weights=(counts / counts.mean())[own], n_agents=n, first_agent=own.start)
+
+        solution = self._solve(Deferred(n, build), W)
+        ((mean, whiten),) = found
+        self._keep(int(counts.sum()), mean, whiten @ solution.point)
+        self.n_iter_ = max(solution.iterations, 1)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Take in a batch of samples, ``(m, d)``, also after a fit; there are as many sources as features.
+
+        No samples are kept, but their mean, their covariance and two points, O(d^2) numbers. The first batch must vary in all
+        directions.
+        """
+        first = not hasattr(self, "components_")
+        X = validate_data(self, X, dtype=np.float64, reset=first)
+        d = X.shape[1]
+        if (self.n_components if first else self.n_components_) not in (None, d):
+            raise ValueError(
+                f"in batches there must be as many sources as features, {d}, but n_components is {self.n_components}: leave it "
+                "out, or reduce the features first (PCA has partial_fit too)"
+            )
+        if first:
+            start = check_random_state(self.random_state).standard_normal((d, d))
+            seen, self.n_iter_ = Seen(0, np.zeros(d), np.zeros((d, d)), start, start), 0
+        else:
+            seen = self._seen
+        for rows in np.array_split(X, max(1, len(X) // (PIECE * d))):
+            seen = _taken_in(seen, rows)
+        self._keep(seen.samples, seen.mean, _projected(seen.average, seen.covariance))
+        self._seen = seen
+        self.n_iter_ += 1
+        return self
+
+    def _keep(self, samples: int, mean: Array, unmixing: Array) -> None:
+        """Put the columns of the unmixing matrix, ``(d, n_components)``, into their order, with their signs."""
+        mixing = np.linalg.pinv(unmixing.T)
+        largest = np.take_along_axis(mixing, np.abs(mixing).argmax(axis=0)[None], 0)[0]
+        order = np.argsort(-(mixing * mixing).sum(axis=0), kind="stable")
+        signs = np.where(largest < 0.0, -1.0, 1.0)[order]
+        self.mean_, self.n_samples_seen_ = mean, samples
+        self.mixing_ = mixing[:, order] * signs
+        self.components_ = np.ascontiguousarray((unmixing[:, order] * signs).T)
+        self.n_components_ = len(self.components_)
+        self._seen = Seen(samples, mean, self.mixing_ @ self.mixing_.T, self.components_.T, self.components_.T)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def transform(self, X: Any) -> Array:
+        """``(m, n_components)``: the sources of the samples."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        sources: Array = (X - self.mean_) @ self.components_.T
+        return sources
+
+    def inverse_transform(self, X: Any) -> Array:
+        """``(m, d)``: the samples that these sources mix to."""
+        samples: Array = self._coordinates(X) @ self.mixing_.T + self.mean_
+        return samples
+
+
+def _taken_in(seen: Seen, rows: Array) -> Seen:
+    """One step from a piece of a batch, ``(b, d)``."""
+    d, count = rows.shape[1], seen.samples + len(rows)
+    share, gap = len(rows) / count, rows.mean(axis=0) - seen.mean
+    around = rows - (seen.mean + gap)
+    covariance = (1.0 - share) * (seen.covariance + share * np.outer(gap, gap)) + around.T @ around / count
+    mean = seen.mean + share * gap
+    if seen.samples == 0:
+        pooled.root_inverse(covariance, d)  # refused here where it is singular
+    x, centred = _projected(seen.point, covariance), rows - mean
+    along = x.T @ (centred.T @ np.tanh(centred @ x)) / len(rows)
+    step = STEP * (1.0 + seen.samples / (DECAY * d)) ** -0.5
+    point = _projected(x - x @ (0.5 * step * (along - along.T)), covariance)
+    average = seen.average + min(1.0, AVERAGED * share) * (point - seen.average)
+    return Seen(count, mean, covariance, point, average)
+
+
+def _projected(x: Array, covariance: Array) -> Array:
+    """The polar factor x (x^T B x)^{-1/2}, where x x^T is the inverse of B."""
+    values, vectors = np.linalg.eigh(x.T @ covariance @ x)
+    polar: Array = x @ ((vectors / np.sqrt(values)) @ vectors.T)
+    return polar

@@ -1,0 +1,204 @@
+"""Principal component analysis of data in one place, in a stream of batches, or held by agents that exchange points only.
+
+The components are the leading eigenvectors of the covariance of all samples. A method of the package finds their span, as the
+minimiser of -1/2 tr(x^T C x) over St(d, r); the eigenvectors of x^T C x, a matrix of order r, turn it into components.
+
+Batches need no method. What is kept of the samples seen is their number n, their mean, and their k = 2 r + 10 leading directions V
+with singular values S; a batch of m samples, centred to A, whose mean lies at a distance g from the other, makes the singular value
+decomposition of the rows S V^T, A and sqrt(n m / (n + m)) g^T (Ross, Lim, Lin, Yang, "Incremental learning for robust visual
+tracking", International Journal of Computer Vision 2008, with k = r). That is exact while the samples' rank is at most k. Otherwise
+the t-th batch is a gradient step of length 1 / (t lambda_i) for component i, so that any error in its direction falls as
+t^-(1 - lambda_{k+1} / lambda_i): this is why more than r directions are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from .. import problems
+from ..problems import Deferred, pooled
+from ..protocols import Array, Collective
+from .base import AgentEstimator, check_components, signs
+
+
+class Components(problems.PCA):
+    """The problem without the eigenvectors of the whole covariance, its answer, which would be the most costly part."""
+
+    def prepare(self, collective: Collective) -> None:
+        """Nothing."""
+
+
+class Moments(NamedTuple):
+    """What is known of all samples together."""
+
+    mean: Array
+    """``(d,)``."""
+    samples: int
+    squares: float
+    """The sum of the squares of the centred entries."""
+
+
+class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AgentEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """Principal component analysis.
+
+    Parameters
+    ----------
+    n_components
+        How many; by default as many as samples or features, whichever are fewer.
+    algorithm
+        The name of a method, or one such as ``DRFGT(penalty=5.0)``; auto: RGD for data in one place, DeEPCA for agents.
+    step_size
+        The method's, where it is given by name; auto: Barzilai-Borwein steps for data in one place, otherwise the method's own.
+    tol
+        The gradient norm, and for agents their distance from one another too, to be reached, where the samples have a total
+        variance of 1: the angle to the answer is about tol over the gap of the explained variance ratios.
+    max_iter
+        The most iterations; a ConvergenceWarning says when they were too few.
+    random_state
+        Of the start. Under ``mpirun`` it must be a number.
+
+    Attributes
+    ----------
+    components_
+        ``(n_components, d)``, orthonormal, by falling variance; the largest entry of each is positive.
+    explained_variance_, explained_variance_ratio_, singular_values_
+        ``(n_components,)``.
+    mean_
+        ``(d,)``.
+    n_components_, n_features_in_, n_samples_seen_
+        Numbers.
+    n_iter_
+        Iterations of the method, 1 where the start was the answer; after `partial_fit`, batches.
+    feature_names_in_
+        Where the data had names.
+    """
+
+    _together = "deepca"
+    _moments: Moments
+    _kept: Array
+    """``(at most 2 n_components + 10, d)``: directions of the samples seen, times their singular values."""
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        algorithm: Any = "auto",
+        step_size: Any = "auto",
+        tol: float = 1e-8,
+        max_iter: int = 10_000,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.algorithm = algorithm
+        self.step_size = step_size
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the components of the samples X, ``(m, d)``; y is not looked at."""
+        return self._fit([validate_data(self, X, dtype=np.float64, ensure_min_samples=2)], None)
+
+    def fit_agents(self, agents: Sequence[Any], W: Any) -> Self:
+        """Find the components of all agents' samples together, by exchanges between neighbours; every sample counts the same.
+
+        Under ``mpirun`` every rank calls it with the same arguments, and gets the same components.
+
+        Parameters
+        ----------
+        agents
+            X_i, ``(m_i, d)``, of each agent.
+        W
+            ``(n, n)``: mixing matrix, symmetric and doubly stochastic, e.g. ``topologies.metropolis_weights(graph)``.
+
+        Raises
+        ------
+        ValueError
+            When dimensions differ, an entry is not finite, or W does not fit; names the agent.
+        """
+        return self._fit(self._agents("X", agents), W)
+
+    def _fit(self, agents: list[Array], W: Any) -> Self:
+        n, count = len(agents), sum([len(x) for x in agents])
+        rank = check_components(self.n_components, min(count, agents[0].shape[1]), "the fewer of samples and features")
+        found: list[Moments] = []
+
+        def build(own: slice, collective: Collective) -> Components:
+            mean = pooled.mean(agents[own], collective)
+            mine = [x - mean for x in agents[own]]
+            squares = pooled.squares(mine, collective)
+            found.append(Moments(mean, count, squares))
+            for x in mine:
+                x *= np.sqrt(n * len(x) / (squares or 1.0))  # so that samples weigh the same, and have the total variance 1
+            return Components(mine, rank, n_agents=n, first_agent=own.start)
+
+        solution = self._solve(Deferred(n, build), W)
+        (moments,), problem = found, solution.result.problem
+        with threadpool_limits(1):
+            point = np.repeat(solution.point[None], problem.n_local, axis=0)
+            (gradient,) = solution.result.collective.sum(problem.gradient(point))
+            values, vectors = np.linalg.eigh(-solution.point.T @ gradient / n)
+            components = (solution.point @ vectors[:, ::-1]).T
+        variance = np.maximum(values[::-1], 0.0)
+        self._keep(moments, components, np.sqrt(variance * moments.squares))
+        self.n_iter_ = max(solution.iterations, 1)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Take in a batch of samples, ``(m, d)``, also after a fit.
+
+        No samples are kept, but ``2 n_components + 10`` directions and the mean, O(d n_components) numbers. The first batch must
+        have at least ``n_components`` samples.
+        """
+        first = not hasattr(self, "components_")
+        X = validate_data(self, X, dtype=np.float64, reset=first)
+        batch, d = X.shape
+        if first:
+            rank = check_components(self.n_components, min(batch, d), "the fewer of features and samples of the first batch")
+            before, kept, self.n_iter_ = Moments(np.zeros(d), 0, 0.0), np.empty((0, d)), 0
+        else:
+            before, kept, rank = self._moments, self._kept, self.n_components_
+        mean = X.mean(axis=0)
+        count, gap = before.samples + batch, mean - before.mean
+        both = before.samples * batch / count
+        rows = np.concatenate((kept, X - mean, np.sqrt(both) * gap[None]))
+        _, singular, directions = np.linalg.svd(rows, full_matrices=False)
+        squares = before.squares + float(((X - mean) ** 2).sum() + both * (gap @ gap))
+        moments = Moments(before.mean + gap * (batch / count), count, squares)
+        self._keep(moments, directions[:rank], singular[:rank])
+        most = 2 * rank + 10
+        self._kept = singular[:most, None] * directions[:most]
+        self.n_iter_ += 1
+        return self
+
+    def _keep(self, moments: Moments, components: Array, singular: Array) -> None:
+        self._moments = moments
+        self.mean_, self.n_samples_seen_, _ = moments
+        self.n_components_ = len(components)
+        self.components_ = np.ascontiguousarray(components * signs(components)[:, None])
+        self.singular_values_ = singular
+        self.explained_variance_ = singular**2 / max(moments.samples - 1, 1)
+        self.explained_variance_ratio_ = singular**2 / (moments.squares or 1.0)
+        self._kept = singular[:, None] * self.components_
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def transform(self, X: Any) -> Array:
+        """``(m, n_components)``: the samples' coordinates along the components."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        scores: Array = (X - self.mean_) @ self.components_.T
+        return scores
+
+    def inverse_transform(self, X: Any) -> Array:
+        """``(m, d)``: the points with these coordinates."""
+        points: Array = self._coordinates(X) @ self.components_ + self.mean_
+        return points

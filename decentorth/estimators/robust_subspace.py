@@ -1,0 +1,163 @@
+"""Robust subspaces of data in one place, or held by agents that exchange points only.
+
+The samples that count, an unknown part of them, lie near a subspace through a location; the others are anywhere. Seen from the
+location, and divided by their distances from it, all samples are put on the unit sphere, and a subgradient method finds the
+directions across the subspace (`problems.RobustSubspaceRecovery`): those that make the sum of the samples' distances from it least,
+not of their squares as in principal component analysis. On the sphere samples far away have no more weight than others.
+
+The location is the median of each feature; of agents, the mean of their medians, weighted by their samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from .. import problems
+from ..problems import Deferred
+from ..protocols import Array, Collective
+from .base import check_components, signs
+from .nonsmooth import SubgradientEstimator
+
+
+class RobustSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SubgradientEstimator):  # type: ignore[misc]  # no types
+    """A subspace that most samples are near, whatever the others do.
+
+    Parameters
+    ----------
+    n_components
+        Dimension of the subspace, below the number of features; by default one less, a hyperplane.
+    center
+        Whether the subspace goes through the samples' median, or through 0.
+    algorithm
+        The name of a method, or one such as ``RSSM(blocks=5)``; auto: DRSM, which is RSM for data in one place.
+    step_size
+        The method's, where it is given by name; auto: the method's own.
+    tol
+        The share of the first step to which steps shrink. Where inliers are near the subspace, and many enough, its error shrinks
+        as they do.
+    max_iter
+        The most iterations; a ConvergenceWarning says when they were too few.
+    random_state
+        Of methods that draw. Under ``mpirun`` it must be a number.
+
+    Attributes
+    ----------
+    components_
+        ``(n_components, d)``, orthonormal: the subspace's principal axes of the samples on the sphere, the longest first; the
+        largest entry of each is positive.
+    location_
+        ``(d,)``.
+    n_components_, n_features_in_
+        Numbers.
+    n_iter_
+        Iterations of the method.
+    feature_names_in_
+        Where the data had names.
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        center: bool = True,
+        algorithm: Any = "auto",
+        step_size: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.center = center
+        self.algorithm = algorithm
+        self.step_size = step_size
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the subspace of the samples X, ``(m, d)``; y is not looked at."""
+        return self._fit([validate_data(self, X, dtype=np.float64, ensure_min_samples=2, ensure_min_features=2)], None)
+
+    def fit_agents(self, agents: Sequence[Any], W: Any) -> Self:
+        """Find the subspace of all agents' samples together, by exchanges between neighbours; every sample counts the same.
+
+        The location, and the second moments for the start, are summed over all agents in advance. Under ``mpirun`` every rank calls
+        it with the same arguments, and gets the same subspace.
+
+        Parameters
+        ----------
+        agents
+            X_i, ``(m_i, d)``, of each agent.
+        W
+            ``(n, n)``: mixing matrix, symmetric and doubly stochastic, e.g. ``topologies.metropolis_weights(graph)``.
+
+        Raises
+        ------
+        ValueError
+            When dimensions differ, an entry is not finite, or W does not fit; names the agent.
+        """
+        return self._fit(self._agents("X", agents), W)
+
+    def _fit(self, agents: list[Array], W: Any) -> Self:
+        n, d = len(agents), agents[0].shape[1]
+        counts = np.array([len(x) for x in agents], dtype=np.float64)
+        if self.n_components is None and d < 2:
+            raise ValueError("a subspace needs samples with at least 2 features, got 1")
+        rank = d - 1 if self.n_components is None else check_components(self.n_components, d - 1, "one less than the features")
+        found: list[Array] = []
+
+        def build(own: slice, collective: Collective) -> problems.RobustSubspaceRecovery:
+            location = np.zeros(d)
+            if self.center:
+                (medians,) = collective.sum(np.stack([len(x) * np.median(x, axis=0) for x in agents[own]]))
+                location = medians / counts.sum()
+            found.append(location)
+            rows = [problems.on_sphere(x - location) for x in agents[own]]
+            weights = (counts / counts.mean())[own]
+            return problems.RobustSubspaceRecovery(rows, rank, weights=weights, n_agents=n, first_agent=own.start)
+
+        solution = self._solve(Deferred(n, build), W)
+        (self.location_,) = found
+        across = solution.point
+        with threadpool_limits(1):
+            basis = np.linalg.qr(across, mode="complete")[0][:, d - rank :]
+            order = np.linalg.eigh(basis.T @ solution.result.problem.moments @ basis)[1][:, ::-1]
+            components = (basis @ order).T
+        self.components_ = np.ascontiguousarray(components * signs(components)[:, None])
+        self.n_components_ = rank
+        self.n_iter_ = max(solution.iterations, 1)
+        return self
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def transform(self, X: Any) -> Array:
+        """``(m, n_components)``: coordinates of the nearest points of the subspace along the components, from the location."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        coordinates: Array = (X - self.location_) @ self.components_.T
+        return coordinates
+
+    def inverse_transform(self, X: Any) -> Array:
+        """``(m, d)``: the points of the subspace with these coordinates."""
+        points: Array = self._coordinates(X) @ self.components_ + self.location_
+        return points
+
+    def score_samples(self, X: Any) -> Array:
+        """``(m,)``: minus the sine of the angle between a sample, seen from the location, and the subspace.
+
+        0 for samples in the subspace, -1 for those straight across it: the lower, the less a sample is like most others.
+        """
+        along = self.transform(X)
+        seen = np.asarray(X, dtype=np.float64) - self.location_
+        away = seen - along @ self.components_
+        distances, lengths = np.linalg.norm(away, axis=1), np.linalg.norm(seen, axis=1)
+        scores: Array = -distances / np.where(lengths > 0.0, lengths, 1.0)
+        return scores

@@ -1,0 +1,214 @@
+"""Principal components with the l1 norm: of the scores (robust), or of the components (sparse).
+
+Over St(d, r), with an agent's samples A_i, C_i = A_i^T A_i / m_i,
+
+    l1_pca       f_i(x) = -(1/m_i) ||A_i x||_1                        G_i(x) = -(1/m_i) A_i^T sign(A_i x)
+    sparse_pca   f_i(x) = -1/2 tr(x^T C_i x) + mu ||x||_1             G_i(x) = -C_i x + mu sign(x)
+
+l1_pca (Kwak, "Principal component analysis based on L1-norm maximization", IEEE TPAMI 2008) weighs samples by their distance, not
+by its square. It maximises a convex function, so f_i is not weakly convex and the theory of subgradient methods does not cover it;
+but at a minimiser no score is 0 in general, and f_i is smooth around it. sparse_pca (a form of Jolliffe, Trendafilov, Uddin, "A
+modified principal component technique based on the LASSO", JCGS 2003) is weakly convex, with constant lambda_max(C_i).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..protocols import Array, Collective, Index, SubgradientSettings
+from ..sets import Stiefel
+from ..sums import sums
+from .base import AgentProblem, Deferred
+from .checks import matrices, same_columns
+from .columns import SeparateColumns
+from .division import Divided, divided
+from .pooled import centered, normalized
+from .rows import SumsOfSquares
+from .rowwise import AbsoluteLosses
+
+
+class L1PCA(AbsoluteLosses):
+    """f_i(x) = -(1/m_i) ||A_i x||_1 over St(d, rank).
+
+    Parameters
+    ----------
+    A
+        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
+    rank
+        How many components r.
+    n_agents, first_agent
+        When only some agents are given: how many there are, and the global number of the first one here.
+
+    Raises
+    ------
+    ValueError
+        When dimensions differ, ``rank > d``, or an entry is not finite; names the agent.
+    """
+
+    def __init__(self, A: Sequence[Array] | Array, rank: int, *, n_agents: int | None = None, first_agent: int = 0):
+        rows = matrices("A", A, first_agent)
+        d = same_columns("A", rows, first_agent)
+        super().__init__(rows, [-1.0 / len(a) for a in rows], Stiefel(d, rank), n_agents, first_agent)
+
+
+class SparsePCA(AgentProblem, SeparateColumns):
+    """f_i(x) = -1/2 tr(x^T A_i^T A_i x) / m_i + mu ||x||_1 over St(d, rank).
+
+    Parameters
+    ----------
+    A
+        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled. What is already float64 and
+        C-contiguous may be referred to rather than copied: leave it as it is.
+    rank
+        How many components r.
+    mu
+        Weight of the l1 norm, not negative: more of it makes more entries 0.
+    n_agents, first_agent
+        When only some agents are given: how many there are, and the global number of the first one here.
+
+    Raises
+    ------
+    ValueError
+        When dimensions differ, ``rank > d``, ``mu`` is negative, or an entry is not finite; names the agent.
+    """
+
+    nonsmooth = True
+
+    def __init__(
+        self, A: Sequence[Array] | Array, rank: int, mu: float, *, n_agents: int | None = None, first_agent: int = 0
+    ) -> None:
+        rows = matrices("A", A, first_agent)
+        d = same_columns("A", rows, first_agent)
+        check_mu(mu)
+        super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, rank))
+        self._steepest = 0.0
+        self._sums = SumsOfSquares(rows, None, np.array([-0.5 / len(a) for a in rows]))
+        self._mu = mu
+
+    def _take(self, local: slice) -> None:
+        self._sums = self._sums.take(local)
+        self.__dict__.pop("weak_convexity", None)
+
+    @property
+    def n_samples(self) -> Index:
+        """``(n_local,)``: m_i."""
+        return self._sums.n_samples
+
+    def value(self, x: Array) -> Array:
+        """``(n_local,)``."""
+        return self._sums.value(x) + self._mu * sums(np.abs(x))
+
+    def gradient(self, x: Array) -> Array:
+        """``(n_local, d, r)``: -C_i x_i + mu sign(x_i), at points with any number r of columns; the sign of 0 is 0."""
+        return self._sums.gradient(x) + self._mu * np.sign(x)
+
+    def gradient_on(self, x: Array, batch: Index) -> Array:
+        """``(n_local, d, r)``: the subgradient from the samples ``batch``, ``(n_local, b)`` numbers within each agent."""
+        return self._sums.gradient_on(x, batch) + self._mu * np.sign(x)
+
+    @cached_property
+    def weak_convexity(self) -> Array:
+        """``(n_local,)``: lambda_max(C_i)."""
+        return self._sums.curvature()
+
+    @property
+    def lipschitz_value(self) -> Array:
+        """``(n_local,)``: lambda_max(C_i) sqrt(r) + mu sqrt(d r), which bounds the subgradients where ||x||_F^2 <= r."""
+        d, r = self.shape
+        bound: Array = self.weak_convexity * np.sqrt(r) + self._mu * np.sqrt(d * r)
+        return bound
+
+    def prepare(self, collective: Collective) -> None:
+        """The largest lambda_max(C_i) of all agents, for steps that all of them take."""
+        self._steepest = collective.max(max(self.weak_convexity.tolist()))
+
+    def subgradient_settings(self, blocks: int) -> SubgradientSettings:
+        """Geometric steps from 1 / lambda_max(C_i), which shrink as much slower as fewer columns move in an iteration; once
+        `prepare` has found that number."""
+        initial = f"{1.0 / self._steepest:.6g}" if self._steepest > 0.0 else "auto"
+        return SubgradientSettings(f"geometric:initial={initial},ratio={1.0 - 0.005 * min(1.0, 2.0 / blocks):.6g}")
+
+    def flops(self, columns: int) -> Array:
+        """``(n_local,)``: a product with C_i, or two with the samples where they are few, for so many columns, and the signs."""
+        d = self.shape[0]
+        return ((2 * np.minimum(d, 2 * self.n_samples) + 2) * (d * columns)).astype(np.float64)
+
+
+def check_mu(mu: float) -> None:
+    """Refuse a weight of the l1 norm that is none.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not (mu >= 0.0 and np.isfinite(mu)):
+        raise ValueError(f"mu must be finite and not negative, got {mu}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class L1PCASettings(Divided):
+    """Principal components by the l1 norm of the scores, of bundled data or a user's.
+
+    Parameters
+    ----------
+    data
+        The name of bundled data (digits), or a file with one sample per row (.npy, .npz, .csv, svmlight, Matrix Market or idx).
+    rank
+        How many components.
+    center
+        Subtract the mean of all samples first.
+    normalize
+        Divide by the root mean square of all entries, after centring.
+    """
+
+    data: str = "digits"
+    rank: int = 5
+    center: bool = True
+    normalize: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rank < 1:
+            raise ValueError(f"rank must be at least 1, got {self.rank}")
+
+    def _made(self, rows: Sequence[Array], n_agents: int, first_agent: int) -> AgentProblem:
+        return L1PCA(rows, self.rank, n_agents=n_agents, first_agent=first_agent)
+
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem, to be built by each rank for its own agents."""
+
+        def build(agents: slice, collective: Collective) -> AgentProblem:
+            with collective.together():
+                mine = divided(self.data, self, n_agents, agents, seed)
+            if self.center:
+                mine = centered(mine, collective)
+            if self.normalize:
+                mine = normalized(mine, collective)
+            with collective.together():
+                return self._made(mine, n_agents, agents.start)
+
+        return Deferred(n_agents, build)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparsePCASettings(L1PCASettings):
+    """Sparse principal components, of bundled data or a user's.
+
+    Parameters
+    ----------
+    mu
+        Weight of the components' l1 norm.
+    """
+
+    mu: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_mu(self.mu)
+
+    def _made(self, rows: Sequence[Array], n_agents: int, first_agent: int) -> AgentProblem:
+        return SparsePCA(rows, self.rank, self.mu, n_agents=n_agents, first_agent=first_agent)

@@ -1,0 +1,64 @@
+"""Fields on the sets {x : x^T B x = I} from products B x that come from elsewhere, above all from trackers.
+
+Where B is the mean of matrices that different agents know, nobody can multiply with it, and ``bx`` is what somebody believes B x
+to be. With e = x^T bx - I, made symmetric, and the Euclidean gradient G:
+
+    A(x) = x (I - e/2)                                                  dissolving: fixes the set, flattens what leaves it
+    G(A) (I - e/2) - bx sym(x^T G(A)) + beta bx e                       the gradient of f(A(x)) + beta/4 ||x^T B x - I||_F^2
+    G (x^T bx) - bx (G^T x) + 2 omega bx (x^T bx - I)                   B times landing along psi-br
+
+The second is from Wang, Xiao, Liu, "A double tracking method for optimization with decentralized generalized orthogonality
+constraints", 2024, after Xiao, Liu, Toh, "Dissolving constraints for Riemannian optimization", 2023. In the third, B^{-1} of the
+first two terms is the direction psi-br of paper 003 (Vary, Ablin, Gao, Absil, "Optimization without retraction on the random
+generalized Stiefel manifold", ICML 2024), (12), and that of the last is 2 omega x (x^T B x - I), the gradient of
+omega/2 ||x^T B x - I||_F^2 in the metric tr(u^T B v). All vanish, on the set, where G = B x S with a symmetric S.
+"""
+
+from __future__ import annotations
+
+from ..protocols import Array
+
+
+class TrackedFields:
+    """The fields of a set {x : x^T B x = I} that do not look at its B."""
+
+    def dissolve_with(self, x: Array, bx: Array) -> Array:
+        """A(x) = x (3 I - x^T B x)/2, fresh."""
+        return x @ _half(_excess(x, bx))
+
+    def dissolved_with(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
+        """The gradient of f(A(x)) + penalty/4 ||x^T B x - I||_F^2, ``g`` being that of f at A(x); ``penalty`` is ``(n_local,)``."""
+        e, t = _excess(x, bx), x.swapaxes(-1, -2) @ g
+        field: Array = g @ _half(e)
+        field += bx @ (penalty[:, None, None] * e - 0.5 * (t + t.swapaxes(-1, -2)))
+        return field
+
+    def landing_image(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
+        """B (Psi + 2 penalty x (x^T B x - I)) with the direction psi-br for Psi; ``penalty`` is ``(n_local,)``."""
+        s: Array = x.swapaxes(-1, -2) @ bx
+        field: Array = g @ s
+        inner = 2.0 * penalty[:, None, None] * s
+        _diagonal(inner)[...] -= 2.0 * penalty[:, None]
+        inner -= g.swapaxes(-1, -2) @ x
+        field += bx @ inner
+        return field
+
+
+def _excess(x: Array, bx: Array) -> Array:
+    """x^T B x - I, made symmetric."""
+    s: Array = x.swapaxes(-1, -2) @ bx
+    e: Array = 0.5 * (s + s.swapaxes(-1, -2))
+    _diagonal(e)[...] -= 1.0
+    return e
+
+
+def _half(e: Array) -> Array:
+    """I - e/2."""
+    half: Array = -0.5 * e
+    _diagonal(half)[...] += 1.0
+    return half
+
+
+def _diagonal(squares: Array) -> Array:
+    """``(n_local, p)``: a view of the diagonals."""
+    return squares.reshape(len(squares), -1)[:, :: squares.shape[-1] + 1]

@@ -1,0 +1,311 @@
+"""What RSSM's analysis is about: the averaging operator, the adaptive proximal map and the surrogate measure of stationarity.
+
+Cheung, Wang, Yue, So, "Randomized submanifold subgradient method for optimization over Stiefel manifolds", first version (paper
+000), Section 4, for l >= 2 blocks of the columns of x in St(n, p):
+
+    A_x(xi)    = (1/(l - 1)) sum_{i < j} (I - x_{-ij} x_{-ij}^T) xi_ij I_ij^T                (19)
+               = x (Q . x^T xi) / (l - 1) + (I - x x^T) xi                                   (20)
+    f_lam(x)   = min over y in St of f(y) + ||y - x||_{A_x^{-1}}^2 / (2 lam)                  (27)
+    P(x)       = its minimiser                                                               (28)
+    Theta(x)   = ||P(x) - x||_F / lam                                                        (29)
+
+Q is l - 1 on diagonal blocks and 1 elsewhere, so A_x has the eigenvalues 1 and 1/(l - 1) (Lemma A.2). The mean over pairs of
+blocks, with which the later version (paper 002) works, is 2/l times that. For lam < 1 / (tau + (2l - 1) L), f tau-weakly convex and
+L-Lipschitz, P(x) is unique, and x is stationary if and only if Theta(x) = 0 (Proposition 4.6).
+
+P(x) is found for small problems, by cutting planes: f + tau/2 ||.||^2 is convex and bounded below by its tangents at the points
+tried, of whose maximum plus the quadratic terms the minimiser over the tangent space at y is found exactly; y goes there, and back
+to the manifold, when the objective falls (a proximal bundle method in the frame of ManPL: Chen, Ma, So, Zhang, "Proximal gradient
+method for nonsmooth optimization over the Stiefel manifold", SIAM Journal on Optimization 2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..protocols import Array, Index, WeaklyConvex
+
+Value = Callable[[Array], float]
+Subgradient = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Averaging:
+    """A_x for blocks of columns.
+
+    Parameters
+    ----------
+    x
+        ``(n, p)``, feasible.
+    blocks
+        The columns of each of l >= 2 blocks, a partition of 0 to p - 1.
+    """
+
+    x: Array
+    blocks: tuple[Index, ...]
+
+    def __post_init__(self) -> None:
+        check_blocks(self.blocks, self.x.shape[1])
+
+    def _weighted(self, xi: Array, weight: float) -> Array:
+        """xi with its part x B, B = x^T xi outside the diagonal blocks, multiplied by ``weight``."""
+        outside: Array = self.x.T @ xi
+        for block in self.blocks:
+            outside[np.ix_(block, block)] = 0.0
+        result: Array = xi + (weight - 1.0) * (self.x @ outside)
+        return result
+
+    def __call__(self, xi: Array) -> Array:
+        """``(n, p)``: A_x(xi) (20)."""
+        return self._weighted(xi, 1.0 / (len(self.blocks) - 1))
+
+    def inverse(self, xi: Array) -> Array:
+        """``(n, p)``: A_x^{-1}(xi)."""
+        return self._weighted(xi, len(self.blocks) - 1.0)
+
+    def norm(self, xi: Array) -> float:
+        """||xi||_{A_x^{-1}} = sqrt(<A_x^{-1}(xi), xi>)."""
+        return float(np.sqrt((self.inverse(xi) * xi).sum()))
+
+    def spectrum(self) -> tuple[tuple[float, int], tuple[float, int]]:
+        """The two eigenvalues and their multiplicities (Lemma A.2)."""
+        n, p = self.x.shape
+        inside = sum(len(block) ** 2 for block in self.blocks)
+        return (1.0, (n - p) * p + inside), (1.0 / (len(self.blocks) - 1), p * p - inside)
+
+
+def check_blocks(blocks: Sequence[Index], p: int) -> None:
+    """Refuse what is no partition of p columns into two blocks or more.
+
+    Raises
+    ------
+    ValueError
+        With what is wrong.
+    """
+    if len(blocks) < 2:
+        raise ValueError(f"there must be at least two blocks of columns, got {len(blocks)}")
+    if sorted(int(column) for block in blocks for column in block) != list(range(p)):
+        raise ValueError(f"each of the columns 0 to {p - 1} must be in one block")
+
+
+class Proximal(NamedTuple):
+    """P(x) and what is known of it."""
+
+    point: Array
+    """``(n, p)``: P(x)."""
+    envelope: float
+    """f_lam(x), at that point."""
+    stationarity: float
+    """Theta(x) = ||P(x) - x||_F / lam."""
+    subgradient: Array
+    """``(n, p)``: a convex combination of subgradients near P(x) whose tangent part nearly cancels A_x^{-1}(P(x) - x) / lam."""
+    residual: float
+    """The norm of what is left of the two."""
+
+
+def largest_parameter(blocks: int, weak_convexity: float, lipschitz_value: float) -> float:
+    """1 / (tau + (2l - 1) L): below it the adaptive proximal map is single-valued (Lemma 4.5)."""
+    return 1.0 / (weak_convexity + (2 * blocks - 1) * lipschitz_value)
+
+
+def surrogate_stationarity(problem: Any, x: Array, blocks: Sequence[Index], parameter: float | None = None) -> Proximal:
+    """P(x) and Theta(x) for a small problem of one agent that is `WeaklyConvex`.
+
+    Parameters
+    ----------
+    x
+        ``(n, p)``, feasible.
+    blocks
+        The columns of each block.
+    parameter
+        lam; by default half of `largest_parameter`.
+
+    Raises
+    ------
+    TypeError
+        For a problem that does not know its weak convexity and its Lipschitz constant.
+    ValueError
+        For blocks that are no partition, and as in `proximal`.
+    """
+    if not isinstance(problem, WeaklyConvex):
+        raise TypeError(f"stationarity needs WeaklyConvex of its problem; {type(problem).__name__} has none")
+    f: Any = problem
+    tau, steep = float(f.weak_convexity[0]), float(f.lipschitz_value[0])
+    if parameter is None:
+        parameter = 0.5 * largest_parameter(len(blocks), tau, steep)
+    return proximal(
+        lambda y: float(f.value(y[None])[0]),
+        lambda y: f.gradient(y[None])[0],
+        Averaging(x, tuple(blocks)),
+        parameter,
+        weak_convexity=tau,
+    )
+
+
+def proximal(
+    value: Value,
+    subgradient: Subgradient,
+    averaging: Averaging,
+    parameter: float,
+    *,
+    weak_convexity: float = 0.0,
+    tolerance: float = 1e-7,
+    iterations: int = 500,
+) -> Proximal:
+    """P(x) (28) for the x of ``averaging``, by cutting planes; for np of at most some hundreds.
+
+    Parameters
+    ----------
+    value, subgradient
+        f and one of its subgradients at any point ``(n, p)``, feasible or not.
+    parameter
+        lam, below 1 / tau.
+    weak_convexity
+        tau.
+    tolerance
+        Of Theta, relative to 1 + Theta, as far as the last digits of the objective f allow: about 2e-7 sqrt((1 + |f|) / lam).
+    iterations
+        The most cutting planes.
+
+    Raises
+    ------
+    ValueError
+        For a parameter that is not below 1 / tau, and when so many cutting planes are not enough.
+    """
+    if not 0.0 < parameter < (1.0 / weak_convexity if weak_convexity > 0.0 else np.inf):
+        raise ValueError(f"parameter must be positive and below 1 / weak_convexity = 1 / {weak_convexity:g}, got {parameter}")
+    lam, tau, x = parameter, weak_convexity, averaging.x
+    model = _Planes(value, subgradient, tau)
+
+    def quadratic(y: Array) -> float:
+        return averaging.norm(y - x) ** 2 / (2.0 * lam) - 0.5 * tau * float((y * y).sum())
+
+    y, curvature, before = x, 1.0 / lam, -np.inf
+    objective = model.touch(y) + quadratic(y)
+    for _ in range(iterations):
+        basis = _tangent_basis(y)
+        images = [averaging.inverse(b.reshape(x.shape)).ravel() for b in basis]
+        hessian = basis @ np.array(images).T / lam + (curvature - tau) * np.eye(len(basis))
+        slope = averaging.inverse(y - x) / lam - tau * y
+        v, bound, combined = model.lowest(y, basis, basis @ slope.ravel(), hessian)
+        step = (v @ basis).reshape(x.shape)
+        predicted = objective - (bound + quadratic(y))
+        theta, digits = float(np.linalg.norm(y - x)) / lam, 1e-15 * (1.0 + abs(objective))
+        stalled = bound <= before + digits  # the last planes were there already
+        near = 0.5 * lam * (tolerance * (1.0 + theta)) ** 2 / (1.0 + curvature * lam)
+        if stalled or predicted <= max(near, 20.0 * digits):
+            left = combined - tau * y + averaging.inverse(y - x) / lam
+            residual = float(np.linalg.norm(basis @ left.ravel()))
+            return Proximal(y, objective, theta, combined - tau * y, residual)
+        ahead = model.touch(y + step) + quadratic(y + step) + 0.5 * curvature * float((step * step).sum())
+        landed = _polar(y + step)
+        there = model.touch(landed) + quadratic(landed)
+        before = -np.inf
+        if there <= objective - 0.1 * predicted:
+            y, objective, curvature = landed, there, 0.5 * curvature
+        elif ahead <= objective - 0.5 * predicted:
+            curvature *= 4.0  # the planes are right, the tangent space is not
+        else:
+            before = bound
+    raise ValueError(
+        f"{iterations} cutting planes are not enough for a tolerance of {tolerance:g}: the problem is too large or too flat"
+    )
+
+
+class _Planes:
+    """Tangents of the convex F = f + tau/2 ||.||^2, which lie below it."""
+
+    def __init__(self, value: Value, subgradient: Subgradient, tau: float) -> None:
+        self._value, self._subgradient, self._tau = value, subgradient, tau
+        self._offsets: list[float] = []
+        self._slopes: list[Array] = []
+        self._support: list[int] = []
+
+    def touch(self, y: Array) -> float:
+        """F(y), whose tangent at y joins the others."""
+        found = self._value(y) + 0.5 * self._tau * float((y * y).sum())
+        slope = self._subgradient(y) + self._tau * y
+        self._offsets.append(found - float((slope * y).sum()))
+        self._slopes.append(slope.ravel())
+        return found
+
+    def lowest(self, y: Array, basis: Array, linear: Array, hessian: Array) -> tuple[Array, float, Array]:
+        """The minimiser v of max_j plane_j(y + v basis) + <linear, v> + <v, hessian v> / 2, the minimum, and the slope that does
+        it, a convex combination of the planes'."""
+        slopes = np.array(self._slopes)
+        heights = np.array(self._offsets) + slopes @ y.ravel()
+        inside = slopes @ basis.T
+        solved = np.linalg.solve(hessian, np.column_stack((inside.T, linear)))
+        gain = heights - heights.max() - inside @ solved[:, -1]  # of the planes' own size, so that differences keep their digits
+        weights, self._support = simplex_minimum(inside @ solved[:, :-1], gain, self._support)
+        v: Array = -(solved[:, :-1] @ weights) - solved[:, -1]
+        lowest = float(weights @ heights + (weights @ inside + linear) @ v + 0.5 * v @ hessian @ v)
+        return v, lowest, (weights @ slopes).reshape(y.shape)
+
+
+def simplex_minimum(quadratic: Array, linear: Array, support: Sequence[int] = ()) -> tuple[Array, list[int]]:
+    """The minimiser of <a, K a> / 2 - <r, a> over the simplex, and where it is positive: an active set method.
+
+    Parameters
+    ----------
+    quadratic, linear
+        K, positive semidefinite, and r.
+    support
+        Where it is expected to be positive.
+    """
+    size = len(linear)
+    ridge = 1e-13 * (float(np.abs(quadratic).max()) or 1.0)  # where several minimisers are, one of them
+    quadratic = quadratic + ridge * np.eye(size)
+    chosen = [j for j in support if j < size] or [int(np.argmax(linear - 0.5 * np.diagonal(quadratic)))]
+    weights = np.zeros(size)
+    weights[chosen] = 1.0 / len(chosen)
+    scale = 1e-15 * (float(np.abs(linear).max()) + float(np.abs(quadratic).max()))
+    for _ in range(20 * size + 100):
+        k = len(chosen)
+        system = np.ones((k + 1, k + 1))
+        system[:k, :k], system[k, k] = quadratic[np.ix_(chosen, chosen)], 0.0
+        wanted = np.linalg.solve(system, np.append(linear[chosen], 1.0))[:k]
+        if wanted.min() >= -1e-13:
+            weights[chosen] = np.maximum(wanted, 0.0)
+            slope = quadratic @ weights - linear
+            best = int(np.argmin(slope))
+            if best in chosen or slope[best] >= slope[chosen].max() - scale:
+                break
+            chosen.append(best)
+            continue
+        now = weights[chosen]
+        falling = wanted < 0.0
+        share = float((now[falling] / (now[falling] - wanted[falling])).min())
+        weights[chosen] = now + share * (wanted - now)
+        kept = [j for j, down in zip(chosen, falling, strict=True) if not (down and weights[j] <= 1e-15)]
+        weights[[j for j in chosen if j not in kept]] = 0.0
+        chosen = kept
+    weights /= weights.sum()
+    return weights, [j for j in chosen if weights[j] > 0.0]
+
+
+def _tangent_basis(y: Array) -> Array:
+    """``(np - p (p + 1) / 2, np)``: an orthonormal basis of the tangent space of St(n, p) at y, flattened."""
+    n, p = y.shape
+    normal = np.linalg.qr(y, mode="complete")[0][:, p:]
+    vectors = []
+    for a in range(p):
+        for b in range(a):
+            turn = np.zeros((n, p))
+            turn[:, a], turn[:, b] = y[:, b] / np.sqrt(2.0), -y[:, a] / np.sqrt(2.0)
+            vectors.append(turn.ravel())
+        for column in normal.T:
+            out = np.zeros((n, p))
+            out[:, a] = column
+            vectors.append(out.ravel())
+    return np.array(vectors)
+
+
+def _polar(y: Array) -> Array:
+    u, _, vt = np.linalg.svd(y, full_matrices=False)
+    nearest: Array = u @ vt
+    return nearest

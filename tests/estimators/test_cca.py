@@ -1,0 +1,214 @@
+"""Canonical correlations against scikit-learn's and the closed form: in one place, in batches, and held by agents."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.linalg
+import sklearn.cross_decomposition
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LinearRegression
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import topologies as tp
+from decentorth.estimators import CCA
+from decentorth.protocols import Array
+
+RING = tp.metropolis_weights(tp.ring(5))
+
+
+def halves() -> tuple[Array, Array, Array]:
+    """Left and right halves of images, without nearly constant pixels, and what is on them."""
+    images, labels = load_digits(return_X_y=True)
+    views = [half.reshape(len(images), -1) for half in np.split(images.reshape(-1, 8, 8), 2, axis=2)]
+    left, right = (view[:, view.std(axis=0) > 0.1] for view in views)
+    return left, right, labels
+
+
+def related(count: int, n1: int = 6, n2: int = 4, seed: int = 0) -> tuple[Array, Array]:
+    """Two views with common factors, of different scales, not centred."""
+    rng = np.random.default_rng(seed)
+    common = rng.standard_normal((count, 4)) * np.array([2.0, 1.2, 0.6, 0.2])
+    first = common @ rng.standard_normal((4, n1)) + rng.standard_normal((count, n1))
+    second = common @ rng.standard_normal((4, n2)) + rng.standard_normal((count, n2))
+    return 3.0 * first + 1.0, 0.1 * second - 7.0
+
+
+def answer(X: Array, y: Array) -> Array:
+    """All canonical correlations."""
+    angles = scipy.linalg.subspace_angles(X - X.mean(axis=0), y - y.mean(axis=0))
+    return np.sort(np.cos(angles))[::-1]
+
+
+def correlations(scores: tuple[Array, Array]) -> Array:
+    """Of each pair of columns."""
+    return np.array([np.corrcoef(u, v)[0, 1] for u, v in zip(scores[0].T, scores[1].T, strict=True)])
+
+
+@parametrize_with_checks([CCA(n_components=1)])  # type: ignore[untyped-decorator]  # scikit-learn ships no types
+def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    """With one component, as scikit-learn checks its own: the checks have one target."""
+    check(estimator)
+
+
+def test_fit_is_that_of_scikit_learn_up_to_sign() -> None:
+    """Whose power method finds one pair after the other."""
+    X, y, _ = halves()
+    ours = CCA(3, random_state=0).fit(X, y)
+    theirs = sklearn.cross_decomposition.CCA(3, tol=1e-20, max_iter=20_000).fit(X, y)
+    for mine, other in zip(ours.transform(X, y), theirs.transform(X, y), strict=True):
+        np.testing.assert_allclose(np.abs(np.corrcoef(mine.T, other.T)[:3, 3:]), np.eye(3), atol=1e-6)
+    np.testing.assert_allclose(ours.correlations_, correlations(theirs.transform(X, y)), atol=1e-9)
+    np.testing.assert_allclose(ours.correlations_, answer(X, y)[:3], atol=1e-12)
+    assert (ours.x_weights_.shape, ours.y_weights_.shape) == (theirs.x_weights_.shape, theirs.y_weights_.shape)
+    assert len(ours.n_iter_) == len(theirs.n_iter_)
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_scores_are_canonical(scale: bool) -> None:
+    X, y = related(300)
+    found = CCA(3, scale=scale, random_state=0).fit(X, y)
+    u, v = found.fit_transform(X, y)
+    np.testing.assert_allclose(u.T @ u / 300, np.eye(3), atol=1e-7)
+    np.testing.assert_allclose(v.T @ v / 300, np.eye(3), atol=1e-7)
+    np.testing.assert_allclose(u.T @ v / 300, np.diag(answer(X, y)[:3]), atol=1e-7)
+    assert (found.x_weights_.max(axis=0) == np.abs(found.x_weights_).max(axis=0)).all()
+    np.testing.assert_array_equal(found.transform(X), u)
+
+
+def test_prediction_is_regression_on_the_scores() -> None:
+    """On all scores it is that on the features; on fewer, scikit-learn's own way is no better."""
+    X, y = related(200)
+    full = CCA(4, random_state=0).fit(X, y)
+    regression = LinearRegression().fit(X, y)
+    np.testing.assert_allclose(full.predict(X), regression.predict(X), atol=1e-7)
+    np.testing.assert_allclose(full.coef_, regression.coef_, atol=1e-8)
+    np.testing.assert_allclose(full.intercept_, regression.intercept_, atol=1e-7)
+    few = CCA(2, random_state=0).fit(X, y)
+    scores = few.transform(X)
+    np.testing.assert_allclose(few.predict(X), LinearRegression().fit(scores, y).predict(scores), atol=1e-7)
+    np.testing.assert_allclose(few.predict(X), X @ few.coef_.T + few.intercept_, atol=1e-10)
+    assert few.score(X, y) > sklearn.cross_decomposition.CCA(2).fit(X, y).score(X, y)
+
+
+def test_inverse_transforms_are_regressions_on_the_scores() -> None:
+    X, y = related(200)
+    found = CCA(3, random_state=0).fit(X, y)
+    for view, scores, back in zip((X, y), found.transform(X, y), found.inverse_transform(*found.transform(X, y)), strict=True):
+        np.testing.assert_allclose(back, LinearRegression().fit(scores, view).predict(scores), atol=1e-6)
+    full = CCA(4, random_state=0).fit(X, y)
+    np.testing.assert_allclose(full.inverse_transform(*full.transform(X, y))[1], y, atol=1e-6)
+
+
+def test_one_target_is_the_multiple_correlation() -> None:
+    X, y = related(200)
+    found = CCA(1, random_state=0).fit(X, y[:, 0])
+    regression = LinearRegression().fit(X, y[:, 0])
+    assert found.predict(X).shape == (200,)
+    np.testing.assert_allclose(found.predict(X), regression.predict(X), atol=1e-9)
+    assert found.correlations_[0] ** 2 == pytest.approx(regression.score(X, y[:, 0]), rel=1e-9)
+
+
+def test_a_ridge_makes_columns_that_depend_on_each_other_possible() -> None:
+    """With it the correlations are those of the covariances that it is added to."""
+    X, y = related(100)
+    X = np.column_stack((X, X[:, 0] - X[:, 1], np.ones(100)))
+    with pytest.raises(ValueError, match=r"B must be positive definite; .* add a ridge"):
+        CCA(2, random_state=0).fit(X, y)
+    found = CCA(2, ridge=0.01, random_state=0).fit(X, y)
+    first, second = ((view - view.mean(axis=0)) / np.where(view.std(axis=0) > 0, view.std(axis=0, ddof=1), 1) for view in (X, y))
+    c11, c22 = (view.T @ view / 100 for view in (first, second))
+    roots = [scipy.linalg.fractional_matrix_power(c + 0.01 * np.trace(c) / len(c) * np.eye(len(c)), -0.5) for c in (c11, c22)]
+    expected = np.linalg.svd(roots[0] @ (first.T @ second / 100) @ roots[1], compute_uv=False)
+    np.testing.assert_allclose(found.correlations_, expected[:2], rtol=1e-10)
+    u, v = found.transform(X, y)
+    assert (correlations((u, v)) >= found.correlations_).all()
+    np.testing.assert_allclose(found.inverse_transform(u, v)[0], LinearRegression().fit(u, X).predict(u), atol=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "cdadt"])
+def test_agents_find_the_correlations_of_all_samples(algorithm: str) -> None:
+    """Nobody knows the covariances; every sample counts the same, although the agents have unequally many, of different digits."""
+    X, y, labels = halves()
+    order = np.argsort(labels, kind="stable")
+    agents = [(X[part], y[part]) for part in np.split(order, [80, 600, 1000, 1700])]
+    settings: dict[str, Any] = {"ridge": 0.01, "random_state": 0, "max_iter": 30_000}
+    pooled = CCA(3, **settings).fit(X, y)
+    found = CCA(3, algorithm=algorithm, **settings).fit_agents(agents, RING)
+    np.testing.assert_allclose(found.correlations_, pooled.correlations_, atol=1e-9)
+    for name in ("x_weights_", "y_weights_", "x_loadings_", "coef_"):
+        np.testing.assert_allclose(getattr(found, name), getattr(pooled, name), atol=1e-4)
+
+
+@pytest.mark.parametrize("batch", [500, 40_000])
+def test_one_pass_in_batches_finds_most_of_the_correlations(batch: int) -> None:
+    """Of both views together, from 400 steps or more on three independent parts each."""
+    X, y = related(120_000)
+    found = CCA(2, random_state=0)
+    for first in range(0, len(X), batch):
+        found.partial_fit(X[first : first + batch], y[first : first + batch])
+    expected = answer(X, y)[:2]
+    u, v = (scores - scores.mean(axis=0) for scores in found.transform(X, y))
+    share = np.cos(scipy.linalg.subspace_angles(u, v)).sum() / expected.sum()
+    assert 0.99 < share <= 1.0
+    np.testing.assert_allclose(found.correlations_, expected, atol=0.05)
+    assert (found.n_samples_seen_, found.n_iter_) == (120_000, [120_000 // batch] * 2)
+
+
+def test_more_passes_approach_the_fit() -> None:
+    """The share of the correlations that is missing falls, where each pass has an order of its own."""
+    X, y = related(6000)
+    expected, found, missing = answer(X, y)[:2], CCA(2, random_state=0), []
+    rng = np.random.default_rng(0)
+    for passes in range(1, 129):
+        order = rng.permutation(len(X))
+        found.partial_fit(X[order], y[order])
+        if passes in (2, 16, 128):
+            scores = found.transform(X, y)
+            missing.append(1.0 - np.cos(scipy.linalg.subspace_angles(*scores)).sum() / expected.sum())
+    assert missing[0] > 3.0 * missing[1] > 9.0 * missing[2]
+
+
+def test_batches_continue_a_fit() -> None:
+    """And do not spoil it."""
+    X, y = related(20_000)
+    found = CCA(2, random_state=0).fit(X[:10_000], y[:10_000]).partial_fit(X[10_000:], y[10_000:])
+    assert np.cos(scipy.linalg.subspace_angles(*found.transform(X, y))).sum() > 0.995 * answer(X, y)[:2].sum()
+    assert found.n_samples_seen_ == 20_000
+
+
+def test_batches_need_no_memory_for_covariances() -> None:
+    """With 3000 features and as many targets, what is kept is as large as 30 points."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((30, 3000)), rng.standard_normal((30, 3000))
+    found = CCA(1, random_state=0).partial_fit(X, y).partial_fit(X, y)
+    assert len(pickle.dumps(found)) < 30 * 6000 * 8
+
+
+def test_names_and_frames() -> None:
+    X, y = related(50)
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    scores = CCA(2, random_state=0).set_output(transform="pandas").fit(frame, y).transform(frame)
+    assert list(scores.columns) == ["cca0", "cca1"]
+
+
+def test_bad_input_is_refused_with_where_and_what() -> None:
+    X, y = related(50)
+    half = np.full((2, 2), 0.5)
+    with pytest.raises(
+        ValueError, match="n_components must be between 1 and 4, the fewest of samples, features and targets, got 5"
+    ):
+        CCA(5).fit(X, y)
+    with pytest.raises(ValueError, match=re.escape("each agent holds a pair (X_i, y_i) of views, got 3 arrays of agent 1")):
+        CCA().fit_agents([(X, y), (X, y, y)], half)
+    with pytest.raises(ValueError, match="those of agent 1 have 50 and 49 rows: row k of both is the same sample"):
+        CCA().fit_agents([(X, y), (X, y[1:])], half)
+    with pytest.raises(ValueError, match="y of agent 0 has 4 columns, that of agent 1 has 3"):
+        CCA().fit_agents([(X, y), (X, y[:, 1:])], half)
+    with pytest.raises(ArithmeticError, match=r"the steps are too long, 1e\+06 at first: give a smaller step_size"):
+        CCA(step_size=1e6, random_state=0).partial_fit(*related(6000))

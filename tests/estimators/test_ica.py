@@ -1,0 +1,159 @@
+"""Independent components against the true sources and scikit-learn's FastICA: in one place, in batches, and held by agents."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.decomposition
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import topologies as tp
+from decentorth.estimators import ICA
+from decentorth.problems import amari_distance
+from decentorth.protocols import Array
+
+RING = tp.metropolis_weights(tp.ring(5))
+
+
+def mixed(count: int = 20_000, n: int = 4, d: int | None = None, seed: int = 0) -> tuple[Array, Array]:
+    """Samples of n Laplace sources in d columns that are not centred, and the matrix that mixed them."""
+    rng = np.random.default_rng(seed)
+    mixing = rng.standard_normal((d or n, n)) * 2.0 ** np.arange(n)
+    return rng.laplace(scale=np.sqrt(0.5), size=(count, n)) @ mixing.T + 5.0, mixing
+
+
+def apart(found: ICA, mixing: Any) -> float:
+    """The Amari distance of what was found from unmixing."""
+    return amari_distance(found.components_ @ mixing)
+
+
+@parametrize_with_checks([ICA()])  # type: ignore[untyped-decorator]  # scikit-learn ships no types
+def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "landing"])
+def test_fit_is_that_of_fastica_up_to_order_and_sign(algorithm: str) -> None:
+    """Which has the same stationary points."""
+    X, mixing = mixed()
+    ours = ICA(algorithm=algorithm, random_state=0).fit(X)
+    theirs = sklearn.decomposition.FastICA(whiten="unit-variance", tol=1e-12, max_iter=1000, random_state=0).fit(X)
+    match = ours.components_ @ theirs.mixing_
+    order = np.abs(match).argmax(axis=1)
+    np.testing.assert_allclose(np.abs(match), np.eye(4)[order], atol=1e-5)
+    assert apart(ours, mixing) < 0.02
+    np.testing.assert_allclose(ours.mean_, theirs.mean_, rtol=1e-12)
+
+
+def test_sources_are_uncorrelated_of_variance_one_and_in_order() -> None:
+    X, _ = mixed()
+    found = ICA(random_state=1).fit(X)
+    sources = found.transform(X)
+    np.testing.assert_allclose(sources.T @ sources / len(X), np.eye(4), atol=1e-10)
+    np.testing.assert_allclose(found.inverse_transform(sources), X, atol=1e-9)
+    explained = (found.mixing_**2).sum(axis=0)
+    assert (np.diff(explained) < 0).all()
+    assert (found.mixing_.max(axis=0) == np.abs(found.mixing_).max(axis=0)).all()
+    other = ICA(random_state=2).fit(X)
+    np.testing.assert_allclose(found.components_, other.components_, atol=1e-6)
+
+
+def test_fewer_sources_than_features() -> None:
+    """As many as were asked for, or as directions in which the samples vary."""
+    X, mixing = mixed(n=3, d=6)
+    assert ICA(random_state=0).fit(X).n_components_ == 3
+    noisy = X + 1e-3 * np.random.default_rng(1).standard_normal(X.shape)
+    assert apart(ICA(3, random_state=0).fit(noisy), mixing) < 0.02
+
+
+def test_agents_find_the_sources_of_all_samples() -> None:
+    """Every sample counts the same, although the agents have unequally many, of different scales."""
+    X, _ = mixed(5000)
+    order = np.argsort(np.abs(X[:, 0]), kind="stable")
+    agents = [X[part] for part in np.split(order, [200, 900, 2000, 4000])]
+    pooled = ICA(random_state=0).fit(X)
+    found = ICA(random_state=0).fit_agents(agents, RING)
+    np.testing.assert_allclose(found.components_, pooled.components_, atol=1e-6)
+    np.testing.assert_allclose(found.mixing_, pooled.mixing_, atol=1e-6)
+    np.testing.assert_allclose(found.mean_, pooled.mean_, rtol=1e-12)
+    assert found.n_samples_seen_ == 5000
+
+
+@pytest.mark.parametrize("batch", [50, 1000, 60_000])
+def test_one_pass_in_batches_is_nearly_as_good_as_a_fit(batch: int) -> None:
+    """The statistical error of all samples, and little more."""
+    X, mixing = mixed(60_000)
+    found = ICA(random_state=0)
+    for first in range(0, len(X), batch):
+        found.partial_fit(X[first : first + batch])
+    fitted = ICA(random_state=0).fit(X)
+    assert apart(found, mixing) < 2.0 * apart(fitted, mixing) + 1e-3 < 0.02
+    assert apart(found, fitted.mixing_) < 5e-3
+    np.testing.assert_allclose(found.mean_, X.mean(axis=0), rtol=1e-10)
+    sources = found.transform(X)
+    np.testing.assert_allclose(sources.T @ sources / len(X), np.eye(4), atol=1e-9)
+    assert (found.n_samples_seen_, found.n_iter_) == (60_000, -(-60_000 // batch))
+
+
+def test_one_pass_over_data_of_paper_003() -> None:
+    """100,000 samples of 10 sources: an Amari distance below 0.02 is asked for, and the fit's is 0.003."""
+    X, mixing = mixed(100_000, n=10)
+    found = ICA(random_state=0)
+    for first in range(0, len(X), 1000):
+        found.partial_fit(X[first : first + 1000])
+    assert apart(found, mixing) < 0.006
+
+
+def test_more_passes_approach_the_fit() -> None:
+    X, _ = mixed(6000)
+    fitted, found = ICA(random_state=0).fit(X), ICA(random_state=0)
+    distances = []
+    for passes in range(1, 33):
+        found.partial_fit(X)
+        if passes in (2, 8, 32):
+            distances.append(apart(found, fitted.mixing_))
+    assert distances[0] > 1.5 * distances[1] > 2.25 * distances[2]
+
+
+def test_batches_continue_a_fit() -> None:
+    """Of which they need nothing but its attributes."""
+    X, mixing = mixed(40_000)
+    found = ICA(random_state=0).fit(X[:20_000]).partial_fit(X[20_000:])
+    fitted = ICA(random_state=0).fit(X)
+    np.testing.assert_allclose(found.mean_, X.mean(axis=0), rtol=1e-10)
+    sources = found.transform(X)
+    np.testing.assert_allclose(sources.T @ sources / len(X), np.eye(4), atol=1e-9)
+    assert apart(found, mixing) < 2.0 * apart(fitted, mixing) + 1e-3
+
+
+def test_names_and_frames() -> None:
+    X, _ = mixed(1000)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    sources = ICA(random_state=0).set_output(transform="pandas").fit(frame).transform(frame)
+    assert list(sources.columns) == ["ica0", "ica1", "ica2", "ica3"]
+
+
+def test_bad_input_is_refused_with_where_and_what() -> None:
+    X, _ = mixed(100)
+    flat = X.copy()
+    flat[:, 2] = 1.0
+    with pytest.raises(ValueError, match="n_components must be between 1 and 4, the fewer of samples and features, got 5"):
+        ICA(5).fit(X)
+    with pytest.raises(
+        ValueError, match=r"whitening to 4 components needs samples that vary in as many directions, but .* only 3 of 4"
+    ):
+        ICA(4).fit(flat)
+    with pytest.raises(
+        ValueError, match=r"whitening to 4 components needs samples that vary in as many directions, but .* only 2 of 4"
+    ):
+        ICA().partial_fit(X[:3])
+    with pytest.raises(
+        ValueError, match="in batches there must be as many sources as features, 4, but n_components is 2: leave it out"
+    ):
+        ICA(2).partial_fit(X)
+    with pytest.raises(ValueError, match=re.escape("X of agent 1 must be finite; entry [0, 0] is nan")):
+        ICA().fit_agents([X, np.full((3, 4), np.nan)], np.full((2, 2), 0.5))

@@ -1,0 +1,222 @@
+"""Principal components against scikit-learn's and against eigenvectors: in one place, in batches, and held by agents."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.decomposition
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import topologies as tp
+from decentorth import DRFGT
+from decentorth.estimators import PCA
+from decentorth.protocols import Array
+
+RING = tp.metropolis_weights(tp.ring(5))
+
+
+def digits() -> tuple[Array, list[Array]]:
+    """Images, and the same divided by label among five agents, which have 80 to 700 of them."""
+    X, labels = load_digits(return_X_y=True)
+    order = np.argsort(labels, kind="stable")
+    return X, [X[part] for part in np.split(order, [80, 600, 1000, 1700])]
+
+
+def same(found: PCA, expected: Any, tol: float = 1e-6) -> None:
+    """The attributes of another PCA, by scikit-learn's names; eigenvalues are accurate to the square of what vectors are."""
+    np.testing.assert_allclose(found.components_, expected.components_, atol=tol)
+    for name in ("mean_", "explained_variance_", "explained_variance_ratio_", "singular_values_"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9)
+
+
+@parametrize_with_checks([PCA()])  # type: ignore[untyped-decorator]  # scikit-learn ships no types
+def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "landing", "drfgt", DRFGT()])
+def test_fit_is_that_of_scikit_learn(algorithm: Any) -> None:
+    X, _ = digits()
+    same(PCA(4, algorithm=algorithm, random_state=0).fit(X), sklearn.decomposition.PCA(4, svd_solver="full").fit(X))
+
+
+def test_components_that_are_all_there_is() -> None:
+    """As many as features, as samples, and more than the samples' rank."""
+    rng = np.random.default_rng(0)
+    for shape in ((30, 4), (4, 30)):
+        X = rng.standard_normal(shape) * 3.0 + 1.0
+        ours, theirs = PCA(random_state=0).fit(X), sklearn.decomposition.PCA().fit(X)
+        assert ours.n_components_ == 4
+        np.testing.assert_allclose(ours.components_ @ ours.components_.T, np.eye(4), atol=1e-12)
+        np.testing.assert_allclose(ours.inverse_transform(ours.transform(X)), X, atol=1e-7)
+        np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_, atol=1e-12)
+        assert ours.explained_variance_ratio_.sum() == pytest.approx(1.0, rel=1e-12)
+
+
+def test_the_scale_of_the_data_does_not_matter() -> None:
+    """Also far from zero, in units in which its variance is 1e-16 or 1e16."""
+    X, _ = digits()
+    plain = PCA(3, random_state=0).fit(X)
+    for scale in (1e-8, 1e8):
+        other = PCA(3, random_state=0).fit(scale * (X + 100.0))
+        assert abs(other.n_iter_ - plain.n_iter_) < 10
+        np.testing.assert_allclose(other.components_, plain.components_, atol=1e-6)
+        np.testing.assert_allclose(other.explained_variance_, scale**2 * plain.explained_variance_, rtol=1e-9)
+
+
+def test_data_that_does_not_vary() -> None:
+    found = PCA(2, random_state=0).fit(np.full((5, 3), 7.0))
+    np.testing.assert_array_equal(found.explained_variance_ratio_, 0.0)
+    np.testing.assert_allclose(found.inverse_transform(found.transform(np.full((1, 3), 7.0))), 7.0)
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "drfgt", "rextra"])
+def test_agents_find_the_components_of_all_samples(algorithm: str) -> None:
+    """Every sample counts the same, although the agents have unequally many, of different digits."""
+    X, agents = digits()
+    found = PCA(4, algorithm=algorithm, random_state=0).fit_agents(agents, RING)
+    same(found, sklearn.decomposition.PCA(4, svd_solver="full").fit(X))
+    assert (found.n_samples_seen_, found.n_features_in_) == (1797, 64)
+
+
+def test_one_agent_is_data_in_one_place() -> None:
+    X, _ = digits()
+    alone = PCA(4, random_state=0)
+    same(alone.fit_agents([X], np.ones((1, 1))), PCA(4, random_state=0).fit(X), 1e-7)
+
+
+@pytest.mark.parametrize("batch", [7, 100, 1797])
+def test_batches_are_exact_while_the_rank_is_kept(batch: int) -> None:
+    """2 r + 10 directions are kept, as many as these samples have; the mean of the first batches is not that of the last."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 14)) @ rng.standard_normal((14, 40)) + np.linspace(0, 3, 300)[:, None]
+    found = PCA(3)
+    for first in range(0, 300, batch):
+        found.partial_fit(X[first : first + batch])
+    same(found, sklearn.decomposition.PCA(3, svd_solver="full").fit(X), 1e-10)
+    assert (found.n_samples_seen_, found.n_iter_) == (300, -(-300 // batch))
+
+
+def test_batches_continue_a_fit() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 4)) * np.array([4.0, 3.0, 2.0, 1.0])
+    found = PCA(4, random_state=0).fit(X[:40]).partial_fit(X[40:])
+    same(found, sklearn.decomposition.PCA(4).fit(X), 1e-7)
+
+
+def test_an_error_of_the_first_batch_falls_as_the_theory_says() -> None:
+    """As t^-(1 - lambda_{k+1} / lambda_1), here t^-0.4, where all batches but the first have the same covariance."""
+    d = 40
+    spectrum = np.sqrt(np.where(np.arange(d) == 0, 1.0, 0.6))
+    batch = np.concatenate((np.diag(spectrum), -np.diag(spectrum)))
+    found = PCA(1).partial_fit(np.random.default_rng(0).standard_normal((20, d)))
+    times, errors = np.arange(1, 1001), []
+    for _ in times:
+        found.partial_fit(batch)
+        errors.append(np.sqrt(max(1.0 - found.components_[0, 0] ** 2, 0.0)))
+    late = times > 300
+    assert np.polyfit(np.log(times[late]), np.log(np.array(errors)[late]), 1)[0] == pytest.approx(-0.4, abs=0.03)
+
+
+def test_batches_of_digits_are_closer_than_incremental_pca() -> None:
+    """After one pass, as far as the spectrum beyond the kept directions lets."""
+    X, _ = digits()
+    order = np.random.default_rng(0).permutation(len(X))
+    exact = sklearn.decomposition.PCA(5, svd_solver="full").fit(X).components_
+    theirs, ours = sklearn.decomposition.IncrementalPCA(5, batch_size=60).fit(X[order]), PCA(5)
+    for first in range(0, len(X), 60):
+        ours.partial_fit(X[order[first : first + 60]])
+    sines = [np.linalg.norm(one.components_ - one.components_ @ exact.T @ exact, 2) for one in (theirs, ours)]
+    assert sines[1] < 0.01 < 0.05 < sines[0]
+
+
+def test_in_a_pipeline_with_names_and_copies() -> None:
+    X, _ = digits()
+    frame = pd.DataFrame(X, columns=[f"pixel{j}" for j in range(64)])
+    found = make_pipeline(StandardScaler(), PCA(3, random_state=0)).set_output(transform="pandas")
+    scores = found.fit_transform(frame)
+    assert list(scores.columns) == ["pca0", "pca1", "pca2"]
+    theirs = make_pipeline(StandardScaler(), sklearn.decomposition.PCA(3)).fit_transform(X)
+    np.testing.assert_allclose(scores, theirs, atol=1e-5)
+    fitted = found[-1]
+    restored = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(restored.components_, fitted.components_)
+    assert fitted.feature_names_in_.tolist() == list(frame.columns)
+    assert clone(PCA(3, algorithm=DRFGT(), tol=1e-5)).get_params() == PCA(3, algorithm=DRFGT(), tol=1e-5).get_params()
+
+
+def test_too_few_iterations_are_said() -> None:
+    X, _ = digits()
+    with pytest.warns(
+        ConvergenceWarning, match=r"PCA stopped after 3 iterations at a gradient norm of .*, above tol = 1e-08: raise"
+    ):
+        PCA(3, max_iter=3, random_state=0).fit(X)
+
+
+BAD: dict[str, tuple[dict[str, Any], Any, str]] = {
+    "too many": ({"n_components": 4}, None, "n_components must be between 1 and 3, the fewer of samples and features, got 4"),
+    "none": ({"n_components": 0}, None, "n_components must be between 1 and 3, the fewer of samples and features, got 0"),
+    "a half": ({"n_components": 0.5}, None, "n_components must be a whole number or None, got 0.5"),
+    "method": ({"algorithm": "drfg"}, None, "unknown algorithm 'drfg'; did you mean 'drfgt'?"),
+    "steps of none": (
+        {"algorithm": "deepca", "step_size": 0.1},
+        None,
+        "DeEPCA has no steps, but step_size is 0.1: leave it at 'auto'",
+    ),
+    "two steps": (
+        {"algorithm": DRFGT(), "step_size": 0.1},
+        None,
+        "step_size belongs to the algorithm where that is an object, got 0.1 beside DRFGT(",
+    ),
+    "columns": (
+        {},
+        [np.ones((4, 3)), np.ones((4, 2))],
+        "all agents must share the dimension d: X of agent 0 has 3 columns, that of agent 1 has 2",
+    ),
+    "nan": ({}, [np.ones((4, 3)), np.full((4, 3), np.nan)], "X of agent 1 must be finite; entry [0, 0] is nan (12 such entries)"),
+    "alone": (
+        {"algorithm": "rgd"},
+        [np.ones((4, 3)), np.ones((4, 3))],
+        "RGD is a centralized method for one agent, but the problem has 2",
+    ),
+    "W": ({}, [np.ones((4, 3))] * 3, "W is for 2 agents, but the problem has 3"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_refused_with_where_and_what(name: str) -> None:
+    settings, agents, words = BAD[name]
+    one = np.random.default_rng(0).standard_normal((9, 3))
+    fit: Callable[[], Any] = partial(PCA(**settings).fit, one)
+    if agents is not None:
+        fit = partial(PCA(**settings).fit_agents, agents, np.full((2, 2), 0.5))
+    with pytest.raises((ValueError, TypeError), match=re.escape(words)):
+        fit()
+
+
+def test_coordinates_need_as_many_columns_as_components() -> None:
+    with pytest.raises(ValueError, match="X must have a column for each of the 2 components, got 3 columns"):
+        PCA(2).fit(np.eye(4)).inverse_transform(np.ones((1, 3)))
+
+
+def test_without_scikit_learn_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("decentorth.estimators")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "sklearn.base", None)
+    with pytest.raises(
+        ModuleNotFoundError, match=r'decentorth.estimators needs scikit-learn \(.*\): pip install "decentorth\[data\]"'
+    ):
+        import decentorth.estimators  # noqa: F401

@@ -1,0 +1,164 @@
+"""Robust subspaces: planted ones, against the exact minimum for hyperplanes, and those held by agents."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.decomposition
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import topologies as tp
+from decentorth import RSM, RSSM
+from decentorth.estimators import RobustSubspace
+from decentorth.protocols import Array
+
+RING = tp.metropolis_weights(tp.ring(5))
+
+
+def planted(d: int = 12, rank: int = 4, inliers: int = 200, outliers: int = 150, seed: int = 0) -> tuple[Array, Any, Array]:
+    """Samples, whether each is an inlier, and the projection onto the subspace; outliers are up to 1000 times as large."""
+    rng = np.random.default_rng(seed)
+    basis = np.linalg.qr(rng.standard_normal((d, rank)))[0]
+    inside = rng.standard_normal((inliers, rank)) * 1.4 ** -np.arange(rank) @ basis.T
+    outside = rng.standard_normal((outliers, d)) * 10.0 ** rng.uniform(-3, 3, (outliers, 1))
+    order = rng.permutation(inliers + outliers)
+    subspace: Array = basis @ basis.T
+    return np.vstack([inside, outside])[order], order < inliers, subspace
+
+
+def projection(components: Array) -> Array:
+    return components.T @ components
+
+
+@parametrize_with_checks([RobustSubspace()])  # type: ignore[untyped-decorator]  # scikit-learn ships no types
+def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("algorithm", ["auto", RSSM(blocks=4, step_size="geometric:initial=2,ratio=0.985")])
+def test_the_subspace_is_found_among_outliers(algorithm: Any) -> None:
+    """To 1e-5, and scores tell outliers apart; principal components are nowhere near."""
+    X, inlier, subspace = planted()
+    found = RobustSubspace(4, center=False, algorithm=algorithm, tol=1e-7, random_state=0).fit(X)
+    assert np.abs(projection(found.components_) - subspace).max() < 1e-5
+    np.testing.assert_allclose(found.components_ @ found.components_.T, np.eye(4), atol=1e-13)
+    scores = found.score_samples(X)
+    assert roc_auc_score(inlier, scores) == 1.0
+    assert scores[inlier].min() > -1e-5 > -0.2 > scores[~inlier].max()
+    pca = sklearn.decomposition.PCA(4).fit(X)
+    assert np.abs(projection(pca.components_) - subspace).max() > 0.1
+
+
+def test_hyperplanes_are_the_exact_minimum() -> None:
+    """In three dimensions least sums of distances are at normals orthogonal to two of the samples: all pairs are tried."""
+    for seed in range(5):
+        X = np.random.default_rng(seed).standard_normal((40, 3)) * [3.0, 2.0, 1.0]
+        sphere = X / np.linalg.norm(X, axis=1)[:, None]
+        normals = [np.cross(a, b) / np.linalg.norm(np.cross(a, b)) for a, b in itertools.combinations(sphere, 2)]
+        best = min(normals, key=lambda normal: float(np.abs(sphere @ normal).sum()))
+        found = RobustSubspace(center=False, random_state=0).fit(X)
+        assert found.n_components_ == 2
+        np.testing.assert_allclose(projection(found.components_), np.eye(3) - np.outer(best, best), atol=1e-5)
+
+
+def test_components_are_principal_axes_on_the_sphere() -> None:
+    X, _, _ = planted()
+    found = RobustSubspace(4, random_state=0).fit(X)
+    seen = X - found.location_
+    sphere = seen / np.linalg.norm(seen, axis=1)[:, None]
+    moments = found.components_ @ sphere.T @ sphere @ found.components_.T
+    np.testing.assert_allclose(moments, np.diag(np.sort(np.diag(moments))[::-1]), atol=1e-9 * moments.max())
+    assert all(row[np.abs(row).argmax()] > 0 for row in found.components_)
+
+
+def test_location_scale_and_coordinates() -> None:
+    """The median; neither the samples' unit nor where they are matters, and what lies in the subspace comes back."""
+    X, _, _ = planted()
+    plain = RobustSubspace(4, random_state=0).fit(X)
+    np.testing.assert_allclose(plain.location_, np.median(X, axis=0), rtol=1e-14)
+    for scale in (1e-8, 1e8):
+        other = RobustSubspace(4, random_state=0).fit(scale * (X + 5.0))
+        np.testing.assert_allclose(other.components_, plain.components_, atol=1e-6)
+        np.testing.assert_allclose(other.score_samples(scale * (X + 5.0)), plain.score_samples(X), atol=1e-6)
+    inside = plain.inverse_transform(plain.transform(X))
+    np.testing.assert_allclose(plain.inverse_transform(plain.transform(inside)), inside, atol=1e-12 * np.abs(X).max())
+    away = np.linalg.norm(X - inside, axis=1) / np.linalg.norm(X - plain.location_, axis=1)
+    np.testing.assert_allclose(plain.score_samples(X), -away, atol=1e-12)
+    assert plain.score_samples(plain.location_[None])[0] == 0.0
+
+
+def test_agents_find_what_one_place_finds() -> None:
+    """Unequally many samples each, some outliers only; every sample counts the same, so the division does not matter."""
+    X, inlier, subspace = planted(seed=1)
+    order = np.argsort(inlier, kind="stable")
+    parts = [X[part] for part in np.split(order, [60, 140, 200, 203])]
+    together = RobustSubspace(4, center=False, random_state=0, tol=1e-7).fit_agents(parts, RING)
+    assert np.abs(projection(together.components_) - subspace).max() < 1e-4
+    alone = RobustSubspace(4, center=False, random_state=0, tol=1e-7).fit(X)
+    np.testing.assert_allclose(together.components_, alone.components_, atol=1e-4)
+
+    noisy = X + 0.05 * np.random.default_rng(2).standard_normal(X.shape)
+    found = RobustSubspace(4, random_state=0).fit_agents([noisy[part] for part in np.split(order, [60, 140, 200, 203])], RING)
+    medians = [np.median(noisy[part], axis=0) for part in np.split(order, [60, 140, 200, 203])]
+    np.testing.assert_allclose(found.location_, np.average(medians, axis=0, weights=[60, 80, 60, 3, 147]), rtol=1e-12)
+
+    def mean_distance(estimator: RobustSubspace) -> float:
+        seen = noisy - found.location_
+        sphere = seen / np.linalg.norm(seen, axis=1)[:, None]
+        return float(np.linalg.norm(sphere - sphere @ projection(estimator.components_), axis=1).mean())
+
+    centred = RobustSubspace(4, center=False, random_state=0).fit(noisy - found.location_)
+    assert mean_distance(found) == pytest.approx(mean_distance(centred), rel=1e-3)
+    pca = sklearn.decomposition.PCA(4).fit(noisy)
+    assert mean_distance(found) < 0.9 * mean_distance(pca)
+
+
+def test_pipelines_frames_clones_and_pickles() -> None:
+    X, _, _ = planted()
+    frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(12)])
+    pipe = make_pipeline(StandardScaler(), RobustSubspace(3, random_state=0)).set_output(transform="pandas").fit(frame)
+    assert list(pipe.transform(frame).columns) == ["robustsubspace0", "robustsubspace1", "robustsubspace2"]
+    found = pipe[-1]
+    again = clone(found).fit(pipe[:-1].transform(frame))
+    np.testing.assert_array_equal(again.components_, found.components_)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(found)).components_, found.components_)
+
+
+def test_too_few_iterations_are_told() -> None:
+    X, _, _ = planted()
+    with pytest.warns(ConvergenceWarning, match=r"stopped after 20 iterations at a step share of 5\.\de-01, above tol = 1e-06"):
+        RobustSubspace(4, max_iter=20, random_state=0).fit(X)
+
+
+BAD: dict[str, tuple[Callable[[Array], Any], str]] = {
+    "components": (
+        lambda X: RobustSubspace(12).fit(X),
+        "n_components must be between 1 and 11, one less than the features, got 12",
+    ),
+    "one feature": (lambda X: RobustSubspace().fit_agents([X[:, :1]] * 5, RING), "needs samples with at least 2 features, got 1"),
+    "tol": (lambda X: RobustSubspace(4, tol=1.0).fit(X), "tol must be above 0 and below 1, got 1.0"),
+    "both steps": (
+        lambda X: RobustSubspace(4, algorithm=RSM(), step_size=0.1).fit(X),
+        "step_size belongs to the algorithm where that is an object, got 0.1",
+    ),
+    "columns": (lambda X: RobustSubspace(4).fit_agents([X, X[:, :5]], np.eye(2)), "that of agent 1 has 5"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_refused_with_what_must_hold(name: str) -> None:
+    fit, words = BAD[name]
+    with pytest.raises(ValueError, match=re.escape(words)):
+        fit(planted()[0])

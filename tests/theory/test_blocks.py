@@ -1,0 +1,230 @@
+"""The averaging operator, the adaptive proximal map, the surrogate stationarity: stated properties, closed forms, other solvers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from decentorth import RSSM
+from decentorth.api import Run
+from decentorth.problems import PCA, OrthogonalDictionaryLearning, RobustSubspaceRecovery, SparsePCA
+from decentorth.protocols import Array
+from decentorth.sets import Stiefel
+from decentorth.theory.blocks import Averaging, largest_parameter, proximal, simplex_minimum, surrogate_stationarity
+from tests.reference import naive, nonsmooth
+
+BLOCKS = {
+    "even": (np.array([0, 1]), np.array([2, 3]), np.array([4])),
+    "mixed": (np.array([4, 0]), np.array([3]), np.array([1]), np.array([2])),
+    "two": (np.array([0, 3]), np.array([1, 2, 4])),
+}
+every = pytest.mark.parametrize("name", BLOCKS)
+RNG = np.random.default_rng(0)
+DATA = RNG.standard_normal((25, 6))
+
+
+def feasible(n: int = 8, p: int = 5, seed: int = 0) -> Array:
+    return Stiefel(n, p).random(np.random.default_rng(seed))
+
+
+def drawn(*shape: int, seed: int = 1) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+@every
+def test_the_averaging_operator_is_its_sum_over_pairs(name: str) -> None:
+    x, xi = feasible(), drawn(8, 5)
+    average = Averaging(x, BLOCKS[name])
+    np.testing.assert_allclose(average(xi), nonsmooth.averaging(x, BLOCKS[name], xi), atol=1e-14)
+    np.testing.assert_allclose(average.inverse(average(xi)), xi, atol=1e-13)
+    np.testing.assert_allclose(average.inverse(x), x, atol=1e-14)
+    assert average.norm(xi) ** 2 == pytest.approx(float((average.inverse(xi) * xi).sum()), rel=1e-14)
+
+
+@every
+def test_its_spectrum(name: str) -> None:
+    """Lemma A.2: self-adjoint, with the eigenvalues 1 and 1/(l - 1)."""
+    average = Averaging(feasible(), BLOCKS[name])
+    matrix = np.array([average(unit.reshape(8, 5)).ravel() for unit in np.eye(40)])
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-15)
+    expected = np.concatenate([np.full(many, value) for value, many in average.spectrum()])
+    np.testing.assert_allclose(np.linalg.eigvalsh(matrix), np.sort(expected), atol=1e-13)
+    assert sum(many for _, many in average.spectrum()) == 40
+
+
+@every
+def test_it_averages_partial_riemannian_subgradients(name: str) -> None:
+    """Lemmas A.1 and 4.2: it commutes with the tangent projection; (21), (22) for a uniform pair."""
+    x, g, eta, blocks = feasible(), drawn(8, 5), drawn(8, 5, seed=2), BLOCKS[name]
+    average, number = Averaging(x, blocks), len(blocks)
+    riemannian = naive.tangent_projection(x, g)
+    np.testing.assert_allclose(average(riemannian), naive.tangent_projection(x, average(g)), atol=1e-14)
+    lifted = []
+    for i, j in combinations(range(number), 2):
+        columns = [*blocks[i], *blocks[j]]
+        whole = np.zeros((8, 5))
+        whole[:, columns] = nonsmooth.partial_riemannian(x, g[:, columns], columns)
+        lifted.append(whole)
+    np.testing.assert_allclose(sum(lifted) / (number - 1), average(riemannian), atol=1e-14)
+    inner = np.mean([(average.inverse(part) * eta).sum() for part in lifted])
+    assert inner == pytest.approx(2 / number * (riemannian * eta).sum(), rel=1e-12)
+    squares = np.mean([average.norm(part) ** 2 for part in lifted])
+    assert squares == pytest.approx(2 / number * (riemannian * riemannian).sum(), rel=1e-12)
+
+
+def test_blocks_must_be_a_partition() -> None:
+    with pytest.raises(ValueError, match="at least two blocks of columns, got 1"):
+        Averaging(feasible(), (np.arange(5),))
+    with pytest.raises(ValueError, match="each of the columns 0 to 4 must be in one block"):
+        Averaging(feasible(), (np.arange(3), np.arange(2, 5)))
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 30])
+@pytest.mark.parametrize("rank", [1, 3, 8])
+def test_the_minimum_over_the_simplex(size: int, rank: int) -> None:
+    """Feasible, and no corner lies below the tangent there: the optimality conditions of a convex problem."""
+    factor = drawn(size, rank, seed=size)
+    quadratic, linear = factor @ factor.T, drawn(size, seed=rank)
+    weights, support = simplex_minimum(quadratic, linear)
+    assert weights.min() >= 0.0
+    assert weights.sum() == pytest.approx(1.0, abs=1e-14)
+    slope = quadratic @ weights - linear
+    assert slope.min() >= weights @ slope - 1e-11
+    assert sorted(support) == np.flatnonzero(weights).tolist()
+
+
+@pytest.mark.parametrize("lam", [0.01, 0.05, 0.2])
+def test_the_proximal_map_of_a_linear_function(lam: float) -> None:
+    """With two blocks A is the identity, and P(x) the polar factor of x + lam c for f = -<c, y>."""
+    x, c = feasible(), 0.4 * drawn(8, 5)
+    found = proximal(lambda y: -float((c * y).sum()), lambda y: -c, Averaging(x, BLOCKS["two"]), lam)
+    expected = naive.polar(x + lam * c)
+    assert naive.norm(found.point - expected) < 1e-6 * lam
+    assert found.stationarity == pytest.approx(naive.norm(expected - x) / lam, abs=2e-6)
+    envelope = -float((c * expected).sum()) + naive.norm(expected - x) ** 2 / (2 * lam)
+    assert found.envelope == pytest.approx(envelope, abs=1e-13)
+
+
+def rotation(angles: Array) -> Array:
+    turn = np.eye(3)
+    for angle, (a, b) in zip(angles, combinations(range(3), 2), strict=True):
+        factor = np.eye(3)
+        factor[[a, b], [a, b]] = math.cos(angle)
+        factor[a, b], factor[b, a] = -math.sin(angle), math.sin(angle)
+        turn = turn @ factor
+    return turn
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("factor", [0.5, 3.0])
+def test_the_proximal_map_against_a_search_over_rotations(factor: float, seed: int) -> None:
+    """Of the l1 norm over O(3), with three blocks; beyond the proved range of lam too."""
+    problem = OrthogonalDictionaryLearning([DATA[:, :3]])
+    x, blocks = feasible(3, 3, seed), tuple(np.array([j]) for j in range(3))
+    average = Averaging(x, blocks)
+    lam = factor * largest_parameter(3, 0.0, float(problem.lipschitz_value[0]))
+    found = surrogate_stationarity(problem, x, blocks, lam)
+
+    def objective(angles: Array) -> float:
+        y = x @ rotation(angles)
+        return float(nonsmooth.l1_value(DATA[:, :3], y) + average.norm(y - x) ** 2 / (2 * lam))
+
+    options: Any = {"xatol": 1e-12, "fatol": 1e-12, "maxiter": 4000, "maxfev": 8000}
+    searched = np.zeros(3)
+    for _ in range(3):
+        searched = minimize(objective, searched, method="Nelder-Mead", options=options).x
+    assert found.envelope <= objective(searched) + 1e-10
+    assert naive.norm(found.point - x @ rotation(searched)) < 1e-5
+
+
+PROBLEMS: dict[str, Callable[[], Any]] = {
+    "odl": lambda: OrthogonalDictionaryLearning([DATA]),
+    "rsr": lambda: RobustSubspaceRecovery([DATA], 2),
+    "sparse_pca": lambda: SparsePCA([DATA], 3, 0.3),
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_what_proposition_46_says(name: str, seed: int) -> None:
+    """(a) the envelope; (b) stationarity at P(x) and at x; and P(x) is stationary for f + ||. - x||^2 / (2 lam)."""
+    problem = PROBLEMS[name]()
+    p = problem.shape[1]
+    x = feasible(6, p, seed)
+    blocks = tuple(np.array_split(np.arange(p), 3))
+    tau, steep = float(problem.weak_convexity[0]), float(problem.lipschitz_value[0])
+    lam = 0.5 * largest_parameter(3, tau, steep)
+    found = surrogate_stationarity(problem, x, blocks)
+    moved = lam * found.stationarity
+    value = float(problem.value(x[None])[0])
+    assert naive.infeasibility(found.point) < 1e-13
+    assert moved > 0.0
+    assert found.envelope <= value - 0.5 * (1 / lam - tau - 5 * steep) * moved**2 + 1e-12
+    riemannian = naive.norm(naive.tangent_projection(x, problem.gradient(x[None])[0]))
+    assert (1 - lam * (tau + 3 * steep)) * found.stationarity <= riemannian * (1 + 1e-9)
+    at_p = naive.norm(naive.tangent_projection(found.point, found.subgradient))
+    assert at_p <= 2 * found.stationarity * (1 + 1e-3) + 1e-5
+    assert found.residual < 1e-3 * (1 + found.stationarity)
+
+
+def test_stationary_points_are_those_that_the_map_keeps() -> None:
+    """Proposition 4.6 (c): eigenvectors for PCA, which are no minimisers, and a dictionary."""
+    second = DATA.T @ DATA / 25
+    middle = np.ascontiguousarray(np.linalg.eigh(second)[1][:, 1:4])
+    blocks = tuple(np.array([j]) for j in range(3))
+    f = PCA([DATA], 3)
+    bound = float(np.linalg.eigvalsh(second)[-1])
+    lam = 0.4 / (bound + 5 * bound * math.sqrt(3))
+    found = proximal(
+        lambda y: float(f.value(y[None])[0]), lambda y: f.gradient(y[None])[0], Averaging(middle, blocks), lam, weak_convexity=bound
+    )
+    assert found.stationarity < 1e-6
+    sparse = np.random.default_rng(3).standard_normal((200, 3)) * (np.random.default_rng(4).random((200, 3)) < 0.2)
+    dictionary = feasible(3, 3)
+    exact = surrogate_stationarity(OrthogonalDictionaryLearning([sparse @ dictionary.T]), dictionary, blocks)
+    assert exact.stationarity < 1e-6
+    near = surrogate_stationarity(OrthogonalDictionaryLearning([sparse @ dictionary.T]), feasible(3, 3, 5), blocks)
+    assert near.stationarity > 1.0
+
+
+def test_theorem_49_as_a_slope() -> None:
+    """With constant steps 1 / (L sqrt(T + 1)) the least mean of Theta^2 falls at least as 1 / sqrt(T + 1), below the bound (a)."""
+    problem = RobustSubspaceRecovery([DATA], 3)
+    steep, blocks = float(problem.lipschitz_value[0]), tuple(np.array([j]) for j in range(3))
+    lam = 0.5 * largest_parameter(3, 0.0, steep)
+    horizons, least, envelopes = (8, 64, 512), [], []
+    for horizon in horizons:
+        squares = []
+        for seed in range(3):
+            method = RSSM(blocks=3, step_size=f"horizon:initial={1 / steep},iterations={horizon + 1}", block_partition="fixed")
+            run = Run(problem, method, x0=feasible(6, 3, seed), seed=seed)
+            states = ((state.k, state.x[0].copy()) for state in run.states())
+            asked = set(np.linspace(0, horizon, 5).astype(int).tolist())
+            chosen = [x for k, x in (next(states) for _ in range(horizon + 1)) if k in asked]
+            found = [surrogate_stationarity(problem, x, blocks, lam) for x in chosen]
+            squares.append([each.stationarity**2 for each in found])
+            envelopes.append(found[0].envelope)
+        least.append(float(np.mean(squares, axis=0).min()))
+    slope = np.polyfit(np.log(np.array(horizons) + 1), np.log(least), 1)[0]
+    assert slope < -0.5
+    for horizon, measured in zip(horizons, least, strict=True):
+        above = np.mean(envelopes) + (1 + 68 / 9) / (3 * lam)  # f >= 0, Delta L = 1, l = 3
+        assert measured <= above / (lam / 3 * (1 / lam - 3 * steep) / steep * math.sqrt(horizon + 1))
+
+
+def test_what_the_diagnostics_refuse() -> None:
+    x, blocks = feasible(6, 3), tuple(np.array([j]) for j in range(3))
+    with pytest.raises(TypeError, match="stationarity needs WeaklyConvex of its problem; PCA has none"):
+        surrogate_stationarity(PCA([DATA], 3), x, blocks)
+    with pytest.raises(ValueError, match=r"parameter must be positive and below 1 / weak_convexity = 1 / 2, got 0\.5"):
+        proximal(lambda y: 0.0, lambda y: 0.0 * y, Averaging(x, blocks), 0.5, weak_convexity=2.0)
+    average, value, subgradient = Averaging(x, blocks), partial(nonsmooth.l1_value, DATA), partial(nonsmooth.l1_subgradient, DATA)
+    with pytest.raises(ValueError, match="1 cutting planes are not enough"):
+        proximal(value, subgradient, average, 0.1, iterations=1)
