@@ -94,7 +94,7 @@ def slurm(folder: Path, environ: dict[str, str]) -> Iterator[Slurm]:
     for name in ("state", "spool"):
         (folder / name).mkdir()
     folder.chmod(0o755)
-    key = folder / "munge.key"
+    key = folder / "munge.key-file"
     key.touch(0o600)
     key.write_bytes(secrets.token_bytes(128))
     with contextlib.ExitStack() as stack:
@@ -106,8 +106,12 @@ def slurm(folder: Path, environ: dict[str, str]) -> Iterator[Slurm]:
     cluster = Slurm(folder, environ)
     started: list[subprocess.Popen[bytes]] = []
     daemons = (
-        ["munged", "--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={key}", f"--pid-file={folder}/munged.pid"]
-        + [f"--seed-file={folder}/munged.seed"],
+        [
+            "munged",
+            "--foreground",
+            "--force",
+            *(f"--{what}={folder}/munge.{what}" for what in ("socket", "key-file", "pid-file", "seed-file")),
+        ],
         ["slurmctld", "-D", "-i", "-f", f"{folder}/slurm.conf"],
         ["slurmd", "-D", "-f", f"{folder}/slurm.conf"],
     )
@@ -134,5 +138,5 @@ def slurm(folder: Path, environ: dict[str, str]) -> Iterator[Slurm]:
 
 
 def _state(cluster: Slurm) -> str:
-    shown = subprocess.run(["sinfo", "-h", "-o", "%t"], env=cluster.environ, capture_output=True, text=True, timeout=60, check=False)
-    return shown.stdout
+    ask = ["sinfo", "--noheader", "--format=%t"]  # fails until the daemon answers
+    return subprocess.run(ask, env=cluster.environ, capture_output=True, text=True, timeout=60, check=False).stdout
