@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from ..cli.environment import blas, cpu_model, versions
@@ -17,7 +17,6 @@ from .job import short_run
 EXTRAS = {"plot": "matplotlib", "data": "sklearn", "weights": "cvxpy"}
 """What a user may leave out, and the module by which it is known."""
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-_DRIVER = Path("/proc/driver/nvidia/gpus")
 
 
 def host_findings() -> Iterator[Finding]:
@@ -68,13 +67,9 @@ def _extras() -> Finding:
 def _accelerators() -> Finding:
     names = []
     if shutil.which("nvidia-smi"):
-        try:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=20, check=False)
             names = [line.partition(" (UUID")[0] for line in listed.stdout.splitlines() if line.startswith("GPU ")]
-        except (OSError, subprocess.TimeoutExpired):
-            pass
-    elif _DRIVER.is_dir():
-        names = [f"GPU {folder.name}" for folder in sorted(_DRIVER.iterdir())]
     if names:
         return Finding("GPU", "note", f"{'; '.join(names)}: not used, all arithmetic is NumPy's on the processor")
     return Finding("GPU", "works", "none found, none needed: all arithmetic is NumPy's on the processor")

@@ -34,12 +34,17 @@ def doctor(*flags: str, path: Path = OWN, **settings: str) -> tuple[int, dict[st
     return job.returncode, report, {finding["what"]: finding for finding in report["findings"]}
 
 
-def launcher(folder: Path, version: str, starts: str) -> Path:
-    """A folder with an ``mpirun`` that says it is of ``version`` and, asked to start ranks, does ``starts``."""
-    script = folder / "mpirun"
-    script.write_text(f'#!/bin/sh\nif [ "$1" = --version ]; then echo "{version}"; exit; fi\n{starts}\n')
+def program(folder: Path, name: str, lines: str) -> Path:
+    """A folder with a program."""
+    script = folder / name
+    script.write_text(f"#!/bin/sh\n{lines}\n")
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     return folder
+
+
+def launcher(folder: Path, version: str, starts: str) -> Path:
+    """A folder with an ``mpirun`` that says it is of ``version`` and, asked to start ranks, does ``starts``."""
+    return program(folder, "mpirun", f'if [ "$1" = --version ]; then echo "{version}"; exit; fi\n{starts}')
 
 
 def test_a_healthy_place() -> None:
@@ -97,6 +102,13 @@ def test_a_launcher_that_tells_ranks_nothing(copies: int, tmp_path: Path) -> Non
     assert code == 1
     assert findings["2 ranks"]["state"] == "fault"
     assert "ranks believed to be alone" in findings["2 ranks"]["found"]
+
+
+def test_a_gpu_is_said_to_be_of_no_use(tmp_path: Path) -> None:
+    said = "echo 'GPU 0: NVIDIA H200 (UUID: GPU-01234567-89ab-cdef-0123-456789abcdef)'"
+    code, _, findings = doctor("--ranks", "0", path=program(tmp_path, "nvidia-smi", said))
+    assert code == 0
+    assert findings["GPU"]["found"] == "GPU 0: NVIDIA H200: not used, all arithmetic is NumPy's on the processor"
 
 
 def test_no_mpi_library() -> None:
