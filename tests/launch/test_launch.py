@@ -108,9 +108,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[slurm.Slurm]:
 
 def test_slurm_warns_the_run_checkpoints_the_job_queues_again_and_goes_on(cluster: slurm.Slurm, tmp_path: Path) -> None:
     """Twice on its way, by the warning before the time limit and by scancel; the points are those of a run without a stop."""
-    number = cluster.submit(tmp_path, "--ntasks=3", "--time=1", "--signal=B:USR1@45", f"{LAUNCH}/slurm.sbatch", *ENDLESS)
+    number = cluster.submit(tmp_path, "--ntasks=3", "--time=2", "--signal=B:USR1@60", f"{LAUNCH}/slurm.sbatch", *ENDLESS)
     folder, log = tmp_path / "runs" / f"decentorth-{number}", tmp_path / f"decentorth-{number}.log"
-    cluster.until(number, lambda job: job["Restarts"] == "1", 100)
+    cluster.until(number, lambda job: job["Restarts"] == "1", 150)
     (first,) = checkpoints(folder)
     assert log.read_text().count("Ended by SIGTERM after iteration") == 1
     assert summary(folder)["iterations"] == first
