@@ -62,9 +62,10 @@ HOUSE = {
         "studies front api registry loop network streams topologies protocols top",
         "numpy scipy rich matplotlib",
     ),
+    "doctor": Room(("decentorth.doctor",), "front api network launch protocols topologies", "numpy threadpoolctl"),
     "top": Room(("decentorth",), "launch version api registry loop network algorithms problems sets data", ""),
 }
-ABOVE = ("api", "registry", "estimators", "front", "studies", "compare", "top")
+ABOVE = ("api", "registry", "estimators", "front", "studies", "compare", "doctor", "top")
 """Rooms that stand on the programming interface, or are it."""
 LAZY = {("decentorth.network.communicator", "mpi"): "only a run that asks for ranks loads an MPI library"}
 """Exceptions (module, room), each inside a function, with the reason."""
