@@ -57,10 +57,11 @@ if TYPE_CHECKING:
     )
     from .api import Result, iterate, solve
     from .checkpoint import CheckpointError, Checkpoints
-    from .network import connect
+    from .network import Channel, connect
     from .registry import register
 
 _PLACES = {
+    "Channel": "network",
     "CSDM": "algorithms",
     "CDADT": "algorithms",
     "CheckpointError": "checkpoint",
@@ -122,6 +123,7 @@ __all__ = [
     "RSSM",
     "UMCM",
     "VRJJOBCD",
+    "Channel",
     "CheckpointError",
     "Checkpoints",
     "DeEPCA",

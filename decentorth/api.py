@@ -18,7 +18,7 @@ from . import runner
 from .checkpoint import Checkpoints, Identity, Keeper, Resumed, resume
 from .collective import AgentCollective, ReplicaCollective
 from .history import History
-from .network import Network, Placement, connect, even_bounds
+from .network import Channel, Network, Placement, UnreliableNetwork, connect, even_bounds
 from .problems import Deferred, Spread
 from .protocols import Array, Metric, Recorder, Row, Stop, StoppingRule
 from .streams import CounterStreams
@@ -61,6 +61,15 @@ class Result:
     problem: Any
     network: Network
     collective: AgentCollective
+
+    @property
+    def drifted(self) -> bool | None:
+        """Whether the mean of the trackers left that of what they track by more than rounding: tracking_error against the agents'
+        mean gradient norm at the start. None where nothing is tracked."""
+        if "tracking_error" not in self.row.values:
+            return None
+        usual = self.history["local_gradient_sum"][0] / self.problem.n_agents
+        return bool(self.row.values["tracking_error"] > 1e-9 * usual)
 
     def gather(self) -> Array | None:
         """``(n, *shape)`` in agent order on rank 0, None on the others; called by all ranks."""
@@ -124,6 +133,7 @@ class Run:
         seed: int = 0,
         comm: Any = None,
         placement: Placement = "even",
+        channel: Channel | str | None = None,
     ) -> None:
         if W is None:
             if problem.n_agents != 1:
@@ -134,7 +144,12 @@ class Run:
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
             raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
         spread = isinstance(problem, Spread)
-        self.network = Network(W, "serial" if spread else comm, placement)
+        place = "serial" if spread else comm
+        if channel is None:
+            self.network = Network(W, place, placement)
+        else:
+            faults = channel if isinstance(channel, Channel) else Channel(channel)
+            self.network = UnreliableNetwork(W, place, placement, channel=faults, seed=seed)
         if self.network.n_agents != problem.n_agents:
             raise ValueError(f"W is for {self.network.n_agents} agents, but the problem has {problem.n_agents}")
         if self.network.sequence is not None and _automatic(algorithm):
@@ -143,11 +158,12 @@ class Run:
         self.collective = ReplicaCollective(communicator) if spread else AgentCollective(communicator, self.network.bounds)
         self.collective.same("W", self.network.digest())
         self._same(
-            "the problem, the algorithm and the seed",
+            "the problem, the algorithm, the seed and the channel",
             type(problem),
             problem.n_blocks if spread else problem.n_agents,
             algorithm,
             seed,
+            channel,
         )
         self.algorithm = algorithm.resolved(self.network) if hasattr(algorithm, "resolved") else algorithm
         self.streams = CounterStreams(seed, self.network.agents)
@@ -218,6 +234,7 @@ class Run:
             },
             "algorithm": {"type": type(self.algorithm).__name__, **_settings(self.algorithm)},
             "seed": {"seed": self.streams.seed},
+            "network": {"channel": str(getattr(network, "channel", "reliable"))},
         }
         return Identity(facts, self.x0[0], probes)
 
@@ -317,6 +334,7 @@ def solve(
     seed: int = 0,
     comm: Any = None,
     placement: Placement = "even",
+    channel: Channel | str | None = None,
     rows: int | None = None,
     record_every: int | None = None,
     recorders: Sequence[Recorder] = (),
@@ -352,6 +370,8 @@ def solve(
         communicator.
     placement
         How agents are divided over ranks: ``"even"`` or ``"fewer-cuts"``.
+    channel
+        What goes wrong with messages, simulated: ``"loss:p=0.1"``, or ``Channel("loss:p=0.1", "topk:share=0.1", repair=False)``.
     rows
         About how many log-spaced rows of metrics to record; by default 200, but no more than one in five iterations.
     record_every
@@ -375,7 +395,7 @@ def solve(
     CheckpointError
         On every rank: a checkpoint cannot be written, or not be resumed from.
     """
-    run = Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement)
+    run = Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement, channel=channel)
     return run.solve(
         iterations=iterations,
         stopping=stopping,
@@ -398,9 +418,10 @@ def iterate(
     seed: int = 0,
     comm: Any = None,
     placement: Placement = "even",
+    channel: Channel | str | None = None,
 ) -> Iterator[Any]:
     """The generator under `solve`: the states, from the initial one on, for ever.
 
     A state is valid until the next one is asked for; copy what you keep.
     """
-    return Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement).states()
+    return Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement, channel=channel).states()

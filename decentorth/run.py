@@ -57,7 +57,16 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     problem = together(communicator, lambda: _problem(configuration))
     x0 = together(communicator, lambda: _start(settings))
     try:
-        run = Run(problem, configuration.algorithm, W, x0=x0, seed=settings.seed, comm=communicator, placement=settings.placement)
+        run = Run(
+            problem,
+            configuration.algorithm,
+            W,
+            x0=x0,
+            seed=settings.seed,
+            comm=communicator,
+            placement=settings.placement,
+            channel=settings.bad_channel,
+        )
     except (ValueError, TypeError, ImportError, OSError) as error:
         raise InputError(one_line(error)) from error
     opening = _opening(configuration, run, origin) if root else []
@@ -133,6 +142,8 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, folder:
                 save(plot_histories({str(folder.path): result.history}), folder.path / "history.png")
     if tell:
         notes = {"files in": str(settings.out)} if settings.out is not None else {}
+        if result.drifted:
+            notes["the mean of the trackers drifted by"] = f"{result.row.values['tracking_error']:.2g} (tracking_error)"
         if result.status == "terminated":
             notes["goes on with"] = f"--resume {settings.out}"
         error_name = getattr(result.problem, "error_name", None)
@@ -259,9 +270,14 @@ def _opening(configuration: Configuration, run: Run, origin: str) -> list[str]:
         where = f"its samples in {settings.spread_samples} blocks {'in this process' if ranks == 1 else f'over {ranks} ranks'}"
     published = ", the published experiment (paper 004, Section V)" if configuration.published else ""
     shape = " x ".join(map(str, run.problem.shape))
+    channel = settings.bad_channel
+    faults = (
+        [] if channel is None else [f"channel     {', '.join(channel.written)}; {'with' if channel.repair else 'without'} repair"]
+    )
     return [
         f"problem     {settings.problem}: {_listed(groups['Problem'])}; seed {settings.seed}; x is {shape}",
         f"network     {network.n_agents} agents, {origin}, {mixing_words(network)}, {where}",
+        *faults,
         f"algorithm   {settings.algorithm}: {_listed(values(run.algorithm))}{published}",
     ]
 

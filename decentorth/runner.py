@@ -67,9 +67,10 @@ def iterate(
     """The states of a run, from the initial one or ``state`` on, for ever. A state is valid until the next is asked for."""
     if state is None:
         state = algorithm.init(problem, network, streams, x0)
+    step = network.iterating(algorithm.step)
     while True:
         yield state
-        state = algorithm.step(problem, network, streams, state)
+        state = step(problem, network, streams, state)
 
 
 class Outcome(NamedTuple):

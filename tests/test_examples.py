@@ -209,6 +209,25 @@ def test_safe_landing_diverges_at_no_pair_of_parameters(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+def test_a_bad_network_with_repair_goes_as_a_good_one_and_short_messages_cost_less(tmp_path: Path) -> None:
+    said = run("examples/bad_network.py", str(tmp_path / "figure.png"), "600")
+    rows = re.findall(
+        r"^(\S.*?) +iterations +after +600 iterations, +(\S+) MB: gradient norm (\S+), tracking error ([^\s,]+)", said, re.M
+    )
+    cost = {name: float(megabytes) for name, megabytes, _, _ in rows}
+    reached = {name: float(norm) for name, _, norm, _ in rows}
+    drift = {name: float(error) for name, _, _, error in rows}
+    assert cost["good"] == cost["loss 10 %"] > 8 * cost["topk 10 %"] > 24 * cost["topk 10 %, 8 bits"]
+    assert (
+        {name for name, error in drift.items() if error > 1e-9}
+        == {"loss 10 %, no repair"}
+        == set(re.findall(r"^(\S.*?) {2,}.*drifted", said, re.M))
+    )
+    assert reached["topk 10 %"] < 1.5 * reached["good"]
+    assert reached["loss 10 %"] < 3 * reached["good"] < reached["loss 10 %, no repair"]
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
 def test_table_2_of_paper_001_counts_time_to_objectives(tmp_path: Path) -> None:
     """Of a file, in the form without a minimum: published rivals stand still, ours pass a thousand times the start's objective."""
     rows = np.random.default_rng(0).standard_normal((12, 10))

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from .flags import specifications
+
+if TYPE_CHECKING:
+    from ..network import Channel
 
 TOLERANCES = ("gradient_tolerance", "consensus_tolerance", "feasibility_tolerance")
 NETWORK = ("agents", "topology", "weights", "self_weight", "weights_file", "placement")
@@ -81,6 +86,10 @@ class RunSettings(CaseSettings):
         The method.
     iterations : int
         The most iterations that are made.
+    channel : list
+        What goes wrong with messages, simulated; may be given several times, as "loss:p=0.1" and "topk:share=0.1".
+    repair : bool
+        Keep averages right on a bad channel.
     spread_samples : int
         For a single agent (--agents 1): its samples in so many blocks, as if of so many agents, spread over the MPI ranks and
         summed in order; the same bits on any number of ranks.
@@ -132,6 +141,8 @@ class RunSettings(CaseSettings):
 
     algorithm: str = "drfgt"
     iterations: int = 3000
+    channel: tuple[str, ...] = ()
+    repair: bool = True
     spread_samples: int | None = None
     start: str | None = None
     gradient_tolerance: float | None = None
@@ -163,6 +174,9 @@ class RunSettings(CaseSettings):
             A value out of range, or two that do not fit together.
         """
         super().__post_init__()
+        if self.channel:
+            object.__setattr__(self, "channel", tuple(specifications(self.channel)))
+            _ = self.bad_channel
         at_least(self, iterations=0, history_rows=2, record_every=1, spread_samples=1, keep_checkpoints=1)
         if self.spread_samples is not None and self.agents != 1:
             raise ValueError(f"spread_samples is for a single agent: give --agents 1 (now {self.agents})")
@@ -180,6 +194,15 @@ class RunSettings(CaseSettings):
                 raise ValueError("checkpoint_every needs out: say where the run is to be written")
         if self.require_converged and not any(getattr(self, name) is not None for name in TOLERANCES):
             raise ValueError(f"require_converged needs a tolerance to judge by: give one of {', '.join(TOLERANCES)}")
+
+    @property
+    def bad_channel(self) -> Channel | None:
+        """The channel that is simulated; None for a good one."""
+        if not self.channel:
+            return None
+        from ..network import Channel
+
+        return Channel(*self.channel, repair=self.repair)
 
 
 def at_least(entry: Any, **least: int) -> None:

@@ -33,6 +33,7 @@ def summarize(configuration: Configuration, result: Result, facts: Mapping[str, 
         "seconds": dict(result.seconds),
         "transport": dict(result.transport),
         "metrics": dict(result.row.values),
+        **_channel(configuration, result),
         "error_name": getattr(result.problem, "error_name", None) or None,
         "iterates_sha256": result.iterates_sha256,
         "agents": network.n_agents,
@@ -42,6 +43,16 @@ def summarize(configuration: Configuration, result: Result, facts: Mapping[str, 
         "config": configuration.mapping(),
         **environment(),
     }
+
+
+def _channel(configuration: Configuration, result: Result) -> dict[str, Any]:
+    """A bad channel, and whether the mean of the trackers stayed that of what they track."""
+    channel = configuration.run.bad_channel
+    if channel is None:
+        return {}
+    drifted = result.drifted
+    tracking = "nothing is tracked" if drifted is None else "drifted" if drifted else "kept"
+    return {"channel": {"faults": channel.written, "repair": channel.repair, "tracking": tracking}}
 
 
 def mixing_words(network: Network) -> str:

@@ -1,7 +1,18 @@
-"""Mixing over a network of agents: the plan, the transport and the one `Network` class."""
+"""Mixing over a network of agents: the plan, the transport, the one `Network` class, and what may go wrong on the way."""
 
+from .channel import Channel
 from .communicator import Communicator, SerialCommunicator, connect
 from .halo import even_bounds
 from .network import Network, Placement
+from .unreliable import UnreliableNetwork
 
-__all__ = ["Communicator", "Network", "Placement", "SerialCommunicator", "connect", "even_bounds"]
+__all__ = [
+    "Channel",
+    "Communicator",
+    "Network",
+    "Placement",
+    "SerialCommunicator",
+    "UnreliableNetwork",
+    "connect",
+    "even_bounds",
+]

@@ -25,8 +25,15 @@ class Piece:
     """A rank's rows of W, restricted to the columns that rank ``source`` holds."""
 
     source: int
+    agents: Index
+    """The source's agents that are needed, ascending."""
     block: Csr
-    """``(n_local, number of the source's agents that are needed)``."""
+    """``(n_local, number of those agents)``."""
+
+    @property
+    def rows(self) -> Index:
+        """The row of each stored entry."""
+        return _rows(self.block)
 
 
 @dataclass(frozen=True)
@@ -47,13 +54,15 @@ class Halo:
     own: int
     """Which piece holds the rank's own columns, and so the own weights W_ii."""
 
-    def alike(self, labels: Sequence[Array]) -> tuple[Array, tuple[Csr, ...]]:
+    def alike(self, labels: Sequence[Array], arrived: Sequence[Mask] | None = None) -> tuple[Array, tuple[Csr, ...]]:
         """What mixing among agents of the same label needs.
 
         Parameters
         ----------
         labels
             For each piece those of its columns' agents.
+        arrived
+            For each piece which of its entries' messages arrived; by default all.
 
         Returns
         -------
@@ -64,10 +73,15 @@ class Halo:
         """
         mine = labels[self.own]
         heard, used = mine.copy(), []
-        for piece, theirs in zip(self.pieces, labels, strict=True):
-            rows, there = _rows(piece.block), theirs[piece.block.indices]
-            np.maximum.at(heard, rows, there)
-            used.append(there == mine[rows])
+        for number, (piece, theirs) in enumerate(zip(self.pieces, labels, strict=True)):
+            rows, there = piece.rows, theirs[piece.block.indices]
+            if arrived is None:
+                np.maximum.at(heard, rows, there)
+                used.append(there == mine[rows])
+            else:
+                here = arrived[number]
+                np.maximum.at(heard, rows[here], there[here])
+                used.append(here & (there == mine[rows]))
         return heard, self.using(used)
 
     def using(self, used: Sequence[Mask]) -> tuple[Csr, ...]:
@@ -95,6 +109,12 @@ class Halo:
                 data[kept.indices == _rows(kept)] += rest
             blocks.append(kept)
         return tuple(blocks)
+
+    def own_weights(self, blocks: Sequence[Csr]) -> Array:
+        """``(n_local,)``: W_ii in these blocks of the pieces."""
+        block = blocks[self.own]
+        own: Array = block.data[block.indices == _rows(block)]
+        return own
 
 
 def _rows(block: Csr) -> Index:
@@ -168,6 +188,6 @@ def plan(W: csr_array, bounds: Index, rank: int) -> Halo:
             sends.append(Send(int(source), np.unique(row_of[chosen])))  # W is symmetric: who gives also gets
         indptr = np.concatenate(([0], np.cumsum(np.bincount(row_of[chosen], minlength=high - low)))).astype(np.int64)
         block = Csr(high - low, len(needed), indptr, np.searchsorted(needed, columns).astype(np.int64), mine.data[chosen])
-        pieces.append(Piece(int(source), block))
+        pieces.append(Piece(int(source), needed, block))
     own = next(number for number, piece in enumerate(pieces) if piece.source == rank)
     return Halo(slice(low, high), tuple(pieces), tuple(sends), own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -23,7 +23,7 @@ Placement = Literal["even", "fewer-cuts"]
 _KEPT_PLANS = 64
 
 
-class _Plan(NamedTuple):
+class Plan(NamedTuple):
     """What is prepared for one matrix."""
 
     halo: Halo
@@ -76,7 +76,7 @@ class Network:
         self.rounds = self.messages = self.bytes = 0
         self.transport_messages = self.transport_bytes = 0
         self.wait_seconds = 0.0
-        self._plans: dict[Hashable, _Plan] = {}
+        self._plans: dict[Hashable, Plan] = {}
         if ranks > 1 and self.sequence is None:  # computed once, by rank 0: step sizes made from it are the same bits everywhere
             shared = np.array(self._own_spectrum() if self.communicator.rank == 0 else (0.0, 0.0))
             self.communicator.bcast(shared)
@@ -143,7 +143,11 @@ class Network:
             raise ValueError(f"this network delivers every message in its round, so it has no {', '.join(in_flight)}")
         self.rounds, self.messages, self.bytes = rounds, messages, bytes
 
-    def _plan(self) -> _Plan:
+    def iterating(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        """A method's step as it is made on this network; here as it is."""
+        return step
+
+    def _plan(self) -> Plan:
         """The plan of the round to come; those of a sequence are kept by its distinct matrices, the oldest given up first."""
         key = None if self.sequence is None else self.sequence.distinct(self.rounds)
         known = self._plans.get(key)
@@ -151,7 +155,7 @@ class Network:
             W = self.W if self.sequence is None else self.sequence.at(self.rounds)
             if len(self._plans) >= _KEPT_PLANS:
                 del self._plans[next(iter(self._plans))]
-            known = self._plans[key] = _Plan(plan(W, self.bounds, self.communicator.rank), int(W.nnz) - self.n_agents, {})
+            known = self._plans[key] = Plan(plan(W, self.bounds, self.communicator.rank), int(W.nnz) - self.n_agents, {})
         return known
 
     def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:

@@ -7,6 +7,7 @@ every rank; one agent a rank with one agent's values from each neighbour rank, w
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -36,6 +37,22 @@ class Traffic(Protocol):
         """
 
 
+class Gathering(Protocol):
+    """One round of sending and receiving, without W."""
+
+    messages: int
+    bytes: int
+    waited: float
+
+    def gather(self, xs: tuple[Array, ...]) -> list[Sequence[Array]]:
+        """For each piece of the halo the arrays of its agents, in one piece of memory each."""
+
+
+def gathering(halo: Halo, communicator: Communicator, widths: tuple[int, ...]) -> Gathering:
+    """The way for this rank and arrays of ``widths`` numbers an agent."""
+    return _Blocks(halo, communicator, widths) if halo.sends else _Alone(halo, widths)
+
+
 def traffic(halo: Halo, communicator: Communicator, widths: tuple[int, ...]) -> Traffic:
     """The way for this rank and arrays of ``widths`` numbers an agent."""
     if not halo.sends:
@@ -54,6 +71,9 @@ class _Alone:
     def __init__(self, halo: Halo, widths: tuple[int, ...]) -> None:
         (piece,) = halo.pieces
         self._halo, self._block, self._widths = halo, piece.block, widths
+
+    def gather(self, xs: tuple[Array, ...]) -> list[Sequence[Array]]:
+        return [xs]
 
     def mix(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
         return tuple(_products(self._block, xs, self._widths))
@@ -167,6 +187,10 @@ class _Blocks(_Exchanging):
                 arrived = [part for part, _ in _split(buffer, widths)]
             self._arrived.append(arrived)
         super().__init__(communicator, sends, receives)
+
+    def gather(self, xs: tuple[Array, ...]) -> list[Sequence[Array]]:
+        self._swap(xs)
+        return [xs if arrived is None else arrived for arrived in self._arrived]
 
     def mix(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
         self._swap(xs)

@@ -33,7 +33,7 @@ HOUSE = {
     "sets": Room(("decentorth.sets",), "protocols sums", "numpy scipy threadpoolctl"),
     "data": Room(("decentorth.data",), "protocols", "numpy scipy sklearn"),
     "problems": Room(("decentorth.problems",), "protocols sums streams sets data", "numpy scipy threadpoolctl"),
-    "network": Room(("decentorth.network",), "protocols sums launch topologies", "numpy scipy"),
+    "network": Room(("decentorth.network",), "protocols sums streams launch topologies", "numpy scipy"),
     "mpi": Room(("decentorth.network.mpi",), "protocols launch", "numpy mpi4py"),
     "kernels": Room(("decentorth.kernels",), "protocols", "numpy numba"),
     "algorithms": Room(("decentorth.algorithms",), "protocols sums kernels", "numpy"),
@@ -62,9 +62,10 @@ HOUSE = {
         "studies front api registry loop network streams topologies protocols top",
         "numpy scipy rich matplotlib",
     ),
+    "doctor": Room(("decentorth.doctor",), "front api network launch protocols topologies", "numpy threadpoolctl"),
     "top": Room(("decentorth",), "launch version api registry loop network algorithms problems sets data", ""),
 }
-ABOVE = ("api", "registry", "estimators", "front", "studies", "compare", "top")
+ABOVE = ("api", "registry", "estimators", "front", "studies", "compare", "doctor", "top")
 """Rooms that stand on the programming interface, or are it."""
 LAZY = {("decentorth.network.communicator", "mpi"): "only a run that asks for ranks loads an MPI library"}
 """Exceptions (module, room), each inside a function, with the reason."""

@@ -159,6 +159,7 @@ class Case:
     stopping: StoppingRule | None = None
     safety_region: float | None = None
     recorded: int = 12
+    channel: do.Channel | None = None
 
     def weights(self) -> Any:
         """W by Metropolis' rule, or 0.8 and 0.1 on the ring."""
@@ -177,13 +178,29 @@ class Case:
             safety_region=self.safety_region,
             rows=self.recorded,
             seed=7,
+            channel=self.channel,
         )
 
 
 LARGE = (400, 20, 200, 393, 30, 90, 12, 500, 392, 60)
 """With d = 784 those above 392 keep Gram matrices."""
 
+
+def bad(*faults: str, repair: bool = True) -> dict[str, Any]:
+    """A hundred iterations through a channel."""
+    return {"iterations": 100, "channel": do.Channel(*faults, repair=repair)}
+
+
 CASES: dict[str, Case] = {
+    "lossy": Case(procrustes, UNEVEN, (50, 20), random_graph, fixed(0.01), **bad("loss:p=0.1", "bursts:p=0.1,bad=0.9,good=0.05")),
+    "lossy-drift": Case(pca, UNEVEN, (50, 20), ring, ADAPT, **bad("loss:p=0.2", "sleep:p=0.1,length=3", repair=False)),
+    "asleep": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.01), **bad("sleep:p=0.2", "topk:share=0.2", "corrupt:p=0.05")),
+    "coded": Case(procrustes, UNEVEN, (50, 20), ring, fixed(1e-3), **bad("randomk:share=0.3", "quantize:bits=8", "failures:p=0.1")),
+    "noisy": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.01), **bad("noise:std=0.01", "corrupt:p=0.05", repair=False)),
+    "late": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.01), **bad("delay:rounds=2,random=true", "float16:feedback=true")),
+    "late-clusters": Case(pca, (6,) * 40, (20, 3), two_clusters, fixed(1e-4), placement="fewer-cuts", **bad("delay:rounds=1")),
+    "safe-lossy": Case(procrustes, UNEVEN, (50, 20), ring, fixed(1e3, safe=True), **bad("loss:p=0.1", "topk:share=0.2")),
+    "bad-vector": Case(pca, (1, 2, 3, 4, 5) * 2, (5, 1), random_graph, **bad("loss:p=0.1", "topk:share=0.4", "float32")),
     "procrustes-ring": Case(procrustes, EVEN, (50, 20), ring, fixed(0.05)),
     "procrustes-random": Case(procrustes, UNEVEN, (50, 20), random_graph),
     "procrustes-adapt": Case(procrustes, UNEVEN, (50, 20), ring, ADAPT),

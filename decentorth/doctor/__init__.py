@@ -1,0 +1,1 @@
+"""``python -m decentorth.doctor``: what works here, and how what does not is repaired."""

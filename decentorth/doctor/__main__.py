@@ -1,0 +1,113 @@
+"""``python -m decentorth.doctor``: what works here, and how what does not is repaired.
+
+Started alone it examines this process and starts ``mpirun -n 10`` on itself; started under a launcher it examines the ranks there
+are. Exit codes: 0 the main job works, 1 it does not, 2 bad input, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+from .. import _mpienv
+from ..cli.flags import InputError, help_text, settings, take_flags
+from ..cli.settings import at_least
+from ..cli.shell import BAD_INPUT, INTERRUPTED, say
+from .findings import Finding, text, works
+
+
+@dataclass(frozen=True)
+class DoctorSettings:
+    """What the doctor takes.
+
+    Parameters
+    ----------
+    ranks : int
+        How many ranks are started, none with 0; under a launcher those it has started are examined instead.
+    json : bool
+        Print one line of JSON.
+    """
+
+    ranks: int = 10
+    json: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse less than none."""
+        at_least(self, ranks=0)
+
+
+def main(tokens: Sequence[str] | None = None) -> int:
+    """Do what the arguments say; the exit code."""
+    words = list(sys.argv[1:] if tokens is None else tokens)
+    _mpienv.prepare()
+    root = _mpienv.rank() == 0
+    try:
+        if {"--help", "-h"} & set(words):
+            summary = "Say what works here, with a remedy for what does not: packages, MPI, cores, speed, and the main job itself."
+            return say(help_text({"Settings": settings(DoctorSettings)}, "python -m decentorth.doctor", summary), root)
+        asked, rest = take_flags(words, DoctorSettings)
+        if rest:
+            raise InputError(f"unexpected {rest[0]!r}; see --help")
+        ranks, variable = _mpienv.expected_ranks()
+        findings: dict[str, Finding] = {}
+        for finding in _launched() if variable else _alone(asked.ranks):
+            findings.setdefault(finding.what, finding)
+    except InputError as error:
+        if root:
+            sys.stderr.write(f"decentorth.doctor: {error}\n")
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    said = list(findings.values())
+    fine = works(said)
+    if asked.json:
+        say(json.dumps({"works": fine, "ranks": ranks, "findings": [asdict(finding) for finding in said]}), root)
+    else:
+        started = ranks if variable else asked.ranks
+        say(text(said, f"{f'mpirun -n {started} ' if started else ''}python -m decentorth.run"), root)
+    return 0 if fine else 1
+
+
+def _alone(ranks: int) -> Iterator[Finding]:
+    from .host import host_findings, one_process
+    from .launcher import job_findings, library, library_finding
+
+    yield from host_findings()
+    yield one_process()
+    loaded = library()
+    yield library_finding(loaded)
+    if ranks > 0:
+        yield from job_findings(loaded, ranks)
+
+
+def _launched() -> Iterator[Finding]:
+    """What these ranks find; on other ranks than 0 nothing but what keeps them from talking."""
+    from ..network import connect
+    from .host import host_findings
+    from .launcher import belong_together, library, library_finding
+    from .ranks import rank_findings
+
+    if _mpienv.rank() == 0:
+        yield from host_findings()
+    loaded = library()
+    ranks, variable = _mpienv.expected_ranks()
+    launcher = "Open MPI" if variable.startswith("OMPI") else "MPICH"
+    yield library_finding(loaded)
+    if not loaded.family:
+        return
+    if not belong_together(launcher, loaded.family):
+        remedy = f"start with its own launcher, {sys.prefix}/bin/mpirun"
+        yield Finding("mpirun", "fault", f"{launcher}'s ({variable}={ranks}), but mpi4py loads {loaded.family}", remedy)
+        return
+    try:
+        communicator = connect()
+    except RuntimeError as error:
+        yield Finding("mpirun", "fault", str(error), f"start with {sys.prefix}/bin/mpirun")
+        return
+    yield from rank_findings(communicator)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""What the doctor says: one finding a subject, each with its remedy."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+State = Literal["works", "note", "warning", "fault"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One subject.
+
+    Attributes
+    ----------
+    what
+        The subject.
+    state
+        works; note: worth knowing; warning: slow, or not as one may believe; fault: the main job does not work.
+    found
+        What there is.
+    remedy
+        What to do about it; empty where nothing needs to be done.
+    """
+
+    what: str
+    state: State
+    found: str
+    remedy: str = ""
+
+
+def works(findings: Iterable[Finding]) -> bool:
+    """Whether none of them is a fault."""
+    return all(finding.state != "fault" for finding in findings)
+
+
+def text(findings: Sequence[Finding], command: str, width: int = 120) -> str:
+    """The findings for a terminal, and whether ``command``, the main job, works."""
+    column = max(len(finding.what) for finding in findings)
+    lines = []
+    for finding in findings:
+        lines += textwrap.wrap(
+            finding.found,
+            width,
+            initial_indent=f"{finding.state:7s}  {finding.what:{column}s}  ",
+            subsequent_indent=" " * (column + 11),
+        )
+        if finding.remedy:
+            lines += textwrap.wrap(
+                finding.remedy,
+                width,
+                initial_indent=f"{'':{column + 11}s}-> ",
+                subsequent_indent=" " * (column + 14),
+                break_on_hyphens=False,
+                break_long_words=False,
+            )
+    verdict = "The main job works" if works(findings) else "The main job does not work"
+    return "\n".join([*lines, f"{verdict}: {command}"])

@@ -1,0 +1,84 @@
+"""What one process can say by itself: versions, BLAS, optional packages, accelerators, and the main job without ranks."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..cli.environment import blas, cpu_model, versions
+from .findings import Finding
+from .job import short_run
+
+EXTRAS = {"plot": "matplotlib", "data": "sklearn", "weights": "cvxpy"}
+"""What a user may leave out, and the module by which it is known."""
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def host_findings() -> Iterator[Finding]:
+    """What needs no run."""
+    yield _packages()
+    yield _arithmetic(blas(), os.environ)
+    yield _extras()
+    yield _accelerators()
+
+
+def _packages() -> Finding:
+    found = versions()
+    missing = [name for name, version in found.items() if version == "not installed" and name != "decentorth"]
+    listed = ", ".join(f"{name} {version}" for name, version in found.items())
+    if missing:
+        return Finding("packages", "fault", listed, f"pip install {' '.join(missing)}")
+    return Finding("packages", "works", listed)
+
+
+def _arithmetic(libraries: list[Mapping[str, Any]], environ: Mapping[str, str]) -> Finding:
+    """One BLAS thread: two cost a factor of 20 where ranks share cores."""
+    if not libraries:
+        return Finding(
+            "BLAS",
+            "warning",
+            "unknown to threadpoolctl, so that its threads cannot be limited",
+            f"set its own variable for one thread, beside {', '.join(_THREADS)}; or install NumPy from PyPI, which brings OpenBLAS",
+        )
+    found = "; ".join(
+        f"{one['library']} {one['version']} ({one['architecture']}), {one['threads']} thread{'s' * (one['threads'] != 1)}"
+        for one in libraries
+    )
+    if any(one["threads"] != 1 for one in libraries):
+        several = [name for name in _THREADS if environ.get(name, "1") != "1"]
+        remedy = f"unset {' '.join(several)}" if several else "set OPENBLAS_NUM_THREADS=1 where your own script starts"
+        return Finding("BLAS", "note", f"{found}; one while an algorithm runs", remedy)
+    return Finding("BLAS", "works", f"{found}; {cpu_model()}")
+
+
+def _extras() -> Finding:
+    missing = [name for name, module in EXTRAS.items() if importlib.util.find_spec(module) is None]
+    there = ", ".join(name for name in EXTRAS if name not in missing) or "none"
+    if missing:
+        return Finding("extras", "note", f"{there}; without {', '.join(missing)}", f'pip install "decentorth[{",".join(missing)}]"')
+    return Finding("extras", "works", there)
+
+
+def _accelerators() -> Finding:
+    names = []
+    if shutil.which("nvidia-smi"):
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=20, check=False)
+            names = [line.partition(" (UUID")[0] for line in listed.stdout.splitlines() if line.startswith("GPU ")]
+    if names:
+        return Finding("GPU", "note", f"{'; '.join(names)}: not used, all arithmetic is NumPy's on the processor")
+    return Finding("GPU", "works", "none found, none needed: all arithmetic is NumPy's on the processor")
+
+
+def one_process() -> Finding:
+    """The main job without ranks."""
+    try:
+        digest, iterations = short_run("serial", 10)
+    except Exception as error:  # whatever is broken is a finding
+        return Finding("one process", "fault", f"the main job raises {type(error).__name__}: {error}", "install decentorth anew")
+    return Finding("one process", "works", f"{iterations} iterations of the main job; sha256 {digest[:16]}")

@@ -1,0 +1,23 @@
+"""The first iterations of the main job, in one process or on the ranks there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..api import Run
+from ..cli import wiring
+from ..cli.config import Command
+from ..network import connect
+
+ITERATIONS = 20
+
+
+def short_run(comm: Any, agents: int) -> tuple[str, int]:
+    """SHA-256 of the points after the first iterations of ``python -m decentorth.run --agents agents``, and how many they are."""
+    communicator = connect(comm)
+    configuration = Command(["--agents", str(agents)]).resolve()
+    settings = configuration.run
+    W = wiring.share(settings, wiring.make(settings) if communicator.rank == 0 else None, communicator).W
+    problem = configuration.problem.problem(settings.agents, settings.seed)
+    result = Run(problem, configuration.algorithm, W, seed=settings.seed, comm=communicator).solve(iterations=ITERATIONS)
+    return result.iterates_sha256, ITERATIONS

@@ -1,0 +1,170 @@
+"""What ranks find out together: where they are, whether they get the bits of one process, how fast they talk."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import platform
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from topologies import ring, uniform_weights
+
+from .._mpienv import expected_ranks
+from ..cli.environment import blas, cpu_model, versions
+from ..network import Network
+from ..network.communicator import Communicator
+from ..protocols import Array
+from .findings import Finding
+from .job import short_run
+
+AGENTS, SHAPE = 10, (50, 20)
+SLICE = 100_000
+"""Nanoseconds that a rank asks for where ranks share cores."""
+_SECONDS = 1.0
+_SLOW = 1000.0
+"""Microseconds an iteration of the benchmark, above which something is wrong on one host: 15 alone, 100 to 300 for 10 ranks on two
+cores, 18,000 where a library never gives the core away."""
+
+
+def rank_findings(communicator: Communicator) -> Iterator[Finding]:
+    """On rank 0 what all found; the others only take part. Called and used up by every rank."""
+    agents = max(AGENTS, communicator.size)
+    me = {
+        "host": socket.gethostname(),
+        "cores": sorted(os.sched_getaffinity(0)),
+        "slice": time_slice(),
+        "arithmetic": [
+            cpu_model(),
+            *versions().values(),
+            *(f"{one['library']} {one['version']} {one['architecture']}" for one in blas()),
+        ],
+    }
+    everyone = [json.loads(raw) for raw in communicator.allgather_bytes(json.dumps(me).encode())]
+    bits = _same_bits(communicator, agents)
+    speed = ring_benchmark(communicator, agents)
+    if communicator.rank == 0:
+        yield from places(everyone)
+        yield agreement(everyone)
+        yield bits
+        yield _speed(*speed, communicator.size, len({one["host"] for one in everyone}))
+
+
+def time_slice() -> int:
+    """Nanoseconds of this process's time slice, 0 where the kernel does not say (before Linux 6.12) or has its own default."""
+    if platform.machine() != "x86_64" or sys.platform != "linux":
+        return 0
+    buffer = ctypes.create_string_buffer(48)
+    if ctypes.CDLL(None).syscall(315, 0, buffer, 48, 0) != 0:  # sched_getattr
+        return 0
+    return int(struct.unpack("IIQiIQQQ", buffer.raw)[5])
+
+
+def places(everyone: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Ranks against cores, and time slices, from what each rank says of itself."""
+    hosts: dict[str, list[Mapping[str, Any]]] = {}
+    for one in everyone:
+        hosts.setdefault(one["host"], []).append(one)
+    words, crowded, long = [], False, 0
+    for host, ranks in hosts.items():
+        cores = len({core for one in ranks for core in one["cores"]})
+        words.append(f"{len(ranks)} on {cores} core{'s' * (cores > 1)} of {host}")
+        if len(ranks) > cores:
+            crowded = True
+            long += sum(one["slice"] != SLICE for one in ranks)
+    found = f"{len(everyone)} rank{'s' * (len(everyone) > 1)}: {', '.join(words)}"
+    if not crowded:
+        yield Finding("ranks, cores", "works", found)
+        yield Finding("time slices", "works", "the kernel's own: no core has two ranks")
+        return
+    remedy = "no more ranks than cores, or one process, where speed matters: each further rank costs some 20 us an iteration"
+    yield Finding("ranks, cores", "note", found, remedy)
+    if long:
+        remedy = "Linux 6.12 or later on x86-64 gives them; before, keep other load off the cores (4 to 8 times slower)"
+        yield Finding("time slices", "note", f"{long} ranks share cores without slices of 0.1 ms", remedy)
+    else:
+        yield Finding("time slices", "works", "0.1 ms, so that other load delays ranks little")
+
+
+def agreement(everyone: Sequence[Mapping[str, Any]]) -> Finding:
+    """Whether processors, packages and BLAS are the same, on which bits depend."""
+    first = everyone[0]
+    for rank, one in enumerate(everyone):
+        differing = [f"{theirs} on {one['host']}" for theirs in one["arithmetic"] if theirs not in first["arithmetic"]]
+        if differing:
+            found = f"rank {rank} has {', '.join(differing)}, unlike rank 0 on {first['host']}: last bits may differ"
+            return Finding("same machines", "warning", found, "install the same versions; OPENBLAS_CORETYPE evens out processors")
+    return Finding("same machines", "works", "processor, packages and BLAS are the same on every rank")
+
+
+def _same_bits(communicator: Communicator, agents: int) -> Finding:
+    on_ranks, iterations = short_run(communicator, agents)
+    here, _ = short_run("serial", agents) if communicator.rank == 0 else ("", 0)
+    what, where = f"{communicator.size} rank{'s' * (communicator.size > 1)}", expected_ranks()[1]
+    started = f" ({where})" if where else ""
+    if communicator.rank == 0 and here != on_ranks:
+        found = f"after {iterations} iterations of the main job sha256 {on_ranks[:16]}, in one process {here[:16]}"
+        return Finding(what, "fault", found, "a mixed cluster? See 'same machines'; else please report it")
+    found = f"the main job's first {iterations} iterations, with the bits of one process; sha256 {on_ranks[:16]}{started}"
+    return Finding(what, "works", found)
+
+
+def ring_benchmark(communicator: Communicator, agents: int) -> tuple[float, float]:
+    """Microseconds an iteration of x_i <- A_i (sum over the ring of W_ij x_j) on the ranks, and in plain NumPy on rank 0 alone."""
+    d, r = SHAPE
+    rng = np.random.default_rng(0)
+    A, x = np.linalg.qr(rng.standard_normal((agents, d, d)))[0], rng.standard_normal((agents, d, r))
+    W = uniform_weights(ring(agents), self_weight=0.8)
+    network, dense = Network(W, communicator), W.toarray()
+    mine = A[network.agents]
+
+    def on_ranks(x: Array) -> Array:
+        (mixed,) = network.mix(x)
+        return mine @ mixed
+
+    def straight(x: Array) -> Array:
+        return A @ (dense @ x.reshape(agents, -1)).reshape(x.shape)
+
+    with threadpool_limits(1):
+        before = _timed(on_ranks, x[network.agents], 10)
+        count = np.array([max(10.0, min(20_000.0, 0.7 * _SECONDS / before))])
+        communicator.bcast(count)
+        talking = np.array([_timed(on_ranks, x[network.agents], int(count[0]))])
+        if communicator.rank == 0:
+            repeats = int(max(10.0, 0.25 * _SECONDS / _timed(straight, x, 10)))
+            alone = _timed(straight, x, repeats)
+        else:
+            time.sleep(0.3 * _SECONDS)  # leaves the cores to rank 0
+            alone = 0.0
+    talking = communicator.max(talking)
+    return float(talking[0]) * 1e6, alone * 1e6
+
+
+def _timed(step: Callable[[Array], Array], x: Array, count: int) -> float:
+    """Seconds an iteration."""
+    begun = time.perf_counter()
+    for _ in range(count):
+        x = step(x)
+    return (time.perf_counter() - begun) / count
+
+
+def _speed(talking: float, alone: float, ranks: int, hosts: int) -> Finding:
+    load = f"load average {os.getloadavg()[0]:.1f}"
+    found = f"{talking:.0f} us an iteration (50 x 20), {talking / alone:.1f} times NumPy in one process ({alone:.0f} us); {load}"
+    if talking > _SLOW * hosts:
+        remedy = (
+            "other load on the cores, more than one BLAS thread, MPICH before 5, or Open MPI told that it has enough cores: "
+            "see the lines above; small matrices on one host are faster in one process"
+        )
+        return Finding("ring", "warning", found, remedy)
+    if ranks > 1 and talking > 3 * alone and hosts == 1:
+        return Finding("ring", "works", f"{found}: matrices this small are faster in one process")
+    return Finding("ring", "works", found)

@@ -1,0 +1,150 @@
+"""Random numbers of a bad network: pure functions of the seed, the fault, who is concerned and the round.
+
+Both ends of an edge, and all ranks, draw the same. Fates of messages, edges and agents are words of Philox4x32-10 with the counter
+(first agent, second agent, round / 4, fault), four rounds at a time; what concerns every entry of a message is a run of
+Philox4x64-10 (NumPy's), in which each agent has its own stretch.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..protocols import Array, Index
+from ..streams import philox
+
+Mask = NDArray[np.bool_]
+Words = NDArray[np.uint32]
+ShortWords = NDArray[np.uint16]
+_FAULTS = 0xFA000000
+"""No purpose of the agents' streams has a number as large."""
+_UNIT = 1.0 / 2.0**32
+
+
+class Draws:
+    """Numbers in [0, 1) for some pairs of agents, or for single ones as pairs with themselves.
+
+    Parameters
+    ----------
+    seed
+        Up to 64 bits are used.
+    number
+        Of the fault, below 2^20: faults draw independently.
+    first, second
+        The pairs.
+    """
+
+    def __init__(self, seed: int, number: int, first: Index, second: Index) -> None:
+        self._key = (seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF)
+        self._first, self._second = first.astype(np.uint64), second.astype(np.uint64)
+        self._tag = np.full(len(first), _FAULTS | number, dtype=np.uint64)
+        self._block = -1
+        self._numbers: tuple[Array, ...] = ()
+
+    def __call__(self, t: int) -> Array:
+        """Those of round ``t``."""
+        block, row = divmod(t, 4)
+        if block != self._block:
+            rounds = np.full(len(self._first), block & 0xFFFFFFFF, dtype=np.uint64)
+            self._numbers = tuple([uniform(word) for word in philox((self._first, self._second, rounds, self._tag), self._key)])
+            self._block = block
+        return self._numbers[row]
+
+
+class Chain:
+    """Two states for each pair, good and bad, that last: a Markov chain, as a pure function of the round.
+
+    In every round a state starts over with probability ``1 / (length (1 - p))``, and is then bad with probability ``p``; so it is
+    bad a share ``p`` of the time, ``length`` rounds in a row on average. A round's state is that of the last new start, looked for
+    backwards where the round before is not known: there is nothing to store.
+
+    Parameters
+    ----------
+    draws
+        The pairs' numbers.
+    p, length
+        As above; ``length >= 1 / (1 - p)``, where rounds are independent.
+    """
+
+    def __init__(self, draws: Draws, p: float, length: float) -> None:
+        self._draws, self._p, self._anew = draws, p, 1.0 / (length * (1.0 - p))
+        self._at = -1
+        self._bad: Mask = np.empty(0, dtype=np.bool_)
+
+    def __call__(self, t: int) -> Mask:
+        """Which are bad in round ``t``."""
+        if t == self._at:
+            return self._bad
+        bad, open_ = self._round(t)
+        if t == self._at + 1 and t > 0:
+            bad = np.where(open_, self._bad, bad)
+        else:
+            s = t
+            while open_.any():
+                s -= 1
+                earlier, undecided = self._round(s)
+                bad = np.where(open_, earlier, bad)
+                open_ = open_ & undecided
+        self._at, self._bad = t, bad
+        return bad
+
+    def _round(self, t: int) -> tuple[Mask, Mask]:
+        """Which turn bad, and which go on as they were."""
+        numbers = self._draws(t)
+        if t == 0:
+            return numbers < self._p, np.zeros(len(numbers), dtype=np.bool_)
+        return numbers < self._anew * self._p, numbers >= self._anew
+
+
+def words(seed: int, number: int, t: int, part: int, agents: slice, size: int) -> Words:
+    """``(n_local, size)`` words of 32 bits, for the entries of the messages of some agents.
+
+    Parameters
+    ----------
+    seed, number
+        As for `Draws`.
+    t, part
+        The round, and which of its arrays.
+    """
+    drawn: Words = _raw(seed, number, t, part, agents, -(-size // 2)).view("<u4")[:, :size]
+    return drawn
+
+
+def short_words(seed: int, number: int, t: int, part: int, agents: slice, size: int) -> ShortWords:
+    """The same with 16 bits."""
+    drawn: ShortWords = _raw(seed, number, t, part, agents, -(-size // 4)).view("<u2")[:, :size]
+    return drawn
+
+
+def _raw(seed: int, number: int, t: int, part: int, agents: slice, size: int) -> NDArray[np.uint64]:
+    """``(n_local, size)`` words of 64 bits; each agent has whole blocks of four."""
+    blocks = -(-size // 4)
+    generator = np.random.Philox(
+        key=(seed & 0xFFFFFFFFFFFFFFFF) | (number << 64), counter=(agents.start * blocks) | (t << 64) | (part << 128)
+    )
+    drawn = generator.random_raw((agents.stop - agents.start) * blocks * 4)
+    rows: NDArray[np.uint64] = drawn.astype("<u8", copy=False).reshape(-1, blocks * 4)
+    return rows
+
+
+def uniform(words: NDArray[np.unsignedinteger[Any]]) -> Array:
+    """Numbers in [0, 1) from words of 32 bits."""
+    return np.asarray(words * _UNIT, dtype=np.float64)
+
+
+def normal(words: ShortWords) -> Array:
+    """Gaussian numbers, each one of 65,536 quantiles; of mean 0 and variance 1."""
+    numbers: Array = _quantiles()[words]
+    return numbers
+
+
+@cache
+def _quantiles() -> Array:
+    from scipy.special import ndtri
+
+    values: Array = ndtri((np.arange(1 << 15) + 0.5) / (1 << 16))
+    both: Array = np.concatenate((values, -values[::-1]))
+    return np.asarray(both / np.sqrt((both * both).mean()), dtype=np.float64)

@@ -1,0 +1,48 @@
+"""Bad networks from the command line: what is said, what is stored, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from decentorth.run import main
+
+
+def summary(folder: Path, *words: str) -> dict[str, object]:
+    assert main(["--iterations", "60", "--out", str(folder), *words]) == 0
+    found: dict[str, object] = json.loads((folder / "summary.json").read_text())
+    return found
+
+
+def test_the_summary_says_whether_tracking_was_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    channel = ["--channel", "loss:p=0.1", "--channel", "quantize:bits=8,feedback=true"]
+    faults = ["loss:p=0.1", "quantize:feedback=true,bits=8"]
+    kept = summary(tmp_path / "kept", *channel)
+    said = capsys.readouterr().out
+    assert kept["channel"] == {"faults": faults, "repair": True, "tracking": "kept"}
+    assert "with repair" in said
+    assert "drifted" not in said
+    left = summary(tmp_path / "left", *channel, "--no-repair")
+    assert left["channel"] == {"faults": faults, "repair": False, "tracking": "drifted"}
+    assert "the mean of the trackers drifted by" in capsys.readouterr().out
+    assert "channel" not in summary(tmp_path / "good")
+
+
+def test_a_saved_configuration_and_a_resumed_run_have_the_channel(tmp_path: Path) -> None:
+    words = ["--channel", "topk:share=0.2,feedback=true", "--channel", "bursts:p=0.2,length=3"]
+    whole = summary(tmp_path / "whole", *words)
+    again = summary(tmp_path / "again", "--config", str(tmp_path / "whole" / "config.yaml"))
+    assert again["iterates_sha256"] == whole["iterates_sha256"]
+    half = tmp_path / "half"
+    assert main([*words, "--iterations", "25", "--out", str(half), "--checkpoint-every", "100"]) == 0
+    assert main(["--resume", str(half), "--iterations", "60"]) == 0
+    resumed = json.loads((half / "summary.json").read_text())
+    assert [resumed[name] for name in ("iterates_sha256", "bytes")] == [whole[name] for name in ("iterates_sha256", "bytes")]
+
+
+@pytest.mark.parametrize(("written", "words"), [("lost:p=0.1", "channel knows loss"), ("loss:p=1.5", "p must be a share")])
+def test_what_is_refused(written: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--channel", written]) == 2
+    assert f"--channel: channel {words.removeprefix('channel ')}" in (error := capsys.readouterr().err) or words in error

