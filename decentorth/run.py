@@ -229,10 +229,10 @@ def _problem(configuration: Configuration) -> Any:
     """The problem, or that of one agent whose samples are spread over the ranks."""
     from .problems import Spread
 
-    settings = configuration.run
-    blocks = settings.spread_samples
-    problem = configuration.problem.problem(blocks or settings.agents, settings.seed)
-    return problem if blocks is None else Spread(problem)
+    settings, made = configuration.run, configuration.problem
+    if settings.spread_samples is None:
+        return made.problem(settings.agents, settings.seed)
+    return Spread(getattr(made, "in_blocks", made.problem)(settings.spread_samples, settings.seed))
 
 
 def _start(settings: RunSettings) -> Array | None:
