@@ -230,9 +230,13 @@ def _problem(configuration: Configuration) -> Any:
     from .problems import Spread
 
     settings, made = configuration.run, configuration.problem
-    if settings.spread_samples is None:
+    blocks = settings.spread_samples
+    if blocks is None:
         return made.problem(settings.agents, settings.seed)
-    return Spread(getattr(made, "in_blocks", made.problem)(settings.spread_samples, settings.seed))
+    try:
+        return Spread(getattr(made, "in_blocks", made.problem)(blocks, settings.seed))
+    except ValueError as error:
+        raise InputError(f"{settings.problem} cannot be had in {blocks} blocks, as if of {blocks} agents: {error}") from error
 
 
 def _start(settings: RunSettings) -> Array | None:

@@ -307,7 +307,7 @@ class _Counted(SpreadProblem):
 
     @cached_property
     def _flops(self) -> Callable[[int], Array]:
-        return cache(lambda columns: self._collective.sum(self.base.flops(columns))[0].reshape(1))
+        return cache(lambda columns: self._mean(self.base.flops(columns)) * self.base.n_agents)
 
 
 class _Recommends(SpreadProblem):
