@@ -99,11 +99,14 @@ class SpreadProblem(AgentProblem):
     def _take(self, local: slice) -> None:
         """There is one agent."""
 
-    def _mean(self, per_block: Array) -> Array:
+    def _total(self, per_block: Array) -> Array:
         """``(1, ...)``: added in block order."""
         (total,) = self._collective.sum(per_block)
-        total /= self.base.n_agents
         return total.reshape(1, *per_block.shape[1:])
+
+    def _mean(self, per_block: Array) -> Array:
+        """``(1, ...)``."""
+        return self._total(per_block) / self.base.n_agents
 
     def _mean_of(self, evaluate: Callable[..., Array], *points: Array) -> Array:
         """``(1, ...)``: the mean of what ``evaluate(blocks, *points)`` says of each block, with the points of each block."""
@@ -307,7 +310,7 @@ class _Counted(SpreadProblem):
 
     @cached_property
     def _flops(self) -> Callable[[int], Array]:
-        return cache(lambda columns: self._mean(self.base.flops(columns)) * self.base.n_agents)
+        return cache(lambda columns: self._total(self.base.flops(columns)))
 
 
 class _Recommends(SpreadProblem):
