@@ -238,6 +238,21 @@ class Signature(Protocol):
         """A point near x that is closer to the set, fresh; a ValueError where that cannot be had."""
 
 
+@runtime_checkable
+class Signatures(Protocol):
+    """A set of J-orthogonal matrices of one signature, stacked by rows, below which rows may be free."""
+
+    copies: int
+    """How many matrices."""
+
+    @property
+    def each(self) -> Signature:
+        """The set that each of them is in, whose J is n x n: their rows are the first ``copies * n`` of a point."""
+
+    def corrected(self, x: Array) -> Array:
+        """As in `Signature`; free rows stay."""
+
+
 class Problem(Protocol):
     """The objectives f_i of the agents in ``agents`` (a slice of the global order)."""
 
@@ -436,6 +451,17 @@ class KnownValue(Protocol):
 
     @property
     def optimal_value(self) -> float | None: ...
+
+
+@runtime_checkable
+class Evaluated(Protocol):
+    """A problem that judges points by more than its objective: each measure is a column of the history."""
+
+    evaluations: tuple[str, ...]
+    """Names of the measures; none where there is nothing to judge by."""
+
+    def evaluate(self, xhat: Array) -> tuple[float, ...]:
+        """The measures of the feasible point ``xhat``, shape ``shape``, finite, in their order."""
 
 
 class Spectrum(NamedTuple):

@@ -99,6 +99,7 @@ problems = Registry(
         "odl": ("decentorth.problems.odl", "ODLSettings"),
         "rsr": ("decentorth.problems.rsr", "RSRSettings"),
         "sparse_pca": ("decentorth.problems.l1", "SparsePCASettings"),
+        "ultrae": ("decentorth.problems.ultrae", "UltraESettings"),
     },
 )
 

@@ -9,6 +9,7 @@ from .gevp import GEVP, GEVPSettings, pencil
 from .hevp import HEVP, HEVPSettings
 from .hspp import HSPP, HSPPSettings
 from .ica import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
+from .knowledge import KnowledgeGraph
 from .l1 import L1PCA, L1PCASettings, SparsePCA, SparsePCASettings
 from .lda import LDASettings, scatters
 from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
@@ -18,6 +19,7 @@ from .procrustes import Procrustes, ProcrustesSettings
 from .rsr import RobustSubspaceRecovery, RSRSettings, complement_distance, on_sphere
 from .spread import Spread, SpreadProblem
 from .views import CCASettings
+from .ultrae import UltraE, UltraESettings
 
 __all__ = [
     "CCA",
@@ -36,6 +38,7 @@ __all__ = [
     "HEVPSettings",
     "HSPPSettings",
     "ICASettings",
+    "KnowledgeGraph",
     "L1PCASettings",
     "LDASettings",
     "MatrixCompletion",
@@ -53,6 +56,8 @@ __all__ = [
     "Spread",
     "SpreadProblem",
     "Stiefel",
+    "UltraE",
+    "UltraESettings",
     "amari_distance",
     "canonical_correlations",
     "complement_distance",
