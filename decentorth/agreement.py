@@ -9,7 +9,7 @@ With R at least the diameter of the graph, m_i is max_j q_j for every i: exactly
 in the same iteration, by comparing m_i with the tolerance, and nobody waits for one that has gone. What is compared belongs to the
 points at which the run then ends. What the agents must know beforehand: R, the tolerances, and at which iterations to do so.
 
-    gradient        c ||y_i||, y_i the tracker; of a single agent the Riemannian gradient at the projection of its point, as measured
+    gradient        c ||y_i||, y_i the tracker; of a single agent the Riemannian gradient at the projection of its point
     movement        ||x_i - (x_i an iteration ago)|| / (its step)
     disagreement    ||x_i - sum_j W_ij x_j||, one more exchange of the points (as many as a period has, where W repeats itself)
     feasibility     ||x_i^T x_i - I||, or what the set has in its place
@@ -23,9 +23,10 @@ fields F_i(x_i), no disagreement is hidden in ||mean of y|| <= max ||y_i||, and 
 
 where (3) holds as dist(xbar) <= ||xbar - x_i|| + dist(x_i), for the nearest x_i, and dist(x_i) <= ||x_i^T x_i - I||; in (4) L is a
 Lipschitz constant of the fields between the x_i and the projection of xbar, and ||grad f|| <= c ||(1/n) sum_i F_i|| there: c = 2
-for the landing field, 1 for the others. Movement is weaker: where x_i <- sum_j W_ij x_j - alpha F_i(x_i) with one alpha for all, the
-mean of the F_i an iteration ago is at most a; methods that retract do so to first order; with steps that diminish it need not
-vanish.
+for the landing field, 1 for the others. With ``safe`` that is so once all agents' labels agree. Movement is weaker: where
+x_i <- sum_j W_ij x_j - alpha F_i(x_i) with one alpha for all, the mean of the F_i an iteration ago is at most a, which for methods
+that retract holds to first order; it says nothing where W and the agents' data hold each other in balance elsewhere, and with steps
+that diminish it need not vanish.
 """
 
 from __future__ import annotations
@@ -95,8 +96,8 @@ class Agreement:
             )
         if "gradient" in asked and isinstance(problem, Nonsmooth) and problem.nonsmooth:
             raise ValueError(
-                "a local tolerance on the gradient needs a differentiable problem, as a subgradient's norm need not vanish: give one "
-                "for movement, disagreement or feasibility"
+                "a local tolerance on the gradient needs a differentiable problem, as a subgradient's norm need not vanish: give "
+                "one for movement, disagreement or feasibility"
             )
         self._factor = float(algorithm.gradient_factor) if self._tracks else 1.0
         self.rounds = self._enough(rules[0].rounds, network)

@@ -187,6 +187,9 @@ def run(
     def decide(row: Row) -> Stop | None:
         return ending(problem, state) or _decide(row, collective, stopping, iterations, safety_region)
 
+    def reached() -> int:
+        return int(state.k)
+
     def moment() -> Moment:
         counts = (network.rounds, network.messages, network.bytes)
         return Moment(state, counts, network.in_flight(), clock.seconds, {} if agreement is None else agreement.saved())
@@ -207,11 +210,11 @@ def run(
                 stop, first = decide(row), state.k + 1
         if keep is not None:
             keeper = stack.enter_context(keep(history, state.k, None if resumed is None else resumed.path))
-        for target in _until_reached(schedule(iterations, rows, record_every), lambda: state.k):
+        for target in _until_reached(schedule(iterations, rows, record_every), reached):
             if target < first:
                 continue
             while stop is None and state.k < target:
-                goal = min(target, *[watch.next for watch in (keeper, agreement) if watch is not None])
+                goal = min([target, *(watch.next for watch in (keeper, agreement) if watch is not None)])
                 while state.k < goal and ending(problem, state) is None:
                     state = next(states)
                 met = agreement is not None and state.k == agreement.next and agreement.look(problem, network, state)

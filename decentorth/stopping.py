@@ -158,8 +158,8 @@ class LocalMaximum(Rule):
         if agreed is None or not self.reached(agreed):
             return None
         found = ", ".join(f"{name} {value:.2e}" for name, value in self._judged(agreed).items())
-        words = f"the agents agreed by {agreed.rounds} rounds of max-consensus: local {found} <= {self.tolerance:g}"
-        return Stop("converged", True, words)
+        who = f"the agents agreed by {agreed.rounds} rounds of max-consensus" if agreed.rounds else "the agent alone decided"
+        return Stop("converged", True, f"{who}: local {found} <= {self.tolerance:g}")
 
     def reached(self, agreed: Agreed) -> bool:
         """Whether what the agents know is at or below the tolerance; what each of them asks itself."""

@@ -27,8 +27,8 @@ def flooding_rounds(W: WeightsLike | WeightSequence) -> int:
     Raises
     ------
     TypeError, ValueError
-        As `canonical_weights`; for a graph that is not connected; for a sequence without a period, where no number of rounds is sure to be enough, and one whose edges,
-        taken together, do not connect the agents.
+        As `canonical_weights`; for a graph that is not connected, also by all the edges of a period together; for a sequence without
+        a period, where no number of rounds is sure to be enough.
     """
     if not isinstance(W, WeightSequence):
         edges = _neighbours(canonical_weights(W))
@@ -48,7 +48,7 @@ def flooding_rounds(W: WeightsLike | WeightSequence) -> int:
 
 def _rounds_from(start: int, patterns: list[Weights]) -> int:
     """Rounds from number ``start`` on until all have heard of all."""
-    known = np.eye(patterns[0].shape[0], dtype=np.float32)
+    known = np.eye(patterns[0].shape[0])
     rounds = 0
     while not known.all():
         known = np.minimum(known + patterns[(start + rounds) % len(patterns)] @ known, 1.0)
@@ -57,8 +57,8 @@ def _rounds_from(start: int, patterns: list[Weights]) -> int:
 
 
 def _neighbours(W: Weights) -> Weights:
-    """1 where two different agents exchange messages, as float32."""
-    edges: Weights = W.astype(np.float32)
+    """1 where two different agents exchange messages."""
+    edges: Weights = W.copy()
     edges.setdiag(0.0)
     edges.eliminate_zeros()
     edges.data[:] = 1.0

@@ -156,7 +156,8 @@ class _Table(_Exchanging):
 
     def max(self, x: Array) -> Array:
         self._swap((x,))
-        return self._table.max(0).reshape(x.shape)
+        largest: Array = self._table.max(0).reshape(x.shape)
+        return largest
 
     def _swap(self, xs: tuple[Array, ...]) -> None:
         """Until the table holds everybody's arrays."""

@@ -126,8 +126,8 @@ class UnreliableNetwork(Network):
         """
         if self.sequence is not None:
             raise ValueError(
-                "on a time-varying network with a bad channel what is lost cannot be sent again, as the neighbours have changed: no "
-                "number of rounds is sure to reach everybody"
+                "on a time-varying network with a bad channel what is lost cannot be sent again, as the neighbours have changed: "
+                "no number of rounds is sure to reach everybody"
             )
         return super().flooding_rounds
 
