@@ -27,8 +27,8 @@ def flooding_rounds(W: WeightsLike | WeightSequence) -> int:
     Raises
     ------
     TypeError, ValueError
-        As `canonical_weights`; for a graph that is not connected, also by all the edges of a period together; for a sequence without
-        a period, where no number of rounds is sure to be enough.
+        As `canonical_weights`; for a graph that is not connected, also by all the edges of a period together; for a sequence
+        without a period, where no number of rounds is sure to be enough.
     """
     if not isinstance(W, WeightSequence):
         edges = _neighbours(canonical_weights(W))

@@ -204,7 +204,7 @@ def _history(counts: NDArray[Any], values: NDArray[Any], contents: _Contents) ->
         raise ValueError(f"{files.COMMON} has a history that does not lead to iteration {contents.numbers['state.k']}")
     history = History()
     for row, (seconds, *measured) in zip(counts.tolist(), values.tolist(), strict=True):
-        history.record(Row._make((*row, seconds, dict(zip(contents.metrics, measured, strict=True)))))
+        history.record(Row._make((*row, seconds, dict(zip(contents.metrics, measured, strict=True)), None)))
     return history
 
 
