@@ -15,6 +15,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from . import runner
+from .agreement import Agreement
 from .checkpoint import Checkpoints, Identity, Keeper, Resumed, resume
 from .collective import AgentCollective, ReplicaCollective
 from .history import History
@@ -48,6 +49,9 @@ class Result:
         Wall seconds of this rank: compute, wait, metrics, checkpoints, total.
     problem, network, collective
         As used; the problem restricted to this process's agents.
+    agreement
+        Where the agents decide about the end (`stopping.LocalMaximum`): what they know (``latest``) and what that has taken
+        (``tally``: attempts, rounds, messages, bytes, which are also in the row's counts).
     """
 
     x: Array
@@ -61,6 +65,7 @@ class Result:
     problem: Any
     network: Network
     collective: AgentCollective
+    agreement: Agreement | None
 
     @property
     def drifted(self) -> bool | None:
@@ -238,6 +243,16 @@ class Run:
         }
         return Identity(facts, self.x0[0], probes)
 
+    def agreement(self, stopping: StoppingRule | None) -> Agreement | None:
+        """How the agents would decide by these rules about the end; None where they do not.
+
+        Raises
+        ------
+        ValueError
+            They cannot: see `agreement.Agreement`.
+        """
+        return Agreement.of(stopping, self.problem, self.algorithm, self.network)
+
     def resume(self, path: str | os.PathLike[str]) -> Resumed:
         """The run that a checkpoint has, to go on with in `solve`; called by every rank.
 
@@ -320,6 +335,7 @@ class Run:
             self.problem,
             self.network,
             self.collective,
+            outcome.agreement,
         )
 
 
@@ -362,7 +378,8 @@ def solve(
     iterations
         The most iterations.
     stopping
-        A rule such as ``GradientNorm(1e-6) & Consensus(1e-6) | Time(60)``, looked at in each recorded row.
+        A rule such as ``GradientNorm(1e-6) & Consensus(1e-6) | Time(60)``, looked at in each recorded row; or
+        ``LocalMaximum(1e-6)``, by which the agents decide themselves.
     seed
         Of everything random.
     comm

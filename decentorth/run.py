@@ -21,6 +21,7 @@ from .cli.settings import CHECKPOINTS, RunSettings
 from .cli.shell import one_line, read_configuration, say, serve, together
 
 if TYPE_CHECKING:
+    from .agreement import Agreement
     from .api import Result, Run
     from .checkpoint import Checkpoints, Resumed
     from .cli.outputs import RunFolder
@@ -69,7 +70,8 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         )
     except (ValueError, TypeError, ImportError, OSError) as error:
         raise InputError(one_line(error)) from error
-    opening = _opening(configuration, run, origin) if root else []
+    agreement = together(communicator, lambda: run.agreement(stopping_rule(settings)))
+    opening = _opening(configuration, run, origin, agreement) if root else []
     if settings.dry_run:
         from .cli.dryrun import report
 
@@ -99,7 +101,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
 def _solve(words: Sequence[str], configuration: Configuration, run: Run, folder: RunFolder | None, resumed: Resumed | None) -> int:
     from .cli.outputs import write_final
     from .cli.progress import Steps, progress, verdict
-    from .cli.summary import summarize
+    from .cli.summary import summarize, taken
 
     settings, collective = configuration.run, run.collective
     tell = collective.rank == 0 and not settings.quiet
@@ -144,6 +146,8 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, folder:
         notes = {"files in": str(settings.out)} if settings.out is not None else {}
         if result.drifted:
             notes["the mean of the trackers drifted by"] = f"{result.row.values['tracking_error']:.2g} (tracking_error)"
+        if result.agreement is not None:
+            notes["agreeing took"] = taken(result)
         if result.status == "terminated":
             notes["goes on with"] = f"--resume {settings.out}"
         error_name = getattr(result.problem, "error_name", None)
@@ -179,6 +183,8 @@ def stopping_rule(settings: RunSettings) -> StoppingRule | None:
     for kind, tolerance in tolerances:
         if tolerance is not None:
             rule = kind(tolerance) if rule is None else rule & kind(tolerance)
+    if settings.local_rule is not None:
+        rule = settings.local_rule if rule is None else rule & settings.local_rule
     limits = ((Time, settings.time_limit), (ObjectiveBelow, settings.objective_below))
     for limit, value in limits:
         if value is not None:
@@ -261,8 +267,8 @@ def _folder(configuration: Configuration, run: Run) -> RunFolder | None:
     )
 
 
-def _opening(configuration: Configuration, run: Run, origin: str) -> list[str]:
-    from .cli.summary import mixing_words
+def _opening(configuration: Configuration, run: Run, origin: str, agreement: Agreement | None) -> list[str]:
+    from .cli.summary import in_words, mixing_words
 
     settings, network = configuration.run, run.network
     groups = {heading.partition(":")[0]: part for heading, part in configuration.groups(outputs=False)}
@@ -282,6 +288,7 @@ def _opening(configuration: Configuration, run: Run, origin: str) -> list[str]:
         f"problem     {settings.problem}: {_listed(groups['Problem'])}; seed {settings.seed}; x is {shape}",
         f"network     {network.n_agents} agents, {origin}, {mixing_words(network)}, {where}",
         *faults,
+        *([] if agreement is None else [f"stopping    {in_words(agreement)}"]),
         f"algorithm   {settings.algorithm}: {_listed(values(run.algorithm))}{published}",
     ]
 

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .agreement import Agreement
 from .checkpoint import Keeper, Moment, Resumed
 from .history import History
 from .metrics import StandardMetrics, first_runaway
 from .protocols import (
+    Agreed,
     Algorithm,
     Array,
     Collective,
@@ -83,6 +85,8 @@ class Outcome(NamedTuple):
     history: History
     seconds: dict[str, float]
     """Wall seconds on this rank: compute, wait (for other ranks' messages), metrics, checkpoints, total."""
+    agreement: Agreement | None
+    """What the agents know of each other, where they decide about the end."""
 
 
 def schedule(iterations: int, rows: int | None, every: int | None) -> Iterator[int]:
@@ -183,33 +187,41 @@ def run(
     def decide(row: Row) -> Stop | None:
         return ending(problem, state) or _decide(row, collective, stopping, iterations, safety_region)
 
+    def reached() -> int:
+        return int(state.k)
+
     def moment() -> Moment:
         counts = (network.rounds, network.messages, network.bytes)
-        return Moment(state, counts, network.in_flight(), clock.seconds)
+        return Moment(state, counts, network.in_flight(), clock.seconds, {} if agreement is None else agreement.saved())
 
     with np.errstate(over="ignore", invalid="ignore"), contextlib.ExitStack() as stack:
         state = next(states)
+        agreement = Agreement.of(stopping, problem, algorithm, network)
+        if agreement is not None:
+            agreement.restore({} if resumed is None else resumed.agreement)
+            agreement.look(problem, network, state)
         clock.count("compute")
         every = (StandardMetrics(problem, state), *metrics)
         first = state.k
         if resumed is not None:
-            row = history.rows[-1]
+            row = history.rows[-1]._replace(agreed=_agreed(agreement, state.k))
             _check_columns(history, every)
             if row.iteration == state.k:
                 stop, first = decide(row), state.k + 1
         if keep is not None:
             keeper = stack.enter_context(keep(history, state.k, None if resumed is None else resumed.path))
-        for target in schedule(iterations, rows, record_every):
+        for target in _until_reached(schedule(iterations, rows, record_every), reached):
             if target < first:
                 continue
             while stop is None and state.k < target:
-                goal = target if keeper is None else min(target, keeper.next)
+                goal = min([target, *(watch.next for watch in (keeper, agreement) if watch is not None)])
                 while state.k < goal and ending(problem, state) is None:
                     state = next(states)
+                met = agreement is not None and state.k == agreement.next and agreement.look(problem, network, state)
                 clock.count("compute")
-                if state.k < goal:
+                if state.k < goal or met:
                     break
-                if keeper is not None and state.k < target:
+                if keeper is not None and keeper.next <= state.k < target:
                     stop = _keep(keeper, moment(), problem, collective)
                     clock.count("checkpoints")
             if stop is not None:
@@ -221,7 +233,8 @@ def run(
             values: dict[str, float] = {}
             for metric in every:
                 values |= zip(metric.columns, metric(problem, state, collective), strict=True)
-            row = Row(state.k, network.rounds, network.messages, network.bytes, state.gradients, clock.iterating, values)
+            counts = (network.rounds, network.messages, network.bytes, state.gradients)
+            row = Row(state.k, *counts, clock.iterating, values, _agreed(agreement, state.k))
             history.record(row)
             if collective.rank == 0:
                 for recorder in recorders:
@@ -241,7 +254,21 @@ def run(
             else:
                 keeper.write_held()
             clock.count("checkpoints")
-    return Outcome(state, stop, row, history, clock.seconds)
+    return Outcome(state, stop, row, history, clock.seconds, agreement)
+
+
+def _until_reached(targets: Iterable[int], reached: Callable[[], int]) -> Iterator[int]:
+    """Each target, again and again until it is reached: the agents may want a row in between."""
+    for target in targets:
+        yield target
+        while reached() < target:
+            yield target
+
+
+def _agreed(agreement: Agreement | None, k: int) -> Agreed | None:
+    """What the agents know, if they have found it out at iteration ``k``."""
+    latest = None if agreement is None else agreement.latest
+    return latest if latest is not None and latest.iteration == k else None
 
 
 def _keep(keeper: Keeper, moment: Moment, problem: Any, collective: Collective) -> Stop | None:

@@ -73,6 +73,7 @@ class DESTINY:
 
     requires_set: ClassVar[tuple[type, ...]] = (Dissolvable,)
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+    gradient_factor: ClassVar[float] = 1.0
 
     step_size: StepSize = "auto"
     penalty: float | Auto = "auto"

@@ -49,6 +49,7 @@ class DPRGT:
 
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+    gradient_factor: ClassVar[float] = 1.0
 
     step_size: StepSize = "auto"
     rounds: int = 1

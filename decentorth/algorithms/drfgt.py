@@ -57,6 +57,7 @@ class DRFGT:
 
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+    gradient_factor: ClassVar[float] = 2.0
 
     step_size: StepSize = "auto"
     penalty: float | Auto = "auto"

@@ -54,6 +54,7 @@ class DRGTA:
 
     requires_set: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+    gradient_factor: ClassVar[float] = 1.0
 
     step_size: StepSize = "auto"
     consensus_step: float = 1.0

@@ -54,6 +54,7 @@ class GradientTracking:
     """
 
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+    gradient_factor: ClassVar[float] = 1.0
 
     step_size: StepSize = "auto"
     penalty: float = 0.0

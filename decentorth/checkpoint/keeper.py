@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType, MappingProxyType, TracebackType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -106,6 +106,8 @@ class Moment(NamedTuple):
     """Rounds, messages and bytes of the network."""
     in_flight: Mapping[str, Array]
     seconds: Mapping[str, float]
+    agreement: Mapping[str, Any] = MappingProxyType({})
+    """What the agents know, as JSON can hold it."""
 
 
 class Keeper:
@@ -245,6 +247,7 @@ class Keeper:
             "numbers": numbers,
             "counts": moment.counts,
             "seconds": moment.seconds,
+            "agreement": moment.agreement,
             "metrics": columns,
             "notes": self._checkpoints.notes(),
         }

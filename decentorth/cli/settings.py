@@ -9,8 +9,11 @@ from .flags import specifications
 
 if TYPE_CHECKING:
     from ..network import Channel
+    from ..stopping import LocalMaximum
 
-TOLERANCES = ("gradient_tolerance", "consensus_tolerance", "feasibility_tolerance")
+TOLERANCES = ("gradient_tolerance", "consensus_tolerance", "feasibility_tolerance", "local_tolerance")
+LOCAL = ("local_quantity", "local_every", "local_rounds")
+"""How agents decide by the local tolerance."""
 NETWORK = ("agents", "topology", "weights", "self_weight", "weights_file", "placement")
 CHECKPOINTS = ("checkpoint_every", "keep_checkpoints")
 OUTPUT = ("out", "overwrite", "plot", "quiet", *CHECKPOINTS, "resume", "config", "print_config", "dry_run")
@@ -19,6 +22,7 @@ ACTS = ("overwrite", "resume", "config", "print_config", "dry_run")
 RESUMABLE = (
     "iterations",
     *TOLERANCES,
+    *LOCAL,
     "time_limit",
     "objective_below",
     "require_converged",
@@ -102,6 +106,17 @@ class RunSettings(CaseSettings):
         Converged when consensus_rms is at most this.
     feasibility_tolerance : float
         Converged when feasibility is at most this.
+    local_tolerance : float
+        Converged when the agents have found out themselves, by max-consensus over counted messages, that the local quantities of
+        each of them are at most this.
+    local_quantity : list
+        Which ones; may be given several times: gradient (the tracked one), movement (of a point, over its step), disagreement
+        (with the neighbours), feasibility; by default gradient or, where none is tracked, movement, and the other two.
+    local_every : int
+        Iterations between two attempts of the agents; by default ten for each round that an attempt takes.
+    local_rounds : int
+        Rounds of max-consensus in an attempt: an upper bound on the graph's diameter, which agents must know; by default the
+        diameter.
     time_limit : float
         Stop after this many seconds of iterations; does not count as converged.
     objective_below : float
@@ -148,6 +163,10 @@ class RunSettings(CaseSettings):
     gradient_tolerance: float | None = None
     consensus_tolerance: float | None = None
     feasibility_tolerance: float | None = None
+    local_tolerance: float | None = None
+    local_quantity: tuple[str, ...] = ()
+    local_every: int | None = None
+    local_rounds: int | None = None
     time_limit: float | None = None
     objective_below: float | None = None
     require_converged: bool = False
@@ -184,6 +203,10 @@ class RunSettings(CaseSettings):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} must be positive, got {value}")
+        if self.local_tolerance is not None:
+            _ = self.local_rule
+        elif given := [name for name in LOCAL if getattr(self, name) not in (None, ())]:
+            raise ValueError(f"{given[0]} needs local_tolerance: say what the agents' quantities are compared with")
         if self.plot and self.out is None:
             raise ValueError("plot needs out: say where the run is to be written")
         if self.checkpoint_every is not None:
@@ -194,6 +217,15 @@ class RunSettings(CaseSettings):
                 raise ValueError("checkpoint_every needs out: say where the run is to be written")
         if self.require_converged and not any(getattr(self, name) is not None for name in TOLERANCES):
             raise ValueError(f"require_converged needs a tolerance to judge by: give one of {', '.join(TOLERANCES)}")
+
+    @property
+    def local_rule(self) -> LocalMaximum | None:
+        """By which the agents decide themselves."""
+        if self.local_tolerance is None:
+            return None
+        from ..stopping import LocalMaximum
+
+        return LocalMaximum(self.local_tolerance, self.local_quantity, self.local_every, self.local_rounds)  # type: ignore[arg-type]  # checked there
 
     @property
     def bad_channel(self) -> Channel | None:

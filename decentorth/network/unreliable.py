@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +15,7 @@ from .channel import Channel, Fates, Memory, pairs, striking
 from .draws import Mask
 from .faults import Delay
 from .network import Network, Placement, Plan
-from .traffic import Gathering, gathering
+from .traffic import Gathering, Traffic, gathering
 
 
 class _Road(NamedTuple):
@@ -60,6 +62,7 @@ class UnreliableNetwork(Network):
         self._roads: dict[int, _Road] = {}
         self._iteration: int | None = None
         self._exchange = 0
+        self._surely = False
 
     def in_flight(self) -> dict[str, Array]:
         """What messages build on."""
@@ -83,6 +86,50 @@ class UnreliableNetwork(Network):
             return moved
 
         return faulty
+
+    @contextlib.contextmanager
+    def surely(self) -> Iterator[None]:
+        """What is exchanged inside arrives: as float64, each message sent again until it does, the late and those who sleep waited
+        for. A round takes as many as its unluckiest message, and all that is sent is counted.
+        """
+        self._surely = True
+        try:
+            yield
+        finally:
+            self._surely = False
+
+    def _count_round(self, way: Traffic, directed_edges: int, size: int) -> None:
+        super()._count_round(way, directed_edges, size)
+        if not self._surely:
+            return
+        fates, asleep = self._road().fates, np.zeros(self.n_agents, dtype=np.bool_)
+        size += self.channel.overhead
+        self.bytes += directed_edges * self.channel.overhead
+        t = self.rounds - 1
+        missing = fates.lost(t, self._struck(t), asleep)
+        while missing.any():
+            again = int(missing.sum())
+            self.messages += again
+            self.bytes += again * size
+            missing &= fates.lost(self.rounds, self._struck(self.rounds), asleep)
+            self.rounds += 1
+        self.rounds += sum(delay.rounds for _, delay in self.channel.all(Delay))
+
+    @cached_property
+    def flooding_rounds(self) -> int:
+        """As on a good network, where the neighbours stay the same.
+
+        Raises
+        ------
+        ValueError
+            Where they do not: a message that is lost has nobody to go to when it is sent again.
+        """
+        if self.sequence is not None:
+            raise ValueError(
+                "on a time-varying network with a bad channel what is lost cannot be sent again, as the neighbours have changed: "
+                "no number of rounds is sure to reach everybody"
+            )
+        return super().flooding_rounds
 
     def _mix(self, xs: tuple[Array, ...], alike: bool = False) -> tuple[Array, ...]:
         if self._iteration is None:

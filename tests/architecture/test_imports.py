@@ -39,7 +39,14 @@ HOUSE = {
     "algorithms": Room(("decentorth.algorithms",), "protocols sums kernels", "numpy"),
     "collective": Room(("decentorth.collective",), "protocols sums network", "numpy"),
     "loop": Room(
-        ("decentorth.metrics", "decentorth.history", "decentorth.stopping", "decentorth.checkpoint", "decentorth.runner"),
+        (
+            "decentorth.metrics",
+            "decentorth.history",
+            "decentorth.stopping",
+            "decentorth.agreement",
+            "decentorth.checkpoint",
+            "decentorth.runner",
+        ),
         "protocols sums version",
         "numpy pandas",
     ),
