@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import math
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ._ending import patience
 from .cli.config import Command, Configuration, values
 from .cli.flags import InputError
 from .cli.settings import CHECKPOINTS, RunSettings
@@ -48,6 +50,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     settings, root = configuration.run, communicator.rank == 0
     if settings.print_config:
         return say(configuration.yaml(outputs=True), root)
+    communicator.watch(patience("rank_timeout", settings.rank_timeout), math.inf)
     together(communicator, lambda: _check_early(settings, communicator))
 
     from .api import Run
@@ -67,6 +70,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
             comm=communicator,
             placement=settings.placement,
             channel=settings.bad_channel,
+            rank_timeout=settings.rank_timeout,
         )
     except (ValueError, TypeError, ImportError, OSError) as error:
         raise InputError(one_line(error)) from error
@@ -125,6 +129,7 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, folder:
             safety_region=settings.safety_region,
             checkpoints=_checkpoints(configuration, steps),
             resume=resumed,
+            compute_timeout=settings.compute_timeout,
         )
     if settings.out is not None:
         write_final(folder, run.problem.n_agents, _variables(run.problem, result.x), collective)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from .._ending import RANK_TIMEOUT, patience
 from .flags import specifications
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ TOLERANCES = ("gradient_tolerance", "consensus_tolerance", "feasibility_toleranc
 LOCAL = ("local_quantity", "local_every", "local_rounds")
 """How agents decide by the local tolerance."""
 NETWORK = ("agents", "topology", "weights", "self_weight", "weights_file", "placement")
+PATIENCE = ("rank_timeout", "compute_timeout")
 CHECKPOINTS = ("checkpoint_every", "keep_checkpoints")
 OUTPUT = ("out", "overwrite", "plot", "quiet", *CHECKPOINTS, "resume", "config", "print_config", "dry_run")
 ACTS = ("overwrite", "resume", "config", "print_config", "dry_run")
@@ -30,6 +32,7 @@ RESUMABLE = (
     "history_rows",
     "record_every",
     "placement",
+    *PATIENCE,
 )
 """What a run that is resumed may be given anew, beside where its results go."""
 
@@ -130,6 +133,11 @@ class RunSettings(CaseSettings):
         one in five iterations.
     record_every : int
         A row every so many iterations instead.
+    rank_timeout : float
+        On MPI ranks: the job ends when a rank has given no sign of life for so many seconds (stopped, its host frozen or gone); 0:
+        never. A gradient may take longer; a single call that holds Python's lock may not.
+    compute_timeout : float
+        On MPI ranks: the job ends when a rank has computed for so many seconds without meeting the others; 0: never.
     out : str
         Folder for config.yaml, history.csv, summary.json and final.npz; created when missing.
     overwrite : bool
@@ -173,6 +181,8 @@ class RunSettings(CaseSettings):
     safety_region: float | None = None
     history_rows: int | None = None
     record_every: int | None = None
+    rank_timeout: float = RANK_TIMEOUT
+    compute_timeout: float = 0.0
     out: str | None = None
     overwrite: bool = False
     plot: bool = False
@@ -207,6 +217,8 @@ class RunSettings(CaseSettings):
             _ = self.local_rule
         elif given := [name for name in LOCAL if getattr(self, name) not in (None, ())]:
             raise ValueError(f"{given[0]} needs local_tolerance: say what the agents' quantities are compared with")
+        for name in PATIENCE:
+            patience(name, getattr(self, name))
         if self.plot and self.out is None:
             raise ValueError("plot needs out: say where the run is to be written")
         if self.checkpoint_every is not None:

@@ -23,6 +23,7 @@ import numpy as np
 from .._ending import end_job_on_error
 from .._mpienv import expected_ranks, local_ranks
 from ..protocols import Array
+from .watch import Pulse, Watch
 
 try:
     from mpi4py import MPI
@@ -78,6 +79,8 @@ class MpiCommunicator:
         self.comm = comm.Dup()
         self.rank = self.comm.rank
         self.size = self.comm.size
+        self.pulse = Pulse()
+        self._watch = Watch(self.rank, self.size, self.allgather_bytes, self.pulse, MPI.Is_finalized) if self.size > 1 else None
         _opened.add(self)
 
     def wait(self, requests: Sequence[MPI.Request]) -> None:
@@ -88,6 +91,7 @@ class MpiCommunicator:
         RuntimeError
             When a rank has left the job for good and the requests still do not complete.
         """
+        self.pulse.count += 1
         done = MPI.Request.Testall
         for _ in range(_SPINS):
             if done(requests):
@@ -96,6 +100,7 @@ class MpiCommunicator:
         patience = float("inf")
         gone: set[int] = set()
         while not done(requests):
+            self.pulse.count += 1
             os.sched_yield()
             now = time.monotonic()
             if now > look:
@@ -131,6 +136,8 @@ class MpiCommunicator:
         MPI.Request.Waitall(goodbyes)
         self.comm.Barrier()
         self.departed()
+        if self._watch is not None:
+            self._watch.close()
 
     def exchange(self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> _Exchange:
         return _Exchange(self, sends, receives)
@@ -163,6 +170,10 @@ class MpiCommunicator:
         largest = np.empty_like(values)
         self.wait([self.comm.Iallreduce([values, MPI.DOUBLE], [largest, MPI.DOUBLE], MPI.MAX)])
         return largest
+
+    def watch(self, silence: float, computing: float) -> None:
+        if self._watch is not None:
+            self._watch.limit(silence, computing)
 
     def describe(self) -> Mapping[str, Any]:
         return {"kind": "MPI", "ranks": self.size, "library": MPI.Get_library_version().split("\n")[0].strip("\x00 ")}

@@ -18,8 +18,8 @@ from .pca import PCA, PCASettings, subspace_distance
 from .procrustes import Procrustes, ProcrustesSettings
 from .rsr import RobustSubspaceRecovery, RSRSettings, complement_distance, on_sphere
 from .spread import Spread, SpreadProblem
-from .views import CCASettings
 from .ultrae import UltraE, UltraESettings
+from .views import CCASettings
 
 __all__ = [
     "CCA",

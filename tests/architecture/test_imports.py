@@ -34,7 +34,7 @@ HOUSE = {
     "data": Room(("decentorth.data",), "protocols", "numpy scipy sklearn"),
     "problems": Room(("decentorth.problems",), "protocols sums streams sets data", "numpy scipy threadpoolctl"),
     "network": Room(("decentorth.network",), "protocols sums streams launch topologies", "numpy scipy"),
-    "mpi": Room(("decentorth.network.mpi",), "protocols launch", "numpy mpi4py"),
+    "mpi": Room(("decentorth.network.mpi", "decentorth.network.watch"), "protocols launch", "numpy mpi4py"),
     "kernels": Room(("decentorth.kernels",), "protocols", "numpy numba"),
     "algorithms": Room(("decentorth.algorithms",), "protocols sums kernels", "numpy"),
     "collective": Room(("decentorth.collective",), "protocols sums network", "numpy"),
@@ -50,7 +50,7 @@ HOUSE = {
         "protocols sums version",
         "numpy pandas",
     ),
-    "api": Room(("decentorth.api",), "protocols sums streams problems network collective loop", "numpy threadpoolctl"),
+    "api": Room(("decentorth.api",), "launch protocols sums streams problems network collective loop", "numpy threadpoolctl"),
     "registry": Room(("decentorth.registry",), "", ""),
     "front": Room(
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
