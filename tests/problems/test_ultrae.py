@@ -13,7 +13,7 @@ from decentorth import CSDM, JADMM, JJOBCD, RGD, VRJJOBCD, iterate, solve
 from decentorth.collective import AgentCollective
 from decentorth.network import SerialCommunicator
 from decentorth.problems import KnowledgeGraph, Spread, UltraE, UltraESettings
-from decentorth.problems.knowledge import Completions, corrupted, held_out, most_frequent
+from decentorth.problems.knowledge import Completions, Side, corrupted, held_out, most_frequent
 from decentorth.problems.planted import planted
 from decentorth.problems.ranking import filtered_ranks, measures
 from decentorth.protocols import Array, Evaluated, Index, Sampled, Smooth
@@ -22,6 +22,8 @@ from decentorth.sets import JOrthogonal
 SIGNS = np.array([1.0, -1.0, -1.0, 1.0, -1.0])
 ALPHA, DELTA = 1.3, 2.0
 ENTITIES, RELATIONS = 9, 3
+SIDES: tuple[tuple[Side, int], ...] = (("tail", 2), ("head", 0))
+"""What is completed or corrupted, and its column."""
 
 
 def graph(triples: int = 30, seed: int = 0) -> KnowledgeGraph:
@@ -164,7 +166,7 @@ def test_corrupted_triples_are_no_training_triples_and_all_others_are_drawn_alik
     """Each allowed entity within five standard deviations of its share of 6000 draws."""
     g = graph()
     known = {tuple(triple) for triple in g.train.tolist()}
-    for side, column in (("tail", 2), ("head", 0)):
+    for side, column in SIDES:
         drawn = corrupted(g, side, 6000, 0, len(g.train), 0)
         for triple, others in zip(g.train.tolist(), drawn, strict=True):
             allowed = [e for e in range(ENTITIES) if (*triple[:column], e, *triple[column + 1 :]) not in known]
@@ -179,7 +181,7 @@ def test_corrupted_triples_are_no_training_triples_and_all_others_are_drawn_alik
 def test_completions_are_those_of_the_triples() -> None:
     g = graph()
     asked = np.concatenate((g.test, g.train[:4]))
-    for side, column in (("tail", 2), ("head", 0)):
+    for side, column in SIDES:
         queries, entities = Completions(g.train, side, ENTITIES).entries(asked)
         found = set(zip(queries.tolist(), entities.tolist(), strict=True))
         kept = [1, 2 - column]
@@ -284,7 +286,7 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(ValueError, match=r"train triple 2 has tail 9, but there are 9"):
         UltraE(g._replace(train=np.array([[0, 0, 1], [1, 1, 2], [0, 0, 9]])), SIGNS)
     with pytest.raises(TypeError, match="test triples must be whole numbers, got dtype float64"):
-        UltraE(g._replace(test=g.test + 0.5), SIGNS)
+        UltraE(g._replace(test=g.test + 0.5), SIGNS)  # type: ignore[arg-type]  # as a user may have them
     with pytest.raises(ValueError, match=r"must have three columns .* got shape \(21, 2\)"):
         UltraE(g._replace(train=g.train[:, :2]), SIGNS)
     with pytest.raises(ValueError, match="needs training triples, got none"):
