@@ -20,7 +20,7 @@ from ..protocols import Array
 
 BETAS = (0.9, 0.999)
 EPS = 1e-8
-LEARNING_RATE = 0.01
+LEARNING_RATE = 0.03
 """What methods take where none is given."""
 
 

@@ -41,7 +41,7 @@ SMALL = 1e-10
 
 class CSDMState(NamedTuple):
     """x ``(1, n, n)``, or what is stacked; factors (U1, U2, V1, V2 and mu, flat, for the signs +1 first) and squares (Adagrad's
-    sums), each ``(copies, 2 p^2 + 2 q^2 + min(p, q))``, a row for each matrix; Adam's moments of free rows."""
+    sums), each ``(1, copies, 2 p^2 + 2 q^2 + min(p, q))``, a row for each matrix; Adam's moments of free rows."""
 
     x: Array
     factors: Array
@@ -98,16 +98,16 @@ class CSDM:
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> CSDMState:
         order, p = _sorted(problem.constraint.each.signs)
-        factors = _decomposed(_matrices(problem.constraint, x0)[:, order[:, None], order], p).flat()
+        factors = _decomposed(_matrices(problem.constraint, x0)[:, order[:, None], order], p).flat()[None]
         return CSDMState(x0.copy(), factors, np.zeros_like(factors), adam.begin(problem.constraint, x0), 0, 0)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: CSDMState) -> CSDMState:
         constraint, gradient = problem.constraint, problem.gradient(state.x)
         order, p = _sorted(constraint.each.signs)
         n, still = state.x.shape[-1], hasattr(problem, "trace_form")
-        factors = Factors.of(state.factors, p, n - p)
+        factors = Factors.of(state.factors[0], p, n - p)
         slopes = _slopes(_matrices(constraint, gradient)[:, order[:, None], order], factors, still).flat()
-        squares = state.squares + slopes * slopes
+        squares = state.squares[0] + slopes * slopes
         a = Factors.of(self.step_size * slopes / (np.sqrt(squares) + SMALL), p, n - p)
         following = Factors(
             _turned(factors.u1, a.u1),
@@ -118,7 +118,7 @@ class CSDM:
         )
         _matrices(constraint, state.x)[:, order[:, None], order] = _product(following)
         adam.descend(constraint, state.x, gradient, state.moments, state.k, self.learning_rate)
-        return CSDMState(state.x, following.flat(), squares, state.moments, state.k + 1, state.gradients + 1)
+        return CSDMState(state.x, following.flat()[None], squares[None], state.moments, state.k + 1, state.gradients + 1)
 
 
 def _matrices(constraint: Any, x: Array) -> Array:

@@ -161,6 +161,16 @@ class SpreadProblem(AgentProblem):
         return float(self.base.error(xhat))
 
     @property
+    def evaluations(self) -> tuple[str, ...]:
+        """The measures of the blocks' problem; none where it has none."""
+        return getattr(self.base, "evaluations", ())
+
+    def evaluate(self, xhat: Array) -> tuple[float, ...]:
+        """The measures of a point, by the blocks' problem; every rank has what they need."""
+        measures: tuple[float, ...] = self.base.evaluate(xhat)
+        return measures
+
+    @property
     def nonsmooth(self) -> bool:
         """Whether the blocks' problem is not differentiable."""
         return bool(getattr(self.base, "nonsmooth", False))

@@ -61,7 +61,7 @@ def test_csdm_is_adagrad_on_the_factors(make: Callable[[int], Any], positive: in
     back, x0, gradient = np.argsort(order), start(problem), alone(problem)
     found = states(problem, CSDM(step_size=rate), 12, x0)
 
-    u1, u2, v1, v2, mu = (part[0] for part in Factors.of(found[0].factors, positive, n - positive))
+    u1, u2, v1, v2, mu = (part[0] for part in Factors.of(found[0].factors[0], positive, n - positive))
     U, V = np.zeros((2, n, n))
     for whole, one, two in ((U, u1, u2), (V, v1, v2)):
         whole[:positive, :positive], whole[positive:, positive:] = one, two
