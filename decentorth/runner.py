@@ -23,6 +23,7 @@ from .protocols import (
     Array,
     Collective,
     Ending,
+    Index,
     LocalProducts,
     Metric,
     Nonsmooth,
@@ -111,12 +112,15 @@ def _log_spaced(last: int, number: int) -> list[int]:
     if last <= number:
         return list(range(1, last + 1))
     low, high = number, 64 * number  # more points than asked for, since small ones coincide after rounding
-    chosen = np.empty(0, dtype=np.int64)
     while low < high:
         middle = (low + high) // 2
-        chosen = np.unique(np.geomspace(1, last, middle).round().astype(np.int64))
-        low, high = (low, middle) if len(chosen) >= number else (middle + 1, high)
-    return [int(k) for k in chosen]
+        low, high = (low, middle) if len(_spaced(last, middle)) >= number else (middle + 1, high)
+    return [int(k) for k in _spaced(last, high)]
+
+
+def _spaced(last: int, points: int) -> Index:
+    """The distinct integers nearest to so many points from 1 to ``last``, log-spaced."""
+    return np.unique(np.geomspace(1, last, points).round().astype(np.int64))
 
 
 class _Clock:

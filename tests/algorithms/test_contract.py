@@ -48,11 +48,11 @@ from decentorth import (
 )
 from decentorth.algorithms._template import Template
 from decentorth.api import Run
-from decentorth.checkpoint.states import taken_apart
+from decentorth.checkpoint.states import copied, put_together, taken_apart
 from decentorth.collective import AgentCollective
 from decentorth.network import Network, SerialCommunicator
 from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings, RSRSettings
-from decentorth.protocols import Array, LocalProducts, Signature
+from decentorth.protocols import Array, LocalProducts, Signature, Signatures
 from decentorth.runner import check_capabilities
 from decentorth.sets import GeneralizedStiefel, JOrthogonal, Stiefel
 from decentorth.streams import CounterStreams
@@ -393,17 +393,23 @@ class Setup:
 
 
 def arrays(state: Any) -> dict[str, Array]:
-    return {name: value for name, value in state._asdict().items() if isinstance(value, np.ndarray)}
+    """By dotted name, those of states within the state too."""
+    return taken_apart(state, "state")[0]
 
 
-def copied(state: Any) -> Any:
-    """A state that is ours: `step` owns the one it is given."""
-    return state._replace(**{name: value.copy() for name, value in arrays(state).items()})
+def counts(state: Any) -> dict[str, Any]:
+    """What is no array."""
+    return taken_apart(state, "state")[1]
+
+
+def of_agents(state: Any, own: slice) -> Any:
+    """The state of some agents."""
+    return put_together(state, "state", {name: value[own] for name, value in arrays(state).items()}, counts(state))
 
 
 def bits(state: Any) -> dict[str, Any]:
     """The state's arrays as bytes, its counters as they are."""
-    return {name: value.tobytes() if isinstance(value, np.ndarray) else value for name, value in state._asdict().items()}
+    return {name: value.tobytes() for name, value in arrays(state).items()} | counts(state)
 
 
 def fingerprint(thing: Any, seen: set[int] | None = None) -> bytes:
@@ -433,7 +439,8 @@ def test_states_keep_shapes_kinds_and_layout(method: Method) -> None:
         assert all(dtype == np.float64 and shape[0] == setup.n for shape, dtype in kinds.values())
         assert all(value.flags.c_contiguous for value in arrays(state).values())
         counters = ("k", "gradients", *method.counters)
-        assert {name: type(value) for name, value in state._asdict().items() if name not in kinds} == dict.fromkeys(counters, int)
+        expected = {f"state.{name}": int for name in counters}
+        assert {name: type(value) for name, value in counts(state).items()} == expected
         assert state.k == k
         assert k == 0 or state.gradients - gradients in method.spends
         gradients, state = state.gradients, setup.step(state)
@@ -476,8 +483,7 @@ def test_an_agent_knows_only_what_mix_tells_it(method: Method, size: str) -> Non
             problem, streams = setup.problem.restrict(own), CounterStreams(setup.streams.seed, own)
             state = setup.algorithm.init(problem, network, streams, setup.x0[own].copy())
             for expected in states:
-                mine = expected._replace(**{name: value[own] for name, value in arrays(expected).items()})
-                assert bits(state) == bits(mine)
+                assert bits(state) == bits(of_agents(expected, own))
                 if expected is not states[-1]:
                     state = setup.algorithm.step(problem, network, streams, state)
             assert network.exhausted()
@@ -557,7 +563,7 @@ def test_the_mean_tracker_is_the_mean_field(method: Method) -> None:
     for agent, x in enumerate(state.x):
         own = slice(agent, agent + 1)
         gradient = alone(setup.problem.restrict(own))
-        field.append(method.field(gradient, x, state._replace(**{name: value[own] for name, value in arrays(state).items()})))
+        field.append(method.field(gradient, x, of_agents(state, own)))
     np.testing.assert_allclose(state.field, field, atol=1e-13 * np.abs(field).max())
     assert np.abs(state.tracker - state.field).max() > 1e-3 * np.abs(field).max()
 
@@ -659,7 +665,9 @@ def test_every_method_finds_known_answers(method: Method, known: Callable[[int],
     algorithm = kind(**{**settings, **numbers})
     if isinstance(algorithm, GeneralizedLanding):  # St(d, r) as the set of all x with x^T I x = I
         answer.problem.constraint = GeneralizedStiefel(np.eye(answer.problem.shape[0]), answer.problem.shape[1])
-    if Signature in algorithm.requires_set and known is own_functions:  # O(n) as the set of all x with x^T J x = J, J = I
+    if {Signature, Signatures} & set(
+        algorithm.requires_set
+    ) and known is own_functions:  # O(n) as the set of all x with x^T J x = J, J = I
         answer.problem.constraint = JOrthogonal(5, 0)
     if LocalProducts in algorithm.requires:  # the same set, of whose B = I each agent knows a share
         answer = replace(answer, problem=sharing_the_identity(answer.problem))
