@@ -106,7 +106,8 @@ class SpreadProblem(AgentProblem):
 
     def _mean(self, per_block: Array) -> Array:
         """``(1, ...)``."""
-        return self._total(per_block) / self.base.n_agents
+        mean: Array = self._total(per_block) / self.base.n_agents
+        return mean
 
     def _mean_of(self, evaluate: Callable[..., Array], *points: Array) -> Array:
         """``(1, ...)``: the mean of what ``evaluate(blocks, *points)`` says of each block, with the points of each block."""
