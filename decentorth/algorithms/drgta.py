@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Literal
 from ..protocols import Array, Network, Retractable, Retraction, Riemannian, Streams
 from .fields import check_batch_size, evaluate, gradients, riemannian, sampled
 from .mixing import check_rounds, mix
-from .policies import StepSize, checked, policy
+from .step_sizes import StepSize, checked, policy
 from .steps import check_retraction, manifold_step
 from .tracking import TrackingState, begin, carry_on
 

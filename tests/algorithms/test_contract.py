@@ -63,6 +63,7 @@ from tests.support.generalized import gevp, sampled_gevp
 from tests.support.j_orthogonal import hevp, log_cosh
 from tests.support.networks import Recording, Replaying
 from tests.support.problems import GRAPHS, UNEVEN, pca, point, procrustes, samples, stack
+from tests.support.sets import Box
 
 WIDE = (150, 3, 40, 200, 3, 40, 3)
 """Samples of agents with d = 90: rows of two lengths and Gram matrices."""
@@ -679,17 +680,8 @@ def test_a_single_agent_method_refuses_a_network(method: Method) -> None:
 
 
 def test_a_set_that_cannot_land_is_refused_before_work() -> None:
-    class Sphere:
-        shape = (3, 1)
-
-        def feasibility(self, x: Array) -> Array:
-            raise NotImplementedError
-
-        def random(self, rng: np.random.Generator) -> Array:
-            raise NotImplementedError
-
-    problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Sphere(), 4)
-    with pytest.raises(TypeError, match="DRFGT needs Landing of its problem; Sphere has none"):
+    problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Box(), 4)
+    with pytest.raises(TypeError, match="DRFGT needs Landing of its problem; Box has none"):
         check_capabilities(problem, DRFGT())
 
 

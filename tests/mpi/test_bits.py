@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from decentorth import DESTINY, DPRGT, DRFGT, DRGTA, GradientTracking
-from decentorth.algorithms.policies import policy
+from decentorth.algorithms.step_sizes import policy
 from tests.mpi.cases import CASES, Case
 from tests.support.mpi import run_ranks
 
