@@ -236,6 +236,17 @@ def test_nothing_crashes_where_there_is_no_minimum() -> None:
 # manners
 
 
+def test_automatic_steps_and_penalties_of_umcm() -> None:
+    """beta = 3 L; the first step 1 / (2 L + 4 beta ||x0||_2^2), what bounds the curvature there."""
+    problem = log_cosh(6)
+    x0, L = start(problem), float(problem.lipschitz[0])
+    size = np.linalg.norm(x0, 2) ** 2
+    for algorithm, beta in ((UMCM(), 3.0 * L), (UMCM(penalty=1.7), 1.7)):
+        state = states(problem, algorithm, 0, x0)[0]
+        assert state.penalty[0] == pytest.approx(beta, rel=1e-14)
+        assert state.base[0] == state.step_size[0] == pytest.approx(1.0 / (2.0 * L + 4.0 * beta * size), rel=1e-12)
+
+
 def test_an_unknown_lipschitz_constant_is_estimated() -> None:
     """JADMM's l and UMCM's beta, from gradients that are counted."""
     known, rough = log_cosh(8), log_cosh(8, known=False)
