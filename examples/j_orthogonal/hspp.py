@@ -15,13 +15,12 @@ varsigma, UMCM second derivatives by differences of gradients (two more, not cou
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from experiment import FEASIBLE, ROWS, Then
+from experiment import Then, followed
 
 import decentorth as do
 from decentorth.api import Run
@@ -67,34 +66,6 @@ def difference(gradient: Callable[[np.ndarray], np.ndarray], x: np.ndarray, v: n
     return (gradient(x + step * v) - gradient(x - step * v)) / (2.0 * step)
 
 
-class Row(NamedTuple):
-    """What a method had reached when it was looked at."""
-
-    seconds: float
-    gradients: float
-    objective: float
-
-
-def followed(problem: Any, method: Any, seconds: float, seed: int) -> tuple[list[Row], str]:
-    """What a method reaches at feasible points in so many processor seconds, looked at in iterations a few percent apart."""
-    run = Run(problem, method, seed=seed, comm="serial")
-    states, spent, due, found = run.states(), 0.0, 0, list[Row]()
-    with np.errstate(over="ignore", invalid="ignore"):
-        while spent < seconds:
-            begun = time.process_time()
-            state = next(states)
-            spent += time.process_time() - begun
-            if not np.isfinite(state.x).all():
-                return found, "diverged"
-            if state.k < due:
-                continue
-            due = max(state.k + 1, int((1.0 + ROWS) * state.k))
-            if run.problem.constraint.feasibility(state.x)[0] <= FEASIBLE:
-                gradients = getattr(state, "samples", 0) / run.problem.n_samples[0] or state.gradients
-                found.append(Row(spent, gradients, float(run.problem.value(state.x)[0])))
-    return found, ""
-
-
 def table(kind: str, settings: HSPPSettings, seconds: float, seed: int) -> None:
     """Run everything on one kind of distances, and print it."""
     problem = Run(settings.problem(1, seed), CSDM, comm="serial").problem
@@ -105,11 +76,11 @@ def table(kind: str, settings: HSPPSettings, seconds: float, seed: int) -> None:
     for name, method in METHODS.items():
         rows, ending = followed(problem, method, seconds, seed)
         least = [
-            min((row.objective for row in rows if row.seconds <= share * seconds or share == 1.0), default=start) for share in TIMES
+            min((row.value for row in rows if row.seconds <= share * seconds or share == 1.0), default=start) for share in TIMES
         ]
         cells = [f"{min(start, value):.4g}" for value in least]
         for share in SHARES:
-            first = next((row for row in rows if row.objective <= share * start), None)
+            first = next((row for row in rows if row.value <= share * start), None)
             cells.append("-" if first is None else f"{first.seconds:.2g} s, {first.gradients:.0f}")
         print(f"{name:30s}" + "".join(f"{cell:>16s}" for cell in cells) + f"  {ending}".rstrip())
 

@@ -43,7 +43,8 @@ from decentorth.problems import (
     Spread,
 )
 from decentorth.problems.hspp import squared_distances
-from decentorth.protocols import Array, KnownOptimum, KnownValue, Nonsmooth, Sampled, Smooth
+from decentorth.problems.spread import ABILITIES
+from decentorth.protocols import Array, KnownOptimum, KnownValue, Sampled, Smooth
 from tests.mpi.spread import BLOCKS, ellipsoid, log_cosh_blocks
 from tests.support.building import built, prepared
 from tests.support.generalized import gevp
@@ -222,8 +223,9 @@ def test_whatever_all_blocks_can_do_their_mean_can_do(make: Callable[[], Any]) -
     blocks = make()
     mean: Any = Run(Spread(blocks), RGD(step_size=1.0)).problem
     contracts = {c for c in vars(protocols).values() if getattr(c, "_is_runtime_protocol", False)}
-    own, its = ({c for c in contracts if isinstance(one, c)} for one in (blocks, mean))
-    assert own | {KnownOptimum, KnownValue, Nonsmooth} == its
+    own, its, always = ({c for c in contracts if isinstance(one, c)} for one in (blocks, mean, spread(ellipsoid())))
+    assert own | always == its
+    assert always.isdisjoint(ABILITIES)
     n, rng = blocks.n_agents, np.random.default_rng(7)
     x, v = rng.standard_normal((2, 1, *blocks.shape))
     each, along = np.repeat(x, n, axis=0), np.repeat(v, n, axis=0)
