@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,9 +37,9 @@ class Resumed(NamedTuple):
     in_flight: Mapping[str, Array]
     history: History
     seconds: Mapping[str, float]
-    agreement: Mapping[str, Any]
-    """What the agents know, where they decide about the end."""
     notes: Mapping[str, Any]
+    agreement: Mapping[str, Any] = MappingProxyType({})
+    """What the agents know, where they decide about the end."""
 
 
 class _Contents(NamedTuple):
@@ -142,8 +143,8 @@ def _resume(
         {name.removeprefix(_NETWORK): read[name] for name in beside},
         history,
         contents.seconds,
-        contents.agreement,
         contents.notes,
+        contents.agreement,
     )
 
 
