@@ -177,11 +177,11 @@ def _contents(manifest: files.Manifest) -> _Contents:
 
 
 def _agreement(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What the agents knew; checkpoints of before they decided about anything say nothing."""
-    found: dict[str, Any] = {}
-    if "tally" in facts:
-        attempts, rounds, messages, sent = (int(count) for count in facts["tally"])
-        found["tally"] = (attempts, rounds, messages, sent)
+    """What the agents knew, and what that had taken; nothing where they decided about nothing."""
+    if not facts:
+        return {}
+    attempts, rounds, messages, sent = (int(count) for count in facts["tally"])
+    found: dict[str, Any] = {"tally": (attempts, rounds, messages, sent)}
     if "maxima" in facts:
         maxima = {str(name): float(value) for name, value in facts["maxima"].items()}
         found |= {"iteration": int(facts["iteration"]), "maxima": maxima}
