@@ -68,7 +68,7 @@ class Result:
     problem: Any
     network: Network
     collective: AgentCollective
-    agreement: Agreement | None
+    agreement: Agreement | None = None
 
     @property
     def drifted(self) -> bool | None:

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,9 +37,9 @@ class Resumed(NamedTuple):
     in_flight: Mapping[str, Array]
     history: History
     seconds: Mapping[str, float]
-    agreement: Mapping[str, Any]
-    """What the agents know, where they decide about the end."""
     notes: Mapping[str, Any]
+    agreement: Mapping[str, Any] = MappingProxyType({})
+    """What the agents know, where they decide about the end."""
 
 
 class _Contents(NamedTuple):
@@ -142,8 +143,8 @@ def _resume(
         {name.removeprefix(_NETWORK): read[name] for name in beside},
         history,
         contents.seconds,
-        contents.agreement,
         contents.notes,
+        contents.agreement,
     )
 
 
@@ -176,11 +177,11 @@ def _contents(manifest: files.Manifest) -> _Contents:
 
 
 def _agreement(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What the agents knew; checkpoints of before they decided about anything say nothing."""
-    found: dict[str, Any] = {}
-    if "tally" in facts:
-        attempts, rounds, messages, sent = (int(count) for count in facts["tally"])
-        found["tally"] = (attempts, rounds, messages, sent)
+    """What the agents knew, and what that had taken; nothing where they decided about nothing."""
+    if not facts:
+        return {}
+    attempts, rounds, messages, sent = (int(count) for count in facts["tally"])
+    found: dict[str, Any] = {"tally": (attempts, rounds, messages, sent)}
     if "maxima" in facts:
         maxima = {str(name): float(value) for name, value in facts["maxima"].items()}
         found |= {"iteration": int(facts["iteration"]), "maxima": maxima}
