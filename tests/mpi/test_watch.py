@@ -82,7 +82,7 @@ def test_a_stopped_rank_ends_the_job(ranks: int, faulty_rank: int, whole: str, t
     words = ["--faulty-rank", str(faulty_rank), "--checkpoint-every", "20", "--out", folder, "--rank-timeout", str(LIMIT)]
     job = run(ranks, "paused", *words, meanwhile=look)
     assert seconds(job) < LIMIT + SOON, job.report()
-    said = rf"rank {faulty_rank} \(process {stopped[0]} on \S+\) has given no sign of life for 2\.\d+ s"
+    said = rf"rank {faulty_rank} \(process {stopped[0]} on \S+\) has given no sign of life for 2[.\d]* s"
     assert len(re.findall(said, job.stderr)) == 1, job.report()
     assert segments
     assert not [path for path in segments if path.exists()]
@@ -132,7 +132,7 @@ def test_a_gradient_that_never_returns() -> None:
     """It lives, and the others wait: only who says how long may be computed ends that, with the place."""
     job = run(3, "stuck", "--rank-timeout", "1", "--compute-timeout", str(LIMIT))
     assert seconds(job) < LIMIT + SOON, job.report()
-    assert len(re.findall(r"rank 1 has computed for 2\.\d+ s without meeting the others", job.stderr)) == 1, job.report()
+    assert len(re.findall(r"rank 1 has computed for 2[.\d]* s without meeting the others", job.stderr)) == 1, job.report()
     assert "signal.pause()" in job.stderr
 
 
