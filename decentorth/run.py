@@ -1,7 +1,8 @@
 """``python -m decentorth.run``: one run from the command line, in this process or, under ``mpirun``, on MPI ranks.
 
 Exit codes: 0 converged, all iterations done, or an objective said to have no minimum, 1 a fault, 2 bad input, 3 diverged or left
-the safety region, 4 not converged with ``--require-converged``, 130 interrupted, 143 ended by SIGTERM with a checkpoint.
+the safety region, 4 not converged with ``--require-converged``, 130 interrupted, 143 ended by SIGTERM or SIGUSR2 with a
+checkpoint.
 """
 
 from __future__ import annotations

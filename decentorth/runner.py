@@ -6,6 +6,7 @@ Every rank does the same things in the same order, which is why it cannot deadlo
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -280,7 +281,8 @@ def _keep(keeper: Keeper, moment: Moment, problem: Any, collective: Collective) 
     state = moment.state
     due, ends = keeper.look(state.k)
     if ends:
-        return Stop("terminated", False, f"ended by SIGTERM after iteration {state.k}; its checkpoint is what to resume from")
+        name = signal.Signals(ends).name
+        return Stop("terminated", False, f"ended by {name} after iteration {state.k}; its checkpoint is what to resume from")
     if due and first_runaway(state.x, problem.agents.start, problem.n_agents, collective) is None:
         keeper.write(moment)
     return None
