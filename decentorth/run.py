@@ -82,6 +82,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
 
         return say("\n".join([*opening, *report(run)]), root)
     from .checkpoint import CheckpointError
+    from .network import ChannelError
 
     resumed = None
     if settings.resume is not None:
@@ -97,6 +98,8 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         say("\n".join(opening))
     try:
         return _solve(words, configuration, run, folder, resumed)
+    except ChannelError as error:
+        raise InputError(one_line(error)) from error
     except CheckpointError as error:
         if root:
             sys.stderr.write(f"decentorth: {one_line(error)}\n")
@@ -287,9 +290,11 @@ def _opening(configuration: Configuration, run: Run, origin: str, agreement: Agr
     published = ", the published experiment (paper 004, Section V)" if configuration.published else ""
     shape = " x ".join(map(str, run.problem.shape))
     channel = settings.bad_channel
-    faults = (
-        [] if channel is None else [f"channel     {', '.join(channel.written)}; {'with' if channel.repair else 'without'} repair"]
-    )
+    faults = []
+    if channel is not None:
+        repairs = [f"{'with' if channel.repair else 'without'} repair"]
+        repairs += [f"trackers corrected by {channel.correction:g} / iteration"] if channel.correction else []
+        faults = [f"channel     {', '.join(channel.written)}; {', '.join(repairs)}"]
     return [
         f"problem     {settings.problem}: {_listed(groups['Problem'])}; seed {settings.seed}; x is {shape}",
         f"network     {network.n_agents} agents, {origin}, {mixing_words(network)}, {where}",

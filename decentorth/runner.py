@@ -71,7 +71,7 @@ def iterate(
     """The states of a run, from the initial one or ``state`` on, for ever. A state is valid until the next is asked for."""
     if state is None:
         state = algorithm.init(problem, network, streams, x0)
-    step = network.iterating(algorithm.step)
+    step = network.iterating(algorithm.step, state, x0)
     while True:
         yield state
         state = step(problem, network, streams, state)

@@ -55,7 +55,8 @@ def _channel(configuration: Configuration, result: Result) -> dict[str, Any]:
         return {}
     drifted = result.drifted
     tracking = "nothing is tracked" if drifted is None else "drifted" if drifted else "kept"
-    return {"channel": {"faults": channel.written, "repair": channel.repair, "tracking": tracking}}
+    facts = {"faults": channel.written, "repair": channel.repair, "correction": channel.correction, "tracking": tracking}
+    return {"channel": facts}
 
 
 def _agreement(agreement: Agreement | None) -> dict[str, Any]:

@@ -144,8 +144,14 @@ class Network:
             raise ValueError(f"this network delivers every message in its round, so it has no {', '.join(in_flight)}")
         self.rounds, self.messages, self.bytes = rounds, messages, bytes
 
-    def iterating(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        """A method's step as it is made on this network; here as it is."""
+    def iterating(self, step: Callable[..., Any], state: Any, x0: Array) -> Callable[..., Any]:
+        """A method's step as it is made on this network; here as it is.
+
+        Parameters
+        ----------
+        state, x0
+            Where it begins, and the common start of the run.
+        """
         return step
 
     def _plan(self) -> Plan:
