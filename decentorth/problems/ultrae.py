@@ -36,8 +36,8 @@ from .ranking import MEASURES, filtered_ranks, measures
 from .ultrahyperbolic import Ultrahyperbolic
 
 Corrupt = Literal["both", "tail", "head"]
-PASS_BYTES = 1 << 19
-"""Triples are gone through in pieces whose other entities' points take about this much: they stay in cache."""
+PASS_BYTES = 1 << 21
+"""Triples are gone through in pieces whose other entities' points take about this much."""
 PLANTED = (2, 1)
 """Signs +1 and -1 of the model behind a planted graph: the hyperbolic plane."""
 SCORE_BYTES = 1 << 22
@@ -270,7 +270,7 @@ class UltraE(AgentProblem):
         true_first
             Whether the first of the others make training triples, and not corrupted ones.
         """
-        found = at.points[others]
+        found = np.take(at.points, others, axis=0)
         products = (found @ queries[:, :, None]).reshape(others.shape)
         u, sign = self.manifold.cosines(products, self.manifold.sizes(queries)[:, None] * at.sizes[others])
         d = self.manifold.distances(u)
@@ -398,7 +398,19 @@ class UltraESettings:
             )
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, to be built where its agents live; several are blocks of training triples."""
+        """The problem, to be built where its one agent lives.
+
+        Raises
+        ------
+        ValueError
+            For several agents.
+        """
+        if n_agents != 1:
+            raise ValueError(f"ultrae is a problem for one agent (--agents 1), got {n_agents} agents")
+        return self.in_blocks(1, seed)
+
+    def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
+        """The same with its training triples in so many blocks, as if of so many agents, whose mean it is: for `Spread`."""
 
         def build(agents: slice, collective: Collective) -> UltraE:
             with collective.together():
@@ -413,12 +425,12 @@ class UltraESettings:
                     ranked=self.ranked,
                     judge=self.judge,
                     spread=self.spread,
-                    n_agents=n_agents,
+                    n_agents=n_blocks,
                     agents=agents,
                     seed=seed,
                 )
 
-        return Deferred(n_agents, build)
+        return Deferred(n_blocks, build)
 
     def _graph(self, seed: int) -> KnowledgeGraph:
         from ..data import load_triples

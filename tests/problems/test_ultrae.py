@@ -307,6 +307,8 @@ def test_what_cannot_be_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             made(**more)
+    with pytest.raises(ValueError, match=r"ultrae is a problem for one agent \(--agents 1\), got 4 agents"):
+        UltraESettings().problem(4, 0)
     for settings, words in (
         ({"relations": 0}, "relations must be at least 1"),
         ({"entities": 1}, "entities must be at least 2"),
@@ -349,7 +351,7 @@ def test_riemannian_gradient_descent_fits_and_admm_does_not() -> None:
 def test_spread_samples_make_the_same_steps() -> None:
     """In blocks of training triples, whose sums differ from those of one block by rounding."""
     one = solve(UltraESettings(**SMALL).problem(1, 0), JJOBCD(), iterations=5, comm="serial")
-    several = solve(Spread(UltraESettings(**SMALL).problem(3, 0)), JJOBCD(), iterations=5, comm="serial")
+    several = solve(Spread(UltraESettings(**SMALL).in_blocks(3, 0)), JJOBCD(), iterations=5, comm="serial")
     np.testing.assert_allclose(several.x, one.x, rtol=1e-7, atol=1e-9)
     assert several.row.values["mrr"] == pytest.approx(one.row.values["mrr"], rel=1e-9)
 
