@@ -229,10 +229,14 @@ def _problem(configuration: Configuration) -> Any:
     """The problem, or that of one agent whose samples are spread over the ranks."""
     from .problems import Spread
 
-    settings = configuration.run
+    settings, made = configuration.run, configuration.problem
     blocks = settings.spread_samples
-    problem = configuration.problem.problem(blocks or settings.agents, settings.seed)
-    return problem if blocks is None else Spread(problem)
+    if blocks is None:
+        return made.problem(settings.agents, settings.seed)
+    try:
+        return Spread(getattr(made, "in_blocks", made.problem)(blocks, settings.seed))
+    except ValueError as error:
+        raise InputError(f"{settings.problem} cannot be had in {blocks} blocks, as if of {blocks} agents: {error}") from error
 
 
 def _start(settings: RunSettings) -> Array | None:

@@ -34,7 +34,7 @@ from .base import AgentProblem, Deferred
 from .checks import matrices, same_columns
 from .covariances import Canonical, Form, Moments, Samples, canonical_correlations, diagonals, second_moments
 from .pca import subspace_distance
-from .pooled import root_inverse
+from .pooled import Fold, here, root_inverse
 from .runs import Runs
 
 _LARGEST_FORMED = 2000
@@ -88,11 +88,9 @@ class CCA(AgentProblem):
     ) -> None:
         with contextlib.nullcontext() if collective is None else collective.together():
             rows = _views(A, B, ridge, n_agents, first_agent, collective)
-        self._build(rows, rank, ridge, n_agents or len(rows), first_agent, _here if collective is None else collective.fold)
+        self._build(rows, rank, ridge, n_agents or len(rows), first_agent, here if collective is None else collective.fold)
 
-    def _build(
-        self, rows: list[tuple[Array, Array]], rank: int, ridge: float, n: int, first_agent: int, fold: Callable[..., Array]
-    ) -> None:
+    def _build(self, rows: list[tuple[Array, Array]], rank: int, ridge: float, n: int, first_agent: int, fold: Fold) -> None:
         self._rows, self.ridge = rows, ridge
         self._widths = n1, n2 = rows[0][0].shape[1], rows[0][1].shape[1]
         self.n_samples: Index = np.array([len(a) for a, _ in rows], dtype=np.int64)
@@ -250,7 +248,7 @@ class CCA(AgentProblem):
         self._check_whole()
         pooled = object.__new__(CCA)
         first, second = (np.concatenate(views) for views in zip(*self._rows, strict=True))
-        pooled._build([(first, second)], self.shape[1], self.ridge, 1, 0, _here)
+        pooled._build([(first, second)], self.shape[1], self.ridge, 1, 0, here)
         return pooled
 
     @cached_property
@@ -340,10 +338,3 @@ def _views(
             "CCA.from_loader, or pass the collective with which the processes add up theirs"
         )
     return list(zip(first, second, strict=True))
-
-
-def _here(size: int, add: Callable[[Array], None]) -> Array:
-    """`Collective.fold` where all agents are here."""
-    total = np.zeros(size)
-    add(total)
-    return total

@@ -37,7 +37,7 @@ def printed_form(settings: HSPPSettings, seeds: int) -> float:
     def value(points: np.ndarray) -> float:
         sizes = problem.manifold.sizes(points)
         u, _ = problem.manifold.cosines(points * signs @ points.T, sizes[:, None] * sizes)
-        return float(np.mean((problem.wanted - problem.manifold.distances(u)) ** 2))
+        return float(np.mean((problem.wanted[0] - problem.manifold.distances(u)) ** 2))
 
     at_identity = value(q)
     return max(abs(value(q @ problem.start(seed)) / at_identity - 1.0) for seed in range(seeds))
