@@ -39,6 +39,7 @@ _SPINS = 1 if local_ranks() > len(os.sched_getaffinity(0)) else 20
 """Tests of a request before the core is offered to others: few where there are more ranks than cores."""
 _LOOK_EVERY = 0.25
 _GRACE = 1.0
+_pulse = Pulse()
 _opened: weakref.WeakSet[MpiCommunicator] = weakref.WeakSet()
 
 
@@ -76,11 +77,11 @@ class MpiCommunicator:
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:
-        self.comm = comm.Dup()
-        self.rank = self.comm.rank
-        self.size = self.comm.size
-        self.pulse = Pulse()
-        self._watch = Watch(self.rank, self.size, self.allgather_bytes, self.pulse, MPI.Is_finalized) if self.size > 1 else None
+        self._open(comm.Dup())
+
+    def _open(self, comm: MPI.Intracomm) -> None:
+        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+        self._watch = Watch(self.rank, self.size, self.allgather_bytes, _pulse, MPI.Is_finalized) if self.size > 1 else None
         _opened.add(self)
 
     def wait(self, requests: Sequence[MPI.Request]) -> None:
@@ -91,7 +92,7 @@ class MpiCommunicator:
         RuntimeError
             When a rank has left the job for good and the requests still do not complete.
         """
-        self.pulse.count += 1
+        _pulse.count += 1
         done = MPI.Request.Testall
         for _ in range(_SPINS):
             if done(requests):
@@ -100,7 +101,7 @@ class MpiCommunicator:
         patience = float("inf")
         gone: set[int] = set()
         while not done(requests):
-            self.pulse.count += 1
+            _pulse.count += 1
             os.sched_yield()
             now = time.monotonic()
             if now > look:
@@ -136,6 +137,10 @@ class MpiCommunicator:
         MPI.Request.Waitall(goodbyes)
         self.comm.Barrier()
         self.departed()
+        self.unwatch()
+
+    def unwatch(self) -> None:
+        """Watch the others no more."""
         if self._watch is not None:
             self._watch.close()
 
