@@ -79,6 +79,8 @@ def test_scores_are_canonical(scale: bool) -> None:
     np.testing.assert_allclose(u.T @ v / 300, np.diag(answer(X, y)[:3]), atol=1e-7)
     assert (found.x_weights_.max(axis=0) == np.abs(found.x_weights_).max(axis=0)).all()
     np.testing.assert_array_equal(found.transform(X), u)
+    columns = (X - X.mean(axis=0)) / (X.std(axis=0, ddof=1) if scale else 1.0)
+    np.testing.assert_allclose(columns @ found.x_weights_, u, atol=1e-12)
 
 
 def test_prediction_is_regression_on_the_scores() -> None:
@@ -128,7 +130,8 @@ def test_a_ridge_makes_columns_that_depend_on_each_other_possible() -> None:
     np.testing.assert_allclose(found.correlations_, expected[:2], rtol=1e-10)
     u, v = found.transform(X, y)
     assert (correlations((u, v)) >= found.correlations_).all()
-    np.testing.assert_allclose(found.inverse_transform(u, v)[0], LinearRegression().fit(u, X).predict(u), atol=1e-6)
+    for view, scores, back in zip((X, y), (u, v), found.inverse_transform(u, v), strict=True):
+        np.testing.assert_allclose(back, LinearRegression().fit(scores, view).predict(scores), atol=1e-6)
 
 
 @pytest.mark.parametrize("algorithm", ["auto", "cdadt"])

@@ -60,6 +60,7 @@ def test_components_that_are_all_there_is() -> None:
         X = rng.standard_normal(shape) * 3.0 + 1.0
         ours, theirs = PCA(random_state=0).fit(X), sklearn.decomposition.PCA().fit(X)
         assert ours.n_components_ == 4
+        assert ours.n_iter_ >= 1
         np.testing.assert_allclose(ours.components_ @ ours.components_.T, np.eye(4), atol=1e-12)
         np.testing.assert_allclose(ours.inverse_transform(ours.transform(X)), X, atol=1e-7)
         np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_, atol=1e-12)
