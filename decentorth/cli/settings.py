@@ -97,8 +97,8 @@ class RunSettings(CaseSettings):
         What goes wrong with messages, simulated; may be given several times, as "loss:p=0.1" and "topk:share=0.1".
     repair : bool
         Keep averages right on a bad channel.
-    correction : float
-        On a bad channel trackers go back to what they track, at iteration k by a share correction / k; 0 is never.
+    tracker_correction : float
+        On a bad channel trackers go back to what they track, at iteration k by a share tracker_correction / k; 0 is never.
     spread_samples : int
         For a single agent (--agents 1): its samples in so many blocks, as if of so many agents, spread over the MPI ranks and
         summed in order; the same bits on any number of ranks.
@@ -168,7 +168,7 @@ class RunSettings(CaseSettings):
     iterations: int = 3000
     channel: tuple[str, ...] = ()
     repair: bool = True
-    correction: float = 0.0
+    tracker_correction: float = 0.0
     spread_samples: int | None = None
     start: str | None = None
     gradient_tolerance: float | None = None
@@ -209,8 +209,8 @@ class RunSettings(CaseSettings):
         if self.channel:
             object.__setattr__(self, "channel", tuple(specifications(self.channel)))
             _ = self.bad_channel
-        elif self.correction:
-            raise ValueError(f"correction is for a bad channel: give channel, or drop it (now {self.correction})")
+        elif self.tracker_correction:
+            raise ValueError(f"tracker_correction is for a bad channel: give channel, or drop it (now {self.tracker_correction})")
         at_least(self, iterations=0, history_rows=2, record_every=1, spread_samples=1, keep_checkpoints=1)
         if self.spread_samples is not None and self.agents != 1:
             raise ValueError(f"spread_samples is for a single agent: give --agents 1 (now {self.agents})")
@@ -251,7 +251,7 @@ class RunSettings(CaseSettings):
             return None
         from ..network import Channel
 
-        return Channel(*self.channel, repair=self.repair, correction=self.correction)
+        return Channel(*self.channel, repair=self.repair, correction=self.tracker_correction)
 
 
 def at_least(entry: Any, **least: int) -> None:

@@ -24,7 +24,7 @@ def test_the_summary_says_whether_tracking_was_kept(tmp_path: Path, capsys: pyte
     assert kept["channel"] == {"faults": faults, "repair": True, "correction": 0.0, "tracking": "kept"}
     assert "with repair" in said
     assert "drifted" not in said
-    left = summary(tmp_path / "left", *channel, "--no-repair", "--correction", "0.5")
+    left = summary(tmp_path / "left", *channel, "--no-repair", "--tracker-correction", "0.5")
     assert left["channel"] == {"faults": faults, "repair": False, "correction": 0.5, "tracking": "drifted"}
     said = capsys.readouterr().out
     assert "without repair, trackers corrected by 0.5 / iteration" in said
@@ -54,9 +54,9 @@ def test_what_is_refused(written: str, words: str, capsys: pytest.CaptureFixture
     ("words", "said"),
     [
         ("--algorithm rextra --channel crash:p=0.1", "this method also keeps dual: take sleep"),
-        ("--algorithm dgd --penalty 1 --channel loss:p=0.1 --correction 1", "this method has none"),
+        ("--algorithm dgd --penalty 1 --channel loss:p=0.1 --tracker-correction 1", "this method has none"),
         ("--safe --channel delay:rounds=1", "cannot tell which messages are from before"),
-        ("--correction 1", "correction is for a bad channel"),
+        ("--tracker-correction 1", "tracker_correction is for a bad channel"),
     ],
 )
 def test_a_method_that_a_channel_does_not_suit_is_refused(words: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
