@@ -188,6 +188,17 @@ def test_the_structural_probe_changes_only_in_its_form_that_is_not_constant() ->
     assert min(shares[name][-1] for name in ("ADMM, published", "UMCM, published")) > 0.95
 
 
+def test_knowledge_graphs_are_learned_by_every_method() -> None:
+    """A twentieth of the default: losses fall far, relations stay feasible."""
+    said = run("examples/j_orthogonal/ultrae.py", "--seeds", "2", "--epochs", "40", "--entities", "30", "--triples", "300")
+    rows = re.findall(r"^(\S.*): loss (\S+) -> (\S+) \(.*, MRR (\S+) .* of 2, .*feasibility (\S+), ", said, re.M)
+    assert [name for name, *_ in rows] == ["CSDM", "J-JOBCD", "VR-J-JOBCD", "CSDM, published"]
+    for _, start, end, mrr, feasibility in rows:
+        assert float(end) < 0.9 * float(start)
+        assert 0.0 < float(mrr) < 1.0
+        assert float(feasibility) < 1e-9
+
+
 def test_stochastic_cca_narrows_the_gap(tmp_path: Path) -> None:
     """The start's gap is a half; RGD with a rolling mean ends feasible, landing on samples within a region."""
     said = run("examples/generalized/figure3.py", str(tmp_path / "figure.png"), "1", "128")

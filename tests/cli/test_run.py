@@ -6,6 +6,7 @@ import csv
 import hashlib
 import json
 import math
+import re
 import signal
 import subprocess
 import sys
@@ -157,6 +158,42 @@ def test_an_objective_without_a_minimum_is_named(capsys: pytest.CaptureFixture[s
     assert (summary["status"], summary["converged"]) == ("unbounded", False)
     assert summary["algorithm"]["kernel"] in ("numba", "numpy")
     assert main([*printed, "--gradient-tolerance", "1e-300", "--require-converged"]) == 4
+
+
+def test_a_knowledge_graph_by_path_is_judged_by_its_test_triples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "graph").mkdir()
+    triples = [f"e{i}\tnext\te{(i + 1) % 9}\n" for i in range(9)] + [f"e{(i + 1) % 9}\tbefore\te{i}\n" for i in range(9)]
+    (tmp_path / "graph" / "train.txt").write_text("".join(triples[:-3]))
+    (tmp_path / "graph" / "test.txt").write_text("".join(triples[-3:]))
+    words = (
+        "--problem",
+        "ultrae",
+        "--data",
+        "graph",
+        "--dimension",
+        "4",
+        "--negatives",
+        "3",
+        "--agents",
+        "1",
+        "--iterations",
+        "30",
+    )
+    assert main([*words, "--algorithm", "csdm", "--learning-rate", "0.1", "--out", "a"]) == 0
+    assert re.search(r"mrr \S+ -> \S+", capsys.readouterr().out)
+    summary, history = read_summary("a"), read_history("a")
+    metrics = summary["metrics"]
+    assert metrics["objective"] < history["objective"][0]
+    assert 0.0 < metrics["mrr"] <= 1.0
+    assert metrics["hits_at_1"] <= metrics["hits_at_3"] <= metrics["hits_at_10"] == 1.0
+    with np.load("a/final.npz") as final:
+        assert final["relations"].shape == (1, 2, 4, 4)
+        assert final["biases"].shape == (1, 9)
+    assert main([*words, "--algorithm", "j_jobcd", "--spread-samples", "2", "--start", "a", "--out", "b"]) == 0
+    assert read_history("b")["mrr"][0] == metrics["mrr"]
+    (tmp_path / "graph" / "test.txt").write_text("e0\tnext\n")
+    assert main([*words, "--algorithm", "csdm"]) == 2
+    assert "test.txt: line 1 must hold a head, a relation and a tail, separated by two tabs, but is" in capsys.readouterr().err
 
 
 def test_a_method_may_end_a_run_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
