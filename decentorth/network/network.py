@@ -231,7 +231,7 @@ class Network:
             Like ``x``; ``x`` itself for no rounds.
         """
         for _ in range(rounds):
-            way, directed_edges = self._way((x.size // self.n_local,))
+            way, directed_edges = self._traffic((x.size // self.n_local,))
             x = way.max(x)
             self._count_round(way, directed_edges, 8 * (x.size // self.n_local))
         return x
@@ -250,7 +250,7 @@ class Network:
         """What is exchanged inside arrives, however bad the network: agents wait for one another."""
         return contextlib.nullcontext()
 
-    def _way(self, widths: tuple[int, ...]) -> tuple[Traffic, int]:
+    def _traffic(self, widths: tuple[int, ...]) -> tuple[Traffic, int]:
         """How arrays of these widths are exchanged in the round to come, and over how many directed edges."""
         halo, directed_edges, ways = self._plan()
         way = ways.get(widths)
@@ -260,7 +260,7 @@ class Network:
 
     def _mix(self, xs: tuple[Array, ...], alike: bool = False) -> tuple[Array, ...]:
         widths = tuple([x.size // self.n_local for x in xs])
-        way, directed_edges = self._way(widths)
+        way, directed_edges = self._traffic(widths)
         out = way.mix_alike(xs) if alike else way.mix(xs)
         self._count_round(way, directed_edges, 8 * sum(widths))
         return out
