@@ -94,7 +94,7 @@ class Watch:
         self._token = bytes.fromhex(self._peers[0].token)
         self._before, self._after = (rank - 1) % size, (rank + 1) % size
         self._open = True
-        threading.Thread(target=self._watch, name="decentorth-watch", daemon=True).start()
+        threading.Thread(target=self._run, name="decentorth-watch", daemon=True).start()
 
     def limit(self, silence: float, computing: float) -> None:
         """End the job when the predecessor has been silent, or the calling thread has computed by itself, for so many seconds."""
@@ -103,6 +103,10 @@ class Watch:
     def close(self) -> None:
         """Watch no more, and be watched no more: called when all ranks are about to end."""
         self._open = False
+
+    def _run(self) -> None:
+        with self._socket:
+            self._watch()
 
     def _watch(self) -> None:
         silent = computing = 0.0
@@ -169,7 +173,8 @@ class Watch:
         """End all ranks, also those that the launcher cannot reach."""
         self._open = False
         end_soon()
-        os.write(2, f"decentorth: {why.rstrip()}\n".encode())  # not through sys.stderr, which another thread may hold
+        with contextlib.suppress(OSError):  # nobody reads it
+            os.write(2, f"decentorth: {why.rstrip()}\n".encode())  # not through sys.stderr, which another thread may hold
         for other in range(len(self._peers)):
             if other != self._rank:
                 self._send(other, b"end")

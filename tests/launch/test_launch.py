@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from tests.launch import hosts, slurm
-from tests.support.mpi import ROOT, run_ranks
+from tests.support.mpi import ROOT, run_ranks, tidied
 
 pytestmark = [pytest.mark.slow, pytest.mark.launch]
 LAUNCH = ROOT / "launch"
@@ -31,6 +31,14 @@ ENDLESS = ["--iterations", "100000000", "--record-every", "1000"]
 SOON = 120.0
 QUEUED = 180.0
 """Seconds that Slurm lets a job wait which is queued again: two minutes, and until it looks."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tidy() -> Iterator[None]:
+    """Jobs have their temporary files in a folder of their own."""
+    with tidied() as folder:
+        ENVIRON["TMPDIR"] = folder
+        yield
 
 
 def summary(folder: Path) -> dict[str, Any]:
@@ -169,7 +177,7 @@ def test_slurm_does_not_queue_a_job_again_that_fails(cluster: slurm.Slurm, tmp_p
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hosts.Hosts]:
     if lacks := hosts.missing():
         pytest.skip(f"hosts need {', '.join(lacks)}: apt-get install openssh-server iproute2")
-    with hosts.three_hosts(tmp_path_factory.mktemp("hosts"), {"PYTHONPATH": str(ROOT)}) as running:
+    with hosts.three_hosts(tmp_path_factory.mktemp("hosts"), {"PYTHONPATH": str(ROOT), "TMPDIR": ENVIRON["TMPDIR"]}) as running:
         yield running
 
 

@@ -112,8 +112,7 @@ def run_ranks(
     command = [sys.executable, *arguments]
     if ranks > 0:
         command = [launcher(), "-n", str(ranks), *command]
-    segments = set(_segments())
-    with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
+    with tidied() as folder:
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         environment = {**kept, **_SETTINGS, "TMPDIR": folder, _JOB: token, **(settings or {})}
         begun = time.time()
@@ -140,11 +139,21 @@ def run_ranks(
             _kill(process, token)
             if hung:
                 stdout, stderr = process.communicate()
-            _remove(set(_segments()) - segments)
     job = Job(process.returncode, stdout, stderr, ended - begun, ended, left)
     if hung:
         raise AssertionError(f"hung: {' '.join(command)}\n{job.report()}")
     return job
+
+
+@contextlib.contextmanager
+def tidied() -> Iterator[str]:
+    """A folder for the temporary files of jobs, which goes with the shared memory that they leave."""
+    before = set(_segments())
+    with tempfile.TemporaryDirectory(prefix="ranks-", ignore_cleanup_errors=True) as folder:
+        try:
+            yield folder
+        finally:
+            _remove(set(_segments()) - before)
 
 
 def _lingering(token: str) -> int:
