@@ -198,7 +198,9 @@ CASES: dict[str, Case] = {
     "coded": Case(procrustes, UNEVEN, (50, 20), ring, fixed(1e-3), **bad("randomk:share=0.3", "quantize:bits=8", "failures:p=0.1")),
     "noisy": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.01), **bad("noise:std=0.01", "corrupt:p=0.05", repair=False)),
     "late": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.01), **bad("delay:rounds=2,random=true", "float16:feedback=true")),
-    "late-clusters": Case(pca, (6,) * 40, (20, 3), two_clusters, fixed(1e-4), placement="fewer-cuts", **bad("delay:rounds=1")),
+    "late-clusters": Case(
+        pca, (6,) * 40, (20, 3), two_clusters, fixed(1e-4), placement="fewer-cuts", **bad("delay:rounds=1", repair=False)
+    ),
     "safe-lossy": Case(procrustes, UNEVEN, (50, 20), ring, fixed(1e3, safe=True), **bad("loss:p=0.1", "topk:share=0.2")),
     "bad-vector": Case(pca, (1, 2, 3, 4, 5) * 2, (5, 1), random_graph, **bad("loss:p=0.1", "topk:share=0.4", "float32")),
     "procrustes-ring": Case(procrustes, EVEN, (50, 20), ring, fixed(0.05)),
