@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -16,8 +18,8 @@ from .faults import Fault, Source
 
 _FEW = 256
 """Up to so many entries are looked at in full."""
-_FEW_DRAWS = 16
-"""So many draws are compared with one another."""
+_FEW_DRAWS = 12
+"""So many draws are made at a time where a few are missing."""
 
 
 class Wire(NamedTuple):
@@ -315,40 +317,50 @@ def _sample(size: int) -> Index:
 
 
 def _subsets(source: Source, number: int, size: int, kept: int) -> Index:
-    """``(n_local, kept)``: for each agent distinct places in the flat array, ascending, all subsets of a row alike.
+    """``(n_local, kept)``: for each agent distinct places in the flat array, all subsets of a row alike.
 
-    An agent draws with replacement until it has drawn enough that are distinct, and so many at a time as nobody could do without.
-    What is drawn are the entries that are left out, where these are fewer.
+    An agent draws with replacement, and its first draws that are distinct count. First it draws as many as it needs, and then, a
+    few at a time, makes up for those that were not. What is drawn are the entries that are left out, where these are fewer.
     """
     n = source.agents.stop - source.agents.start
+    begin = size * np.arange(n)[:, None]
     fewer = min(kept, size - kept)
-    width = fewer + fewer // 4 + _FEW_DRAWS
-    drawn = np.zeros((n, size), dtype=np.bool_)
-    flat, rows = drawn.reshape(-1), np.arange(n if fewer else 0)
-    missing = np.full(len(rows), fewer)
-    stretch, column = -1, width
+    drawn = np.zeros(n * size, dtype=np.bool_)
+    runs = _draws(source, number, size, fewer)
+    found: Index = np.sort(next(runs), axis=1) + begin
+    drawn[found] = True
+    twice = np.zeros(found.shape, dtype=np.bool_)
+    np.equal(found[:, 1:], found[:, :-1], out=twice[:, 1:])
+    missing = twice.sum(axis=1)
+    rows, made_up = np.flatnonzero(missing), []
     while rows.size:
-        if column == width:
-            stretch, column = stretch + 1, 0
-            words = source.words(number, width, stretch) * np.uint64(size)
-            words >>= np.uint64(32)
-            places = words.view(np.int64)
-            places += size * np.arange(n)[:, None]
-        together = int(missing.min())
-        many = together > _FEW_DRAWS // 2
-        draws = slice(column, min(column + (together if many else _FEW_DRAWS), width))
-        column = draws.stop
-        tried = np.ascontiguousarray(places[:, draws] if rows.size == n else places[rows, draws])
-        if many:
-            flat[tried] = True
-            missing = fewer - drawn.view(np.uint8).sum(axis=1, dtype=np.uint32).astype(np.int64)[rows]
-        else:
-            again = np.tril(tried[:, :, None] == tried[:, None, :], -1).any(axis=2)
-            new = ~(again | flat[tried])
-            number_of = np.cumsum(new, axis=1)
-            flat[tried[new & (number_of <= missing[:, None])]] = True
-            missing = missing - number_of[:, -1]
-        open_ = missing > 0
-        rows, missing = rows[open_], missing[open_]
-    found: Index = np.flatnonzero(flat if fewer == kept else ~flat).reshape(n, kept)
+        tried = next(runs)[rows] + begin[rows]
+        new = ~drawn[tried]
+        for apart in range(1, tried.shape[1]):
+            new[:, apart:] &= tried[:, apart:] != tried[:, :-apart]
+        new &= np.cumsum(new, axis=1) <= missing[rows, None]
+        places = tried[new]
+        drawn[places] = True
+        made_up.append(places)
+        missing[rows] -= new.sum(axis=1)
+        rows = rows[missing[rows] > 0]
+    if made_up:
+        places = np.concatenate(made_up)
+        found[twice] = places[np.argsort(places // size, kind="stable")]
+    if fewer < kept:
+        found = np.flatnonzero(~drawn).reshape(n, kept)
     return found
+
+
+def _draws(source: Source, number: int, size: int, first: int) -> Iterator[NDArray[np.uint32]]:
+    """Places in a row with replacement, ``(n_local, first)`` and then, for ever, a few more."""
+    begin = first
+    for stretch in count():
+        words = source.words(number, begin + 2 * _FEW_DRAWS, stretch) * np.uint64(size)
+        words >>= np.uint64(32)
+        places = words.astype(np.uint32)
+        if stretch == 0:
+            yield places[:, :first]
+        for column in range(begin, begin + 2 * _FEW_DRAWS, _FEW_DRAWS):
+            yield places[:, column : column + _FEW_DRAWS]
+        begin = 0
