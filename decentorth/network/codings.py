@@ -20,6 +20,7 @@ _FEW = 256
 """Up to so many entries are looked at in full."""
 _FEW_DRAWS = 12
 """So many draws are made at a time where a few are missing."""
+_BEFORE = np.tri(_FEW_DRAWS, k=-1, dtype=np.bool_)
 
 
 class Wire(NamedTuple):
@@ -265,47 +266,51 @@ def _largest(x: Array, kept: int) -> Index:
     Absolute values are ordered as their bits are, and almost always as they are in single precision. Of a long row only what is
     not below the threshold of a sample is parted, which is a fifth of it where a tenth is asked for.
     """
-    n, size = x.shape
-    exact = np.abs(x).view(np.int64)
+    n = len(x)
     with np.errstate(over="ignore", under="ignore"):
-        coarse = exact.view(np.float64).astype(np.float32).view(np.int32)
-    places = _hopeful(coarse, kept)
-    inside: Mask | None = None
-    if places is not None:
-        width = np.diff(np.searchsorted(places, np.arange(n + 1) * size))
-        inside = np.arange(width.max()) < width[:, None]
-    for keys in (coarse, exact):
-        rows: NDArray[Any] = keys
-        if inside is not None:
-            rows = np.full(inside.shape, -1, dtype=keys.dtype)
-            rows[inside] = keys.reshape(-1)[places]
+        keys: NDArray[Any] = x.astype(np.float32).view(np.int32)
+    keys &= np.int32(0x7FFFFFFF)
+    places, inside = _hopeful(keys, kept)
+    rows = _gathered(keys, places, inside)
+    chosen = rows >= np.partition(rows, -kept, axis=1)[:, -kept, None]
+    if np.count_nonzero(chosen) > n * kept:
+        rows = _gathered(np.abs(x).view(np.int64), places, inside)
         least = np.partition(rows, -kept, axis=1)[:, -kept, None]
-        chosen = rows >= least
-        if np.count_nonzero(chosen) == n * kept:
-            break
-    else:
         above, tied = rows > least, rows == least
         chosen = above | (tied & (np.cumsum(tied, axis=1) <= kept - above.sum(axis=1, keepdims=True)))
-    found: Index = np.flatnonzero(chosen) if places is None else places.compress(chosen[inside])
+    found: Index = np.flatnonzero(chosen) if inside is None else places.compress(chosen[inside])
     return found.reshape(n, kept)
 
 
-def _hopeful(keys: NDArray[np.int32], kept: int) -> Index | None:
-    """Where in the flat array what may be among the ``kept`` largest of a row stands, ascending; None if that would be too much.
+def _hopeful(keys: NDArray[np.int32], kept: int) -> tuple[Index, Mask | None]:
+    """Where in the flat array what may be among the ``kept`` largest of a row stands, ascending, and which entries these are of an
+    array with as many columns as a row has of them at most; nothing and None if it would be too much.
 
     The threshold is one of a sample's order statistics, four standard deviations on the safe side; where it takes too few of some
     row in spite of that, that row's block is looked at in full.
     """
     n, size = keys.shape
+    nothing = np.empty(0, dtype=np.int64)
     columns = _sample(size)
     usual = kept * len(columns) / size
     rank = math.ceil(usual + 4.0 * math.sqrt(usual) + 1.0)
     if 2 * rank > len(columns):
-        return None
+        return nothing, None
     least = np.partition(keys[:, columns], -rank, axis=1)[:, -rank, None]
     places: Index = np.flatnonzero(keys >= least)
-    counts = np.diff(np.searchsorted(places, np.arange(n + 1) * size))
-    return places if counts.min() >= kept else None
+    counts = np.diff(np.searchsorted(places, np.arange(0, (n + 1) * size, size)))
+    if counts.min() < kept:
+        return nothing, None
+    return places, np.arange(counts.max()) < counts[:, None]
+
+
+def _gathered(keys: NDArray[Any], places: Index, inside: Mask | None) -> NDArray[Any]:
+    """The keys at the places, row by row, followed by -1; all of them without ``inside``."""
+    if inside is None:
+        return keys
+    rows = np.full(inside.shape, -1, dtype=keys.dtype)
+    rows[inside] = keys.take(places)
+    return rows
 
 
 @cache
@@ -335,9 +340,7 @@ def _subsets(source: Source, number: int, size: int, kept: int) -> Index:
     rows, made_up = np.flatnonzero(missing), []
     while rows.size:
         tried = next(runs)[rows] + begin[rows]
-        new = ~drawn[tried]
-        for apart in range(1, tried.shape[1]):
-            new[:, apart:] &= tried[:, apart:] != tried[:, :-apart]
+        new = ~(drawn[tried] | ((tried[:, :, None] == tried[:, None, :]) & _BEFORE).any(axis=2))
         new &= np.cumsum(new, axis=1) <= missing[rows, None]
         places = tried[new]
         drawn[places] = True

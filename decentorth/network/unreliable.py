@@ -46,7 +46,7 @@ class UnreliableNetwork(Network):
     own, it hears the points of those neighbours that are awake and know theirs, which arrive, and begins at their mean, weighted by
     W; where there are none, at the common start. If it tracks, it does so from nothing on, tracker and field both being 0, so that
     the field at its first point comes in with its first step. With feedback, what it says first and what is said to it is whole.
-    With repair all agents' trackers begin anew then, as the fields that they track; that somebody is back is told to all, uncounted.
+    With repair all agents' trackers begin anew then, as the fields that they track; the word that somebody is back is not counted.
 
     Parameters
     ----------
