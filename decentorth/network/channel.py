@@ -29,13 +29,15 @@ With repair and messages up to d iterations late, W must have its eigenvalues w 
 - (I - W) x(k - d) must be stable; without repair, agents average stably with any delay, but to another mean. For what ``randomk``
 with feedback can bear see `randomk_limit`.
 
-The crash of an agent takes y_i - F_i(x_i) out of the sum of trackers y_i minus fields F_i, which stays as wrong until it is
-corrected. ``correction`` = c does so, for this and for all other drift, without a word to anybody: after iteration k
+The crash of an agent takes y_i - F_i(x_i) out of the sum of trackers y_i minus fields F_i, which stays as wrong, unless, with
+repair, all trackers begin anew as y_i = F_i(x_i) when somebody is back.
+
+``correction`` = c draws trackers back for this and all other drift, without a word to anybody: after iteration k
 
     y_i <- y_i + min(1, c / k) (F_i(x_i) - y_i)                                        (2)
 
-which shrinks the error of the mean by 1 - c / k and leaves the tracker a share c / k of the agent's own field, so that errors
-vanish like c / k, not linearly. With c = k it is a new start of the trackers.
+It shrinks the error of the mean by 1 - c / k, and leaves each tracker a share of about c / k of its agent's own field, so that
+errors vanish like c / k where what makes them does, and not linearly.
 """
 
 from __future__ import annotations

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -16,8 +18,9 @@ from .faults import Fault, Source
 
 _FEW = 256
 """Up to so many entries are looked at in full."""
-_FEW_DRAWS = 16
-"""So many draws are compared with one another."""
+_FEW_DRAWS = 12
+"""So many draws are made at a time where a few are missing."""
+_BEFORE = np.tri(_FEW_DRAWS, k=-1, dtype=np.bool_)
 
 
 class Wire(NamedTuple):
@@ -263,47 +266,51 @@ def _largest(x: Array, kept: int) -> Index:
     Absolute values are ordered as their bits are, and almost always as they are in single precision. Of a long row only what is
     not below the threshold of a sample is parted, which is a fifth of it where a tenth is asked for.
     """
-    n, size = x.shape
-    exact = np.abs(x).view(np.int64)
+    n = len(x)
     with np.errstate(over="ignore", under="ignore"):
-        coarse = exact.view(np.float64).astype(np.float32).view(np.int32)
-    places = _hopeful(coarse, kept)
-    inside: Mask | None = None
-    if places is not None:
-        width = np.diff(np.searchsorted(places, np.arange(n + 1) * size))
-        inside = np.arange(width.max()) < width[:, None]
-    for keys in (coarse, exact):
-        rows: NDArray[Any] = keys
-        if inside is not None:
-            rows = np.full(inside.shape, -1, dtype=keys.dtype)
-            rows[inside] = keys.reshape(-1)[places]
+        keys: NDArray[Any] = x.astype(np.float32).view(np.int32)
+    keys &= np.int32(0x7FFFFFFF)
+    places, inside = _hopeful(keys, kept)
+    rows = _gathered(keys, places, inside)
+    chosen = rows >= np.partition(rows, -kept, axis=1)[:, -kept, None]
+    if np.count_nonzero(chosen) > n * kept:
+        rows = _gathered(np.abs(x).view(np.int64), places, inside)
         least = np.partition(rows, -kept, axis=1)[:, -kept, None]
-        chosen = rows >= least
-        if np.count_nonzero(chosen) == n * kept:
-            break
-    else:
         above, tied = rows > least, rows == least
         chosen = above | (tied & (np.cumsum(tied, axis=1) <= kept - above.sum(axis=1, keepdims=True)))
-    found: Index = np.flatnonzero(chosen) if places is None else places.compress(chosen[inside])
+    found: Index = np.flatnonzero(chosen) if inside is None else places.compress(chosen[inside])
     return found.reshape(n, kept)
 
 
-def _hopeful(keys: NDArray[np.int32], kept: int) -> Index | None:
-    """Where in the flat array what may be among the ``kept`` largest of a row stands, ascending; None if that would be too much.
+def _hopeful(keys: NDArray[np.int32], kept: int) -> tuple[Index, Mask | None]:
+    """Where in the flat array what may be among the ``kept`` largest of a row stands, ascending, and which entries these are of an
+    array with as many columns as a row has of them at most; nothing and None if it would be too much.
 
     The threshold is one of a sample's order statistics, four standard deviations on the safe side; where it takes too few of some
     row in spite of that, that row's block is looked at in full.
     """
     n, size = keys.shape
+    nothing = np.empty(0, dtype=np.int64)
     columns = _sample(size)
     usual = kept * len(columns) / size
     rank = math.ceil(usual + 4.0 * math.sqrt(usual) + 1.0)
     if 2 * rank > len(columns):
-        return None
+        return nothing, None
     least = np.partition(keys[:, columns], -rank, axis=1)[:, -rank, None]
     places: Index = np.flatnonzero(keys >= least)
-    counts = np.diff(np.searchsorted(places, np.arange(n + 1) * size))
-    return places if counts.min() >= kept else None
+    counts = np.diff(np.searchsorted(places, np.arange(0, (n + 1) * size, size)))
+    if counts.min() < kept:
+        return nothing, None
+    return places, np.arange(counts.max()) < counts[:, None]
+
+
+def _gathered(keys: NDArray[Any], places: Index, inside: Mask | None) -> NDArray[Any]:
+    """The keys at the places, row by row, followed by -1; all of them without ``inside``."""
+    if inside is None:
+        return keys
+    rows = np.full(inside.shape, -1, dtype=keys.dtype)
+    rows[inside] = keys.take(places)
+    return rows
 
 
 @cache
@@ -315,40 +322,48 @@ def _sample(size: int) -> Index:
 
 
 def _subsets(source: Source, number: int, size: int, kept: int) -> Index:
-    """``(n_local, kept)``: for each agent distinct places in the flat array, ascending, all subsets of a row alike.
+    """``(n_local, kept)``: for each agent distinct places in the flat array, all subsets of a row alike.
 
-    An agent draws with replacement until it has drawn enough that are distinct, and so many at a time as nobody could do without.
-    What is drawn are the entries that are left out, where these are fewer.
+    An agent draws with replacement, and its first draws that are distinct count. First it draws as many as it needs, and then, a
+    few at a time, makes up for those that were not. What is drawn are the entries that are left out, where these are fewer.
     """
     n = source.agents.stop - source.agents.start
+    begin = size * np.arange(n)[:, None]
     fewer = min(kept, size - kept)
-    width = fewer + fewer // 4 + _FEW_DRAWS
-    drawn = np.zeros((n, size), dtype=np.bool_)
-    flat, rows = drawn.reshape(-1), np.arange(n if fewer else 0)
-    missing = np.full(len(rows), fewer)
-    stretch, column = -1, width
+    drawn = np.zeros(n * size, dtype=np.bool_)
+    runs = _draws(source, number, size, fewer)
+    found: Index = np.sort(next(runs), axis=1) + begin
+    drawn[found] = True
+    twice = np.zeros(found.shape, dtype=np.bool_)
+    np.equal(found[:, 1:], found[:, :-1], out=twice[:, 1:])
+    missing = twice.sum(axis=1)
+    rows, made_up = np.flatnonzero(missing), []
     while rows.size:
-        if column == width:
-            stretch, column = stretch + 1, 0
-            words = source.words(number, width, stretch) * np.uint64(size)
-            words >>= np.uint64(32)
-            places = words.view(np.int64)
-            places += size * np.arange(n)[:, None]
-        together = int(missing.min())
-        many = together > _FEW_DRAWS // 2
-        draws = slice(column, min(column + (together if many else _FEW_DRAWS), width))
-        column = draws.stop
-        tried = np.ascontiguousarray(places[:, draws] if rows.size == n else places[rows, draws])
-        if many:
-            flat[tried] = True
-            missing = fewer - drawn.view(np.uint8).sum(axis=1, dtype=np.uint32).astype(np.int64)[rows]
-        else:
-            again = np.tril(tried[:, :, None] == tried[:, None, :], -1).any(axis=2)
-            new = ~(again | flat[tried])
-            number_of = np.cumsum(new, axis=1)
-            flat[tried[new & (number_of <= missing[:, None])]] = True
-            missing = missing - number_of[:, -1]
-        open_ = missing > 0
-        rows, missing = rows[open_], missing[open_]
-    found: Index = np.flatnonzero(flat if fewer == kept else ~flat).reshape(n, kept)
+        tried = next(runs)[rows] + begin[rows]
+        new = ~(drawn[tried] | ((tried[:, :, None] == tried[:, None, :]) & _BEFORE).any(axis=2))
+        new &= np.cumsum(new, axis=1) <= missing[rows, None]
+        places = tried[new]
+        drawn[places] = True
+        made_up.append(places)
+        missing[rows] -= new.sum(axis=1)
+        rows = rows[missing[rows] > 0]
+    if made_up:
+        places = np.concatenate(made_up)
+        found[twice] = places[np.argsort(places // size, kind="stable")]
+    if fewer < kept:
+        found = np.flatnonzero(~drawn).reshape(n, kept)
     return found
+
+
+def _draws(source: Source, number: int, size: int, first: int) -> Iterator[NDArray[np.uint32]]:
+    """Places in a row with replacement, ``(n_local, first)`` and then, for ever, a few more."""
+    begin = first
+    for stretch in count():
+        words = source.words(number, begin + 2 * _FEW_DRAWS, stretch) * np.uint64(size)
+        words >>= np.uint64(32)
+        places = words.astype(np.uint32)
+        if stretch == 0:
+            yield places[:, :first]
+        for column in range(begin, begin + 2 * _FEW_DRAWS, _FEW_DRAWS):
+            yield places[:, column : column + _FEW_DRAWS]
+        begin = 0

@@ -48,6 +48,7 @@ class UnreliableNetwork(Network):
     own, it hears the points of those neighbours that are awake and know theirs, which arrive, and begins at their mean, weighted by
     W; where there are none, at the common start. If it tracks, it does so from nothing on, tracker and field both being 0, so that
     the field at its first point comes in with its first step. With feedback, what it says first and what is said to it is whole.
+    With repair all agents' trackers begin anew then, as the fields that they track; the word that somebody is back is not counted.
 
     Parameters
     ----------
@@ -182,8 +183,11 @@ class UnreliableNetwork(Network):
     def _begin_anew(self, state: Any, x0: Array) -> None:
         """Give those who are back what they begin with."""
         here = self._back[self.agents]
-        for name in _RESTARTED & _arrays(state).keys():
+        names = _RESTARTED & _arrays(state).keys()
+        for name in names:
             getattr(state, name)[here] = 0.0
+        if self.channel.repair and {"tracker", "field"} <= names:
+            state.tracker[...] = state.field
         road = self._road()
         width = state.x.size // self.n_local
         way = self._gathering(road, (width,))

@@ -66,14 +66,13 @@ def test_randomk_sends_the_first_draws_that_are_distinct(size: int, share: float
     """Draw by draw, of 32 bits each, until there are enough; of more than half of the entries those that are left out."""
     kept = max(1, round(share * size))
     fewer = min(kept, size - kept)
-    width = fewer + fewer // 4 + 16
     x = np.ones((70, size))
     sent = arriving(RandomK(share=share), x) != 0.0
     for agent in range(70):
         drawn: list[int] = []
         stretch = 0
         while len(drawn) < fewer:
-            for word in words(5, 3, 17, 0, slice(agent, agent + 1), width, stretch)[0]:
+            for word in words(5, 3, 17, 0, slice(agent, agent + 1), 24 if stretch else fewer + 24, stretch)[0]:
                 place = int(word) * size >> 32
                 if len(drawn) < fewer and place not in drawn:
                     drawn.append(place)
