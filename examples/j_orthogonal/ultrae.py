@@ -4,7 +4,7 @@
     python examples/j_orthogonal/ultrae.py --data WN18RR --entities 200      # a folder with train.txt and test.txt
 
 An epoch is a gradient of every training triple: one iteration of J-JOBCD and CSDM, and of VR-J-JOBCD as many as take so many
-gradients of single triples (values, by which J-JOBCD finds its steps, are not counted; the seconds have them). Entities and biases
+gradients of single triples (values, by which steps are found, are not counted; the seconds have them). Entities and biases
 are moved alike, by Adam with the same rate. Filtered ranks of held-out triples; medians, and ranges over the seeds.
 """
 
@@ -32,7 +32,7 @@ def ran(settings: UltraESettings, name: str, epochs: int, rate: float, seed: int
     batch = max(1, round(BATCH * Run(settings.problem(1, seed), CSDM(), comm="serial").problem.n_samples[0]))
     methods: dict[str, Any] = {
         "J-JOBCD": JJOBCD(learning_rate=rate),
-        "VR-J-JOBCD": VRJJOBCD(learning_rate=rate, varsigma=10.0, batch_size=batch, restart=RESTART),
+        "VR-J-JOBCD": VRJJOBCD(learning_rate=rate, varsigma="backtracking", batch_size=batch, restart=RESTART),
         "CSDM": CSDM(learning_rate=rate),
         "CSDM, published": CSDM(learning_rate=rate, step_size=5e-3),
     }

@@ -116,6 +116,24 @@ def test_vr_j_jobcd_moves_all_of_it_along_one_estimate() -> None:
         np.testing.assert_allclose(found[k + 1].x[0], wanted, atol=1e-11)
 
 
+def test_vr_backtracks_where_its_estimate_is_new() -> None:
+    """There it does what J-JOBCD does; in between it takes a hundred times that L, and keeps it."""
+    wanted = states(JJOBCD(learning_rate=RATE), 8)
+    for one, other in zip(states(VRJJOBCD(varsigma="backtracking", learning_rate=RATE, restart=1.0), 8), wanted, strict=True):
+        np.testing.assert_array_equal(one.x, other.x)
+        np.testing.assert_array_equal(one.varsigma, other.varsigma)
+    found = states(VRJJOBCD(varsigma="backtracking", learning_rate=RATE, batch_size=6, restart=0.0), 6)
+    np.testing.assert_array_equal(found[1].x, wanted[1].x)
+    L, each = float(wanted[1].varsigma[0]), PROBLEM.constraint.each.signs
+    for k in range(1, 6):
+        x, g = found[k].x[0], found[k].estimate[0]
+        for c, pairs in enumerate(pairs_of(k)):
+            own = slice(N * c, N * c + N)
+            q = [naive.isotropic(x[own], 100.0 * L, pair) for pair in pairs]
+            np.testing.assert_allclose(found[k + 1].x[0, own], naive.step(x[own], g[own], pairs, each, 1e-6, q), atol=1e-11)
+        assert found[k + 1].varsigma[0] == L
+
+
 def test_csdm_is_that_of_each_matrix() -> None:
     """Adagrad knows entries only, so a matrix goes the way that it goes alone."""
     found = states(CSDM(step_size=0.1, learning_rate=RATE), 12)
