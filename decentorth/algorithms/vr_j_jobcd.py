@@ -31,6 +31,7 @@ from ..protocols import Array, Index, Network, Sampled, Signatures, Streams
 from . import adam, jobcd
 from .adam import Moments
 from .fields import check_batch_size
+from .jobcd import Pairs
 from .policies import check_positive
 
 COIN = 1 << 31
@@ -72,6 +73,8 @@ class VRJJOBCD:
         b, samples in a gradient that starts the estimate over; by default all N.
     restart
         p', how often the estimate starts over; by default b' / (b + b').
+    rounds
+        Rounds of n/2 disjoint pairs from one gradient; 1 in the paper. More pay where a gradient costs much more than a round.
     learning_rate
         Adam's, of rows that the constraint leaves free.
     correction
@@ -89,13 +92,14 @@ class VRJJOBCD:
     batch_size: int | None = None
     large_batch: int | None = None
     restart: float | None = None
+    rounds: int = 1
     learning_rate: float = adam.LEARNING_RATE
     correction: int = 0
     kernel: Kernel = "auto"
 
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
-        jobcd.check(self.varsigma, self.theta, self.correction, ("pair", "backtracking"))
+        jobcd.check(self.varsigma, self.theta, self.correction, ("pair", "backtracking"), self.rounds)
         check_batch_size(self.batch_size)
         if self.large_batch is not None:
             jobcd.check_whole("large_batch", self.large_batch, 1)
@@ -136,21 +140,21 @@ class VRJJOBCD:
         """Whether the estimate of iteration ``k`` is a new one."""
         return k == 0 or bool(streams.integers("blocks", k, 1, COIN)[0, 0] < restart * COIN)
 
-    def _moved(self, problem: Any, state: VRJJOBCDState, pairs: tuple[Index, Index], anew: bool) -> Any:
+    def _moved(self, problem: Any, state: VRJJOBCDState, pairs: list[Pairs], anew: bool) -> Any:
         """The state with turned rows."""
         if self.varsigma != "backtracking":
-            return jobcd.move(self.kernel, self.varsigma, self.theta, problem, state, state.estimate, *pairs)
+            return jobcd.move(self.kernel, self.varsigma, self.theta, problem, state, state.estimate, pairs)
         if anew:
             state = state._replace(value=problem.value(state.x))
-            moved = jobcd.move(self.kernel, "backtracking", self.theta, problem, state, state.estimate, *pairs)
+            moved = jobcd.move(self.kernel, "backtracking", self.theta, problem, state, state.estimate, pairs)
             return moved._replace(value=np.full(1, math.nan))
         found = state.varsigma
         state = state._replace(varsigma=CAUTION * found)
-        return jobcd.move(self.kernel, "pair", self.theta, problem, state, state.estimate, *pairs)._replace(varsigma=found)
+        return jobcd.move(self.kernel, "pair", self.theta, problem, state, state.estimate, pairs)._replace(varsigma=found)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: VRJJOBCDState) -> VRJJOBCDState:
         large, small, restart = self._sizes(problem)
-        pairs = jobcd.disjoint_pairs(streams, state.k, problem.constraint)
+        pairs = jobcd.disjoint_pairs(streams, state.k, problem.constraint, self.rounds)
         before = state.x.copy()
         moved = self._moved(problem, state, pairs, self._starts_over(streams, state.k, restart))  # (12)
         moved = jobcd.release(problem, moved, state.estimate, self.learning_rate)
