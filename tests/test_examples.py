@@ -190,9 +190,11 @@ def test_the_structural_probe_changes_only_in_its_form_that_is_not_constant() ->
 
 def test_knowledge_graphs_are_learned_by_every_method() -> None:
     """A twentieth of the default: losses fall far, relations stay feasible."""
-    said = run("examples/j_orthogonal/ultrae.py", "--seeds", "2", "--epochs", "40", "--entities", "30", "--triples", "300")
-    rows = re.findall(r"^(\S.*): loss (\S+) -> (\S+) \(.*, MRR (\S+) .* of 2, .*feasibility (\S+), ", said, re.M)
-    assert [name for name, *_ in rows] == ["CSDM", "J-JOBCD", "VR-J-JOBCD", "CSDM, published"]
+    said = run("examples/j_orthogonal/ultrae.py", "--seeds", "1", "--epochs", "40", "--entities", "30", "--triples", "300")
+    rows = re.findall(r"^(\S.*): loss (\S+) -> (\S+) \(.*, MRR (\S+) .* of 1, .*feasibility (\S+), ", said, re.M)
+    assert [name for name, *_ in rows] == [
+        *("CSDM", "J-JOBCD", "J-JOBCD, one round", "VR-J-JOBCD", "CSDM, same rate", "CSDM, published steps")
+    ]
     for _, start, end, mrr, feasibility in rows:
         assert float(end) < 0.9 * float(start)
         assert 0.0 < float(mrr) < 1.0

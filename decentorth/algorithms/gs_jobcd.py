@@ -89,7 +89,7 @@ class GSJOBCD:
             for one in range(number):
                 pair = first[one : one + 1], second[one : one + 1]
                 gradient = state.x if quadratic else problem.gradient(state.x)
-                state = jobcd.move(self.kernel, varsigma, self.theta, problem, state, gradient, *pair)
+                state = jobcd.move(self.kernel, varsigma, self.theta, problem, state, gradient, [pair])
         else:
             level = float(state.varsigma[0])
             done, ray = load(self.kernel).gauss_seidel(

@@ -31,6 +31,8 @@ class JJOBCD:
         pair where L_f is known, else backtracking.
     theta
         Added to the diagonal of Q.
+    rounds
+        Rounds of n/2 disjoint pairs from one gradient; 1 in the paper. More pay where a gradient costs much more than a round.
     learning_rate
         Adam's, of rows that the constraint leaves free.
     correction
@@ -45,13 +47,14 @@ class JJOBCD:
 
     varsigma: float | Varsigma = "auto"
     theta: float = 1e-6
+    rounds: int = 1
     learning_rate: float = adam.LEARNING_RATE
     correction: int = 0
     kernel: Kernel = "auto"
 
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
-        jobcd.check(self.varsigma, self.theta, self.correction, ("auto", "pair", "backtracking"))
+        jobcd.check(self.varsigma, self.theta, self.correction, ("auto", "pair", "backtracking"), self.rounds)
 
     def resolved(self, network: Network) -> JJOBCD:
         """This method with the kernel that auto means here."""
@@ -61,9 +64,9 @@ class JJOBCD:
         return jobcd.begin(self.varsigma, problem, streams, x0)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
-        pairs = jobcd.disjoint_pairs(streams, state.k, problem.constraint)
+        pairs = jobcd.disjoint_pairs(streams, state.k, problem.constraint, self.rounds)
         gradient = state.x if state.product.size else problem.gradient(state.x)
-        state = jobcd.move(self.kernel, self.varsigma, self.theta, problem, state, gradient, *pairs)  # (12)
+        state = jobcd.move(self.kernel, self.varsigma, self.theta, problem, state, gradient, pairs)  # (12)
         state = jobcd.release(problem, state, gradient, self.learning_rate)
         following: JOBCDState = jobcd.finish(state, problem, self.correction, state.gradients + 1)
         return following

@@ -22,6 +22,7 @@ What differs from the paper:
   far it had drifted is kept in the state.
 - A point may be several matrices of one signature, stacked by rows, and free rows below them (`protocols.Signatures`). Pairs are
   within matrices, those of all matrices move at once; free rows go a step of `adam` along the same gradient.
+- J-JOBCD may make several rounds of disjoint pairs from one gradient (`move`): one round turns each row in one of n - 1 planes.
 - An objective that is not bounded below is said to be so, with the rows along which it falls (`Ending`): by the exact subproblem,
   and, where varsigma hides it, once x has grown so large that its feasibility is lost to rounding.
 """
@@ -29,6 +30,7 @@ What differs from the paper:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -42,6 +44,8 @@ from .adam import Moments
 from .policies import check_positive
 from .steps import lipschitz
 
+Pairs = tuple[Index, Index]
+"""The rows of k pairs, ``(k,)`` each."""
 Varsigma = Literal["auto", "pair", "backtracking"]
 """How large varsigma is: L_f lambda_max((x x^T)_BB) for each pair, or found by trial; auto is pair where L_f is known."""
 
@@ -75,7 +79,7 @@ class JOBCDState(NamedTuple):
     gradients: int
 
 
-def check(varsigma: float | str, theta: float, correction: int, choices: tuple[str, ...]) -> None:
+def check(varsigma: float | str, theta: float, correction: int, choices: tuple[str, ...], rounds: int = 1) -> None:
     """Refuse settings that cannot be.
 
     Raises
@@ -90,6 +94,9 @@ def check(varsigma: float | str, theta: float, correction: int, choices: tuple[s
     if not 0.0 <= theta < math.inf:
         raise ValueError(f"theta must be finite and not negative, got {theta}")
     check_whole("correction", correction, 0)
+    check_whole("rounds", rounds, 1)
+    if rounds > 1 and not isinstance(varsigma, str):
+        raise ValueError(f"more than one round needs a varsigma that is no constant, got rounds {rounds} and varsigma {varsigma}")
 
 
 def check_whole(name: str, value: int, least: int) -> None:
@@ -130,58 +137,57 @@ def begin(varsigma: float | str, problem: Any, streams: Streams, x0: Array) -> J
     return JOBCDState(x0.copy(), product, level, value, np.zeros(1), np.full((1, 3), math.nan), moments, 0, 0, spent)
 
 
-def disjoint_pairs(streams: Streams, k: int, constraint: Any) -> tuple[Index, Index]:
-    """n/2 pairs of rows of each matrix from random permutations, ``(copies * (n // 2),)`` each; odd n leave one row out."""
-    n = len(constraint.each.signs)
-    order = streams.permutation("blocks", k, constraint.copies * n)
-    order = order[np.argsort(order // n, kind="stable")].reshape(-1, n)
-    return order[:, 0 : n - n % 2 : 2].reshape(-1), order[:, 1::2].reshape(-1)
+def disjoint_pairs(streams: Streams, k: int, constraint: Any, rounds: int) -> list[Pairs]:
+    """Of each round of iteration ``k`` n/2 pairs of rows of each matrix, from a random permutation; odd n leave one row out."""
+    n, found = len(constraint.each.signs), []
+    for number in range(k * rounds, (k + 1) * rounds):
+        order = streams.permutation("blocks", number, constraint.copies * n)
+        order = order[np.argsort(order // n, kind="stable")].reshape(-1, n)
+        found.append((order[:, 0 : n - n % 2 : 2].reshape(-1), order[:, 1::2].reshape(-1)))
+    return found
 
 
 def move(
-    kernel: Kernel,
-    varsigma: float | str,
-    theta: float,
-    problem: Any,
-    state: Any,
-    gradient: Array,
-    first: Index,
-    second: Index,
+    kernel: Kernel, varsigma: float | str, theta: float, problem: Any, state: Any, gradient: Array, rounds: Sequence[Pairs]
 ) -> Any:
-    """Solve (6) for disjoint pairs and multiply their rows, all at once; x and product in place.
+    """Solve (6) for disjoint pairs and multiply their rows, those of a round at once; x and product in place.
 
     Parameters
     ----------
     gradient
         G at x, like x; not looked at for a trace form.
+    rounds
+        One, or several where varsigma is no constant. Together they go down the majoriser f(x) + <G, y - x> + (L/2) ||y - x||^2,
+        whose gradient at y is G + L (y - x); for a trace form down f itself.
     """
     kernels, kind, signs = load(kernel), rule(varsigma, problem), problem.constraint.each.signs
-    x, m = state.x[0], state.product[0]
-    if state.product.size:
-        t = kernels.blocks(problem.trace_form()[0], m, first, second)
-        ii, ij, jj = m[first, first], m[first, second], m[second, second]
-    else:
-        t, own = kernels.blocks(gradient[0], x, first, second), kernels.blocks(x, x, first, second)
-        ii, ij, jj = own[:, 0, 0], own[:, 0, 1], own[:, 1, 1]
-    largest = largest_eigenvalue(ii, ij, jj)
-    hyperbolic = signs[first % len(signs)] != signs[second % len(signs)]
+    bound = slice(0, problem.constraint.copies * len(signs))
+    start = state.x[0, bound].copy() if len(rounds) > 1 else state.x[0, bound]
 
-    def turned(level: Array) -> Array:
-        curvature = isotropic((np.broadcast_to(level, ii.shape) if kind == "constant" else level * largest) + theta)
-        return kernels.minimise(hyperbolic, linear_term(t, curvature), curvature).v
-
-    def turn(v: Array, x: Array, m: Array) -> None:
-        kernels.turn_rows(x, v, first, second)
-        if m.size:
-            kernels.congruence(m, v, first, second)
+    def turn(level: Array, x: Array, m: Array) -> None:
+        for number, (first, second) in enumerate(rounds):
+            if m.size:
+                t = kernels.blocks(problem.trace_form()[0], m, first, second)
+                ii, ij, jj = m[first, first], m[first, second], m[second, second]
+            else:
+                g = gradient[0] if number == 0 else gradient[0, bound] + level * (x[bound] - start)
+                t, own = kernels.blocks(g, x, first, second), kernels.blocks(x, x, first, second)
+                ii, ij, jj = own[:, 0, 0], own[:, 0, 1], own[:, 1, 1]
+            scale = np.ones_like(ii) if kind == "constant" else largest_eigenvalue(ii, ij, jj)
+            curvature = isotropic(level * scale + theta)
+            hyperbolic = signs[first % len(signs)] != signs[second % len(signs)]
+            v = kernels.minimise(hyperbolic, linear_term(t, curvature), curvature).v
+            kernels.turn_rows(x, v, first, second)
+            if m.size:
+                kernels.congruence(m, v, first, second)
 
     if kind != "backtracking":
-        turn(turned(state.varsigma), x, m)
+        turn(state.varsigma, state.x[0], state.product[0])
         return state
     level = 0.5 * state.varsigma
     for _ in range(DOUBLINGS):
         trial, product = state.x.copy(), state.product.copy()
-        turn(turned(level), trial[0], product[0])
+        turn(level, trial[0], product[0])
         value = 0.5 * sums(problem.trace_form() * product) if product.size else problem.value(trial)
         if value[0] <= state.value[0] + SLACK * abs(state.value[0]):
             return state._replace(x=trial, product=product, value=value, varsigma=level)

@@ -13,6 +13,9 @@ Richtarik, ICML 2021): with f = (1/N) sum_i f_i,
     b'  batch_size
 
 By default b = N, b' = sqrt(N) and p' = b' / (b + b'), as in the paper's theorems.
+
+Beyond the paper: varsigma = "backtracking" finds an L as J-JOBCD does, from values of f, in the iterations in which the estimate is
+a new one. In those between, whose estimates err, it takes `CAUTION` times that L.
 """
 
 from __future__ import annotations
@@ -28,9 +31,12 @@ from ..protocols import Array, Index, Network, Sampled, Signatures, Streams
 from . import adam, jobcd
 from .adam import Moments
 from .fields import check_batch_size
+from .jobcd import Pairs
 from .policies import check_positive
 
 COIN = 1 << 31
+CAUTION = 100.0
+"""How much larger than the L of a new estimate that of the others is."""
 
 
 class VRJJOBCDState(NamedTuple):
@@ -57,7 +63,8 @@ class VRJJOBCD:
     Parameters
     ----------
     varsigma
-        Q = varsigma I: a number, or pair, L_f lambda_max((x x^T)_BB), with an L_f found by the power method where none is known.
+        Q = varsigma I: a number; pair, L_f lambda_max((x x^T)_BB), with an L_f found by the power method where none is known; or
+        backtracking, with an L found by trial where the estimate starts over.
     theta
         Added to the diagonal of Q.
     batch_size
@@ -66,6 +73,8 @@ class VRJJOBCD:
         b, samples in a gradient that starts the estimate over; by default all N.
     restart
         p', how often the estimate starts over; by default b' / (b + b').
+    rounds
+        Rounds of n/2 disjoint pairs from one gradient; 1 in the paper. More pay where a gradient costs much more than a round.
     learning_rate
         Adam's, of rows that the constraint leaves free.
     correction
@@ -78,18 +87,19 @@ class VRJJOBCD:
     requires_set: ClassVar[tuple[type, ...]] = (Signatures,)
     network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
-    varsigma: float | Literal["pair"] = "pair"
+    varsigma: float | Literal["pair", "backtracking"] = "pair"
     theta: float = 1e-6
     batch_size: int | None = None
     large_batch: int | None = None
     restart: float | None = None
+    rounds: int = 1
     learning_rate: float = adam.LEARNING_RATE
     correction: int = 0
     kernel: Kernel = "auto"
 
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
-        jobcd.check(self.varsigma, self.theta, self.correction, ("pair",))
+        jobcd.check(self.varsigma, self.theta, self.correction, ("pair", "backtracking"), self.rounds)
         check_batch_size(self.batch_size)
         if self.large_batch is not None:
             jobcd.check_whole("large_batch", self.large_batch, 1)
@@ -123,16 +133,33 @@ class VRJJOBCD:
         estimate = self._afresh(problem, streams, 0, x0, large)  # (9)
         begun = jobcd.begin(self.varsigma, problem, streams, x0)
         begun = begun._replace(product=np.empty((1, 0, 0)), gradients=begun.gradients + 1)
+        begun = begun._replace(value=np.full(1, math.nan))
         return VRJJOBCDState(*begun, estimate, min(large, int(problem.n_samples[0])))
+
+    def _starts_over(self, streams: Streams, k: int, restart: float) -> bool:
+        """Whether the estimate of iteration ``k`` is a new one."""
+        return k == 0 or bool(streams.integers("blocks", k, 1, COIN)[0, 0] < restart * COIN)
+
+    def _moved(self, problem: Any, state: VRJJOBCDState, pairs: list[Pairs], anew: bool) -> Any:
+        """The state with turned rows."""
+        if self.varsigma != "backtracking":
+            return jobcd.move(self.kernel, self.varsigma, self.theta, problem, state, state.estimate, pairs)
+        if anew:
+            state = state._replace(value=problem.value(state.x))
+            moved = jobcd.move(self.kernel, "backtracking", self.theta, problem, state, state.estimate, pairs)
+            return moved._replace(value=np.full(1, math.nan))
+        found = state.varsigma
+        state = state._replace(varsigma=CAUTION * found)
+        return jobcd.move(self.kernel, "pair", self.theta, problem, state, state.estimate, pairs)._replace(varsigma=found)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: VRJJOBCDState) -> VRJJOBCDState:
         large, small, restart = self._sizes(problem)
-        pairs = jobcd.disjoint_pairs(streams, state.k, problem.constraint)
+        pairs = jobcd.disjoint_pairs(streams, state.k, problem.constraint, self.rounds)
         before = state.x.copy()
-        moved: Any = jobcd.move(self.kernel, self.varsigma, self.theta, problem, state, state.estimate, *pairs)  # (12)
+        moved = self._moved(problem, state, pairs, self._starts_over(streams, state.k, restart))  # (12)
         moved = jobcd.release(problem, moved, state.estimate, self.learning_rate)
         k = state.k + 1
-        if streams.integers("blocks", k, 1, COIN)[0, 0] < restart * COIN:
+        if self._starts_over(streams, k, restart):
             estimate, spent, calls = self._afresh(problem, streams, k, moved.x, large), min(large, int(problem.n_samples[0])), 1
         else:
             batch = self._draw(problem, streams, k, small)

@@ -4,8 +4,9 @@
     python examples/j_orthogonal/ultrae.py --data WN18RR --entities 200      # a folder with train.txt and test.txt
 
 An epoch is a gradient of every training triple: one iteration of J-JOBCD and CSDM, and of VR-J-JOBCD as many as take so many
-gradients of single triples (values, by which J-JOBCD finds its steps, are not counted; the seconds have them). Entities and biases
-are moved alike, by Adam with the same rate. Filtered ranks of held-out triples; medians, and ranges over the seeds.
+gradients of single triples (values, by which steps are found, are not counted; the seconds have them). Entities and biases
+are moved by Adam; CSDM does best with three times the others' rate. Filtered ranks of held-out triples; medians, and ranges over
+the seeds.
 """
 
 from __future__ import annotations
@@ -27,18 +28,25 @@ BATCH, RESTART = 0.25, 0.25
 """Of VR-J-JOBCD: the share of the triples in a difference of gradients, and how often the estimate starts over."""
 
 
+def methods(triples: int, rate: float) -> dict[str, Any]:
+    """The methods, for so many training triples: CSDM at the best of the rates and steps that were tried, and at others."""
+    return {
+        "CSDM": CSDM(learning_rate=3.0 * rate),
+        "J-JOBCD": JJOBCD(learning_rate=rate, rounds=15),
+        "J-JOBCD, one round": JJOBCD(learning_rate=rate),
+        "VR-J-JOBCD": VRJJOBCD(
+            learning_rate=rate, rounds=15, varsigma="backtracking", batch_size=max(1, round(BATCH * triples)), restart=RESTART
+        ),
+        "CSDM, same rate": CSDM(learning_rate=rate),
+        "CSDM, published steps": CSDM(learning_rate=rate, step_size=5e-3),
+    }
+
+
 def ran(settings: UltraESettings, name: str, epochs: int, rate: float, seed: int) -> Result:
     """A method for so many epochs."""
-    batch = max(1, round(BATCH * Run(settings.problem(1, seed), CSDM(), comm="serial").problem.n_samples[0]))
-    methods: dict[str, Any] = {
-        "J-JOBCD": JJOBCD(learning_rate=rate),
-        "VR-J-JOBCD": VRJJOBCD(learning_rate=rate, varsigma=10.0, batch_size=batch, restart=RESTART),
-        "CSDM": CSDM(learning_rate=rate),
-        "CSDM, published": CSDM(learning_rate=rate, step_size=5e-3),
-    }
-    iterations = round(epochs / (RESTART + (1.0 - RESTART) * 2.0 * BATCH)) if name == "VR-J-JOBCD" else epochs
-    run = Run(settings.problem(1, seed), methods[name], seed=seed, comm="serial")
-    return run.solve(iterations=iterations, rows=2)
+    triples = int(Run(settings.problem(1, seed), CSDM(), comm="serial").problem.n_samples[0])
+    run = Run(settings.problem(1, seed), methods(triples, rate)[name], seed=seed, comm="serial")
+    return run.solve(iterations=round(epochs / (RESTART + (1.0 - RESTART) * 2.0 * BATCH)) if "VR" in name else epochs, rows=2)
 
 
 def words(values: list[float], digits: int) -> str:
@@ -57,7 +65,7 @@ def main() -> None:
         data=given.data, entities=given.entities, triples=given.triples, dimension=given.dimension, negatives=given.negatives
     )
     mrr: dict[str, list[float]] = {}
-    for name in ("CSDM", "J-JOBCD", "VR-J-JOBCD", "CSDM, published"):
+    for name in methods(1, given.rate):
         results = [ran(settings, name, given.epochs, given.rate, seed) for seed in range(given.seeds)]
         starts = statistics.median(float(result.history["objective"][0]) for result in results)
         ends = {measure: [result.row.values[measure] for result in results] for measure in results[0].row.values}

@@ -107,6 +107,34 @@ def test_j_jobcd_turns_all_matrices_and_adam_moves_the_rest(kernel: Any) -> None
         np.testing.assert_allclose(found[k + 1].x[0], x, atol=1e-11)
 
 
+def test_rounds_go_down_one_majoriser() -> None:
+    """G + L (y - x) is its gradient; after any number of rounds f is below it, and it below f at the start."""
+    found = states(JJOBCD(varsigma="pair", rounds=4, learning_rate=1e-300), 5)
+    L, each = float(found[0].varsigma[0]), PROBLEM.constraint.each.signs
+    for k in range(5):
+        x = found[k].x[0]
+        y, g = x.copy(), PROBLEM.gradient(x[None])[0]
+        for number in range(4):
+            slope, before = (g + L * (y - x))[:BOUND], y.copy()
+            for c, pairs in enumerate(pairs_of(4 * k + number)):
+                own = slice(N * c, N * c + N)
+                q = [naive.isotropic(before[own], L, pair) for pair in pairs]
+                y[own] = naive.step(before[own], slope[own], pairs, each, 1e-6, q)
+        np.testing.assert_allclose(found[k + 1].x[0], y, atol=1e-10)
+        moved = y - x
+        bound = PROBLEM.value(x[None])[0] + float((g * moved).sum()) + 0.5 * L * float((moved * moved).sum())
+        assert PROBLEM.value(y[None])[0] <= bound <= PROBLEM.value(x[None])[0]
+    one = states(JJOBCD(varsigma="pair", learning_rate=1e-300), 5)
+    assert PROBLEM.value(found[-1].x)[0] < PROBLEM.value(one[-1].x)[0]
+
+
+def test_rounds_need_a_majoriser_of_f() -> None:
+    with pytest.raises(ValueError, match="more than one round needs a varsigma that is no constant, got rounds 2"):
+        JJOBCD(rounds=2, varsigma=3.0)
+    with pytest.raises(ValueError, match="rounds must be at least 1"):
+        VRJJOBCD(rounds=0)
+
+
 def test_vr_j_jobcd_moves_all_of_it_along_one_estimate() -> None:
     found = states(VRJJOBCD(varsigma=30.0, learning_rate=RATE, batch_size=6, restart=0.4), 10)
     adam = Adam(START[BOUND:])
@@ -114,6 +142,24 @@ def test_vr_j_jobcd_moves_all_of_it_along_one_estimate() -> None:
         x, g = found[k].x[0], found[k].estimate[0]
         wanted = np.concatenate((turned(x, g, k, 30.0), adam.step(g[BOUND:])))
         np.testing.assert_allclose(found[k + 1].x[0], wanted, atol=1e-11)
+
+
+def test_vr_backtracks_where_its_estimate_is_new() -> None:
+    """There it does what J-JOBCD does; in between it takes a hundred times that L, and keeps it."""
+    wanted = states(JJOBCD(learning_rate=RATE), 8)
+    for one, other in zip(states(VRJJOBCD(varsigma="backtracking", learning_rate=RATE, restart=1.0), 8), wanted, strict=True):
+        np.testing.assert_array_equal(one.x, other.x)
+        np.testing.assert_array_equal(one.varsigma, other.varsigma)
+    found = states(VRJJOBCD(varsigma="backtracking", learning_rate=RATE, batch_size=6, restart=0.0), 6)
+    np.testing.assert_array_equal(found[1].x, wanted[1].x)
+    L, each = float(wanted[1].varsigma[0]), PROBLEM.constraint.each.signs
+    for k in range(1, 6):
+        x, g = found[k].x[0], found[k].estimate[0]
+        for c, pairs in enumerate(pairs_of(k)):
+            own = slice(N * c, N * c + N)
+            q = [naive.isotropic(x[own], 100.0 * L, pair) for pair in pairs]
+            np.testing.assert_allclose(found[k + 1].x[0, own], naive.step(x[own], g[own], pairs, each, 1e-6, q), atol=1e-11)
+        assert found[k + 1].varsigma[0] == L
 
 
 def test_csdm_is_that_of_each_matrix() -> None:

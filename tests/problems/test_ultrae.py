@@ -322,7 +322,7 @@ def test_what_cannot_be_is_refused() -> None:
 SMALL: dict[str, Any] = {"entities": 20, "relations": 3, "triples": 120, "dimension": 6, "negatives": 8}
 METHODS = {
     "j_jobcd": JJOBCD(),
-    "vr_j_jobcd": VRJJOBCD(batch_size=50, restart=0.3),
+    "vr_j_jobcd": VRJJOBCD(varsigma="backtracking", batch_size=50, restart=0.3),
     "csdm": CSDM(),
 }
 
