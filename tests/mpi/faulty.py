@@ -66,10 +66,13 @@ def stop_stuck() -> None:
 
 
 def stop_computing() -> None:
-    """No fault: one NumPy call that takes long."""
+    """No fault: one NumPy call that takes about five seconds of the processor."""
     mark()
+    rng, begun = np.random.default_rng(1), time.process_time()
+    np.linalg.eigvals(rng.standard_normal((600, 600)))
+    size = int(600 * (5.0 / (time.process_time() - begun)) ** (1 / 3))
     begun = time.monotonic()
-    np.linalg.eigvals(np.random.default_rng(1).standard_normal((1200, 1200)))
+    np.linalg.eigvals(rng.standard_normal((size, size)))
     sys.stderr.write(f"computed for {time.monotonic() - begun:.2f} s\n")
 
 
