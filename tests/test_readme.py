@@ -76,6 +76,12 @@ def test_auto_by_label_on_a_star_converges(outputs: dict[str, str]) -> None:
     assert said.splitlines()[-1].startswith("Converged")
 
 
+def test_agents_agree_when_to_stop(outputs: dict[str, str]) -> None:
+    (said,) = [said for command, said in outputs.items() if "--local-tolerance" in command]
+    assert said.splitlines()[-1].startswith("Converged")
+    assert "max-consensus" in said.splitlines()[-1]
+
+
 def test_the_python_runs_as_written(tmp_path: Path) -> None:
     (code,) = blocks("python")
     said = run([sys.executable, "-c", code], tmp_path).splitlines()
