@@ -1,12 +1,12 @@
 """UltraE on a generated graph: J-JOBCD, VR-J-JOBCD and CSDM after the same number of epochs, over seeds, from the same starts.
 
-    python examples/j_orthogonal/ultrae.py                                   # five seeds, half a minute
+    python examples/j_orthogonal/ultrae.py                                   # five seeds, two minutes
     python examples/j_orthogonal/ultrae.py --data WN18RR --entities 200      # a folder with train.txt and test.txt
 
 An epoch is a gradient of every training triple: one iteration of J-JOBCD and CSDM, and of VR-J-JOBCD as many as take so many
 gradients of single triples (values, by which steps are found, are not counted; the seconds have them). Entities and biases
-are moved by Adam; CSDM does best with three times the others' rate. Filtered ranks of held-out triples; medians, and ranges over
-the seeds.
+are moved by Adam, whose rate --rate is; the first CSDM has three times that, its best of those tried. Filtered ranks of held-out
+triples; medians, and ranges over the seeds.
 """
 
 from __future__ import annotations
