@@ -31,6 +31,7 @@ from .protocols import (
     StoppingRule,
     Streams,
 )
+from .rewind import Rewind
 
 
 def check_capabilities(problem: Any, algorithm: Any) -> None:
@@ -162,6 +163,7 @@ def run(
     safety_region: float | None = None,
     keep: Callable[[History, int, Path | None], Keeper] | None = None,
     resumed: Resumed | None = None,
+    rewind: Rewind | None = None,
 ) -> Outcome:
     """Iterate until a rule says stop, at most ``iterations`` times; see `decentorth.api.solve` for the parameters.
 
@@ -171,9 +173,11 @@ def run(
         Makes who writes checkpoints, from the history, the iteration at which the run begins and the checkpoint it goes on from.
     resumed
         What to go on from, whose counts the network has.
+    rewind
+        Keeps what the ranks can go back to.
     """
     clock = _Clock(network, {} if resumed is None else resumed.seconds)
-    history = History() if resumed is None else resumed.history
+    history = resumed.history if resumed is not None else rewind.history if rewind is not None else History()
     states = iterate(problem, algorithm, network, streams, x0, None if resumed is None else resumed.state)
     row: Row | None = None
     stop: Stop | None = None
@@ -183,16 +187,21 @@ def run(
     def decide(row: Row) -> Stop | None:
         return ending(problem, state) or _decide(row, collective, stopping, iterations, safety_region)
 
+    def counts() -> tuple[int, int, int]:
+        return network.rounds, network.messages, network.bytes
+
     def moment() -> Moment:
-        counts = (network.rounds, network.messages, network.bytes)
-        return Moment(state, counts, network.in_flight(), clock.seconds)
+        return Moment(state, counts(), network.in_flight(), clock.seconds)
 
     with np.errstate(over="ignore", invalid="ignore"), contextlib.ExitStack() as stack:
         state = next(states)
         clock.count("compute")
         every = (StandardMetrics(problem, state), *metrics)
         first = state.k
-        if resumed is not None:
+        if rewind is not None:
+            rewind.seconds = lambda: clock.seconds
+            rewind.hold(state, counts())
+        if resumed is not None and history.rows:
             row = history.rows[-1]
             _check_columns(history, every)
             if row.iteration == state.k:
@@ -203,13 +212,15 @@ def run(
             if target < first:
                 continue
             while stop is None and state.k < target:
-                goal = target if keeper is None else min(target, keeper.next)
+                goal = min([target, *(watcher.next for watcher in (keeper, rewind) if watcher is not None)])
                 while state.k < goal and ending(problem, state) is None:
                     state = next(states)
                 clock.count("compute")
                 if state.k < goal:
                     break
-                if keeper is not None and state.k < target:
+                if rewind is not None and rewind.next <= state.k:
+                    rewind.hold(state, counts())
+                if keeper is not None and keeper.next <= state.k < target:
                     stop = _keep(keeper, moment(), problem, collective)
                     clock.count("checkpoints")
             if stop is not None:

@@ -29,7 +29,8 @@ log = logging.getLogger(__name__)
 class Resumed(NamedTuple):
     """A run as it was when a checkpoint was written."""
 
-    path: Path
+    path: Path | None
+    """None where it is no checkpoint that the run goes on from."""
     state: Any
     counts: tuple[int, int, int]
     """Rounds, messages and bytes of the network."""

@@ -32,7 +32,7 @@ from ..protocols import Array, Collective, Index
 from ..sets import GeneralizedStiefel, Product, SampleCovariance
 from ..sets.operators import LinearOperator
 from ..sums import sums
-from .base import AgentProblem, Deferred
+from .base import AgentProblem, Deferred, Selection, selected
 from .checks import matrices, same_columns
 from .division import check_alpha, divided, divided_alike
 from .generated import stream
@@ -273,8 +273,8 @@ class CCA(AgentProblem):
             for moments in form.moments():
                 total += np.concatenate([c.reshape(-1) for c in moments])
 
-    def _take(self, local: slice) -> None:
-        self.n_samples, self._rows, self._forms = self.n_samples[local], self._rows[local], self._forms.take(local)
+    def _take(self, local: Selection) -> None:
+        self.n_samples, self._rows, self._forms = self.n_samples[local], selected(self._rows, local), self._forms.take(local)
         self.__dict__.pop("lipschitz", None)
 
     def _stacked(self, products: Callable[[_Form, Array, Array], tuple[Array, Array]], x: Array) -> Array:

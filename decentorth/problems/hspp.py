@@ -24,7 +24,7 @@ from scipy.sparse import csr_array
 
 from ..protocols import Array, Collective, Index
 from ..sets import JOrthogonal
-from .base import AgentProblem, Deferred
+from .base import AgentProblem, Deferred, Selection
 from .checks import matrices
 from .generated import stream
 from .ultrahyperbolic import Ultrahyperbolic
@@ -86,7 +86,7 @@ class HSPP(AgentProblem):
         self.optimal_value = optimal_value
         self.n_samples: Index = np.array([m * (m - 1) // 2], dtype=np.int64)
 
-    def _take(self, local: slice) -> None:
+    def _take(self, local: Selection) -> None:
         """There is one agent."""
 
     def points(self, x: Array) -> Array:

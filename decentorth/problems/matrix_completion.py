@@ -25,7 +25,7 @@ import numpy as np
 from ..protocols import Array, Collective, Index
 from ..sets import Stiefel
 from ..sums import sums
-from .base import AgentProblem, Deferred
+from .base import AgentProblem, Deferred, Selection
 from .checks import matrices
 from .generated import stream
 from .pca import subspace_distance
@@ -140,7 +140,7 @@ class MatrixCompletion(AgentProblem):
 
         return Deferred(n_agents, build)
 
-    def _take(self, local: slice) -> None:
+    def _take(self, local: Selection) -> None:
         self.n_samples, self._columns = self.n_samples[local], self._columns.take(local)
 
     def value(self, x: Array) -> Array:

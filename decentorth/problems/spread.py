@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..protocols import Array, Collective, Index, Sampled, Smooth
-from .base import AgentProblem, Deferred
+from .base import AgentProblem, Deferred, Selection
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class SpreadProblem(AgentProblem):
             self._counts = self._of_all(base.n_samples)
             self.n_samples: Index = np.array([self._counts.sum(-1)], dtype=np.int64)
 
-    def _take(self, local: slice) -> None:
+    def _take(self, local: Selection) -> None:
         """There is one agent."""
 
     def _of_all(self, own: Index) -> Index:
