@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import hashlib
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from topologies.leaving import ranges
 
 from . import runner
-from .checkpoint import Checkpoints, Identity, Keeper, Resumed, kept, resume
+from .checkpoint import Begun, Checkpoints, Identity, Keeper, Losses, Resumed, kept, resume
 from .collective import AgentCollective, ReplicaCollective
 from .history import History
 from .network import Channel, Network, Placement, Shrinking, UnreliableNetwork, connect, even_bounds, surviving
@@ -130,7 +131,7 @@ class Run:
 
     Parameters are those of `solve`. Attributes: ``problem`` (this process's agents), ``algorithm`` (what it
     leaves to be chosen by the network's design or by the problem decided), ``network``, ``collective``,
-    ``streams``, ``x0`` (``(n_local, *shape)``).
+    ``streams``, ``x0`` (``(n_local, *shape)``); ``losses``, and the agents' ``numbers`` at the start where some have left.
     """
 
     def __init__(
@@ -186,7 +187,9 @@ class Run:
             channel,
             on_rank_loss,
         )
-        self._given, self._lost = algorithm, np.empty(0, dtype=np.int64)
+        self._given = algorithm
+        self.numbers: Index = np.arange(problem.n_agents)
+        self.losses: tuple[Loss, ...] = ()
         self._decide()
         self.streams = CounterStreams(seed, self.network.agents)
         with threadpool_limits(1):
@@ -222,12 +225,27 @@ class Run:
         left.network = self.network.without(lost, comm, ranks)
         left.collective = AgentCollective(left.network.communicator, left.network.bounds)
         left.streams = CounterStreams(self.streams.seed, own[stay])
-        left._lost, left.x0 = np.unique(lost), self.x0[stay]
+        left.numbers, left.x0 = np.delete(self.numbers, lost), self.x0[stay]
         left._decide()
         with threadpool_limits(1):
             left.problem = self.problem.without(lost)
             left.problem.prepare(left.collective)
         left._suit()
+        return left
+
+    def after(self, losses: Losses) -> Run:
+        """The run of the agents that are left after losses, on the same processes.
+
+        Raises
+        ------
+        ValueError
+            As `without`, and for agents that there are not.
+        """
+        lost = np.unique([agent for loss in losses for agent in loss[2]]).astype(np.int64)
+        if lost[0] < 0 or lost[-1] >= self.network.n_agents:
+            raise ValueError(f"agents {ranges(lost)} were lost on the way, but there are only {self.network.n_agents} agents")
+        left = self.without(lost, self.network.communicator, range(self.network.communicator.size))
+        left.losses = tuple(Loss(*loss) for loss in losses)
         return left
 
     def _decide(self) -> None:
@@ -295,7 +313,7 @@ class Run:
             "algorithm": {"type": type(self.algorithm).__name__, **_settings(self.algorithm)},
             "seed": {"seed": self.streams.seed},
             "network": {"channel": str(getattr(network, "channel", "reliable"))},
-            **({"lost": {"agents": ranges(self._lost)}} if self._lost.size else {}),
+            **({"lost": {"losses": json.loads(json.dumps(self.losses))}} if self.losses else {}),
         }
         return Identity(facts, self.x0[0], probes)
 
@@ -312,9 +330,13 @@ class Run:
         CheckpointError
             There is none that is whole, or it is of another run; says how.
         """
-        like = next(self.states())
-        resumed = resume(path, self.identity, like, self.network.in_flight(), self.network.agents, self.collective)
-        self.network.restore(*resumed.counts, resumed.in_flight)
+
+        def begin(losses: Losses) -> Begun:
+            self._going_on = run = self.after(losses) if losses else self
+            return Begun(run.identity, next(run.states()), run.network.in_flight(), run.network.agents)
+
+        resumed = resume(path, begin, self.collective)
+        self._going_on.network.restore(*resumed.counts, resumed.in_flight)
         return resumed
 
     def solve(
@@ -349,17 +371,24 @@ class Run:
             )
         arguments: dict[str, Any] = {"iterations": iterations, "stopping": stopping, "rows": rows, "record_every": record_every}
         arguments |= {"recorders": recorders, "metrics": metrics, "safety_region": safety_region}
-        communicator = self.network.communicator
-        if isinstance(communicator, Shrinking):
-            return self._outliving(arguments, checkpoints, resumed)
-        return self._result(self._iterate(arguments, checkpoints, resumed))
+        run = self if resumed is None else self._going_on
+        if isinstance(run.network.communicator, Shrinking):
+            return run._outliving(arguments, checkpoints, resumed)
+        return run._result(run._iterate(arguments, checkpoints, resumed))
 
     def _iterate(
         self, arguments: Mapping[str, Any], checkpoints: Checkpoints | None, resumed: Resumed | None, rewind: Rewind | None = None
     ) -> runner.Outcome:
         keep = None
         if checkpoints is not None:
-            keep = partial(Keeper, checkpoints, self.identity, self.collective, self.collective.own, anew=bool(self._lost.size))
+            keep = partial(
+                Keeper,
+                checkpoints,
+                self.identity,
+                self.collective,
+                self.collective.own,
+                anew=resumed is not None and resumed.path is None,
+            )
         parts = (self.problem, self.algorithm, self.network, self.collective, self.streams, self.x0)
         with threadpool_limits(1):
             return runner.run(*parts, **arguments, keep=keep, resumed=resumed, rewind=rewind)
@@ -367,8 +396,7 @@ class Run:
     def _outliving(self, arguments: Mapping[str, Any], checkpoints: Checkpoints | None, resumed: Resumed | None) -> Result:
         """Iterate to the end, without the ranks that are lost on the way."""
         communicator: Any = self.network.communicator
-        run, losses = self, list[Loss]()
-        trouble: Exception | None = None
+        run = self
         start, history = Held(0, self.x0.copy(), (0, 0, 0), 0), History()
         if resumed is not None:
             start = Held(resumed.state.k, resumed.state.x.copy(), resumed.counts, resumed.state.gradients)
@@ -376,48 +404,51 @@ class Run:
         rewind = Rewind(communicator.size, start, history)
         while True:
             try:
-                if trouble is not None:
-                    before, communicator = communicator, communicator.shrunk()
-                    if communicator.size == before.size:
-                        raise trouble
-                    run, resumed = self._left(communicator, rewind, losses, checkpoints)
+                if communicator is not run.network.communicator:
+                    run, resumed = self._left(communicator, rewind, run.losses, checkpoints)
                     counts = (run.network.rounds, run.network.messages, run.network.bytes)
                     start = Held(resumed.state.k, resumed.state.x.copy(), counts, resumed.state.gradients)
                     rewind = Rewind(rewind.every, start, resumed.history)
                     if communicator.rank == 0:
                         for recorder in arguments["recorders"]:
                             if isinstance(recorder, Rewound):
-                                recorder.rewound(resumed.history.rows, str(losses[-1]))
+                                recorder.rewound(resumed.history.rows, str(run.losses[-1]))
                 outcome = run._iterate(arguments, checkpoints, resumed, rewind)
                 communicator.agree()
-                return run._result(outcome, losses)
+                return run._result(outcome)
             except communicator.failures as error:
-                trouble = error
+                before, communicator = communicator, communicator.shrunk()
+                if communicator.size == before.size:  # it was not a loss
+                    raise error
 
-    def _left(self, communicator: Any, rewind: Rewind, losses: list[Loss], checkpoints: Checkpoints | None) -> tuple[Run, Resumed]:
+    def _left(
+        self, communicator: Any, rewind: Rewind, losses: Sequence[Loss], checkpoints: Checkpoints | None
+    ) -> tuple[Run, Resumed]:
         """The run of the ranks that are left, and where they go on from: the last iteration of which all have a copy."""
         back = -int(communicator.max(np.array([-float(rewind.latest)]))[0])
         held = rewind.at(back)
-        *counts, gradients = communicator.max(np.array([*held.counts, held.gradients], dtype=np.float64)).astype(np.int64).tolist()
+        made = communicator.max(np.array([*held.counts, held.gradients], dtype=np.float64))
+        rounds, messages, sent, gradients = made.astype(np.int64).tolist()
         bounds = self.network.bounds
         gone = [rank for rank in range(len(bounds) - 1) if rank not in communicator.alive]
         lost = np.concatenate([np.arange(bounds[rank], bounds[rank + 1]) for rank in gone])
-        earlier = [loss for loss in losses if loss.iteration != back]
+        earlier = [loss for loss in losses[len(self.losses) :] if loss.iteration != back]
         ranks = [rank for rank in gone if not any(rank in loss.ranks for loss in earlier)]
-        agents = np.concatenate([np.arange(bounds[rank], bounds[rank + 1]) for rank in ranks])
-        losses[:] = [*earlier, Loss(back, tuple(ranks), tuple(agents.tolist()))]
+        agents = np.concatenate([self.numbers[bounds[rank] : bounds[rank + 1]] for rank in ranks])
+        loss = Loss(back, tuple(ranks), tuple(agents.tolist()))
         try:
             run = self.without(lost, communicator, communicator.alive)
         except ValueError as error:
             root = None if checkpoints is None else kept(Path(checkpoints.folder))
             there = f"; the last checkpoint is {root[0]}" if root else ""
-            raise LostError(f"lost {losses[-1]}, and the others cannot go on: {error}{there}") from error
-        run.network.restore(*counts, in_flight={})
+            raise LostError(f"lost {loss}, and the others cannot go on: {error}{there}") from error
+        run.losses = (*self.losses, *earlier, loss)
+        run.network.restore(rounds, messages, sent, {})
         with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):
             state = restarted(run.algorithm, run.problem, run.network, run.streams, held.x, back, gradients)
-        return run, Resumed(None, state, tuple(counts), {}, rewind.history.before(back), rewind.seconds(), {})
+        return run, Resumed(None, state, (rounds, messages, sent), {}, rewind.history.before(back), rewind.seconds(), {})
 
-    def _result(self, outcome: runner.Outcome, losses: Sequence[Loss] = ()) -> Result:
+    def _result(self, outcome: runner.Outcome) -> Result:
         stop: Stop = outcome.stop
         return Result(
             outcome.state.x,
@@ -431,7 +462,7 @@ class Run:
             self.problem,
             self.network,
             self.collective,
-            tuple(losses),
+            self.losses,
         )
 
 

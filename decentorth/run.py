@@ -76,7 +76,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
 
         return say("\n".join([*opening, *report(run)]), root)
     from .checkpoint import CheckpointError
-    from .survival import LostError
+    from .survival import Loss, LostError
 
     resumed = None
     if settings.resume is not None:
@@ -87,6 +87,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         if resumed.state.k > settings.iterations:
             raise InputError(f"{resumed.path} is beyond --iterations {settings.iterations}: give more than {resumed.state.k}")
         opening.append(f"goes on     from {resumed.path}")
+        opening += [f"lost        {Loss(*loss)}" for loss in resumed.losses]
     desk = _Desk(configuration, run, resumed)
     together(communicator, lambda: desk.open() if root else None)
     if root and not settings.quiet:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import topologies as tp
-from decentorth import DGD, DPRGT, DRFGT, DRGTA, DRSGD, Checkpoints, DeEPCA, Result, solve
+from decentorth import DGD, DPRGT, DRFGT, DRGTA, DRSGD, CheckpointError, Checkpoints, DeEPCA, Result, solve
 from decentorth.algorithms.policies import Diminishing
 from decentorth.api import Run
 from decentorth.checkpoint import kept
@@ -252,3 +252,33 @@ def test_the_history_is_cut() -> None:
         history.record(Row(k, k, k, k, k, 0.0, {}))
     assert [row.iteration for row in history.before(10).rows] == [0, 5]
     assert len(history.rows) == 4
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_what_is_left_goes_on_from_its_checkpoint(ranks: int, monkeypatch: Any, tmp_path: Any) -> None:
+    """On any number of ranks that each have somebody left, with the bits of a run without a stop; and can lose more."""
+    monkeypatch.setattr("decentorth.api.surviving", lambda comm: comm)
+    W = tp.metropolis_weights(tp.complete(N))
+    stopped = outlived({1: 200}, DRFGT(), W, checkpoints=Checkpoints(tmp_path, every=40))[0]
+    (loss,) = stopped.losses
+
+    def work(communicator: Any) -> Result:
+        return solve(pca(UNEVEN).problem, DRFGT(), W, comm=communicator, resume=tmp_path, **{**SETTINGS, "iterations": 200})
+
+    results = on_ranks(ranks, work)
+    state = replayed(Run(pca(UNEVEN).problem, DRFGT(), W, seed=2, comm="serial"), [loss], 200)
+    assert sha256(np.concatenate([result.x for result in results])) == sha256(state.x)
+    assert results[0].losses == (loss,)
+    assert results[0].history["objective"][:9].tobytes() == stopped.history["objective"].tobytes()
+
+
+def test_a_rank_with_nobody_left_cannot_resume(monkeypatch: Any, tmp_path: Any) -> None:
+    monkeypatch.setattr("decentorth.api.surviving", lambda comm: comm)
+    W = tp.metropolis_weights(tp.complete(N))
+    outlived({1: 200}, DRFGT(), W, checkpoints=Checkpoints(tmp_path, every=40))
+
+    def work(communicator: Any) -> Result:
+        return solve(pca(UNEVEN).problem, DRFGT(), W, comm=communicator, resume=tmp_path, **SETTINGS)
+
+    with pytest.raises(CheckpointError, match=r"of 7 agents that are left, the ranks 0, 1, 2, 3 have \[3, 0, 2, 2\]"):
+        on_ranks(4, work)

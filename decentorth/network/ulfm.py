@@ -59,8 +59,10 @@ class SurvivingCommunicator(MpiCommunicator):
 
     def leave(self) -> None:
         """As in `MpiCommunicator`; who is lost meanwhile is not waited for."""
-        with contextlib.suppress(MPI.Exception):
+        try:
             super().leave()
+        except MPI.Exception:
+            mpi.finalizing = False
 
     def agree(self) -> None:
         """Return on all members or, where a rank has been lost, on none."""
@@ -73,7 +75,7 @@ class SurvivingCommunicator(MpiCommunicator):
         _kept.append(self)
         with contextlib.suppress(MPI.Exception):
             self.comm.Revoke()
-        left = SurvivingCommunicator(self.comm.Shrink(), self._first)
+        left = SurvivingCommunicator(MPI.Intracomm(self.comm.Shrink()), self._first)
         mpi._opened.add(left)
         return left
 
@@ -100,4 +102,5 @@ def surviving(communicator: MpiCommunicator) -> SurvivingCommunicator:
         advice = "mpi4py.MPI was imported before decentorth, and will finalize: set mpi4py.rc.finalize = False before you import it"
     if advice:
         raise ValueError(f"to go on without lost ranks takes Open MPI 5 with its fault tolerance, ULFM, and {advice}")
+    mpi._opened.discard(communicator)  # the copy takes leave for it
     return SurvivingCommunicator(communicator.comm)
