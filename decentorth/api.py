@@ -441,7 +441,8 @@ class Run:
         except ValueError as error:
             root = None if checkpoints is None else kept(Path(checkpoints.folder))
             there = f"; the last checkpoint is {root[0]}" if root else ""
-            raise LostError(f"lost {loss}, and the others cannot go on: {error}{there}") from error
+            first = communicator.rank == 0
+            raise LostError(f"lost {loss}, and the others cannot go on: {error}{there}", first) from error
         run.losses = (*self.losses, *earlier, loss)
         run.network.restore(rounds, messages, sent, {})
         with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):

@@ -95,7 +95,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     try:
         return _solve(words, configuration, run, desk, resumed)
     except (CheckpointError, LostError) as error:
-        if desk.taken:
+        if error.first if isinstance(error, LostError) else desk.taken:
             sys.stderr.write(f"decentorth: {one_line(error)}\n")
         return FAULT
 

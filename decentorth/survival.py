@@ -33,7 +33,19 @@ class Loss(NamedTuple):
 
 
 class LostError(RuntimeError):
-    """Ranks were lost, and those that are left cannot go on; the message says why, and what there is instead."""
+    """Ranks were lost, and those that are left cannot go on; the message says why, and what there is instead.
+
+    Parameters
+    ----------
+    message
+        The same on all that are left.
+    first
+        Whether this is the first of them.
+    """
+
+    def __init__(self, message: str, first: bool) -> None:
+        super().__init__(message)
+        self.first = first
 
 
 def restarted(algorithm: Any, problem: Any, network: Any, streams: Streams, x: Array, k: int, gradients: int) -> Any:

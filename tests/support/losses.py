@@ -55,6 +55,25 @@ class Ended(NamedTuple):
         return f"return code {self.returncode}\nstdout:\n{self.stdout}\nstderr:\n{self.stderr}"
 
 
+def started(programs: Path, ranks: int, arguments: Sequence[str], token: str = "", tolerant: bool = True) -> subprocess.Popen[str]:
+    """``mpirun --with-ft ulfm python -m decentorth.run``, on more ranks than cores, as root."""
+    environment = {
+        "PATH": f"{programs}:/usr/bin:/bin",
+        "HOME": os.environ.get("HOME", "/"),
+        "PYTHONPATH": str(ROOT),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+        _JOB: token,
+    }
+    fault_tolerance = ["--with-ft", "ulfm"] if tolerant else []
+    command = [str(programs / "mpirun"), *fault_tolerance, "-n", str(ranks), str(programs / "python"), "-m", "decentorth.run"]
+    return subprocess.Popen(
+        [*command, *arguments], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
 def killed(
     programs: Path,
     ranks: int,
@@ -76,19 +95,7 @@ def killed(
         Ranks, and seconds from the first rows of the history, or the one before, until it is killed.
     """
     token = uuid.uuid4().hex
-    environment = {
-        "PATH": f"{programs}:/usr/bin:/bin",
-        "HOME": os.environ.get("HOME", "/"),
-        "PYTHONPATH": str(ROOT),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-        _JOB: token,
-    }
-    run = ["-m", "decentorth.run", *arguments, "--on-rank-loss", "shrink", "--out", str(out)]
-    command = [str(programs / "mpirun"), "--with-ft", "ulfm", "-n", str(ranks), str(programs / "python"), *run]
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = started(programs, ranks, [*arguments, "--on-rank-loss", "shrink", "--out", str(out)], token)
     try:
         deadline = time.monotonic() + timeout
         history = out / "history.csv"
@@ -103,7 +110,7 @@ def killed(
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGTERM)
         stdout, stderr = process.communicate(timeout=timeout)
-        raise AssertionError(f"hung: {' '.join(command)}\n{Ended(-1, stdout, stderr).report()}") from None
+        raise AssertionError(f"hung: {process.args}\n{Ended(-1, stdout, stderr).report()}") from None
     finally:
         for pid in _ranks(token).values():
             with contextlib.suppress(ProcessLookupError):
