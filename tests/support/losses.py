@@ -110,7 +110,7 @@ def killed(
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGTERM)
         stdout, stderr = process.communicate(timeout=timeout)
-        raise AssertionError(f"hung: {process.args}\n{Ended(-1, stdout, stderr).report()}") from None
+        raise AssertionError(f"hung: {process.args!r}\n{Ended(-1, stdout, stderr).report()}") from None
     finally:
         for pid in _ranks(token).values():
             with contextlib.suppress(ProcessLookupError):
