@@ -67,7 +67,8 @@ def test_the_others_go_on_with_the_bits_of_one_process(
 
 def test_others_that_fall_apart_end_with_the_last_checkpoint(programs: Path, tmp_path: Path) -> None:
     out = tmp_path / "a"
-    job = killed(programs, 4, [*FLAGS, "--topology", "path", "--step-size", "1e-3"], out, [1], [0.5], SOON)
+    flags = [*FLAGS[:-1], "10", "--topology", "path", "--step-size", "1e-3"]  # written before the rows that are waited for
+    job = killed(programs, 4, flags, out, [1], [0.3], SOON)
     assert job.returncode == 1, job.report()
     assert "without agents 3 to 5 the others fall apart into 2 components" in job.stderr
     assert "0 to 2; 6 to 9" in job.stderr
