@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +22,8 @@ from threadpoolctl import threadpool_limits
 from topologies.leaving import ranges
 
 from . import runner
+from ._ending import RANK_TIMEOUT, patience
+from .agreement import Agreement
 from .checkpoint import Begun, Checkpoints, Identity, Keeper, Losses, Resumed, kept, resume
 from .collective import AgentCollective, ReplicaCollective
 from .history import History
@@ -56,6 +60,9 @@ class Result:
         Wall seconds of this rank: compute, wait, metrics, checkpoints, total.
     problem, network, collective
         As used; the problem restricted to this process's agents. After a loss those of the agents that are left.
+    agreement
+        Where the agents decide about the end (`stopping.LocalMaximum`): what they know (``latest``) and what that has taken
+        (``tally``: attempts, rounds, messages, bytes, which are also in the row's counts).
     losses
         The ranks that were lost, where the run outlived them.
     """
@@ -71,6 +78,7 @@ class Result:
     problem: Any
     network: Network
     collective: AgentCollective
+    agreement: Agreement | None = None
     losses: tuple[Loss, ...] = ()
 
     @property
@@ -145,8 +153,10 @@ class Run:
         comm: Any = None,
         placement: Placement = "even",
         channel: Channel | str | None = None,
+        rank_timeout: float = RANK_TIMEOUT,
         on_rank_loss: OnRankLoss = "abort",
     ) -> None:
+        self._silence = patience("rank_timeout", rank_timeout)
         if W is None:
             if problem.n_agents != 1:
                 raise ValueError(
@@ -176,6 +186,7 @@ class Run:
         if self.network.sequence is not None and _automatic(algorithm):
             _ = self.network.spectrum  # refused now rather than when the iterations begin
         communicator = connect(comm) if spread else self.network.communicator
+        communicator.watch(self._silence, math.inf)
         self.collective = ReplicaCollective(communicator) if spread else AgentCollective(communicator, self.network.bounds)
         self.collective.same("W", self.network.digest())
         self._same(
@@ -223,6 +234,7 @@ class Run:
         own = np.arange(self.network.n_agents)[self.network.agents]
         stay = ~np.isin(own, lost)
         left.network = self.network.without(lost, comm, ranks)
+        left.network.communicator.watch(self._silence, math.inf)
         left.collective = AgentCollective(left.network.communicator, left.network.bounds)
         left.streams = CounterStreams(self.streams.seed, own[stay])
         left.numbers, left.x0 = np.delete(self.numbers, lost), self.x0[stay]
@@ -291,6 +303,15 @@ class Run:
         with threadpool_limits(1):
             yield from runner.iterate(self.problem, self.algorithm, self.network, self.streams, self.x0)
 
+    @contextlib.contextmanager
+    def _watched(self, computing: float) -> Iterator[None]:
+        communicator = self.collective.communicator
+        communicator.watch(self._silence, computing)
+        try:
+            yield
+        finally:
+            communicator.watch(self._silence, math.inf)
+
     @cached_property
     def identity(self) -> Identity:
         """What must be the same for this run to go on from a checkpoint."""
@@ -316,6 +337,16 @@ class Run:
             **({"lost": {"losses": json.loads(json.dumps(self.losses))}} if self.losses else {}),
         }
         return Identity(facts, self.x0[0], probes)
+
+    def agreement(self, stopping: StoppingRule | None) -> Agreement | None:
+        """How the agents would decide by these rules about the end; None where they do not.
+
+        Raises
+        ------
+        ValueError
+            They cannot: see `agreement.Agreement`.
+        """
+        return Agreement.of(stopping, self.problem, self.algorithm, self.network)
 
     def resume(self, path: str | os.PathLike[str]) -> Resumed:
         """The run that a checkpoint has, to go on with in `solve`; called by every rank.
@@ -351,6 +382,7 @@ class Run:
         safety_region: float | None = None,
         checkpoints: Checkpoints | None = None,
         resume: str | os.PathLike[str] | Resumed | None = None,
+        compute_timeout: float = 0.0,
     ) -> Result:
         """Iterate to the end; see `decentorth.solve`."""
         if iterations < 0:
@@ -361,6 +393,7 @@ class Run:
             raise ValueError(f"record_every must be at least 1, got {record_every}")
         if safety_region is not None and not safety_region > 0.0:
             raise ValueError(f"safety_region must be positive, got {safety_region}")
+        computing = patience("compute_timeout", compute_timeout)
         self._same("iterations, stopping and recording", iterations, stopping, rows, record_every, safety_region)
         keeping = None if checkpoints is None else (checkpoints.folder, checkpoints.every, checkpoints.keep)
         self._same("checkpoints and resume", keeping, None if resume is None else str(getattr(resume, "path", resume)))
@@ -373,11 +406,16 @@ class Run:
         arguments |= {"recorders": recorders, "metrics": metrics, "safety_region": safety_region}
         run = self if resumed is None else self._going_on
         if isinstance(run.network.communicator, Shrinking):
-            return run._outliving(arguments, checkpoints, resumed)
-        return run._result(run._iterate(arguments, checkpoints, resumed))
+            return run._outliving(arguments, computing, checkpoints, resumed)
+        return run._result(run._iterate(arguments, computing, checkpoints, resumed))
 
     def _iterate(
-        self, arguments: Mapping[str, Any], checkpoints: Checkpoints | None, resumed: Resumed | None, rewind: Rewind | None = None
+        self,
+        arguments: Mapping[str, Any],
+        computing: float,
+        checkpoints: Checkpoints | None,
+        resumed: Resumed | None,
+        rewind: Rewind | None = None,
     ) -> runner.Outcome:
         keep = None
         if checkpoints is not None:
@@ -390,10 +428,12 @@ class Run:
                 anew=resumed is not None and resumed.path is None,
             )
         parts = (self.problem, self.algorithm, self.network, self.collective, self.streams, self.x0)
-        with threadpool_limits(1):
+        with threadpool_limits(1), self._watched(computing):
             return runner.run(*parts, **arguments, keep=keep, resumed=resumed, rewind=rewind)
 
-    def _outliving(self, arguments: Mapping[str, Any], checkpoints: Checkpoints | None, resumed: Resumed | None) -> Result:
+    def _outliving(
+        self, arguments: Mapping[str, Any], computing: float, checkpoints: Checkpoints | None, resumed: Resumed | None
+    ) -> Result:
         """Iterate to the end, without the ranks that are lost on the way."""
         communicator: Any = self.network.communicator
         run = self
@@ -413,7 +453,7 @@ class Run:
                         for recorder in arguments["recorders"]:
                             if isinstance(recorder, Rewound):
                                 recorder.rewound(resumed.history.rows, str(run.losses[-1]))
-                outcome = run._iterate(arguments, checkpoints, resumed, rewind)
+                outcome = run._iterate(arguments, computing, checkpoints, resumed, rewind)
                 communicator.agree()
                 return run._result(outcome)
             except communicator.failures as error:
@@ -463,6 +503,7 @@ class Run:
             self.problem,
             self.network,
             self.collective,
+            outcome.agreement,
             self.losses,
         )
 
@@ -504,6 +545,8 @@ def solve(
     safety_region: float | None = None,
     checkpoints: Checkpoints | None = None,
     resume: str | os.PathLike[str] | None = None,
+    rank_timeout: float = RANK_TIMEOUT,
+    compute_timeout: float = 0.0,
     on_rank_loss: OnRankLoss = "abort",
 ) -> Result:
     """Minimise the mean of the agents' objectives under their constraint.
@@ -525,7 +568,8 @@ def solve(
     iterations
         The most iterations.
     stopping
-        A rule such as ``GradientNorm(1e-6) & Consensus(1e-6) | Time(60)``, looked at in each recorded row.
+        A rule such as ``GradientNorm(1e-6) & Consensus(1e-6) | Time(60)``, looked at in each recorded row; or
+        ``LocalMaximum(1e-6)``, by which the agents decide themselves.
     seed
         Of everything random.
     comm
@@ -553,6 +597,11 @@ def solve(
     on_rank_loss
         What becomes of a run when one of its ranks is lost (killed, or its host): ``"abort"`` ends it; ``"shrink"`` goes on without
         the agents of that rank, with Open MPI and its ``--with-ft ulfm`` (``docs/running.md``). On one process nothing can be lost.
+    rank_timeout
+        On MPI ranks: the job ends when a rank has given no sign of life for so many seconds (stopped, its host frozen or gone); 0:
+        never. A gradient may take longer; a single call that holds Python's lock may not.
+    compute_timeout
+        On MPI ranks: the job ends when a rank has computed for so many seconds without meeting the others; 0: never.
 
     Raises
     ------
@@ -563,7 +612,18 @@ def solve(
     LostError
         On every rank that is left: the others fall apart.
     """
-    run = Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement, channel=channel, on_rank_loss=on_rank_loss)
+    run = Run(
+        problem,
+        algorithm,
+        W,
+        x0=x0,
+        seed=seed,
+        comm=comm,
+        placement=placement,
+        channel=channel,
+        rank_timeout=rank_timeout,
+        on_rank_loss=on_rank_loss,
+    )
     return run.solve(
         iterations=iterations,
         stopping=stopping,
@@ -574,6 +634,7 @@ def solve(
         safety_region=safety_region,
         checkpoints=checkpoints,
         resume=resume,
+        compute_timeout=compute_timeout,
     )
 
 
@@ -587,9 +648,11 @@ def iterate(
     comm: Any = None,
     placement: Placement = "even",
     channel: Channel | str | None = None,
+    rank_timeout: float = RANK_TIMEOUT,
 ) -> Iterator[Any]:
     """The generator under `solve`: the states, from the initial one on, for ever.
 
     A state is valid until the next one is asked for; copy what you keep.
     """
-    return Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement, channel=channel).states()
+    run = Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement, channel=channel, rank_timeout=rank_timeout)
+    return run.states()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .protocols import Array, Collective, Counted, KnownOptimum, KnownValue, Landing, Nonsmooth, Projection, Riemannian
+from .protocols import Array, Collective, Counted, Evaluated, KnownOptimum, KnownValue, Landing, Nonsmooth, Projection, Riemannian
 from .sums import norms
 
 
@@ -32,6 +32,7 @@ class StandardMetrics:
     relative_gap           (f(xhat) - f*) / |f*|, where the least value f* is known; negative by rounding only
     =====================  =======================================================================================
 
+    Behind them come the problem's own measures of xhat, where it has any (`protocols.Evaluated`).
     Of a problem that is not differentiable gradient_norm is called subgradient_norm: it need not vanish at a minimiser.
     Two chains of sums and one maximum over the ranks each time; the same numbers on every rank.
     """
@@ -48,6 +49,7 @@ class StandardMetrics:
         self._slope = "subgradient_norm" if isinstance(problem, Nonsmooth) and problem.nonsmooth else "gradient_norm"
         self._known = isinstance(problem, KnownOptimum) and bool(problem.error_name)
         self._least = problem.optimal_value if isinstance(problem, KnownValue) else None
+        self._evaluations = problem.evaluations if isinstance(problem, Evaluated) else ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -66,6 +68,7 @@ class StandardMetrics:
             *(("drift",) if self._drifts else ()),
             *(("error",) if self._known else ()),
             *(("relative_gap",) if self._least is not None else ()),
+            *self._evaluations,
         )
 
     def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
@@ -123,7 +126,14 @@ class StandardMetrics:
             *((collective.max(float(state.drift.max())),) if self._drifts else ()),
             *((problem.error(hat[0]) if np.isfinite(hat).all() else math.nan,) if self._known else ()),
             *(() if self._least is None else (float(objective / n - self._least) / (abs(self._least) or 1.0),)),
+            *self._evaluated(problem, hat[0]),
         )
+
+    def _evaluated(self, problem: Any, hat: Array) -> tuple[float, ...]:
+        if not self._evaluations or not np.isfinite(hat).all():
+            return (math.nan,) * len(self._evaluations)
+        measures: tuple[float, ...] = problem.evaluate(hat)
+        return measures
 
 
 def first_runaway(x: Array, first_agent: int, n_agents: int, collective: Collective, bound: float = 1e50) -> int | None:

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Purpose = Literal["data", "partition", "start", "batch", "blocks", "fault"]
+Quantity = Literal["gradient", "movement", "disagreement", "feasibility"]
+"""What an agent can tell of itself; see `stopping.LocalMaximum`."""
 
 
 Retraction = Literal["polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr"]
@@ -238,6 +240,21 @@ class Signature(Protocol):
         """A point near x that is closer to the set, fresh; a ValueError where that cannot be had."""
 
 
+@runtime_checkable
+class Signatures(Protocol):
+    """A set of J-orthogonal matrices of one signature, stacked by rows, below which rows may be free."""
+
+    copies: int
+    """How many matrices."""
+
+    @property
+    def each(self) -> Signature:
+        """The set that each of them is in, whose J is n x n: their rows are the first ``copies * n`` of a point."""
+
+    def corrected(self, x: Array) -> Array:
+        """As in `Signature`; free rows stay."""
+
+
 class Problem(Protocol):
     """The objectives f_i of the agents in ``agents`` (a slice of the global order)."""
 
@@ -438,6 +455,17 @@ class KnownValue(Protocol):
     def optimal_value(self) -> float | None: ...
 
 
+@runtime_checkable
+class Evaluated(Protocol):
+    """A problem that judges points by more than its objective: each measure is a column of the history."""
+
+    evaluations: tuple[str, ...]
+    """Names of the measures; none where there is nothing to judge by."""
+
+    def evaluate(self, xhat: Array) -> tuple[float, ...]:
+        """The measures of the feasible point ``xhat``, shape ``shape``, finite, in their order."""
+
+
 class Spectrum(NamedTuple):
     """What the mixing matrix's design tells every agent in advance, like its own row of W."""
 
@@ -546,12 +574,34 @@ class Ending(Protocol):
         """Why to stop here, or None to go on; asked before every step, so it must cost next to nothing."""
 
 
+@runtime_checkable
+class TracksGradient(Protocol):
+    """A method whose trackers, ``state.tracker``, have the mean of fields F_i that stand for Riemannian gradients.
+
+    At a point with x^T x = I the Riemannian gradient is at most ``gradient_factor`` times as long as F_i, whatever the objective.
+    """
+
+    gradient_factor: float
+
+
 class Metric(Protocol):
     """Columns of the history, the same numbers on every rank."""
 
     @property
     def columns(self) -> tuple[str, ...]: ...
     def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]: ...
+
+
+class Agreed(NamedTuple):
+    """What all agents know of all of them, by max-consensus."""
+
+    iteration: int
+    rounds: int
+    """Of the max-consensus."""
+    maxima: Mapping[str, float]
+    """The largest over the agents of each quantity."""
+    usual: tuple[str, ...]
+    """The quantities by which this method's agents judge themselves when none is named."""
 
 
 class Row(NamedTuple):
@@ -569,6 +619,8 @@ class Row(NamedTuple):
     seconds: float
     """Wall time of the iterations on rank 0, the clock stopped while measuring."""
     values: Mapping[str, float]
+    agreed: Agreed | None = None
+    """What the agents know, where they have agreed at this iteration; no part of the table."""
 
 
 class Stop(NamedTuple):

@@ -86,7 +86,7 @@ algorithms = Registry(
 problems = Registry(
     "problem",
     {
-        "cca": ("decentorth.problems.cca", "CCASettings"),
+        "cca": ("decentorth.problems.views", "CCASettings"),
         "procrustes": ("decentorth.problems.procrustes", "ProcrustesSettings"),
         "ica": ("decentorth.problems.ica", "ICASettings"),
         "gevp": ("decentorth.problems.gevp", "GEVPSettings"),
@@ -99,6 +99,7 @@ problems = Registry(
         "odl": ("decentorth.problems.odl", "ODLSettings"),
         "rsr": ("decentorth.problems.rsr", "RSRSettings"),
         "sparse_pca": ("decentorth.problems.l1", "SparsePCASettings"),
+        "ultrae": ("decentorth.problems.ultrae", "UltraESettings"),
     },
 )
 

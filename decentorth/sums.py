@@ -1,8 +1,10 @@
 """The sums whose order of additions fixes every bit of a run: a sparse row times stacked points, over agents, within an agent.
 
-The first two call SciPy's ``csr_matvecs``, the loop behind ``csr_array @ dense``: for each row, for each stored column in order,
+`accumulate` and `add_agents` call SciPy's ``csr_matvecs``, the loop behind ``csr_array @ dense``: for each row, for each stored
+column in order,
 ``out[row] += weight * x[column]`` over the whole point. It accumulates into ``out``, which the public operator cannot: so a row
 whose columns live on several ranks is added piece by piece, in global agent order, without copying the pieces together first.
+`scatter` calls ``csc_matvecs``, the same by columns.
 """
 
 from __future__ import annotations
@@ -38,6 +40,24 @@ def add_agents(x: Array, out: Array) -> None:
         return
     ones = Csr(1, n, np.array([0, n], dtype=np.int64), np.arange(n, dtype=np.int64), np.ones(n))
     accumulate(ones, out.size, x.reshape(-1), out.reshape(-1))
+
+
+def scatter(places: Index, weights: Array, x: Array, out: Array) -> None:
+    """``out[places[i, j]] += weights[i, j] * x[i]``, strictly in the order of i and, within it, j.
+
+    Parameters
+    ----------
+    places, weights
+        ``(b, c)``, C-contiguous.
+    x
+        ``(b, width)``, C-contiguous.
+    out
+        ``(m, width)``, C-contiguous, with every place below m.
+    """
+    b, c = places.shape
+    starts = c * np.arange(b + 1, dtype=np.int64)
+    rows, width = out.shape
+    _sparsetools.csc_matvecs(rows, b, width, starts, places.reshape(-1), weights.reshape(-1), x.reshape(-1), out.reshape(-1))
 
 
 def sums(x: Array) -> Array:

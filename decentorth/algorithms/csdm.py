@@ -19,7 +19,8 @@ and each entry goes Adagrad's step, a = rate slope / (sqrt(sum of slope^2) + 1e-
 
 What differs from the paper: it says only that U, V and mu are found by Adagrad, with rates from 5e-4 to 5e-3. Those stand still far
 from a minimiser; 0.2 does not. Where f(x) = tr(x^T H x)/2, which no V changes, V stays. Here pairs are rows i and p + i, and any
-order of signs is sorted first. The start is decomposed by one singular value decomposition of its upper right block.
+order of signs is sorted first. Of several matrices in one point (`protocols.Signatures`) each has its factors, and rows below them
+go a step of `adam`. The start is decomposed by one singular value decomposition of its upper right block.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ..protocols import Array, Index, Network, Signature, Streams
+from ..protocols import Array, Index, Network, Signatures, Streams
+from . import adam
+from .adam import Moments
 from .policies import check_positive
 
 SMALL = 1e-10
@@ -37,18 +40,19 @@ SMALL = 1e-10
 
 
 class CSDMState(NamedTuple):
-    """x ``(1, n, n)``; factors (U1, U2, V1, V2 and mu, flat, for the signs +1 first) and squares (Adagrad's sums), each
-    ``(1, 2 p^2 + 2 q^2 + min(p, q))``."""
+    """x ``(1, n, n)``, or what is stacked; factors (U1, U2, V1, V2 and mu, flat, for the signs +1 first) and squares (Adagrad's
+    sums), each ``(1, copies, 2 p^2 + 2 q^2 + min(p, q))``, a row for each matrix; Adam's moments of free rows."""
 
     x: Array
     factors: Array
     squares: Array
+    moments: Moments
     k: int
     gradients: int
 
 
 class Factors(NamedTuple):
-    """U1, V1 ``(1, p, p)``, U2, V2 ``(1, q, q)`` and mu ``(1, min(p, q))``, or what belongs to each of them."""
+    """U1, V1 ``(copies, p, p)``, U2, V2 ``(copies, q, q)`` and mu ``(copies, min(p, q))``, or what belongs to each of them."""
 
     u1: Array
     u2: Array
@@ -57,8 +61,8 @@ class Factors(NamedTuple):
     mu: Array
 
     def flat(self) -> Array:
-        """One after the other, ``(1, ...)``."""
-        return np.concatenate([part.reshape(1, -1) for part in self], axis=-1)
+        """One after the other, ``(copies, ...)``."""
+        return np.concatenate([part.reshape(len(self.mu), -1) for part in self], axis=-1)
 
     @classmethod
     def of(cls, flat: Array, p: int, q: int) -> Factors:
@@ -77,28 +81,33 @@ class CSDM:
     ----------
     step_size
         Adagrad's rate, of angles and of hyperbolic angles; published 5e-4 to 5e-3.
+    learning_rate
+        Adam's, of rows that the constraint leaves free.
     """
 
     requires: ClassVar[tuple[type, ...]] = ()
-    requires_set: ClassVar[tuple[type, ...]] = (Signature,)
+    requires_set: ClassVar[tuple[type, ...]] = (Signatures,)
     network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
     step_size: float = 0.2
+    learning_rate: float = adam.LEARNING_RATE
 
     def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)
+        check_positive("learning_rate", self.learning_rate)
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> CSDMState:
-        order, p = _sorted(problem.constraint.signs)
-        factors = _decomposed(x0[:, order[:, None], order], p).flat()
-        return CSDMState(x0.copy(), factors, np.zeros_like(factors), 0, 0)
+        order, p = _sorted(problem.constraint.each.signs)
+        factors = _decomposed(_matrices(problem.constraint, x0)[:, order[:, None], order], p).flat()[None]
+        return CSDMState(x0.copy(), factors, np.zeros_like(factors), adam.begin(problem.constraint, x0), 0, 0)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: CSDMState) -> CSDMState:
-        order, p = _sorted(problem.constraint.signs)
+        constraint, gradient = problem.constraint, problem.gradient(state.x)
+        order, p = _sorted(constraint.each.signs)
         n, still = state.x.shape[-1], hasattr(problem, "trace_form")
-        factors = Factors.of(state.factors, p, n - p)
-        slopes = _slopes(problem.gradient(state.x)[:, order[:, None], order], factors, still).flat()
-        squares = state.squares + slopes * slopes
+        factors = Factors.of(state.factors[0], p, n - p)
+        slopes = _slopes(_matrices(constraint, gradient)[:, order[:, None], order], factors, still).flat()
+        squares = state.squares[0] + slopes * slopes
         a = Factors.of(self.step_size * slopes / (np.sqrt(squares) + SMALL), p, n - p)
         following = Factors(
             _turned(factors.u1, a.u1),
@@ -107,9 +116,15 @@ class CSDM:
             factors.v2 if still else _turned(factors.v2, a.v2),
             factors.mu - a.mu,
         )
-        x = np.empty_like(state.x)
-        x[:, order[:, None], order] = _product(following)
-        return CSDMState(x, following.flat(), squares, state.k + 1, state.gradients + 1)
+        _matrices(constraint, state.x)[:, order[:, None], order] = _product(following)
+        adam.descend(constraint, state.x, gradient, state.moments, state.k, self.learning_rate)
+        return CSDMState(state.x, following.flat()[None], squares[None], state.moments, state.k + 1, state.gradients + 1)
+
+
+def _matrices(constraint: Any, x: Array) -> Array:
+    """``(copies, n, n)``: the matrices of a point, as a view."""
+    n = x.shape[-1]
+    return x[0, : constraint.copies * n].reshape(-1, n, n)
 
 
 def _sorted(signs: Array) -> tuple[Index, int]:

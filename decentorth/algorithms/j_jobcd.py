@@ -5,7 +5,7 @@ Paper 001, Algorithm 2 with N = 1. A random permutation divides the rows into di
     x[B] <- V_B x[B],   V_B a global minimiser of (12), which is (6) with Q = varsigma I                           (12)
 
 for all of them, from one gradient, as `jobcd` has it, where the symbols are. With varsigma = "pair" f never increases. For
-f(x) = tr(x^T H x)/2 an iteration costs O(n^2).
+f(x) = tr(x^T H x)/2 an iteration costs O(n^2). Of several matrices in one point all are turned at once.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from ..kernels import Kernel, ready
-from ..protocols import Array, Network, Signature, Stop, Streams
-from . import jobcd
+from ..protocols import Array, Network, Signatures, Stop, Streams
+from . import adam, jobcd
 from .jobcd import JOBCDState, Varsigma
+from .policies import check_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,8 @@ class JJOBCD:
         pair where L_f is known, else backtracking.
     theta
         Added to the diagonal of Q.
+    learning_rate
+        Adam's, of rows that the constraint leaves free.
     correction
         A Newton-Schulz step towards the constraint every so many iterations; 0 never.
     kernel
@@ -37,15 +40,17 @@ class JJOBCD:
     """
 
     requires: ClassVar[tuple[type, ...]] = ()
-    requires_set: ClassVar[tuple[type, ...]] = (Signature,)
+    requires_set: ClassVar[tuple[type, ...]] = (Signatures,)
     network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
     varsigma: float | Varsigma = "auto"
     theta: float = 1e-6
+    learning_rate: float = adam.LEARNING_RATE
     correction: int = 0
     kernel: Kernel = "auto"
 
     def __post_init__(self) -> None:
+        check_positive("learning_rate", self.learning_rate)
         jobcd.check(self.varsigma, self.theta, self.correction, ("auto", "pair", "backtracking"))
 
     def resolved(self, network: Network) -> JJOBCD:
@@ -56,9 +61,10 @@ class JJOBCD:
         return jobcd.begin(self.varsigma, problem, streams, x0)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
-        pairs = jobcd.disjoint_pairs(streams, state.k, state.x.shape[-1])
+        pairs = jobcd.disjoint_pairs(streams, state.k, problem.constraint)
         gradient = state.x if state.product.size else problem.gradient(state.x)
         state = jobcd.move(self.kernel, self.varsigma, self.theta, problem, state, gradient, *pairs)  # (12)
+        state = jobcd.release(problem, state, gradient, self.learning_rate)
         following: JOBCDState = jobcd.finish(state, problem, self.correction, state.gradients + 1)
         return following
 

@@ -20,6 +20,8 @@ What differs from the paper:
 - For f(x) = tr(x^T H x)/2 the product M = x x^T is maintained. [G x^T]_BB = H[B] M[:, B] then costs O(n) and M_BB nothing: a pair
   O(n) instead of O(n^2), n/2 disjoint pairs O(n^2) instead of O(n^3). M is made anew after every `REFRESHED` iterations, and how
   far it had drifted is kept in the state.
+- A point may be several matrices of one signature, stacked by rows, and free rows below them (`protocols.Signatures`). Pairs are
+  within matrices, those of all matrices move at once; free rows go a step of `adam` along the same gradient.
 - An objective that is not bounded below is said to be so, with the rows along which it falls (`Ending`): by the exact subproblem,
   and, where varsigma hides it, once x has grown so large that its feasibility is lost to rounding.
 """
@@ -35,6 +37,8 @@ from ..kernels import Kernel, load
 from ..kernels.subproblem import CERTAIN, isotropic, largest_eigenvalue, linear_term, ray_matrix
 from ..protocols import Array, Index, Smooth, Stop, Streams, TraceForm
 from ..sums import sums
+from . import adam
+from .adam import Moments
 from .policies import check_positive
 from .steps import lipschitz
 
@@ -55,7 +59,8 @@ class JOBCDState(NamedTuple):
 
     x and product (x x^T of a trace form, else ``(1, 0, 0)``), ``(1, n, n)``; varsigma (the constant, or L) and value (f(x) when
     backtracking, else NaN), ``(1,)``; drift ``(1,)``: how far product was from x x^T when last made anew, relative to its largest
-    entry; ray ``(1, 3)``: rows and `Solution.ray` along which f has no minimum, else NaN; how often x was corrected.
+    entry; ray ``(1, 3)``: rows and `Solution.ray` along which f has no minimum, else NaN; Adam's moments of free rows;
+    how often x was corrected.
     """
 
     x: Array
@@ -64,6 +69,7 @@ class JOBCDState(NamedTuple):
     value: Array
     drift: Array
     ray: Array
+    moments: Moments
     corrections: int
     k: int
     gradients: int
@@ -120,13 +126,16 @@ def begin(varsigma: float | str, problem: Any, streams: Streams, x0: Array) -> J
         level = np.maximum(level, np.finfo(np.float64).tiny)
     product = x0 @ x0.swapaxes(-1, -2) if isinstance(problem, TraceForm) else np.empty((1, 0, 0))
     value = problem.value(x0) if kind == "backtracking" else np.full(1, math.nan)
-    return JOBCDState(x0.copy(), product, level, value, np.zeros(1), np.full((1, 3), math.nan), 0, 0, spent)
+    moments = adam.begin(problem.constraint, x0)
+    return JOBCDState(x0.copy(), product, level, value, np.zeros(1), np.full((1, 3), math.nan), moments, 0, 0, spent)
 
 
-def disjoint_pairs(streams: Streams, k: int, n: int) -> tuple[Index, Index]:
-    """n/2 pairs of rows from a random permutation, ``(n // 2,)`` each; odd n leave one row out."""
-    order = streams.permutation("blocks", k, n)
-    return order[0 : n - n % 2 : 2].copy(), order[1::2].copy()
+def disjoint_pairs(streams: Streams, k: int, constraint: Any) -> tuple[Index, Index]:
+    """n/2 pairs of rows of each matrix from random permutations, ``(copies * (n // 2),)`` each; odd n leave one row out."""
+    n = len(constraint.each.signs)
+    order = streams.permutation("blocks", k, constraint.copies * n)
+    order = order[np.argsort(order // n, kind="stable")].reshape(-1, n)
+    return order[:, 0 : n - n % 2 : 2].reshape(-1), order[:, 1::2].reshape(-1)
 
 
 def move(
@@ -144,9 +153,9 @@ def move(
     Parameters
     ----------
     gradient
-        G at x, ``(1, n, n)``; not looked at for a trace form.
+        G at x, like x; not looked at for a trace form.
     """
-    kernels, kind, signs = load(kernel), rule(varsigma, problem), problem.constraint.signs
+    kernels, kind, signs = load(kernel), rule(varsigma, problem), problem.constraint.each.signs
     x, m = state.x[0], state.product[0]
     if state.product.size:
         t = kernels.blocks(problem.trace_form()[0], m, first, second)
@@ -155,7 +164,7 @@ def move(
         t, own = kernels.blocks(gradient[0], x, first, second), kernels.blocks(x, x, first, second)
         ii, ij, jj = own[:, 0, 0], own[:, 0, 1], own[:, 1, 1]
     largest = largest_eigenvalue(ii, ij, jj)
-    hyperbolic = signs[first] != signs[second]
+    hyperbolic = signs[first % len(signs)] != signs[second % len(signs)]
 
     def turned(level: Array) -> Array:
         curvature = isotropic((np.broadcast_to(level, ii.shape) if kind == "constant" else level * largest) + theta)
@@ -178,6 +187,14 @@ def move(
             return state._replace(x=trial, product=product, value=value, varsigma=level)
         level = 2.0 * level
     return state  # no step is short enough to be seen above rounding
+
+
+def release(problem: Any, state: Any, gradient: Array, rate: float) -> Any:
+    """The state after a step of Adam on the free rows, along the gradient from which the others have moved."""
+    if not state.moments.mean.size:
+        return state
+    adam.descend(problem.constraint, state.x, gradient, state.moments, state.k, rate)
+    return state if np.isnan(state.value[0]) else state._replace(value=problem.value(state.x))
 
 
 def room(state: Any) -> float:

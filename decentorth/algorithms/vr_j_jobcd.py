@@ -24,9 +24,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ..kernels import Kernel, ready
-from ..protocols import Array, Index, Network, Sampled, Signature, Streams
-from . import jobcd
+from ..protocols import Array, Index, Network, Sampled, Signatures, Streams
+from . import adam, jobcd
+from .adam import Moments
 from .fields import check_batch_size
+from .policies import check_positive
 
 COIN = 1 << 31
 
@@ -40,6 +42,7 @@ class VRJJOBCDState(NamedTuple):
     value: Array
     drift: Array
     ray: Array
+    moments: Moments
     corrections: int
     k: int
     gradients: int
@@ -63,6 +66,8 @@ class VRJJOBCD:
         b, samples in a gradient that starts the estimate over; by default all N.
     restart
         p', how often the estimate starts over; by default b' / (b + b').
+    learning_rate
+        Adam's, of rows that the constraint leaves free.
     correction
         A Newton-Schulz step towards the constraint every so many iterations; 0 never.
     kernel
@@ -70,7 +75,7 @@ class VRJJOBCD:
     """
 
     requires: ClassVar[tuple[type, ...]] = (Sampled,)
-    requires_set: ClassVar[tuple[type, ...]] = (Signature,)
+    requires_set: ClassVar[tuple[type, ...]] = (Signatures,)
     network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
     varsigma: float | Literal["pair"] = "pair"
@@ -78,10 +83,12 @@ class VRJJOBCD:
     batch_size: int | None = None
     large_batch: int | None = None
     restart: float | None = None
+    learning_rate: float = adam.LEARNING_RATE
     correction: int = 0
     kernel: Kernel = "auto"
 
     def __post_init__(self) -> None:
+        check_positive("learning_rate", self.learning_rate)
         jobcd.check(self.varsigma, self.theta, self.correction, ("pair",))
         check_batch_size(self.batch_size)
         if self.large_batch is not None:
@@ -120,9 +127,10 @@ class VRJJOBCD:
 
     def step(self, problem: Any, network: Network, streams: Streams, state: VRJJOBCDState) -> VRJJOBCDState:
         large, small, restart = self._sizes(problem)
-        pairs = jobcd.disjoint_pairs(streams, state.k, state.x.shape[-1])
+        pairs = jobcd.disjoint_pairs(streams, state.k, problem.constraint)
         before = state.x.copy()
         moved: Any = jobcd.move(self.kernel, self.varsigma, self.theta, problem, state, state.estimate, *pairs)  # (12)
+        moved = jobcd.release(problem, moved, state.estimate, self.learning_rate)
         k = state.k + 1
         if streams.integers("blocks", k, 1, COIN)[0, 0] < restart * COIN:
             estimate, spent, calls = self._afresh(problem, streams, k, moved.x, large), min(large, int(problem.n_samples[0])), 1

@@ -15,7 +15,7 @@ from ..protocols import Collective, Row
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-SHOWN = ("objective", "gradient_norm", "subgradient_norm", "consensus_error", "feasibility", "error")
+SHOWN = ("objective", "gradient_norm", "subgradient_norm", "consensus_error", "feasibility", "error", "mrr")
 """The metrics that are shown, where a run has them."""
 LINES = 10
 
@@ -169,10 +169,10 @@ def verdict(message: str, first: Row, last: Row, error_name: str | None, notes: 
         What else belongs to it, by a word or two.
     """
     facts = []
-    for name in ("gradient_norm", "consensus_error", "feasibility", "error"):
+    for name in ("gradient_norm", "consensus_error", "feasibility", "error", "mrr"):
         if name in last.values:
             words = (error_name or name) if name == "error" else name
-            begin = f"{first.values[name]:.3g} -> " if name == "gradient_norm" and name in first.values else ""
+            begin = f"{first.values[name]:.3g} -> " if name in ("gradient_norm", "mrr") and name in first.values else ""
             facts.append(f"{words.replace('_', ' ')} {begin}{last.values[name]:.3g}")
     facts.append(f"{last.seconds:.2f} s")
     facts += [f"{words} {value}" for words, value in notes.items()]

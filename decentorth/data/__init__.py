@@ -8,6 +8,7 @@ from decentorth.data.bundled import BUNDLED, Samples, digits, resolve
 from decentorth.data.files import EXTENSIONS, MatrixFile, load_labels, load_matrix, load_rows
 from decentorth.data.labels import Labels
 from decentorth.data.partitions import KINDS, by_label, describe, dirichlet, even, partition
+from decentorth.data.triples import Triples, load_triples
 
 __all__ = [
     "BUNDLED",
@@ -16,6 +17,7 @@ __all__ = [
     "Labels",
     "MatrixFile",
     "Samples",
+    "Triples",
     "by_label",
     "describe",
     "digits",
@@ -24,6 +26,7 @@ __all__ = [
     "load_labels",
     "load_matrix",
     "load_rows",
+    "load_triples",
     "partition",
     "resolve",
 ]

@@ -17,6 +17,7 @@ from .._mpienv import fault_tolerant
 from ..protocols import Array
 from . import mpi
 from .mpi import MpiCommunicator
+from .watch import Watch
 
 _COMMAND = "mpirun --with-ft ulfm -n 4 python -m decentorth.run --on-rank-loss shrink"
 _kept: list[object] = []
@@ -40,6 +41,8 @@ class SurvivingCommunicator(MpiCommunicator):
             first = self.comm.Get_group()
         else:
             self.comm, self.rank, self.size = comm, comm.rank, comm.size
+            self._watch = None
+            mpi._opened.add(self)
         self.comm.Set_errhandler(MPI.ERRORS_RETURN)
         self._first = first
         self._exchanges: weakref.WeakSet[mpi._Exchange] = weakref.WeakSet()
@@ -58,6 +61,12 @@ class SurvivingCommunicator(MpiCommunicator):
         self._exchanges.add(exchange)
         return exchange
 
+    def watch(self, silence: float, computing: float) -> None:
+        """As in `MpiCommunicator`; those that are left watch each other from the first time on."""
+        if self._watch is None and self.size > 1:
+            self._watch = Watch(self.rank, self.size, self.allgather_bytes, mpi._pulse, MPI.Is_finalized)
+        super().watch(silence, computing)
+
     def leave(self) -> None:
         """As in `MpiCommunicator`; who is lost meanwhile is not waited for."""
         try:
@@ -73,14 +82,13 @@ class SurvivingCommunicator(MpiCommunicator):
         """Those that are left, in their order; called by all of them."""
         mpi._opened.clear()
         mpi.finalizing = False
+        self.unwatch()
         for exchange in self._exchanges:  # to free what waits for a lost rank is not defined
             exchange.keep()
             _kept.append(exchange)
         with contextlib.suppress(MPI.Exception):
             self.comm.Revoke()
-        left = SurvivingCommunicator(MPI.Intracomm(self.comm.Shrink()), self._first)
-        mpi._opened.add(left)
-        return left
+        return SurvivingCommunicator(MPI.Intracomm(self.comm.Shrink()), self._first)
 
 
 def surviving(communicator: MpiCommunicator) -> SurvivingCommunicator:
@@ -108,5 +116,6 @@ def surviving(communicator: MpiCommunicator) -> SurvivingCommunicator:
         )
     if advice:
         raise ValueError(f"to go on without lost ranks takes Open MPI 5 with its fault tolerance, ULFM, and {advice}")
-    mpi._opened.discard(communicator)  # the copy takes leave for it
+    mpi._opened.discard(communicator)  # the copy takes leave for it, and is watched
+    communicator.unwatch()
     return SurvivingCommunicator(communicator.comm)

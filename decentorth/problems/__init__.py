@@ -2,12 +2,14 @@
 
 from ..sets import Stiefel
 from .base import AgentProblem, Deferred
-from .cca import CCA, CCASettings, canonical_correlations
+from .cca import CCA
+from .covariances import canonical_correlations
 from .functions import FunctionProblem, NonsmoothFunctionProblem
 from .gevp import GEVP, GEVPSettings, pencil
 from .hevp import HEVP, HEVPSettings
 from .hspp import HSPP, HSPPSettings
 from .ica import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
+from .knowledge import KnowledgeGraph
 from .l1 import L1PCA, L1PCASettings, SparsePCA, SparsePCASettings
 from .lda import LDASettings, scatters
 from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
@@ -16,6 +18,8 @@ from .pca import PCA, PCASettings, subspace_distance
 from .procrustes import Procrustes, ProcrustesSettings
 from .rsr import RobustSubspaceRecovery, RSRSettings, complement_distance, on_sphere
 from .spread import Spread, SpreadProblem
+from .ultrae import UltraE, UltraESettings
+from .views import CCASettings
 
 __all__ = [
     "CCA",
@@ -34,6 +38,7 @@ __all__ = [
     "HEVPSettings",
     "HSPPSettings",
     "ICASettings",
+    "KnowledgeGraph",
     "L1PCASettings",
     "LDASettings",
     "MatrixCompletion",
@@ -51,6 +56,8 @@ __all__ = [
     "Spread",
     "SpreadProblem",
     "Stiefel",
+    "UltraE",
+    "UltraESettings",
     "amari_distance",
     "canonical_correlations",
     "complement_distance",

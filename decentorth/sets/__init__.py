@@ -3,8 +3,9 @@
 from .euclidean import Euclidean
 from .generalized import GeneralizedStiefel
 from .j_orthogonal import JOrthogonal
+from .j_orthogonal_stack import JOrthogonalStack
 from .operators import SampleCovariance
 from .product import Product
 from .stiefel import Stiefel
 
-__all__ = ["Euclidean", "GeneralizedStiefel", "JOrthogonal", "Product", "SampleCovariance", "Stiefel"]
+__all__ = ["Euclidean", "GeneralizedStiefel", "JOrthogonal", "JOrthogonalStack", "Product", "SampleCovariance", "Stiefel"]

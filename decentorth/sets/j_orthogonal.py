@@ -30,6 +30,9 @@ class JOrthogonal:
         Unless neither is negative and one is positive.
     """
 
+    copies = 1
+    """A point is one matrix (`protocols.Signatures`)."""
+
     def __init__(self, p: int, q: int) -> None:
         if p < 0 or q < 0 or p + q < 1:
             raise ValueError(
@@ -66,6 +69,11 @@ class JOrthogonal:
     def shape(self) -> tuple[int, int]:
         """A point's shape, (n, n)."""
         return len(self.signs), len(self.signs)
+
+    @property
+    def each(self) -> Self:
+        """The set itself."""
+        return self
 
     def __repr__(self) -> str:
         p = len(np.flatnonzero(self.signs > 0.0))

@@ -34,7 +34,9 @@ HOUSE = {
     "data": Room(("decentorth.data",), "protocols", "numpy scipy sklearn"),
     "problems": Room(("decentorth.problems",), "protocols sums streams sets data", "numpy scipy threadpoolctl"),
     "network": Room(("decentorth.network",), "protocols sums streams launch topologies", "numpy scipy"),
-    "mpi": Room(("decentorth.network.mpi", "decentorth.network.ulfm"), "protocols launch", "numpy mpi4py"),
+    "mpi": Room(
+        ("decentorth.network.mpi", "decentorth.network.ulfm", "decentorth.network.watch"), "protocols launch", "numpy mpi4py"
+    ),
     "kernels": Room(("decentorth.kernels",), "protocols", "numpy numba"),
     "algorithms": Room(("decentorth.algorithms",), "protocols sums kernels", "numpy"),
     "collective": Room(("decentorth.collective",), "protocols sums network", "numpy"),
@@ -43,6 +45,7 @@ HOUSE = {
             "decentorth.metrics",
             "decentorth.history",
             "decentorth.stopping",
+            "decentorth.agreement",
             "decentorth.checkpoint",
             "decentorth.rewind",
             "decentorth.runner",
@@ -52,7 +55,7 @@ HOUSE = {
     ),
     "api": Room(
         ("decentorth.api", "decentorth.survival"),
-        "protocols sums streams problems network collective loop topologies",
+        "launch protocols sums streams problems network collective loop topologies",
         "numpy threadpoolctl",
     ),
     "registry": Room(("decentorth.registry",), "", ""),

@@ -6,6 +6,7 @@ import csv
 import hashlib
 import json
 import math
+import re
 import signal
 import subprocess
 import sys
@@ -28,21 +29,13 @@ from decentorth.network.communicator import SerialCommunicator
 from decentorth.plot import main as plot
 from decentorth.protocols import Row
 from decentorth.run import exit_code, main
+from tests.support.commands import own_method, run
 from tests.support.mpi import run_ranks
 
 SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4", "--iterations", "40"]
 MODULE = ["-m", "decentorth.run"]
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Every test runs in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def run(*words: str) -> int:
-    return main([*words, "--quiet"])
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def test_published_experiment_is_what_no_arguments_mean(capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,6 +160,42 @@ def test_an_objective_without_a_minimum_is_named(capsys: pytest.CaptureFixture[s
     assert main([*printed, "--gradient-tolerance", "1e-300", "--require-converged"]) == 4
 
 
+def test_a_knowledge_graph_by_path_is_judged_by_its_test_triples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "graph").mkdir()
+    triples = [f"e{i}\tnext\te{(i + 1) % 9}\n" for i in range(9)] + [f"e{(i + 1) % 9}\tbefore\te{i}\n" for i in range(9)]
+    (tmp_path / "graph" / "train.txt").write_text("".join(triples[:-3]))
+    (tmp_path / "graph" / "test.txt").write_text("".join(triples[-3:]))
+    words = (
+        "--problem",
+        "ultrae",
+        "--data",
+        "graph",
+        "--dimension",
+        "4",
+        "--negatives",
+        "3",
+        "--agents",
+        "1",
+        "--iterations",
+        "30",
+    )
+    assert main([*words, "--algorithm", "csdm", "--learning-rate", "0.1", "--out", "a"]) == 0
+    assert re.search(r"mrr \S+ -> \S+", capsys.readouterr().out)
+    summary, history = read_summary("a"), read_history("a")
+    metrics = summary["metrics"]
+    assert metrics["objective"] < history["objective"][0]
+    assert 0.0 < metrics["mrr"] <= 1.0
+    assert metrics["hits_at_1"] <= metrics["hits_at_3"] <= metrics["hits_at_10"] == 1.0
+    with np.load("a/final.npz") as final:
+        assert final["relations"].shape == (1, 2, 4, 4)
+        assert final["biases"].shape == (1, 9)
+    assert main([*words, "--algorithm", "j_jobcd", "--spread-samples", "2", "--start", "a", "--out", "b"]) == 0
+    assert read_history("b")["mrr"][0] == metrics["mrr"]
+    (tmp_path / "graph" / "test.txt").write_text("e0\tnext\n")
+    assert main([*words, "--algorithm", "csdm"]) == 2
+    assert "test.txt: line 1 must hold a head, a relation and a tail, separated by two tabs, but is" in capsys.readouterr().err
+
+
 def test_a_method_may_end_a_run_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*HYPERBOLIC, "--algorithm", "hyperbolic_jacobi", "--gradient-tolerance", "1e-300", "--out", "a"]) == 0
     assert "Converged at iteration" in capsys.readouterr().out
@@ -201,6 +230,12 @@ BAD = [
     ("--topology star --weights uniform", "uniform weights need a graph whose agents have equally many neighbours"),
     ("--rank 7 --dimension 6", "d = 6 and r = 7"),
     ("--algorithm landing", "Landing is a centralized method for one agent, but the problem has 10"),
+    (
+        "--problem lda --agents 1 --algorithm rgd --spread-samples 3",
+        "lda cannot be had in 3 blocks, as if of 3 agents: the scatter",
+    ),
+    ("--problem hspp --agents 1 --algorithm umcm --spread-samples 3", "UMCM needs HessianProducts of its problem; SpreadHSPP has"),
+    ("--problem hspp --agents 1 --algorithm csdm --spread-samples 51", "the pairs of 100 points make from 1 to 50 blocks, got 51"),
     ("--problem pca --data missing.npy", "missing.npy"),
     ("--problem pca --data nan.npy --rank 2", "nan"),
     ("--problem pca --data cut.npy --rank 2", "cut.npy"),
@@ -348,45 +383,8 @@ def test_help_and_version_on_standard_output(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out.startswith("decentorth 0.")
 
 
-USER_SCRIPT = """
-import sys
-from dataclasses import dataclass, replace
-from typing import NamedTuple
-import numpy as np
-from decentorth import register
-from decentorth.run import main
-
-class State(NamedTuple):
-    x: np.ndarray
-    k: int
-    gradients: int
-
-@register("averaging", kind="algorithm")
-@dataclass(frozen=True)
-class Averaging:
-    '''Only averages.
-
-    Parameters
-    ----------
-    rounds
-        Of averaging, in each iteration.
-    '''
-    requires = requires_set = ()
-    network = "decentralized"
-    rounds: int = 1
-
-    def init(self, problem, network, streams, x0):
-        return State(x0.copy(), 0, 0)
-
-    def step(self, problem, network, streams, state):
-        return State(network.mix(state.x, rounds=self.rounds)[0], state.k + 1, 0)
-
-sys.exit(main())
-"""
-
-
 def test_a_method_of_ones_own_joins_by_name(folder: Path) -> None:
-    (folder / "mine.py").write_text(USER_SCRIPT)
+    (folder / "mine.py").write_text(own_method("decentorth.run"))
     words = ["--algorithm", "averaging", "--rounds", "3", *SMALL, "--out", str(folder / "a"), "--quiet"]
     job = run_ranks(0, [str(folder / "mine.py"), *words])
     assert job.returncode == 0, job.report()

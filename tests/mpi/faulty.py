@@ -53,11 +53,34 @@ def stop_killed() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def stop_paused() -> None:
+    """The operating system stops the process until somebody lets it go on."""
+    mark()
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def stop_stuck() -> None:
+    """A system call that never returns."""
+    mark()
+    signal.pause()
+
+
+def stop_computing() -> None:
+    """No fault: one NumPy call that takes long."""
+    mark()
+    begun = time.monotonic()
+    np.linalg.eigvals(np.random.default_rng(1).standard_normal((1200, 1200)))
+    sys.stderr.write(f"computed for {time.monotonic() - begun:.2f} s\n")
+
+
 STOPS: dict[str, Callable[[], None]] = {
     "raises": stop_raising,
     "exits-3": lambda: stop_exiting(3),
     "exits-0": lambda: stop_exiting(0),
     "killed": stop_killed,
+    "paused": stop_paused,
+    "stuck": stop_stuck,
+    "computes": stop_computing,
 }
 
 

@@ -1,0 +1,58 @@
+"""Adam on the rows of a point that its constraint leaves free, for methods that turn the others by their own mathematics.
+
+Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015, Algorithm 1. Paper 001 moves
+entities and biases by it, whichever method moves the relations. With G the gradient in the free rows, entry by entry, and k counted
+from 1,
+
+    m <- beta_1 m + (1 - beta_1) G,   s <- beta_2 s + (1 - beta_2) G^2
+    x <- x - rate (m / (1 - beta_1^k)) / (sqrt(s / (1 - beta_2^k)) + eps)
+
+    m, s   moments        rate   learning_rate        beta_1, beta_2, eps   0.9, 0.999, 1e-8, as published
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..protocols import Array
+
+BETAS = (0.9, 0.999)
+EPS = 1e-8
+LEARNING_RATE = 0.03
+"""What methods take where none is given."""
+
+
+class Moments(NamedTuple):
+    """m and s, each ``(1, free, n)``; no rows where none is free."""
+
+    mean: Array
+    square: Array
+
+
+def free_rows(constraint: Any) -> slice:
+    """Those below the matrices of a `Signatures`."""
+    return slice(constraint.copies * len(constraint.each.signs), None)
+
+
+def begin(constraint: Any, x0: Array) -> Moments:
+    """The moments at the start."""
+    mean = np.zeros_like(x0[:, free_rows(constraint)])
+    return Moments(mean, mean.copy())
+
+
+def descend(constraint: Any, x: Array, gradient: Array, moments: Moments, k: int, rate: float) -> None:
+    """The step numbered ``k``, from 0 on; x and the moments in place."""
+    mean, square = moments
+    if not mean.size:
+        return
+    rows, (first, second) = free_rows(constraint), BETAS
+    g = gradient[:, rows]
+    mean *= first
+    mean += (1.0 - first) * g
+    square *= second
+    square += (1.0 - second) * (g * g)
+    root = np.sqrt(square / (1.0 - second ** (k + 1)))
+    root += EPS
+    x[:, rows] -= (rate / (1.0 - first ** (k + 1))) * mean / root

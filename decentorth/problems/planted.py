@@ -1,0 +1,45 @@
+"""A knowledge graph from a known ultrahyperbolic model, small enough to be learned in seconds.
+
+Entities are points around a pole of an ultrahyperbolic manifold of few dimensions, relations random J-orthogonal matrices R_r. The
+tails of (h, r) are the entities nearest to R_r e_h, as many for each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..protocols import Array, Index
+from ..sets import JOrthogonal
+from .ultrahyperbolic import Ultrahyperbolic
+
+
+def around_pole(rng: np.random.Generator, signs: Array, number: int, spread: float) -> Array:
+    """``(number, n)``: Gaussian coordinates of that standard deviation around the pole, 1 at the first sign -1 and 0 elsewhere."""
+    coordinates: Array = spread * rng.standard_normal((number, len(signs)))
+    coordinates[:, np.flatnonzero(signs < 0.0)[0]] += 1.0
+    return coordinates
+
+
+def planted(rng: np.random.Generator, constraint: JOrthogonal, entities: int, relations: int, triples: int) -> Index:
+    """``(N, 3)``: about so many triples, one for each (h, r) at least, in random order.
+
+    Parameters
+    ----------
+    constraint
+        Of the relations, one sign -1 at least.
+    """
+    manifold = Ultrahyperbolic(constraint.signs, 1.0)
+    points = manifold.points(around_pole(rng, constraint.signs, entities, 1.0))
+    sizes = manifold.sizes(points)
+    tails = min(max(1, round(triples / (entities * relations))), entities - 1)
+    found = []
+    for relation in range(relations):
+        moved = points @ constraint.random(rng, 0.5).T
+        u, _ = manifold.cosines(moved * constraint.signs @ points.T, manifold.sizes(moved)[:, None] * sizes)
+        distances = manifold.distances(u)
+        distances[np.arange(entities), np.arange(entities)] = np.inf
+        nearest = np.argsort(distances, axis=-1, kind="stable")[:, :tails].reshape(-1)
+        heads = np.repeat(np.arange(entities), tails)
+        found.append(np.stack((heads, np.full(len(heads), relation), nearest), axis=1))
+    every = np.concatenate(found)
+    return every[rng.permutation(len(every))]

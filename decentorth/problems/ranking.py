@@ -1,0 +1,38 @@
+"""Filtered ranks: where the right entity stands among all that would not make another known triple.
+
+Bordes, Usunier, Garcia-Duran, Weston, Yakhnenko, "Translating embeddings for modeling multi-relational data", NeurIPS 2013.
+Entities with equal scores share their ranks' mean, so that a model that cannot tell them apart is no better than chance.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..protocols import Array, Index
+
+HITS = (1, 3, 10)
+MEASURES = ("mrr", *(f"hits_at_{k}" for k in HITS))
+
+
+def filtered_ranks(scores: Array, truth: Index, known: tuple[Index, Index]) -> Array:
+    """``(b,)``: 1 + how many unknown entities have better scores, and half of those with equal ones; NaN where the right one's is.
+
+    Parameters
+    ----------
+    scores
+        ``(b, n_entities)``, higher is better; overwritten.
+    truth
+        ``(b,)``: the right entity of each query.
+    known
+        ``(query, entity)`` pairs that make known triples, those of ``truth`` among them.
+    """
+    own = scores[np.arange(len(truth)), truth][:, None]
+    scores[known] = -np.inf
+    ranks: Array = 1.0 + (scores > own).sum(-1) + 0.5 * (scores == own).sum(-1)
+    ranks[np.isnan(own[:, 0])] = np.nan
+    return ranks
+
+
+def measures(ranks: Array) -> tuple[float, ...]:
+    """`MEASURES` of ``(b,)`` ranks: the mean reciprocal rank, and the shares of ranks of at most 1, 3 and 10."""
+    return float((1.0 / ranks).mean(-1)), *(float((ranks <= k).mean(-1)) for k in HITS)
