@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from .checkpoint import CheckpointError, Checkpoints
     from .network import Channel, connect
     from .registry import register
+    from .survival import Loss, LostError
 
 _PLACES = {
     "Channel": "network",
@@ -90,6 +91,8 @@ _PLACES = {
     "RGD": "algorithms",
     "RSM": "algorithms",
     "RSSM": "algorithms",
+    "Loss": "survival",
+    "LostError": "survival",
     "Result": "api",
     "UMCM": "algorithms",
     "VRJJOBCD": "algorithms",
@@ -132,6 +135,8 @@ __all__ = [
     "GradientTracking",
     "HyperbolicJacobi",
     "Landing",
+    "Loss",
+    "LostError",
     "Result",
     "__version__",
     "algorithms",

@@ -36,6 +36,11 @@ def local_ranks(environ: Mapping[str, str] = os.environ) -> int:
     return 1
 
 
+def fault_tolerant(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether Open MPI's launcher was told to let ranks outlive others (``--with-ft ulfm``)."""
+    return environ.get("OMPI_MCA_mpi_ft_enable") == "1"
+
+
 def rank(environ: Mapping[str, str] = os.environ) -> int:
     """This process's rank, before any MPI library is loaded (0 without a launcher)."""
     for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"):

@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import hashlib
+import json
 import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from topologies.leaving import ranges
+
 from . import runner
 from ._ending import RANK_TIMEOUT, patience
 from .agreement import Agreement
-from .checkpoint import Checkpoints, Identity, Keeper, Resumed, resume
+from .checkpoint import Begun, Checkpoints, Identity, Keeper, Losses, Resumed, kept, resume
 from .collective import AgentCollective, ReplicaCollective
 from .history import History
-from .network import Channel, Network, Placement, UnreliableNetwork, connect, even_bounds
+from .network import Channel, Network, Placement, Shrinking, UnreliableNetwork, connect, even_bounds, surviving
 from .problems import Deferred, Spread
-from .protocols import Array, Metric, Recorder, Row, Stop, StoppingRule
+from .protocols import Array, Index, LocalProducts, Metric, Recorder, Rewound, Row, Stop, StoppingRule
+from .rewind import Held, Rewind
 from .streams import CounterStreams
 from .sums import norms
+from .survival import Loss, LostError, restarted
 
+OnRankLoss = Literal["abort", "shrink"]
 __all__ = ["Result", "Run", "connect", "iterate", "solve"]
 
 
@@ -51,10 +59,12 @@ class Result:
     seconds
         Wall seconds of this rank: compute, wait, metrics, checkpoints, total.
     problem, network, collective
-        As used; the problem restricted to this process's agents.
+        As used; the problem restricted to this process's agents. After a loss those of the agents that are left.
     agreement
         Where the agents decide about the end (`stopping.LocalMaximum`): what they know (``latest``) and what that has taken
         (``tally``: attempts, rounds, messages, bytes, which are also in the row's counts).
+    losses
+        The ranks that were lost, where the run outlived them.
     """
 
     x: Array
@@ -69,6 +79,7 @@ class Result:
     network: Network
     collective: AgentCollective
     agreement: Agreement | None = None
+    losses: tuple[Loss, ...] = ()
 
     @property
     def drifted(self) -> bool | None:
@@ -128,7 +139,7 @@ class Run:
 
     Parameters are those of `solve`. Attributes: ``problem`` (this process's agents), ``algorithm`` (what it
     leaves to be chosen by the network's design or by the problem decided), ``network``, ``collective``,
-    ``streams``, ``x0`` (``(n_local, *shape)``).
+    ``streams``, ``x0`` (``(n_local, *shape)``); ``losses``, and the agents' ``numbers`` at the start where some have left.
     """
 
     def __init__(
@@ -143,6 +154,7 @@ class Run:
         placement: Placement = "even",
         channel: Channel | str | None = None,
         rank_timeout: float = RANK_TIMEOUT,
+        on_rank_loss: OnRankLoss = "abort",
     ) -> None:
         self._silence = patience("rank_timeout", rank_timeout)
         if W is None:
@@ -154,6 +166,13 @@ class Run:
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
             raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
         spread = isinstance(problem, Spread)
+        if on_rank_loss not in ("abort", "shrink"):
+            raise ValueError(f"on_rank_loss must be 'abort' or 'shrink', got {on_rank_loss!r}")
+        if on_rank_loss == "shrink":
+            if spread or channel is not None:
+                what = "one agent whose samples are spread over the ranks" if spread else "a channel that is simulated"
+                raise ValueError(f"on_rank_loss='shrink' is not for {what}: leave it out")
+            comm = surviving(comm)
         place = "serial" if spread else comm
         if channel is None:
             self.network = Network(W, place, placement)
@@ -162,6 +181,8 @@ class Run:
             self.network = UnreliableNetwork(W, place, placement, channel=faults, seed=seed)
         if self.network.n_agents != problem.n_agents:
             raise ValueError(f"W is for {self.network.n_agents} agents, but the problem has {problem.n_agents}")
+        if self.network.sequence is not None and on_rank_loss == "shrink":
+            raise ValueError("on_rank_loss='shrink' is for a W that stays: agents cannot leave a time-varying network")
         if self.network.sequence is not None and _automatic(algorithm):
             _ = self.network.spectrum  # refused now rather than when the iterations begin
         communicator = connect(comm) if spread else self.network.communicator
@@ -175,20 +196,78 @@ class Run:
             algorithm,
             seed,
             channel,
+            on_rank_loss,
         )
-        self.algorithm = algorithm.resolved(self.network) if hasattr(algorithm, "resolved") else algorithm
+        self._given = algorithm
+        self.numbers: Index = np.arange(problem.n_agents)
+        self.losses: tuple[Loss, ...] = ()
+        self._decide()
         self.streams = CounterStreams(seed, self.network.agents)
         with threadpool_limits(1):
             self.problem = self._build(problem)
             with self.collective.together():
                 runner.check_capabilities(self.problem, algorithm)
+                if on_rank_loss == "shrink":
+                    _check_leaving(self.problem)
             self.problem.prepare(self.collective)
             with self.collective.together():
                 start = self._start(x0, seed)
-        if hasattr(self.algorithm, "suited"):
-            self.algorithm = self.algorithm.suited(self.problem)
+        self._suit()
         self.collective.same("the starting point", hashlib.sha256(start.tobytes()).digest())
         self.x0 = np.repeat(start[None], self.network.n_local, axis=0)
+
+    def without(self, lost: Index, comm: Any = "serial", ranks: Sequence[int] = (0,)) -> Run:
+        """The run of the agents that are left when those in ``lost`` have left for good (see `survival`); this one stays as it is.
+
+        Parameters
+        ----------
+        comm, ranks
+            The processes that are left, and which of this run's each of them is.
+
+        Raises
+        ------
+        ValueError
+            Those that are left fall apart, or a rank has nobody left.
+        """
+        left = copy.copy(self)
+        left.__dict__.pop("identity", None)
+        own = np.arange(self.network.n_agents)[self.network.agents]
+        stay = ~np.isin(own, lost)
+        left.network = self.network.without(lost, comm, ranks)
+        left.network.communicator.watch(self._silence, math.inf)
+        left.collective = AgentCollective(left.network.communicator, left.network.bounds)
+        left.streams = CounterStreams(self.streams.seed, own[stay])
+        left.numbers, left.x0 = np.delete(self.numbers, lost), self.x0[stay]
+        left._decide()
+        with threadpool_limits(1):
+            left.problem = self.problem.without(lost)
+            left.problem.prepare(left.collective)
+        left._suit()
+        return left
+
+    def after(self, losses: Losses) -> Run:
+        """The run of the agents that are left after losses, on the same processes.
+
+        Raises
+        ------
+        ValueError
+            As `without`, and for agents that there are not.
+        """
+        lost = np.unique([agent for loss in losses for agent in loss[2]]).astype(np.int64)
+        if lost[0] < 0 or lost[-1] >= self.network.n_agents:
+            raise ValueError(f"agents {ranges(lost)} were lost on the way, but there are only {self.network.n_agents} agents")
+        left = self.without(lost, self.network.communicator, range(self.network.communicator.size))
+        left.losses = tuple(Loss(*loss) for loss in losses)
+        return left
+
+    def _decide(self) -> None:
+        """What the algorithm leaves to be chosen by the network's design."""
+        self.algorithm = self._given.resolved(self.network) if hasattr(self._given, "resolved") else self._given
+
+    def _suit(self) -> None:
+        """What it leaves to be chosen by the problem."""
+        if hasattr(self.algorithm, "suited"):
+            self.algorithm = self.algorithm.suited(self.problem)
 
     def _build(self, problem: Any) -> Any:
         """The problem of this process's agents; of one agent that is spread, this process's share of its samples."""
@@ -255,6 +334,7 @@ class Run:
             "algorithm": {"type": type(self.algorithm).__name__, **_settings(self.algorithm)},
             "seed": {"seed": self.streams.seed},
             "network": {"channel": str(getattr(network, "channel", "reliable"))},
+            **({"lost": {"losses": json.loads(json.dumps(self.losses))}} if self.losses else {}),
         }
         return Identity(facts, self.x0[0], probes)
 
@@ -281,9 +361,13 @@ class Run:
         CheckpointError
             There is none that is whole, or it is of another run; says how.
         """
-        like = next(self.states())
-        resumed = resume(path, self.identity, like, self.network.in_flight(), self.network.agents, self.collective)
-        self.network.restore(*resumed.counts, resumed.in_flight)
+
+        def begin(losses: Losses) -> Begun:
+            self._going_on = run = self.after(losses) if losses else self
+            return Begun(run.identity, next(run.states()), run.network.in_flight(), run.network.agents)
+
+        resumed = resume(path, begin, self.collective)
+        self._going_on.network.restore(*resumed.counts, resumed.in_flight)
         return resumed
 
     def solve(
@@ -318,27 +402,94 @@ class Run:
             raise ValueError(
                 f"{resumed.path} is at iteration {resumed.state.k}, beyond the {iterations} iterations that are asked for"
             )
+        arguments: dict[str, Any] = {"iterations": iterations, "stopping": stopping, "rows": rows, "record_every": record_every}
+        arguments |= {"recorders": recorders, "metrics": metrics, "safety_region": safety_region}
+        run = self if resumed is None else self._going_on
+        if isinstance(run.network.communicator, Shrinking):
+            return run._outliving(arguments, computing, checkpoints, resumed)
+        return run._result(run._iterate(arguments, computing, checkpoints, resumed))
+
+    def _iterate(
+        self,
+        arguments: Mapping[str, Any],
+        computing: float,
+        checkpoints: Checkpoints | None,
+        resumed: Resumed | None,
+        rewind: Rewind | None = None,
+    ) -> runner.Outcome:
         keep = None
         if checkpoints is not None:
-            keep = partial(Keeper, checkpoints, self.identity, self.collective, self.collective.own)
-        with threadpool_limits(1), self._watched(computing):
-            outcome = runner.run(
-                self.problem,
-                self.algorithm,
-                self.network,
+            keep = partial(
+                Keeper,
+                checkpoints,
+                self.identity,
                 self.collective,
-                self.streams,
-                self.x0,
-                iterations=iterations,
-                stopping=stopping,
-                rows=rows,
-                record_every=record_every,
-                recorders=recorders,
-                metrics=metrics,
-                safety_region=safety_region,
-                keep=keep,
-                resumed=resumed,
+                self.collective.own,
+                anew=resumed is not None and resumed.path is None,
             )
+        parts = (self.problem, self.algorithm, self.network, self.collective, self.streams, self.x0)
+        with threadpool_limits(1), self._watched(computing):
+            return runner.run(*parts, **arguments, keep=keep, resumed=resumed, rewind=rewind)
+
+    def _outliving(
+        self, arguments: Mapping[str, Any], computing: float, checkpoints: Checkpoints | None, resumed: Resumed | None
+    ) -> Result:
+        """Iterate to the end, without the ranks that are lost on the way."""
+        communicator: Any = self.network.communicator
+        run = self
+        start, history = Held(0, self.x0.copy(), (0, 0, 0), 0), History()
+        if resumed is not None:
+            start = Held(resumed.state.k, resumed.state.x.copy(), resumed.counts, resumed.state.gradients)
+            history = resumed.history
+        rewind = Rewind(communicator.size, start, history)
+        while True:
+            try:
+                if communicator is not run.network.communicator:
+                    run, resumed = self._left(communicator, rewind, run.losses, checkpoints)
+                    counts = (run.network.rounds, run.network.messages, run.network.bytes)
+                    start = Held(resumed.state.k, resumed.state.x.copy(), counts, resumed.state.gradients)
+                    rewind = Rewind(rewind.every, start, resumed.history)
+                    if communicator.rank == 0:
+                        for recorder in arguments["recorders"]:
+                            if isinstance(recorder, Rewound):
+                                recorder.rewound(resumed.history.rows, str(run.losses[-1]))
+                outcome = run._iterate(arguments, computing, checkpoints, resumed, rewind)
+                communicator.agree()
+                return run._result(outcome)
+            except communicator.failures as error:
+                before, communicator = communicator, communicator.shrunk()
+                if communicator.size == before.size:  # it was not a loss
+                    raise error
+
+    def _left(
+        self, communicator: Any, rewind: Rewind, losses: Sequence[Loss], checkpoints: Checkpoints | None
+    ) -> tuple[Run, Resumed]:
+        """The run of the ranks that are left, and where they go on from: the last iteration of which all have a copy."""
+        back = -int(communicator.max(np.array([-float(rewind.latest)]))[0])
+        held = rewind.at(back)
+        made = communicator.max(np.array([*held.counts, held.gradients], dtype=np.float64))
+        rounds, messages, sent, gradients = made.astype(np.int64).tolist()
+        bounds = self.network.bounds
+        gone = [rank for rank in range(len(bounds) - 1) if rank not in communicator.alive]
+        lost = np.concatenate([np.arange(bounds[rank], bounds[rank + 1]) for rank in gone])
+        earlier = [loss for loss in losses[len(self.losses) :] if loss.iteration != back]
+        ranks = [rank for rank in gone if not any(rank in loss.ranks for loss in earlier)]
+        agents = np.concatenate([self.numbers[bounds[rank] : bounds[rank + 1]] for rank in ranks])
+        loss = Loss(back, tuple(ranks), tuple(agents.tolist()))
+        try:
+            run = self.without(lost, communicator, communicator.alive)
+        except ValueError as error:
+            root = None if checkpoints is None else kept(Path(checkpoints.folder))
+            there = f"; the last checkpoint is {root[0]}" if root else ""
+            first = communicator.rank == 0
+            raise LostError(f"lost {loss}, and the others cannot go on: {error}{there}", first) from error
+        run.losses = (*self.losses, *earlier, loss)
+        run.network.restore(rounds, messages, sent, {})
+        with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):
+            state = restarted(run.algorithm, run.problem, run.network, run.streams, held.x, back, gradients)
+        return run, Resumed(None, state, (rounds, messages, sent), {}, rewind.history.before(back), rewind.seconds(), {})
+
+    def _result(self, outcome: runner.Outcome) -> Result:
         stop: Stop = outcome.stop
         return Result(
             outcome.state.x,
@@ -353,6 +504,25 @@ class Run:
             self.network,
             self.collective,
             outcome.agreement,
+            self.losses,
+        )
+
+
+def _check_leaving(problem: Any) -> None:
+    """Refuse a problem that agents cannot leave.
+
+    Raises
+    ------
+    TypeError
+        With its name.
+    """
+    name = type(problem).__name__
+    if not hasattr(problem, "without"):
+        raise TypeError(f"on_rank_loss='shrink' needs a problem that agents can leave, but {name} has no method without(lost)")
+    if isinstance(problem, LocalProducts):
+        raise TypeError(
+            f"on_rank_loss='shrink' is not for {name}: its constraint set is the mean of what all agents know, "
+            "and would be another without some of them"
         )
 
 
@@ -377,6 +547,7 @@ def solve(
     resume: str | os.PathLike[str] | None = None,
     rank_timeout: float = RANK_TIMEOUT,
     compute_timeout: float = 0.0,
+    on_rank_loss: OnRankLoss = "abort",
 ) -> Result:
     """Minimise the mean of the agents' objectives under their constraint.
 
@@ -423,6 +594,9 @@ def solve(
     resume
         Where a run like this one left checkpoints: goes on from the newest that is whole, with the bits of a run that never
         stopped, on any number of ranks.
+    on_rank_loss
+        What becomes of a run when one of its ranks is lost (killed, or its host): ``"abort"`` ends it; ``"shrink"`` goes on without
+        the agents of that rank, with Open MPI and its ``--with-ft ulfm`` (``docs/running.md``). On one process nothing can be lost.
     rank_timeout
         On MPI ranks: the job ends when a rank has given no sign of life for so many seconds (stopped, its host frozen or gone); 0:
         never. A gradient may take longer; a single call that holds Python's lock may not.
@@ -435,8 +609,21 @@ def solve(
         Before work starts, the same on every rank, for input that cannot work.
     CheckpointError
         On every rank: a checkpoint cannot be written, or not be resumed from.
+    LostError
+        On every rank that is left: the others fall apart.
     """
-    run = Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement, channel=channel, rank_timeout=rank_timeout)
+    run = Run(
+        problem,
+        algorithm,
+        W,
+        x0=x0,
+        seed=seed,
+        comm=comm,
+        placement=placement,
+        channel=channel,
+        rank_timeout=rank_timeout,
+        on_rank_loss=on_rank_loss,
+    )
     return run.solve(
         iterations=iterations,
         stopping=stopping,

@@ -35,6 +35,12 @@ class History(Mapping[str, NDArray[Any]]):
             self._rows = self._rows[:-1:2] + self._rows[-1:]
         self._rows.append(row)
 
+    def before(self, k: int) -> History:
+        """A history of the rows of iterations before ``k``."""
+        cut = History(self._limit)
+        cut._rows = [row for row in self._rows if row.iteration < k]
+        return cut
+
     @property
     def rows(self) -> tuple[Row, ...]:
         """The rows in order."""

@@ -642,3 +642,11 @@ class Recorder(Protocol):
     """Watches a run: rank 0 gets rows as they are made."""
 
     def record(self, row: Row) -> None: ...
+
+
+@runtime_checkable
+class Rewound(Protocol):
+    """A recorder that is told when a run has gone back, because ranks were lost."""
+
+    def rewound(self, rows: Sequence[Row], lost: str) -> None:
+        """Called on the rank that is rank 0 from now on, with the rows that there still are and what was lost, in words."""

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from .agreement import Agreement
     from .api import Result, Run
     from .checkpoint import Checkpoints, Resumed
-    from .cli.outputs import RunFolder
+    from .cli.outputs import HistoryWriter, RunFolder
     from .cli.progress import Steps
     from .network.communicator import Communicator
-    from .protocols import Array, StoppingRule
+    from .protocols import Array, Row, StoppingRule
 
 FAULT, RUNAWAY, NOT_CONVERGED, TERMINATED = 1, 3, 4, 143
 
@@ -71,6 +71,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
             comm=communicator,
             placement=settings.placement,
             channel=settings.bad_channel,
+            on_rank_loss=settings.on_rank_loss,
             rank_timeout=settings.rank_timeout,
         )
     except (ValueError, TypeError, ImportError, OSError) as error:
@@ -83,6 +84,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         return say("\n".join([*opening, *report(run)]), root)
     from .checkpoint import CheckpointError
     from .network import ChannelError
+    from .survival import Loss, LostError
 
     resumed = None
     if settings.resume is not None:
@@ -93,50 +95,104 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         if resumed.state.k > settings.iterations:
             raise InputError(f"{resumed.path} is beyond --iterations {settings.iterations}: give more than {resumed.state.k}")
         opening.append(f"goes on     from {resumed.path}")
-    folder = together(communicator, lambda: _folder(configuration, run) if root else None)
+        opening += [f"lost        {Loss(*loss)}" for loss in resumed.losses]
+    desk = _Desk(configuration, run, resumed)
+    together(communicator, lambda: desk.open() if root else None)
     if root and not settings.quiet:
         say("\n".join(opening))
     try:
-        return _solve(words, configuration, run, folder, resumed)
+        return _solve(words, configuration, run, desk, resumed)
     except ChannelError as error:
         raise InputError(one_line(error)) from error
-    except CheckpointError as error:
-        if root:
+    except (CheckpointError, LostError) as error:
+        if error.first if isinstance(error, LostError) else desk.taken:
             sys.stderr.write(f"decentorth: {one_line(error)}\n")
         return FAULT
 
 
-def _solve(words: Sequence[str], configuration: Configuration, run: Run, folder: RunFolder | None, resumed: Resumed | None) -> int:
+class _Desk:
+    """What rank 0 does for all while a run goes on: its folder, and what is said. Where rank 0 is lost, the next takes over."""
+
+    def __init__(self, configuration: Configuration, run: Run, resumed: Resumed | None) -> None:
+        self._configuration, self._run, self._resumed = configuration, run, resumed
+        self._settings = configuration.run
+        self._history: HistoryWriter | None = None
+        self._progress: Any = None
+        self.folder: RunFolder | None = None
+        self.taken = False
+
+    def open(self) -> None:
+        """Make the folder."""
+        self.taken = True
+        self.folder = _folder(self._configuration, self._run, continues=_continues(self._settings))
+
+    def begin(self, stack: contextlib.ExitStack) -> None:
+        """Begin the history and the progress, to be ended with ``stack``."""
+        stack.callback(self._close)
+        if self.taken:
+            earlier = () if self._resumed is None else self._resumed.history.rows
+            source = None if self._resumed is None or self._resumed.path is None else self._resumed.path.parent.parent
+            self._begin(earlier, source)
+            if not self._settings.quiet:
+                from .cli.progress import progress
+
+                self._progress = stack.enter_context(progress(self._settings.iterations))
+
+    def record(self, row: Row) -> None:
+        """A recorder's."""
+        for recorder in (self._history, self._progress):
+            if recorder is not None:
+                recorder.record(row)
+
+    def rewound(self, rows: Sequence[Row], lost: str) -> None:
+        """A recorder's (`protocols.Rewound`)."""
+        if not self.taken:
+            from .cli.progress import PlainProgress
+
+            self.taken = True
+            self.folder = _folder(self._configuration, self._run, continues=True)
+            self._progress = None if self._settings.quiet else PlainProgress(self._settings.iterations)
+        self._close()
+        self._begin(rows, None if self.folder is None else self.folder.path)
+        if not self._settings.quiet:
+            say(f"lost        {lost}; the others go on from there")
+
+    def _begin(self, earlier: Sequence[Row], source: Path | None) -> None:
+        if self.folder is not None:
+            self._history = self.folder.history(earlier, source)
+
+    def _close(self) -> None:
+        if self._history is not None:
+            self._history.close()
+
+
+def _solve(words: Sequence[str], configuration: Configuration, run: Run, desk: _Desk, resumed: Resumed | None) -> int:
     from .cli.outputs import write_final
-    from .cli.progress import Steps, progress, verdict
+    from .cli.progress import Steps, verdict
     from .cli.summary import summarize, taken
 
-    settings, collective = configuration.run, run.collective
-    tell = collective.rank == 0 and not settings.quiet
+    settings = configuration.run
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    steps = Steps(configuration.algorithm, tell, None if resumed is None else resumed.notes.get("steps"))
+    steps = Steps(
+        configuration.algorithm, desk.taken and not settings.quiet, None if resumed is None else resumed.notes.get("steps")
+    )
     with contextlib.ExitStack() as stack:
-        recorders: list[Any] = []
-        if folder is not None:
-            earlier = () if resumed is None else resumed.history.rows
-            source = None if resumed is None else resumed.path.parent.parent
-            recorders.append(stack.enter_context(contextlib.closing(folder.history(earlier, source))))
-        if tell:
-            recorders.append(stack.enter_context(progress(settings.iterations)))
+        desk.begin(stack)
         result = run.solve(
             iterations=settings.iterations,
             stopping=stopping_rule(settings),
             rows=settings.history_rows,
             record_every=settings.record_every,
-            recorders=recorders,
+            recorders=[desk],
             metrics=[steps],
             safety_region=settings.safety_region,
             checkpoints=_checkpoints(configuration, steps),
             resume=resumed,
             compute_timeout=settings.compute_timeout,
         )
+    folder, problem = desk.folder, result.problem
     if settings.out is not None:
-        write_final(folder, run.problem.n_agents, _variables(run.problem, result.x), collective)
+        write_final(folder, problem.n_agents, _variables(problem, result.x), result.collective)
         facts = {
             "algorithm": values(run.algorithm),
             "command": shlex.join(["python", "-m", "decentorth.run", *words]),
@@ -151,10 +207,12 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, folder:
                 from .plot import plot_histories, save
 
                 save(plot_histories({str(folder.path): result.history}), folder.path / "history.png")
-    if tell:
+    if desk.taken and not settings.quiet:
         notes = {"files in": str(settings.out)} if settings.out is not None else {}
         if result.drifted:
             notes["the mean of the trackers drifted by"] = f"{result.row.values['tracking_error']:.2g} (tracking_error)"
+        if result.losses:
+            notes["lost"] = "; ".join(map(str, result.losses))
         if result.agreement is not None:
             notes["agreeing took"] = taken(result)
         if result.status == "terminated":
@@ -260,7 +318,7 @@ def _start(settings: RunSettings) -> Array | None:
     return None if settings.start is None else read_start(settings.start)
 
 
-def _folder(configuration: Configuration, run: Run) -> RunFolder | None:
+def _folder(configuration: Configuration, run: Run, *, continues: bool) -> RunFolder | None:
     from .cli.outputs import RunFolder
 
     settings = configuration.run
@@ -271,7 +329,7 @@ def _folder(configuration: Configuration, run: Run) -> RunFolder | None:
         settings.out,
         configuration.yaml(),
         overwrite=settings.overwrite,
-        continues=_continues(settings),
+        continues=continues,
         needed=run.problem.n_agents * per_agent,
     )
 

@@ -35,6 +35,7 @@ from .protocols import (
     StoppingRule,
     Streams,
 )
+from .rewind import Rewind
 
 
 def check_capabilities(problem: Any, algorithm: Any) -> None:
@@ -171,6 +172,7 @@ def run(
     safety_region: float | None = None,
     keep: Callable[[History, int, Path | None], Keeper] | None = None,
     resumed: Resumed | None = None,
+    rewind: Rewind | None = None,
 ) -> Outcome:
     """Iterate until a rule says stop, at most ``iterations`` times; see `decentorth.api.solve` for the parameters.
 
@@ -180,9 +182,11 @@ def run(
         Makes who writes checkpoints, from the history, the iteration at which the run begins and the checkpoint it goes on from.
     resumed
         What to go on from, whose counts the network has.
+    rewind
+        Keeps what the ranks can go back to.
     """
     clock = _Clock(network, {} if resumed is None else resumed.seconds)
-    history = History() if resumed is None else resumed.history
+    history = resumed.history if resumed is not None else rewind.history if rewind is not None else History()
     states = iterate(problem, algorithm, network, streams, x0, None if resumed is None else resumed.state)
     row: Row | None = None
     stop: Stop | None = None
@@ -195,9 +199,12 @@ def run(
     def reached() -> int:
         return int(state.k)
 
+    def exchanged() -> tuple[int, int, int]:
+        return network.rounds, network.messages, network.bytes
+
     def moment() -> Moment:
-        counts = (network.rounds, network.messages, network.bytes)
-        return Moment(state, counts, network.in_flight(), clock.seconds, {} if agreement is None else agreement.saved())
+        agreed = {} if agreement is None else agreement.saved()
+        return Moment(state, exchanged(), network.in_flight(), clock.seconds, agreed)
 
     with np.errstate(over="ignore", invalid="ignore"), contextlib.ExitStack() as stack:
         state = next(states)
@@ -208,7 +215,10 @@ def run(
         clock.count("compute")
         every = (StandardMetrics(problem, state), *metrics)
         first = state.k
-        if resumed is not None:
+        if rewind is not None:
+            rewind.seconds = lambda: clock.seconds
+            rewind.hold(state, exchanged())
+        if resumed is not None and history.rows:
             row = history.rows[-1]._replace(agreed=_agreed(agreement, state.k))
             _check_columns(history, every)
             if row.iteration == state.k:
@@ -219,9 +229,11 @@ def run(
             if target < first:
                 continue
             while stop is None and state.k < target:
-                goal = min([target, *(watch.next for watch in (keeper, agreement) if watch is not None)])
+                goal = min([target, *(watch.next for watch in (keeper, agreement, rewind) if watch is not None)])
                 while state.k < goal and ending(problem, state) is None:
                     state = next(states)
+                if rewind is not None and rewind.next <= state.k:
+                    rewind.hold(state, exchanged())
                 met = agreement is not None and state.k == agreement.next and agreement.look(problem, network, state)
                 clock.count("compute")
                 if state.k < goal or met:
@@ -238,7 +250,7 @@ def run(
             values: dict[str, float] = {}
             for metric in every:
                 values |= zip(metric.columns, metric(problem, state, collective), strict=True)
-            counts = (network.rounds, network.messages, network.bytes, state.gradients)
+            counts = (*exchanged(), state.gradients)
             row = Row(state.k, *counts, clock.iterating, values, _agreed(agreement, state.k))
             history.record(row)
             if collective.rank == 0:

@@ -42,18 +42,18 @@ def philox(counter: tuple[_Words, _Words, _Words, _Words], key: tuple[int, int])
 
 @dataclass(frozen=True)
 class CounterStreams:
-    """The streams of the agents in ``agents`` (global numbers).
+    """The streams of the agents in ``agents`` (global numbers, which they keep when others leave).
 
     Parameters
     ----------
     seed
         Up to 64 bits are used.
     agents
-        The agents that live in this process.
+        The agents that live in this process: a run of them, or where some have left their numbers, ``(n_local,)``.
     """
 
     seed: int
-    agents: slice
+    agents: slice | Index
 
     def _words(self, purpose: Purpose, k: int, agents: _Words, size: int) -> _Words:
         """``(len(agents), size)`` words of 32 bits. The counter is (position, iteration, agent, purpose)."""
@@ -71,7 +71,8 @@ class CounterStreams:
 
         A word of 32 bits times ``high``, shifted: the probabilities differ from uniform by less than ``high / 2^32``.
         """
-        agents = np.arange(self.agents.start, self.agents.stop, dtype=np.uint64)
+        mine = self.agents
+        agents = np.arange(mine.start, mine.stop, dtype=np.uint64) if isinstance(mine, slice) else mine.astype(np.uint64)
         bound = np.broadcast_to(np.asarray(high, dtype=np.uint64), agents.shape)[:, None]
         return ((self._words(purpose, k, agents, size) * bound) >> _SHIFT).astype(np.int64)
 

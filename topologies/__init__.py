@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         star,
         torus,
     )
+    from topologies.leaving import without_agents
     from topologies.measures import (
         GraphMeasures,
         algebraic_connectivity,
@@ -149,6 +150,7 @@ __all__ = [
     "uniform_weights",
     "watts_strogatz",
     "weights_from_name",
+    "without_agents",
 ]
 
 _HOME = {
@@ -230,6 +232,7 @@ _HOME = {
     "uniform_weights": "weights",
     "watts_strogatz": "random_graphs",
     "weights_from_name": "weights",
+    "without_agents": "leaving",
 }
 
 

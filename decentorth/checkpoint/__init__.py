@@ -2,14 +2,16 @@
 
 from .files import FOLDER, CheckpointError, kept, newest_notes
 from .keeper import Checkpoints, Identity, Keeper, Moment, interval
-from .resuming import Resumed, resume
+from .resuming import Begun, Losses, Resumed, resume
 
 __all__ = [
     "FOLDER",
+    "Begun",
     "CheckpointError",
     "Checkpoints",
     "Identity",
     "Keeper",
+    "Losses",
     "Moment",
     "Resumed",
     "interval",

@@ -128,6 +128,8 @@ class Keeper:
         The checkpoint that the run goes on from.
     k
         The iteration at which it begins.
+    anew
+        Go on in the folder, in which every checkpoint from here on is written whatever is there: agents have left.
 
     Attributes
     ----------
@@ -151,6 +153,7 @@ class Keeper:
         history: History,
         k: int,
         resumed: Path | None,
+        anew: bool = False,
     ) -> None:
         self._root = Path(checkpoints.folder)
         self._checkpoints, self._identity, self._collective = checkpoints, identity, collective
@@ -161,7 +164,7 @@ class Keeper:
         self._held: Moment | None = None
         continues = resumed is not None and resumed.parent.resolve() == self._root.resolve()
         self.last = resumed if continues else None
-        others = files.agreed(collective, lambda: [] if continues or collective.rank > 0 else files.kept(self._root))
+        others = files.agreed(collective, lambda: [] if continues or anew or collective.rank > 0 else files.kept(self._root))
         if collective.everyone(b"others" if others else b"")[0]:
             raise files.CheckpointError(
                 f"{self._root} has the checkpoints of another run: resume from it, choose another folder, or remove them"

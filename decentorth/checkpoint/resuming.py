@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -27,10 +27,27 @@ _LONGEST = 60
 log = logging.getLogger(__name__)
 
 
+class Begun(NamedTuple):
+    """The run that is to go on, as it begins."""
+
+    identity: Identity
+    like: Any
+    """The method's state at the start: what a state is made of."""
+    in_flight: Collection[str]
+    """Names of what the network may have in flight."""
+    agents: slice
+    """Those of this rank."""
+
+
+Losses = tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...]
+"""Iterations, and the ranks and agents that were lost there."""
+
+
 class Resumed(NamedTuple):
     """A run as it was when a checkpoint was written."""
 
-    path: Path
+    path: Path | None
+    """None where it is no checkpoint that the run goes on from."""
     state: Any
     counts: tuple[int, int, int]
     """Rounds, messages and bytes of the network."""
@@ -40,6 +57,7 @@ class Resumed(NamedTuple):
     notes: Mapping[str, Any]
     agreement: Mapping[str, Any] = MappingProxyType({})
     """What the agents know, where they decide about the end."""
+    losses: Losses = ()
 
 
 class _Contents(NamedTuple):
@@ -55,14 +73,12 @@ class _Contents(NamedTuple):
     metrics: Sequence[str]
     agreement: Mapping[str, Any]
     notes: Mapping[str, Any]
+    losses: Losses
 
 
 def resume(
     given: str | os.PathLike[str],
-    identity: Identity,
-    like: Any,
-    in_flight: Collection[str],
-    agents: slice,
+    begin: Callable[[Losses], Begun],
     collective: Collective,
 ) -> Resumed:
     """The newest checkpoint that is whole; called by every rank, each of which reads its own agents.
@@ -71,14 +87,9 @@ def resume(
     ----------
     given
         A run's folder, its folder of checkpoints, or one checkpoint.
-    identity
-        The run that is to go on.
-    like
-        The method's state at the start: what a state is made of.
-    in_flight
-        Names of what the network may have in flight.
-    agents
-        Those of this rank.
+    begin
+        Called by every rank alike: the run that is to go on, after the losses that the checkpoint tells of; a ValueError where it
+        cannot be.
 
     Raises
     ------
@@ -93,22 +104,24 @@ def resume(
             _warn(collective, f"{damage[-1]}; {path} is tried")
         try:
             manifest = files.read_manifest(path, collective)
-            return _resume(manifest, identity, like, in_flight, agents, collective)
+            return _resume(manifest, begin, collective)
         except files.DamagedError as error:
             damage.append(f"{path} is damaged: {error}")
     others = [str(path) for path in files.kept(paths[0].parent) if path not in paths]
     raise files.CheckpointError(f"cannot resume: {'; '.join(damage)}{'; there is also ' if others else ''}{', '.join(others)}")
 
 
-def _resume(
-    manifest: files.Manifest, identity: Identity, like: Any, in_flight: Collection[str], agents: slice, collective: Collective
-) -> Resumed:
+def _resume(manifest: files.Manifest, begin: Callable[[Losses], Begun], collective: Collective) -> Resumed:
     def refuse(difference: str | None) -> None:
         """If any rank has found one."""
         if found := [text.decode() for text in collective.everyone((difference or "").encode()) if text]:
             raise files.CheckpointError(f"{manifest.path} is of another run: {found[0]}")
 
     contents = files.agreed(collective, lambda: _contents(manifest), files.DamagedError)
+    try:
+        identity, like, in_flight, agents = begin(contents.losses)
+    except ValueError as error:
+        raise files.CheckpointError(f"cannot resume {manifest.path}: {error}") from error
     refuse(_difference(contents.run, identity.facts))
     arrays, numbers = taken_apart(like, "state")
     probes = {f"start.{name}": array for name, array in identity.probes.items()}
@@ -145,6 +158,7 @@ def _resume(
         contents.seconds,
         contents.notes,
         contents.agreement,
+        contents.losses,
     )
 
 
@@ -168,6 +182,10 @@ def _contents(manifest: files.Manifest) -> _Contents:
             [str(name) for name in facts["metrics"]],
             _agreement(facts.get("agreement", {})),
             dict(facts["notes"]),
+            tuple(
+                (int(k), tuple(map(int, ranks)), tuple(map(int, agents)))
+                for k, ranks, agents in facts["run"].get("lost", {}).get("losses", ())
+            ),
         )
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"{files.MANIFEST} does not describe a run: {type(error).__name__} {str(error)[:200]}") from None

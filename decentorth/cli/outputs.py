@@ -173,8 +173,8 @@ class RunFolder:
             )
 
     def history(self, earlier: Sequence[Row] = (), source: Path | None = None) -> HistoryWriter:
-        """The recorder of this run's rows; see `HistoryWriter`."""
-        return HistoryWriter(self.path / HISTORY, earlier, source)
+        """The recorder of this run's rows; see `HistoryWriter`, but that ``source`` is the folder of the run that goes on."""
+        return HistoryWriter(self.path / HISTORY, earlier, None if source is None else source / HISTORY)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``."""

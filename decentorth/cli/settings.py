@@ -32,6 +32,7 @@ RESUMABLE = (
     "history_rows",
     "record_every",
     "placement",
+    "on_rank_loss",
     *PATIENCE,
 )
 """What a run that is resumed may be given anew, beside where its results go."""
@@ -126,6 +127,9 @@ class RunSettings(CaseSettings):
         Stop after this many seconds of iterations; does not count as converged.
     objective_below : float
         Stop when the objective is at most this; does not count as converged.
+    on_rank_loss : str
+        What becomes of the run when a rank is lost (killed, or its host): it ends, or goes on without that rank's agents (Open MPI
+        with mpirun --with-ft ulfm).
     require_converged : bool
         Exit code 4 when the run ends without having converged.
     safety_region : float
@@ -180,6 +184,7 @@ class RunSettings(CaseSettings):
     local_rounds: int | None = None
     time_limit: float | None = None
     objective_below: float | None = None
+    on_rank_loss: Literal["abort", "shrink"] = "abort"
     require_converged: bool = False
     safety_region: float | None = None
     history_rows: int | None = None

@@ -1,7 +1,7 @@
 """Mixing over a network of agents: the plan, the transport, the one `Network` class, and what may go wrong on the way."""
 
 from .channel import Channel
-from .communicator import Communicator, SerialCommunicator, connect
+from .communicator import Communicator, SerialCommunicator, Shrinking, connect, surviving
 from .halo import even_bounds
 from .network import Network, Placement
 from .unreliable import ChannelError, UnreliableNetwork
@@ -13,7 +13,9 @@ __all__ = [
     "Network",
     "Placement",
     "SerialCommunicator",
+    "Shrinking",
     "UnreliableNetwork",
     "connect",
     "even_bounds",
+    "surviving",
 ]

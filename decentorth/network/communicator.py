@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from .._mpienv import expected_ranks
 from ..protocols import Array
@@ -54,6 +54,21 @@ class Communicator(Protocol):
         """What carries the messages, for the summary."""
 
 
+@runtime_checkable
+class Shrinking(Communicator, Protocol):
+    """A group whose calls raise one of ``failures`` when a member is lost; the others then go on as a smaller one."""
+
+    failures: tuple[type[Exception], ...]
+    alive: tuple[int, ...]
+    """The members' ranks at the start."""
+
+    def agree(self) -> None:
+        """Return on all members or, where one has been lost, on none."""
+
+    def shrunk(self) -> Self:
+        """Those that are left, in their order."""
+
+
 class SerialCommunicator:
     """This process alone."""
 
@@ -86,6 +101,27 @@ class SerialCommunicator:
 
     def describe(self) -> Mapping[str, Any]:
         return {"kind": "in-process", "ranks": 1}
+
+
+def surviving(comm: Any = None) -> Communicator:
+    """The communicator of a run that is to go on when ranks are lost: where there are several, a `Shrinking` one.
+
+    Parameters
+    ----------
+    comm
+        As for `connect`.
+
+    Raises
+    ------
+    ValueError
+        Beside the errors of `connect`: the MPI library cannot do that, or was not started so that it does; says how.
+    """
+    communicator: Any = connect(comm)
+    if communicator.size == 1:
+        return communicator  # type: ignore[no-any-return]  # one of ours
+    from .ulfm import surviving
+
+    return surviving(communicator)
 
 
 def connect(comm: Any | Literal["serial"] | None = None) -> Communicator:

@@ -18,13 +18,19 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import mpi4py
 import numpy as np
 
 from .._ending import end_job_on_error
-from .._mpienv import expected_ranks, local_ranks
+from .._mpienv import expected_ranks, fault_tolerant, local_ranks
 from ..protocols import Array
 from .watch import Pulse, Watch
 
+finalizing = fault_tolerant() and "mpi4py.MPI" not in sys.modules
+"""Whether MPI is finalized here, as it must not be after a rank was lost, rather than by mpi4py."""
+if finalizing:
+    mpi4py.rc.finalize = False
+    atexit.register(lambda: MPI.Finalize() if finalizing else None)
 try:
     from mpi4py import MPI
 except (ImportError, RuntimeError) as error:  # mpi4py raises RuntimeError when it finds no MPI library
@@ -62,6 +68,10 @@ class _Exchange:
 
     def wait(self) -> None:
         self._owner.wait(self._all)
+
+    def keep(self) -> None:
+        """Never free the requests."""
+        self._finalizer.detach()
 
 
 def _free(requests: list[MPI.Prequest]) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from topologies import WeightSequence, check_weights, flooding_rounds, spectrum
+from topologies import WeightSequence, check_weights, flooding_rounds, spectrum, without_agents
 
-from ..protocols import Array, Spectrum
+from ..protocols import Array, Index, Spectrum
 from .communicator import connect
 from .halo import Halo, even_bounds, fewer_cuts_bounds, plan
 from .traffic import Traffic, traffic
@@ -44,8 +44,8 @@ class Network:
     comm
         See `connect`.
     placement
-        How consecutive agents are divided over ranks: ``"even"``, or ``"fewer-cuts"`` (borders moved by up to a tenth of a block
-        to where fewer edges cross).
+        How consecutive agents are divided over ranks: ``"even"``, ``"fewer-cuts"`` (borders moved by up to a tenth of a block
+        to where fewer edges cross), or the borders themselves.
 
     Attributes
     ----------
@@ -62,16 +62,19 @@ class Network:
         For a W that cannot average, or more ranks than agents; the same on every rank.
     """
 
-    def __init__(self, W: Any, comm: Any = None, placement: Placement = "even") -> None:
+    def __init__(self, W: Any, comm: Any = None, placement: Placement | Index = "even") -> None:
         self.communicator = connect(comm)
         self.sequence: WeightSequence | None = W if isinstance(W, WeightSequence) else None
         self.W: csr_array = check_weights(W) if self.sequence is None else self.sequence.at(0)
         self.n_agents = int(self.W.shape[0])
         ranks = self.communicator.size
-        if placement not in ("even", "fewer-cuts"):
+        if isinstance(placement, np.ndarray):
+            self.bounds = placement
+        elif placement in ("even", "fewer-cuts"):
+            even = even_bounds(self.n_agents, ranks)
+            self.bounds = even if placement == "even" else fewer_cuts_bounds(self.W, ranks)
+        else:
             raise ValueError(f"placement must be 'even' or 'fewer-cuts', got {placement!r}")
-        even = even_bounds(self.n_agents, ranks)
-        self.bounds = even if placement == "even" else fewer_cuts_bounds(self.W, ranks)
         self.agents = slice(int(self.bounds[self.communicator.rank]), int(self.bounds[self.communicator.rank + 1]))
         self.n_local = self.agents.stop - self.agents.start
         self.rounds = self.messages = self.bytes = 0
@@ -143,6 +146,30 @@ class Network:
         if in_flight:
             raise ValueError(f"this network delivers every message in its round, so it has no {', '.join(in_flight)}")
         self.rounds, self.messages, self.bytes = rounds, messages, bytes
+
+    def without(self, lost: Index, communicator: Any = "serial", ranks: Sequence[int] = (0,)) -> Network:
+        """The network of the agents that are left when those in ``lost`` have left for good, numbered anew in their order.
+
+        What an agent gave to those that leave, it keeps (`topologies.without_agents`). Counts begin at 0.
+
+        Parameters
+        ----------
+        communicator, ranks
+            The processes that are left, and which of this network's each of them is.
+
+        Raises
+        ------
+        ValueError
+            Those that are left fall apart, or cannot average; a rank has nobody left; on a time-varying network.
+        """
+        if self.sequence is not None:
+            raise ValueError("agents cannot leave a time-varying network")
+        left = np.setdiff1d(np.arange(self.n_agents), lost)
+        borders = np.searchsorted(left, self.bounds)
+        sizes = (borders[1:] - borders[:-1])[list(ranks)]
+        if sizes.sum() != left.size or not sizes.all():
+            raise ValueError(f"of {left.size} agents that are left, the ranks {', '.join(map(str, ranks))} have {sizes.tolist()}")
+        return Network(without_agents(self.W, lost), communicator, np.concatenate(([0], np.cumsum(sizes))))
 
     def iterating(self, step: Callable[..., Any], state: Any, x0: Array) -> Callable[..., Any]:
         """A method's step as it is made on this network; here as it is.

@@ -9,10 +9,19 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..protocols import Array, Collective, ConstraintSet
+from ..protocols import Array, Collective, ConstraintSet, Index
 
 BLOCK_BYTES = 1 << 19
 """Agents are worked on in runs whose points together take about this much: temporaries stay in cache and are reused."""
+
+
+Selection = slice | Index
+"""Local agents: a run of them, or ascending numbers."""
+
+
+def selected(items: Sequence[Any], local: Selection) -> list[Any]:
+    """Those of a list."""
+    return list(items[local]) if isinstance(local, slice) else [items[i] for i in local]
 
 
 class AgentProblem(ABC):
@@ -45,8 +54,8 @@ class AgentProblem(ABC):
         return int(self.agents.stop - self.agents.start)
 
     @abstractmethod
-    def _take(self, local: slice) -> None:
-        """Keep the data of these local agents only (``self`` is a fresh shallow copy)."""
+    def _take(self, local: Any) -> None:
+        """Keep the data of these local agents only, a `Selection` (``self`` is a fresh shallow copy)."""
 
     @abstractmethod
     def value(self, x: Array) -> Array:
@@ -78,6 +87,31 @@ class AgentProblem(ABC):
         part._blocks = None
         part._take(slice(agents.start - self.agents.start, agents.stop - self.agents.start))
         part.agents = agents
+        return part
+
+    def without(self, lost: Index) -> Self:
+        """The problem of the agents that are left when those in ``lost`` (global numbers) have left for good.
+
+        They are numbered anew, in their order. Their data and the constraint set stay as they are, the set's own data too, whoever
+        they came from; data is copied only where agents in between leave.
+
+        Raises
+        ------
+        ValueError
+            When none of this process's agents is left.
+        """
+        own = np.arange(self.agents.start, self.agents.stop)
+        left = np.flatnonzero(~np.isin(own, lost))
+        if not left.size:
+            raise ValueError(f"agents {self.agents.start} to {self.agents.stop - 1} have all left: nobody is left in this process")
+        part = copy.copy(self)
+        part._blocks = None
+        if left.size < own.size:
+            run = slice(int(left[0]), int(left[-1]) + 1)
+            part._take(run if run.stop - run.start == left.size else left)
+        gone = np.unique(lost)
+        first = self.agents.start - int(np.searchsorted(gone, self.agents.start))
+        part.agents, part.n_agents = slice(first, first + left.size), self.n_agents - gone.size
         return part
 
     def blocks(self) -> Sequence[tuple[slice, Self]]:

@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 from ..protocols import Array, Collective, Index
 from ..sets import GeneralizedStiefel, Product, SampleCovariance
 from ..sums import sums
-from .base import AgentProblem, Deferred
+from .base import AgentProblem, Deferred, Selection, selected
 from .checks import matrices, same_columns
 from .covariances import Canonical, Form, Moments, Samples, canonical_correlations, diagonals, second_moments
 from .pca import subspace_distance
@@ -152,8 +152,8 @@ class CCA(AgentProblem):
             for moments in form.moments():
                 total += np.concatenate([c.reshape(-1) for c in moments])
 
-    def _take(self, local: slice) -> None:
-        self.n_samples, self._rows, self._forms = self.n_samples[local], self._rows[local], self._forms.take(local)
+    def _take(self, local: Selection) -> None:
+        self.n_samples, self._rows, self._forms = self.n_samples[local], selected(self._rows, local), self._forms.take(local)
         self.__dict__.pop("lipschitz", None)
 
     def _stacked(self, products: Callable[[Form, Array, Array], tuple[Array, Array]], x: Array) -> Array:

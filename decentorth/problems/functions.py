@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..protocols import Array, ConstraintSet, Index
-from .base import AgentProblem
+from .base import AgentProblem, Selection
 from .columns import SeparateColumns
 
 
@@ -64,35 +64,34 @@ class FunctionProblem(AgentProblem):
         if n_agents < 1:
             raise ValueError(f"n_agents must be at least 1, got {n_agents}")
         super().__init__(n_agents, slice(0, n_agents), constraint)
+        self._numbers: Index = np.arange(n_agents, dtype=np.int64)
         self._value, self._gradient, self._gradient_on, self._stacked = value, gradient, gradient_on, stacked
         if (gradient_on is None) != (n_samples is None):
             raise ValueError("gradient_on and n_samples go together: give both to allow mini-batches, or neither")
         if n_samples is not None:
             self.n_samples = _counts(n_samples, n_agents)
 
-    def _take(self, local: slice) -> None:
-        """The functions serve any agent."""
+    def _take(self, local: Selection) -> None:
+        """The functions serve any agent, by its number at the start."""
+        self._numbers = self._numbers[local]
         if self._gradient_on is not None:
             self.n_samples = self.n_samples[local]
-
-    def _numbers(self) -> Index:
-        return np.arange(self.agents.start, self.agents.stop, dtype=np.int64)
 
     def value(self, x: Array) -> Array:
         """``(n_local,)``."""
         if self._stacked:
-            return self._shaped("value", self._value(self._numbers(), x), x.shape[:1])
+            return self._shaped("value", self._value(self._numbers, x), x.shape[:1])
         out = np.empty(len(x))
-        for i, agent in enumerate(self._numbers()):
+        for i, agent in enumerate(self._numbers):
             out[i] = self._shaped(f"value of agent {agent}", self._value(int(agent), x[i]), ())
         return out
 
     def gradient(self, x: Array) -> Array:
         """``(n_local, *shape)``."""
         if self._stacked:
-            return self._shaped("gradient", self._gradient(self._numbers(), x), x.shape)
+            return self._shaped("gradient", self._gradient(self._numbers, x), x.shape)
         out = np.empty_like(x)
-        for i, agent in enumerate(self._numbers()):
+        for i, agent in enumerate(self._numbers):
             out[i] = self._shaped(f"gradient of agent {agent}", self._gradient(int(agent), x[i]), self.shape)
         return out
 
@@ -107,9 +106,9 @@ class FunctionProblem(AgentProblem):
         if self._gradient_on is None:
             raise TypeError("gradients on a few samples need the function gradient_on, which this problem was made without")
         if self._stacked:
-            return self._shaped("gradient_on", self._gradient_on(self._numbers(), x, batch), x.shape)
+            return self._shaped("gradient_on", self._gradient_on(self._numbers, x, batch), x.shape)
         out = np.empty_like(x)
-        for i, agent in enumerate(self._numbers()):
+        for i, agent in enumerate(self._numbers):
             given = self._gradient_on(int(agent), x[i], batch[i])
             out[i] = self._shaped(f"gradient_on of agent {agent}", given, self.shape)
         return out
@@ -170,9 +169,9 @@ class NonsmoothFunctionProblem(FunctionProblem, SeparateColumns):
             return self.gradient(x).take(columns, -1)
         shape = (self.shape[0], len(columns))
         if self._stacked:
-            return self._shaped("partial_subgradient", self._partial(self._numbers(), x, columns), (len(x), *shape))
+            return self._shaped("partial_subgradient", self._partial(self._numbers, x, columns), (len(x), *shape))
         out = np.empty((len(x), *shape))
-        for i, agent in enumerate(self._numbers()):
+        for i, agent in enumerate(self._numbers):
             given = self._partial(int(agent), x[i], columns)
             out[i] = self._shaped(f"partial_subgradient of agent {agent}", given, shape)
         return out

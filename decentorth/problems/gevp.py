@@ -23,7 +23,7 @@ from ..protocols import Array, Collective
 from ..sets import GeneralizedStiefel
 from ..sets.operators import Operator, eigenspace, formed, symmetric
 from ..sums import sums
-from .base import AgentProblem, Deferred
+from .base import AgentProblem, Deferred, Selection, selected
 from .generated import stream
 from .pca import subspace_distance
 
@@ -70,8 +70,8 @@ class GEVP(AgentProblem):
         super().__init__(len(named), slice(0, len(named)), manifold)
         self._answer: tuple[Array, Array] | None = None
 
-    def _take(self, local: slice) -> None:
-        self._operators = self._operators[local]
+    def _take(self, local: Selection) -> None:
+        self._operators = selected(self._operators, local)
         self.__dict__.pop("lipschitz", None)
 
     def _image(self, x: Array) -> Array:

@@ -27,7 +27,7 @@ from scipy.sparse import csr_array
 
 from ..protocols import Array, Collective, Index
 from ..sets import JOrthogonal
-from .base import AgentProblem, Deferred
+from .base import AgentProblem, Deferred, Selection, selected
 from .checks import matrices
 from .generated import stream
 from .signed import SignedSettings
@@ -108,8 +108,8 @@ class HSPP(AgentProblem):
         self.wanted = [np.ascontiguousarray(wanted[start:end, start:]) for start, end in self._runs]
         self.n_samples: Index = np.diff([*ahead[first], ahead[-1]])
 
-    def _take(self, local: slice) -> None:
-        self._runs, self.wanted, self.n_samples = self._runs[local], self.wanted[local], self.n_samples[local]
+    def _take(self, local: Selection) -> None:
+        self._runs, self.wanted, self.n_samples = selected(self._runs, local), selected(self.wanted, local), self.n_samples[local]
 
     def points(self, x: Array) -> Array:
         """``(m, n)``: q_i = phi(x^T d_i), from one point ``(n, n)``."""

@@ -22,7 +22,7 @@ import numpy as np
 from ..protocols import Array, Collective, Index, SubgradientSettings
 from ..sets import Stiefel
 from ..sums import sums
-from .base import AgentProblem, Deferred
+from .base import AgentProblem, Deferred, Selection
 from .checks import matrices, same_columns
 from .columns import SeparateColumns
 from .division import Divided, divided
@@ -89,7 +89,7 @@ class SparsePCA(AgentProblem, SeparateColumns):
         self._sums = SumsOfSquares(rows, None, np.array([-0.5 / len(a) for a in rows]))
         self._mu = mu
 
-    def _take(self, local: slice) -> None:
+    def _take(self, local: Selection) -> None:
         self._sums = self._sums.take(local)
         self.__dict__.pop("weak_convexity", None)
 

@@ -26,7 +26,7 @@ import numpy as np
 from ..protocols import Array, Collective, Index
 from ..sets import Stiefel
 from ..sums import sums
-from .base import AgentProblem, Deferred, loaded
+from .base import AgentProblem, Deferred, Selection, loaded
 from .checks import matrices
 from .generated import stream
 from .pca import subspace_distance
@@ -135,7 +135,7 @@ class MatrixCompletion(AgentProblem):
         """A problem whose ranks each load their own agents: ``loader(agent) -> A_i``."""
         return loaded(loader, n_agents, partial(MatrixCompletion, rank=rank, ridge=ridge))
 
-    def _take(self, local: slice) -> None:
+    def _take(self, local: Selection) -> None:
         self.n_samples, self._columns = self.n_samples[local], self._columns.take(local)
 
     def value(self, x: Array) -> Array:

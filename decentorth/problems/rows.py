@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from ..protocols import Array, Index
 from ..sums import add_agents, sums
+from .base import Selection, selected
 
 
 class _Table(Protocol):
@@ -34,7 +35,7 @@ class _Form(Protocol):
     def hessian(self) -> Array: ...
     def product(self, v: Array) -> Array: ...
     def curvature(self) -> Array: ...
-    def take(self, local: slice) -> Any: ...
+    def take(self, local: Selection) -> Any: ...
     def counts(self) -> Sequence[int]: ...
     def tables(self) -> Sequence[tuple[_Table, _Table | None, float]]: ...
 
@@ -89,7 +90,7 @@ class _Rows(NamedTuple):
         largest: Array = np.abs(self.twice[:, 0, 0]) * np.linalg.eigvalsh(small)[:, -1]
         return largest
 
-    def take(self, local: slice) -> _Rows:
+    def take(self, local: Selection) -> _Rows:
         return _Rows(self.a[local], None if self.b is None else self.b[local], self.twice[local])
 
     def counts(self) -> list[int]:
@@ -139,10 +140,10 @@ class _Gram(NamedTuple):
         largest: Array = np.abs(np.linalg.eigvalsh(self.h)).max(-1)
         return largest
 
-    def take(self, local: slice) -> _Gram:
+    def take(self, local: Selection) -> _Gram:
         k = None if self.k is None else self.k[local]
-        targets = None if self.targets is None else self.targets[local]
-        return _Gram(self.h[local], k, self.c[local], self.rows[local], targets, self.twice[local])
+        targets = None if self.targets is None else selected(self.targets, local)
+        return _Gram(self.h[local], k, self.c[local], selected(self.rows, local), targets, self.twice[local])
 
     def counts(self) -> list[int]:
         return [len(rows) for rows in self.rows]
@@ -211,14 +212,20 @@ class SumsOfSquares:
         with threadpool_limits(1):  # the bits of A_i^T A_i depend on the number of BLAS threads
             self._parts = _forms(rows, targets, weights)
 
-    def take(self, local: slice) -> SumsOfSquares:
-        """The same for the agents in ``local``; data is viewed, not copied."""
+    def take(self, local: Selection) -> SumsOfSquares:
+        """The same for the agents in ``local``; those of a run are viewed, not copied."""
         part = object.__new__(SumsOfSquares)
-        part.n_local = local.stop - local.start
+        part.n_local = local.stop - local.start if isinstance(local, slice) else len(local)
         part._parts = []
         for members, form in self._parts:
             if members is None:
                 part._parts.append((None, form.take(local)))
+                continue
+            if not isinstance(local, slice):
+                kept = np.flatnonzero(np.isin(members, local))
+                if kept.size:
+                    among = np.searchsorted(local, members[kept])
+                    part._parts.append((None if kept.size == part.n_local else among, form.take(kept)))
                 continue
             a, b = np.searchsorted(members, [local.start, local.stop])
             if a < b:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..protocols import Array, ConstraintSet, Index
 from ..sums import sums
-from .base import AgentProblem
+from .base import AgentProblem, Selection
 from .columns import SeparateColumns
 from .runs import Runs
 
@@ -65,7 +65,7 @@ class RowLosses(AgentProblem):
     def differentiate(products: Array) -> None:
         """The gradients of h at the products ``(n, b, c)``, in their place."""
 
-    def _take(self, local: slice) -> None:
+    def _take(self, local: Selection) -> None:
         self.n_samples, self._weights, self._rows = self.n_samples[local], self._weights[local], self._rows.take(local)
         self.__dict__.pop("largest", None)
 

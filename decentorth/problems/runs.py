@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..protocols import Array
+from .base import Selection
 
 RUN_BYTES = 1 << 21
 """The arrays of a run take about this much, or belong to a single agent."""
@@ -38,11 +39,17 @@ class Runs:
     def __iter__(self) -> Iterator[tuple[slice, tuple[Array, ...]]]:
         return iter(self._runs)
 
-    def take(self, local: slice) -> Runs:
-        """The same for the agents in ``local``; data is viewed, not copied."""
+    def take(self, local: Selection) -> Runs:
+        """The same for the agents in ``local``; those of a run are viewed, not copied."""
         part = object.__new__(Runs)
         part._runs = []
         for own, arrays in self._runs:
+            if not isinstance(local, slice):
+                first, last = np.searchsorted(local, [own.start, own.stop]).tolist()
+                if first < last:
+                    rows = local[first:last] - own.start
+                    part._runs.append((slice(first, last), tuple([array[rows] for array in arrays])))
+                continue
             a, b = max(own.start, local.start), min(own.stop, local.stop)
             if a < b:
                 stacks = tuple(array[a - own.start : b - own.start] for array in arrays)

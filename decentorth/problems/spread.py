@@ -38,7 +38,7 @@ from ..protocols import (
     WeaklyConvex,
 )
 from ..sums import add_agents
-from .base import AgentProblem, Deferred
+from .base import AgentProblem, Deferred, Selection
 from .columns import SeparateColumns
 
 LARGEST_HESSIAN = 1000
@@ -96,7 +96,7 @@ class SpreadProblem(AgentProblem):
         super().__init__(1, slice(0, 1), base.constraint)
         self.base, self._collective = base, collective
 
-    def _take(self, local: slice) -> None:
+    def _take(self, local: Selection) -> None:
         """There is one agent."""
 
     def _total(self, per_block: Array) -> Array:

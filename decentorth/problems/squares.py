@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Self
 
 from ..protocols import Array, ConstraintSet, Index
-from .base import AgentProblem
+from .base import AgentProblem, Selection
 from .rows import SumsOfSquares
 
 
@@ -26,7 +26,7 @@ class SquaresProblem(AgentProblem):
         super().__init__(n_agents, agents, constraint)
         self._sums = sums
 
-    def _take(self, local: slice) -> None:
+    def _take(self, local: Selection) -> None:
         self._sums = self._sums.take(local)
         self.__dict__.pop("lipschitz", None)
 

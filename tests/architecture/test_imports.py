@@ -34,7 +34,9 @@ HOUSE = {
     "data": Room(("decentorth.data",), "protocols", "numpy scipy sklearn"),
     "problems": Room(("decentorth.problems",), "protocols sums streams sets data", "numpy scipy threadpoolctl"),
     "network": Room(("decentorth.network",), "protocols sums streams launch topologies", "numpy scipy"),
-    "mpi": Room(("decentorth.network.mpi", "decentorth.network.watch"), "protocols launch", "numpy mpi4py"),
+    "mpi": Room(
+        ("decentorth.network.mpi", "decentorth.network.ulfm", "decentorth.network.watch"), "protocols launch", "numpy mpi4py"
+    ),
     "kernels": Room(("decentorth.kernels",), "protocols", "numpy numba"),
     "algorithms": Room(("decentorth.algorithms",), "protocols sums kernels", "numpy"),
     "collective": Room(("decentorth.collective",), "protocols sums network", "numpy"),
@@ -45,12 +47,17 @@ HOUSE = {
             "decentorth.stopping",
             "decentorth.agreement",
             "decentorth.checkpoint",
+            "decentorth.rewind",
             "decentorth.runner",
         ),
         "protocols sums version",
         "numpy pandas",
     ),
-    "api": Room(("decentorth.api",), "launch protocols sums streams problems network collective loop", "numpy threadpoolctl"),
+    "api": Room(
+        ("decentorth.api", "decentorth.survival"),
+        "launch protocols sums streams problems network collective loop topologies",
+        "numpy threadpoolctl",
+    ),
     "registry": Room(("decentorth.registry",), "", ""),
     "front": Room(
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
@@ -152,9 +159,9 @@ def test_the_table_keeps_the_promises_of_the_house(room: str, never: str) -> Non
     assert not {*HOUSE[room].rooms.split(), *HOUSE[room].packages.split()} & set(never.split())
 
 
-def test_only_one_module_speaks_mpi() -> None:
+def test_only_the_transport_speaks_mpi() -> None:
     speakers = {source.name for source in modules() for _, name in imports(source, NAMES) if name.split(".")[0] == "mpi4py"}
-    assert speakers == {"decentorth.network.mpi"}
+    assert speakers == {"decentorth.network.mpi", "decentorth.network.ulfm"}
 
 
 @pytest.mark.parametrize(

