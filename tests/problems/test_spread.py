@@ -195,10 +195,10 @@ class Several(FunctionProblem):
 
     @property
     def lipschitz(self) -> Array:
-        return np.concatenate([self.parts[i].lipschitz for i in self._numbers()])
+        return np.concatenate([self.parts[i].lipschitz for i in self._numbers])
 
     def hessian_product(self, x: Array, v: Array) -> Array:
-        pairs = zip(self._numbers(), x, v, strict=True)
+        pairs = zip(self._numbers, x, v, strict=True)
         return np.concatenate([self.parts[i].hessian_product(one[None], along[None]) for i, one, along in pairs])
 
 
