@@ -351,7 +351,7 @@ def test_what_is_unbounded_is_said_to_be(algorithm: Any, lines: str) -> None:
     assert values[3] < 100.0 * values[2] < 1e4 * values[1] < 0.0
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(12))
 def test_the_steepest_ray_is_that_of_the_exact_subproblems(seed: int) -> None:
     """Of all pairs with two signs and both families: the least w - |d|, its rows, and the end at which f falls."""
     rng, n = np.random.default_rng(seed), 6
