@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from decentorth import GSJOBCD, JJOBCD, VRJJOBCD, HyperbolicJacobi, iterate, solve
+from decentorth.algorithms.jobcd import steepest_ray
+from decentorth.kernels.subproblem import exact_form, ray_matrix
 from decentorth.problems import HEVP
 from decentorth.protocols import Array, Index
 from decentorth.streams import CounterStreams
@@ -347,6 +349,33 @@ def test_what_is_unbounded_is_said_to_be(algorithm: Any, lines: str) -> None:
         away[[i, j]] = np.array([[c, s], [s, c]] if abs(ray) == 1 else [[-c, -s], [s, c]]) @ away[[i, j]]
         values.append(float(problem.value((away if lines == "rows" else away.T.copy())[None])[0]))
     assert values[3] < 100.0 * values[2] < 1e4 * values[1] < 0.0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_steepest_ray_is_that_of_the_exact_subproblems(seed: int) -> None:
+    """Of all pairs with two signs and both families: the least w - |d|, its rows, and the end at which f falls."""
+    rng, n = np.random.default_rng(seed), 6
+    half, x, j = rng.standard_normal((n, n)), rng.standard_normal((n, n)), signs(n, seed)
+    H, M = half + half.T, x @ x.T
+    found = []
+    for i in range(n):
+        for k in range(i + 1, n):
+            if j[i] != j[k]:
+                rows = np.ix_((i, k), (i, k))
+                q = exact_form(H[rows][None], M[rows][None], 0.0)[0]
+                for family, (one, two, d) in enumerate(((0, 1, q[0, 1]), (2, 3, -q[2, 3])), start=1):
+                    w = 0.5 * (q[one, one] + q[two, two])
+                    found.append((w - abs(d), i, k, family * (-1 if d > 0.0 else 1)))
+    least, i, k, ray = min(found)
+    assert least < 0.0
+    assert steepest_ray(H, M, j)[0].tolist() == [i, k, ray]
+    falls = []
+    for t in (3.0, 5.0):
+        away = x.copy()
+        away[[i, k]] = ray_matrix(ray, t) @ x[[i, k]]
+        falls.append(0.5 * np.trace(away.T @ H @ away) / np.exp(2.0 * t))
+    assert falls[1] == pytest.approx(0.25 * least, rel=0.05)
+    assert np.isnan(steepest_ray(half @ half.T, M, j)).all()
 
 
 def test_varsigma_descends_as_long_as_numbers_hold() -> None:

@@ -417,6 +417,16 @@ def test_pairs_of_hspp_in_blocks(points: int, blocks: int) -> None:
     assert pairs == [(i, j) for i in range(points) for j in range(i + 1, points)]
 
 
+def test_each_block_of_hspp_is_at_its_own_point() -> None:
+    blocks, rng = hspp_blocks(4), np.random.default_rng(5)
+    points = [blocks.constraint.random(rng, 0.3) for _ in range(2)]
+    x = np.stack([points[0], points[0], points[1], points[0]])
+    for block in range(4):
+        alone = blocks.restrict(slice(block, block + 1))
+        assert blocks.value(x)[block] == alone.value(x[block : block + 1])[0]
+        np.testing.assert_array_equal(blocks.gradient(x)[block], alone.gradient(x[block : block + 1])[0])
+
+
 def test_too_many_blocks_are_refused() -> None:
     with pytest.raises(ValueError, match="the pairs of 9 points make from 1 to 4 blocks, got 5"):
         built(HSPPSettings(points=9, dimension=4).in_blocks(5, 0))
