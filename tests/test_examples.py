@@ -239,11 +239,12 @@ def test_a_bad_network_with_repair_goes_as_a_good_one_and_short_messages_cost_le
     assert cost["good"] == cost["loss 10 %"] > 8 * cost["topk 10 %"] > 24 * cost["topk 10 %, 8 bits"]
     assert (
         {name for name, error in drift.items() if error > 1e-9}
-        == {"loss 10 %, no repair"}
+        == {"loss 10 %, no repair", "loss 10 %, corrected"}
         == set(re.findall(r"^(\S.*?) {2,}.*drifted", said, re.M))
     )
     assert reached["topk 10 %"] < 1.5 * reached["good"]
     assert reached["loss 10 %"] < 3 * reached["good"] < reached["loss 10 %, no repair"]
+    assert 4 * drift["loss 10 %, corrected"] < drift["loss 10 %, no repair"]
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 

@@ -18,9 +18,6 @@ from .faults import Fault, Source
 
 _FEW = 256
 """Up to so many entries are looked at in full."""
-_FEW_DRAWS = 12
-"""So many draws are made at a time where a few are missing."""
-_BEFORE = np.tri(_FEW_DRAWS, k=-1, dtype=np.bool_)
 
 
 class Wire(NamedTuple):
@@ -271,15 +268,27 @@ def _largest(x: Array, kept: int) -> Index:
         keys: NDArray[Any] = x.astype(np.float32).view(np.int32)
     keys &= np.int32(0x7FFFFFFF)
     places, inside = _hopeful(keys, kept)
-    rows = _gathered(keys, places, inside)
-    chosen = rows >= np.partition(rows, -kept, axis=1)[:, -kept, None]
+    chosen = _at_least(_gathered(keys, places, inside), kept)
     if np.count_nonzero(chosen) > n * kept:
-        rows = _gathered(np.abs(x).view(np.int64), places, inside)
-        least = np.partition(rows, -kept, axis=1)[:, -kept, None]
-        above, tied = rows > least, rows == least
-        chosen = above | (tied & (np.cumsum(tied, axis=1) <= kept - above.sum(axis=1, keepdims=True)))
+        chosen = _chosen(_gathered(np.abs(x).view(np.int64), places, inside), kept)
     found: Index = np.flatnonzero(chosen) if inside is None else places.compress(chosen[inside])
     return found.reshape(n, kept)
+
+
+def _at_least(rows: NDArray[Any], kept: int) -> Mask:
+    """What is not below the ``kept``-th largest of its row."""
+    mask: Mask = rows >= np.partition(rows, -kept, axis=1)[:, -kept, None]
+    return mask
+
+
+def _chosen(rows: NDArray[Any], kept: int) -> Mask:
+    """The ``kept`` largest of each row; of equals the first."""
+    chosen = _at_least(rows, kept)
+    if np.count_nonzero(chosen) > len(rows) * kept:
+        least = np.where(chosen, rows, np.iinfo(rows.dtype).max).min(axis=1, keepdims=True)
+        above, tied = rows > least, rows == least
+        chosen = above | (tied & (np.cumsum(tied, axis=1) <= kept - above.sum(axis=1, keepdims=True)))
+    return chosen
 
 
 def _hopeful(keys: NDArray[np.int32], kept: int) -> tuple[Index, Mask | None]:
@@ -324,12 +333,15 @@ def _sample(size: int) -> Index:
 def _subsets(source: Source, number: int, size: int, kept: int) -> Index:
     """``(n_local, kept)``: for each agent distinct places in the flat array, all subsets of a row alike.
 
-    An agent draws with replacement, and its first draws that are distinct count. First it draws as many as it needs, and then, a
-    few at a time, makes up for those that were not. What is drawn are the entries that are left out, where these are fewer.
+    Of few an agent draws as many as it needs, with replacement, and then, some at a time, makes up for those that were not
+    distinct. What is drawn are the entries that are left out, where these are few. Otherwise each entry gets a number, and the
+    largest count.
     """
     n = source.agents.stop - source.agents.start
-    begin = size * np.arange(n)[:, None]
     fewer = min(kept, size - kept)
+    if 8 * fewer > size:
+        return np.flatnonzero(_chosen(source.words(number, size), kept)).reshape(n, kept)
+    begin = size * np.arange(n)[:, None]
     drawn = np.zeros(n * size, dtype=np.bool_)
     runs = _draws(source, number, size, fewer)
     found: Index = np.sort(next(runs), axis=1) + begin
@@ -340,7 +352,8 @@ def _subsets(source: Source, number: int, size: int, kept: int) -> Index:
     rows, made_up = np.flatnonzero(missing), []
     while rows.size:
         tried = next(runs)[rows] + begin[rows]
-        new = ~(drawn[tried] | ((tried[:, :, None] == tried[:, None, :]) & _BEFORE).any(axis=2))
+        again = ((tried[:, :, None] == tried[:, None, :]) & _before(tried.shape[1])).any(axis=2)
+        new = ~(drawn[tried] | again)
         new &= np.cumsum(new, axis=1) <= missing[rows, None]
         places = tried[new]
         drawn[places] = True
@@ -356,14 +369,20 @@ def _subsets(source: Source, number: int, size: int, kept: int) -> Index:
 
 
 def _draws(source: Source, number: int, size: int, first: int) -> Iterator[NDArray[np.uint32]]:
-    """Places in a row with replacement, ``(n_local, first)`` and then, for ever, a few more."""
-    begin = first
+    """Places in a row with replacement, ``(n_local, first)`` and then, for ever, some more."""
+    some, begin = max(12, first // 16), first
     for stretch in count():
-        words = source.words(number, begin + 2 * _FEW_DRAWS, stretch) * np.uint64(size)
+        words = source.words(number, begin + 2 * some, stretch) * np.uint64(size)
         words >>= np.uint64(32)
         places = words.astype(np.uint32)
         if stretch == 0:
             yield places[:, :first]
-        for column in range(begin, begin + 2 * _FEW_DRAWS, _FEW_DRAWS):
-            yield places[:, column : column + _FEW_DRAWS]
+        for column in range(begin, begin + 2 * some, some):
+            yield places[:, column : column + some]
         begin = 0
+
+
+@cache
+def _before(number: int) -> Mask:
+    """Which of so many comes before which."""
+    return np.tri(number, k=-1, dtype=np.bool_)

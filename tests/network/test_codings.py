@@ -59,20 +59,18 @@ def test_topk_finds_what_a_sample_does_not_show_or_shows_alone(size: int) -> Non
     np.testing.assert_array_equal(coded, np.where(np.abs(x) >= least, x, 0.0))
 
 
-@pytest.mark.parametrize(
-    ("size", "share"), [(1, 0.1), (2, 0.5), (10, 0.3), (10, 0.7), (100, 0.5), (1000, 0.1), (1000, 0.97), (37, 1.0)]
-)
+@pytest.mark.parametrize(("size", "share"), [(1, 0.1), (10, 0.1), (100, 0.1), (1000, 0.125), (1000, 0.97), (4000, 0.12), (37, 1.0)])
 def test_randomk_sends_the_first_draws_that_are_distinct(size: int, share: float) -> None:
-    """Draw by draw, of 32 bits each, until there are enough; of more than half of the entries those that are left out."""
+    """Draw by draw, of 32 bits each, until there are enough; of almost all entries those that are left out."""
     kept = max(1, round(share * size))
     fewer = min(kept, size - kept)
-    x = np.ones((70, size))
-    sent = arriving(RandomK(share=share), x) != 0.0
-    for agent in range(70):
+    some = 2 * max(12, fewer // 16)
+    sent = arriving(RandomK(share=share), np.ones((70, size))) != 0.0
+    for agent in range(0, 70, 3):
         drawn: list[int] = []
         stretch = 0
         while len(drawn) < fewer:
-            for word in words(5, 3, 17, 0, slice(agent, agent + 1), 24 if stretch else fewer + 24, stretch)[0]:
+            for word in words(5, 3, 17, 0, slice(agent, agent + 1), some if stretch else fewer + some, stretch)[0]:
                 place = int(word) * size >> 32
                 if len(drawn) < fewer and place not in drawn:
                     drawn.append(place)
@@ -82,19 +80,28 @@ def test_randomk_sends_the_first_draws_that_are_distinct(size: int, share: float
         assert sent[agent].sum() == kept
 
 
-@pytest.mark.parametrize("share", [0.2, 0.8])
-def test_randomk_draws_all_subsets_alike(share: float) -> None:
-    """Of 10 entries: each as often as any other, and each pair; over 4,000 agents, and over 300 rounds of one."""
-    sent = arriving(RandomK(share=share), np.ones((4000, 10)), SOURCE._replace(agents=slice(0, 4000))) != 0.0
-    turns = np.array([arriving(RandomK(share=share), np.ones((13, 10)), Source(5, t, 1, slice(40, 53))) != 0 for t in range(300)])
-    for drawn in (sent if share < 0.5 else ~sent, turns.reshape(-1, 10) if share < 0.5 else ~turns.reshape(-1, 10)):
-        pairs = np.zeros((10, 10))
-        for row in drawn:
-            first, second = np.flatnonzero(row)
-            pairs[first, second] += 1
-        found = pairs[np.triu_indices(10, 1)]  # 45 subsets of two
-        usual = len(drawn) / 45
-        assert ((found - usual) ** 2 / usual).sum() < chi2.isf(1e-4, 44)
+@pytest.mark.parametrize(("size", "share"), [(2, 0.5), (10, 0.3), (10, 0.7), (1000, 0.5)])
+def test_randomk_with_a_large_share_sends_those_with_the_largest_numbers(size: int, share: float) -> None:
+    sent = arriving(RandomK(share=share), np.ones((70, size))) != 0.0
+    largest = np.argsort(-words(5, 3, 17, 0, SOURCE.agents, size).astype(np.int64), axis=1, kind="stable")
+    for agent in range(70):
+        np.testing.assert_array_equal(np.flatnonzero(sent[agent]), np.sort(largest[agent, : round(share * size)]))
+
+
+@pytest.mark.parametrize("size", [10, 20])
+@pytest.mark.parametrize("left_out", [False, True])
+def test_randomk_draws_all_subsets_alike(size: int, left_out: bool) -> None:
+    """Two of 10 or 20 entries, sent or left out: each pair as often as any other, over 4,000 agents and over 300 rounds of 13."""
+    share, pairs = 1 - 2 / size if left_out else 2 / size, size * (size - 1) // 2
+    everybody = Source(5, 17, 0, slice(0, 4000))
+    sent = arriving(RandomK(share=share), np.ones((4000, size)), everybody) != 0.0
+    turns = [arriving(RandomK(share=share), np.ones((13, size)), Source(5, t, 1, slice(40, 53))) != 0 for t in range(300)]
+    for drawn in (sent, np.concatenate(turns)):
+        counts = np.zeros((size, size))
+        first, second = np.nonzero(drawn != left_out)[1].reshape(-1, 2).T
+        np.add.at(counts, (first, second), 1)
+        found, usual = counts[np.triu_indices(size, 1)], len(drawn) / pairs
+        assert ((found - usual) ** 2 / usual).sum() < chi2.isf(1e-4, pairs - 1)
 
 
 def test_randomk_draws_long_rows_evenly() -> None:
