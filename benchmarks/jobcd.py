@@ -33,8 +33,10 @@ from threadpoolctl import threadpool_limits
 from decentorth import GSJOBCD, JJOBCD, VRJJOBCD, HyperbolicJacobi, iterate
 from decentorth.algorithms.gs_jobcd import LEAST
 from decentorth.algorithms.jobcd import disjoint_pairs
+from decentorth.collective import AgentCollective
 from decentorth.kernels import load, ready
 from decentorth.kernels.subproblem import form, isotropic, largest_eigenvalue, linear_term
+from decentorth.network import SerialCommunicator
 from decentorth.problems import HEVP, HEVPSettings
 from decentorth.streams import CounterStreams
 
@@ -44,17 +46,12 @@ THETA = 1e-6
 
 def hevp(n: int, **settings: Any) -> HEVP:
     """Generated, well posed, condition 1000."""
-    made: HEVP = HEVPSettings(dimension=n, **settings).problem(1, 0).build(slice(0, 1), _Alone())
+    made: HEVP = (
+        HEVPSettings(dimension=n, **settings)
+        .problem(1, 0)
+        .build(slice(0, 1), AgentCollective(SerialCommunicator(), np.array([0, 1])))
+    )
     return made
-
-
-class _Alone:
-    """What building a problem for one process needs."""
-
-    def together(self) -> Any:
-        import contextlib
-
-        return contextlib.nullcontext()
 
 
 def least(work: Callable[[], object], times: int = 5) -> float:

@@ -5,6 +5,8 @@ Without it, MPI leaves the other ranks waiting for ever for the one that has rai
 
 from __future__ import annotations
 
+import faulthandler
+import math
 import os
 import signal
 import sys
@@ -15,8 +17,27 @@ from typing import Any
 
 from ._mpienv import expected_ranks, rank
 
+RANK_TIMEOUT = 300.0
+"""Seconds without a sign of life after which a rank is given up, unless another limit is given."""
 _FORWARDING = 0.1
 """Seconds that a launcher gets to forward what was written before it is told to end."""
+_ENDING = 3.0
+"""Seconds that a launcher gets to end this process."""
+
+
+def patience(name: str, seconds: float) -> float:
+    """The seconds of a limit: infinity where it is 0.
+
+    Raises
+    ------
+    ValueError
+        With the name of the limit.
+    """
+    if seconds == 0:
+        return math.inf
+    if not seconds >= 1:
+        raise ValueError(f"{name} must be at least 1 second, or 0 for no limit, got {seconds}")
+    return seconds
 
 
 def abort(code: int) -> None:
@@ -28,6 +49,11 @@ def abort(code: int) -> None:
     if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
         mpi.COMM_WORLD.Abort(code)
     os.kill(os.getpid(), signal.SIGTERM)  # not connected yet: a launcher ends the job when one process dies of a signal
+
+
+def end_soon() -> None:
+    """End this process whatever its threads do, and whether or not the launcher still can."""
+    faulthandler.dump_traceback_later(_ENDING, exit=True, file=os.open(os.devnull, os.O_WRONLY))
 
 
 def end_job_on_error() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +17,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from . import runner
+from ._ending import RANK_TIMEOUT, patience
+from .agreement import Agreement
 from .checkpoint import Checkpoints, Identity, Keeper, Resumed, resume
 from .collective import AgentCollective, ReplicaCollective
 from .history import History
@@ -48,6 +52,9 @@ class Result:
         Wall seconds of this rank: compute, wait, metrics, checkpoints, total.
     problem, network, collective
         As used; the problem restricted to this process's agents.
+    agreement
+        Where the agents decide about the end (`stopping.LocalMaximum`): what they know (``latest``) and what that has taken
+        (``tally``: attempts, rounds, messages, bytes, which are also in the row's counts).
     """
 
     x: Array
@@ -61,6 +68,7 @@ class Result:
     problem: Any
     network: Network
     collective: AgentCollective
+    agreement: Agreement | None = None
 
     @property
     def drifted(self) -> bool | None:
@@ -134,7 +142,9 @@ class Run:
         comm: Any = None,
         placement: Placement = "even",
         channel: Channel | str | None = None,
+        rank_timeout: float = RANK_TIMEOUT,
     ) -> None:
+        self._silence = patience("rank_timeout", rank_timeout)
         if W is None:
             if problem.n_agents != 1:
                 raise ValueError(
@@ -155,6 +165,7 @@ class Run:
         if self.network.sequence is not None and _automatic(algorithm):
             _ = self.network.spectrum  # refused now rather than when the iterations begin
         communicator = connect(comm) if spread else self.network.communicator
+        communicator.watch(self._silence, math.inf)
         self.collective = ReplicaCollective(communicator) if spread else AgentCollective(communicator, self.network.bounds)
         self.collective.same("W", self.network.digest())
         self._same(
@@ -213,6 +224,15 @@ class Run:
         with threadpool_limits(1):
             yield from runner.iterate(self.problem, self.algorithm, self.network, self.streams, self.x0)
 
+    @contextlib.contextmanager
+    def _watched(self, computing: float) -> Iterator[None]:
+        communicator = self.collective.communicator
+        communicator.watch(self._silence, computing)
+        try:
+            yield
+        finally:
+            communicator.watch(self._silence, math.inf)
+
     @cached_property
     def identity(self) -> Identity:
         """What must be the same for this run to go on from a checkpoint."""
@@ -237,6 +257,16 @@ class Run:
             "network": {"channel": str(getattr(network, "channel", "reliable"))},
         }
         return Identity(facts, self.x0[0], probes)
+
+    def agreement(self, stopping: StoppingRule | None) -> Agreement | None:
+        """How the agents would decide by these rules about the end; None where they do not.
+
+        Raises
+        ------
+        ValueError
+            They cannot: see `agreement.Agreement`.
+        """
+        return Agreement.of(stopping, self.problem, self.algorithm, self.network)
 
     def resume(self, path: str | os.PathLike[str]) -> Resumed:
         """The run that a checkpoint has, to go on with in `solve`; called by every rank.
@@ -268,6 +298,7 @@ class Run:
         safety_region: float | None = None,
         checkpoints: Checkpoints | None = None,
         resume: str | os.PathLike[str] | Resumed | None = None,
+        compute_timeout: float = 0.0,
     ) -> Result:
         """Iterate to the end; see `decentorth.solve`."""
         if iterations < 0:
@@ -278,6 +309,7 @@ class Run:
             raise ValueError(f"record_every must be at least 1, got {record_every}")
         if safety_region is not None and not safety_region > 0.0:
             raise ValueError(f"safety_region must be positive, got {safety_region}")
+        computing = patience("compute_timeout", compute_timeout)
         self._same("iterations, stopping and recording", iterations, stopping, rows, record_every, safety_region)
         keeping = None if checkpoints is None else (checkpoints.folder, checkpoints.every, checkpoints.keep)
         self._same("checkpoints and resume", keeping, None if resume is None else str(getattr(resume, "path", resume)))
@@ -289,7 +321,7 @@ class Run:
         keep = None
         if checkpoints is not None:
             keep = partial(Keeper, checkpoints, self.identity, self.collective, self.collective.own)
-        with threadpool_limits(1):
+        with threadpool_limits(1), self._watched(computing):
             outcome = runner.run(
                 self.problem,
                 self.algorithm,
@@ -320,6 +352,7 @@ class Run:
             self.problem,
             self.network,
             self.collective,
+            outcome.agreement,
         )
 
 
@@ -342,6 +375,8 @@ def solve(
     safety_region: float | None = None,
     checkpoints: Checkpoints | None = None,
     resume: str | os.PathLike[str] | None = None,
+    rank_timeout: float = RANK_TIMEOUT,
+    compute_timeout: float = 0.0,
 ) -> Result:
     """Minimise the mean of the agents' objectives under their constraint.
 
@@ -362,7 +397,8 @@ def solve(
     iterations
         The most iterations.
     stopping
-        A rule such as ``GradientNorm(1e-6) & Consensus(1e-6) | Time(60)``, looked at in each recorded row.
+        A rule such as ``GradientNorm(1e-6) & Consensus(1e-6) | Time(60)``, looked at in each recorded row; or
+        ``LocalMaximum(1e-6)``, by which the agents decide themselves.
     seed
         Of everything random.
     comm
@@ -387,6 +423,11 @@ def solve(
     resume
         Where a run like this one left checkpoints: goes on from the newest that is whole, with the bits of a run that never
         stopped, on any number of ranks.
+    rank_timeout
+        On MPI ranks: the job ends when a rank has given no sign of life for so many seconds (stopped, its host frozen or gone); 0:
+        never. A gradient may take longer; a single call that holds Python's lock may not.
+    compute_timeout
+        On MPI ranks: the job ends when a rank has computed for so many seconds without meeting the others; 0: never.
 
     Raises
     ------
@@ -395,7 +436,7 @@ def solve(
     CheckpointError
         On every rank: a checkpoint cannot be written, or not be resumed from.
     """
-    run = Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement, channel=channel)
+    run = Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement, channel=channel, rank_timeout=rank_timeout)
     return run.solve(
         iterations=iterations,
         stopping=stopping,
@@ -406,6 +447,7 @@ def solve(
         safety_region=safety_region,
         checkpoints=checkpoints,
         resume=resume,
+        compute_timeout=compute_timeout,
     )
 
 
@@ -419,9 +461,11 @@ def iterate(
     comm: Any = None,
     placement: Placement = "even",
     channel: Channel | str | None = None,
+    rank_timeout: float = RANK_TIMEOUT,
 ) -> Iterator[Any]:
     """The generator under `solve`: the states, from the initial one on, for ever.
 
     A state is valid until the next one is asked for; copy what you keep.
     """
-    return Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement, channel=channel).states()
+    run = Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement, channel=channel, rank_timeout=rank_timeout)
+    return run.states()

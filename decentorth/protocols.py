@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Purpose = Literal["data", "partition", "start", "batch", "blocks", "fault"]
+Quantity = Literal["gradient", "movement", "disagreement", "feasibility"]
+"""What an agent can tell of itself; see `stopping.LocalMaximum`."""
 
 
 Retraction = Literal["polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr"]
@@ -572,12 +574,34 @@ class Ending(Protocol):
         """Why to stop here, or None to go on; asked before every step, so it must cost next to nothing."""
 
 
+@runtime_checkable
+class TracksGradient(Protocol):
+    """A method whose trackers, ``state.tracker``, have the mean of fields F_i that stand for Riemannian gradients.
+
+    At a point with x^T x = I the Riemannian gradient is at most ``gradient_factor`` times as long as F_i, whatever the objective.
+    """
+
+    gradient_factor: float
+
+
 class Metric(Protocol):
     """Columns of the history, the same numbers on every rank."""
 
     @property
     def columns(self) -> tuple[str, ...]: ...
     def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]: ...
+
+
+class Agreed(NamedTuple):
+    """What all agents know of all of them, by max-consensus."""
+
+    iteration: int
+    rounds: int
+    """Of the max-consensus."""
+    maxima: Mapping[str, float]
+    """The largest over the agents of each quantity."""
+    usual: tuple[str, ...]
+    """The quantities by which this method's agents judge themselves when none is named."""
 
 
 class Row(NamedTuple):
@@ -595,6 +619,8 @@ class Row(NamedTuple):
     seconds: float
     """Wall time of the iterations on rank 0, the clock stopped while measuring."""
     values: Mapping[str, float]
+    agreed: Agreed | None = None
+    """What the agents know, where they have agreed at this iteration; no part of the table."""
 
 
 class Stop(NamedTuple):

@@ -86,7 +86,7 @@ algorithms = Registry(
 problems = Registry(
     "problem",
     {
-        "cca": ("decentorth.problems.cca", "CCASettings"),
+        "cca": ("decentorth.problems.views", "CCASettings"),
         "procrustes": ("decentorth.problems.procrustes", "ProcrustesSettings"),
         "ica": ("decentorth.problems.ica", "ICASettings"),
         "gevp": ("decentorth.problems.gevp", "GEVPSettings"),

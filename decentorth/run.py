@@ -1,13 +1,15 @@
 """``python -m decentorth.run``: one run from the command line, in this process or, under ``mpirun``, on MPI ranks.
 
 Exit codes: 0 converged, all iterations done, or an objective said to have no minimum, 1 a fault, 2 bad input, 3 diverged or left
-the safety region, 4 not converged with ``--require-converged``, 130 interrupted, 143 ended by SIGTERM with a checkpoint.
+the safety region, 4 not converged with ``--require-converged``, 130 interrupted, 143 ended by SIGTERM or SIGUSR2 with a
+checkpoint.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
+import math
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,12 +17,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ._ending import patience
 from .cli.config import Command, Configuration, values
 from .cli.flags import InputError
 from .cli.settings import CHECKPOINTS, RunSettings
 from .cli.shell import one_line, read_configuration, say, serve, together
 
 if TYPE_CHECKING:
+    from .agreement import Agreement
     from .api import Result, Run
     from .checkpoint import Checkpoints, Resumed
     from .cli.outputs import RunFolder
@@ -47,6 +51,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     settings, root = configuration.run, communicator.rank == 0
     if settings.print_config:
         return say(configuration.yaml(outputs=True), root)
+    communicator.watch(patience("rank_timeout", settings.rank_timeout), math.inf)
     together(communicator, lambda: _check_early(settings, communicator))
 
     from .api import Run
@@ -66,15 +71,18 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
             comm=communicator,
             placement=settings.placement,
             channel=settings.bad_channel,
+            rank_timeout=settings.rank_timeout,
         )
     except (ValueError, TypeError, ImportError, OSError) as error:
         raise InputError(one_line(error)) from error
-    opening = _opening(configuration, run, origin) if root else []
+    agreement = together(communicator, lambda: run.agreement(stopping_rule(settings)))
+    opening = _opening(configuration, run, origin, agreement) if root else []
     if settings.dry_run:
         from .cli.dryrun import report
 
         return say("\n".join([*opening, *report(run)]), root)
     from .checkpoint import CheckpointError
+    from .network import ChannelError
 
     resumed = None
     if settings.resume is not None:
@@ -90,6 +98,8 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         say("\n".join(opening))
     try:
         return _solve(words, configuration, run, folder, resumed)
+    except ChannelError as error:
+        raise InputError(one_line(error)) from error
     except CheckpointError as error:
         if root:
             sys.stderr.write(f"decentorth: {one_line(error)}\n")
@@ -99,7 +109,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
 def _solve(words: Sequence[str], configuration: Configuration, run: Run, folder: RunFolder | None, resumed: Resumed | None) -> int:
     from .cli.outputs import write_final
     from .cli.progress import Steps, progress, verdict
-    from .cli.summary import summarize
+    from .cli.summary import summarize, taken
 
     settings, collective = configuration.run, run.collective
     tell = collective.rank == 0 and not settings.quiet
@@ -123,6 +133,7 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, folder:
             safety_region=settings.safety_region,
             checkpoints=_checkpoints(configuration, steps),
             resume=resumed,
+            compute_timeout=settings.compute_timeout,
         )
     if settings.out is not None:
         write_final(folder, run.problem.n_agents, _variables(run.problem, result.x), collective)
@@ -144,6 +155,8 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, folder:
         notes = {"files in": str(settings.out)} if settings.out is not None else {}
         if result.drifted:
             notes["the mean of the trackers drifted by"] = f"{result.row.values['tracking_error']:.2g} (tracking_error)"
+        if result.agreement is not None:
+            notes["agreeing took"] = taken(result)
         if result.status == "terminated":
             notes["goes on with"] = f"--resume {settings.out}"
         error_name = getattr(result.problem, "error_name", None)
@@ -179,6 +192,8 @@ def stopping_rule(settings: RunSettings) -> StoppingRule | None:
     for kind, tolerance in tolerances:
         if tolerance is not None:
             rule = kind(tolerance) if rule is None else rule & kind(tolerance)
+    if settings.local_rule is not None:
+        rule = settings.local_rule if rule is None else rule & settings.local_rule
     limits = ((Time, settings.time_limit), (ObjectiveBelow, settings.objective_below))
     for limit, value in limits:
         if value is not None:
@@ -261,8 +276,8 @@ def _folder(configuration: Configuration, run: Run) -> RunFolder | None:
     )
 
 
-def _opening(configuration: Configuration, run: Run, origin: str) -> list[str]:
-    from .cli.summary import mixing_words
+def _opening(configuration: Configuration, run: Run, origin: str, agreement: Agreement | None) -> list[str]:
+    from .cli.summary import in_words, mixing_words
 
     settings, network = configuration.run, run.network
     groups = {heading.partition(":")[0]: part for heading, part in configuration.groups(outputs=False)}
@@ -275,13 +290,16 @@ def _opening(configuration: Configuration, run: Run, origin: str) -> list[str]:
     published = ", the published experiment (paper 004, Section V)" if configuration.published else ""
     shape = " x ".join(map(str, run.problem.shape))
     channel = settings.bad_channel
-    faults = (
-        [] if channel is None else [f"channel     {', '.join(channel.written)}; {'with' if channel.repair else 'without'} repair"]
-    )
+    faults = []
+    if channel is not None:
+        repairs = [f"{'with' if channel.repair else 'without'} repair"]
+        repairs += [f"trackers corrected by {channel.correction:g} / iteration"] if channel.correction else []
+        faults = [f"channel     {', '.join(channel.written)}; {', '.join(repairs)}"]
     return [
         f"problem     {settings.problem}: {_listed(groups['Problem'])}; seed {settings.seed}; x is {shape}",
         f"network     {network.n_agents} agents, {origin}, {mixing_words(network)}, {where}",
         *faults,
+        *([] if agreement is None else [f"stopping    {in_words(agreement)}"]),
         f"algorithm   {settings.algorithm}: {_listed(values(run.algorithm))}{published}",
     ]
 

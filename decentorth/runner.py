@@ -6,21 +6,25 @@ Every rank does the same things in the same order, which is why it cannot deadlo
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .agreement import Agreement
 from .checkpoint import Keeper, Moment, Resumed
 from .history import History
 from .metrics import StandardMetrics, first_runaway
 from .protocols import (
+    Agreed,
     Algorithm,
     Array,
     Collective,
     Ending,
+    Index,
     LocalProducts,
     Metric,
     Nonsmooth,
@@ -67,7 +71,7 @@ def iterate(
     """The states of a run, from the initial one or ``state`` on, for ever. A state is valid until the next is asked for."""
     if state is None:
         state = algorithm.init(problem, network, streams, x0)
-    step = network.iterating(algorithm.step)
+    step = network.iterating(algorithm.step, state, x0)
     while True:
         yield state
         state = step(problem, network, streams, state)
@@ -83,6 +87,8 @@ class Outcome(NamedTuple):
     history: History
     seconds: dict[str, float]
     """Wall seconds on this rank: compute, wait (for other ranks' messages), metrics, checkpoints, total."""
+    agreement: Agreement | None
+    """What the agents know of each other, where they decide about the end."""
 
 
 def schedule(iterations: int, rows: int | None, every: int | None) -> Iterator[int]:
@@ -107,12 +113,15 @@ def _log_spaced(last: int, number: int) -> list[int]:
     if last <= number:
         return list(range(1, last + 1))
     low, high = number, 64 * number  # more points than asked for, since small ones coincide after rounding
-    chosen = np.empty(0, dtype=np.int64)
     while low < high:
         middle = (low + high) // 2
-        chosen = np.unique(np.geomspace(1, last, middle).round().astype(np.int64))
-        low, high = (low, middle) if len(chosen) >= number else (middle + 1, high)
-    return [int(k) for k in chosen]
+        low, high = (low, middle) if len(_spaced(last, middle)) >= number else (middle + 1, high)
+    return [int(k) for k in _spaced(last, high)]
+
+
+def _spaced(last: int, points: int) -> Index:
+    """The distinct integers nearest to so many points from 1 to ``last``, log-spaced."""
+    return np.unique(np.geomspace(1, last, points).round().astype(np.int64))
 
 
 class _Clock:
@@ -183,33 +192,41 @@ def run(
     def decide(row: Row) -> Stop | None:
         return ending(problem, state) or _decide(row, collective, stopping, iterations, safety_region)
 
+    def reached() -> int:
+        return int(state.k)
+
     def moment() -> Moment:
         counts = (network.rounds, network.messages, network.bytes)
-        return Moment(state, counts, network.in_flight(), clock.seconds)
+        return Moment(state, counts, network.in_flight(), clock.seconds, {} if agreement is None else agreement.saved())
 
     with np.errstate(over="ignore", invalid="ignore"), contextlib.ExitStack() as stack:
         state = next(states)
+        agreement = Agreement.of(stopping, problem, algorithm, network)
+        if agreement is not None:
+            agreement.restore({} if resumed is None else resumed.agreement)
+            agreement.look(problem, network, state)
         clock.count("compute")
         every = (StandardMetrics(problem, state), *metrics)
         first = state.k
         if resumed is not None:
-            row = history.rows[-1]
+            row = history.rows[-1]._replace(agreed=_agreed(agreement, state.k))
             _check_columns(history, every)
             if row.iteration == state.k:
                 stop, first = decide(row), state.k + 1
         if keep is not None:
             keeper = stack.enter_context(keep(history, state.k, None if resumed is None else resumed.path))
-        for target in schedule(iterations, rows, record_every):
+        for target in _until_reached(schedule(iterations, rows, record_every), reached):
             if target < first:
                 continue
             while stop is None and state.k < target:
-                goal = target if keeper is None else min(target, keeper.next)
+                goal = min([target, *(watch.next for watch in (keeper, agreement) if watch is not None)])
                 while state.k < goal and ending(problem, state) is None:
                     state = next(states)
+                met = agreement is not None and state.k == agreement.next and agreement.look(problem, network, state)
                 clock.count("compute")
-                if state.k < goal:
+                if state.k < goal or met:
                     break
-                if keeper is not None and state.k < target:
+                if keeper is not None and keeper.next <= state.k < target:
                     stop = _keep(keeper, moment(), problem, collective)
                     clock.count("checkpoints")
             if stop is not None:
@@ -221,7 +238,8 @@ def run(
             values: dict[str, float] = {}
             for metric in every:
                 values |= zip(metric.columns, metric(problem, state, collective), strict=True)
-            row = Row(state.k, network.rounds, network.messages, network.bytes, state.gradients, clock.iterating, values)
+            counts = (network.rounds, network.messages, network.bytes, state.gradients)
+            row = Row(state.k, *counts, clock.iterating, values, _agreed(agreement, state.k))
             history.record(row)
             if collective.rank == 0:
                 for recorder in recorders:
@@ -241,7 +259,21 @@ def run(
             else:
                 keeper.write_held()
             clock.count("checkpoints")
-    return Outcome(state, stop, row, history, clock.seconds)
+    return Outcome(state, stop, row, history, clock.seconds, agreement)
+
+
+def _until_reached(targets: Iterable[int], reached: Callable[[], int]) -> Iterator[int]:
+    """Each target, again and again until it is reached: the agents may want a row in between."""
+    for target in targets:
+        yield target
+        while reached() < target:
+            yield target
+
+
+def _agreed(agreement: Agreement | None, k: int) -> Agreed | None:
+    """What the agents know, if they have found it out at iteration ``k``."""
+    latest = None if agreement is None else agreement.latest
+    return latest if latest is not None and latest.iteration == k else None
 
 
 def _keep(keeper: Keeper, moment: Moment, problem: Any, collective: Collective) -> Stop | None:
@@ -249,7 +281,8 @@ def _keep(keeper: Keeper, moment: Moment, problem: Any, collective: Collective) 
     state = moment.state
     due, ends = keeper.look(state.k)
     if ends:
-        return Stop("terminated", False, f"ended by SIGTERM after iteration {state.k}; its checkpoint is what to resume from")
+        name = signal.Signals(ends).name
+        return Stop("terminated", False, f"ended by {name} after iteration {state.k}; its checkpoint is what to resume from")
     if due and first_runaway(state.x, problem.agents.start, problem.n_agents, collective) is None:
         keeper.write(moment)
     return None

@@ -1,14 +1,17 @@
 """When a run ends. Rules look at each recorded row, combine with ``|`` and ``&``, and know whether they mean convergence.
 
-Every rank sees the same numbers, so every rank decides alike; wall-clock time is decided by rank 0 and told to the others.
+Every rank sees the same numbers, so every rank decides alike; wall-clock time is decided by rank 0 and told to the others. By
+`LocalMaximum` the agents decide themselves, from what they can tell of themselves and what their neighbours tell them (see
+`agreement`); the other rules are those of an observer who sees the whole network.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import get_args
 
-from .protocols import Collective, Row, Stop, StoppingRule
+from .protocols import Agreed, Collective, Quantity, Row, Stop, StoppingRule
 
 
 class Rule:
@@ -108,6 +111,69 @@ class Error(_Below):
         if "error" not in row.values:
             raise ValueError("an error tolerance needs a problem whose answer is known; this one's is not")
         return super().__call__(row, collective)
+
+
+@dataclass(frozen=True)
+class LocalMaximum(Rule):
+    """The agents find out by max-consensus that quantities of each of them are at or below a tolerance: convergence.
+
+    Parameters
+    ----------
+    tolerance
+        For each quantity.
+    quantities
+        gradient: the length of the agent's estimate of the mean Riemannian gradient, for methods that track it and for a single
+        agent; movement: how far its point has moved in the last iteration, over its step; disagreement: how far its point is from
+        what it and its neighbours average to; feasibility. By default gradient (movement, for methods without an estimate),
+        disagreement and feasibility.
+    every
+        Iterations between two attempts; by default ten for each round that an attempt takes.
+    rounds
+        Rounds of an attempt: what the agents know of the diameter of their graph, an upper bound; by default the diameter. With n
+        agents n - 1 is always enough, on a graph that stays the same.
+
+    Raises
+    ------
+    ValueError
+        For what cannot be meant.
+    """
+
+    tolerance: float
+    quantities: tuple[Quantity, ...] = ()
+    every: int | None = None
+    rounds: int | None = None
+
+    def __post_init__(self) -> None:
+        _positive("the local tolerance", self.tolerance)
+        known = get_args(Quantity)
+        if other := [name for name in self.quantities if name not in known]:
+            raise ValueError(f"local quantities are {', '.join(known)}, got {other[0]!r}")
+        for name, least in (("every", 1), ("rounds", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name} of a local tolerance must be at least {least}, got {value}")
+
+    def __call__(self, row: Row, collective: Collective) -> Stop | None:
+        agreed = row.agreed
+        if agreed is None or not self.reached(agreed):
+            return None
+        found = ", ".join(f"{name} {value:.2e}" for name, value in self._judged(agreed).items())
+        who = f"the agents agreed by {agreed.rounds} rounds of max-consensus" if agreed.rounds else "the agent alone decided"
+        return Stop("converged", True, f"{who}: local {found} <= {self.tolerance:g}")
+
+    def reached(self, agreed: Agreed) -> bool:
+        """Whether what the agents know is at or below the tolerance; what each of them asks itself."""
+        return all(value <= self.tolerance for value in self._judged(agreed).values())
+
+    def _judged(self, agreed: Agreed) -> dict[str, float]:
+        return {name: agreed.maxima[name] for name in self.quantities or agreed.usual}
+
+
+def local(rule: StoppingRule | None) -> tuple[LocalMaximum, ...]:
+    """The rules within a combination by which the agents decide themselves."""
+    if isinstance(rule, _Any | _All):
+        return (*local(rule.first), *local(rule.second))
+    return (rule,) if isinstance(rule, LocalMaximum) else ()
 
 
 @dataclass(frozen=True)

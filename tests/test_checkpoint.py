@@ -396,14 +396,15 @@ def test_sigusr1_writes_a_checkpoint_and_the_run_goes_on(tmp_path: Path) -> None
     assert bits(run(record_every=1, resume=tmp_path / f"{first:09d}")) == bits(result)
 
 
-def test_sigterm_ends_the_run_with_a_checkpoint(tmp_path: Path) -> None:
-    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)]
-    ended = run(tmp_path, 10**6, record_every=1, metrics=[Sends(signal.SIGTERM, 30)], checkpoints=Checkpoints(tmp_path))
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGUSR2])
+def test_a_signal_ends_the_run_with_a_checkpoint(ending: signal.Signals, tmp_path: Path) -> None:
+    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)]
+    ended = run(tmp_path, 10**6, record_every=1, metrics=[Sends(ending, 30)], checkpoints=Checkpoints(tmp_path))
     assert (ended.status, ended.converged) == ("terminated", False)
-    assert f"ended by SIGTERM after iteration {ended.state.k}" in ended.message
+    assert f"ended by {ending.name} after iteration {ended.state.k}" in ended.message
     assert ended.state.k >= 30
     assert names(tmp_path) == [ended.state.k]
-    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)] == handlers
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)] == handlers
     more = ended.state.k + 20
     assert bits(run(iterations=more, record_every=1, resume=tmp_path)) == bits(run(iterations=more, record_every=1))
 

@@ -170,16 +170,22 @@ def test_every_method_on_digits(script: Path) -> None:
 
 
 def test_the_structural_probe_changes_only_in_its_form_that_is_not_constant() -> None:
-    said = run("examples/j_orthogonal/hspp.py", "--seeds", "2", "--iterations", "200", "--points", "40")
+    """And on planted distances ours and CSDM come near them, where the published rivals stand still."""
+    sizes = "--kinds planted --points 40 --dimension 10 --seconds 0.4".split()
+    said = run("examples/j_orthogonal/hspp.py", *sizes)
     changes = re.search(r"^printed form: changes by (\S+) of itself", said)
     assert changes is not None
     assert float(changes[1]) < 1e-12
-    rows = re.findall(r"^(\w+), (\S+): (\S+) -> (\S+) .*feasibility (\S+), (\d+) gradients", said, re.M)
-    assert len(rows) == 6
-    for kind, method, start, end, feasibility, gradients in rows:
-        assert float(end) < (0.9 if (kind, method) == ("planted", "J-JOBCD") else 1.0) * float(start)
-        assert float(feasibility) < 1e-10
-        assert int(gradients) <= (220 if method == "J-JOBCD" else 60)
+    start = re.search(r"^planted: (\S+) at the start", said, re.M)
+    assert start is not None
+    rows = re.findall(r"^(\S.*?)  +(\d\S*) +(\d\S*) +(\d\S*)  ", said, re.M)
+    shares = {name: [float(value) / float(start[1]) for value in values] for name, *values in rows}
+    assert len(shares) == 11
+    assert all(1.0 >= first >= second >= last for first, second, last in shares.values())
+    assert shares["CSDM"][-1] < 0.2
+    assert shares["J-JOBCD"][-1] < 0.7
+    assert shares["GS-JOBCD"][-1] < 0.9
+    assert min(shares[name][-1] for name in ("ADMM, published", "UMCM, published")) > 0.95
 
 
 def test_knowledge_graphs_are_learned_by_every_method() -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from topologies.checks import adjacency, check_graph, check_weights
     from topologies.drawing import agent_positions, draw_graph, draw_spectrum
     from topologies.fastest import FastestWeights, fastest_weights, fdla_weights, fmmc_weights
+    from topologies.flooding import flooding_rounds
     from topologies.graphs import (
         barbell,
         binary_tree,
@@ -110,6 +111,7 @@ __all__ = [
     "exponential",
     "fastest_weights",
     "fdla_weights",
+    "flooding_rounds",
     "florentine_families",
     "fmmc_weights",
     "graph_from_file",
@@ -190,6 +192,7 @@ _HOME = {
     "exponential": "graphs",
     "fastest_weights": "fastest",
     "fdla_weights": "fastest",
+    "flooding_rounds": "flooding",
     "florentine_families": "networks",
     "fmmc_weights": "fastest",
     "graph_from_file": "networks",

@@ -19,7 +19,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from ..protocols import Array, Landing, Network, Streams
 from .fields import landing_field
-from .policies import Auto, Constant, StepSize, check_positive, checked
+from .policies import Auto, Constant, check_positive
+from .step_sizes import StepSize, checked
 from .steps import resolve
 
 

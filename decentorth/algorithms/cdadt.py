@@ -34,17 +34,10 @@ class CDADT(DoubleTracking):
 
     Parameters
     ----------
-    step_size
-        alpha > 0, or auto: from the agents' curvatures in the metric of the preconditioner and the spectrum of W.
     penalty
         beta > 0, or auto: from the multiplier.
     momentum
         Heavy-ball momentum in [0, 1); the published method has none.
-    preconditioner
-        What agents learn of B before the start: sketch (its products with a few random columns), diagonal, none, or covariance,
-        all of B, which then everybody sees.
-    columns
-        Of the sketch; by default three times those of a point, and at most half of those of B.
     """
 
     penalties: ClassVar[float] = 1.5

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ..protocols import Array, Network, Streams
 from .agreed import agreed
 from .mixing import effective
-from .policies import IN_ADVANCE, StepPolicy, StepSize, checked, policy
+from .step_sizes import IN_ADVANCE, StepPolicy, StepSize, checked, policy
 from .steps import start
 
 

@@ -37,10 +37,11 @@ import numpy as np
 from ..protocols import Array, Dissolvable, Network, Spectrum, Streams
 from . import safe
 from .fields import Field, check_batch_size, gradients, sampled
-from .policies import Auto, StepSize, check_choice, check_positive, checked, policy
+from .policies import Auto, check_choice, check_positive
 from .safe import SafeState
+from .step_sizes import StepSize, checked, policy
 from .steps import Order, check_eps, check_order, curved_step, steepness, tracking_limit, with_order
-from .tracking import PenalisedState, begin_penalised, track
+from .tracking import PenalisedState, S, begin_penalised, track
 
 Variant = Literal["direct", "dissolved"]
 
@@ -72,6 +73,7 @@ class DESTINY:
 
     requires_set: ClassVar[tuple[type, ...]] = (Dissolvable,)
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+    gradient_factor: ClassVar[float] = 1.0
 
     step_size: StepSize = "auto"
     penalty: float | Auto = "auto"
@@ -112,13 +114,13 @@ class DESTINY:
     def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState | SafeState:
         if self.safe:
             return safe.proceed(self._step, problem, network, streams, state, self.eps, self._follows)
-        return self._step(problem, network, streams, state)
+        moved: PenalisedState = self._step(problem, network, streams, state)
+        return moved
 
-    def _step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState:
+    def _step(self, problem: Any, network: Network, streams: Streams, state: S) -> S:
         order = cast(Order, self.resolved(network).order)
         field = self._field(problem, streams, state.k + 1, state.penalty)
-        moved: PenalisedState = track(problem, network, order, state, field, policy(self.step_size))  # (1), (2)
-        return moved
+        return track(problem, network, order, state, field, policy(self.step_size))  # (1), (2)
 
     def _field(self, problem: Any, streams: Streams, k: int, penalty: Array) -> Field:
         """H_i (3)."""

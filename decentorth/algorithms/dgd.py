@@ -26,7 +26,7 @@ from ..protocols import Array, Network, Streams
 from .agreed import agreed
 from .descent import DescentState, begin, carry_on, checked_descent, descent_limit
 from .fields import check_batch_size, check_soft, evaluate, gradients, sampled, soft, soft_set
-from .policies import StepSize, policy
+from .step_sizes import StepSize, policy
 from .steps import start
 
 

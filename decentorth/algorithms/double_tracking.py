@@ -80,7 +80,22 @@ class DoubleTrackingState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class DoubleTracking(ABC):
-    """A method with both trackers; what it makes of them is its own."""
+    """A method with both trackers; what it makes of them is its own.
+
+    Parameters
+    ----------
+    step_size
+        alpha > 0, or auto: from the agents' curvatures in the metric of the preconditioner and the spectrum of W.
+    penalty
+        Of infeasibility, above 0, or auto: from the multiplier.
+    momentum
+        Heavy-ball momentum in [0, 1).
+    preconditioner
+        What agents learn of B before the start: sketch (its products with a few random columns), diagonal, none, or covariance,
+        all of B, which then everybody sees.
+    columns
+        Of the sketch; by default three times those of a point, and at most half of those of B.
+    """
 
     requires: ClassVar[tuple[type, ...]] = (LocalProducts,)
     requires_set: ClassVar[tuple[type, ...]] = (TrackedProducts,)

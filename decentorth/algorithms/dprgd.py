@@ -24,7 +24,7 @@ from ..protocols import Array, Network, Projection, Riemannian, Streams
 from .descent import DescentState, begin, carry_on, checked_descent, step_on_manifold
 from .fields import check_batch_size, evaluate, gradients, riemannian, sampled
 from .mixing import check_rounds, mix
-from .policies import StepSize, policy
+from .step_sizes import StepSize, policy
 
 
 @dataclass(frozen=True, kw_only=True)

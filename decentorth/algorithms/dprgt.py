@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Literal
 from ..protocols import Array, Network, Projection, Riemannian, Streams
 from .fields import check_batch_size, evaluate, gradients, riemannian, sampled
 from .mixing import check_rounds, mix
-from .policies import StepSize, checked, policy
+from .step_sizes import StepSize, checked, policy
 from .steps import manifold_step
 from .tracking import TrackingState, begin, carry_on
 
@@ -49,6 +49,7 @@ class DPRGT:
 
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+    gradient_factor: ClassVar[float] = 1.0
 
     step_size: StepSize = "auto"
     rounds: int = 1

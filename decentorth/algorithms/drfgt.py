@@ -26,10 +26,11 @@ from typing import Any, ClassVar, Literal, cast
 from ..protocols import Array, Landing, Network, Streams
 from . import safe
 from .fields import check_batch_size, gradients, landing, sampled
-from .policies import Auto, StepSize, check_positive, checked, policy
+from .policies import Auto, check_positive
 from .safe import SafeState
+from .step_sizes import StepSize, checked, policy
 from .steps import Order, check_eps, check_order, resolve, with_order
-from .tracking import PenalisedState, begin_penalised, track
+from .tracking import PenalisedState, S, begin_penalised, track
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +57,7 @@ class DRFGT:
 
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+    gradient_factor: ClassVar[float] = 2.0
 
     step_size: StepSize = "auto"
     penalty: float | Auto = "auto"
@@ -90,10 +92,10 @@ class DRFGT:
     def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState | SafeState:
         if self.safe:
             return safe.proceed(self._step, problem, network, streams, state, self.eps, self.penalty == "auto")
-        return self._step(problem, network, streams, state)
+        moved: PenalisedState = self._step(problem, network, streams, state)
+        return moved
 
-    def _step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState:
+    def _step(self, problem: Any, network: Network, streams: Streams, state: S) -> S:
         order = cast(Order, self.resolved(network).order)
         field = landing(gradients(problem, streams, state.k + 1, self.batch_size), state.penalty)
-        moved: PenalisedState = track(problem, network, order, state, field, policy(self.step_size))  # (10)
-        return moved
+        return track(problem, network, order, state, field, policy(self.step_size))  # (10)

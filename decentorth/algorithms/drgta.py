@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Literal
 from ..protocols import Array, Network, Retractable, Retraction, Riemannian, Streams
 from .fields import check_batch_size, evaluate, gradients, riemannian, sampled
 from .mixing import check_rounds, mix
-from .policies import StepSize, checked, policy
+from .step_sizes import StepSize, checked, policy
 from .steps import check_retraction, manifold_step
 from .tracking import TrackingState, begin, carry_on
 
@@ -54,6 +54,7 @@ class DRGTA:
 
     requires_set: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+    gradient_factor: ClassVar[float] = 1.0
 
     step_size: StepSize = "auto"
     consensus_step: float = 1.0

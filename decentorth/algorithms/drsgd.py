@@ -26,7 +26,7 @@ from ..protocols import Array, Network, Retractable, Retraction, Riemannian, Str
 from .descent import DescentState, begin, carry_on, checked_descent, step_on_manifold
 from .fields import check_batch_size, evaluate, gradients, sampled
 from .mixing import check_rounds, mix
-from .policies import StepPolicy, StepSize, policy
+from .step_sizes import StepPolicy, StepSize, policy
 from .steps import check_retraction
 
 

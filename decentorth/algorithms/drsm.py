@@ -29,7 +29,8 @@ from ..protocols import Array, Network, Recommends, Streams
 from .descent import DescentState, begin
 from .drsgd import DRSGD
 from .mixing import average, effective
-from .policies import Geometric, StepSize, policy
+from .policies import Geometric
+from .step_sizes import StepSize, policy
 from .steps import start
 from .subgradient import steepness
 

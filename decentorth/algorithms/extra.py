@@ -21,7 +21,8 @@ from typing import Any
 
 from ..protocols import Array, Network, Streams
 from .agreed import agreed
-from .policies import Constant, StepSize, checked, policy
+from .policies import Constant
+from .step_sizes import StepSize, checked, policy
 from .steps import start
 
 _WHY = "each agent's correction comes to cancel the step size times its own gradient, which it cannot while the step size changes"

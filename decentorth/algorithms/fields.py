@@ -13,7 +13,7 @@ import numpy as np
 
 from ..protocols import Array, Penalised, Sampled, Streams
 from ..sums import sums
-from .policies import StepPolicy
+from .step_sizes import StepPolicy
 
 Field = Callable[[Any, Array, slice], Array]
 """``field(part, x, block)``: the field of the problem ``part`` of the local agents ``block`` at their points, fresh."""

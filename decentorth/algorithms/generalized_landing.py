@@ -37,8 +37,9 @@ import numpy as np
 
 from ..protocols import Array, Direction, Network, ProductLanding, Streams
 from .fields import difference
-from .policies import Auto, StepSize, check_choice, check_positive, checked, policy
+from .policies import Auto, check_choice, check_positive
 from .samples import Covariance, check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
+from .step_sizes import StepSize, checked, policy
 from .steps import curvature, embedded_curvature, resolve
 
 _STEPS: dict[Direction, tuple[Callable[..., tuple[Array, int]], float]] = {

@@ -29,7 +29,8 @@ import numpy as np
 
 from ..protocols import Array, Network, Streams
 from .fields import Field, check_batch_size, check_soft, gradients, sampled, soft, soft_set
-from .policies import Auto, StepSize, checked, policy
+from .policies import Auto
+from .step_sizes import StepSize, checked, policy
 from .steps import Order, check_order, start, steepness, tracking_share, with_order
 from .tracking import TrackingState, begin, track
 
@@ -53,6 +54,7 @@ class GradientTracking:
     """
 
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+    gradient_factor: ClassVar[float] = 1.0
 
     step_size: StepSize = "auto"
     penalty: float = 0.0

@@ -22,7 +22,8 @@ import numpy as np
 from ..protocols import Array, Network, Streams
 from ..protocols import Landing as CanLand
 from .fields import check_batch_size, difference, evaluate, gradients, landing, sampled
-from .policies import Auto, StepSize, check_positive, checked, policy
+from .policies import Auto, check_positive
+from .step_sizes import StepSize, checked, policy
 from .steps import check_eps, resolve
 
 

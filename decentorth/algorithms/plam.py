@@ -16,25 +16,17 @@ penalty smaller than the largest eigenvalue of the multiplier at the solution ca
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 from ..protocols import Array, AugmentedLagrangian, Network, Streams
 from .fields import check_batch_size, difference, gradients, sampled
-from .policies import Auto, StepSize, check_positive, checked, policy
+from .landing import LandingState
+from .policies import Auto, check_positive
+from .step_sizes import StepSize, checked, policy
 from .steps import augmented
 
-
-class PLAMState(NamedTuple):
-    """x and field (the augmented Lagrangian's gradient at x), each ``(1, d, r)``, the steps, where they started, and the penalty,
-    each ``(1,)``."""
-
-    x: Array
-    field: Array
-    step_size: Array
-    base: Array
-    penalty: Array
-    k: int
-    gradients: int
+PLAMState = LandingState
+"""As for landing; the field is the augmented Lagrangian's gradient at x."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,6 @@
-"""Step policies: how the step size goes on from its start, as values that are written alike in Python, in files and as flags.
+"""Step policies: how the step size goes on from its start. `step_sizes` has their form as text.
 
-A number, or ``"auto"``, is the constant policy. The others are written by name, with parameters where they differ from the
-defaults: ``"diminishing"``, ``"diminishing:initial=0.5,power=1"``, ``"horizon:iterations=3000"``, ``"bb:cap=2"``,
-``"geometric:initial=1e-3,ratio=0.96"``; in Python the objects below say the same. With ``initial="auto"`` the start is the method's
-own automatic step.
+With ``initial="auto"`` the start is the method's own automatic step.
 
 Subgradient methods have their theory in paper 002 (Cheung, Wang, Yue, So): constant steps Delta / sqrt(T + 1) are `Horizon`
 (Theorem 4.9 (a)), Delta / sqrt(k + 1) `Diminishing` (4.9 (b)), Delta / (sqrt(k + 2) log(k + 2)) `SquareSummable` (4.11); those of
@@ -14,10 +11,9 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, cast, get_args, get_type_hints
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -387,78 +383,3 @@ class BarzilaiBorwein(Constant):
         with np.errstate(over="ignore"):  # infinite where the field hardly changes: that is the cap
             found = np.where(known, above / np.where(known, below, 1.0), step)
         return np.clip(found, *(self.free if math.isinf(self.most) else (self.least * base, self.most * base)))
-
-
-StepPolicy = Constant | Diminishing | Horizon | SquareSummable | Annealed | Geometric | Piecewise | BarzilaiBorwein
-StepSize = float | str | StepPolicy
-POLICIES: dict[str, type[StepPolicy]] = {policy.name: policy for policy in get_args(StepPolicy)}
-IN_ADVANCE: tuple[type[StepPolicy], ...] = tuple(policy for policy in get_args(StepPolicy) if not policy.adapts)
-"""The policies whose steps do not depend on how the run goes."""
-
-
-def checked(
-    step_size: StepSize, allowed: tuple[type[StepPolicy], ...] = get_args(StepPolicy), why: str = "", single_agent: bool = False
-) -> StepSize:
-    """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything else as a policy.
-
-    Parameters
-    ----------
-    step_size
-        A number, ``"auto"``, a policy, or one written as text.
-    allowed
-        The policies that the method can follow.
-    why
-        Why it can follow no others.
-    single_agent
-        There are no neighbours that steps without a cap could part from.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For what is none of these, or not allowed.
-    """
-    found = _read(step_size)
-    if isinstance(found, BarzilaiBorwein) and found.cap == "auto" and single_agent:
-        found = replace(found, cap=math.inf)
-    if type(found) not in allowed:
-        *most, last = ["a positive number", "'auto'", *(repr(one.name) for one in allowed if one is not Constant)]
-        names = f"{', '.join(most)} or {last}"
-        raise ValueError(f"step_size must be {names} for this method, got {str(found)!r}" + (f": {why}" if why else ""))
-    if math.isinf(found.most) and not single_agent:
-        raise ValueError(f"step_size {str(found)!r}: steps without a cap are for a single agent; give a finite cap on a network")
-    return found.initial if type(found) is Constant else found
-
-
-@lru_cache
-def policy(step_size: StepSize) -> StepPolicy:
-    """The policy that a checked ``step_size`` stands for."""
-    return _read(step_size)
-
-
-def _read(step_size: StepSize) -> StepPolicy:
-    if isinstance(step_size, Constant):
-        return step_size
-    if not isinstance(step_size, str) or step_size == "auto":
-        check_positive("step_size", step_size)
-        return Constant(step_size)  # type: ignore[arg-type]  # a number or auto, as has just been checked
-    name, _, written = step_size.partition(":")
-    if name not in POLICIES:
-        raise ValueError(f"step_size must be a positive number, 'auto' or one of {', '.join(POLICIES)}, got {step_size!r}")
-    kinds = {field: hint for field, hint in get_type_hints(POLICIES[name]).items() if field in POLICIES[name].__match_args__}
-    given: dict[str, float | int | str] = {}
-    for part in filter(None, written.split(",")):
-        key, equals, text = part.partition("=")
-        if key not in kinds or not equals:
-            raise ValueError(f"step_size {step_size!r}: {name} takes {', '.join(f'{kind}=...' for kind in kinds)}, got {part!r}")
-        if key in given:
-            raise ValueError(f"step_size {step_size!r}: {key} is given twice")
-        try:
-            as_it_is = key in ("formula", "knots") or (key in ("initial", "cap") and text == "auto")
-            given[key] = text if as_it_is else int(text) if kinds[key] is int else float(text)
-        except ValueError:
-            kind = "whole number" if kinds[key] is int else "number"
-            raise ValueError(f"step_size {step_size!r}: {key} must be a {kind}, got {text!r}") from None
-    try:
-        return POLICIES[name](**given)  # type: ignore[arg-type]  # each policy checks its own
-    except ValueError as error:
-        raise ValueError(f"step_size {step_size!r}: {error}") from None

@@ -28,7 +28,7 @@ import numpy as np
 from ..protocols import Array, Network, Projection, Riemannian, Streams
 from .extra import checked_extra, correct, step_along_gradients
 from .fields import evaluate, gradients, riemannian
-from .policies import StepSize
+from .step_sizes import StepSize
 
 
 class REXTRAState(NamedTuple):

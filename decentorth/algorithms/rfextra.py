@@ -26,7 +26,8 @@ import numpy as np
 from ..protocols import Array, Landing, Network, Streams
 from .extra import checked_extra, correct, step_along_landing
 from .fields import evaluate, gradients, landing
-from .policies import Auto, StepSize, check_positive
+from .policies import Auto, check_positive
+from .step_sizes import StepSize
 
 
 class RFEXTRAState(NamedTuple):

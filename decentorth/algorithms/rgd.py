@@ -31,8 +31,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 from ..protocols import Array, MetricName, Network, Retractable, Retraction, Riemannian, Signature, Streams
 from ..sums import sums
 from .fields import Change, difference
-from .policies import StepPolicy, StepSize, check_choice, checked, policy
+from .policies import check_choice
 from .samples import check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
+from .step_sizes import StepPolicy, StepSize, checked, policy
 from .steps import check_retraction, curvature, embedded_curvature, group_curvature, start
 
 REFRESHED = 64

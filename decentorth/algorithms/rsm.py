@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from ..protocols import Array, Network, Retractable, Retraction, Riemannian, Streams
-from .policies import IN_ADVANCE, StepSize, checked, policy
+from .step_sizes import IN_ADVANCE, StepSize, checked, policy
 from .steps import check_retraction
 from .subgradient import first_steps, iteration_flops, suited
 

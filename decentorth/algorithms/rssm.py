@@ -32,7 +32,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ..protocols import Array, ColumnBlocks, Index, Network, Projection, Streams
-from .policies import IN_ADVANCE, StepSize, check_count, checked, policy
+from .policies import check_count
+from .step_sizes import IN_ADVANCE, StepSize, checked, policy
 from .subgradient import first_steps, iteration_flops, suited
 
 BLOCKS = 5

@@ -29,43 +29,19 @@ here looks at the objective, and nobody's steps grow again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..protocols import Array, Network, Spectrum, Streams
+from .tracking import PenalisedState
 
 LAST = 1100
 """A step halved so often is zero. Whom that does not help (its gradient is not a number) stays outside: the run has diverged."""
 
 
-class Tracking(Protocol):
-    """The state of a tracking method that can be made safe; all arrays with the agent axis first."""
-
-    @property
-    def x(self) -> Array: ...
-    @property
-    def tracker(self) -> Array: ...
-    @property
-    def field(self) -> Array:
-        """What is tracked, at x."""
-
-    @property
-    def step_size(self) -> Array: ...
-    @property
-    def base(self) -> Array:
-        """Where the steps started."""
-
-    @property
-    def penalty(self) -> Array: ...
-    @property
-    def k(self) -> int: ...
-    @property
-    def gradients(self) -> int: ...
-
-
 class SafeState(NamedTuple):
-    """The fields of a tracking method's state, then what starting over needs: label ``(n_local,)``, how often the steps have been
+    """The fields of a `PenalisedState`, then what starting over needs: label ``(n_local,)``, how often the steps have been
     halved, and start and start_field, x_0 and the field there, like x."""
 
     x: Array
@@ -81,12 +57,12 @@ class SafeState(NamedTuple):
     start_field: Array
 
 
-Step = Callable[[Any, Any, Streams, Any], Tracking]
+Step = Callable[[Any, Any, Streams, SafeState], SafeState]
 """An iteration of the method itself, ``step(problem, network, streams, state)``: what it calls ``network`` mixes among equals only,
 and of the safe state it reads its own fields."""
 
 
-def begin(problem: Any, state: Tracking, eps: float, follows: bool) -> SafeState:
+def begin(problem: Any, state: PenalisedState, eps: float, follows: bool) -> SafeState:
     """The safe state of a method that is about to start, with the steps that its first iteration needs.
 
     Parameters
@@ -118,7 +94,7 @@ def begin(problem: Any, state: Tracking, eps: float, follows: bool) -> SafeState
             outside = ~(part.constraint.feasibility(x - step[:, None, None] * field) <= eps) & (own < LAST)
             own += outside
             step[outside] *= 0.5
-    begun = SafeState(*_shared(state), label, state.x.copy(), state.field.copy())
+    begun = SafeState(*state, label, state.x.copy(), state.field.copy())
     _halve(begun, label, slice(None), follows)
     return begun
 
@@ -136,17 +112,13 @@ def proceed(step: Step, problem: Any, network: Network, streams: Streams, state:
     label = np.maximum(alike.heard, state.label + outside)
     rise = label - state.label
     again = np.flatnonzero(rise)
-    following = SafeState(*_shared(moved), label, state.start, state.start_field)
+    following = moved._replace(label=label)
     if len(again):
         again = again[label[again] <= LAST]
         following.x[again] = state.start[again]
         following.tracker[again] = following.field[again] = state.start_field[again]
         _halve(following, rise, again, follows)
     return following
-
-
-def _shared(state: Tracking) -> tuple[Array, Array, Array, Array, Array, Array, int, int]:
-    return state.x, state.tracker, state.field, state.step_size, state.base, state.penalty, state.k, state.gradients
 
 
 def _halve(state: SafeState, times: Array, agents: Any, follows: bool) -> None:

@@ -34,7 +34,8 @@ from ..protocols import (
 )
 from ..sums import norms, sums
 from .mixing import average, effective
-from .policies import StepPolicy, check_choice, policy
+from .policies import check_choice
+from .step_sizes import StepPolicy, policy
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
 Ordered = TypeVar("Ordered", bound=Any)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..protocols import Array, Counted, Recommends, WeaklyConvex
 from ..sums import norms
-from .policies import policy
+from .step_sizes import policy
 from .steps import start
 
 Method = TypeVar("Method", bound=Any)

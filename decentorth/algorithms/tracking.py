@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..protocols import Array, Network
 from .fields import Field, advance, evaluate
-from .policies import StepPolicy
+from .step_sizes import StepPolicy
 from .steps import Order
 
 

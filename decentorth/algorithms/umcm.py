@@ -28,7 +28,8 @@ import numpy as np
 
 from ..protocols import Array, HessianProducts, Network, Signature, Streams
 from .fields import difference
-from .policies import Auto, BarzilaiBorwein, Constant, StepSize, check_choice, check_positive, checked, policy
+from .policies import Auto, BarzilaiBorwein, Constant, check_choice, check_positive
+from .step_sizes import StepSize, checked, policy
 from .steps import start, steepest
 
 PUBLISHED = 5e-3

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType, MappingProxyType, TracebackType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -26,13 +26,14 @@ from .states import Arrays, copied, taken_apart
 LOOK_SECONDS = 0.25
 """About how often ranks agree on whether a signal has come or the time is over; between, nobody is asked."""
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_ENDINGS = frozenset({signal.SIGTERM, signal.SIGUSR2})
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where and when a run writes checkpoints: as ``every`` says, on SIGUSR1, on SIGTERM (which then ends the run), at its end;
-    where it diverges, of the last recorded state that was finite.
+    """Where and when a run writes checkpoints: as ``every`` says, on SIGUSR1, on SIGTERM and SIGUSR2 (which then end the
+    run), at its end; where it diverges, of the last recorded state that was finite.
 
     Parameters
     ----------
@@ -106,6 +107,8 @@ class Moment(NamedTuple):
     """Rounds, messages and bytes of the network."""
     in_flight: Mapping[str, Array]
     seconds: Mapping[str, float]
+    agreement: Mapping[str, Any] = MappingProxyType({})
+    """What the agents know, as JSON can hold it."""
 
 
 class Keeper:
@@ -169,7 +172,7 @@ class Keeper:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGUSR1):
+            for number in (*_ENDINGS, signal.SIGUSR1):
                 self._before[number] = signal.signal(number, self._note)
         return self
 
@@ -180,8 +183,8 @@ class Keeper:
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._signals.add(number)
 
-    def look(self, k: int) -> tuple[bool, bool]:
-        """Whether a checkpoint is due after iteration ``k``, and whether the run is to end; the same on every rank.
+    def look(self, k: int) -> tuple[bool, int]:
+        """Whether a checkpoint is due after iteration ``k``, and the signal that ends the run, or 0; the same on every rank.
 
         A signal to any rank counts, and rank 0's clock. In the same message rank 0 says when to look again.
         """
@@ -191,14 +194,14 @@ class Keeper:
         span = k - self._looked
         pace = span * LOOK_SECONDS / max(now - self._looked_at, 1e-9)
         asked = signal.SIGUSR1 in signals or (root and now - self._written_at >= self._seconds)
-        wishes = [signal.SIGTERM in signals, asked, min(max(1, pace), 4 * span) if root else 0]
+        wishes = [max(signals & _ENDINGS, default=0), asked, min(max(1, pace), 4 * span) if root else 0]
         ends, due, ahead = self._collective.largest(np.array(wishes, dtype=np.float64))
         due = due or ends or k % self._iterations == 0
         self.next = k + int(ahead)
         if not math.isinf(self._iterations):
             self.next = min(self.next, k - k % int(self._iterations) + int(self._iterations))
         self._looked, self._looked_at = k, now
-        return bool(due), bool(ends)
+        return bool(due), int(ends)
 
     def hold(self, moment: Moment) -> None:
         """Keep a copy of a state that is good, to be written where the run diverges."""
@@ -245,6 +248,7 @@ class Keeper:
             "numbers": numbers,
             "counts": moment.counts,
             "seconds": moment.seconds,
+            "agreement": moment.agreement,
             "metrics": columns,
             "notes": self._checkpoints.notes(),
         }

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +38,8 @@ class Resumed(NamedTuple):
     history: History
     seconds: Mapping[str, float]
     notes: Mapping[str, Any]
+    agreement: Mapping[str, Any] = MappingProxyType({})
+    """What the agents know, where they decide about the end."""
 
 
 class _Contents(NamedTuple):
@@ -50,6 +53,7 @@ class _Contents(NamedTuple):
     counts: tuple[int, int, int]
     seconds: Mapping[str, float]
     metrics: Sequence[str]
+    agreement: Mapping[str, Any]
     notes: Mapping[str, Any]
 
 
@@ -140,6 +144,7 @@ def _resume(
         history,
         contents.seconds,
         contents.notes,
+        contents.agreement,
     )
 
 
@@ -161,6 +166,7 @@ def _contents(manifest: files.Manifest) -> _Contents:
             (rounds, messages, sent),
             {str(name): float(number) for name, number in facts["seconds"].items()},
             [str(name) for name in facts["metrics"]],
+            _agreement(facts.get("agreement", {})),
             dict(facts["notes"]),
         )
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
@@ -168,6 +174,18 @@ def _contents(manifest: files.Manifest) -> _Contents:
     if min(contents.counts) < 0 or not str(contents.numbers.get("state.k")).isdigit():
         raise ValueError(f"{files.MANIFEST} counts {contents.counts} and iteration {contents.numbers.get('state.k')!r:.50}")
     return contents
+
+
+def _agreement(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What the agents knew, and what that had taken; nothing where they decided about nothing."""
+    if not facts:
+        return {}
+    attempts, rounds, messages, sent = (int(count) for count in facts["tally"])
+    found: dict[str, Any] = {"tally": (attempts, rounds, messages, sent)}
+    if "maxima" in facts:
+        maxima = {str(name): float(value) for name, value in facts["maxima"].items()}
+        found |= {"iteration": int(facts["iteration"]), "maxima": maxima}
+    return found
 
 
 def _check_common(manifest: files.Manifest, contents: _Contents, start: Array) -> None:
@@ -187,7 +205,7 @@ def _history(counts: NDArray[Any], values: NDArray[Any], contents: _Contents) ->
         raise ValueError(f"{files.COMMON} has a history that does not lead to iteration {contents.numbers['state.k']}")
     history = History()
     for row, (seconds, *measured) in zip(counts.tolist(), values.tolist(), strict=True):
-        history.record(Row._make((*row, seconds, dict(zip(contents.metrics, measured, strict=True)))))
+        history.record(Row._make((*row, seconds, dict(zip(contents.metrics, measured, strict=True)), None)))
     return history
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from .._ending import RANK_TIMEOUT, patience
 from .flags import specifications
 
 if TYPE_CHECKING:
     from ..network import Channel
+    from ..stopping import LocalMaximum
 
-TOLERANCES = ("gradient_tolerance", "consensus_tolerance", "feasibility_tolerance")
+TOLERANCES = ("gradient_tolerance", "consensus_tolerance", "feasibility_tolerance", "local_tolerance")
+LOCAL = ("local_quantity", "local_every", "local_rounds")
+"""How agents decide by the local tolerance."""
 NETWORK = ("agents", "topology", "weights", "self_weight", "weights_file", "placement")
+PATIENCE = ("rank_timeout", "compute_timeout")
 CHECKPOINTS = ("checkpoint_every", "keep_checkpoints")
 OUTPUT = ("out", "overwrite", "plot", "quiet", *CHECKPOINTS, "resume", "config", "print_config", "dry_run")
 ACTS = ("overwrite", "resume", "config", "print_config", "dry_run")
@@ -19,6 +24,7 @@ ACTS = ("overwrite", "resume", "config", "print_config", "dry_run")
 RESUMABLE = (
     "iterations",
     *TOLERANCES,
+    *LOCAL,
     "time_limit",
     "objective_below",
     "require_converged",
@@ -26,6 +32,7 @@ RESUMABLE = (
     "history_rows",
     "record_every",
     "placement",
+    *PATIENCE,
 )
 """What a run that is resumed may be given anew, beside where its results go."""
 
@@ -90,6 +97,8 @@ class RunSettings(CaseSettings):
         What goes wrong with messages, simulated; may be given several times, as "loss:p=0.1" and "topk:share=0.1".
     repair : bool
         Keep averages right on a bad channel.
+    tracker_correction : float
+        On a bad channel trackers go back to what they track, at iteration k by a share tracker_correction / k; 0 is never.
     spread_samples : int
         For a single agent (--agents 1): its samples in so many blocks, as if of so many agents, spread over the MPI ranks and
         summed in order; the same bits on any number of ranks.
@@ -102,6 +111,17 @@ class RunSettings(CaseSettings):
         Converged when consensus_rms is at most this.
     feasibility_tolerance : float
         Converged when feasibility is at most this.
+    local_tolerance : float
+        Converged when the agents have found out themselves, by max-consensus over counted messages, that the local quantities of
+        each of them are at most this.
+    local_quantity : list
+        Which ones; may be given several times: gradient (the tracked one), movement (of a point, over its step), disagreement
+        (with the neighbours), feasibility; by default gradient or, where none is tracked, movement, and the other two.
+    local_every : int
+        Iterations between two attempts of the agents; by default ten for each round that an attempt takes.
+    local_rounds : int
+        Rounds of max-consensus in an attempt: an upper bound on the graph's diameter, which agents must know; by default the
+        diameter.
     time_limit : float
         Stop after this many seconds of iterations; does not count as converged.
     objective_below : float
@@ -115,6 +135,11 @@ class RunSettings(CaseSettings):
         one in five iterations.
     record_every : int
         A row every so many iterations instead.
+    rank_timeout : float
+        On MPI ranks: the job ends when a rank has given no sign of life for so many seconds (stopped, its host frozen or gone); 0:
+        never. A gradient may take longer; a single call that holds Python's lock may not.
+    compute_timeout : float
+        On MPI ranks: the job ends when a rank has computed for so many seconds without meeting the others; 0: never.
     out : str
         Folder for config.yaml, history.csv, summary.json and final.npz; created when missing.
     overwrite : bool
@@ -124,8 +149,8 @@ class RunSettings(CaseSettings):
     quiet : bool
         Print nothing but errors.
     checkpoint_every : int or str
-        Write a checkpoint into out every so many iterations (100) or so much time (30s, 10m, 2h); then also on SIGUSR1, on SIGTERM,
-        which ends the run, and at the end.
+        Write a checkpoint into out every so many iterations (100) or so much time (30s, 10m, 2h); then also on SIGUSR1, on SIGTERM
+        and SIGUSR2, which end the run, and at the end.
     keep_checkpoints : int
         How many checkpoints are kept.
     resume : str
@@ -143,17 +168,24 @@ class RunSettings(CaseSettings):
     iterations: int = 3000
     channel: tuple[str, ...] = ()
     repair: bool = True
+    tracker_correction: float = 0.0
     spread_samples: int | None = None
     start: str | None = None
     gradient_tolerance: float | None = None
     consensus_tolerance: float | None = None
     feasibility_tolerance: float | None = None
+    local_tolerance: float | None = None
+    local_quantity: tuple[str, ...] = ()
+    local_every: int | None = None
+    local_rounds: int | None = None
     time_limit: float | None = None
     objective_below: float | None = None
     require_converged: bool = False
     safety_region: float | None = None
     history_rows: int | None = None
     record_every: int | None = None
+    rank_timeout: float = RANK_TIMEOUT
+    compute_timeout: float = 0.0
     out: str | None = None
     overwrite: bool = False
     plot: bool = False
@@ -177,6 +209,8 @@ class RunSettings(CaseSettings):
         if self.channel:
             object.__setattr__(self, "channel", tuple(specifications(self.channel)))
             _ = self.bad_channel
+        elif self.tracker_correction:
+            raise ValueError(f"tracker_correction is for a bad channel: give channel, or drop it (now {self.tracker_correction})")
         at_least(self, iterations=0, history_rows=2, record_every=1, spread_samples=1, keep_checkpoints=1)
         if self.spread_samples is not None and self.agents != 1:
             raise ValueError(f"spread_samples is for a single agent: give --agents 1 (now {self.agents})")
@@ -184,6 +218,12 @@ class RunSettings(CaseSettings):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} must be positive, got {value}")
+        if self.local_tolerance is not None:
+            _ = self.local_rule
+        elif given := [name for name in LOCAL if getattr(self, name) not in (None, ())]:
+            raise ValueError(f"{given[0]} needs local_tolerance: say what the agents' quantities are compared with")
+        for name in PATIENCE:
+            patience(name, getattr(self, name))
         if self.plot and self.out is None:
             raise ValueError("plot needs out: say where the run is to be written")
         if self.checkpoint_every is not None:
@@ -196,13 +236,22 @@ class RunSettings(CaseSettings):
             raise ValueError(f"require_converged needs a tolerance to judge by: give one of {', '.join(TOLERANCES)}")
 
     @property
+    def local_rule(self) -> LocalMaximum | None:
+        """By which the agents decide themselves."""
+        if self.local_tolerance is None:
+            return None
+        from ..stopping import LocalMaximum
+
+        return LocalMaximum(self.local_tolerance, self.local_quantity, self.local_every, self.local_rounds)  # type: ignore[arg-type]  # checked there
+
+    @property
     def bad_channel(self) -> Channel | None:
         """The channel that is simulated; None for a good one."""
         if not self.channel:
             return None
         from ..network import Channel
 
-        return Channel(*self.channel, repair=self.repair)
+        return Channel(*self.channel, repair=self.repair, correction=self.tracker_correction)
 
 
 def at_least(entry: Any, **least: int) -> None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from topologies import joint_contraction
 
 from .environment import environment
+from .progress import size
 
 if TYPE_CHECKING:
+    from ..agreement import Agreement
     from ..api import Result
     from ..network import Network
     from .config import Configuration
@@ -34,6 +36,7 @@ def summarize(configuration: Configuration, result: Result, facts: Mapping[str, 
         "transport": dict(result.transport),
         "metrics": dict(result.row.values),
         **_channel(configuration, result),
+        **_agreement(result.agreement),
         "error_name": getattr(result.problem, "error_name", None) or None,
         "iterates_sha256": result.iterates_sha256,
         "agents": network.n_agents,
@@ -52,7 +55,34 @@ def _channel(configuration: Configuration, result: Result) -> dict[str, Any]:
         return {}
     drifted = result.drifted
     tracking = "nothing is tracked" if drifted is None else "drifted" if drifted else "kept"
-    return {"channel": {"faults": channel.written, "repair": channel.repair, "tracking": tracking}}
+    facts = {"faults": channel.written, "repair": channel.repair, "correction": channel.correction, "tracking": tracking}
+    return {"channel": facts}
+
+
+def _agreement(agreement: Agreement | None) -> dict[str, Any]:
+    """What the agents know of each other and what that has taken, which is contained in the counts of the run."""
+    if agreement is None:
+        return {}
+    latest = {} if agreement.latest is None else {"iteration": agreement.latest.iteration, "maxima": agreement.latest.maxima}
+    rounds = {"every": agreement.every, "rounds_each": agreement.exchanges}
+    return {"agreement": {**rounds, **agreement.tally._asdict(), **latest}}
+
+
+def in_words(agreement: Agreement) -> str:
+    """How the agents decide about the end, for the opening lines."""
+    tell = f"their largest {', '.join(agreement.quantities)}"
+    return f"agents agree on {tell}: {agreement.exchanges} rounds every {agreement.every} iterations"
+
+
+def taken(result: Result) -> str:
+    """What the agents spent on deciding about the end, for the last line."""
+    if result.agreement is None or result.agreement.exchanges == 0:
+        return "no message"
+    tally, network = result.agreement.tally, result.network
+    return (
+        f"{tally.rounds} of {network.rounds} rounds, {tally.messages} of {network.messages} messages, {size(tally.bytes)} of "
+        f"{size(network.bytes)}"
+    )
 
 
 def mixing_words(network: Network) -> str:

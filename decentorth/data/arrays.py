@@ -20,6 +20,7 @@ from decentorth.data.labels import Labels, as_labels
 from decentorth.protocols import Array, Index
 
 _BAD_HEADER = (ValueError, TypeError, SyntaxError, tokenize.TokenError, EOFError, OverflowError, RecursionError, MemoryError)
+# zipfile itself raises NotImplementedError for what it cannot read: other versions of the format, and other compressions
 _BAD_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
@@ -30,6 +32,7 @@ class Solution(NamedTuple):
     point: Array
     """The feasible point next to the agents' mean, the same on every rank."""
     iterations: int
+    """1 where the start was the answer."""
     result: Result
 
 
@@ -46,12 +49,18 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     _metrics: ClassVar[tuple[Metric, ...]] = ()
     """What is measured beside the standard metrics."""
 
-    algorithm: Any
-    step_size: Any
-    tol: float
-    max_iter: int
-    random_state: Any
     n_components_: int
+
+    def __init__(self, *, algorithm: Any, step_size: Any, tol: float, max_iter: int, random_state: Any) -> None:
+        self.algorithm = algorithm
+        self.step_size = step_size
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
 
     def _method(self, n_agents: int) -> Any:
         """The algorithm that the parameters name, or are."""
@@ -101,7 +110,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             )
         (total,) = result.collective.sum(result.x)
         point: Array = result.problem.constraint.project(total[None] / problem.n_agents)[0]
-        return Solution(point, result.row.iteration, result)
+        return Solution(point, max(result.row.iteration, 1), result)
 
     def _agents(self, name: str, agents: Sequence[Any]) -> list[Array]:
         """Each agent's samples, checked as a whole; sets ``n_features_in_`` and, from data frames, ``feature_names_in_``."""
@@ -121,6 +130,68 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return checked
 
 
+class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AgentEstimator, ABC):  # type: ignore[misc]  # no types
+    """An estimator of directions, ``components_``, along which samples have coordinates.
+
+    Class variable: ``_least_features``, with fewer of which there is nothing to find.
+    """
+
+    _least_features: ClassVar[int] = 1
+
+    components_: Array
+    mean_: Array
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the components of the samples X, ``(m, d)``; y is not looked at."""
+        samples = validate_data(self, X, dtype=np.float64, ensure_min_samples=2, ensure_min_features=self._least_features)
+        return self._fit([samples], None)
+
+    def fit_agents(self, agents: Sequence[Any], W: Any) -> Self:
+        """Find the components of all agents' samples together, by exchanges between neighbours; every sample counts the same.
+
+        Under ``mpirun`` every rank calls it with the same arguments, and gets the same components.
+
+        Parameters
+        ----------
+        agents
+            X_i, ``(m_i, d)``, of each agent.
+        W
+            ``(n, n)``: mixing matrix, symmetric and doubly stochastic, e.g. ``topologies.metropolis_weights(graph)``.
+
+        Raises
+        ------
+        ValueError
+            When dimensions differ, an entry is not finite, or W does not fit; names the agent.
+        """
+        return self._fit(self._agents("X", agents), W)
+
+    @abstractmethod
+    def _fit(self, agents: list[Array], W: Any) -> Self:
+        """From the samples of each agent, which are not to be written to; W is None for data in one place."""
+
+    @property
+    def _origin(self) -> Array | float:
+        """``(d,)``: the point whose coordinates are 0."""
+        return self.mean_
+
+    @property
+    def _axes(self) -> Array:
+        """``(n_components, d)``: how samples are put together from coordinates."""
+        return self.components_
+
+    def transform(self, X: Any) -> Array:
+        """``(m, n_components)``: the samples' coordinates."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        coordinates: Array = (X - self._origin) @ self.components_.T
+        return coordinates
+
+    def inverse_transform(self, X: Any) -> Array:
+        """``(m, d)``: the points with these coordinates."""
+        points: Array = self._coordinates(X) @ self._axes + self._origin
+        return points
+
+
 def check_components(n_components: Any, most: int, what: str) -> int:
     """The number of components that is asked for, the most there are for None.
 
@@ -138,7 +209,7 @@ def check_components(n_components: Any, most: int, what: str) -> int:
     return int(n_components)
 
 
-def signs(vectors: Array) -> Array:
+def signs(vectors: NDArray[np.floating[Any]]) -> Array:
     """``(k,)``: 1 or -1 for each row, such that its largest entry becomes positive."""
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1)[:, None], 1)[:, 0]
     return np.where(largest < 0.0, -1.0, 1.0)

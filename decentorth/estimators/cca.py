@@ -170,14 +170,10 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         max_iter: int = 10_000,
         random_state: Any = None,
     ) -> None:
+        super().__init__(algorithm=algorithm, step_size=step_size, tol=tol, max_iter=max_iter, random_state=random_state)
         self.n_components = n_components
         self.scale = scale
         self.ridge = ridge
-        self.algorithm = algorithm
-        self.step_size = step_size
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
         """Find the directions of the samples X, ``(m, n_features)``, and y, ``(m, n_targets)`` or ``(m,)``."""
@@ -256,7 +252,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         products = Products(own[:n1], own[n1:], -gradient[n1:])
         self._keep(solution.point, products)
         self.__dict__.pop("_stream", None)
-        self.n_iter_ = [max(solution.iterations, 1)] * rank
+        self.n_iter_ = [solution.iterations] * rank
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:
@@ -379,10 +375,6 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         first, second = self._columns
         intercept: Array = second.mean - second.scale * (self._regression @ ((first.mean / first.scale) @ self.x_weights_))
         return intercept
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
 
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)

@@ -14,18 +14,16 @@ the weight of its piece, hence mostly the last ones
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from .. import problems
 from ..problems import Deferred, pooled
 from ..protocols import Array, Collective
-from .base import AgentEstimator, check_components
+from .base import ComponentEstimator, check_components, signs
 
 PIECE = 10
 """A batch is taken in by pieces of so many samples for each feature."""
@@ -45,8 +43,10 @@ class Seen(NamedTuple):
     average: Array
 
 
-class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AgentEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class ICA(ComponentEstimator):
     """Independent component analysis of sources with heavy tails.
+
+    Agents' samples are whitened in advance, which takes the sum of their second moments over all agents.
 
     Parameters
     ----------
@@ -91,36 +91,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AgentEstimator):  #
         max_iter: int = 10_000,
         random_state: Any = None,
     ) -> None:
+        super().__init__(algorithm=algorithm, step_size=step_size, tol=tol, max_iter=max_iter, random_state=random_state)
         self.n_components = n_components
-        self.algorithm = algorithm
-        self.step_size = step_size
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the sources of the samples X, ``(m, d)``; y is not looked at."""
-        return self._fit([validate_data(self, X, dtype=np.float64, ensure_min_samples=2)], None)
-
-    def fit_agents(self, agents: Sequence[Any], W: Any) -> Self:
-        """Find the sources of all agents' samples together, by exchanges between neighbours; every sample counts the same.
-
-        The samples are whitened in advance, which takes the sum of their second moments over all agents. Under ``mpirun`` every
-        rank calls it with the same arguments, and gets the same components.
-
-        Parameters
-        ----------
-        agents
-            X_i, ``(m_i, d)``, of each agent.
-        W
-            ``(n, n)``: mixing matrix, symmetric and doubly stochastic, e.g. ``topologies.metropolis_weights(graph)``.
-
-        Raises
-        ------
-        ValueError
-            When dimensions differ, an entry is not finite, or W does not fit; names the agent.
-        """
-        return self._fit(self._agents("X", agents), W)
 
     def _fit(self, agents: list[Array], W: Any) -> Self:
         n, counts = len(agents), np.array([len(x) for x in agents], dtype=np.float64)
@@ -140,7 +112,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AgentEstimator):  #
         solution = self._solve(Deferred(n, build), W)
         ((mean, whiten),) = found
         self._keep(int(counts.sum()), mean, whiten @ solution.point)
-        self.n_iter_ = max(solution.iterations, 1)
+        self.n_iter_ = solution.iterations
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -172,30 +144,17 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AgentEstimator):  #
     def _keep(self, samples: int, mean: Array, unmixing: Array) -> None:
         """Put the columns of the unmixing matrix, ``(d, n_components)``, into their order, with their signs."""
         mixing = np.linalg.pinv(unmixing.T)
-        largest = np.take_along_axis(mixing, np.abs(mixing).argmax(axis=0)[None], 0)[0]
         order = np.argsort(-(mixing * mixing).sum(axis=0), kind="stable")
-        signs = np.where(largest < 0.0, -1.0, 1.0)[order]
+        flip = signs(mixing.T)[order]
         self.mean_, self.n_samples_seen_ = mean, samples
-        self.mixing_ = mixing[:, order] * signs
-        self.components_ = np.ascontiguousarray((unmixing[:, order] * signs).T)
+        self.mixing_ = mixing[:, order] * flip
+        self.components_ = np.ascontiguousarray((unmixing[:, order] * flip).T)
         self.n_components_ = len(self.components_)
         self._seen = Seen(samples, mean, self.mixing_ @ self.mixing_.T, self.components_.T, self.components_.T)
 
     @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
-
-    def transform(self, X: Any) -> Array:
-        """``(m, n_components)``: the sources of the samples."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        sources: Array = (X - self.mean_) @ self.components_.T
-        return sources
-
-    def inverse_transform(self, X: Any) -> Array:
-        """``(m, d)``: the samples that these sources mix to."""
-        samples: Array = self._coordinates(X) @ self.mixing_.T + self.mean_
-        return samples
+    def _axes(self) -> Array:
+        return self.mixing_.T
 
 
 def _taken_in(seen: Seen, rows: Array) -> Seen:

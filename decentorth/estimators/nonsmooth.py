@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from ..protocols import Collective, Metric, Row, Stop
 from ..stopping import Rule
-from .base import AgentEstimator
+from .base import ComponentEstimator
 
 
 class StepShare:
@@ -35,7 +35,7 @@ class StepsBelow(Rule):
         return Stop("converged", True, f"steps {share:.2e} <= {self.tolerance:g} of the first") if share <= self.tolerance else None
 
 
-class SubgradientEstimator(AgentEstimator):
+class SubgradientEstimator(ComponentEstimator):
     """An estimator whose methods are subgradient methods."""
 
     _alone: ClassVar[str] = "drsm"

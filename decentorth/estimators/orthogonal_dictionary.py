@@ -7,12 +7,9 @@ but for the order and the signs of its atoms, where samples are enough: n featur
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import problems
 from ..problems import Deferred, pooled
@@ -21,7 +18,7 @@ from .base import signs
 from .nonsmooth import SubgradientEstimator
 
 
-class OrthogonalDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SubgradientEstimator):  # type: ignore[misc]  # no types
+class OrthogonalDictionary(SubgradientEstimator):
     """The orthonormal basis in which samples are sparsest.
 
     Nothing is centred: the coefficients' mean should be about 0. Where the dictionary need not be orthogonal, whiten first, or see
@@ -64,34 +61,7 @@ class OrthogonalDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Su
         max_iter: int = 10_000,
         random_state: Any = None,
     ) -> None:
-        self.algorithm = algorithm
-        self.step_size = step_size
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the dictionary of the samples X, ``(m, d)``; y is not looked at."""
-        return self._fit([validate_data(self, X, dtype=np.float64, ensure_min_samples=2)], None)
-
-    def fit_agents(self, agents: Sequence[Any], W: Any) -> Self:
-        """Find the dictionary of all agents' samples together, by exchanges between neighbours; every sample counts the same.
-
-        Under ``mpirun`` every rank calls it with the same arguments, and gets the same dictionary.
-
-        Parameters
-        ----------
-        agents
-            X_i, ``(m_i, d)``, of each agent.
-        W
-            ``(n, n)``: mixing matrix, symmetric and doubly stochastic, e.g. ``topologies.metropolis_weights(graph)``.
-
-        Raises
-        ------
-        ValueError
-            When dimensions differ, an entry is not finite, or W does not fit; names the agent.
-        """
-        return self._fit(self._agents("X", agents), W)
+        super().__init__(algorithm=algorithm, step_size=step_size, tol=tol, max_iter=max_iter, random_state=random_state)
 
     def _fit(self, agents: list[Array], W: Any) -> Self:
         n, samples = len(agents), sum([len(x) for x in agents])
@@ -109,21 +79,9 @@ class OrthogonalDictionary(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Su
         self.sizes_ = sizes[order] / samples
         self.components_ = np.ascontiguousarray(atoms[order] * signs(atoms[order])[:, None])
         self.n_components_ = len(atoms)
-        self.n_iter_ = max(solution.iterations, 1)
+        self.n_iter_ = solution.iterations
         return self
 
     @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
-
-    def transform(self, X: Any) -> Array:
-        """``(m, d)``: the samples' coefficients."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        coefficients: Array = X @ self.components_.T
-        return coefficients
-
-    def inverse_transform(self, X: Any) -> Array:
-        """``(m, d)``: the samples with these coefficients."""
-        samples: Array = self._coordinates(X) @ self.components_
-        return samples
+    def _origin(self) -> float:
+        return 0.0

@@ -13,18 +13,16 @@ t^-(1 - lambda_{k+1} / lambda_i): this is why more than r directions are kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from .. import problems
 from ..problems import Deferred, pooled
 from ..protocols import Array, Collective
-from .base import AgentEstimator, check_components, signs
+from .base import ComponentEstimator, check_components, signs
 
 
 class Components(problems.PCA):
@@ -44,7 +42,7 @@ class Moments(NamedTuple):
     """The sum of the squares of the centred entries."""
 
 
-class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AgentEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class PCA(ComponentEstimator):
     """Principal component analysis.
 
     Parameters
@@ -94,35 +92,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AgentEstimator):  #
         max_iter: int = 10_000,
         random_state: Any = None,
     ) -> None:
+        super().__init__(algorithm=algorithm, step_size=step_size, tol=tol, max_iter=max_iter, random_state=random_state)
         self.n_components = n_components
-        self.algorithm = algorithm
-        self.step_size = step_size
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the components of the samples X, ``(m, d)``; y is not looked at."""
-        return self._fit([validate_data(self, X, dtype=np.float64, ensure_min_samples=2)], None)
-
-    def fit_agents(self, agents: Sequence[Any], W: Any) -> Self:
-        """Find the components of all agents' samples together, by exchanges between neighbours; every sample counts the same.
-
-        Under ``mpirun`` every rank calls it with the same arguments, and gets the same components.
-
-        Parameters
-        ----------
-        agents
-            X_i, ``(m_i, d)``, of each agent.
-        W
-            ``(n, n)``: mixing matrix, symmetric and doubly stochastic, e.g. ``topologies.metropolis_weights(graph)``.
-
-        Raises
-        ------
-        ValueError
-            When dimensions differ, an entry is not finite, or W does not fit; names the agent.
-        """
-        return self._fit(self._agents("X", agents), W)
 
     def _fit(self, agents: list[Array], W: Any) -> Self:
         n, count = len(agents), sum([len(x) for x in agents])
@@ -147,7 +118,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AgentEstimator):  #
             components = (solution.point @ vectors[:, ::-1]).T
         variance = np.maximum(values[::-1], 0.0)
         self._keep(moments, components, np.sqrt(variance * moments.squares))
-        self.n_iter_ = max(solution.iterations, 1)
+        self.n_iter_ = solution.iterations
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -186,19 +157,3 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AgentEstimator):  #
         self.explained_variance_ = singular**2 / max(moments.samples - 1, 1)
         self.explained_variance_ratio_ = singular**2 / (moments.squares or 1.0)
         self._kept = singular[:, None] * self.components_
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
-
-    def transform(self, X: Any) -> Array:
-        """``(m, n_components)``: the samples' coordinates along the components."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        scores: Array = (X - self.mean_) @ self.components_.T
-        return scores
-
-    def inverse_transform(self, X: Any) -> Array:
-        """``(m, d)``: the points with these coordinates."""
-        points: Array = self._coordinates(X) @ self.components_ + self.mean_
-        return points

@@ -10,12 +10,9 @@ The location is the median of each feature; of agents, the mean of their medians
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from .. import problems
@@ -25,8 +22,10 @@ from .base import check_components, signs
 from .nonsmooth import SubgradientEstimator
 
 
-class RobustSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SubgradientEstimator):  # type: ignore[misc]  # no types
+class RobustSubspace(SubgradientEstimator):
     """A subspace that most samples are near, whatever the others do.
+
+    Agents' medians, and second moments for the start, are summed over all agents in advance.
 
     Parameters
     ----------
@@ -61,6 +60,8 @@ class RobustSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Subgradi
         Where the data had names.
     """
 
+    _least_features = 2
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -72,37 +73,9 @@ class RobustSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Subgradi
         max_iter: int = 10_000,
         random_state: Any = None,
     ) -> None:
+        super().__init__(algorithm=algorithm, step_size=step_size, tol=tol, max_iter=max_iter, random_state=random_state)
         self.n_components = n_components
         self.center = center
-        self.algorithm = algorithm
-        self.step_size = step_size
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the subspace of the samples X, ``(m, d)``; y is not looked at."""
-        return self._fit([validate_data(self, X, dtype=np.float64, ensure_min_samples=2, ensure_min_features=2)], None)
-
-    def fit_agents(self, agents: Sequence[Any], W: Any) -> Self:
-        """Find the subspace of all agents' samples together, by exchanges between neighbours; every sample counts the same.
-
-        The location, and the second moments for the start, are summed over all agents in advance. Under ``mpirun`` every rank calls
-        it with the same arguments, and gets the same subspace.
-
-        Parameters
-        ----------
-        agents
-            X_i, ``(m_i, d)``, of each agent.
-        W
-            ``(n, n)``: mixing matrix, symmetric and doubly stochastic, e.g. ``topologies.metropolis_weights(graph)``.
-
-        Raises
-        ------
-        ValueError
-            When dimensions differ, an entry is not finite, or W does not fit; names the agent.
-        """
-        return self._fit(self._agents("X", agents), W)
 
     def _fit(self, agents: list[Array], W: Any) -> Self:
         n, d = len(agents), agents[0].shape[1]
@@ -131,24 +104,12 @@ class RobustSubspace(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Subgradi
             components = (basis @ order).T
         self.components_ = np.ascontiguousarray(components * signs(components)[:, None])
         self.n_components_ = rank
-        self.n_iter_ = max(solution.iterations, 1)
+        self.n_iter_ = solution.iterations
         return self
 
     @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
-
-    def transform(self, X: Any) -> Array:
-        """``(m, n_components)``: coordinates of the nearest points of the subspace along the components, from the location."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        coordinates: Array = (X - self.location_) @ self.components_.T
-        return coordinates
-
-    def inverse_transform(self, X: Any) -> Array:
-        """``(m, d)``: the points of the subspace with these coordinates."""
-        points: Array = self._coordinates(X) @ self.components_ + self.location_
-        return points
+    def _origin(self) -> Array:
+        return self.location_
 
     def score_samples(self, X: Any) -> Array:
         """``(m,)``: minus the sine of the angle between a sample, seen from the location, and the subspace.

@@ -252,10 +252,10 @@ def _varsigma(mii: float, mij: float, mjj: float, constant: float, scaled: float
 
 
 @_exact
-def _steps(
+def gauss_seidel(
     x: Array,
-    m: Array,
-    h: Array,
+    product: Array,
+    form: Array,
     signs: Array,
     first: Index,
     second: Index,
@@ -265,6 +265,8 @@ def _steps(
     scaled: float,
     limit: float,
 ) -> tuple[int, int]:
+    """See `Kernels`."""
+    m, h = product, form
     for k in range(len(first)):
         i, j = first[k], second[k]
         t00, t01, t10, t11 = _products(h, m, i, j)
@@ -312,27 +314,10 @@ def _steps(
     return len(first), 0
 
 
-def gauss_seidel(
-    x: Array,
-    product: Array,
-    form: Array,
-    signs: Array,
-    first: Index,
-    second: Index,
-    theta: float,
-    exact: bool,
-    constant: float,
-    scaled: float,
-    limit: float,
-) -> tuple[int, int]:
-    """See `Kernels`."""
-    done, ray = _steps(x, product, form, signs, first, second, theta, exact, constant, scaled, limit)
-    return int(done), int(ray)
-
-
 @_exact
-def _sweep(xt: Array, g: Array, signs: Array) -> tuple[float, int, int]:
-    n = len(g)
+def jacobi_sweep(xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]:
+    """See `Kernels`."""
+    g, n = gram, len(gram)
     even = n + n % 2
     first, second = np.empty(n // 2, dtype=np.int64), np.empty(n // 2, dtype=np.int64)
     v = np.empty((n // 2, 2, 2))
@@ -366,9 +351,3 @@ def _sweep(xt: Array, g: Array, signs: Array) -> tuple[float, int, int]:
         congruence(g, v, first[:pairs], second[:pairs])
         turn_rows(xt, v, first[:pairs], second[:pairs])
     return fallen, 0, 0
-
-
-def jacobi_sweep(xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]:
-    """See `Kernels`."""
-    fallen, i, j = _sweep(xt, gram, signs)
-    return float(fallen), int(i), int(j)

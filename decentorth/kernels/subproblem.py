@@ -220,6 +220,7 @@ def _start(y: Array, r: Array) -> Array:
     return np.where(y < 0.0, beyond, before)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # each formula is used where it is finite
 def _root(y: Array, r: Array) -> Array:
     """The largest t >= 0 with t + y t / sqrt(1 + t^2) = r, where r >= 0; ``y`` may have either sign.
 

@@ -4,10 +4,11 @@ from .channel import Channel
 from .communicator import Communicator, SerialCommunicator, connect
 from .halo import even_bounds
 from .network import Network, Placement
-from .unreliable import UnreliableNetwork
+from .unreliable import ChannelError, UnreliableNetwork
 
 __all__ = [
     "Channel",
+    "ChannelError",
     "Communicator",
     "Network",
     "Placement",

@@ -17,20 +17,32 @@ fault                          concerns             without repair              
 =============================  ===================  ==============================================  ============================
 loss, bursts (bad, good < 1)   each message         rows of W(k) sum to 1, columns do not: drift    doubly stochastic, mean kept
 failures, bursts               both directions      doubly stochastic, mean kept                    the same
-sleep                          an agent's edges     doubly stochastic, mean kept                    the same
+sleep, crash                   an agent's edges     doubly stochastic, mean kept                    the same
 topk, randomk, quantize,       what a message says  W(k) m keeps the mean of m, not that of x:      mean kept
 float32, float16, noise                             drift, without bias where coding has none
-delay                          when it is said      drift                                           mean kept; stable for short
+delay, stragglers, link        when it is said      drift                                           mean kept; stable for short
                                                                                                     delays only
 corrupt                        what a message says  drift                                           found out, and lost
 =============================  ===================  ==============================================  ============================
 
-With repair and messages d iterations late, W must have its eigenvalues w within ``1 - w < 2 sin(pi / (4 d + 2))``, as x <- x - (I -
-W) x(k - d) must be stable; without repair, agents average stably with any delay, but to another mean.
+With repair and messages up to d iterations late, W must have its eigenvalues w within ``1 - w < 2 sin(pi / (4 d + 2))``, as x <- x
+- (I - W) x(k - d) must be stable; without repair, agents average stably with any delay, but to another mean. For what ``randomk``
+with feedback can bear see `randomk_limit`.
+
+The crash of an agent takes y_i - F_i(x_i) out of the sum of trackers y_i minus fields F_i, which stays as wrong, unless, with
+repair, all trackers begin anew as y_i = F_i(x_i) when somebody is back.
+
+``correction`` = c draws trackers back for this and all other drift, without a word to anybody: after iteration k
+
+    y_i <- y_i + min(1, c / k) (F_i(x_i) - y_i)                                        (2)
+
+It shrinks the error of the mean by 1 - c / k, and leaves each tracker a share of about c / k of its agent's own field, so that
+errors vanish like c / k where what makes them does, and not linearly.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -38,15 +50,73 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..protocols import Array
+from ..protocols import Array, Index
+from .codings import Code, Coding, Float16, Float32, Noise, Quantize, RandomK, TopK, Wire
 from .draws import Mask
-from .faults import Breaking, Coding, Corrupt, Delay, Fault, Pairs, Sleep, Source, Wire, fault
+from .faults import (
+    Breaking,
+    Bursts,
+    Corrupt,
+    Crash,
+    Delay,
+    Failures,
+    Fate,
+    Fault,
+    Late,
+    Link,
+    Loss,
+    Pairs,
+    Sleep,
+    Source,
+    Stragglers,
+)
 from .halo import Halo
 
 _CHECKSUM = 4
-_CACHED = 1 << 15
-"""Numbers that are coded at a time."""
+_KINDS: tuple[type[Fault], ...] = (
+    *(Loss, Failures, Bursts, Sleep, Crash),
+    *(Delay, Stragglers, Link),
+    *(Quantize, Float32, Float16, TopK, RandomK, Noise, Corrupt),
+)
+FAULTS: dict[str, type[Fault]] = {kind.name: kind for kind in _KINDS}
 F = TypeVar("F", bound=Fault)
+
+
+def fault(given: str | Fault) -> Fault:
+    """A fault, or the one that is written as text.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For what is none.
+    """
+    if isinstance(given, Fault):
+        return given
+    if not isinstance(given, str):
+        raise TypeError(f"a channel is made of faults such as 'loss:p=0.1', got {type(given).__name__}")
+    name, _, written = given.partition(":")
+    if name not in FAULTS:
+        raise ValueError(f"channel knows {', '.join(FAULTS)}; got {given!r}")
+    return FAULTS[name].read(written)
+
+
+def delay_limit(late: int) -> float:
+    """What 1 - w must be below, for the eigenvalues w of W, to average with repair and messages so many iterations late."""
+    return 2.0 * math.sin(math.pi / (4 * late + 2))
+
+
+def randomk_limit(share: float) -> float:
+    """What eigenvalues l = 1 - w of I - W must be below for ``randomk`` with feedback and repair to average in mean square.
+
+    With e = x - m, an agent's entry goes from (x, m) to m + b e, x - l (m + b e), where b = 1 with probability s, the share, and
+    agents draw independently. The noise (b - s) e, of variance s (1 - s) E e^2, makes along an eigenvector
+
+        E e^2 = s (1 - s) h(l) E e^2,    s (1 - s) h(l) = (1 - s) ((2 + s) l + 2 s) / (s (4 - 2 s - s l))
+
+    of itself in the long run, by the squared H2 norm of a system of order two. This is 1 at l = 2 s / (2 - s), which is sufficient
+    where all l are below. It is convex, so that agents whose mean of 1 - W_ii, that of all l, is above run apart on every graph.
+    """
+    return 2.0 * share / (2.0 - share)
 
 
 @dataclass(frozen=True, init=False)
@@ -59,23 +129,27 @@ class Channel:
         As objects or as text: ``Channel("loss:p=0.1", TopK(share=0.1))``.
     repair
         Keep the mean of what is averaged, at the cost of what arrives in one direction only.
+    correction
+        c of (2): trackers go back to what they track, at iteration k by a share c / k; 0 is never.
 
     Raises
     ------
     ValueError, TypeError
-        For what is no fault, none at all, and more than one delay.
+        For what is no fault, none at all, and a negative correction.
     """
 
     faults: tuple[Fault, ...]
     repair: bool
+    correction: float
 
-    def __init__(self, *faults: str | Fault, repair: bool = True) -> None:
+    def __init__(self, *faults: str | Fault, repair: bool = True, correction: float = 0.0) -> None:
         if not faults:
             raise ValueError("a channel needs a fault, such as 'loss:p=0.1'")
+        if not 0.0 <= correction < math.inf:
+            raise ValueError(f"correction must be at least 0 and finite, got {correction}")
         object.__setattr__(self, "faults", tuple([fault(one) for one in faults]))
         object.__setattr__(self, "repair", repair)
-        if len(self.all(Delay)) > 1:
-            raise ValueError("a channel has one delay at most: add them up")
+        object.__setattr__(self, "correction", float(correction))
 
     def all(self, kind: type[F]) -> list[tuple[int, F]]:
         """Its faults of a kind, with their numbers."""
@@ -89,7 +163,7 @@ class Channel:
     @property
     def remembers(self) -> bool:
         """Whether a message depends on earlier ones."""
-        return self.feedback or bool(self.all(Delay))
+        return self.feedback or bool(self.all(Late))
 
     @property
     def written(self) -> list[str]:
@@ -107,6 +181,42 @@ class Channel:
     def overhead(self) -> int:
         """Bytes of a message beside its arrays."""
         return _CHECKSUM if self.repair and self.all(Corrupt) else 0
+
+    def size(self, sizes: Sequence[int]) -> int:
+        """Bytes of a message of arrays with so many numbers."""
+        return self.overhead + sum(self.wire(size) for size in sizes)
+
+    def longest(self, sizes: Sequence[int]) -> int:
+        """How many iterations late such a message is at most."""
+        return sum(late.longest(self.size(sizes)) for _, late in self.all(Late))
+
+    def cautions(self, own: float, smallest: float) -> list[str]:
+        """What makes agents run apart whatever they compute.
+
+        Parameters
+        ----------
+        own, smallest
+            The mean of the own weights W_ii, and the smallest eigenvalue of W.
+        """
+        if not self.repair:
+            return []
+        found = []
+        for _, coding in self.all(RandomK):
+            limit, mean = randomk_limit(coding.share), 1.0 - own
+            if coding.feedback and mean >= limit:
+                least = 2.0 * (1.0 - smallest) / (3.0 - smallest)
+                found.append(
+                    f"{coding} makes agents run apart: own weights W_ii must be above {1.0 - limit:.3g} on average, got {own:.3g}; "
+                    f"send a share of {least:.2g} or more, take I - c (I - W) with a c of {limit / (1.0 - smallest):.2g}, or topk"
+                )
+        late = sum(one.longest(0) for _, one in self.all(Late))
+        if late and 1.0 - smallest >= delay_limit(late):
+            found.append(
+                f"messages up to {late} iterations late can make agents run apart: eigenvalues of W must be above "
+                f"{1.0 - delay_limit(late):.3g}, got {smallest:.3g}; take I - c (I - W) with a c below "
+                f"{delay_limit(late) / (1.0 - smallest):.2g}, or no repair"
+            )
+        return found
 
 
 class Fates:
@@ -156,8 +266,12 @@ class Fates:
             return None
         if self._channel.repair:
             lost = np.tile(lost[: self._edges] | lost[self._edges :], 2)
-        arrived = np.append(~lost, True)
-        return [arrived[entries] for entries in self._entries]
+        return self.entries(~lost, True)
+
+    def entries(self, arrived: Mask, own: bool) -> list[Mask]:
+        """For each piece of the halo which of its entries belong to these of the ``directed`` messages, or to agents themselves."""
+        known = np.append(arrived, own)
+        return [known[entries] for entries in self._entries]
 
 
 def pairs(W: Any) -> Pairs:
@@ -179,16 +293,32 @@ class _Said:
     """What agents said of one array: ``(depth, n_local, size)``, a ring whose newest is number ``newest``."""
 
     def __init__(self, said: Array) -> None:
-        self.said, self.newest = said, 0
+        self._newest = 0
+        self._said: list[Array] = list(said)
+
+    def __len__(self) -> int:
+        return len(self._said)
 
     def __getitem__(self, late: int) -> Array:
-        said: Array = self.said[(self.newest + late) % len(self.said)]
-        return said
+        return self._said[(self._newest + late) % len(self)]
 
     def go_on(self) -> Array:
         """Where to write what is said next: the oldest."""
-        self.newest = (self.newest - 1) % len(self.said)
+        self._newest = (self._newest - 1) % len(self)
         return self[0]
+
+
+class Messages(NamedTuple):
+    """Those of an exchange."""
+
+    arrays: list[Array]
+    """What arrives of each array x, ``(n_local, size)``; x itself where that is what arrives."""
+    rests: list[Array | None]
+    """``(n_local, size)``, fresh: x minus that, None where it is nothing."""
+    size: int
+    """Bytes of each."""
+    whole: int
+    """Bytes of the first, of which nobody has heard before."""
 
 
 class Memory:
@@ -198,24 +328,22 @@ class Memory:
     ----------
     channel, seed
         The faults, and the seed of their draws.
-    agents
-        Those of this process.
+    agents, n_agents
+        Those of this process, and how many there are over all ranks.
     """
 
-    def __init__(self, channel: Channel, seed: int, agents: slice) -> None:
+    def __init__(self, channel: Channel, seed: int, agents: slice, n_agents: int) -> None:
         self._channel, self._seed, self._agents = channel, seed, agents
         self._n_local = agents.stop - agents.start
         self._codings = channel.all(Coding)
         self._corruptions = [] if channel.repair else channel.all(Corrupt)
-        self._delays = channel.all(Delay)
-        self._depth = 1 + (self._delays[0][1].rounds if self._delays else 0)
+        self._late = [late.late(seed, number, n_agents, agents) for number, late in channel.all(Late)]
+        self._cached = min([coding.cached for _, coding in self._codings], default=Coding.cached)
         self._said: dict[_Key, _Said] = {}
         self._buffers: dict[_Key, Array] = {}
 
-    def messages(self, xs: tuple[Array, ...], t: int, exchange: int, asleep: Mask, struck: Mask) -> tuple[list[Array], int]:
-        """What arrives of each array, ``(n_local, size)``, the array itself where that is what arrives; and the bytes of a message.
-
-        It is valid until the next time.
+    def messages(self, xs: tuple[Array, ...], t: int, exchange: int, asleep: Mask, struck: Mask, back: Mask) -> Messages:
+        """What agents say, valid until the next time.
 
         Parameters
         ----------
@@ -225,63 +353,83 @@ class Memory:
             ``(n_local,)``: agents that say nothing.
         struck
             ``(n_local,)``: agents whose messages have wrong numbers.
+        back
+            ``(n_local,)``: agents that do not know what they said before.
         """
-        messages, total = [], self._channel.overhead
-        for part, array in enumerate(xs):
-            key = _Key(exchange, part, array.size // self._n_local)
-            source = Source(self._seed, t, part, self._agents)
-            first = self._channel.feedback and key not in self._said
-            total += 8 * key.size if first else self._channel.wire(key.size)
-            message = array
-            if self._codings or self._delays:
-                message = self._say(key, array.reshape(self._n_local, -1), source, asleep)
+        keys = [_Key(exchange, part, array.size // self._n_local) for part, array in enumerate(xs)]
+        sizes = [key.size for key in keys]
+        size, whole = self._channel.size(sizes), self._channel.overhead + 8 * sum(sizes)
+        late = sum([late(t, size) for late in self._late])
+        depth = 1 + self._channel.longest(sizes)
+        first = self._channel.feedback and keys[0] not in self._said
+        arrays: list[Array] = []
+        rests: list[Array | None] = []
+        for key, array in zip(keys, xs, strict=True):
+            source = Source(self._seed, t, key.part, self._agents)
+            x = array.reshape(self._n_local, -1)
+            message, rest = x, None
+            if self._codings or self._late:
+                message, rest = self._say(key, x, source, asleep, back, late, depth)
             for number, corrupt in self._corruptions:
-                message = corrupt.corrupted(message.reshape(self._n_local, -1), struck, source, number)
-            messages.append(message)
-        return messages, total
+                message, rest = corrupt.corrupted(message, struck, source, number), None
+            arrays.append(message)
+            rests.append(x - message if rest is None and message is not x else rest)
+        return Messages(arrays, rests, whole if first else size, whole)
 
-    def _say(self, key: _Key, x: Array, source: Source, asleep: Mask) -> Array:
-        """Code and remember, a few agents at a time, so that what is worked on stays in the processor's cache."""
-        said = self._said.get(key)
+    def _say(
+        self, key: _Key, x: Array, source: Source, asleep: Mask, back: Mask, late: Index | int, depth: int
+    ) -> tuple[Array, Array | None]:
+        """What arrives of ``x``, which is coded and remembered, and the rest where it is known."""
         if not self._channel.remembers:
             message = self._buffer(key)
-            self._code(x, source, message)
-            return message
+            return message, self._code(x, source, message)
+        feedback, said = self._channel.feedback, self._said.get(key)
+        rest = None
         if said is None:
-            said = self._said[key] = _Said(np.empty((self._depth, *x.shape)))
-            if self._channel.feedback:
+            said = self._said[key] = _Said(np.empty((depth, *x.shape)))
+            if feedback:
                 said[0][...] = np.where(asleep[:, None], 0.0, x)
             else:
                 self._code(x, source, said[0])
-            said.said[1:] = said[0]
+            for late_by in range(1, depth):
+                said[late_by][...] = said[0]
         else:
             before, now = said[0], said.go_on()
-            self._code(x, source, now, before if self._channel.feedback else None, asleep)
-        for number, delay in self._delays:
-            late = delay.lateness(source, number)
-            if isinstance(late, int):
-                return said[late]
-            message = self._buffer(key)
-            for rounds in range(self._depth):
-                message[late == rounds] = said[rounds][late == rounds]
-            return message
-        return said[0]
+            rest = self._code(x, source, now, before if feedback else None, asleep)
+            if feedback and back.any():
+                now[back], rest[back] = x[back], 0.0
+        if isinstance(late, int):
+            return said[late], None if late else rest
+        message = self._buffer(key)
+        for rounds in range(depth):
+            message[late == rounds] = said[rounds][late == rounds]
+        return message, None
 
-    def _code(self, x: Array, source: Source, out: Array, before: Array | None = None, asleep: Mask | None = None) -> None:
-        """Into ``out`` what ``x`` is coded as or, where ``before`` is given, that plus what the difference is coded as."""
-        each = max(1, _CACHED // x.shape[1])
+    def _code(self, x: Array, source: Source, out: Array, before: Array | None = None, asleep: Mask | None = None) -> Array:
+        """Into ``out`` what ``x`` is coded as or, where ``before`` is given, that plus what the difference is coded as.
+
+        A few agents at a time, so that what is worked on stays in the processor's cache. Gives the rest, ``x`` minus what is now in
+        ``out``.
+        """
+        each = max(1, self._cached // x.shape[1])
+        rest = np.empty_like(x)
         for first in range(0, len(x), each):
             rows = slice(first, min(first + each, len(x)))
             some = source._replace(agents=slice(source.agents.start + rows.start, source.agents.start + rows.stop))
-            message = x[rows] if before is None else x[rows] - before[rows]
+            own, said, left = x[rows], out[rows], rest[rows]
+            code = Code(own if before is None else np.subtract(own, before[rows], out=left))
             for number, coding in self._codings:
-                message = coding.coded(message, some, number)
+                code = coding.coded(code, some, number)
             if before is None:
-                out[rows] = message
-            else:
-                if asleep is not None and asleep[rows].any():
-                    message[asleep[rows]] = 0.0
-                np.add(before[rows], message, out=out[rows])
+                code.put(said)
+                np.subtract(own, said, out=left)
+                continue
+            if asleep is not None and asleep[rows].any():
+                code.values[asleep[rows]] = 0.0
+            if out is not before:
+                said[...] = before[rows]
+            code.add_to(said, own, left)
+        return rest
 
     def _buffer(self, key: _Key) -> Array:
         buffer = self._buffers.get(key)
@@ -293,8 +441,8 @@ class Memory:
         """Everything, as arrays ``(n_local, ...)`` with the same names at all times; the layout is the same for every agent."""
         if not self._channel.remembers:
             return {}
-        parts = [said[late] for said in self._said.values() for late in range(self._depth)]
-        layout = np.array(list(self._said), dtype=np.float64).reshape(1, -1)
+        parts = [said[late] for said in self._said.values() for late in range(len(said))]
+        layout = np.array([(*key, len(said)) for key, said in self._said.items()], dtype=np.float64).reshape(1, -1)
         return {
             "messages": np.concatenate([np.empty((self._n_local, 0)), *parts], axis=1),
             "layout": np.repeat(layout, self._n_local, axis=0),
@@ -315,23 +463,45 @@ class Memory:
         self._said = {}
         if not state:
             return
-        messages, layout = state["messages"], state["layout"]
-        keys = [_Key(*map(int, three)) for three in layout[:1].reshape(-1, 3)]
-        ends = np.cumsum([0] + [key.size * self._depth for key in keys])
+        messages, layout = state["messages"], state["layout"][0].astype(np.int64).reshape(-1, 4)
+        ends = np.concatenate(([0], np.cumsum(layout[:, 2] * layout[:, 3])))
         if messages.shape != (self._n_local, ends[-1]):
             raise ValueError(f"what is in flight must be {self._n_local} x {ends[-1]} numbers, got {messages.shape}")
-        for key, first, last in zip(keys, ends, ends[1:], strict=False):
-            part = messages[:, first:last].reshape(self._n_local, self._depth, key.size)
-            self._said[key] = _Said(np.ascontiguousarray(part.transpose(1, 0, 2)))
+        for (*key, depth), first, last in zip(layout.tolist(), ends, ends[1:], strict=False):
+            part = messages[:, first:last].reshape(self._n_local, depth, -1)
+            self._said[_Key(*key)] = _Said(np.ascontiguousarray(part.transpose(1, 0, 2)))
 
 
-def striking(channel: Channel, seed: int, n_agents: int) -> tuple[Any, Any]:
-    """Who sleeps in an iteration and whose messages are wrong in a round, each ``(n,)``."""
-    sleeps = [sleep.asleep(n_agents, seed, number) for number, sleep in channel.all(Sleep)]
-    wrongs = [corrupt.struck(n_agents, seed, number) for number, corrupt in channel.all(Corrupt)]
-    nobody = np.zeros(n_agents, dtype=np.bool_)
+class Striking:
+    """Who is struck, each ``(n,)``.
 
-    def any_of(fates: Sequence[Any]) -> Any:
-        return lambda t: reduce(np.logical_or, [fate(t) for fate in fates], nobody)
+    Parameters
+    ----------
+    channel, seed, n_agents
+        The faults, the seed of their draws, and how many agents there are over all ranks.
+    """
 
-    return any_of(sleeps), any_of(wrongs)
+    def __init__(self, channel: Channel, seed: int, n_agents: int) -> None:
+        everyone = {number: sleep.asleep(n_agents, seed, number) for number, sleep in channel.all(Sleep)}
+        self._asleep = list(everyone.values())
+        self._crashed = [everyone[number] for number, _ in channel.all(Crash)]
+        self._struck = [corrupt.struck(n_agents, seed, number) for number, corrupt in channel.all(Corrupt)]
+        self._nobody = np.zeros(n_agents, dtype=np.bool_)
+
+    def back(self, k: int) -> Mask:
+        """Who comes back at iteration ``k`` from a crash; to be asked for before `asleep`, which knows this iteration then."""
+        if k == 0 or not self._crashed:
+            return self._nobody
+        before = self._any(self._crashed, k - 1)
+        return before & ~self._any(self._crashed, k)
+
+    def asleep(self, k: int) -> Mask:
+        """Who sleeps or is down in iteration ``k``."""
+        return self._any(self._asleep, k)
+
+    def struck(self, t: int) -> Mask:
+        """Whose messages of round ``t`` are wrong."""
+        return self._any(self._struck, t)
+
+    def _any(self, fates: Sequence[Fate], t: int) -> Mask:
+        return reduce(np.logical_or, [fate(t) for fate in fates], self._nobody)

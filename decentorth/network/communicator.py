@@ -47,6 +47,9 @@ class Communicator(Protocol):
     def max(self, values: Array) -> Array:
         """Elementwise over ranks, of finite numbers or infinities."""
 
+    def watch(self, silence: float, computing: float) -> None:
+        """From now on, end the job when a rank has given no sign of life, or has computed by itself, for so many seconds."""
+
     def describe(self) -> Mapping[str, Any]:
         """What carries the messages, for the summary."""
 
@@ -77,6 +80,9 @@ class SerialCommunicator:
 
     def max(self, values: Array) -> Array:
         return values
+
+    def watch(self, silence: float, computing: float) -> None:
+        """Nobody to watch."""
 
     def describe(self) -> Mapping[str, Any]:
         return {"kind": "in-process", "ranks": 1}

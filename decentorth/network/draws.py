@@ -49,7 +49,12 @@ class Draws:
         block, row = divmod(t, 4)
         if block != self._block:
             rounds = np.full(len(self._first), block & 0xFFFFFFFF, dtype=np.uint64)
-            self._numbers = tuple([uniform(word) for word in philox((self._first, self._second, rounds, self._tag), self._key)])
+            self._numbers = tuple(
+                [
+                    np.asarray(word * _UNIT, dtype=np.float64)
+                    for word in philox((self._first, self._second, rounds, self._tag), self._key)
+                ]
+            )
             self._block = block
         return self._numbers[row]
 
@@ -99,7 +104,7 @@ class Chain:
         return numbers < self._anew * self._p, numbers >= self._anew
 
 
-def words(seed: int, number: int, t: int, part: int, agents: slice, size: int) -> Words:
+def words(seed: int, number: int, t: int, part: int, agents: slice, size: int, stretch: int = 0) -> Words:
     """``(n_local, size)`` words of 32 bits, for the entries of the messages of some agents.
 
     Parameters
@@ -108,22 +113,25 @@ def words(seed: int, number: int, t: int, part: int, agents: slice, size: int) -
         As for `Draws`.
     t, part
         The round, and which of its arrays.
+    stretch
+        Where one run of words is not enough, which one.
     """
-    drawn: Words = _raw(seed, number, t, part, agents, -(-size // 2)).view("<u4")[:, :size]
+    drawn: Words = _raw(seed, number, t, part, agents, -(-size // 2), stretch).view("<u4")[:, :size]
     return drawn
 
 
 def short_words(seed: int, number: int, t: int, part: int, agents: slice, size: int) -> ShortWords:
     """The same with 16 bits."""
-    drawn: ShortWords = _raw(seed, number, t, part, agents, -(-size // 4)).view("<u2")[:, :size]
+    drawn: ShortWords = _raw(seed, number, t, part, agents, -(-size // 4), 0).view("<u2")[:, :size]
     return drawn
 
 
-def _raw(seed: int, number: int, t: int, part: int, agents: slice, size: int) -> NDArray[np.uint64]:
+def _raw(seed: int, number: int, t: int, part: int, agents: slice, size: int, stretch: int) -> NDArray[np.uint64]:
     """``(n_local, size)`` words of 64 bits; each agent has whole blocks of four."""
     blocks = -(-size // 4)
     generator = np.random.Philox(
-        key=(seed & 0xFFFFFFFFFFFFFFFF) | (number << 64), counter=(agents.start * blocks) | (t << 64) | (part << 128)
+        key=(seed & 0xFFFFFFFFFFFFFFFF) | (number << 64),
+        counter=(agents.start * blocks) | (t << 64) | (part << 128) | (stretch << 192),
     )
     drawn = generator.random_raw((agents.stop - agents.start) * blocks * 4)
     rows: NDArray[np.uint64] = drawn.astype("<u8", copy=False).reshape(-1, blocks * 4)
@@ -131,13 +139,16 @@ def _raw(seed: int, number: int, t: int, part: int, agents: slice, size: int) ->
 
 
 def uniform(words: NDArray[np.unsignedinteger[Any]]) -> Array:
-    """Numbers in [0, 1) from words of 32 bits."""
-    return np.asarray(words * _UNIT, dtype=np.float64)
+    """Numbers in (0, 1) from words of 16 or 32 bits: the middles of as many intervals, so that their mean is 1/2."""
+    unit = 2.0 ** (-8 * words.itemsize)
+    numbers: Array = np.multiply(words, unit, dtype=np.float64)
+    numbers += 0.5 * unit
+    return numbers
 
 
 def normal(words: ShortWords) -> Array:
     """Gaussian numbers, each one of 65,536 quantiles; of mean 0 and variance 1."""
-    numbers: Array = _quantiles()[words]
+    numbers: Array = _quantiles().take(words.astype(np.intp), mode="clip")
     return numbers
 
 

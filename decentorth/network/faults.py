@@ -1,7 +1,7 @@
 """What can go wrong between agents, one frozen dataclass each; written alike in Python, in files and as flags.
 
-``"loss:p=0.1"``, ``"bursts:p=0.1,length=5"``, ``"topk:share=0.1"``; in Python the objects below say the same. See `channel` for
-what they do to averages.
+``"loss:p=0.1"``, ``"bursts:p=0.1,length=5"``, ``"topk:share=0.1"``; in Python the objects below and in `codings` say the same. See
+`channel` for what they do to averages.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..protocols import Array, Index
-from .draws import Chain, Draws, Mask, ShortWords, Words, normal, short_words, uniform, words
+from .draws import Chain, Draws, Mask, ShortWords, Words, short_words, uniform, words
 
 Fate = Callable[[int], Mask]
 """Who is struck in a round."""
+Lateness = Callable[[int, int], Index | int]
+"""How many iterations late the messages of a round are that are so many bytes long: ``(n_local,)``, or a number for all."""
 
 
 class Pairs(NamedTuple):
@@ -42,29 +43,13 @@ class Source(NamedTuple):
     """Which of the round's arrays."""
     agents: slice
 
-    def words(self, number: int, size: int) -> Words:
+    def words(self, number: int, size: int, stretch: int = 0) -> Words:
         """``(n_local, size)``, for the fault of that number."""
-        return words(self.seed, number, self.t, self.part, self.agents, size)
+        return words(self.seed, number, self.t, self.part, self.agents, size, stretch)
 
     def short_words(self, number: int, size: int) -> ShortWords:
         """``(n_local, size)``, of 16 bits."""
         return short_words(self.seed, number, self.t, self.part, self.agents, size)
-
-
-class Wire(NamedTuple):
-    """How an agent's array is written on the wire."""
-
-    values: int
-    """How many numbers."""
-    bits: int
-    """Of each."""
-    beside: int = 0
-    """Bytes beside them: positions, scales, checksums."""
-
-    @property
-    def bytes(self) -> int:
-        """All together."""
-        return -(-self.values * self.bits // 8) + self.beside
 
 
 @dataclass(frozen=True)
@@ -218,7 +203,7 @@ class Bursts(_Lasting, Breaking):
 
 @dataclass(frozen=True)
 class Sleep(_Lasting):
-    """Agents sleep, or crash and come back with what they had: meanwhile they neither compute nor send nor hear.
+    """Agents sleep, or stop and come back with what they had: meanwhile they neither compute nor send nor hear.
 
     Parameters
     ----------
@@ -237,197 +222,40 @@ class Sleep(_Lasting):
 
 
 @dataclass(frozen=True)
-class Coding(Fault):
-    """A message says less than the array that its sender has.
+class Crash(Sleep):
+    """Agents crash and come back without what they had, as `UnreliableNetwork` says; meanwhile they are as those that sleep.
 
-    With ``feedback`` what is coded is the difference to what was sent so far, which every receiver adds up: what a message leaves
-    out stays in the difference and is sent later.
+    Parameters
+    ----------
+    p
+        The share of the time that an agent is down, in [0, 1).
+    length
+        For how many iterations it is down on average.
     """
 
-    feedback: bool = False
+    name: ClassVar[str] = "crash"
 
-    def coded(self, x: Array, source: Source, number: int) -> Array:
-        """``(n_local, size)``, fresh: what arrives of ``x``."""
+
+class Late(Fault):
+    """Messages arrive late; before as many have been sent, the first counts. What several faults add up."""
+
+    def longest(self, size: int) -> int:
+        """How late messages of so many bytes are at most."""
         raise NotImplementedError
 
-    def wire(self, wire: Wire) -> Wire:
-        """How that is written."""
+    def late(self, seed: int, number: int, n_agents: int, agents: slice) -> Lateness:
+        """How late those of some agents are."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class _Sparse(Coding):
-    share: float = 0.1
-    feedback: bool = True
-
-    def __post_init__(self) -> None:
-        self._check("share must be above 0 and at most 1", 0.0 < self.share <= 1.0, self.share)
-
-    def kept(self, size: int) -> int:
-        """How many of ``size`` numbers are sent."""
-        return max(1, round(self.share * size))
-
-
-@dataclass(frozen=True)
-class TopK(_Sparse):
-    """The share of an array's entries that is largest in absolute value, with their positions.
-
-    Parameters
-    ----------
-    share
-        In (0, 1].
-    feedback
-        What is left out comes later (Richtarik, Sokolov, Fatkhullin, "EF21", 2021; between neighbours Koloskova, Stich, Jaggi,
-        "CHOCO", 2019).
-    """
-
-    name: ClassVar[str] = "topk"
-
-    def coded(self, x: Array, source: Source, number: int) -> Array:
-        kept = self.kept(x.shape[1])
-        bits = x.view(np.uint64) << np.uint64(1)  # without the sign, absolute values are ordered as their bits are
-        flat = bits.reshape(-1)
-        return np.where(_largest((bits >> np.uint64(48)).astype(np.uint16), kept, lambda tied: flat[tied]), x, 0.0)
-
-    def wire(self, wire: Wire) -> Wire:
-        kept = self.kept(wire.values)
-        positions = 0 if kept == wire.values else min(kept * math.ceil(math.log2(wire.values)), wire.values)  # or a bit for each
-        return Wire(kept, wire.bits, wire.beside + -(-positions // 8))
-
-
-@dataclass(frozen=True)
-class RandomK(_Sparse):
-    """A share of an array's entries that both ends draw, so that positions are not sent.
-
-    Parameters
-    ----------
-    share
-        In (0, 1].
-    feedback
-        As for topk; without it entries are divided by the share that is sent, so that their mean is right.
-    """
-
-    name: ClassVar[str] = "randomk"
-
-    def coded(self, x: Array, source: Source, number: int) -> Array:
-        size = x.shape[1]
-        kept = self.kept(size)
-        drawn = source.short_words(number, size + 1)
-        turn = drawn[:, size].astype(np.int64)  # of equals not the first, but the first from somewhere on: all entries alike
-        sent = _largest(drawn[:, :size], kept, lambda tied: -(tied + turn[tied // size]) % size)
-        return np.where(sent, x if self.feedback else x * (size / kept), 0.0)
-
-    def wire(self, wire: Wire) -> Wire:
-        return Wire(self.kept(wire.values), wire.bits, wire.beside)
-
-
-@dataclass(frozen=True)
-class Quantize(Coding):
-    """Stochastic uniform quantization: whole multiples of the largest entry / (2^(bits - 1) - 1), rounded up or down at random so
-    that the mean is right (QSGD, Alistarh et al. 2017).
-
-    Parameters
-    ----------
-    feedback
-        Code the difference to what was sent so far.
-    bits
-        Of a number, 2 to 32.
-    """
-
-    name: ClassVar[str] = "quantize"
-
-    bits: int = 8
-
-    def __post_init__(self) -> None:
-        self._check("bits must be from 2 to 32", 2 <= self.bits <= 32, self.bits)
-
-    def coded(self, x: Array, source: Source, number: int) -> Array:
-        unit = np.abs(x).max(axis=1, keepdims=True) / (2.0 ** (self.bits - 1) - 1.0)
-        multiples = x / np.where(unit > 0.0, unit, 1.0)
-        multiples += uniform(source.words(number, x.shape[1]))
-        np.floor(multiples, out=multiples)
-        multiples *= unit
-        return multiples
-
-    def wire(self, wire: Wire) -> Wire:
-        return Wire(wire.values, self.bits, wire.beside + 8)
-
-
-@dataclass(frozen=True)
-class Float32(Coding):
-    """Numbers rounded to single precision.
-
-    Parameters
-    ----------
-    feedback
-        Code the difference to what was sent so far.
-    """
-
-    name: ClassVar[str] = "float32"
-
-    def coded(self, x: Array, source: Source, number: int) -> Array:
-        return x.astype(np.float32).astype(np.float64)
-
-    def wire(self, wire: Wire) -> Wire:
-        return Wire(wire.values, 32, wire.beside)
-
-
-@dataclass(frozen=True)
-class Float16(Coding):
-    """Numbers rounded to half precision; those above 65,504 become infinite.
-
-    Parameters
-    ----------
-    feedback
-        Code the difference to what was sent so far.
-    """
-
-    name: ClassVar[str] = "float16"
-
-    def coded(self, x: Array, source: Source, number: int) -> Array:
-        return x.astype(np.float16).astype(np.float64)
-
-    def wire(self, wire: Wire) -> Wire:
-        return Wire(wire.values, 16, wire.beside)
-
-
-@dataclass(frozen=True)
-class Noise(Coding):
-    """Gaussian noise that the sender adds to every entry, as for privacy; it has 65,536 values, the quantiles, and mean 0.
-
-    Parameters
-    ----------
-    feedback
-        Add it to the difference to what was sent so far.
-    std
-        Its standard deviation, at least 0.
-    """
-
-    name: ClassVar[str] = "noise"
-
-    std: float = 1e-3
-
-    def __post_init__(self) -> None:
-        self._check("std must be at least 0 and finite", 0.0 <= self.std < math.inf, self.std)
-
-    def coded(self, x: Array, source: Source, number: int) -> Array:
-        noise = normal(source.short_words(number, x.shape[1]))
-        noise *= self.std
-        noise += x
-        return noise
-
-    def wire(self, wire: Wire) -> Wire:
-        return wire
-
-
-@dataclass(frozen=True)
-class Delay(Fault):
-    """Messages arrive late; before as many have been sent, the first counts.
+class Delay(Late):
+    """Messages are late by a number of iterations.
 
     Parameters
     ----------
     rounds
-        How many iterations late, at least 1.
+        How many iterations, at least 1.
     random
         A sender's messages are 0 to ``rounds`` iterations late, drawn for each iteration, the same for all its neighbours.
     """
@@ -440,12 +268,80 @@ class Delay(Fault):
     def __post_init__(self) -> None:
         self._check("rounds must be at least 1", self.rounds >= 1, self.rounds)
 
-    def lateness(self, source: Source, number: int) -> Index | int:
-        """How late the messages of a round are: ``(n_local,)``, or a number."""
+    def longest(self, size: int) -> int:
+        return self.rounds
+
+    def late(self, seed: int, number: int, n_agents: int, agents: slice) -> Lateness:
         if not self.random:
-            return self.rounds
-        source = source._replace(part=0)  # all arrays of a message are late together
-        return np.floor(uniform(source.words(number, 1)[:, 0]) * (self.rounds + 1)).astype(np.int64)
+            return lambda t, size: self.rounds
+
+        def drawn(t: int, size: int) -> Index:  # all arrays of a message are late together
+            late: Index = np.floor(uniform(words(seed, number, t, 0, agents, 1)[:, 0]) * (self.rounds + 1)).astype(np.int64)
+            return late
+
+        return drawn
+
+
+@dataclass(frozen=True)
+class Stragglers(Late):
+    """Some agents are slow, always the same: their messages come late.
+
+    Parameters
+    ----------
+    share
+        Of the agents, in (0, 1]; one at least.
+    rounds
+        How many iterations late, at least 1.
+    """
+
+    name: ClassVar[str] = "stragglers"
+
+    share: float
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        self._check("share must be above 0 and at most 1", 0.0 < self.share <= 1.0, self.share)
+        self._check("rounds must be at least 1", self.rounds >= 1, self.rounds)
+
+    def longest(self, size: int) -> int:
+        return self.rounds
+
+    def late(self, seed: int, number: int, n_agents: int, agents: slice) -> Lateness:
+        everyone = np.arange(n_agents)
+        order = np.argsort(Draws(seed, number, everyone, everyone)(0), kind="stable")
+        slow = np.zeros(n_agents, dtype=np.int64)
+        slow[order[: max(1, round(self.share * n_agents))]] = self.rounds
+        return lambda t, size: slow[agents]
+
+
+@dataclass(frozen=True)
+class Link(Late):
+    """Long messages are late: one takes latency + bytes / bandwidth iterations, and is late by the whole ones among them.
+
+    Messages do not wait for one another: a link carries as many at a time as are sent.
+
+    Parameters
+    ----------
+    bandwidth
+        Bytes in the time of an iteration, above 0.
+    latency
+        In iterations, at least 0.
+    """
+
+    name: ClassVar[str] = "link"
+
+    bandwidth: float
+    latency: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._check("bandwidth must be positive", self.bandwidth > 0.0, self.bandwidth)
+        self._check("latency must be at least 0 and finite", 0.0 <= self.latency < math.inf, self.latency)
+
+    def longest(self, size: int) -> int:
+        return math.floor(self.latency + size / self.bandwidth)
+
+    def late(self, seed: int, number: int, n_agents: int, agents: slice) -> Lateness:
+        return lambda t, size: self.longest(size)
 
 
 @dataclass(frozen=True)
@@ -484,48 +380,3 @@ class Corrupt(Fault):
         where = np.floor(drawn[:, 0] * x.shape[1]).astype(np.int64)
         wrong[np.flatnonzero(struck), where] = self.size * (2.0 * drawn[:, 1] - 1.0)
         return wrong
-
-
-FAULTS: dict[str, type[Fault]] = {
-    fault.name: fault for fault in (Loss, Failures, Bursts, Sleep, Delay, Quantize, Float32, Float16, TopK, RandomK, Noise, Corrupt)
-}
-
-
-def fault(given: str | Fault) -> Fault:
-    """A fault, or the one that is written as text.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For what is none.
-    """
-    if isinstance(given, Fault):
-        return given
-    if not isinstance(given, str):
-        raise TypeError(f"a channel is made of faults such as 'loss:p=0.1', got {type(given).__name__}")
-    name, _, written = given.partition(":")
-    if name not in FAULTS:
-        raise ValueError(f"channel knows {', '.join(FAULTS)}; got {given!r}")
-    return FAULTS[name].read(written)
-
-
-def _largest(coarse: NDArray[np.uint16], kept: int, fine: Callable[[Index], NDArray[Any]]) -> Mask:
-    """``(n, size)``: the ``kept`` largest of each row; the few that share the last one's 16 bits are told apart by ``fine``.
-
-    Short words are several times faster to part than whole numbers are.
-
-    Parameters
-    ----------
-    fine
-        Integers for places in the flat array, to be compared within a row; of equals the first.
-    """
-    size = coarse.shape[1]
-    least = np.partition(coarse, size - kept, axis=1)[:, size - kept, None]
-    chosen = coarse > least
-    left = kept - np.count_nonzero(chosen, axis=1)
-    tied = np.flatnonzero(coarse == least)
-    row = tied // size
-    order = tied[np.lexsort((~fine(tied), row))]
-    rank = np.arange(len(tied)) - np.searchsorted(row, np.arange(len(coarse)))[row]
-    chosen.reshape(-1)[order[rank < left[row]]] = True
-    return chosen

@@ -84,6 +84,23 @@ class Halo:
                 used.append(here & (there == mine[rows]))
         return heard, self.using(used)
 
+    def largest(self, values: Sequence[Array]) -> Array:
+        """``(n_local, width)``: the largest of each number among an agent and its neighbours.
+
+        Parameters
+        ----------
+        values
+            For each piece those of its columns' agents, ``(agents, width)``.
+        """
+        found = values[self.own].copy()
+        for piece, theirs in zip(self.pieces, values, strict=True):
+            block = piece.block
+            rows = np.flatnonzero(np.diff(block.indptr))
+            if len(rows):
+                there = np.maximum.reduceat(theirs[block.indices], block.indptr[rows])
+                found[rows] = np.maximum(found[rows], there)
+        return found
+
     def using(self, used: Sequence[Mask]) -> tuple[Csr, ...]:
         """The pieces' blocks with some edges only; an agent's own weight takes up those of the others, added in global agent order.
 

@@ -23,6 +23,7 @@ import numpy as np
 from .._ending import end_job_on_error
 from .._mpienv import expected_ranks, local_ranks
 from ..protocols import Array
+from .watch import Pulse, Watch
 
 try:
     from mpi4py import MPI
@@ -38,6 +39,7 @@ _SPINS = 1 if local_ranks() > len(os.sched_getaffinity(0)) else 20
 """Tests of a request before the core is offered to others: few where there are more ranks than cores."""
 _LOOK_EVERY = 0.25
 _GRACE = 1.0
+_pulse = Pulse()
 _opened: weakref.WeakSet[MpiCommunicator] = weakref.WeakSet()
 
 
@@ -75,9 +77,11 @@ class MpiCommunicator:
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:
-        self.comm = comm.Dup()
-        self.rank = self.comm.rank
-        self.size = self.comm.size
+        self._open(comm.Dup())
+
+    def _open(self, comm: MPI.Intracomm) -> None:
+        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+        self._watch = Watch(self.rank, self.size, self.allgather_bytes, _pulse, MPI.Is_finalized) if self.size > 1 else None
         _opened.add(self)
 
     def wait(self, requests: Sequence[MPI.Request]) -> None:
@@ -88,6 +92,7 @@ class MpiCommunicator:
         RuntimeError
             When a rank has left the job for good and the requests still do not complete.
         """
+        _pulse.count += 1
         done = MPI.Request.Testall
         for _ in range(_SPINS):
             if done(requests):
@@ -96,6 +101,7 @@ class MpiCommunicator:
         patience = float("inf")
         gone: set[int] = set()
         while not done(requests):
+            _pulse.count += 1
             os.sched_yield()
             now = time.monotonic()
             if now > look:
@@ -131,6 +137,12 @@ class MpiCommunicator:
         MPI.Request.Waitall(goodbyes)
         self.comm.Barrier()
         self.departed()
+        self.unwatch()
+
+    def unwatch(self) -> None:
+        """Watch the others no more."""
+        if self._watch is not None:
+            self._watch.close()
 
     def exchange(self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> _Exchange:
         return _Exchange(self, sends, receives)
@@ -163,6 +175,10 @@ class MpiCommunicator:
         largest = np.empty_like(values)
         self.wait([self.comm.Iallreduce([values, MPI.DOUBLE], [largest, MPI.DOUBLE], MPI.MAX)])
         return largest
+
+    def watch(self, silence: float, computing: float) -> None:
+        if self._watch is not None:
+            self._watch.limit(silence, computing)
 
     def describe(self) -> Mapping[str, Any]:
         return {"kind": "MPI", "ranks": self.size, "library": MPI.Get_library_version().split("\n")[0].strip("\x00 ")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from topologies import WeightSequence, check_weights, spectrum
+from topologies import WeightSequence, check_weights, flooding_rounds, spectrum
 
 from ..protocols import Array, Spectrum
 from .communicator import connect
@@ -143,8 +144,14 @@ class Network:
             raise ValueError(f"this network delivers every message in its round, so it has no {', '.join(in_flight)}")
         self.rounds, self.messages, self.bytes = rounds, messages, bytes
 
-    def iterating(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        """A method's step as it is made on this network; here as it is."""
+    def iterating(self, step: Callable[..., Any], state: Any, x0: Array) -> Callable[..., Any]:
+        """A method's step as it is made on this network; here as it is.
+
+        Parameters
+        ----------
+        state, x0
+            Where it begins, and the common start of the run.
+        """
         return step
 
     def _plan(self) -> Plan:
@@ -206,17 +213,63 @@ class Network:
         """
         return self._mix((labels, *xs), alike=True)
 
-    def _mix(self, xs: tuple[Array, ...], alike: bool = False) -> tuple[Array, ...]:
-        widths = tuple([x.size // self.n_local for x in xs])
+    def max(self, x: Array, rounds: int = 1) -> Array:
+        """The largest of each number among the agents within so many rounds, an agent itself included: max-consensus.
+
+        After `flooding_rounds` it is that of all agents, on all of them. NaN counts as the largest.
+
+        Parameters
+        ----------
+        x
+            ``(n_local, ...)``, float64, C-contiguous.
+        rounds
+            How many times agents tell their neighbours the largest that they know of.
+
+        Returns
+        -------
+        array
+            Like ``x``; ``x`` itself for no rounds.
+        """
+        for _ in range(rounds):
+            way, directed_edges = self._traffic((x.size // self.n_local,))
+            x = way.max(x)
+            self._count_round(way, directed_edges, 8 * (x.size // self.n_local))
+        return x
+
+    @cached_property
+    def flooding_rounds(self) -> int:
+        """Rounds after which what an agent knew has reached all others; see `topologies.flooding_rounds`."""
+        return flooding_rounds(self.W if self.sequence is None else self.sequence)
+
+    @property
+    def period(self) -> int | None:
+        """Rounds after which the neighbours are the same again; None where they need not be."""
+        return 1 if self.sequence is None else self.sequence.period
+
+    def surely(self) -> contextlib.AbstractContextManager[None]:
+        """What is exchanged inside arrives, however bad the network: agents wait for one another."""
+        return contextlib.nullcontext()
+
+    def _traffic(self, widths: tuple[int, ...]) -> tuple[Traffic, int]:
+        """How arrays of these widths are exchanged in the round to come, and over how many directed edges."""
         halo, directed_edges, ways = self._plan()
         way = ways.get(widths)
         if way is None:
             way = ways[widths] = traffic(halo, self.communicator, widths)
+        return way, directed_edges
+
+    def _mix(self, xs: tuple[Array, ...], alike: bool = False) -> tuple[Array, ...]:
+        widths = tuple([x.size // self.n_local for x in xs])
+        way, directed_edges = self._traffic(widths)
         out = way.mix_alike(xs) if alike else way.mix(xs)
+        self._count_round(way, directed_edges, 8 * sum(widths))
+        return out
+
+    def _count_round(self, way: Traffic, directed_edges: int, size: int) -> None:
+        """A round is over, in which messages of ``size`` bytes have arrived."""
         self.rounds += 1
         self.messages += directed_edges
-        self.bytes += directed_edges * 8 * sum(widths)
+        self.bytes += directed_edges * size
         self.transport_messages += way.messages
         self.transport_bytes += way.bytes
         self.wait_seconds += way.waited
-        return out

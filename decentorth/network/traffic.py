@@ -36,6 +36,9 @@ class Traffic(Protocol):
         The first of ``xs`` has the labels. Where all labels that come together here agree, W is used as it is: the same bits.
         """
 
+    def max(self, x: Array) -> Array:
+        """The largest of each number among an agent and its neighbours; fresh, C-contiguous."""
+
 
 class Gathering(Protocol):
     """One round of sending and receiving, without W."""
@@ -84,6 +87,9 @@ class _Alone:
         if not _agree(labels, labels[0]):
             heard, (block,) = self._halo.alike([labels])
         return (heard, *_products(block, xs[1:], self._widths[1:]))
+
+    def max(self, x: Array) -> Array:
+        return self._halo.largest([x.reshape(len(x), -1)]).reshape(x.shape)
 
 
 def _products(block: Csr, xs: tuple[Array, ...], widths: tuple[int, ...]) -> list[Array]:
@@ -148,6 +154,11 @@ class _Table(_Exchanging):
                 accumulate(block, mixed.size, row, mixed)
         return (heard, *self._cut(mixed, xs)[1:])
 
+    def max(self, x: Array) -> Array:
+        self._swap((x,))
+        largest: Array = self._table.max(0).reshape(x.shape)
+        return largest
+
     def _swap(self, xs: tuple[Array, ...]) -> None:
         """Until the table holds everybody's arrays."""
         self.exchange.receive()
@@ -203,6 +214,12 @@ class _Blocks(_Exchanging):
         if not all(_agree(theirs, heard[0]) for theirs in labels):
             heard, blocks = self._halo.alike(labels)
         return (heard, *self._products(blocks, xs, 1))
+
+    def max(self, x: Array) -> Array:
+        self._swap((x,))
+        own = x.reshape(self._n_local, -1)
+        values = [own if arrived is None else arrived[0].reshape(-1, own.shape[1]) for arrived in self._arrived]
+        return self._halo.largest(values).reshape(x.shape)
 
     def _swap(self, xs: tuple[Array, ...]) -> None:
         """Until everybody's arrays have come."""

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..protocols import Array
 from ..sums import accumulate
-from .channel import Channel, Fates, Memory, pairs, striking
+from .channel import Channel, Fates, Memory, Messages, Striking, pairs
 from .draws import Mask
-from .faults import Delay
+from .faults import Crash, Late
 from .network import Network, Placement, Plan
-from .traffic import Gathering, gathering
+from .traffic import Gathering, Traffic, gathering
+
+log = logging.getLogger(__name__)
+_RESTARTED = {"x", "tracker", "field"}
+_SETTINGS = {"step_size", "base", "penalty"}
+"""Arrays of a state that come from a run's settings and the agreement before its first iteration."""
+
+
+class ChannelError(TypeError):
+    """A method and a channel that do not go together; the same on every rank."""
 
 
 class _Road(NamedTuple):
@@ -31,6 +43,12 @@ class UnreliableNetwork(Network):
 
     Bytes are those of coded messages. A message that is lost was sent, one of an agent that sleeps was not; with feedback a message
     that is lost is sent once more after the round, so that its receiver can go on adding up.
+
+    An agent that comes back from a crash knows the settings of the run, and nothing else. Before the iteration, in a round of its
+    own, it hears the points of those neighbours that are awake and know theirs, which arrive, and begins at their mean, weighted by
+    W; where there are none, at the common start. If it tracks, it does so from nothing on, tracker and field both being 0, so that
+    the field at its first point comes in with its first step. With feedback, what it says first and what is said to it is whole.
+    With repair all agents' trackers begin anew then, as the fields that they track; the word that somebody is back is not counted.
 
     Parameters
     ----------
@@ -55,11 +73,23 @@ class UnreliableNetwork(Network):
             )
         self.channel = channel
         self._seed = seed
-        self._memory = Memory(channel, seed, self.agents)
-        self._asleep, self._struck = striking(channel, seed, self.n_agents)
+        self._memory = Memory(channel, seed, self.agents, self.n_agents)
+        self._striking = Striking(channel, seed, self.n_agents)
         self._roads: dict[int, _Road] = {}
         self._iteration: int | None = None
         self._exchange = 0
+        self._surely = False
+        self._back = np.zeros(self.n_agents, dtype=np.bool_)
+        if self.communicator.rank == 0:
+            for caution in self.cautions:
+                log.warning(caution)
+
+    @property
+    def cautions(self) -> list[str]:
+        """What makes agents run apart on this network whatever they compute; known for fixed networks."""
+        if self.sequence is not None:
+            return []
+        return self.channel.cautions(float(self.W.diagonal().mean()), self.spectrum.lambda_min)
 
     def in_flight(self) -> dict[str, Array]:
         """What messages build on."""
@@ -69,40 +99,130 @@ class UnreliableNetwork(Network):
         super().restore(rounds, messages, bytes, {})
         self._memory.restore(in_flight)
 
-    def iterating(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        """The step through the channel; agents that sleep keep the state that they have."""
+    def iterating(self, step: Callable[..., Any], state: Any, x0: Array) -> Callable[..., Any]:
+        """The step through the channel; agents that sleep keep the state that they have.
+
+        Raises
+        ------
+        ChannelError
+            For a method whose trackers cannot be corrected as there are none, or whose agents cannot begin anew.
+        """
+        tracks = hasattr(state, "tracker") and hasattr(state, "field")
+        if self.channel.correction and not tracks:
+            raise ChannelError("correction draws trackers to what they track; this method has none: drop it")
+        beyond = ", ".join(sorted(_arrays(state).keys() - _RESTARTED - _SETTINGS))
+        if self.channel.all(Crash) and beyond:
+            raise ChannelError(
+                f"after a crash agents begin anew with a point, a tracker and its field, but this method also keeps {beyond}: take "
+                "sleep, whose agents keep what they have"
+            )
 
         def faulty(problem: Any, network: Any, streams: Any, state: Any) -> Any:
             self._iteration, self._exchange = state.k, 0
-            asleep = np.flatnonzero(self._asleep(state.k)[self.agents])
+            self._back = self._striking.back(state.k)
+            if self._back.any():
+                self._begin_anew(state, x0)
+            asleep = np.flatnonzero(self._striking.asleep(state.k)[self.agents])
             kept = _rows(state, asleep) if asleep.size else None
             moved = step(problem, network, streams, state)
             self._iteration = None
+            if self.channel.correction:
+                back = min(1.0, self.channel.correction / moved.k)
+                moved.tracker[...] *= 1.0 - back
+                moved.tracker[...] += back * moved.field
             if kept is not None:
                 _put_back(moved, kept, asleep)
             return moved
 
         return faulty
 
+    @contextlib.contextmanager
+    def surely(self) -> Iterator[None]:
+        """What is exchanged inside arrives: as float64, each message sent again until it does, the late and those who sleep waited
+        for. A round takes as many as its unluckiest message, and all that is sent is counted.
+        """
+        self._surely = True
+        try:
+            yield
+        finally:
+            self._surely = False
+
+    def _count_round(self, way: Traffic, directed_edges: int, size: int) -> None:
+        super()._count_round(way, directed_edges, size)
+        if not self._surely:
+            return
+        fates, asleep = self._road().fates, np.zeros(self.n_agents, dtype=np.bool_)
+        size += self.channel.overhead
+        self.bytes += directed_edges * self.channel.overhead
+        t = self.rounds - 1
+        missing = fates.lost(t, self._striking.struck(t), asleep)
+        while missing.any():
+            again = int(missing.sum())
+            self.messages += again
+            self.bytes += again * size
+            missing &= fates.lost(self.rounds, self._striking.struck(self.rounds), asleep)
+            self.rounds += 1
+        self.rounds += sum(late.longest(size) for _, late in self.channel.all(Late))
+
+    @cached_property
+    def flooding_rounds(self) -> int:
+        """As on a good network, where the neighbours stay the same.
+
+        Raises
+        ------
+        ValueError
+            Where they do not: a message that is lost has nobody to go to when it is sent again.
+        """
+        if self.sequence is not None:
+            raise ValueError(
+                "on a time-varying network with a bad channel what is lost cannot be sent again, as the neighbours have changed: "
+                "no number of rounds is sure to reach everybody"
+            )
+        return super().flooding_rounds
+
+    def _begin_anew(self, state: Any, x0: Array) -> None:
+        """Give those who are back what they begin with."""
+        here = self._back[self.agents]
+        names = _RESTARTED & _arrays(state).keys()
+        for name in names:
+            getattr(state, name)[here] = 0.0
+        if self.channel.repair and {"tracker", "field"} <= names:
+            state.tracker[...] = state.field
+        road = self._road()
+        width = state.x.size // self.n_local
+        way = self._gathering(road, (width,))
+        told = ~(self._striking.asleep(state.k) | self._back)[road.fates.directed.lower] & self._back[road.fates.directed.upper]
+        gathered = way.gather((state.x,))
+        total, weights = np.zeros(state.x.shape), np.zeros(self.n_local)
+        for piece, used, arrays in zip(road.plan.halo.pieces, road.fates.entries(told, False), gathered, strict=True):
+            block = piece.block._replace(data=np.where(used, piece.block.data, 0.0))
+            accumulate(block, width, arrays[0].reshape(-1), total.reshape(-1))
+            accumulate(block, 1, np.ones(block.columns), weights)
+        alone = here & (weights == 0.0)
+        here &= ~alone
+        state.x[here] = total[here] / weights[here].reshape(-1, *(1,) * (state.x.ndim - 1))
+        state.x[alone] = x0[alone]
+        self._count(way, int(told.sum()), 8 * width * int(told.sum()))
+
     def _mix(self, xs: tuple[Array, ...], alike: bool = False) -> tuple[Array, ...]:
         if self._iteration is None:
             return super()._mix(xs, alike)
-        if alike and self.channel.all(Delay):
-            raise ValueError(
+        if alike and self.channel.all(Late):
+            raise ChannelError(
                 "methods that start over together (safe) cannot tell which messages are from before when these are late"
             )
         labels, xs = (xs[:1], xs[1:]) if alike else ((), xs)
-        (halo, _, _), fates, ways = self._road()
+        road = self._road()
+        (halo, _, _), fates, _ = road
         t = self.rounds
-        asleep, struck = self._asleep(self._iteration), self._struck(t)
+        asleep, struck = self._striking.asleep(self._iteration), self._striking.struck(t)
         lost = fates.lost(t, asleep | struck if self.channel.repair else asleep, asleep)
-        said, size = self._memory.messages(xs, t, self._exchange, asleep[self.agents], struck[self.agents])
+        here = self.agents
+        messages = self._memory.messages(xs, t, self._exchange, asleep[here], struck[here], self._back[here])
 
         widths = tuple([x.size // self.n_local for x in (*labels, *xs)])
-        way = ways.get(widths)
-        if way is None:
-            way = ways[widths] = gathering(halo, self.communicator, widths)
-        gathered = way.gather((*labels, *said))
+        way = self._gathering(road, widths)
+        gathered = way.gather((*labels, *messages.arrays))
         used = fates.used(lost)
         out: list[Array] = []
         if alike:
@@ -110,29 +230,41 @@ class UnreliableNetwork(Network):
             out.append(heard)
         else:
             blocks = tuple([piece.block for piece in halo.pieces]) if used is None else halo.using(used)
-        for number, (x, message) in enumerate(zip(xs, said, strict=True), len(labels)):
-            if message is x:
-                mixed = np.zeros(x.shape)
-            else:
-                mixed = x - message.reshape(x.shape)
-                if not self.channel.repair:
-                    mixed.reshape(self.n_local, -1)[...] *= halo.own_weights(blocks)[:, None]
+        for number, (x, rest) in enumerate(zip(xs, messages.rests, strict=True), len(labels)):
+            mixed = np.zeros(x.shape) if rest is None else rest.reshape(x.shape)
+            if rest is not None and not self.channel.repair:
+                rest *= halo.own_weights(blocks)[:, None]
             for block, arrays in zip(blocks, gathered, strict=True):
                 accumulate(block, widths[number], arrays[number].reshape(-1), mixed.reshape(-1))
             out.append(mixed)
-        self._count(way, fates, lost, asleep, size + 8 * len(labels))
+        self._count(way, *self._sent(fates, lost, asleep, messages, 8 * len(labels)))
+        self._exchange += 1
         return tuple(out)
 
-    def _count(self, way: Gathering, fates: Fates, lost: Mask, asleep: Mask, size: int) -> None:
-        sent = ~asleep[fates.directed.lower]
-        messages = int(sent.sum()) + (int((sent & lost).sum()) if self.channel.feedback else 0)
+    def _sent(self, fates: Fates, lost: Mask, asleep: Mask, messages: Messages, labels: int) -> tuple[int, int]:
+        """How many messages a round takes, and their bytes."""
+        sender, receiver = fates.directed
+        sent = ~asleep[sender]
+        number, anew = int(sent.sum()), 0
+        if self.channel.feedback:
+            number += int((sent & lost).sum())
+            anew = int((sent & (self._back[sender] | self._back[receiver])).sum())
+        return number, number * (messages.size + labels) + anew * (messages.whole - messages.size)
+
+    def _count(self, way: Gathering, messages: int, size: int) -> None:
         self.rounds += 1
-        self._exchange += 1
         self.messages += messages
-        self.bytes += messages * size
+        self.bytes += size
         self.transport_messages += way.messages
         self.transport_bytes += way.bytes
         self.wait_seconds += way.waited
+
+    def _gathering(self, road: _Road, widths: tuple[int, ...]) -> Gathering:
+        """The way on this road for arrays of these widths."""
+        way = road.ways.get(widths)
+        if way is None:
+            way = road.ways[widths] = gathering(road.plan.halo, self.communicator, widths)
+        return way
 
     def _road(self) -> _Road:
         """That of the round to come; kept as long as the plan is."""
@@ -145,6 +277,11 @@ class UnreliableNetwork(Network):
             fates = Fates(self.channel, self._seed, known.halo, pairs(W), self.n_agents)
             road = self._roads[id(known)] = _Road(known, fates, {})
         return road
+
+
+def _arrays(state: Any) -> dict[str, Any]:
+    """The arrays of a state, and what holds arrays, by name."""
+    return {name: value for name, value in state._asdict().items() if isinstance(value, np.ndarray | tuple)}
 
 
 def _rows(state: Any, chosen: Any) -> Any:

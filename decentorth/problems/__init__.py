@@ -2,7 +2,8 @@
 
 from ..sets import Stiefel
 from .base import AgentProblem, Deferred
-from .cca import CCA, CCASettings, canonical_correlations
+from .cca import CCA
+from .covariances import canonical_correlations
 from .functions import FunctionProblem, NonsmoothFunctionProblem
 from .gevp import GEVP, GEVPSettings, pencil
 from .hevp import HEVP, HEVPSettings
@@ -18,6 +19,7 @@ from .procrustes import Procrustes, ProcrustesSettings
 from .rsr import RobustSubspaceRecovery, RSRSettings, complement_distance, on_sphere
 from .spread import Spread, SpreadProblem
 from .ultrae import UltraE, UltraESettings
+from .views import CCASettings
 
 __all__ = [
     "CCA",

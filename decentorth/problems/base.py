@@ -92,6 +92,16 @@ class AgentProblem(ABC):
             ]
         return self._blocks
 
+    def _check_whole(self) -> None:
+        """Refuse to pool the agents' data where some of them are elsewhere.
+
+        Raises
+        ------
+        ValueError
+        """
+        if self.n_local != self.n_agents:
+            raise ValueError(f"pooled() needs all {self.n_agents} agents, but only {self.n_local} are in this process")
+
     def start(self, seed: int) -> Array:
         """``shape``: a random feasible point from the seed, the same on every rank."""
         return self.constraint.random(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0xFFFFFFFF, 0))))
@@ -107,3 +117,22 @@ class Deferred(NamedTuple):
     n_agents: int
     build: Callable[[slice, Collective], Any]
     """Called on every rank with its agents; may use the collective in the same order on all of them."""
+
+
+def loaded(loader: Callable[[int], Any], n_agents: int, make: Callable[..., Any]) -> Deferred:
+    """A problem whose ranks each load their own agents' data.
+
+    Parameters
+    ----------
+    loader
+        From an agent's number to its data.
+    make
+        Called with a list of the data of a rank's agents, ``n_agents`` and ``first_agent``.
+    """
+
+    def build(agents: slice, collective: Collective) -> Any:
+        with collective.together():
+            data = [loader(agent) for agent in range(agents.start, agents.stop)]
+            return make(data, n_agents=n_agents, first_agent=agents.start)
+
+    return Deferred(n_agents, build)

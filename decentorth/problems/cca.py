@@ -21,143 +21,24 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..protocols import Array, Collective, Index
 from ..sets import GeneralizedStiefel, Product, SampleCovariance
-from ..sets.operators import LinearOperator
 from ..sums import sums
 from .base import AgentProblem, Deferred
 from .checks import matrices, same_columns
-from .division import check_alpha, divided, divided_alike
-from .generated import stream
+from .covariances import Canonical, Form, Moments, Samples, canonical_correlations, diagonals, second_moments
 from .pca import subspace_distance
-from .pooled import centered, mean_squares, root_inverse
+from .pooled import Fold, here, root_inverse
 from .runs import Runs
 
 _LARGEST_FORMED = 2000
 """A view with more columns than this: a single agent's covariance is never formed, and the answer is not computed."""
-_SHORT = 200
-"""Agents that keep their samples and have up to so many find their Lipschitz constants from triangular factors."""
-
-
-class Canonical(NamedTuple):
-    """The canonical correlations ``(k,)``, k = min(n1, n2), largest first, and their directions, ``(n1, k)`` and ``(n2, k)``:
-    x^T C11 x = I, y^T C22 y = I, x^T C12 y = diag(correlations)."""
-
-    correlations: Array
-    x: Array
-    y: Array
-
-
-def canonical_correlations(c11: Array, c12: Array, c22: Array) -> Canonical:
-    """From the covariances ``(n1, n1)``, ``(n1, n2)`` and ``(n2, n2)``: the singular values of C11^{-1/2} C12 C22^{-1/2}.
-
-    Raises
-    ------
-    ValueError
-        Where C11 or C22 is singular.
-    """
-    left, right = root_inverse(c11, len(c11)), root_inverse(c22, len(c22))
-    u, values, vt = np.linalg.svd(left.T @ c12 @ right, full_matrices=False)
-    return Canonical(values, np.ascontiguousarray(left @ u), np.ascontiguousarray(right @ vt.T))
-
-
-class _Samples(NamedTuple):
-    """Agents that keep their samples, ``(k, m, n1)`` and ``(k, m, n2)``, and the weight of a sample."""
-
-    a: Array
-    b: Array
-    weight: float
-
-    def cross(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """C12_i y and C12_i^T x."""
-        u, v = self._images(x, y)
-        return self.a.swapaxes(-1, -2) @ v, self.b.swapaxes(-1, -2) @ u
-
-    def own(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """C11_i x and C22_i y."""
-        u, v = self._images(x, y)
-        return self.a.swapaxes(-1, -2) @ u, self.b.swapaxes(-1, -2) @ v
-
-    def _images(self, x: Array, y: Array) -> tuple[Array, Array]:
-        u, v = self.a @ x, self.b @ y
-        u *= self.weight
-        v *= self.weight
-        return u, v
-
-    def diagonals(self) -> tuple[Array, Array]:
-        """``(k, n1)`` and ``(k, n2)``: those of C11_i and C22_i."""
-        return self.weight * (self.a * self.a).sum(1), self.weight * (self.b * self.b).sum(1)
-
-    def norms(self) -> Array:
-        """``(k,)``: ||C12_i||_2."""
-        if self.a.shape[1] > _SHORT:
-            return np.array([_norm(_Samples(a[None], b[None], self.weight)) for a, b in zip(self.a, self.b, strict=True)])
-        r = np.linalg.qr(self.a.swapaxes(-1, -2)).R  # A_i^T = Q R
-        s = np.linalg.qr(self.b.swapaxes(-1, -2)).R
-        norm: Array = np.linalg.norm(r @ s.swapaxes(-1, -2), 2, axis=(-2, -1))
-        return self.weight * norm
-
-    def moments(self) -> Iterator[tuple[Array, ...]]:
-        """C11_i, C12_i and C22_i of each agent."""
-        return (_second_moments(a, b, self.weight) for a, b in zip(self.a, self.b, strict=True))
-
-
-class _Square(NamedTuple):
-    """C12_i^T C12_i of one agent that keeps its samples, as a ``scipy.sparse.linalg.LinearOperator``."""
-
-    samples: _Samples
-    shape: tuple[int, int]
-
-    def matmat(self, y: Array) -> Array:
-        """Its product with ``(n2, k)``."""
-        a, b, weight = self.samples
-        image: Array = b[0].T @ (a[0] @ (a[0].T @ (b[0] @ y)))
-        return weight * weight * image
-
-
-def _norm(samples: _Samples) -> float:
-    """||C12_i||_2 of one agent, or a close bound on it."""
-    n2 = samples.b.shape[-1]
-    return math.sqrt(LinearOperator(_Square(samples, (n2, n2))).largest)
-
-
-class _Moments(NamedTuple):
-    """Agents that keep C11_i, C12_i and C22_i, ``(k, n1, n1)``, ``(k, n1, n2)`` and ``(k, n2, n2)``."""
-
-    c11: Array
-    c12: Array
-    c22: Array
-
-    def cross(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """C12_i y and C12_i^T x."""
-        return self.c12 @ y, self.c12.swapaxes(-1, -2) @ x
-
-    def own(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """C11_i x and C22_i y."""
-        return self.c11 @ x, self.c22 @ y
-
-    def diagonals(self) -> tuple[Array, Array]:
-        """``(k, n1)`` and ``(k, n2)``: those of C11_i and C22_i."""
-        return _diagonals(self.c11), _diagonals(self.c22)
-
-    def norms(self) -> Array:
-        """``(k,)``: ||C12_i||_2."""
-        norm: Array = np.linalg.norm(self.c12, 2, axis=(-2, -1))
-        return norm
-
-    def moments(self) -> Iterator[tuple[Array, ...]]:
-        """C11_i, C12_i and C22_i of each agent."""
-        return zip(self.c11, self.c12, self.c22, strict=True)
-
-
-_Form = _Samples | _Moments
 
 
 class CCA(AgentProblem):
@@ -207,11 +88,9 @@ class CCA(AgentProblem):
     ) -> None:
         with contextlib.nullcontext() if collective is None else collective.together():
             rows = _views(A, B, ridge, n_agents, first_agent, collective)
-        self._build(rows, rank, ridge, n_agents or len(rows), first_agent, _here if collective is None else collective.fold)
+        self._build(rows, rank, ridge, n_agents or len(rows), first_agent, here if collective is None else collective.fold)
 
-    def _build(
-        self, rows: list[tuple[Array, Array]], rank: int, ridge: float, n: int, first_agent: int, fold: Callable[..., Array]
-    ) -> None:
+    def _build(self, rows: list[tuple[Array, Array]], rank: int, ridge: float, n: int, first_agent: int, fold: Fold) -> None:
         self._rows, self.ridge = rows, ridge
         self._widths = n1, n2 = rows[0][0].shape[1], rows[0][1].shape[1]
         self.n_samples: Index = np.array([len(a) for a, _ in rows], dtype=np.int64)
@@ -223,7 +102,7 @@ class CCA(AgentProblem):
         with threadpool_limits(1):  # the bits of A_i^T B_i depend on the number of BLAS threads
             self._forms = Runs([self._form(a, b) for a, b in self._rows])
             for local, form in self._runs():
-                if isinstance(form, _Samples):  # one copy of the samples is enough
+                if isinstance(form, Samples):  # one copy of the samples is enough
                     self._rows[local] = zip(form.a, form.b, strict=True)
             covariances: list[Any]
             if n == 1 and max(n1, n2) > _LARGEST_FORMED:
@@ -232,7 +111,7 @@ class CCA(AgentProblem):
                 c11, c12, c22 = np.split(fold(n1 * n1 + n1 * n2 + n2 * n2, self._add_moments) / n, (n1 * n1, n1 * (n1 + n2)))
                 covariances = [c11.reshape(n1, n1), c22.reshape(n2, n2)]
                 for c, r in zip(covariances, self.ridges, strict=True):
-                    _diagonals(c[None])[...] += r
+                    diagonals(c[None])[...] += r
                 if max(n1, n2) <= _LARGEST_FORMED:
                     self._pooled = (covariances[0], c12.reshape(n1, n2), covariances[1])
             constraint = Product(*[GeneralizedStiefel(c, rank) for c in covariances])
@@ -255,12 +134,12 @@ class CCA(AgentProblem):
         """An agent's samples, or its covariances where these take fewer flops to multiply with."""
         (m, n1), n2 = a.shape, b.shape[1]
         keep = max(n1, n2) > _LARGEST_FORMED or m * (n1 + n2) < n1 * n2
-        return (a, b) if keep else _second_moments(a, b, self._weight)
+        return (a, b) if keep else second_moments(a, b, self._weight)
 
-    def _runs(self) -> Iterator[tuple[slice, _Form]]:
+    def _runs(self) -> Iterator[tuple[slice, Form]]:
         """Runs of local agents in the same form."""
         for local, arrays in self._forms:
-            yield local, _Samples(*arrays, self._weight) if len(arrays) == 2 else _Moments(*arrays)
+            yield local, Samples(*arrays, self._weight) if len(arrays) == 2 else Moments(*arrays)
 
     def _add_sizes(self, total: Array) -> None:
         """N_i, ||A_i||_F^2 and ||B_i||_F^2 of each agent in turn."""
@@ -277,24 +156,24 @@ class CCA(AgentProblem):
         self.n_samples, self._rows, self._forms = self.n_samples[local], self._rows[local], self._forms.take(local)
         self.__dict__.pop("lipschitz", None)
 
-    def _stacked(self, products: Callable[[_Form, Array, Array], tuple[Array, Array]], x: Array) -> Array:
+    def _stacked(self, products: Callable[[Form, Array, Array], tuple[Array, Array]], x: Array) -> Array:
         """Like x: two products of each agent, stacked by rows."""
         out, n1 = np.empty_like(x), self._widths[0]
         for local, form in self._runs():
             out[local, :n1], out[local, n1:] = products(form, x[local, :n1], x[local, n1:])
         return out
 
-    def _stacked_on(self, products: Callable[[_Form, Array, Array], tuple[Array, Array]], x: Array, batch: Index) -> Array:
+    def _stacked_on(self, products: Callable[[Form, Array, Array], tuple[Array, Array]], x: Array, batch: Index) -> Array:
         """The same with the covariances of the samples ``batch``."""
         out, n1 = np.empty_like(x), self._widths[0]
         for i, form in enumerate(self._drawn(batch)):
             out[i : i + 1, :n1], out[i : i + 1, n1:] = products(form, x[i : i + 1, :n1], x[i : i + 1, n1:])
         return out
 
-    def _drawn(self, batch: Index) -> Iterator[_Samples]:
+    def _drawn(self, batch: Index) -> Iterator[Samples]:
         """Of each agent the samples ``batch``, their weights such that the mean is that of all samples."""
         for (a, b), own in zip(self._rows, batch, strict=True):
-            yield _Samples(a.take(own, 0)[None], b.take(own, 0)[None], self._weight * len(a) / len(own))
+            yield Samples(a.take(own, 0)[None], b.take(own, 0)[None], self._weight * len(a) / len(own))
 
     def _with_ridges(self, image: Array, x: Array) -> Array:
         """``image`` + [r1 X; r2 Y], in place."""
@@ -327,7 +206,7 @@ class CCA(AgentProblem):
         for own, form in zip(out, self._drawn(batch), strict=True):
             for rows, r, view in zip(self.constraint.rows, self.ridges, form[:2], strict=True):
                 c = form.weight * (view.swapaxes(-1, -2) @ view)
-                _diagonals(c)[...] += r
+                diagonals(c)[...] += r
                 own[rows, : view.shape[-1]] = c[0]
         return out
 
@@ -366,11 +245,10 @@ class CCA(AgentProblem):
         ValueError
             Unless all agents are in this process.
         """
-        if self.n_local != self.n_agents:
-            raise ValueError(f"pooled() needs all {self.n_agents} agents, but only {self.n_local} are in this process")
+        self._check_whole()
         pooled = object.__new__(CCA)
         first, second = (np.concatenate(views) for views in zip(*self._rows, strict=True))
-        pooled._build([(first, second)], self.shape[1], self.ridge, 1, 0, _here)
+        pooled._build([(first, second)], self.shape[1], self.ridge, 1, 0, here)
         return pooled
 
     @cached_property
@@ -460,196 +338,3 @@ def _views(
             "CCA.from_loader, or pass the collective with which the processes add up theirs"
         )
     return list(zip(first, second, strict=True))
-
-
-def _here(size: int, add: Callable[[Array], None]) -> Array:
-    """`Collective.fold` where all agents are here."""
-    total = np.zeros(size)
-    add(total)
-    return total
-
-
-def _second_moments(a: Array, b: Array, weight: float) -> tuple[Array, Array, Array]:
-    """``weight`` times a^T a, a^T b and b^T b."""
-    return weight * (a.T @ a), weight * (a.T @ b), weight * (b.T @ b)
-
-
-def _diagonals(stack: Array) -> Array:
-    """``(k, n)``: a view of the diagonals of a stack of square matrices."""
-    return stack.reshape(len(stack), -1)[:, :: stack.shape[-1] + 1]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CCASettings:
-    """Canonical correlations of two views of real data, its samples divided over the agents, or of generated data.
-
-    Parameters
-    ----------
-    data
-        Images, whose left and right halves are the two views: the name of bundled data (digits) or a file with one image per row
-        (idx and others). With data_y the first view itself. Or synthetic: Gaussian views with shared factors.
-    data_y
-        A file with the second view, row for row the samples of data.
-    rank
-        How many pairs of canonical directions.
-    ridge
-        Added to the diagonals of the covariances, as a share of their mean eigenvalue: it bounds their condition.
-    width
-        Pixels in a row of an image; by default images are square.
-    drop_constant
-        Columns whose variance is at most this share of their view's mean variance are left out.
-    center
-        Subtract the mean of all samples first.
-    scale
-        Divide by standard deviations over all samples: columns, each column by its own; view, a view by the root of its columns'
-        mean variance; or none.
-    partition
-        How samples are divided: even, by-label (each agent sees few labels) or dirichlet (shares of each label drawn at random).
-    labels
-        File with one label per sample, for by-label and dirichlet; bundled data and svmlight files bring their own.
-    dirichlet_alpha
-        Concentration of dirichlet: small is heterogeneous, large is even.
-    shuffle
-        Shuffle the samples by the seed before an even division; otherwise consecutive rows.
-    samples
-        Samples of each agent (synthetic data).
-    dimension, dimension_y
-        Columns of the two views (synthetic data).
-    correlation, decay
-        The canonical correlations of the distribution are correlation decay^k, k = 0, 1, ... (synthetic data).
-    condition
-        Of the covariances of the distribution, whose eigenvalues fall geometrically (synthetic data).
-    heterogeneity
-        Standard deviation of the logarithms by which each agent stretches each pair of factors; the correlations of the
-        distribution of all samples are the same in any case (synthetic data).
-    """
-
-    data: str = "digits"
-    data_y: str | None = None
-    rank: int = 5
-    ridge: float = 0.01
-    width: int | None = None
-    drop_constant: float = 1e-3
-    center: bool = True
-    scale: Literal["columns", "view", "none"] = "columns"
-    partition: Literal["even", "by-label", "dirichlet"] = "even"
-    labels: str | None = None
-    dirichlet_alpha: float = 0.5
-    shuffle: bool = True
-    samples: int = 1000
-    dimension: int = 10
-    dimension_y: int = 10
-    correlation: float = 0.9
-    decay: float = 0.8
-    condition: float = 10.0
-    heterogeneity: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.rank < 1:
-            raise ValueError(f"rank must be at least 1, got {self.rank}")
-        check_alpha(self.dirichlet_alpha)
-        for name in ("ridge", "drop_constant", "heterogeneity"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0.0):
-                raise ValueError(f"{name} must be finite and not negative, got {getattr(self, name)}")
-        if self.width is not None and self.width < 2:
-            raise ValueError(f"width must be at least 2 pixels, a left and a right one, got {self.width}")
-        if self.data_y is not None and (self.data == "synthetic" or self.width is not None):
-            raise ValueError(
-                "data_y goes with a file in data, whose rows are then the first view: not with synthetic data, nor width"
-            )
-        if self.data == "synthetic":
-            self._check_synthetic()
-
-    def _check_synthetic(self) -> None:
-        if not 1 <= self.rank <= min(self.dimension, self.dimension_y):
-            raise ValueError(
-                f"rank must be at most dimension and dimension_y, {self.dimension} and {self.dimension_y}, got {self.rank}"
-            )
-        if self.samples < 1:
-            raise ValueError(f"samples must be at least 1, got {self.samples}")
-        for name in ("correlation", "decay"):
-            if not 0.0 < getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)}")
-        if not (math.isfinite(self.condition) and self.condition >= 1.0):
-            raise ValueError(f"condition must be finite and at least 1, got {self.condition}")
-
-    def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, to be built by each rank for its own agents."""
-
-        def build(agents: slice, collective: Collective) -> CCA:
-            with collective.together():
-                views = self._generated(agents, seed) if self.data == "synthetic" else self._loaded(n_agents, agents, seed)
-            first, second = [self._prepared(name, view, collective) for name, view in zip(("first", "second"), views, strict=True)]
-            return CCA(
-                first, second, self.rank, ridge=self.ridge, n_agents=n_agents, first_agent=agents.start, collective=collective
-            )
-
-        return Deferred(n_agents, build)
-
-    def _prepared(self, name: str, view: list[Array], collective: Collective) -> list[Array]:
-        """A view centred, scaled and without constant columns."""
-        around = centered(view, collective)
-        variances = mean_squares(around, collective)
-        mean = float(sums(variances[None])[0]) / len(variances)
-        kept = variances > self.drop_constant * mean
-        if not mean > 0.0:
-            raise ValueError(f"the {name} view is constant: all its {len(kept)} columns are the same in all samples")
-        scales = {"view": np.full(len(kept), mean), "columns": variances, "none": np.ones(len(kept))}[self.scale]
-        return [np.ascontiguousarray(a[:, kept] / np.sqrt(scales[kept])) for a in (around if self.center else view)]
-
-    def _loaded(self, n_agents: int, agents: slice, seed: int) -> tuple[list[Array], list[Array]]:
-        """Both views of the agents' samples, from files."""
-        if self.data_y is None:
-            return _halves(divided(self.data, self, n_agents, agents, seed), self.width)
-        first, second = divided_alike((self.data, self.data_y), self, n_agents, agents, seed)
-        return first, second
-
-    def _generated(self, agents: slice, seed: int) -> tuple[list[Array], list[Array]]:
-        """u_k = sqrt(c_k) z_k + sqrt(1 - c_k) e_k and v_k = sqrt(c_k) z_k + sqrt(1 - c_k) e'_k, mixed by a matrix for each view."""
-        shared = stream(seed)
-        mixings = [_mixing(n, self.condition, shared) for n in (self.dimension, self.dimension_y)]
-        k = min(self.dimension, self.dimension_y)
-        share = np.sqrt(self.correlation * self.decay ** np.arange(k))
-        rest = np.sqrt(1.0 - share * share)
-        views: tuple[list[Array], list[Array]] = ([], [])
-        for agent in range(agents.start, agents.stop):
-            rng = stream(seed, agent)
-            stretch = np.exp(self.heterogeneity * rng.standard_normal(k))
-            common = share * rng.standard_normal((self.samples, k))
-            for view, mixing in zip(views, mixings, strict=True):
-                factors = rng.standard_normal((self.samples, len(mixing)))
-                factors[:, :k] *= rest
-                factors[:, :k] += common
-                factors[:, :k] *= stretch
-                view.append(factors @ mixing)
-        return views
-
-
-def _mixing(n: int, condition: float, rng: np.random.Generator) -> Array:
-    """``(n, n)``: a random rotation, a geometric diagonal from 1 to condition^{-1/2}, and another rotation."""
-    first, second = (np.linalg.qr(rng.standard_normal((n, n)))[0] for _ in range(2))
-    mixing: Array = (first * np.geomspace(1.0, condition**-0.5, n)) @ second
-    return mixing
-
-
-def _halves(images: list[Array], width: int | None) -> tuple[list[Array], list[Array]]:
-    """The left and the right halves of images, flattened; of an odd width the middle goes to the right.
-
-    Raises
-    ------
-    ValueError
-        Where rows of ``width`` pixels do not make up an image.
-    """
-    pixels = images[0].shape[1]
-    across = math.isqrt(pixels) if width is None else width
-    if pixels % across or (width is None and across * across != pixels) or across < 2:
-        shape = "square" if width is None else f"made of rows of {width} pixels"
-        raise ValueError(
-            f"images of {pixels} pixels are not {shape}: give their width, or data_y with the second view in a file of its own"
-        )
-    grids = [image.reshape(len(image), -1, across) for image in images]
-    left, right = (
-        [np.ascontiguousarray(grid[:, :, half].reshape(len(grid), -1)) for grid in grids]
-        for half in (slice(across // 2), slice(across // 2, None))
-    )
-    return left, right

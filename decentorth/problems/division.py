@@ -4,22 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from ..protocols import Array
-
-
-class Division(Protocol):
-    """The settings that say which samples go to which agent."""
-
-    @property
-    def partition(self) -> str: ...
-    @property
-    def labels(self) -> str | None: ...
-    @property
-    def dirichlet_alpha(self) -> float: ...
-    @property
-    def shuffle(self) -> bool: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,26 +31,16 @@ class Divided:
     shuffle: bool = True
 
     def __post_init__(self) -> None:
-        check_alpha(self.dirichlet_alpha)
+        if not self.dirichlet_alpha > 0.0:
+            raise ValueError(f"dirichlet_alpha must be positive, got {self.dirichlet_alpha}")
 
 
-def check_alpha(alpha: float) -> None:
-    """Refuse a concentration that no Dirichlet distribution has.
-
-    Raises
-    ------
-    ValueError
-    """
-    if not alpha > 0.0:
-        raise ValueError(f"dirichlet_alpha must be positive, got {alpha}")
-
-
-def divided(data: str, settings: Division, n_agents: int, agents: slice, seed: int) -> list[Array]:
+def divided(data: str, settings: Divided, n_agents: int, agents: slice, seed: int) -> list[Array]:
     """The samples ``(m_i, d)`` of each agent in ``agents``, out of the file or bundled set ``data``."""
     return divided_alike((data,), settings, n_agents, agents, seed)[0]
 
 
-def divided_alike(data: Sequence[str], settings: Division, n_agents: int, agents: slice, seed: int) -> list[list[Array]]:
+def divided_alike(data: Sequence[str], settings: Divided, n_agents: int, agents: slice, seed: int) -> list[list[Array]]:
     """The same for each of several views of the samples, whose rows are divided alike; labels are those of the first.
 
     Raises

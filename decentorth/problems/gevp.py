@@ -111,8 +111,7 @@ class GEVP(AgentProblem):
         ValueError
             Unless all agents are in this process.
         """
-        if self.n_local != self.n_agents:
-            raise ValueError(f"pooled() needs all {self.n_agents} agents, but only {self.n_local} are in this process")
+        self._check_whole()
         total = formed(self._operators[0])
         for A in self._operators[1:]:
             total += formed(A)

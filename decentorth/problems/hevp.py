@@ -11,20 +11,26 @@ numbers are those of half this objective, from a start like the identity.
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..protocols import Array, Collective
+from ..protocols import Array, Collective, Index
 from ..sets import JOrthogonal
+from ..sums import sums
 from .base import Deferred
-from .checks import matrices
+from .checks import matrices, same_columns
 from .generated import stream
+from .pooled import Fold, here, triangle
 from .rows import SumsOfSquares
+from .signed import SignedSettings
 from .squares import SquaresProblem
 
 Form = Literal["well-posed", "as-printed"]
@@ -33,16 +39,22 @@ Form = Literal["well-posed", "as-printed"]
 class HEVP(SquaresProblem):
     """f(x) = tr(x^T D^T D x), or minus that, over {x : x^T J x = J}, for a single agent.
 
-    As a finite sum, f_i(x) = +-N ||d_i^T x||^2 for the N rows d_i of D.
+    As a finite sum, f_i(x) = +-N ||d_i^T x||^2 for the N rows d_i of D. In blocks of rows, one for each of n agents, f is the mean
+    of f_b(x) = +-n ||D_b x||_F^2: for `Spread`.
 
     Parameters
     ----------
     D
-        ``(N, n)``. What is already float64 and C-contiguous may be referred to rather than copied: leave it as it is.
+        ``(N, n)``; or a list of blocks of its rows. What is already float64 and C-contiguous may be referred to rather than copied:
+        leave it as it is.
     signs
         ``(n,)``: the diagonal of J, +1 and -1 in any order.
     form
         well-posed, or as-printed: minus the trace, which is unbounded below.
+    n_agents, first_agent
+        When only some blocks are given: how many there are, and the number of the first one here.
+    collective
+        Pools these with the others' blocks; then every process must make the problem. Without it all blocks are here.
 
     Raises
     ------
@@ -54,26 +66,33 @@ class HEVP(SquaresProblem):
     error_name = ""
     """``relative_gap`` in the well-posed form."""
 
-    def __init__(self, D: Array, signs: ArrayLike, form: Form = "well-posed") -> None:
-        rows = matrices("D", [D])
-        constraint = JOrthogonal.with_signs(signs)
-        samples, n = rows[0].shape
-        if constraint.shape[0] != n:
-            raise ValueError(f"D has {n} columns, so J needs {n} signs, got {constraint.shape[0]}")
-        if form not in ("well-posed", "as-printed"):
-            raise ValueError(f"form must be well-posed or as-printed, got {form!r}")
-        super().__init__(1, slice(0, 1), constraint, SumsOfSquares(rows, None, np.array([1.0 if form == "well-posed" else -1.0])))
+    def __init__(
+        self,
+        D: Array | Sequence[Array],
+        signs: ArrayLike,
+        form: Form = "well-posed",
+        *,
+        n_agents: int | None = None,
+        first_agent: int = 0,
+        collective: Collective | None = None,
+    ) -> None:
+        with contextlib.nullcontext() if collective is None else collective.together():
+            rows = matrices("D", D if isinstance(D, Sequence) or np.ndim(D) == 3 else [D], first_agent)
+            n, blocks = same_columns("D", rows, first_agent), n_agents or len(rows)
+            constraint = JOrthogonal.with_signs(signs)
+            if constraint.shape[0] != n:
+                raise ValueError(f"D has {n} columns, so J needs {n} signs, got {constraint.shape[0]}")
+            if form not in ("well-posed", "as-printed"):
+                raise ValueError(f"form must be well-posed or as-printed, got {form!r}")
+            if collective is None and len(rows) != blocks:
+                raise ValueError(f"{len(rows)} of {blocks} blocks are given: give all, or the collective that pools them")
+        weights = np.full(len(rows), float(blocks if form == "well-posed" else -blocks))
+        super().__init__(blocks, slice(first_agent, first_agent + len(rows)), constraint, SumsOfSquares(rows, None, weights))
         self.optimum: float | None = None
         """sum |eig(J C)|, in the well-posed form."""
         if form == "well-posed":
-            triangle: Array = np.linalg.qr(rows[0])[1]  # C = R^T R, so J C has the eigenvalues of R J R^T
-            diagonal = np.abs(np.diagonal(triangle))
-            if samples < n or not diagonal.min(axis=-1) > n * np.finfo(np.float64).eps * diagonal.max(axis=-1):
-                raise ValueError(
-                    f"the well-posed form needs a positive definite D^T D, but D, {samples} x {n}, has dependent columns: "
-                    "add a ridge, give more rows, or choose form as-printed"
-                )
-            self.optimum = float(np.abs(np.linalg.eigvalsh(triangle * constraint.signs @ triangle.T)).sum(-1))
+            self._root = _root(rows, here if collective is None else collective.fold)
+            self.optimum = float(np.abs(np.linalg.eigvalsh(self._root * constraint.signs @ self._root.T)).sum(-1))
             self.error_name = "relative_gap"
 
     @cached_property
@@ -98,11 +117,29 @@ class HEVP(SquaresProblem):
         """
         if self.optimum is None:
             raise ValueError("the hyperbolic eigenvalue problem as printed has no minimum: choose the form well-posed")
-        return float(self.value(xhat[None])[0]) / self.optimum - 1.0
+        image = self._root @ xhat
+        return float(sums((image * image)[None])[0]) / self.optimum - 1.0
+
+
+def _root(rows: Sequence[Array], fold: Fold) -> Array:
+    """R with D^T D = R^T R, so that J D^T D has the eigenvalues of R J R^T."""
+
+    def count(total: Array) -> None:
+        for own in rows:
+            total += len(own)
+
+    root = triangle(rows, fold)
+    diagonal, n = np.abs(np.diagonal(root)), len(root)
+    if not diagonal.min(axis=-1) > n * np.finfo(np.float64).eps * diagonal.max(axis=-1):
+        raise ValueError(
+            f"the well-posed form needs a positive definite D^T D, but D, {int(fold(1, count)[0])} x {n}, has dependent columns: "
+            "add a ridge, give more rows, or choose form as-printed"
+        )
+    return root
 
 
 @dataclass(frozen=True, kw_only=True)
-class HEVPSettings:
+class HEVPSettings(SignedSettings):
     """The hyperbolic eigenvalue problem, for a single agent.
 
     Parameters
@@ -118,18 +155,17 @@ class HEVPSettings:
         Rows of D; by default 2 n (generated data).
     condition
         Of D^T D, whose largest eigenvalue is 1 (generated data).
-    positive
-        How many signs of J are +1, the first ones; by default half.
     ridge
         Added to the diagonal of D^T D, as further rows of D.
     """
+
+    name = "hevp"
 
     form: Form = "well-posed"
     data: str = "generated"
     dimension: int = 100
     samples: int | None = None
     condition: float = 1e3
-    positive: int | None = None
     ridge: float = 0.0
 
     def __post_init__(self) -> None:
@@ -142,40 +178,46 @@ class HEVPSettings:
         if not 0.0 <= self.ridge < np.inf:
             raise ValueError(f"ridge must be finite and not negative, got {self.ridge}")
 
-    def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, to be built where its one agent lives.
+    def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
+        """The rows of D in blocks of consecutive ones; of a file each rank reads its own."""
 
-        Raises
-        ------
-        ValueError
-            For several agents.
-        """
-        if n_agents != 1:
-            raise ValueError(f"hevp is a problem for one agent (--agents 1), got {n_agents} agents")
-
-        def build(agents: slice, collective: Collective) -> HEVP:
+        def build(blocks: slice, collective: Collective) -> HEVP:
             with collective.together():
-                D = self._rows(seed)
-                n = D.shape[1]
-                if self.ridge > 0.0:
-                    D = np.concatenate((D, np.sqrt(self.ridge) * np.eye(n)))
-                p = n // 2 if self.positive is None else self.positive
-                if not 0 <= p <= n:
-                    raise ValueError(f"positive must lie between 0 and the dimension {n}, got {p}")
-                return HEVP(D, JOrthogonal(p, n - p).signs, self.form)
+                D = self._rows(n_blocks, blocks, seed)
+                n = D[0].shape[1]
+                signs = self._constraint(n, n).signs
+            return HEVP(D, signs, self.form, n_agents=n_blocks, first_agent=blocks.start, collective=collective)
 
-        return Deferred(1, build)
+        return Deferred(n_blocks, build)
 
-    def _rows(self, seed: int) -> Array:
+    def _rows(self, n_blocks: int, blocks: slice, seed: int) -> list[Array]:
+        """Of each block, with the rows of the ridge after all others."""
+        (samples, n), rows = self._source(seed)
+        total = samples + (n if self.ridge > 0.0 else 0)
+        if n_blocks > total:
+            raise ValueError(f"D has {total} rows, so there can be at most {total} blocks of them, got {n_blocks}")
+        cuts = [block * total // n_blocks for block in range(blocks.start, blocks.stop + 1)]
+        found = []
+        for start, end in pairwise(cuts):
+            own = [rows(np.arange(start, min(end, samples)))] if start < samples else []
+            if end > samples:
+                own.append(np.sqrt(self.ridge) * np.eye(n)[max(start - samples, 0) : end - samples])
+            found.append(own[0] if len(own) == 1 else np.concatenate(own))
+        return found
+
+    def _source(self, seed: int) -> tuple[tuple[int, int], Callable[[Index], Array]]:
+        """The shape of D without its ridge, and its rows by their numbers."""
         rng, square = stream(seed), re.fullmatch(r"randn([1-9]\d*)", self.data)
-        if square:
-            return rng.standard_normal((int(square[1]), int(square[1])))
-        if self.data != "generated":
+        if not square and self.data != "generated":
             from ..data import resolve
 
-            samples = resolve(self.data)
-            return samples.rows(np.arange(samples.shape[0]))
-        n = self.dimension
-        left, _ = np.linalg.qr(rng.standard_normal((self.samples or 2 * n, n)))
-        right, _ = np.linalg.qr(rng.standard_normal((n, n)))
-        return np.ascontiguousarray(left * np.logspace(0.0, -0.5 * np.log10(self.condition), n) @ right)
+            source = resolve(self.data)
+            return source.shape, source.rows
+        if square:
+            D = rng.standard_normal((int(square[1]), int(square[1])))
+        else:
+            n = self.dimension
+            left, _ = np.linalg.qr(rng.standard_normal((self.samples or 2 * n, n)))
+            right, _ = np.linalg.qr(rng.standard_normal((n, n)))
+            D = np.ascontiguousarray(left * np.logspace(0.0, -0.5 * np.log10(self.condition), n) @ right)
+        return (len(D), D.shape[1]), D.__getitem__

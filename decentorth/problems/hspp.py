@@ -9,13 +9,16 @@ f is not smooth: where <q_i, q_j>_q = +-alpha^2 the slope of d is infinite, and 
 (i = j, equal rows) stay there whatever x is, so they count nothing in the gradient. No Lipschitz constant exists: methods find
 their own by trial (J-JOBCD's backtracking). Where pairs are sampled, infinite slopes are infinite variance: smooth the distances.
 
-As a finite sum over the N = m (m - 1) / 2 pairs i < j, f(x) = (1/N) sum_pairs (m - 1)/m (T_ij - d_ij)^2.
+As a finite sum over the N = m (m - 1) / 2 pairs i < j, f(x) = (1/N) sum_pairs (m - 1)/m (T_ij - d_ij)^2. In blocks, one for each of
+n agents, block b has the pairs whose i is in the b-th of n runs of rows, about equally many: f is the mean of f_b(x) = (2 n/m^2)
+sum_pairs (T_ij - d_ij)^2 over its own. All know D, each its rows of T.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,6 +30,7 @@ from ..sets import JOrthogonal
 from .base import AgentProblem, Deferred
 from .checks import matrices
 from .generated import stream
+from .signed import SignedSettings
 from .ultrahyperbolic import Ultrahyperbolic
 
 PASS_BYTES = 1 << 19
@@ -50,13 +54,22 @@ class HSPP(AgentProblem):
         Of the distances, see `ultrahyperbolic`; 0 for none.
     optimal_value
         The least value, where it is known.
+    n_blocks
+        In how many blocks the pairs are, at most m/2: as if of so many agents.
 
     What is already float64 and C-contiguous may be referred to rather than copied: leave it as it is.
 
     Raises
     ------
     ValueError
-        When shapes do not fit, T cannot be distances, a row of D is zero, or an entry is not finite.
+        When shapes do not fit, T cannot be distances, a row of D is zero, an entry is not finite, or there are too many blocks.
+
+    Attributes
+    ----------
+    rows
+        D.
+    wanted
+        Of each block that is here its rows of T, from the column of its first row on.
     """
 
     constraint: JOrthogonal
@@ -70,56 +83,76 @@ class HSPP(AgentProblem):
         *,
         smoothing: float = 0.0,
         optimal_value: float | None = None,
+        n_blocks: int = 1,
     ) -> None:
         (self.rows,) = matrices("D", [D])
-        (self.wanted,) = matrices("T", [T])
+        (wanted,) = matrices("T", [T])
         constraint = JOrthogonal.with_signs(signs)
         m, n = self.rows.shape
         if constraint.shape[0] != n:
             raise ValueError(f"D has {n} columns, so J needs {n} signs, got {constraint.shape[0]}")
-        _check_distances(self.wanted, m)
+        _check_distances(wanted, m)
+        if not (n_blocks == 1 or 1 <= n_blocks <= m // 2):
+            raise ValueError(f"the pairs of {m} points make from 1 to {max(1, m // 2)} blocks, got {n_blocks}")
         zero = np.flatnonzero(np.abs(self.rows).max(-1) == 0.0)
         if len(zero):
             raise ValueError(f"rows of D must not be zero, which has no place on the manifold, but row {zero[0]} is")
-        super().__init__(1, slice(0, 1), constraint)
+        super().__init__(n_blocks, slice(0, n_blocks), constraint)
         self.manifold = Ultrahyperbolic(constraint.signs, alpha, smoothing)
         self.optimal_value = optimal_value
-        self.n_samples: Index = np.array([m * (m - 1) // 2], dtype=np.int64)
+        ahead = np.arange(m) * (2 * m - 1 - np.arange(m)) // 2
+        """Pairs of the rows before each."""
+        first = np.searchsorted(n_blocks * ahead, np.arange(n_blocks) * ahead[-1])
+        self._runs = [*pairwise([*first.tolist(), m])]
+        self._ahead = ahead
+        self.wanted = [np.ascontiguousarray(wanted[start:end, start:]) for start, end in self._runs]
+        self.n_samples: Index = np.diff([*ahead[first], ahead[-1]])
 
     def _take(self, local: slice) -> None:
-        """There is one agent."""
+        self._runs, self.wanted, self.n_samples = self._runs[local], self.wanted[local], self.n_samples[local]
 
     def points(self, x: Array) -> Array:
         """``(m, n)``: q_i = phi(x^T d_i), from one point ``(n, n)``."""
         return self.manifold.points(self.rows @ x)
 
-    def _pieces(self, q: Array) -> Iterator[tuple[int, int, Array, Array]]:
-        """Rows ``start:end``, and of their pairs with the points from ``start`` on the products <q_i, q_j>_q and the rounding."""
-        m, signed, sizes = len(q), q * self.constraint.signs, self.manifold.sizes(q)
-        size = max(1, PASS_BYTES // (8 * m))
-        for start in range(0, m, size):
-            end = min(start + size, m)
+    def _placed(self, x: Array) -> Iterator[tuple[int, Array, Array]]:
+        """Of each block that is here its number, y = D x and q = phi(y), which blocks at the same point share."""
+        for block, point in enumerate(x):
+            if block == 0 or not np.array_equal(point, x[block - 1]):
+                y = self.rows @ point
+                q = self.manifold.points(y)
+            yield block, y, q
+
+    def _pieces(self, q: Array, run: tuple[int, int]) -> Iterator[tuple[int, int, Array, Array]]:
+        """Rows ``start:end`` of a run, and of their pairs with the points from ``start`` on the products and the rounding."""
+        signed, sizes = q * self.constraint.signs, self.manifold.sizes(q)
+        size = max(1, PASS_BYTES // (8 * len(q)))
+        for start in range(*run, size):
+            end = min(start + size, run[1])
             yield start, end, signed[start:end] @ q[start:].T, sizes[start:end, None] * sizes[start:]
 
     def distances(self, x: Array) -> Array:
         """``(m, m)``: d(q_i, q_j) at one point ``(n, n)``."""
         q = self.points(x)
         found = np.empty((len(q), len(q)))
-        for start, end, products, sizes in self._pieces(q):
+        for start, end, products, sizes in self._pieces(q, (0, len(q))):
             found[start:end, start:] = self.manifold.distances(self.manifold.cosines(products, sizes)[0])
             found[end:, start:end] = found[start:end, end:].T
         return found
 
     def value(self, x: Array) -> Array:
-        """``(1,)``."""
-        total = 0.0
-        for start, end, products, sizes in self._pieces(self.points(x[0])):
-            gap = self.manifold.distances(self.manifold.cosines(products, sizes)[0])
-            gap -= self.wanted[start:end, start:]
-            gap *= gap
-            gap[:, end - start :] *= 2.0
-            total += float(gap.reshape(-1).sum(-1))
-        return np.array([total / len(self.rows) ** 2])
+        """``(n_local,)``."""
+        found = np.zeros(len(x))
+        for block, _, q in self._placed(x):
+            run = self._runs[block]
+            for start, end, products, sizes in self._pieces(q, run):
+                gap = self.manifold.distances(self.manifold.cosines(products, sizes)[0])
+                gap -= self.wanted[block][start - run[0] : end - run[0], start - run[0] :]
+                gap *= gap
+                gap[:, end - start :] *= 2.0
+                found[block] += float(gap.reshape(-1).sum(-1))
+        found *= self.n_agents / len(self.rows) ** 2
+        return found
 
     def _pull(self, products: Array, sizes: Array, wanted: Array) -> Array:
         """The slope of (T - d)^2 in each of the products."""
@@ -132,48 +165,52 @@ class HSPP(AgentProblem):
         return pull
 
     def gradient(self, x: Array) -> Array:
-        """``(1, n, n)``; a kink's is 0."""
-        y = self.rows @ x[0]
-        q = self.manifold.points(y)
-        signed, g = q * self.constraint.signs, np.zeros_like(q)
-        for start, end, products, sizes in self._pieces(q):
-            pull = self._pull(products, sizes, self.wanted[start:end, start:])
-            g[start:end] += pull @ signed[start:]
-            g[end:] += pull[:, end - start :].T @ signed[start:end]
-        g *= 2.0 / len(q) ** 2
-        return (self.rows.T @ self.manifold.pulled_back(y, g))[None]
+        """``(n_local, n, n)``; a kink's is 0."""
+        found = np.empty_like(x)
+        for block, y, q in self._placed(x):
+            run, signed = self._runs[block], q * self.constraint.signs
+            first, g = run[0], np.zeros((len(q) - run[0], q.shape[1]))
+            for start, end, products, sizes in self._pieces(q, run):
+                pull = self._pull(products, sizes, self.wanted[block][start - first : end - first, start - first :])
+                g[start - first : end - first] += pull @ signed[start:]
+                g[end - first :] += pull[:, end - start :].T @ signed[start:end]
+            g *= 2.0 * self.n_agents / len(q) ** 2
+            np.matmul(self.rows[first:].T, self.manifold.pulled_back(y[first:], g), out=found[block])
+        return found
 
-    def pairs(self, numbers: Index) -> tuple[Index, Index]:
-        """The points i and j of pairs by their numbers k, 0 to m (m - 1) / 2 - 1: i = k mod m, j = i + (k div m) + 1 mod m."""
-        away, i = np.divmod(numbers, len(self.rows))
-        return i, (i + away + 1) % len(self.rows)
+    def pairs(self, numbers: Index, block: int = 0) -> tuple[Index, Index]:
+        """The points i and j > i of pairs of a block that is here, by their numbers from 0 on: row by row."""
+        numbers = numbers + self._ahead[self._runs[block][0]]
+        i = np.searchsorted(self._ahead, numbers, side="right") - 1
+        return i, numbers - self._ahead[i] + i + 1
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(1, n, n)``: from the pairs ``batch``, ``(1, b)``, see `pairs`; its mean over random pairs is the gradient.
+        """``(n_local, n, n)``: from the pairs ``batch``, ``(n_local, b)``, see `pairs`; its mean over random pairs is the gradient.
 
         Raises
         ------
         IndexError
             When there is no such pair.
         """
-        numbers = batch[0]
-        wrong = numbers[(numbers < 0) | (numbers >= self.n_samples[0])]
-        if len(wrong):
-            raise IndexError(f"pairs are numbered from 0 to {self.n_samples[0] - 1}, got {wrong[0]}")
-        i, j = self.pairs(numbers)
-        used, places = np.unique(np.concatenate((i, j)), return_inverse=True)
-        first, second = places[: len(i)], places[len(i) :]
-        y = self.rows[used] @ x[0]
-        q = self.manifold.points(y)
-        signed, sizes, b, m = q * self.constraint.signs, self.manifold.sizes(q), len(numbers), len(self.rows)
-        products = (signed[first] * q[second]).sum(-1)
-        pull = self._pull(products, sizes[first] * sizes[second], self.wanted[i, j])
-        pull *= (m - 1) / (m * b)
-        weights: Any = csr_array((pull, (first, second)), shape=(len(q), len(q)))
-        g: Array = weights @ signed
-        g += weights.T @ signed
-        gradient: Array = self.rows[used].T @ self.manifold.pulled_back(y, g)
-        return gradient[None]
+        found, m = np.empty_like(x), len(self.rows)
+        for block, (point, numbers, number) in enumerate(zip(x, batch, self.n_samples.tolist(), strict=True)):
+            wrong = numbers[(numbers < 0) | (numbers >= number)]
+            if len(wrong):
+                raise IndexError(f"pairs are numbered from 0 to {number - 1}, got {wrong[0]}")
+            i, j = self.pairs(numbers, block)
+            used, places = np.unique(np.concatenate((i, j)), return_inverse=True)
+            first, second = places[: len(i)], places[len(i) :]
+            y = self.rows[used] @ point
+            q = self.manifold.points(y)
+            signed, sizes, start = q * self.constraint.signs, self.manifold.sizes(q), self._runs[block][0]
+            products = (signed[first] * q[second]).sum(-1)
+            pull = self._pull(products, sizes[first] * sizes[second], self.wanted[block][i - start, j - start])
+            pull *= 2.0 * self.n_agents * number / (m * m * len(numbers))
+            weights: Any = csr_array((pull, (first, second)), shape=(len(q), len(q)))
+            g: Array = weights @ signed
+            g += weights.T @ signed
+            np.matmul(self.rows[used].T, self.manifold.pulled_back(y, g), out=found[block])
+        return found
 
 
 def _check_distances(T: Array, m: int) -> None:
@@ -208,7 +245,7 @@ def random_tree(rng: np.random.Generator, m: int) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HSPPSettings:
+class HSPPSettings(SignedSettings):
     """The hyperbolic structural probe, for a single agent.
 
     Parameters
@@ -225,20 +262,19 @@ class HSPPSettings:
         n, the length of a row (tree and gaussian).
     noise
         Standard deviation of the Gaussian noise added to a tree's nodes.
-    positive
-        How many signs of J are +1, the first ones; by default half. At least one must be -1.
     alpha
         The radius of curvature.
     smoothing
         s > 0 bounds the slope of the distances, d becoming sqrt(d^2 + s^2 alpha^2) - s alpha; 0 leaves them as they are.
     """
 
+    name = "hspp"
+
     data: str = "tree"
     distances: str = "auto"
     points: int = 100
     dimension: int = 20
     noise: float = 0.1
-    positive: int | None = None
     alpha: float = 1.0
     smoothing: float = 0.0
 
@@ -252,24 +288,16 @@ class HSPPSettings:
         if self.distances == "tree" and self.data != "tree":
             raise ValueError(f"distances of a tree need its data: choose data tree, got {self.data!r}")
 
-    def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, to be built where its one agent lives.
+    def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
+        """The pairs in blocks, see `HSPP`; each rank keeps its own rows of T."""
 
-        Raises
-        ------
-        ValueError
-            For several agents.
-        """
-        if n_agents != 1:
-            raise ValueError(f"hspp is a problem for one agent (--agents 1), got {n_agents} agents")
-
-        def build(agents: slice, collective: Collective) -> HSPP:
+        def build(blocks: slice, collective: Collective) -> HSPP:
             with collective.together():
-                return self._made(seed)
+                return self._made(n_blocks, seed).restrict(blocks)
 
-        return Deferred(1, build)
+        return Deferred(n_blocks, build)
 
-    def _made(self, seed: int) -> HSPP:
+    def _made(self, n_blocks: int, seed: int) -> HSPP:
         from ..data import load_matrix, resolve
 
         rng, kind = stream(seed), self.distances
@@ -288,18 +316,14 @@ class HSPPSettings:
             samples = resolve(self.data)
             D = samples.rows(np.arange(samples.shape[0]))
         n = D.shape[1]
-        p = n // 2 if self.positive is None else self.positive
-        if not 0 <= p < n:
-            raise ValueError(f"positive must lie between 0 and {n - 1}, one less than the dimension, got {p}")
-        constraint = JOrthogonal(p, n - p)
+        constraint, value = self._constraint(n, n - 1), None
         if kind == "planted":
             plain = HSPP(D, np.zeros((len(D), len(D))), constraint.signs, self.alpha, smoothing=self.smoothing)
-            T = plain.distances(constraint.random(rng))
-            return HSPP(D, T, constraint.signs, self.alpha, smoothing=self.smoothing, optimal_value=0.0)
-        if kind == "tree":
+            T, value = plain.distances(constraint.random(rng)), 0.0
+        elif kind == "tree":
             T = squared_distances(paths)
         elif kind == "euclidean":
             T = np.sqrt(squared_distances(D))
         else:
             T = load_matrix(kind)
-        return HSPP(D, T, constraint.signs, self.alpha, smoothing=self.smoothing)
+        return HSPP(D, T, constraint.signs, self.alpha, smoothing=self.smoothing, optimal_value=value, n_blocks=n_blocks)

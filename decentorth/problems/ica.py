@@ -24,9 +24,9 @@ from threadpoolctl import threadpool_limits
 
 from ..protocols import Array, Collective, ConstraintSet, Index
 from ..sets import GeneralizedStiefel, SampleCovariance, Stiefel
-from .base import Deferred
+from .base import Deferred, loaded
 from .checks import agent_weights, matrices, same_columns
-from .division import check_alpha, divided
+from .division import Divided, divided
 from .generated import stream
 from .pooled import centered, whitening
 from .rowwise import SeparableLosses
@@ -148,13 +148,7 @@ class ICA(LogCosh):
     @staticmethod
     def from_loader(loader: Callable[[int], Array], n_agents: int) -> Deferred:
         """A problem whose ranks each load their own agents: ``loader(agent) -> Z_i``."""
-
-        def build(agents: slice, collective: Collective) -> ICA:
-            with collective.together():
-                loaded = [loader(agent) for agent in range(agents.start, agents.stop)]
-                return ICA(loaded, n_agents=n_agents, first_agent=agents.start)
-
-        return Deferred(n_agents, build)
+        return loaded(loader, n_agents, ICA)
 
 
 class GeneralizedICA(LogCosh):
@@ -199,7 +193,7 @@ class GeneralizedICA(LogCosh):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ICASettings:
+class ICASettings(Divided):
     """Independent component analysis of mixed Laplace sources, or of a user's samples.
 
     Parameters
@@ -218,14 +212,6 @@ class ICASettings:
     data
         A file with one sample per row (.npy, .npz, .csv, svmlight, Matrix Market or idx), or the name of bundled data. With fewer
         sources than columns, the principal components.
-    partition
-        How the file's samples are divided: even, by-label (each agent sees few labels) or dirichlet (shares of each label drawn).
-    labels
-        File with one label per sample, for by-label and dirichlet; bundled data and svmlight files bring their own.
-    dirichlet_alpha
-        Concentration of dirichlet: small is heterogeneous, large is even.
-    shuffle
-        Shuffle the file's samples by the seed before an even division; otherwise consecutive rows.
     """
 
     sources: int | None = None
@@ -234,15 +220,11 @@ class ICASettings:
     imbalance: float = 1.0
     mixing: Literal["orthogonal", "general"] = "orthogonal"
     data: str | None = None
-    partition: Literal["even", "by-label", "dirichlet"] = "even"
-    labels: str | None = None
-    dirichlet_alpha: float = 0.5
-    shuffle: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.sources is not None and self.sources < 1:
             raise ValueError(f"sources must be at least 1, got {self.sources}")
-        check_alpha(self.dirichlet_alpha)
         if self.data is None:
             if self.samples < 1:
                 raise ValueError(f"samples must be at least 1, got {self.samples}")

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ import numpy as np
 from ..protocols import Array, Collective, Index
 from ..sets import Stiefel
 from ..sums import sums
-from .base import AgentProblem, Deferred
+from .base import AgentProblem, Deferred, loaded
 from .checks import matrices
 from .generated import stream
 from .pca import subspace_distance
@@ -132,13 +133,7 @@ class MatrixCompletion(AgentProblem):
     @staticmethod
     def from_loader(loader: Callable[[int], Array], n_agents: int, rank: int, *, ridge: float = 0.0) -> Deferred:
         """A problem whose ranks each load their own agents: ``loader(agent) -> A_i``."""
-
-        def build(agents: slice, collective: Collective) -> MatrixCompletion:
-            with collective.together():
-                loaded = [loader(agent) for agent in range(agents.start, agents.stop)]
-                return MatrixCompletion(loaded, rank, ridge=ridge, n_agents=n_agents, first_agent=agents.start)
-
-        return Deferred(n_agents, build)
+        return loaded(loader, n_agents, partial(MatrixCompletion, rank=rank, ridge=ridge))
 
     def _take(self, local: slice) -> None:
         self.n_samples, self._columns = self.n_samples[local], self._columns.take(local)

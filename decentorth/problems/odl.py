@@ -18,7 +18,7 @@ import numpy as np
 
 from ..protocols import Array, Collective, SubgradientSettings
 from ..sets import Stiefel
-from .base import Deferred
+from .base import Deferred, loaded
 from .checks import matrices, same_columns
 from .division import Divided, divided
 from .generated import stream
@@ -70,13 +70,7 @@ class OrthogonalDictionaryLearning(AbsoluteLosses):
     @staticmethod
     def from_loader(loader: Callable[[int], Array], n_agents: int) -> Deferred:
         """A problem whose ranks each load their own agents: ``loader(agent) -> A_i``."""
-
-        def build(agents: slice, collective: Collective) -> OrthogonalDictionaryLearning:
-            with collective.together():
-                loaded = [loader(agent) for agent in range(agents.start, agents.stop)]
-                return OrthogonalDictionaryLearning(loaded, n_agents=n_agents, first_agent=agents.start)
-
-        return Deferred(n_agents, build)
+        return loaded(loader, n_agents, OrthogonalDictionaryLearning)
 
     @property
     def weak_convexity(self) -> Array:

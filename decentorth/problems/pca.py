@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
 
 import numpy as np
 
 from ..protocols import Array, Collective
 from ..sets import Stiefel
-from .base import Deferred
+from .base import Deferred, loaded
 from .checks import matrices, same_columns
-from .division import check_alpha, divided
+from .division import Divided, divided
 from .generated import stream
 from .pooled import centered, with_spectrum
 from .rows import SumsOfSquares
@@ -70,13 +70,7 @@ class PCA(SquaresProblem):
     @staticmethod
     def from_loader(loader: Callable[[int], Array], n_agents: int, rank: int) -> Deferred:
         """A problem whose ranks each load their own agents: ``loader(agent) -> A_i``."""
-
-        def build(agents: slice, collective: Collective) -> PCA:
-            with collective.together():
-                loaded = [loader(agent) for agent in range(agents.start, agents.stop)]
-                return PCA(loaded, rank, n_agents=n_agents, first_agent=agents.start)
-
-        return Deferred(n_agents, build)
+        return loaded(loader, n_agents, partial(PCA, rank=rank))
 
     def product(self, x: Array) -> Array:
         """``(n_local, d, r)``, fresh: C_i x_i."""
@@ -111,7 +105,7 @@ class PCA(SquaresProblem):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PCASettings:
+class PCASettings(Divided):
     """Principal components of real data, its samples divided over the agents, or of generated data.
 
     Parameters
@@ -121,14 +115,6 @@ class PCASettings:
         synthetic: Gaussian samples whose pooled singular values are replaced by s_1 gap^(j/2), s_1 being their own largest.
     rank
         How many components.
-    partition
-        How samples are divided: even, by-label (each agent sees few labels) or dirichlet (shares of each label drawn at random).
-    labels
-        File with one label per sample, for by-label and dirichlet; bundled data and svmlight files bring their own.
-    dirichlet_alpha
-        Concentration of dirichlet: small is heterogeneous, large is even.
-    shuffle
-        Shuffle the samples by the seed before an even division; otherwise consecutive rows.
     center
         Subtract the mean of all samples first.
     scale
@@ -147,10 +133,6 @@ class PCASettings:
 
     data: str = "digits"
     rank: int = 5
-    partition: Literal["even", "by-label", "dirichlet"] = "even"
-    labels: str | None = None
-    dirichlet_alpha: float = 0.5
-    shuffle: bool = True
     center: bool = False
     scale: float = 1.0
     dimension: int = 10
@@ -159,9 +141,9 @@ class PCASettings:
     heterogeneity: float = 0.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.rank < 1:
             raise ValueError(f"rank must be at least 1, got {self.rank}")
-        check_alpha(self.dirichlet_alpha)
         if not self.scale > 0.0:
             raise ValueError(f"scale must be positive, got {self.scale}")
         if self.data == "synthetic":

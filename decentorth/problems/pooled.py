@@ -5,15 +5,37 @@ A_i stands for the ``(m_i, d)`` rows of an agent, a list ``A`` for those of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ..protocols import Array, Collective
 from ..sums import sums
 
+Fold = Callable[[int, Callable[[Array], None]], Array]
+"""`Collective.fold`, or `here`."""
+
 _SINGULAR = 1e-10
 """Whitening refuses eigenvalues below this share of the largest."""
+
+
+def here(size: int, add: Callable[[Array], None]) -> Array:
+    """`Collective.fold` where all agents are in this process."""
+    total = np.zeros(size)
+    add(total)
+    return total
+
+
+def triangle(A: Sequence[Array], fold: Fold) -> Array:
+    """``(d, d)``: an upper triangular R with R^T R = sum_i A_i^T A_i, which is not formed: nothing of its condition is lost."""
+    d = A[0].shape[1]
+
+    def add(total: Array) -> None:
+        found = total.reshape(d, d)
+        for a in A:
+            found[:] = np.linalg.qr(np.concatenate((found, a)))[1]
+
+    return fold(d * d, add).reshape(d, d)
 
 
 def gram(A: Sequence[Array], collective: Collective) -> Array:

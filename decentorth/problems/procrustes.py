@@ -14,7 +14,7 @@ import numpy as np
 
 from ..protocols import Array, Collective
 from ..sets import Stiefel
-from .base import Deferred
+from .base import Deferred, loaded
 from .checks import matrices, same_columns
 from .generated import stream
 from .pooled import with_spectrum
@@ -63,12 +63,10 @@ class Procrustes(SquaresProblem):
     def from_loader(loader: Callable[[int], tuple[Array, Array]], n_agents: int) -> Deferred:
         """A problem whose ranks each load their own agents: ``loader(agent) -> (A_i, B_i)``."""
 
-        def build(agents: slice, collective: Collective) -> Procrustes:
-            with collective.together():
-                loaded = [loader(agent) for agent in range(agents.start, agents.stop)]
-                return Procrustes([a for a, _ in loaded], [b for _, b in loaded], n_agents=n_agents, first_agent=agents.start)
+        def make(pairs: list[tuple[Array, Array]], **where: int) -> Procrustes:
+            return Procrustes([a for a, _ in pairs], [b for _, b in pairs], **where)
 
-        return Deferred(n_agents, build)
+        return loaded(loader, n_agents, make)
 
 
 def published_rows(agents: slice, rows: int, d: int, r: int, seed: int) -> tuple[list[Array], list[Array]]:

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from ..protocols import Array, Collective, Index, SubgradientSettings
 from ..sets import Stiefel
-from .base import Deferred
+from .base import Deferred, loaded
 from .checks import agent_weights, matrices, same_columns
 from .division import Divided, divided
 from .generated import stream
@@ -110,13 +111,7 @@ class RobustSubspaceRecovery(RowLosses):
     @staticmethod
     def from_loader(loader: Callable[[int], Array], n_agents: int, rank: int) -> Deferred:
         """A problem whose ranks each load their own agents: ``loader(agent) -> A_i``."""
-
-        def build(agents: slice, collective: Collective) -> RobustSubspaceRecovery:
-            with collective.together():
-                loaded = [loader(agent) for agent in range(agents.start, agents.stop)]
-                return RobustSubspaceRecovery(loaded, rank, n_agents=n_agents, first_agent=agents.start)
-
-        return Deferred(n_agents, build)
+        return loaded(loader, n_agents, partial(RobustSubspaceRecovery, rank=rank))
 
     @staticmethod
     def losses(products: Array) -> Array:

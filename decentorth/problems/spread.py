@@ -5,19 +5,44 @@
 The n agents of the problem become n blocks of the samples of one agent. Every rank evaluates its own blocks at the same point, and
 what they give is added strictly in block order through the collective, which the method does not see: it runs on every rank alike,
 with the same bits whatever the number of ranks.
+
+What the blocks can do beside values and gradients, their mean can do: see `ABILITIES`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
-from ..protocols import Array, Collective, Index, Sampled, Smooth
+from ..protocols import (
+    Array,
+    Collective,
+    ColumnOracle,
+    Counted,
+    Eigenproblem,
+    HessianProducts,
+    Index,
+    LocalProducts,
+    Quadratic,
+    Recommends,
+    Sampled,
+    SampledMatrices,
+    SampledProducts,
+    Smooth,
+    SubgradientSettings,
+    TraceForm,
+    WeaklyConvex,
+)
+from ..sums import add_agents
 from .base import AgentProblem, Deferred
+from .columns import SeparateColumns
+
+LARGEST_HESSIAN = 1000
+"""The order of a Hessian up to which it is added up for a Lipschitz constant."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +73,16 @@ class Spread:
             Of the blocks, as if they were agents.
         """
         base = self.problem.build(blocks, collective) if isinstance(self.problem, Deferred) else self.problem.restrict(blocks)
-        kind = _SmoothSpread if isinstance(base, Smooth) else SpreadProblem
-        return kind(base, collective)
+        able = tuple(kind for ability, kind in ABILITIES.items() if isinstance(base, ability))
+        made: SpreadProblem = _class(f"Spread{type(base).__name__}", able)(base, collective)
+        return made
 
 
 class SpreadProblem(AgentProblem):
     """f(x) = (1/n) sum_i f_i(x) of a single agent, who is on every rank.
 
-    It has samples, an answer and a least value where the problem has. All ranks call its methods together.
+    It has an answer and a least value where the problem has, and subclasses for what else the problem can do. All ranks call its
+    methods together.
 
     Parameters
     ----------
@@ -68,58 +95,47 @@ class SpreadProblem(AgentProblem):
     def __init__(self, base: Any, collective: Collective) -> None:
         super().__init__(1, slice(0, 1), base.constraint)
         self.base, self._collective = base, collective
-        if isinstance(base, Sampled):
-            self._counts = self._of_all(base.n_samples)
-            self.n_samples: Index = np.array([self._counts.sum(-1)], dtype=np.int64)
 
     def _take(self, local: slice) -> None:
         """There is one agent."""
 
-    def _of_all(self, own: Index) -> Index:
-        """``(n,)``: a number of each block, from those of the blocks that are here."""
-
-        def add(total: Array) -> None:
-            total[self.base.agents] = own
-
-        return self._collective.fold(self.base.n_agents, add).astype(np.int64)
-
-    def _mean(self, per_block: Array) -> Array:
+    def _total(self, per_block: Array) -> Array:
         """``(1, ...)``: added in block order."""
         (total,) = self._collective.sum(per_block)
-        total /= self.base.n_agents
         return total.reshape(1, *per_block.shape[1:])
 
-    def _repeated(self, x: Array) -> Array:
-        return np.repeat(x, self.base.agents.stop - self.base.agents.start, axis=0)
+    def _mean(self, per_block: Array) -> Array:
+        """``(1, ...)``."""
+        mean: Array = self._total(per_block) / self.base.n_agents
+        return mean
+
+    def _mean_of(self, evaluate: Callable[..., Array], *points: Array) -> Array:
+        """``(1, ...)``: the mean of what ``evaluate(blocks, *points)`` says of each block, with the points of each block."""
+        found = [
+            evaluate(part, *(np.repeat(point, local.stop - local.start, axis=0) for point in points))
+            for local, part in self.base.blocks()
+        ]
+        return self._mean(found[0] if len(found) == 1 else np.concatenate(found))
+
+    def _mean_matrix(self, evaluate: Callable[[Any], Array]) -> Array:
+        """``(1, d, d)``: the mean of the blocks' matrices, of which a rank has one after the other."""
+        d, own = self.shape[0], self.base.agents
+
+        def add(total: Array) -> None:
+            for block in range(own.start, own.stop):
+                add_agents(evaluate(self.base.restrict(slice(block, block + 1))).reshape(1, -1), total)
+
+        total = self._collective.fold(d * d, add)
+        total /= self.base.n_agents
+        return total.reshape(1, d, d)
 
     def value(self, x: Array) -> Array:
         """``(1,)``."""
-        return self._mean(self.base.value(self._repeated(x)))
+        return self._mean_of(lambda part, x: part.value(x), x)
 
     def gradient(self, x: Array) -> Array:
         """``(1, *shape)``."""
-        gradients = self._repeated(x)
-        for local, part in self.base.blocks():
-            gradients[local] = part.gradient(gradients[local])
-        return self._mean(gradients)
-
-    def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(1, *shape)``: an unbiased gradient from the samples ``batch``, ``(1, b)``, numbered through all blocks in their order.
-
-        Block i's samples have weight N / (n m_i) in it, with m_i of the N samples.
-        """
-        first, count = self.base.agents.start, self._counts
-        starts, total = np.cumsum(count, -1) - count, int(self.n_samples[0])
-        gradients = np.zeros((self.base.agents.stop - first, *self.shape))
-        for local in range(len(gradients)):
-            block = first + local
-            within = batch[0] - starts[block]
-            within = within[(within >= 0) & (within < count[block])]
-            if len(within):
-                one = self.base.restrict(slice(block, block + 1))
-                gradients[local] = one.gradient_on(x, within[None])[0]
-                gradients[local] *= len(within) / batch.shape[1] * (total / count[block])
-        return self._mean(gradients)
+        return self._mean_of(lambda part, x: part.gradient(x), x)
 
     def prepare(self, collective: Collective) -> None:
         """What the blocks set up together."""
@@ -165,8 +181,175 @@ class SpreadProblem(AgentProblem):
         return getattr(self.base, "optimal_value", None)
 
 
-class _SmoothSpread(SpreadProblem):
+class _Smooth(SpreadProblem):
     @cached_property
     def lipschitz(self) -> Array:
-        """``(1,)``: the mean of the blocks' Lipschitz constants, which bounds that of the mean."""
-        return self._mean(self.base.lipschitz)
+        """``(1,)``: that of the mean where a Hessian of order 1000 at most is known, or a trace form; else the mean of the blocks'
+        Lipschitz constants, which bounds it."""
+        if isinstance(self, TraceForm):
+            hessian = self.trace_form()
+        elif isinstance(self, Quadratic) and self.shape[0] <= LARGEST_HESSIAN:
+            hessian = self.hessian()
+        else:
+            return self._mean(self.base.lipschitz)
+        largest: Array = np.abs(np.linalg.eigvalsh(hessian)).max(-1)
+        return largest
+
+
+class _Quadratic(SpreadProblem):
+    def hessian(self) -> Array:
+        """``(1, d, d)``."""
+        return self._mean_matrix(lambda part: part.hessian())
+
+
+class _TraceForm(SpreadProblem):
+    @cached_property
+    def _form(self) -> Array:
+        return self._mean_matrix(lambda part: part.trace_form())
+
+    def trace_form(self) -> Array:
+        """``(1, d, d)``: added up once; methods that need nothing else are then told nothing by the other ranks."""
+        return self._form
+
+
+class _HessianProducts(SpreadProblem):
+    def hessian_product(self, x: Array, v: Array) -> Array:
+        """Like ``x``."""
+        return self._mean_of(lambda part, x, v: part.hessian_product(x, v), x, v)
+
+
+class _Eigenproblem(SpreadProblem):
+    def product(self, x: Array) -> Array:
+        """Like ``x``."""
+        return self._mean_of(lambda part, x: part.product(x), x)
+
+
+class _LocalProducts(SpreadProblem):
+    def local_product(self, x: Array) -> Array:
+        """Like ``x``."""
+        return self._mean_of(lambda part, x: part.local_product(x), x)
+
+    def local_diagonal(self) -> Array:
+        """``(1, d)``."""
+        return self._mean_of(lambda part: part.local_diagonal())
+
+
+class _Sampled(SpreadProblem):
+    """The blocks' samples, numbered through all blocks in their order."""
+
+    def __init__(self, base: Any, collective: Collective) -> None:
+        super().__init__(base, collective)
+
+        def add(total: Array) -> None:
+            total[base.agents] = base.n_samples
+
+        self._counts: Index = collective.fold(base.n_agents, add).astype(np.int64)
+        self.n_samples: Index = np.array([self._counts.sum(-1)], dtype=np.int64)
+
+    def _mean_on(self, batch: Index, shape: tuple[int, ...], evaluate: Callable[[Any, Index], Array]) -> Array:
+        """``(1, *shape)``: the mean over the blocks of what ``evaluate`` says of one and its samples in ``batch``, ``(1, b)``.
+
+        Block i's samples have weight N / (n m_i) in it, with m_i of the N samples.
+        """
+        first, count = self.base.agents.start, self._counts
+        starts, total = np.cumsum(count, -1) - count, int(self.n_samples[0])
+        found = np.zeros((self.base.agents.stop - first, *shape))
+        for local in range(len(found)):
+            block = first + local
+            within = batch[0] - starts[block]
+            within = within[(within >= 0) & (within < count[block])]
+            if len(within):
+                found[local] = evaluate(self.base.restrict(slice(block, block + 1)), within[None])[0]
+                found[local] *= len(within) / batch.shape[1] * (total / count[block])
+        return self._mean(found)
+
+    def gradient_on(self, x: Array, batch: Index) -> Array:
+        """``(1, *shape)``: an unbiased gradient from the samples ``batch``, ``(1, b)``."""
+        return self._mean_on(batch, x.shape[1:], lambda block, own: block.gradient_on(x, own))
+
+
+class _SampledProducts(_Sampled):
+    def product_on(self, x: Array, batch: Index) -> Array:
+        """Like ``x``: B x with the B of the samples ``batch``, ``(1, b)``, unbiased."""
+        return self._mean_on(batch, x.shape[1:], lambda block, own: block.product_on(x, own))
+
+
+class _SampledMatrices(_Sampled):
+    @cached_property
+    def _size(self) -> tuple[int, ...]:
+        first = self.base.agents.start
+        one: Array = self.base.restrict(slice(first, first + 1)).matrices_on(np.zeros((1, 1), dtype=np.int64))
+        return one.shape[1:]
+
+    def matrices_on(self, batch: Index) -> Array:
+        """``(1, n, w)``: the B of the samples ``batch``, ``(1, b)``, unbiased."""
+        return self._mean_on(batch, self._size, lambda block, own: block.matrices_on(own))
+
+
+class _WeaklyConvex(SpreadProblem):
+    @cached_property
+    def weak_convexity(self) -> Array:
+        """``(1,)``: the mean of the blocks' constants, which bounds that of the mean."""
+        return self._mean(self.base.weak_convexity)
+
+    @cached_property
+    def lipschitz_value(self) -> Array:
+        """``(1,)``: the mean of the blocks' constants, which bounds that of the mean."""
+        return self._mean(self.base.lipschitz_value)
+
+
+class _ColumnOracle(SpreadProblem):
+    """What makes the blocks' columns cheap is made anew each time: it has the size of their samples, which no other rank has."""
+
+    def cache(self, x: Array) -> Array:
+        """``(1, 0)``: nothing is kept."""
+        return np.empty((1, 0))
+
+    def refresh(self, cache: Array, x: Array, columns: Index) -> None:
+        """Nothing is kept."""
+
+    def partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
+        """``(1, d, c)``: the columns ``(c,)`` of the gradient."""
+        return self._mean_of(lambda part, x: part.partial_gradient(x, columns, part.cache(x)), x)
+
+
+class _Counted(SpreadProblem):
+    def flops(self, columns: int) -> Array:
+        """``(1,)``: of all blocks; those of all columns where a block of them needs products with all."""
+        separate = isinstance(self.base, SeparateColumns) or not isinstance(self.base, ColumnOracle)
+        return self._flops(columns if separate else self.shape[1])
+
+    @cached_property
+    def _flops(self) -> Callable[[int], Array]:
+        return cache(lambda columns: self._total(self.base.flops(columns)))
+
+
+class _Recommends(SpreadProblem):
+    def subgradient_settings(self, blocks: int) -> SubgradientSettings:
+        """Those of the blocks' problem."""
+        settings: SubgradientSettings = self.base.subgradient_settings(blocks)
+        return settings
+
+
+ABILITIES: Mapping[type, type[SpreadProblem]] = {
+    Smooth: _Smooth,
+    Quadratic: _Quadratic,
+    TraceForm: _TraceForm,
+    HessianProducts: _HessianProducts,
+    Eigenproblem: _Eigenproblem,
+    LocalProducts: _LocalProducts,
+    SampledProducts: _SampledProducts,
+    SampledMatrices: _SampledMatrices,
+    Sampled: _Sampled,
+    WeaklyConvex: _WeaklyConvex,
+    ColumnOracle: _ColumnOracle,
+    Counted: _Counted,
+    Recommends: _Recommends,
+}
+"""What a problem of n agents can do, and how its mean does it; subclasses before the class they are of."""
+
+
+@cache
+def _class(name: str, able: tuple[type[SpreadProblem], ...]) -> Any:
+    """The class of what can do all of that."""
+    return type(name, (*able, SpreadProblem), {"__doc__": SpreadProblem.__doc__, "__module__": __name__})

@@ -81,8 +81,7 @@ class SquaresProblem(AgentProblem):
         ValueError
             Unless all agents are in this process.
         """
-        if self.n_local != self.n_agents:
-            raise ValueError(f"pooled() needs all {self.n_agents} agents, but only {self.n_local} are in this process")
+        self._check_whole()
         d, r = self.shape
         pooled = copy.copy(self)
         pooled._blocks = None

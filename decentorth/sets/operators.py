@@ -7,6 +7,7 @@ definite, such as the A of an eigenvalue problem.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -184,7 +185,27 @@ class Matrices:
         return out
 
 
-class SparseMatrix:
+class _ByProducts(ABC):
+    """An operator whose extreme eigenvalues are found by products with it."""
+
+    n: int
+    solvable: bool
+
+    @cached_property
+    def largest(self) -> float:
+        return _lanczos(self)
+
+    @cached_property
+    def radius(self) -> float:
+        return _lanczos(self, "LM")
+
+    @abstractmethod
+    def product(self, x: Array) -> Array: ...
+    @abstractmethod
+    def solve(self, g: Array) -> Array: ...
+
+
+class SparseMatrix(_ByProducts):
     """A sparse matrix, factored by SuperLU when first solved with.
 
     Parameters
@@ -219,14 +240,6 @@ class SparseMatrix:
             raise ValueError("B must be positive definite; its factorization met a pivot that is not positive: add a ridge")
         return factor
 
-    @cached_property
-    def largest(self) -> float:
-        return _lanczos(self)
-
-    @cached_property
-    def radius(self) -> float:
-        return _lanczos(self, "LM")
-
     def product(self, x: Array) -> Array:
         return _each(lambda one: self.matrix @ one, x)
 
@@ -234,7 +247,7 @@ class SparseMatrix:
         return _each(self._factor.solve, g)
 
 
-class LinearOperator:
+class LinearOperator(_ByProducts):
     """A ``scipy.sparse.linalg.LinearOperator``, or whatever has ``shape`` and ``matmat``.
 
     Parameters
@@ -262,14 +275,6 @@ class LinearOperator:
         if not self._probed > 0.0:
             raise ValueError(f"B must be positive definite; v^T B v = {self._probed:.3g} for a vector v")
 
-    @cached_property
-    def largest(self) -> float:
-        return _lanczos(self)
-
-    @cached_property
-    def radius(self) -> float:
-        return _lanczos(self, "LM")
-
     def product(self, x: Array) -> Array:
         return _each(self.operator.matmat, x)
 
@@ -282,7 +287,7 @@ class LinearOperator:
         return _each(self.operator.solve, g)
 
 
-class SampleCovariance:
+class SampleCovariance(_ByProducts):
     """B = A^T A / N + ridge I for N samples in the rows of A, without ever forming it: products are A^T (A x) / N + ridge x.
 
     Nothing is centred. The samples are shared by all agents of the set; agents with samples of their own reach the set through
@@ -319,10 +324,6 @@ class SampleCovariance:
         self.solvable = False
         self.n_samples = samples
         self.ridge = float(ridge)
-
-    @cached_property
-    def largest(self) -> float:
-        return _lanczos(self)
 
     @property
     def radius(self) -> float:

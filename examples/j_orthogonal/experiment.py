@@ -1,4 +1,4 @@
-"""What table 2 and figure 1 of paper 001 share: the hyperbolic eigenvalue problem, its methods, and their comparison."""
+"""What the tables and figure 1 of paper 001 share: methods, and how far each comes from the same start."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import decentorth as do
-from decentorth.compare import Comparison, Rules, compare
+from decentorth.api import Run
 from decentorth.problems.hevp import Form, HEVPSettings
 
 FEASIBLE = 1e-6
@@ -86,34 +87,50 @@ def methods(form: Form, warm: int) -> dict[str, Any]:
     return found | ({"hyperbolic Jacobi": do.HyperbolicJacobi()} if form == "well-posed" else {})
 
 
-def built(settings: HEVPSettings, seed: int) -> Any:
-    return settings.problem(1, seed)
-
-
-def compared(settings: HEVPSettings, targets: Sequence[float], seconds: float, warm: int, seed: int) -> Comparison:
-    """Every method from the identity, for so many seconds, until it is below the last target: objectives, or relative gaps."""
-    rules = Rules(
-        metric="error" if settings.form == "well-posed" else "objective",
-        tolerances=tuple(targets),
-        consensus_factor=None,
-        feasibility=FEASIBLE,
-        time_limit=seconds,
-        trials=1,
-        seed=seed,
-        iterations=10_000_000,
-        resolution=ROWS,
-    )
-    return compare(partial(built, settings), methods(settings.form, warm), None, rules, networks={}, comm="serial")
-
-
 def start_value(settings: HEVPSettings, seed: int) -> float:
     """f at the identity, from which all methods start."""
     return float(do.solve(settings.problem(1, seed), do.CSDM(), iterations=0, seed=seed, comm="serial").row.values["objective"])
 
 
-def feasible(history: Any) -> Any:
-    """Which rows of a history count."""
-    return np.asarray(history["feasibility"]) <= FEASIBLE
+class Row(NamedTuple):
+    """What a method had reached at a feasible point: the metric's value, and gradients of all samples."""
+
+    seconds: float
+    iteration: int
+    gradients: float
+    value: float
+    feasibility: float
+
+
+def followed(
+    problem: Any, method: Any, seconds: float, seed: int, metric: str = "objective", goal: float = -math.inf
+) -> tuple[list[Row], str]:
+    """What a method reaches in so many seconds of the processor, or until it is below the goal, and how it ended.
+
+    Looked at in iterations a few percent apart; on a machine with other work the processor's time says more than the clock.
+    """
+    run = Run(problem, method, seed=seed, comm="serial")
+    states, ending, spent, due, rows = run.states(), getattr(run.algorithm, "ending", None), 0.0, 0, list[Row]()
+    with np.errstate(over="ignore", invalid="ignore"):
+        while spent < seconds:
+            begun = time.process_time()
+            state = next(states)
+            spent += time.process_time() - begun
+            if not np.abs(state.x).max() < 1e50:
+                return rows, "diverged"
+            stop = None if ending is None else ending(run.problem, state)
+            if state.k >= due or stop is not None:
+                due = max(state.k + 1, int((1.0 + ROWS) * state.k))
+                value = run.problem.error(state.x[0]) if metric == "error" else float(run.problem.value(state.x)[0])
+                feasibility = float(run.problem.constraint.feasibility(state.x)[0])
+                if feasibility <= FEASIBLE:
+                    gradients = getattr(state, "samples", 0) / run.problem.n_samples[0] or state.gradients
+                    rows.append(Row(spent, state.k, gradients, value, feasibility))
+                    if value <= goal:
+                        return rows, "reached"
+            if stop is not None:
+                return rows, stop.status
+    return rows, "time_limit"
 
 
 def settings_of(data: str, form: Form, positive: int | None, ridge: float) -> HEVPSettings:

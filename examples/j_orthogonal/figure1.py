@@ -1,4 +1,4 @@
-"""Figure 1 of paper 001: objectives of the hyperbolic eigenvalue problem against seconds, every method from the same start.
+"""Figure 1 of paper 001: objectives of the hyperbolic eigenvalue problem against processor time, every method from the same start.
 
     python examples/j_orthogonal/figure1.py figure1.png                             # randn10, randn100: some minutes
     python examples/j_orthogonal/figure1.py figure1.png --data randn1000 --seconds 60
@@ -13,23 +13,24 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from experiment import arguments, compared, feasible, settings_of, start_value
+from experiment import arguments, followed, methods, settings_of, start_value
 
 FURTHEST, CLOSEST = 1e6, 1e-12
 """Curves end at so many times the objective of the start, and at this gap."""
 
 
-def draw(panel: Any, comparison: Any, printed: bool) -> None:
+def draw(panel: Any, settings: Any, options: Any, target: float) -> None:
     """A curve for each method, and a line of print."""
-    for place, entry in enumerate(comparison.entries):
-        (trace,) = entry.traces
-        kept = np.flatnonzero(feasible(trace.history))[1:]
-        values = -0.5 * trace.history["objective"][kept] if printed else np.abs(trace.history["error"][kept])
-        look = {"color": f"C{place % 10}", "linestyle": "--" if "published" in entry.label else "-"}
-        marker = "." if len(kept) == 1 else ""
-        panel.loglog(trace.history["seconds"][kept], values, label=entry.label, linewidth=1.2, marker=marker, **look)
+    printed = settings.form == "as-printed"
+    for place, (label, method) in enumerate(methods(settings.form, options.warm).items()):
+        metric = "objective" if printed else "error"
+        rows, ending = followed(settings.problem(1, options.seed), method, options.seconds, options.seed, metric, target)
+        seconds = [row.seconds for row in rows[1:]]
+        values = np.array([-0.5 * row.value if printed else abs(row.value) for row in rows[1:]])
+        look = {"color": f"C{place % 10}", "linestyle": "--" if "published" in label else "-"}
+        panel.loglog(seconds, values, label=label, linewidth=1.2, marker="." if len(values) == 1 else "", **look)
         reached = f"{values.max() if printed else values.min():.3g}" if len(values) else "nowhere feasible"
-        print(f"  {entry.label}: {reached} after {trace.history['seconds'][-1]:.3g} s, {trace.status}")
+        print(f"  {label}: {reached} after {seconds[-1] if seconds else options.seconds:.3g} s, {ending}")
 
 
 def main() -> None:
@@ -44,7 +45,7 @@ def main() -> None:
             printed = form == "as-printed"
             target = FURTHEST * start_value(settings, options.seed) if printed else CLOSEST
             print(f"{data}, {form}: {'-f/2, furthest' if printed else 'relative gap, least'}")
-            draw(axes[row, column], compared(settings, [target], options.seconds, options.warm, options.seed), printed)
+            draw(axes[row, column], settings, options, target)
             axes[row, column].set(title=f"{data}, {form}", xlabel="seconds", ylabel="$-f/2$" if printed else "relative gap")
     handles, labels = axes[1, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=7, frameon=False)

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 import topologies as tp
 from decentorth import (
     CDADT,
+    CSDM,
     DESTINY,
     DGD,
     DPRGD,
@@ -24,6 +25,9 @@ from decentorth import (
     DRGTA,
     DRSGD,
     DRSM,
+    GSJOBCD,
+    JADMM,
+    JJOBCD,
     PCAL,
     PLAM,
     REXTRA,
@@ -31,30 +35,35 @@ from decentorth import (
     RGD,
     RSM,
     RSSM,
+    UMCM,
+    VRJJOBCD,
     Checkpoints,
     DeEPCA,
     GeneralizedDRFGT,
     GeneralizedLanding,
     GradientTracking,
+    HyperbolicJacobi,
     Landing,
     solve,
 )
 from decentorth.algorithms._template import Template
 from decentorth.api import Run
-from decentorth.checkpoint.states import taken_apart
+from decentorth.checkpoint.states import copied, put_together, taken_apart
 from decentorth.collective import AgentCollective
 from decentorth.network import Network, SerialCommunicator
 from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings, RSRSettings
-from decentorth.protocols import Array, LocalProducts
+from decentorth.protocols import Array, LocalProducts, Signature, Signatures
 from decentorth.runner import check_capabilities
-from decentorth.sets import GeneralizedStiefel, Stiefel
+from decentorth.sets import GeneralizedStiefel, JOrthogonal, Stiefel
 from decentorth.streams import CounterStreams
 from tests.reference import naive
 from tests.support.building import built, prepared
 from tests.support.distributed import own_pencils, own_views, sharing_the_identity
 from tests.support.generalized import gevp, sampled_gevp
+from tests.support.j_orthogonal import hevp, log_cosh
 from tests.support.networks import Recording, Replaying
 from tests.support.problems import GRAPHS, UNEVEN, pca, point, procrustes, samples, stack
+from tests.support.sets import Box
 
 WIDE = (150, 3, 40, 200, 3, 40, 3)
 """Samples of agents with d = 90: rows of two lengths and Gram matrices."""
@@ -126,10 +135,47 @@ class Method:
     """The problems with known answers that it is for."""
     wide: Callable[[], Any] = lambda: pca(rows=WIDE, d=90, r=12).problem
     """A larger problem of seven agents."""
+    spends: tuple[int, ...] = (1,)
+    """How many gradients an iteration may take."""
+    counters: tuple[str, ...] = ()
+    """What its state counts beside iterations and gradients."""
+    iterations: int = 6000
+    """After which it has converged."""
 
 
 wide_pencils = partial(own_pencils, 7, 90, 12)
 """Each agent with matrices of order 90."""
+
+
+def on_signature(name: str, algorithm: Callable[[], Any], problem: Callable[[], Any], *also: str, **more: Any) -> Method:
+    """A single-agent method on x^T J x = J."""
+    settings = {"feasibility": 1e-12, "tracks": False, "solves": ("hyperbolic", *also), "iterations": 3000, **more}
+    return Method(name, algorithm, problem, lambda n: np.ones((n, n)), **settings)
+
+
+PAIRWISE = {"counters": ("corrections",)}
+J_ORTHOGONAL = [
+    on_signature("gs_jobcd", partial(GSJOBCD, pairs=3), lambda: hevp(6), **PAIRWISE),
+    on_signature("gs_jobcd-gradients", partial(GSJOBCD, varsigma="pair"), lambda: log_cosh(5), "own_functions", **PAIRWISE),
+    on_signature("j_jobcd", JJOBCD, lambda: hevp(7), "own_functions", **PAIRWISE),
+    on_signature(
+        "j_jobcd-backtracking", partial(JJOBCD, varsigma="backtracking", correction=3), lambda: log_cosh(6, known=False), **PAIRWISE
+    ),
+    on_signature(
+        "vr_j_jobcd",
+        partial(VRJJOBCD, batch_size=5),
+        lambda: log_cosh(6),
+        spends=(1, 2),
+        counters=("corrections", "samples"),
+    ),
+    on_signature("hyperbolic_jacobi", HyperbolicJacobi, lambda: hevp(12)),
+    on_signature("csdm", CSDM, lambda: log_cosh(7), "own_functions"),
+    on_signature("jadmm", JADMM, lambda: log_cosh(6)),
+    on_signature("jadmm-published", partial(JADMM, schedule="published"), lambda: hevp(6), exact=False),
+    on_signature("umcm", UMCM, lambda: log_cosh(6)),
+    on_signature("umcm-adagrad", partial(UMCM, optimizer="adagrad"), lambda: hevp(6), exact=False),
+    on_signature("rgd-cayley", partial(RGD, step_size="bb"), lambda: log_cosh(6), "own_functions"),
+]
 
 METHODS = [
     Method("drfgt", DRFGT, lambda: pca().problem, GRAPHS["ring"]),
@@ -310,6 +356,7 @@ METHODS = [
     ),
     Method("plam", PLAM, lambda: gevp(9, 3), lambda n: np.ones((n, n))),
     Method("pcal", partial(PCAL, step_size="bb"), lambda: procrustes(rows=(20,)).problem, lambda n: np.ones((n, n))),
+    *J_ORTHOGONAL,
 ]
 every = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 decentralized = pytest.mark.parametrize(
@@ -346,17 +393,23 @@ class Setup:
 
 
 def arrays(state: Any) -> dict[str, Array]:
-    return {name: value for name, value in state._asdict().items() if isinstance(value, np.ndarray)}
+    """By dotted name, those of states within the state too."""
+    return taken_apart(state, "state")[0]
 
 
-def copied(state: Any) -> Any:
-    """A state that is ours: `step` owns the one it is given."""
-    return state._replace(**{name: value.copy() for name, value in arrays(state).items()})
+def counts(state: Any) -> dict[str, Any]:
+    """What is no array."""
+    return taken_apart(state, "state")[1]
+
+
+def of_agents(state: Any, own: slice) -> Any:
+    """The state of some agents."""
+    return put_together(state, "state", {name: value[own] for name, value in arrays(state).items()}, counts(state))
 
 
 def bits(state: Any) -> dict[str, Any]:
     """The state's arrays as bytes, its counters as they are."""
-    return {name: value.tobytes() if isinstance(value, np.ndarray) else value for name, value in state._asdict().items()}
+    return {name: value.tobytes() for name, value in arrays(state).items()} | counts(state)
 
 
 def fingerprint(thing: Any, seen: set[int] | None = None) -> bytes:
@@ -385,9 +438,12 @@ def test_states_keep_shapes_kinds_and_layout(method: Method) -> None:
         assert {name: (value.shape, value.dtype) for name, value in arrays(state).items()} == kinds
         assert all(dtype == np.float64 and shape[0] == setup.n for shape, dtype in kinds.values())
         assert all(value.flags.c_contiguous for value in arrays(state).values())
-        assert {name: type(value) for name, value in state._asdict().items() if name not in kinds} == {"k": int, "gradients": int}
-        assert (state.k, state.gradients) == (k, gradients + k)
-        state = setup.step(state)
+        counters = ("k", "gradients", *method.counters)
+        expected = {f"state.{name}": int for name in counters}
+        assert {name: type(value) for name, value in counts(state).items()} == expected
+        assert state.k == k
+        assert k == 0 or state.gradients - gradients in method.spends
+        gradients, state = state.gradients, setup.step(state)
 
 
 @every
@@ -395,7 +451,7 @@ def test_problem_data_and_start_are_left_alone(method: Method) -> None:
     setup = Setup(method)
     setup.problem.blocks()
     _ = getattr(setup.problem, "lipschitz", None)
-    setup.init()  # what problem and set find out once and keep
+    setup.run(1)  # what problem and set find out once and keep
     data, start = fingerprint(setup.problem), setup.x0.tobytes()
     assert not any(np.shares_memory(value, setup.x0) for value in arrays(setup.init()).values())
     setup.run(5)
@@ -427,8 +483,7 @@ def test_an_agent_knows_only_what_mix_tells_it(method: Method, size: str) -> Non
             problem, streams = setup.problem.restrict(own), CounterStreams(setup.streams.seed, own)
             state = setup.algorithm.init(problem, network, streams, setup.x0[own].copy())
             for expected in states:
-                mine = expected._replace(**{name: value[own] for name, value in arrays(expected).items()})
-                assert bits(state) == bits(mine)
+                assert bits(state) == bits(of_agents(expected, own))
                 if expected is not states[-1]:
                     state = setup.algorithm.step(problem, network, streams, state)
             assert network.exhausted()
@@ -480,8 +535,9 @@ def test_saved_and_resumed_is_as_if_never_stopped(method: Method, tmp_path: Path
         return {name: array.tobytes() for name, array in (arrays | columns).items()} | numbers
 
     uninterrupted = run(25)
-    assert run(25, Checkpoints(tmp_path, every=11)) == uninterrupted
-    assert run(25, resume=tmp_path / "000000011") == uninterrupted
+    every = min(11, uninterrupted["state.k"] // 2)  # a method may end by itself
+    assert run(25, Checkpoints(tmp_path, every=every)) == uninterrupted
+    assert run(25, resume=tmp_path / f"{every:09d}") == uninterrupted
 
 
 def alone(problem: Any) -> naive.Gradient:
@@ -507,7 +563,7 @@ def test_the_mean_tracker_is_the_mean_field(method: Method) -> None:
     for agent, x in enumerate(state.x):
         own = slice(agent, agent + 1)
         gradient = alone(setup.problem.restrict(own))
-        field.append(method.field(gradient, x, state._replace(**{name: value[own] for name, value in arrays(state).items()})))
+        field.append(method.field(gradient, x, of_agents(state, own)))
     np.testing.assert_allclose(state.field, field, atol=1e-13 * np.abs(field).max())
     assert np.abs(state.tracker - state.field).max() > 1e-3 * np.abs(field).max()
 
@@ -579,12 +635,24 @@ def own_functions(n: int) -> Known:
     return Known(problem, np.eye(5), optimum, -float(np.sum(C.mean(axis=0) * optimum)), False)
 
 
+def hyperbolic(n: int) -> Known:
+    """tr(x^T C x) over {x : x^T J x = J}: columns from the eigenvectors of J C, least value the sum of its |eigenvalues|."""
+    problem = hevp(6, 4.0, seed=1)
+    J, C = np.diag(problem.constraint.signs), 0.5 * problem.trace_form()[0]
+    values, vectors = np.linalg.eig(J @ C)
+    columns = vectors / np.sqrt(np.abs(np.diag(vectors.T @ J @ vectors)))
+    order = np.empty(6, dtype=int)
+    for sign in (-1.0, 1.0):
+        order[np.diag(J) == sign] = np.flatnonzero(np.sign(values) == sign)
+    return Known(problem, np.eye(6), columns[:, order], float(np.abs(values).sum()), True)
+
+
 @pytest.mark.parametrize(
     ("method", "known"),
     [
         pytest.param(method, known, id=f"{method.name}-{known.__name__}")
         for method in METHODS
-        for known in (eigenspace, planted, own_functions)
+        for known in (eigenspace, planted, own_functions, hyperbolic)
         if method.exact and known.__name__ in method.solves
     ],
 )
@@ -592,13 +660,18 @@ def test_every_method_finds_known_answers(method: Method, known: Callable[[int],
     """With automatic steps, in which nothing is tuned to the problem."""
     n = 1 if method.algorithm().network == "single-agent" else 5
     answer = known(n)
-    numbers = {name: "auto" for name in ("step_size", "penalty") if hasattr(method.algorithm(), name)}
-    algorithm = type(method.algorithm())(**{**vars(method.algorithm()), **numbers})
+    kind, settings = type(method.algorithm()), vars(method.algorithm())
+    numbers = {name: "auto" for name in ("step_size", "penalty") if getattr(kind, name, None) == "auto"}
+    algorithm = kind(**{**settings, **numbers})
     if isinstance(algorithm, GeneralizedLanding):  # St(d, r) as the set of all x with x^T I x = I
         answer.problem.constraint = GeneralizedStiefel(np.eye(answer.problem.shape[0]), answer.problem.shape[1])
+    if {Signature, Signatures} & set(
+        algorithm.requires_set
+    ) and known is own_functions:  # O(n) as the set of all x with x^T J x = J, J = I
+        answer.problem.constraint = JOrthogonal(5, 0)
     if LocalProducts in algorithm.requires:  # the same set, of whose B = I each agent knows a share
         answer = replace(answer, problem=sharing_the_identity(answer.problem))
-    result = solve(answer.problem, algorithm, method.W(n), x0=answer.x0, iterations=6000, rows=2)
+    result = solve(answer.problem, algorithm, method.W(n), x0=answer.x0, iterations=method.iterations, rows=2)
     assert max(answer.distance(x) for x in result.x) < 1e-8
     assert result.row.values["feasibility"] < method.feasibility
     assert result.row.values["objective"] == pytest.approx(answer.objective, rel=1e-12, abs=1e-12)
@@ -615,17 +688,8 @@ def test_a_single_agent_method_refuses_a_network(method: Method) -> None:
 
 
 def test_a_set_that_cannot_land_is_refused_before_work() -> None:
-    class Sphere:
-        shape = (3, 1)
-
-        def feasibility(self, x: Array) -> Array:
-            raise NotImplementedError
-
-        def random(self, rng: np.random.Generator) -> Array:
-            raise NotImplementedError
-
-    problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Sphere(), 4)
-    with pytest.raises(TypeError, match="DRFGT needs Landing of its problem; Sphere has none"):
+    problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Box(), 4)
+    with pytest.raises(TypeError, match="DRFGT needs Landing of its problem; Box has none"):
         check_capabilities(problem, DRFGT())
 
 

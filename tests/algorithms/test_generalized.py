@@ -10,8 +10,9 @@ import pytest
 import scipy.linalg
 
 from decentorth import DRFGT, PCAL, PLAM, RGD, GeneralizedLanding, Landing, solve
-from decentorth.algorithms.policies import BarzilaiBorwein, policy
+from decentorth.algorithms.policies import BarzilaiBorwein
 from decentorth.algorithms.samples import draws, passing
+from decentorth.algorithms.step_sizes import policy
 from decentorth.api import Run
 from decentorth.problems import FunctionProblem, Procrustes
 from decentorth.protocols import Array, Direction, MetricName, Retraction

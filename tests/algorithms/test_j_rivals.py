@@ -210,6 +210,12 @@ def test_the_published_schedule_of_admm_freezes() -> None:
     assert result.row.values["error"] > 0.9 * result.history["error"][0] > 1.0
 
 
+def test_the_published_penalty_doubles_until_it_is_beyond_a_milliard() -> None:
+    found = states(hevp(6), JADMM(schedule="published", penalty=6e8), 11, np.eye(6))
+    assert [s.penalty[0] for s in found] == [6e8] * 5 + [1.2e9] * 7
+    assert states(hevp(6), JADMM(schedule="published"), 0, np.eye(6))[0].penalty[0] == 1e3
+
+
 def test_published_umcm_stands_still_and_a_small_penalty_runs_away() -> None:
     problem = hevp(20)
     x0 = start(problem, 1.0)
@@ -230,22 +236,15 @@ def test_nothing_crashes_where_there_is_no_minimum() -> None:
 # manners
 
 
-@pytest.mark.parametrize("algorithm", [CSDM(), JADMM(schedule="published"), UMCM(), UMCM(optimizer="adagrad")], ids=str)
-def test_a_state_is_all_there_is(algorithm: Any) -> None:
-    """Continued from a copy of its arrays a run has the same bits, and data and start are left alone."""
+def test_automatic_steps_and_penalties_of_umcm() -> None:
+    """beta = 3 L; the first step 1 / (2 L + 4 beta ||x0||_2^2), what bounds the curvature there."""
     problem = log_cosh(6)
-    x0 = start(problem)
-    A, kept = problem.A.copy(), x0.copy()
-    found = states(problem, algorithm, 20, x0)
-    run = iterate(problem, algorithm, x0=x0)
-    next(run)
-    state = found[8]
-    for _ in range(12):
-        state = algorithm.step(problem, None, None, state)
-    for one, other in zip(state, found[20], strict=True):
-        np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(problem.A, A)
-    np.testing.assert_array_equal(x0, kept)
+    x0, L = start(problem), float(problem.lipschitz[0])
+    size = np.linalg.norm(x0, 2) ** 2
+    for algorithm, beta in ((UMCM(), 3.0 * L), (UMCM(penalty=1.7), 1.7)):
+        state = states(problem, algorithm, 0, x0)[0]
+        assert state.penalty[0] == pytest.approx(beta, rel=1e-14)
+        assert state.base[0] == state.step_size[0] == pytest.approx(1.0 / (2.0 * L + 4.0 * beta * size), rel=1e-12)
 
 
 def test_an_unknown_lipschitz_constant_is_estimated() -> None:

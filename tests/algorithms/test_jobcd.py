@@ -6,14 +6,12 @@ import dataclasses
 import importlib.util
 from collections.abc import Callable
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from decentorth import GSJOBCD, JJOBCD, VRJJOBCD, HyperbolicJacobi, iterate, solve
-from decentorth.checkpoint import Checkpoints
 from decentorth.problems import HEVP
 from decentorth.protocols import Array, Index
 from decentorth.streams import CounterStreams
@@ -258,26 +256,6 @@ def test_one_method_goes_on_where_another_ended() -> None:
     second = solve(problem, GSJOBCD(pairs=50), x0=first.x[0], iterations=50, rows=2)
     assert second.history["objective"][0] == first.row.values["objective"]
     assert second.row.values["error"] < 0.5 * first.row.values["error"]
-
-
-@pytest.mark.parametrize("algorithm", [GSJOBCD(), JJOBCD(), VRJJOBCD(), HyperbolicJacobi()], ids=lambda a: type(a).__name__)
-def test_data_and_start_are_left_alone(algorithm: Any) -> None:
-    problem = hevp(6)
-    form, start = problem.trace_form().copy(), np.eye(6)
-    states(problem, algorithm, 3, start)
-    np.testing.assert_array_equal(problem.trace_form(), form)
-    np.testing.assert_array_equal(start, np.eye(6))
-
-
-@pytest.mark.parametrize(
-    "algorithm", [GSJOBCD(correction=4), JJOBCD(varsigma="backtracking"), VRJJOBCD()], ids=lambda a: type(a).__name__
-)
-def test_saved_and_resumed_is_as_if_never_stopped(algorithm: Any, tmp_path: Path) -> None:
-    problem = hevp(9)
-    whole = solve(problem, algorithm, iterations=25, record_every=6, checkpoints=Checkpoints(tmp_path, every=11))
-    again = solve(problem, algorithm, iterations=25, record_every=6, resume=tmp_path / "000000011")
-    for one, other in zip(whole.state, again.state, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("n", [1, 2])

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import topologies as tp
 from decentorth import DRFGT, Landing, solve
 from decentorth.algorithms.policies import (
-    POLICIES,
     Annealed,
     BarzilaiBorwein,
     Constant,
@@ -23,10 +22,8 @@ from decentorth.algorithms.policies import (
     Horizon,
     Piecewise,
     SquareSummable,
-    StepPolicy,
-    checked,
-    policy,
 )
+from decentorth.algorithms.step_sizes import POLICIES, StepPolicy, checked, policy
 from decentorth.algorithms.steps import Order
 from decentorth.network import Network
 from decentorth.problems import FunctionProblem

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from decentorth import RSM, RSSM, solve
-from decentorth.algorithms.policies import policy
 from decentorth.algorithms.rssm import divided
+from decentorth.algorithms.step_sizes import policy
 from decentorth.api import Run
 from decentorth.problems import (
     PCA,

@@ -23,6 +23,7 @@ from decentorth.sets import Euclidean, Stiefel
 from decentorth.streams import CounterStreams
 from tests.reference import naive, rivals
 from tests.support.problems import CASES, GRAPHS, UNEVEN, pca, point, procrustes, relative, samples, stack
+from tests.support.sets import Box
 
 N = 5
 ORDERS: tuple[Order, ...] = ("combine-then-adapt", "adapt-then-combine")
@@ -356,17 +357,6 @@ def test_batches_need_samples() -> None:
 
 
 def test_a_soft_constraint_needs_a_set_with_a_penalty() -> None:
-    class Box:
-        """Neither a penalty nor a dissolving map."""
-
-        shape = (3, 1)
-
-        def feasibility(self, x: Array) -> Array:
-            raise NotImplementedError
-
-        def random(self, rng: np.random.Generator) -> Array:
-            raise NotImplementedError
-
     problem = FunctionProblem(lambda i, x: 0.0, lambda i, x: x, Box(), 2)
     check_capabilities(problem, GradientTracking())
     with pytest.raises(TypeError, match="GradientTracking needs Penalised of its problem; Box has none"):

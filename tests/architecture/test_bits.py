@@ -36,7 +36,7 @@ ALLOWED = {
     ("decentorth/problems/checks.py", "matrices", "sum"): "validation of one agent's matrix",
     ("decentorth/problems/squares.py", "SquaresProblem.pooled", "mean"): "SumsOfSquares.mean, which adds in agent order",
     ("decentorth/problems/pca.py", "subspace_distance", "sum"): "a measure of one point",
-    ("decentorth/problems/spread.py", "SpreadProblem._mean", "sum"): "Collective.sum, which adds in agent order",
+    ("decentorth/problems/spread.py", "SpreadProblem._total", "sum"): "Collective.sum, which adds in agent order",
     ("decentorth/problems/rsr.py", "RobustSubspaceRecovery.prepare", "max"): "Collective.max, the same on every rank",
     ("decentorth/problems/l1.py", "SparsePCA.prepare", "max"): "Collective.max, the same on every rank",
     ("decentorth/problems/odl.py", "OrthogonalDictionaryLearning.prepare", "sum"): "Collective.sum, in agent order",

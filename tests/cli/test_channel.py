@@ -21,12 +21,14 @@ def test_the_summary_says_whether_tracking_was_kept(tmp_path: Path, capsys: pyte
     faults = ["loss:p=0.1", "quantize:feedback=true,bits=8"]
     kept = summary(tmp_path / "kept", *channel)
     said = capsys.readouterr().out
-    assert kept["channel"] == {"faults": faults, "repair": True, "tracking": "kept"}
+    assert kept["channel"] == {"faults": faults, "repair": True, "correction": 0.0, "tracking": "kept"}
     assert "with repair" in said
     assert "drifted" not in said
-    left = summary(tmp_path / "left", *channel, "--no-repair")
-    assert left["channel"] == {"faults": faults, "repair": False, "tracking": "drifted"}
-    assert "the mean of the trackers drifted by" in capsys.readouterr().out
+    left = summary(tmp_path / "left", *channel, "--no-repair", "--tracker-correction", "0.5")
+    assert left["channel"] == {"faults": faults, "repair": False, "correction": 0.5, "tracking": "drifted"}
+    said = capsys.readouterr().out
+    assert "without repair, trackers corrected by 0.5 / iteration" in said
+    assert "the mean of the trackers drifted by" in said
     assert "channel" not in summary(tmp_path / "good")
 
 
@@ -46,3 +48,17 @@ def test_a_saved_configuration_and_a_resumed_run_have_the_channel(tmp_path: Path
 def test_what_is_refused(written: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--channel", written]) == 2
     assert f"--channel: channel {words.removeprefix('channel ')}" in (error := capsys.readouterr().err) or words in error
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--algorithm rextra --channel crash:p=0.1", "this method also keeps dual: take sleep"),
+        ("--algorithm dgd --penalty 1 --channel loss:p=0.1 --tracker-correction 1", "this method has none"),
+        ("--safe --channel delay:rounds=1", "cannot tell which messages are from before"),
+        ("--tracker-correction 1", "tracker_correction is for a bad channel"),
+    ],
+)
+def test_a_method_that_a_channel_does_not_suit_is_refused(words: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words.split(), "--iterations", "3"]) == 2
+    assert said in capsys.readouterr().err

@@ -22,19 +22,11 @@ from decentorth.cli.flags import InputError
 from decentorth.cli.outputs import HistoryWriter, read_history, read_summary
 from decentorth.protocols import Row
 from decentorth.run import main
+from tests.support.commands import run
 
 SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4"]
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Every test runs in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def run(*words: str) -> int:
-    return main([*words, "--quiet"])
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def lines(name: str, seconds: bool = False) -> list[list[str]]:

@@ -29,21 +29,13 @@ from decentorth.network.communicator import SerialCommunicator
 from decentorth.plot import main as plot
 from decentorth.protocols import Row
 from decentorth.run import exit_code, main
+from tests.support.commands import own_method, run
 from tests.support.mpi import run_ranks
 
 SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4", "--iterations", "40"]
 MODULE = ["-m", "decentorth.run"]
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Every test runs in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def run(*words: str) -> int:
-    return main([*words, "--quiet"])
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def test_published_experiment_is_what_no_arguments_mean(capsys: pytest.CaptureFixture[str]) -> None:
@@ -238,6 +230,12 @@ BAD = [
     ("--topology star --weights uniform", "uniform weights need a graph whose agents have equally many neighbours"),
     ("--rank 7 --dimension 6", "d = 6 and r = 7"),
     ("--algorithm landing", "Landing is a centralized method for one agent, but the problem has 10"),
+    (
+        "--problem lda --agents 1 --algorithm rgd --spread-samples 3",
+        "lda cannot be had in 3 blocks, as if of 3 agents: the scatter",
+    ),
+    ("--problem hspp --agents 1 --algorithm umcm --spread-samples 3", "UMCM needs HessianProducts of its problem; SpreadHSPP has"),
+    ("--problem hspp --agents 1 --algorithm csdm --spread-samples 51", "the pairs of 100 points make from 1 to 50 blocks, got 51"),
     ("--problem pca --data missing.npy", "missing.npy"),
     ("--problem pca --data nan.npy --rank 2", "nan"),
     ("--problem pca --data cut.npy --rank 2", "cut.npy"),
@@ -385,45 +383,8 @@ def test_help_and_version_on_standard_output(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out.startswith("decentorth 0.")
 
 
-USER_SCRIPT = """
-import sys
-from dataclasses import dataclass, replace
-from typing import NamedTuple
-import numpy as np
-from decentorth import register
-from decentorth.run import main
-
-class State(NamedTuple):
-    x: np.ndarray
-    k: int
-    gradients: int
-
-@register("averaging", kind="algorithm")
-@dataclass(frozen=True)
-class Averaging:
-    '''Only averages.
-
-    Parameters
-    ----------
-    rounds
-        Of averaging, in each iteration.
-    '''
-    requires = requires_set = ()
-    network = "decentralized"
-    rounds: int = 1
-
-    def init(self, problem, network, streams, x0):
-        return State(x0.copy(), 0, 0)
-
-    def step(self, problem, network, streams, state):
-        return State(network.mix(state.x, rounds=self.rounds)[0], state.k + 1, 0)
-
-sys.exit(main())
-"""
-
-
 def test_a_method_of_ones_own_joins_by_name(folder: Path) -> None:
-    (folder / "mine.py").write_text(USER_SCRIPT)
+    (folder / "mine.py").write_text(own_method("decentorth.run"))
     words = ["--algorithm", "averaging", "--rounds", "3", *SMALL, "--out", str(folder / "a"), "--quiet"]
     job = run_ranks(0, [str(folder / "mine.py"), *words])
     assert job.returncode == 0, job.report()

@@ -21,6 +21,7 @@ from decentorth import DRFGT
 from decentorth.compare import Rules, compare
 from decentorth.compare.command import CompareForm, main
 from decentorth.problems import ProcrustesSettings
+from tests.support.commands import own_method
 from tests.support.mpi import ROOT, run_ranks
 
 MODULE = ("-m", "decentorth.compare")
@@ -191,48 +192,9 @@ def test_bad_input_on_ranks_is_printed_once() -> None:
     assert "Traceback" not in job.stderr
 
 
-OWN = """
-import sys
-from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import numpy as np
-from decentorth import register
-from decentorth.compare.command import main
-
-class State(NamedTuple):
-    x: np.ndarray
-    k: int
-    gradients: int
-
-@register("averaging", kind="algorithm")
-@dataclass(frozen=True)
-class Averaging:
-    '''Only averages.
-
-    Parameters
-    ----------
-    rounds
-        Of averaging, in each iteration.
-    '''
-    requires = requires_set = ()
-    network = "decentralized"
-    rounds: int = 1
-
-    def init(self, problem, network, streams, x0):
-        return State(x0.copy(), 0, 0)
-
-    def step(self, problem, network, streams, state):
-        return State(network.mix(state.x, rounds=self.rounds)[0], state.k + 1, 0)
-
-if __name__ == "__main__":
-    sys.exit(main())
-"""
-
-
 def test_a_method_of_ones_own_is_compared_in_other_processes(tmp_path: Path) -> None:
     """It has no step to tune."""
-    (tmp_path / "mine.py").write_text(OWN)
+    (tmp_path / "mine.py").write_text(own_method("decentorth.compare.command"))
     words = [*SMALL[:-1], "2", "--algorithms", "averaging:rounds=3,drfgt", "--tune", "--grid", "2", "--no-plot"]
     job = run_ranks(0, [str(tmp_path / "mine.py"), *words, "--out", str(tmp_path / "out")])
     assert job.returncode == 0, job.report()

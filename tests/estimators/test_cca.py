@@ -79,6 +79,8 @@ def test_scores_are_canonical(scale: bool) -> None:
     np.testing.assert_allclose(u.T @ v / 300, np.diag(answer(X, y)[:3]), atol=1e-7)
     assert (found.x_weights_.max(axis=0) == np.abs(found.x_weights_).max(axis=0)).all()
     np.testing.assert_array_equal(found.transform(X), u)
+    columns = (X - X.mean(axis=0)) / (X.std(axis=0, ddof=1) if scale else 1.0)
+    np.testing.assert_allclose(columns @ found.x_weights_, u, atol=1e-12)
 
 
 def test_prediction_is_regression_on_the_scores() -> None:
@@ -128,7 +130,8 @@ def test_a_ridge_makes_columns_that_depend_on_each_other_possible() -> None:
     np.testing.assert_allclose(found.correlations_, expected[:2], rtol=1e-10)
     u, v = found.transform(X, y)
     assert (correlations((u, v)) >= found.correlations_).all()
-    np.testing.assert_allclose(found.inverse_transform(u, v)[0], LinearRegression().fit(u, X).predict(u), atol=1e-6)
+    for view, scores, back in zip((X, y), (u, v), found.inverse_transform(u, v), strict=True):
+        np.testing.assert_allclose(back, LinearRegression().fit(scores, view).predict(scores), atol=1e-6)
 
 
 @pytest.mark.parametrize("algorithm", ["auto", "cdadt"])
@@ -158,6 +161,59 @@ def test_one_pass_in_batches_finds_most_of_the_correlations(batch: int) -> None:
     assert 0.99 < share <= 1.0
     np.testing.assert_allclose(found.correlations_, expected, atol=0.05)
     assert (found.n_samples_seen_, found.n_iter_) == (120_000, [120_000 // batch] * 2)
+
+
+@pytest.mark.parametrize("step_size", ["auto", 0.05])
+def test_batches_are_their_iteration(step_size: Any) -> None:
+    """As the module's docstring has it: three parts of each piece, coordinates and steps by the first batch."""
+    X, y = related(1500)
+    found = CCA(2, ridge=0.1, step_size=step_size, random_state=3)
+    for batch in (slice(700), slice(700, 1500)):
+        found.partial_fit(X[batch], y[batch])
+
+    views, random = (X, y), np.random.RandomState(3)  # scikit-learn's
+    scales = [view[:700].std(axis=0, ddof=1) for view in views]
+
+    def standard(first: int, last: int, seen: int) -> list[Array]:
+        return [(view[first:last] - view[:seen].mean(axis=0)) / scale for view, scale in zip(views, scales, strict=True)]
+
+    def covariance(rows: Array, ridge: float) -> Array:
+        return np.asarray(rows.T @ rows / len(rows) + ridge * np.eye(rows.shape[1]))
+
+    begun = standard(0, 700, 700)
+    ridges = [0.1 * (rows**2).mean() for rows in begun]
+    T = [np.linalg.inv(scipy.linalg.sqrtm(covariance(rows, r))) for rows, r in zip(begun, ridges, strict=True)]
+    points: list[Array] = []
+    for rows, r, own in zip(begun, ridges, T, strict=True):
+        x = random.standard_normal((rows.shape[1], 2))
+        values, vectors = np.linalg.eigh(x.T @ covariance(rows, r) @ x)
+        points.append(np.linalg.solve(own, x @ vectors[:, ::-1] / np.sqrt(values[::-1])))
+    beta = max(np.linalg.norm(own @ covariance(rows[:100], 0.0) @ own, 2) for rows, own in zip(begun, T, strict=True))
+    size = 0.5 / beta**2 if step_size == "auto" else step_size
+    omega = 0.1 / (beta * size)
+    averages, products = points, [np.zeros((n, 2)) for n in (6, 4, 4)]
+    for first, last in ((0, 350), (350, 700), (700, 1100), (1100, 1500)):
+        piece = standard(first, last, last)
+        (a, *_), (b, *_) = parts = [np.array_split(view, 3) for view in piece]
+        outer = [own @ u for own, u in zip(T, points, strict=True)]
+        gradients = [-a.T @ (b @ outer[1]) / len(a), -b.T @ (a @ outer[0]) / len(b)]
+        moved: list[Array] = []
+        for own, u, g, part, r in zip(T, points, gradients, parts, ridges, strict=True):
+            g, bx, bx2 = own @ g, *(own @ covariance(third, r) @ own @ u for third in part[1:])
+            field = g @ (bx.T @ bx2) - bx @ (g.T @ bx2) + 2.0 * omega * bx @ (u.T @ bx2 - np.eye(2))
+            moved.append(u - size / np.sqrt(1.0 + first / 300 / 300) * field)
+        points, weight = moved, min(1.0, 3.0 * (last - first) / last)
+        averages = [old + weight * (u - old) for old, u in zip(averages, points, strict=True)]
+        one, two = (own @ u for own, u in zip(T, averages, strict=True))
+        new = covariance(piece[0], 0.0) @ one, covariance(piece[1], 0.0) @ two, piece[1].T @ (piece[0] @ one) / (last - first)
+        products = [old + weight * (image - old) for old, image in zip(products, new, strict=True)]
+
+    grams = [z.T @ image + r * z.T @ z for z, image, r in zip((one, two), products[:2], ridges, strict=True)]
+    left, right = (np.linalg.inv(np.linalg.cholesky(gram)).T for gram in grams)  # of their lower triangles: averages of products
+    u, values, vt = np.linalg.svd(left.T @ products[2].T @ two @ right)  # with the points on the way are nearly symmetric
+    np.testing.assert_allclose(found.correlations_, values, rtol=1e-9)
+    np.testing.assert_allclose(np.abs(found.x_weights_), np.abs(one @ left @ u), rtol=1e-8)
+    np.testing.assert_allclose(np.abs(found.y_weights_), np.abs(two @ right @ vt.T), rtol=1e-8)
 
 
 def test_more_passes_approach_the_fit() -> None:

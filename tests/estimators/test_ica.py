@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.linalg
 import sklearn.decomposition
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -97,6 +98,32 @@ def test_one_pass_in_batches_is_nearly_as_good_as_a_fit(batch: int) -> None:
     sources = found.transform(X)
     np.testing.assert_allclose(sources.T @ sources / len(X), np.eye(4), atol=1e-9)
     assert (found.n_samples_seen_, found.n_iter_) == (60_000, -(-60_000 // batch))
+
+
+def test_batches_are_their_iteration() -> None:
+    """As the module's docstring has it, from the covariance of all samples seen."""
+    X, _ = mixed(95, n=3)
+    found = ICA(random_state=3)
+    for batch in (X[:60], X[60:]):
+        found.partial_fit(batch)
+
+    def projected(y: Array, B: Array) -> Array:
+        polar: Array = y @ np.linalg.inv(scipy.linalg.sqrtm(y.T @ B @ y))
+        return polar
+
+    x = average = np.random.RandomState(3).standard_normal((3, 3))  # scikit-learn's
+    for first, last in ((0, 30), (30, 60), (60, 95)):
+        seen, count = X[:last], last - first
+        mean, B = seen.mean(axis=0), np.cov(seen.T, bias=True)
+        z, x = X[first:last] - mean, projected(x, B)
+        along = x.T @ z.T @ np.tanh(z @ x) / count
+        x = projected(x - 4.0 / np.sqrt(1.0 + first / 300) * x @ (along - along.T) / 2, B)
+        average = average + min(1.0, 3.0 * count / last) * (x - average)
+    unmixing = projected(average, B)
+    mixing = np.linalg.inv(unmixing.T)
+    order = np.argsort(-np.linalg.norm(mixing, axis=0))
+    np.testing.assert_allclose(np.abs(found.components_), np.abs(unmixing[:, order].T), rtol=1e-9)
+    np.testing.assert_allclose(np.abs(found.mixing_), np.abs(mixing[:, order]), rtol=1e-9)
 
 
 def test_one_pass_over_data_of_paper_003() -> None:

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import topologies as tp
-from decentorth import DRFGT
+from decentorth import DRFGT, RGD, problems, solve
 from decentorth.estimators import PCA
 from decentorth.protocols import Array
 
@@ -60,6 +60,7 @@ def test_components_that_are_all_there_is() -> None:
         X = rng.standard_normal(shape) * 3.0 + 1.0
         ours, theirs = PCA(random_state=0).fit(X), sklearn.decomposition.PCA().fit(X)
         assert ours.n_components_ == 4
+        assert ours.n_iter_ >= 1
         np.testing.assert_allclose(ours.components_ @ ours.components_.T, np.eye(4), atol=1e-12)
         np.testing.assert_allclose(ours.inverse_transform(ours.transform(X)), X, atol=1e-7)
         np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_, atol=1e-12)
@@ -90,6 +91,28 @@ def test_agents_find_the_components_of_all_samples(algorithm: str) -> None:
     found = PCA(4, algorithm=algorithm, random_state=0).fit_agents(agents, RING)
     same(found, sklearn.decomposition.PCA(4, svd_solver="full").fit(X))
     assert (found.n_samples_seen_, found.n_features_in_) == (1797, 64)
+
+
+def test_agents_stop_once_they_agree_too() -> None:
+    """Along a path the mean comes near to the answer before the agents come near to it."""
+    X = np.random.default_rng(0).standard_normal((400, 6)) * np.array([3.0, 2.5, 1.0, 0.8, 0.5, 0.3])
+    agents = [X[part] for part in np.split(np.argsort(X[:, 0]), 8)]
+    path, tol = tp.metropolis_weights(tp.path(8)), 1e-3
+    found = PCA(2, algorithm="drfgt", tol=tol, random_state=0).fit_agents(agents, path)
+    scale = np.sqrt(8 * 50 / ((X - X.mean(axis=0)) ** 2).sum())
+    problem = problems.PCA([scale * (x - X.mean(axis=0)) for x in agents], 2)
+    seed = int(np.random.RandomState(0).randint(1 << 31))  # scikit-learn's
+    run = solve(problem, DRFGT(), path, iterations=found.n_iter_, record_every=1, seed=seed).history
+    slopes, distances = run["gradient_norm"], run["consensus_rms"]
+    assert max(slopes[-1], distances[-1]) <= tol
+    assert distances[np.flatnonzero(slopes <= tol)[0]] > 1.5 * tol
+
+
+def test_automatic_steps_in_one_place_are_those_of_barzilai_and_borwein() -> None:
+    X, _ = digits()
+    found, by_name = (PCA(4, algorithm=a, random_state=0).fit(X) for a in ("auto", RGD(step_size="bb")))
+    assert found.n_iter_ == by_name.n_iter_
+    np.testing.assert_array_equal(found.components_, by_name.components_)
 
 
 def test_one_agent_is_data_in_one_place() -> None:

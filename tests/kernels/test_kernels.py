@@ -104,6 +104,11 @@ def test_gauss_seidel_stops_at_its_limit(kernel: kernels.Kernel) -> None:
     sizes = np.diagonal(product)
     assert (ray, 0 < done < 400) == (0, True)
     assert 1e6 < sizes[first[done]] + sizes[second[done]] < 1e8
+    for limit, number in ((1.9, 0), (2.0, 1)):  # of both rows together
+        x, product = np.eye(3), np.eye(3)
+        steps = kernels.load(kernel).gauss_seidel(x, product, definite(3), j, first[:1], second[:1], 0.0, True, 0.0, 2.0, limit)
+        assert steps == (number, 0)
+        assert np.array_equal(x, np.eye(3)) == (number == 0)
 
 
 @pytest.mark.parametrize("n", [2, 3, 6, 9])
@@ -133,9 +138,10 @@ def test_jacobi_sweeps_diagonalise(n: int, kernel: kernels.Kernel) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_jacobi_finds_the_pair_without_a_minimum(kernel: kernels.Kernel) -> None:
+@pytest.mark.parametrize("mixed", [1.5, -1.5])
+def test_jacobi_finds_the_pair_without_a_minimum(mixed: float, kernel: kernels.Kernel) -> None:
     gram = np.eye(4)
-    gram[0, 3] = gram[3, 0] = 1.5
+    gram[0, 3] = gram[3, 0] = mixed
     fallen, i, j = kernels.load(kernel).jacobi_sweep(np.eye(4), gram, np.array([1.0, 1.0, -1.0, -1.0]))
     assert (fallen, i, j) == (0.0, 0, 3)
 

@@ -256,3 +256,50 @@ def test_pairs_do_not_depend_on_their_neighbours(kernel: str) -> None:
 def test_shapes_are_checked() -> None:
     with pytest.raises(ValueError, match=r"Q must have shape \(2, 4, 4\) for 2 pairs, got \(2, 2, 2\)"):
         solve(np.ones(2, dtype=np.bool_), np.zeros((2, 2, 2)), np.zeros((2, 2, 2)))
+
+
+def by_basis(linear: list[float], n: Array) -> tuple[Array, Array]:
+    """P and Q, ``(1, ...)``, from <E, P> and <E, F>_Q for E, F in I, X, Z, R."""
+    p = np.array([linear]) @ BASIS / 2.0
+    return np.ascontiguousarray(p.reshape(-1, 2, 2).swapaxes(-1, -2)), in_basis(n)[None]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("end", [1.0, -1.0])
+@pytest.mark.parametrize("force", [2.0, 0.4, -0.4, -2.0])
+def test_a_flat_end_whose_minimum_is_on_the_other_side(kernel: str, end: float, force: float) -> None:
+    """u force/2 + u^2/2 in u = c -+ s, of either sign: least at u = -force/2."""
+    n = np.diag([1.0, 1.0, 100.0, 100.0])
+    n[0, 1] = n[1, 0] = -end
+    P, Q = by_basis([0.5 * force, -0.5 * end * force, 0.0, 0.0], n)
+    found, u = solution(kernel, np.array([True]), P, Q), -0.5 * force
+    assert found.value[0] == pytest.approx(-0.125 * force**2, rel=1e-14)
+    c, s = 0.5 * (u + 1.0 / u), -0.5 * end * (u - 1.0 / u)
+    np.testing.assert_allclose(found.v[0], [[c, s], [s, c]], atol=1e-14)
+    assert objective(found.v, P, Q)[0] == pytest.approx(found.value[0], rel=1e-13)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("push", [0.0, 1e-3, -1.0, 3.0, 5.0])
+def test_a_circle_without_a_linear_term_along_its_axis(kernel: str, push: float) -> None:
+    """push s + 2 s^2 on c^2 + s^2 = 1: least at s = -push/4, or where that is beyond, at s = -1."""
+    P, Q = by_basis([0.0, 0.0, 0.0, push], np.diag([1.0, 100.0, 100.0, 5.0]))
+    found, s = solution(kernel, np.array([False]), P, Q), max(-1.0, -0.25 * push)
+    assert found.value[0] == pytest.approx(0.5 + push * s + 2.0 * s * s, rel=1e-14)
+    assert found.v[0, 1, 0] == pytest.approx(s, abs=1e-14)
+    assert found.v[0, 0, 0] ** 2 == pytest.approx(1.0 - s * s, abs=1e-13)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("pull", [0.0, 0.5, 0.9])
+def test_the_minimiser_itself_is_exact(kernel: str, pull: float) -> None:
+    """Of -2 pull c + b s + (c^2 + s^2)/2: sinh(mu) = t where b = -2 t (1 - pull/cosh(mu))."""
+    t = np.logspace(-8.0, 8.0, 65)
+    h = np.hypot(1.0, t)
+    b = -2.0 * t * (1.0 - pull / h)
+    linear = np.zeros((len(t), 4))
+    linear[:, 0], linear[:, 1] = -2.0 * pull, b
+    curvature = np.broadcast_to(np.diag([1.0, 1.0, 1e20, 1e20]), (len(t), 4, 4))
+    v = load(kernel).minimise(np.full(len(t), True), linear, curvature).v  # type: ignore[arg-type]
+    np.testing.assert_allclose(v[:, 1, 0], t, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(v[:, 0, 0], h, rtol=1e-13)

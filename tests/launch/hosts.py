@@ -36,14 +36,34 @@ class Hosts:
         self.servers = servers
         self.settings = settings
 
-    def on(self, host: str, *words: str, cwd: Path | None = None, timeout: float = 30.0, **environ: str) -> str:
-        """Standard output of a command on a host."""
+    def start(self, host: str, *words: str, cwd: Path | None = None, **environ: str) -> subprocess.Popen[str]:
+        """A command on a host."""
         inside = ["nsenter", f"--target={self.servers[host].pid}", "--mount", "--uts", "--ipc", "--net", f"--wd={cwd or '/'}", "--"]
         path = {"PATH": os.environ["PATH"], **self.settings, **environ}
         command = [*inside, "env", *(f"{name}={value}" for name, value in path.items()), *words]
-        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, text=True, timeout=timeout, check=False)
-        assert done.returncode == 0, f"{' '.join(words)} on {host}: {done.stdout}\n{done.stderr}"
-        return done.stdout
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+
+    def on(self, host: str, *words: str, cwd: Path | None = None, timeout: float = 30.0, **environ: str) -> str:
+        """Standard output of a command on a host."""
+        with self.start(host, *words, cwd=cwd, **environ) as running:
+            stdout, stderr = running.communicate(timeout=timeout)
+        assert running.returncode == 0, f"{' '.join(words)} on {host}: {stdout}\n{stderr}"
+        return stdout
+
+    def wire(self, host: str, state: str) -> None:
+        """Its interface ``up`` or ``down``."""
+        self.on(host, "ip", "link", "set", INTERFACE, state)
+
+    def processes(self, host: str, word: str) -> list[int]:
+        """Those on a host with that word in their command."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                same = os.readlink(entry / "ns" / "net") == os.readlink(f"/proc/{self.servers[host].pid}/ns/net")
+                if same and word.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+        return found
 
     def sent(self, host: str) -> int:
         """Bytes that have left a host."""

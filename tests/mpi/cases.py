@@ -32,7 +32,7 @@ from decentorth.problems import (
 )
 from decentorth.protocols import Array, StoppingRule
 from decentorth.sets import Stiefel
-from decentorth.stopping import Consensus, GradientNorm
+from decentorth.stopping import Consensus, GradientNorm, LocalMaximum
 
 EVEN = (10,) * 10
 UNEVEN = (40, 4, 25, 26, 1, 31, 10, 10, 50, 7)
@@ -198,7 +198,9 @@ CASES: dict[str, Case] = {
     "coded": Case(procrustes, UNEVEN, (50, 20), ring, fixed(1e-3), **bad("randomk:share=0.3", "quantize:bits=8", "failures:p=0.1")),
     "noisy": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.01), **bad("noise:std=0.01", "corrupt:p=0.05", repair=False)),
     "late": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.01), **bad("delay:rounds=2,random=true", "float16:feedback=true")),
-    "late-clusters": Case(pca, (6,) * 40, (20, 3), two_clusters, fixed(1e-4), placement="fewer-cuts", **bad("delay:rounds=1")),
+    "late-clusters": Case(
+        pca, (6,) * 40, (20, 3), two_clusters, fixed(1e-4), placement="fewer-cuts", **bad("delay:rounds=1", repair=False)
+    ),
     "safe-lossy": Case(procrustes, UNEVEN, (50, 20), ring, fixed(1e3, safe=True), **bad("loss:p=0.1", "topk:share=0.2")),
     "bad-vector": Case(pca, (1, 2, 3, 4, 5) * 2, (5, 1), random_graph, **bad("loss:p=0.1", "topk:share=0.4", "float32")),
     "procrustes-ring": Case(procrustes, EVEN, (50, 20), ring, fixed(0.05)),
@@ -216,6 +218,16 @@ CASES: dict[str, Case] = {
     "pca-synthetic": Case(generated_pca, (100,) * 10, (20, 4), ring),
     "fewer-cuts": Case(pca, (6,) * 40, (20, 3), two_clusters, placement="fewer-cuts", iterations=200),
     "stops": Case(pca, EVEN, (50, 5), random_graph, stopping=GradientNorm(2e-2) & Consensus(2e-2), recorded=40),
+    "agents-stop": Case(pca, UNEVEN, (50, 5), random_graph, stopping=LocalMaximum(2e-2, every=25), recorded=20),
+    "agents-stop-lossy": Case(
+        procrustes,
+        UNEVEN,
+        (50, 20),
+        ring,
+        do.DPRGT(step_size=1e-3),
+        **bad("loss:p=0.1"),
+        stopping=LocalMaximum(6.0, ("movement", "disagreement"), 20),
+    ),
     "diverges": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.5), recorded=60),
     "leaves-region": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.4), safety_region=2.5),
     "safe-ring": Case(procrustes, UNEVEN, (50, 20), ring, fixed(1e7, safe=True), iterations=60),

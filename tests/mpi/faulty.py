@@ -53,11 +53,37 @@ def stop_killed() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def stop_paused() -> None:
+    """The operating system stops the process until somebody lets it go on."""
+    mark()
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def stop_stuck() -> None:
+    """A system call that never returns."""
+    mark()
+    signal.pause()
+
+
+def stop_computing() -> None:
+    """No fault: one NumPy call that takes about five seconds of the processor."""
+    mark()
+    rng, begun = np.random.default_rng(1), time.process_time()
+    np.linalg.eigvals(rng.standard_normal((600, 600)))
+    size = int(600 * (5.0 / (time.process_time() - begun)) ** (1 / 3))
+    begun = time.monotonic()
+    np.linalg.eigvals(rng.standard_normal((size, size)))
+    sys.stderr.write(f"computed for {time.monotonic() - begun:.2f} s\n")
+
+
 STOPS: dict[str, Callable[[], None]] = {
     "raises": stop_raising,
     "exits-3": lambda: stop_exiting(3),
     "exits-0": lambda: stop_exiting(0),
     "killed": stop_killed,
+    "paused": stop_paused,
+    "stuck": stop_stuck,
+    "computes": stop_computing,
 }
 
 

@@ -15,7 +15,7 @@ from tests.mpi.faulty import AFTER, STOPS
 @do.register("spoilt", kind="algorithm")
 @dataclass(frozen=True, kw_only=True)
 class Spoilt(do.DRFGT):
-    """DRFGT that stops one rank in the middle of the run.
+    """DRFGT that stops one rank of several in the middle of the run.
 
     Parameters
     ----------
@@ -25,12 +25,13 @@ class Spoilt(do.DRFGT):
         Which.
     """
 
-    fault: Literal["raises", "exits-3", "exits-0", "killed"] = "raises"
+    fault: Literal["raises", "exits-3", "exits-0", "killed", "paused", "stuck", "computes"] = "raises"
     faulty_rank: int = 1
 
     def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> Any:
         """One iteration, or the end."""
-        if state.k == AFTER and do.connect().rank == self.faulty_rank:
+        own = do.connect()
+        if state.k == AFTER and own.rank == self.faulty_rank and own.size > 1:
             STOPS[self.fault]()
         return super().step(problem, network, streams, state)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import decentorth as do
-from decentorth.problems import FunctionProblem, Spread
+from decentorth.problems import CCASettings, FunctionProblem, HEVPSettings, HSPPSettings, RSRSettings, Spread
 from decentorth.protocols import Array, Index
 from decentorth.sets import GeneralizedStiefel, JOrthogonal
 from tests.support.problems import pca, procrustes
@@ -52,6 +52,20 @@ def loaded(rows: tuple[int, ...]) -> Any:
     return do.problems.PCA.from_loader(lambda agent: data[agent], len(rows), 3)
 
 
+def views() -> Any:
+    """Whose constraint each rank knows samples of."""
+    return CCASettings(data="synthetic", rank=2).problem(len(BLOCKS), 0)
+
+
+def rows_of_hevp() -> Any:
+    """Each rank's own, the optimum from all."""
+    return HEVPSettings(dimension=6, samples=25, ridge=1e-3).in_blocks(len(BLOCKS), 0)
+
+
+def pairs_of_hspp() -> Any:
+    return HSPPSettings(points=20, dimension=6, smoothing=0.5).in_blocks(len(BLOCKS), 0)
+
+
 CASES: dict[str, tuple[Any, Any]] = {
     "rgd": (pca(BLOCKS).problem, do.RGD()),
     "rgd-batches": (pca(BLOCKS).problem, do.RGD(step_size=1e-2, batch_size=8)),
@@ -64,6 +78,14 @@ CASES: dict[str, tuple[Any, Any]] = {
     "j-jobcd": (log_cosh_blocks(), do.JJOBCD(kernel="numpy")),
     "gs-jobcd": (log_cosh_blocks(), do.GSJOBCD(pairs=5, kernel="numpy")),
     "vr-j-jobcd": (log_cosh_blocks(), do.VRJJOBCD(batch_size=9, kernel="numpy")),
+    "hevp-jacobi": (rows_of_hevp(), do.HyperbolicJacobi(kernel="numpy")),
+    "hevp-umcm": (rows_of_hevp(), do.UMCM()),
+    "hevp-jadmm": (rows_of_hevp(), do.JADMM()),
+    "hspp-vr": (pairs_of_hspp(), do.VRJJOBCD(varsigma=300.0, kernel="numpy")),
+    "hspp-csdm": (pairs_of_hspp(), do.CSDM()),
+    "rsr-rssm": (RSRSettings(dimension=8, rank=4, inliers=60, outliers=30).problem(len(BLOCKS), 0), do.RSSM(blocks=3)),
+    "cca-sampled": (views(), do.GeneralizedLanding(step_size=1e-3, penalty=1.0, batch_size=8, covariance="sampled")),
+    "cca-rolling": (views(), do.RGD(step_size=1e-3, batch_size=8, covariance="rolling")),
 }
 
 

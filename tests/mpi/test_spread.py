@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from decentorth.run import main
 from tests.mpi.spread import BLOCKS, CASES
 from tests.support.mpi import run_ranks
 
@@ -49,6 +50,19 @@ def test_the_command_spreads_samples(tmp_path: Path) -> None:
     assert one["iterates_sha256"] == three["iterates_sha256"]
     assert one["metrics"] == three["metrics"]
     assert (one["ranks"], three["ranks"]) == (1, 3)
+
+
+def test_the_command_spreads_the_hyperbolic_eigenvalue_problem(tmp_path: Path) -> None:
+    """Which is for one agent, in blocks that are not agents."""
+    arguments = "--problem hevp --dimension 10 --agents 1 --algorithm j_jobcd --spread-samples 12 --iterations 30 --out".split()
+    job = run_ranks(3, ["-m", "decentorth.run", *arguments, str(tmp_path / "3")])
+    assert job.returncode == 0, job.report()
+    assert "its samples in 12 blocks over 3 ranks" in job.stdout
+    assert main([*arguments, str(tmp_path / "1"), "--quiet"]) == 0
+    one, three = (json.loads((tmp_path / name / "summary.json").read_text()) for name in "13")
+    assert one["iterates_sha256"] == three["iterates_sha256"]
+    assert one["metrics"] == three["metrics"]
+    assert one["metrics"]["error"] < 0.5
 
 
 def test_a_saved_run_goes_on_on_other_ranks(tmp_path: Path) -> None:

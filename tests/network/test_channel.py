@@ -13,9 +13,10 @@ import decentorth as do
 import topologies as tp
 from decentorth.api import Run
 from decentorth.network import Channel, Network, UnreliableNetwork
-from decentorth.network.channel import pairs
+from decentorth.network.channel import FAULTS, fault, pairs
+from decentorth.network.codings import Code, Coding, Quantize, RandomK, TopK
 from decentorth.network.draws import Chain, Draws, normal, short_words, words
-from decentorth.network.faults import FAULTS, Breaking, Bursts, Corrupt, Loss, Pairs, Quantize, RandomK, Source, TopK, fault
+from decentorth.network.faults import Breaking, Bursts, Corrupt, Loss, Pairs, Source
 from decentorth.protocols import Array
 from tests.support.threads import on_ranks
 
@@ -33,7 +34,8 @@ CODING = (
     "float16:feedback=true",
     "noise:std=0.1",
 )
-OTHER = ("delay:rounds=2", "delay:rounds=3,random=true", "corrupt:p=0.3")
+LATE = ("delay:rounds=2", "delay:rounds=3,random=true", "stragglers:share=0.3,rounds=2", "link:bandwidth=100,latency=0.6")
+OTHER = (*LATE, "corrupt:p=0.3")
 SOURCE = Source(5, 17, 0, slice(0, 400))
 
 
@@ -51,12 +53,19 @@ def rounds(channel: Channel, W: Any, x: Array, number: int, communicator: Any = 
     def mixed(problem: Any, network: Network, streams: Any, state: Held) -> Held:
         return Held(network.mix(state.x)[0], state.k + 1)
 
-    step = network.iterating(mixed)
     state, found = Held(x[network.agents].copy(), 0), []
+    step = network.iterating(mixed, state, state.x)
     for _ in range(number):
         state = step(None, network, None, state)
         found.append(state.x.copy())
     return found
+
+
+def arriving(coding: Coding, x: Array, source: Source) -> Array:
+    """What arrives of ``x``, coded."""
+    out = np.full(x.shape, np.nan)
+    coding.coded(Code(x), source, 0).put(out)
+    return out
 
 
 def points(size: int = 30) -> Array:
@@ -101,8 +110,9 @@ def products(channel: Channel, number: int) -> Array:
     """W(number) of the same channel: what it makes of the identity in that round."""
     network = UnreliableNetwork(DENSE, "serial", channel=channel, seed=3)
     network.rounds = number
-    step = network.iterating(lambda problem, network, streams, state: Held(network.mix(np.eye(10))[0], state.k + 1))
-    found: Array = step(None, network, None, Held(np.eye(10), number)).x
+    state = Held(np.eye(10), number)
+    step = network.iterating(lambda problem, network, streams, state: Held(network.mix(state.x)[0], state.k + 1), state, state.x)
+    found: Array = step(None, network, None, state).x
     return found
 
 
@@ -203,7 +213,7 @@ def test_quantization_is_unbiased_and_to_the_nearest_multiples() -> None:
     unit = np.abs(x).max(1, keepdims=True) / 7
     total = np.zeros_like(x)
     for t in range(500):
-        quantized = quantize.coded(x, SOURCE._replace(t=t), 0)
+        quantized = arriving(quantize, x, SOURCE._replace(t=t))
         assert (np.abs(quantized - x) <= unit * (1 + 1e-12)).all()
         np.testing.assert_allclose(quantized, np.round(quantized / np.maximum(unit, 1e-300)) * unit, rtol=0, atol=1e-12)
         total += quantized - x
@@ -216,7 +226,7 @@ def test_random_entries_are_unbiased_and_as_many_as_asked_for() -> None:
     x = np.random.default_rng(0).standard_normal((400, 10)) + 3.0
     code, total = RandomK(share=0.3, feedback=False), np.zeros((400, 10))
     for t in range(300):
-        coded = code.coded(x, SOURCE._replace(t=t), 0)
+        coded = arriving(code, x, SOURCE._replace(t=t))
         assert ((coded != 0).sum(1) == 3).all()
         total += coded != 0
     assert np.abs(total / 300 - 0.3).max() < 6 * math.sqrt(0.21 / 300)
@@ -236,7 +246,7 @@ def test_topk_keeps_the_largest(size: int, share: float) -> None:
     for i, row in enumerate(x):
         chosen = np.argsort(-np.abs(row), kind="stable")[:kept]
         expected[i, chosen] = row[chosen]
-    np.testing.assert_array_equal(TopK(share=share).coded(x, SOURCE, 0), expected)
+    np.testing.assert_array_equal(arriving(TopK(share=share), x, SOURCE), expected)
 
 
 def test_noise_is_gaussian_in_its_moments() -> None:
@@ -287,8 +297,8 @@ def test_what_is_counted() -> None:
 
     def counts(channel: Channel, number: int) -> tuple[int, int]:
         network = UnreliableNetwork(RING, "serial", channel=channel, seed=3)
-        step = network.iterating(lambda problem, network, streams, state: Held(network.mix(state.x)[0], state.k + 1))
         state = Held(x.copy(), 0)
+        step = network.iterating(lambda problem, network, streams, state: Held(network.mix(state.x)[0], state.k + 1), state, x)
         for _ in range(number):
             state = step(None, network, None, state)
         assert network.rounds == number
@@ -305,7 +315,7 @@ def test_what_is_counted() -> None:
 
 
 @pytest.mark.parametrize("repair", [True, False])
-@pytest.mark.parametrize("written", [*BREAKING, *CODING, *OTHER])
+@pytest.mark.parametrize("written", [*BREAKING, *CODING, *OTHER, "crash:p=0.3,length=2"])
 def test_the_same_bits_over_ranks(written: str, repair: bool) -> None:
     x, channel = points(), Channel(written, "loss:p=0.1", repair=repair)
     whole = rounds(channel, DENSE, x, 12)[-1]
@@ -315,7 +325,13 @@ def test_the_same_bits_over_ranks(written: str, repair: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "faults", [("topk:share=0.2", "loss:p=0.1"), ("delay:rounds=3,random=true",), ("bursts:p=0.2", "sleep:p=0.2")]
+    "faults",
+    [
+        ("topk:share=0.2", "loss:p=0.1"),
+        ("delay:rounds=3,random=true",),
+        ("bursts:p=0.2", "sleep:p=0.2"),
+        ("crash:p=0.1,length=2", "stragglers:share=0.2", "link:bandwidth=60,latency=0.5", "randomk:share=0.5"),
+    ],
 )
 @pytest.mark.parametrize("order", ["combine-then-adapt", "adapt-then-combine"])
 def test_a_run_goes_on_with_what_is_in_flight(faults: tuple[str, ...], order: Any, tmp_path: Path) -> None:
@@ -391,6 +407,10 @@ def test_the_published_experiment_converges_through_bad_networks() -> None:
         ("topk:share=0.1,feedback=perhaps", "feedback must be true or false"),
         ("noise:std=-1", "std must be at least 0"),
         ("corrupt:p=0.1,size=0", "size must be positive"),
+        ("stragglers:share=0", "share must be above 0"),
+        ("stragglers:share=0.1,rounds=0", "rounds must be at least 1"),
+        ("link:bandwidth=0", "bandwidth must be positive"),
+        ("link:bandwidth=9,latency=-1", "latency must be at least 0"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(written: str, words: str) -> None:
@@ -399,8 +419,8 @@ def test_what_cannot_be_meant_is_refused(written: str, words: str) -> None:
 
 
 def test_what_does_not_go_together_is_refused() -> None:
-    with pytest.raises(ValueError, match="one delay at most"):
-        Channel("delay:rounds=1", "delay:rounds=2")
+    with pytest.raises(ValueError, match="correction must be at least 0"):
+        Channel("loss:p=0.1", correction=-1.0)
     with pytest.raises(ValueError, match="needs a fault"):
         Channel()
     with pytest.raises(TypeError, match="made of faults"):
@@ -416,9 +436,10 @@ def test_on_a_time_varying_network_losses_keep_the_mean() -> None:
 
 
 def test_faults_are_written_as_they_are_read() -> None:
-    given = {"loss": "p=0.1", "failures": "p=0.1", "bursts": "p=0.1", "sleep": "p=0.1", "delay": "rounds=1", "corrupt": "p=0.1"}
+    given = {"delay": "rounds=1", "stragglers": "share=0.1", "link": "bandwidth=100"}
     for name in FAULTS:
-        one = fault(f"{name}:{given.get(name, '')}")
+        written = given.get(name, "p=0.1" if "p" in FAULTS[name].__match_args__ else "")
+        one = fault(f"{name}:{written}")
         assert fault(str(one)) == one
     assert isinstance(fault("loss:p=0.5"), Breaking)
     assert isinstance(fault("corrupt:p=0.5"), Corrupt)

@@ -145,6 +145,7 @@ def test_the_answer_is_that_of_scipy_and_of_the_generalized_eigenvalue_problem()
     assert cca.error(best) == pytest.approx(0.0, abs=1e-14)
     assert cca.subspace_error(best) < 1e-7
     assert cca.value(stack(best, N)).mean() == pytest.approx(-values[:P].sum(), rel=1e-12)
+    assert cca.optimal_value == pytest.approx(-values[:P].sum(), rel=1e-12)
 
 
 def test_the_answer_is_that_of_scikit_learn() -> None:

@@ -176,6 +176,7 @@ class TestAgents:
         parts = [-h for h in built(GEVPSettings(dimension=20, rank=2, condition=10.0), 4).hessian()]
         np.testing.assert_allclose(sum(parts) / 4, A, atol=1e-14)
         assert [np.linalg.matrix_rank(part, tol=1e-10) for part in parts] == [5] * 4
+        assert min(np.linalg.norm(part @ A - A @ part) for part in parts) > 0.1  # nobody is given eigenvectors of A
         np.testing.assert_allclose(built(GEVPSettings(dimension=20, rank=2, condition=10.0), 1).hessian()[0], -A, atol=1e-15)
 
     def test_restriction_keeps_every_bit_and_pooling_the_mean(self) -> None:
@@ -197,6 +198,7 @@ class TestAgents:
         result = solve(problem, DRFGT(), W, iterations=20_000, stopping=Error(1e-8), comm="serial")
         assert result.converged
         assert result.row.values["feasibility"] < 1e-8
+        assert result.row.values["objective"] == pytest.approx(result.problem.optimal_value, rel=1e-8)
 
 
 def built(settings: GEVPSettings, n_agents: int) -> GEVP:

@@ -113,7 +113,7 @@ def test_a_ridge_makes_it_definite(tmp_path: Path) -> None:
         ({"samples": 5}, "samples must be at least the dimension 100, got 5"),
         ({"condition": 0.5}, "condition must be at least 1"),
         ({"ridge": -1.0}, "ridge must be finite and not negative"),
-        ({"positive": 101}, "positive must lie between 0 and the dimension 100, got 101"),
+        ({"positive": 101}, "positive must lie between 0 and 100, got 101"),
     ],
 )
 def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:

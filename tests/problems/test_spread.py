@@ -2,18 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
-from decentorth import GSJOBCD, JJOBCD, PCAL, PLAM, RGD, GeneralizedLanding, Landing, solve
+from decentorth import (
+    CSDM,
+    GSJOBCD,
+    JADMM,
+    JJOBCD,
+    PCAL,
+    PLAM,
+    RGD,
+    RSM,
+    RSSM,
+    UMCM,
+    VRJJOBCD,
+    GeneralizedLanding,
+    HyperbolicJacobi,
+    Landing,
+    protocols,
+    registry,
+    solve,
+)
 from decentorth.api import Run
-from decentorth.problems import FunctionProblem, Spread
-from decentorth.protocols import KnownOptimum, KnownValue, Sampled, Smooth
+from decentorth.problems import (
+    CCA,
+    HEVP,
+    HSPP,
+    FunctionProblem,
+    HEVPSettings,
+    HSPPSettings,
+    OrthogonalDictionaryLearning,
+    RobustSubspaceRecovery,
+    SparsePCA,
+    Spread,
+)
+from decentorth.problems.hspp import squared_distances
+from decentorth.problems.spread import ABILITIES
+from decentorth.protocols import Array, KnownOptimum, KnownValue, Sampled, Smooth
 from tests.mpi.spread import BLOCKS, ellipsoid, log_cosh_blocks
-from tests.support.j_orthogonal import LogCosh
-from tests.support.problems import UNEVEN, pca, procrustes
+from tests.support.building import built, prepared
+from tests.support.generalized import gevp
+from tests.support.j_orthogonal import LogCosh, log_cosh, signs
+from tests.support.problems import UNEVEN, pca, procrustes, samples
+
+EQUAL = (6,) * 5
 
 
 def spread(problem: Any) -> Any:
@@ -26,9 +64,7 @@ def test_it_is_the_mean_of_the_blocks(make: Any) -> None:
     problem, x = spread(case.problem), np.random.default_rng(0).standard_normal((1, 12, 3))
     assert problem.value(x)[0] == pytest.approx(np.mean([f(x[0]) for f in case.values]), rel=1e-12)
     np.testing.assert_allclose(problem.gradient(x)[0], np.mean([g(x[0]) for g in case.gradients], axis=0), rtol=1e-11, atol=1e-12)
-    assert problem.lipschitz[0] == pytest.approx(np.mean(case.lipschitz), rel=1e-12)
-    pooled = case.problem.pooled()
-    assert problem.lipschitz[0] >= pooled.lipschitz[0]
+    assert problem.lipschitz[0] == pytest.approx(case.problem.pooled().lipschitz[0], rel=1e-12)
     np.testing.assert_array_equal(problem.start(3), case.problem.start(3))
 
 
@@ -100,6 +136,299 @@ def test_j_orthogonal_methods_do_what_they_do_on_all_samples(algorithm: Any) -> 
     other = solve(whole, algorithm, x0=x0, iterations=20, rows=2)
     np.testing.assert_allclose(one.x, other.x, atol=1e-10)
     assert one.row.values["objective"] == pytest.approx(other.row.values["objective"], rel=1e-12)
+
+
+# what blocks can do
+
+
+def uneven_rows(d: int) -> list[Array]:
+    return samples(UNEVEN[:5], d, 0)
+
+
+def hevp_blocks(n_blocks: int, form: Any = "well-posed", n: int = 6) -> HEVP:
+    """Blocks of unlike numbers of rows, of the same 20 rows."""
+    D = samples((20,), n, 3, ratio=0.9)[0]
+    cuts = np.arange(n_blocks + 1) ** 2 * 20 // n_blocks**2
+    return HEVP([D[a:b] for a, b in pairwise(cuts.tolist())], signs(n), form)
+
+
+def hspp_blocks(n_blocks: int) -> HSPP:
+    D = np.random.default_rng(0).standard_normal((17, 6))
+    return HSPP(D, np.sqrt(squared_distances(D)), signs(6), smoothing=0.5, n_blocks=n_blocks)
+
+
+def views() -> CCA:
+    rows = [m + 6 for m in UNEVEN[:4]]
+    first, second = samples(rows, 5, 1), samples(rows, 4, 2)
+    return CCA([a + np.pad(b, ((0, 0), (0, 1))) for a, b in zip(first, second, strict=True)], second, 2)
+
+
+def subspaces(n_blocks: int) -> RobustSubspaceRecovery:
+    return RobustSubspaceRecovery(samples((30,), 7, 4)[0].reshape(n_blocks, -1, 7), 3)
+
+
+def dictionaries(n_blocks: int) -> OrthogonalDictionaryLearning:
+    """Their f_i are sums, not means."""
+    return OrthogonalDictionaryLearning(n_blocks / 30 * samples((30,), 6, 5)[0].reshape(n_blocks, -1, 6))
+
+
+def sparse(n_blocks: int) -> SparsePCA:
+    return SparsePCA(samples((30,), 9, 6)[0].reshape(n_blocks, -1, 9), 6, 0.1)
+
+
+def logarithms(blocks: int) -> Any:
+    """Of blocks that know their Lipschitz constants and can differentiate twice, but are not quadratic."""
+    parts = [log_cosh(6, 8, seed) for seed in range(blocks)]
+    for part in parts:
+        part.constraint = parts[0].constraint
+    return Several(parts)
+
+
+class Several(FunctionProblem):
+    """Agents' problems, each given for itself."""
+
+    def __init__(self, parts: list[Any]) -> None:
+        self.parts = parts
+        super().__init__(
+            lambda i, x: parts[i].value(x[None])[0], lambda i, x: parts[i].gradient(x[None])[0], parts[0].constraint, len(parts)
+        )
+
+    @property
+    def lipschitz(self) -> Array:
+        return np.concatenate([self.parts[i].lipschitz for i in self._numbers()])
+
+    def hessian_product(self, x: Array, v: Array) -> Array:
+        pairs = zip(self._numbers(), x, v, strict=True)
+        return np.concatenate([self.parts[i].hessian_product(one[None], along[None]) for i, one, along in pairs])
+
+
+MADE: dict[str, Callable[[], Any]] = {
+    "pca": lambda: pca().problem,
+    "procrustes": lambda: procrustes().problem,
+    "gevp": lambda: gevp(8, 3),
+    "cca": views,
+    "rsr": lambda: subspaces(5),
+    "odl": lambda: dictionaries(5),
+    "sparse-pca": lambda: sparse(5),
+    "hevp": lambda: hevp_blocks(4),
+    "hspp": lambda: hspp_blocks(4),
+    "log-cosh": lambda: logarithms(3),
+    "functions": log_cosh_blocks,
+}
+
+
+@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
+def test_whatever_all_blocks_can_do_their_mean_can_do(make: Callable[[], Any]) -> None:
+    """Every contract of `protocols` that a problem may have; and it is the mean, or the bound that the mean is."""
+    blocks = make()
+    mean: Any = Run(Spread(blocks), RGD(step_size=1.0)).problem
+    contracts = {c for c in vars(protocols).values() if getattr(c, "_is_runtime_protocol", False)}
+    own, its, always = ({c for c in contracts if isinstance(one, c)} for one in (blocks, mean, spread(ellipsoid())))
+    assert own | always == its
+    assert always.isdisjoint(ABILITIES)
+    n, rng = blocks.n_agents, np.random.default_rng(7)
+    x, v = rng.standard_normal((2, 1, *blocks.shape))
+    each, along = np.repeat(x, n, axis=0), np.repeat(v, n, axis=0)
+
+    def same(found: Array, expected: Array) -> None:
+        np.testing.assert_allclose(found, expected.mean(0)[None], rtol=1e-10, atol=1e-11 * np.abs(expected).max())
+
+    same(mean.value(x), blocks.value(each))
+    same(mean.gradient(x), blocks.gradient(each))
+    for name in ("hessian", "trace_form", "local_diagonal"):
+        if hasattr(blocks, name):
+            same(getattr(mean, name)(), getattr(blocks, name)())
+    for name in ("product", "local_product"):
+        if hasattr(blocks, name):
+            same(getattr(mean, name)(x), getattr(blocks, name)(each))
+    for name in ("weak_convexity", "lipschitz_value"):
+        if hasattr(blocks, name):
+            same(getattr(mean, name), getattr(blocks, name))
+    if hasattr(blocks, "hessian_product"):
+        same(mean.hessian_product(x, v), blocks.hessian_product(each, along))
+    if hasattr(blocks, "partial_gradient"):
+        columns, cache = np.array([2, 0]), mean.cache(x)
+        assert cache.shape == (1, 0)
+        same(mean.partial_gradient(x, columns, cache), blocks.partial_gradient(each, columns, blocks.cache(each)))
+        same(mean.partial_gradient(x, columns, cache), blocks.gradient(each)[:, :, columns])
+    if hasattr(blocks, "flops"):
+        spent = sum(blocks.flops(2)) if not isinstance(blocks, RobustSubspaceRecovery) else sum(blocks.flops(blocks.shape[1]))
+        assert mean.flops(2).tolist() == [spent]
+        assert mean.subgradient_settings(4) == prepared(make()).subgradient_settings(4)
+    if hasattr(blocks, "lipschitz"):
+        constants, known = blocks.lipschitz, hasattr(blocks, "hessian")
+        expected = np.linalg.norm(blocks.hessian().mean(0), 2) if known else constants.mean()
+        assert mean.lipschitz[0] == pytest.approx(expected, rel=1e-11)
+
+
+def test_batches_of_a_constraint_are_unbiased() -> None:
+    """Single samples through all blocks, numbered in their order, and all of them at once."""
+    blocks = views()
+    mean: Any = spread(blocks)
+    x, number = np.random.default_rng(0).standard_normal((1, 9, 2)), int(mean.n_samples[0])
+    assert number == sum(UNEVEN[:4]) + 24
+    each = np.repeat(x, 4, axis=0)
+    for batches in ([[k] for k in range(number)], [list(range(number))], [list(range(0, number, 2)), list(range(1, number, 2))]):
+        weights = np.array([len(batch) / number for batch in batches])[:, None, None]
+        numbers = [np.array([batch]) for batch in batches]
+        product = sum(w * mean.product_on(x, batch)[0] for w, batch in zip(weights, numbers, strict=True))
+        np.testing.assert_allclose(product, blocks.local_product(each).mean(0), rtol=1e-10, atol=1e-10)
+        matrix = sum(w * mean.matrices_on(batch)[0] for w, batch in zip(weights, numbers, strict=True))
+        np.testing.assert_allclose(matrix[:5, :5] @ x[0, :5], product[:5], rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(matrix[5:, :4] @ x[0, 5:], product[5:], rtol=1e-10, atol=1e-10)
+
+
+# every single-agent method
+
+
+def on_columns(make: Callable[[], Any]) -> tuple[Any, Any]:
+    case = make()
+    return case.problem, case.problem.pooled()
+
+
+PAIRS: dict[str, Callable[[], tuple[Any, Any]]] = {
+    "pca": lambda: on_columns(partial(pca, UNEVEN)),
+    "procrustes": lambda: on_columns(partial(procrustes, UNEVEN)),
+    "cca": lambda: (views(), views().pooled()),
+    "rsr": lambda: (subspaces(5), subspaces(1)),
+    "odl": lambda: (dictionaries(5), dictionaries(1)),
+    "sparse-pca": lambda: (sparse(5), sparse(1)),
+    "hevp": lambda: (hevp_blocks(4), hevp_blocks(1)),
+    "hspp": lambda: (hspp_blocks(4), hspp_blocks(1)),
+}
+"""A problem in blocks, and the same of one agent who has all samples."""
+BATCH: dict[str, Any] = {"step_size": 1e-3, "batch_size": 7}
+STEPS = "diminishing:initial=0.03"
+FEW: dict[str, Any] = {"blocks": 3, "step_size": STEPS}
+METHODS: dict[str, list[Any]] = {
+    "pca": [
+        Landing(),
+        Landing(safe=True),
+        Landing(**BATCH),
+        RGD(step_size="bb"),
+        RGD(**BATCH),
+        PLAM(),
+        PCAL(),
+        PCAL(penalty=5.0, **BATCH),
+    ],
+    "procrustes": [Landing(), Landing(**BATCH), RGD(), PLAM(), PCAL(), RSM(step_size=STEPS), RSSM(**FEW)],
+    "cca": [
+        GeneralizedLanding(),
+        GeneralizedLanding(direction="psi-br"),
+        *(GeneralizedLanding(penalty=1.0, covariance=kind, **BATCH) for kind in ("exact", "sampled", "rolling")),
+        RGD(),
+        RGD(metric="euclidean"),
+        RGD(covariance="rolling", **BATCH),
+        PLAM(),
+        PCAL(),
+    ],
+    "rsr": [RSM(), RSSM(blocks=3), RSSM(reorthogonalize=4, **FEW)],
+    "odl": [RSM(step_size=STEPS), RSSM(**FEW)],
+    "sparse-pca": [RSM(step_size=STEPS), RSSM(**FEW)],
+    "hevp": [
+        GSJOBCD(),
+        GSJOBCD(varsigma="pair", pairs=9),
+        JJOBCD(),
+        JJOBCD(varsigma="backtracking"),
+        VRJJOBCD(),
+        HyperbolicJacobi(),
+        CSDM(),
+        JADMM(),
+        UMCM(),
+        UMCM(optimizer="adagrad"),
+        RGD(),
+    ],
+    "hspp": [
+        GSJOBCD(pairs=3),
+        JJOBCD(),
+        VRJJOBCD(varsigma=300.0, batch_size=20),
+        CSDM(),
+        JADMM(),
+        RGD(step_size="bb"),
+        RSM(step_size=STEPS),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        pytest.param(name, method, id=f"{name}-{number}-{type(method).__name__}")
+        for name, methods in METHODS.items()
+        for number, method in enumerate(methods)
+    ],
+)
+def test_spread_is_as_pooled(name: str, method: Any) -> None:
+    """To rounding, batches included: samples are numbered through the blocks. With automatic steps: constants are the same."""
+    blocks, whole = PAIRS[name]()
+    x0 = blocks.constraint.random(np.random.default_rng(3), 0.3) if name[0] == "h" else None
+    one, other = (solve(problem, method, x0=x0, iterations=12, rows=2) for problem in (Spread(blocks), whole))
+    found, expected = (x @ x.T if name[0] == "h" else x for x in (one.x[0], other.x[0]))  # f(x v) = f(x), and CSDM may turn x so
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    assert np.abs(other.x[0] - (other.problem.start(0) if x0 is None else x0)).max() > 1e-4
+    assert one.row.values.keys() == other.row.values.keys()
+    for metric in ("objective", "error", "relative_gap"):
+        if metric in one.row.values:
+            assert one.row.values[metric] == pytest.approx(other.row.values[metric], rel=1e-8, abs=1e-10)
+    assert one.row.gradients == other.row.gradients
+
+
+def test_every_single_agent_method_is_among_them() -> None:
+    every = {registry.algorithms.get(name) for name in registry.algorithms.names()}
+    single = {kind for kind in every if kind.network == "single-agent" and kind.__module__.startswith("decentorth.")}
+    assert single == {type(method) for methods in METHODS.values() for method in methods}
+
+
+def test_what_blocks_cannot_do_is_refused_by_their_name() -> None:
+    with pytest.raises(TypeError, match="UMCM needs HessianProducts of its problem; SpreadHSPP has none"):
+        solve(Spread(hspp_blocks(3)), UMCM(), iterations=1)
+    with pytest.raises(TypeError, match="HyperbolicJacobi needs TraceForm of its problem; SpreadHSPP has none"):
+        solve(Spread(hspp_blocks(3)), HyperbolicJacobi(), iterations=1)
+
+
+# hevp and hspp in blocks
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 7, 20])
+def test_rows_of_hevp_in_blocks(blocks: int) -> None:
+    """The same optimum, whose matrix is never formed."""
+    one, several = hevp_blocks(1), hevp_blocks(min(blocks, 4))
+    assert one.optimum == pytest.approx(several.optimum, rel=1e-13)
+    settings = HEVPSettings(dimension=10, samples=13, condition=1e12, ridge=1e-13)
+    whole, parts = built(settings.problem(1, 0)), built(settings.in_blocks(blocks, 0))
+    assert parts.n_agents == blocks
+    assert parts.n_samples.sum() == whole.n_samples[0] == 23
+    assert set(parts.n_samples.tolist()) <= {23 // blocks, 23 // blocks + 1}
+    np.testing.assert_allclose(parts.trace_form().mean(0), whole.trace_form()[0], atol=1e-15)
+    assert parts.optimum == pytest.approx(whole.optimum, rel=1e-12)
+    x = np.eye(10) + 0.1 * np.random.default_rng(0).standard_normal((10, 10))
+    assert parts.error(x) == pytest.approx(float(whole.value(x[None])[0]) / whole.optimum - 1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize(("points", "blocks"), [(2, 1), (9, 4), (24, 12), (25, 12), (60, 7)])
+def test_pairs_of_hspp_in_blocks(points: int, blocks: int) -> None:
+    """About equally many in each, and every pair in one."""
+    problem = built(HSPPSettings(points=points, dimension=4).in_blocks(blocks, 0))
+    assert problem.n_samples.sum() == points * (points - 1) // 2
+    assert problem.n_samples.max() - problem.n_samples.min() < 2 * points
+    assert problem.n_samples.min() >= 1
+    found = [problem.pairs(np.arange(number), block) for block, number in enumerate(problem.n_samples.tolist())]
+    pairs = [pair for i, j in found for pair in zip(i.tolist(), j.tolist(), strict=True)]
+    assert pairs == [(i, j) for i in range(points) for j in range(i + 1, points)]
+
+
+def test_too_many_blocks_are_refused() -> None:
+    with pytest.raises(ValueError, match="the pairs of 9 points make from 1 to 4 blocks, got 5"):
+        built(HSPPSettings(points=9, dimension=4).in_blocks(5, 0))
+    with pytest.raises(ValueError, match="D has 30 rows, so there can be at most 30 blocks of them, got 31"):
+        built(HEVPSettings(dimension=10, ridge=0.1).in_blocks(31, 0))
+    with pytest.raises(ValueError, match="2 of 5 blocks are given: give all, or the collective that pools them"):
+        HEVP([np.eye(2)] * 2, [1, -1], n_agents=5)
+
+
+def test_dependent_rows_are_found_across_blocks() -> None:
+    with pytest.raises(ValueError, match="but D, 4 x 3, has dependent columns"):
+        HEVP([np.array([[1.0, 1.0, 0.0]]), np.eye(3)[:2], np.array([[2.0, 1.0, 0.0]])], [1, -1, 1])
 
 
 def test_blocks_are_those_of_the_problem() -> None:

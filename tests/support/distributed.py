@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from decentorth.problems import AgentProblem
 from decentorth.protocols import Array
 from decentorth.sets import GeneralizedStiefel, Product
 from tests.reference import naive
+from tests.support.generalized import TraceProblem
 
 
-class OwnMatrices(AgentProblem):
+class OwnMatrices(TraceProblem):
     """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, B the mean of the B_i; each x has its factors' rows one below the other.
 
     Parameters
@@ -41,15 +41,6 @@ class OwnMatrices(AgentProblem):
 
     def _take(self, local: slice) -> None:
         self.A, self.B, self.lipschitz = self.A[local], self.B[local], self.lipschitz[local]
-
-    def value(self, x: Array) -> Array:
-        value: Array = -0.5 * (x * (self.A @ x)).sum((-2, -1))
-        return value
-
-    def gradient(self, x: Array) -> Array:
-        gradient: Array = self.A @ x
-        gradient *= -1.0
-        return gradient
 
     def local_product(self, x: Array) -> Array:
         product: Array = self.B @ x

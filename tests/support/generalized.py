@@ -30,7 +30,22 @@ def pencil(n: int, condition: float = 100.0, seed: int = 0) -> tuple[Array, Arra
     )
 
 
-class GEVP(AgentProblem):
+class TraceProblem(AgentProblem):
+    """f_i(x) = -1/2 tr(x^T A_i x), where a subclass has A."""
+
+    A: Array
+
+    def value(self, x: Array) -> Array:
+        value: Array = -0.5 * (x * (self.A @ x)).sum((-2, -1))
+        return value
+
+    def gradient(self, x: Array) -> Array:
+        gradient: Array = self.A @ x
+        gradient *= -1.0
+        return gradient
+
+
+class GEVP(TraceProblem):
     """f(x) = -1/2 tr(x^T A x) over a set {x : x^T B x = I}; the answer is minus half the sum of the p largest eigenvalues."""
 
     constraint: Any
@@ -42,15 +57,6 @@ class GEVP(AgentProblem):
 
     def _take(self, local: slice) -> None:
         """There is one agent."""
-
-    def value(self, x: Array) -> Array:
-        value: Array = -0.5 * (x * (self.A @ x)).sum((-2, -1))
-        return value
-
-    def gradient(self, x: Array) -> Array:
-        gradient: Array = self.A @ x
-        gradient *= -1.0
-        return gradient
 
 
 def gevp(n: int, p: int, condition: float = 100.0, seed: int = 0) -> GEVP:
@@ -97,7 +103,7 @@ def sampled_gevp(n: int, p: int, samples: int, seed: int = 0, ridge: float = 0.0
     return SampledGEVP(rng.standard_normal((samples, n)) * scales, rng.standard_normal((samples, n)) + 0.3, p, ridge)
 
 
-class CCA(AgentProblem):
+class CCA(TraceProblem):
     """f(x, y) = -tr(x^T C12 y) over St_{C11} x St_{C22}; the answer is minus the sum of the p largest canonical correlations."""
 
     constraint: Any
@@ -106,24 +112,16 @@ class CCA(AgentProblem):
         n1, n2, N = first.shape[1], second.shape[1], len(first)
         self.B = [a.T @ a / N + ridge * np.eye(a.shape[1]) for a in (first, second)]
         super().__init__(1, slice(0, 1), Product(GeneralizedStiefel(self.B[0], p), GeneralizedStiefel(self.B[1], p)))
-        self.cross = np.zeros((n1 + n2, n1 + n2))
-        self.cross[:n1, n1:] = first.T @ second / N
-        self.cross[n1:, :n1] = self.cross[:n1, n1:].T
+        self.A = np.zeros((n1 + n2, n1 + n2))
+        self.A[:n1, n1:] = first.T @ second / N
+        self.A[n1:, :n1] = self.A[:n1, n1:].T
         self.first = n1
-        self.lipschitz = np.array([np.linalg.norm(self.cross, ord=2)])
+        self.lipschitz = np.array([np.linalg.norm(self.A, ord=2)])
         self.rows, self.ridge = np.concatenate((first, second), axis=1), ridge
         self.n_samples: Index = np.array([N], dtype=np.int64)
 
     def _take(self, local: slice) -> None:
         """There is one agent."""
-
-    def value(self, x: Array) -> Array:
-        value: Array = -0.5 * (x * (self.cross @ x)).sum((-2, -1))
-        return value
-
-    def gradient(self, x: Array) -> Array:
-        gradient: Array = -(self.cross @ x)
-        return gradient
 
     def unpack(self, x: Array) -> Mapping[str, Array]:
         return {"x": x[..., : self.first, :], "y": x[..., self.first :, :]}
@@ -131,7 +129,7 @@ class CCA(AgentProblem):
     def optimum(self) -> float:
         """The least value."""
         roots = [scipy.linalg.sqrtm(b).real for b in self.B]
-        whitened = np.linalg.solve(roots[0], self.cross[: self.first, self.first :]) @ np.linalg.inv(roots[1])
+        whitened = np.linalg.solve(roots[0], self.A[: self.first, self.first :]) @ np.linalg.inv(roots[1])
         return -float(np.linalg.svd(whitened, compute_uv=False)[: self.shape[1]].sum())
 
 

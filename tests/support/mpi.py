@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +29,9 @@ _SETTINGS = {
     "PYTHONWARNINGS": "error",
 }
 _JOB = "DECENTORTH_TEST_JOB"
-_SEGMENTS = "mpich_shm_*"
+_SEGMENTS = ("mpich_shm_*", "sm_segment.*", "ucx_shm_*")
+_LINGER = 5.0
+"""Seconds in which the processes of a job must end after its launcher."""
 
 
 class Job(NamedTuple):
@@ -41,6 +43,8 @@ class Job(NamedTuple):
     seconds: float
     ended: float
     """When, as ``time.time()``."""
+    left: int
+    """Processes that had to be killed after it."""
 
     def report(self) -> str:
         """Everything, for the message of a failing test."""
@@ -78,6 +82,10 @@ class Running(NamedTuple):
                     found.append(pid)
         return found
 
+    def segments(self) -> set[Path]:
+        """The shared-memory files of its ranks."""
+        return _mapped(Path(f"/proc/{pid}") for pid in self.ranks())
+
 
 def run_ranks(
     ranks: int,
@@ -104,8 +112,7 @@ def run_ranks(
     command = [sys.executable, *arguments]
     if ranks > 0:
         command = [launcher(), "-n", str(ranks), *command]
-    segments = set(_segments())
-    with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
+    with tidied() as folder:
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         environment = {**kept, **_SETTINGS, "TMPDIR": folder, _JOB: token, **(settings or {})}
         begun = time.time()
@@ -128,14 +135,33 @@ def run_ranks(
             hung = True
         finally:
             ended = time.time()
+            left = 0 if hung else _lingering(token)
             _kill(process, token)
             if hung:
                 stdout, stderr = process.communicate()
-            _remove(set(_segments()) - segments)
-    job = Job(process.returncode, stdout, stderr, ended - begun, ended)
+    job = Job(process.returncode, stdout, stderr, ended - begun, ended, left)
     if hung:
         raise AssertionError(f"hung: {' '.join(command)}\n{job.report()}")
     return job
+
+
+@contextlib.contextmanager
+def tidied() -> Iterator[str]:
+    """A folder for the temporary files of jobs, which goes with the shared memory that they leave."""
+    before = set(_segments())
+    with tempfile.TemporaryDirectory(prefix="ranks-", ignore_cleanup_errors=True) as folder:
+        try:
+            yield folder
+        finally:
+            _remove(set(_segments()) - before)
+
+
+def _lingering(token: str) -> int:
+    """Processes of a job that do not end by themselves."""
+    deadline = time.monotonic() + _LINGER
+    while (left := len(_carriers(token))) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return left
 
 
 def _kill(process: subprocess.Popen[str], token: str) -> None:
@@ -165,7 +191,7 @@ def _processes() -> Iterator[Path]:
 
 
 def _segments() -> Iterator[Path]:
-    return Path("/dev/shm").glob(_SEGMENTS)
+    return (path for pattern in _SEGMENTS for path in Path("/dev/shm").glob(pattern))
 
 
 def _remove(new: set[Path]) -> None:
@@ -181,9 +207,14 @@ def _remove(new: set[Path]) -> None:
 
 def _open_files(wanted: set[Path]) -> set[Path]:
     """Those that some process has mapped or open."""
+    return wanted & _mapped(_processes()) if wanted else set()
+
+
+def _mapped(processes: Iterable[Path]) -> set[Path]:
+    """What processes have of ``/dev/shm``, mapped or open."""
     names: set[str] = set()
-    for entry in _processes() if wanted else ():
+    for entry in processes:
         with contextlib.suppress(OSError):  # it has ended, or is another user's
             names |= {line.split()[-1] for line in (entry / "maps").read_text().splitlines() if "/dev/shm/" in line}
             names |= {os.readlink(descriptor) for descriptor in (entry / "fd").iterdir()}
-    return {path for path in wanted if str(path) in names}
+    return {Path(name) for name in names if name.startswith("/dev/shm/")}

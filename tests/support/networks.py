@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,11 @@ class Recording:
     def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
         return self._recorded(self._network.mix_alike, (labels, *xs), 0)
 
+    def max(self, x: Array, rounds: int = 1) -> Array:
+        """Of agents that meet, as no algorithm can."""
+        network: Any = self._network
+        return self._recorded(lambda x: (network.max(x, rounds),), (x,), rounds)[0]
+
     def _recorded(self, call: Callable[..., tuple[Array, ...]], xs: tuple[Array, ...], rounds: int) -> tuple[Array, ...]:
         given = tuple(x.copy() for x in xs)
         taken = call(*xs)
@@ -63,6 +68,9 @@ class Replaying:
 
     def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
         return self._replayed((labels, *xs), 0)
+
+    def max(self, x: Array, rounds: int = 1) -> Array:
+        return self._replayed((x,), rounds)[0]
 
     def _replayed(self, xs: tuple[Array, ...], rounds: int) -> tuple[Array, ...]:
         then = next(self._exchanges)

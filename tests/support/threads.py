@@ -137,6 +137,9 @@ class ThreadCommunicator:
         largest: Array = np.max(self._gathered(values.copy()), axis=0)
         return largest
 
+    def watch(self, silence: float, computing: float) -> None:
+        """Threads stop together."""
+
     def describe(self) -> Mapping[str, Any]:
         return {"kind": "threads", "ranks": self.size}
 

@@ -1,0 +1,100 @@
+"""What a method's ``step_size`` may be: a number, ``"auto"``, a policy, or a policy as text.
+
+It is written alike in Python, in files and as flags. A number, or ``"auto"``, is the constant policy. The others are written by
+name, with parameters where they differ from the defaults: ``"diminishing"``, ``"diminishing:initial=0.5,power=1"``,
+``"horizon:iterations=3000"``, ``"bb:cap=2"``, ``"geometric:initial=1e-3,ratio=0.96"``; in Python the objects of `policies` say the
+same.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+from typing import get_args, get_type_hints
+
+from .policies import (
+    Annealed,
+    BarzilaiBorwein,
+    Constant,
+    Diminishing,
+    Geometric,
+    Horizon,
+    Piecewise,
+    SquareSummable,
+    check_positive,
+)
+
+StepPolicy = Constant | Diminishing | Horizon | SquareSummable | Annealed | Geometric | Piecewise | BarzilaiBorwein
+StepSize = float | str | StepPolicy
+POLICIES: dict[str, type[StepPolicy]] = {policy.name: policy for policy in get_args(StepPolicy)}
+IN_ADVANCE: tuple[type[StepPolicy], ...] = tuple(policy for policy in get_args(StepPolicy) if not policy.adapts)
+"""The policies whose steps do not depend on how the run goes."""
+
+
+def checked(
+    step_size: StepSize, allowed: tuple[type[StepPolicy], ...] = get_args(StepPolicy), why: str = "", single_agent: bool = False
+) -> StepSize:
+    """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything else as a policy.
+
+    Parameters
+    ----------
+    step_size
+        A number, ``"auto"``, a policy, or one written as text.
+    allowed
+        The policies that the method can follow.
+    why
+        Why it can follow no others.
+    single_agent
+        There are no neighbours that steps without a cap could part from.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For what is none of these, or not allowed.
+    """
+    found = _read(step_size)
+    if isinstance(found, BarzilaiBorwein) and found.cap == "auto" and single_agent:
+        found = replace(found, cap=math.inf)
+    if type(found) not in allowed:
+        *most, last = ["a positive number", "'auto'", *(repr(one.name) for one in allowed if one is not Constant)]
+        names = f"{', '.join(most)} or {last}"
+        raise ValueError(f"step_size must be {names} for this method, got {str(found)!r}" + (f": {why}" if why else ""))
+    if math.isinf(found.most) and not single_agent:
+        raise ValueError(f"step_size {str(found)!r}: steps without a cap are for a single agent; give a finite cap on a network")
+    return found.initial if type(found) is Constant else found
+
+
+@lru_cache
+def policy(step_size: StepSize) -> StepPolicy:
+    """The policy that a checked ``step_size`` stands for."""
+    return _read(step_size)
+
+
+def _read(step_size: StepSize) -> StepPolicy:
+    if isinstance(step_size, Constant):
+        return step_size
+    if not isinstance(step_size, str) or step_size == "auto":
+        check_positive("step_size", step_size)
+        return Constant(step_size)  # type: ignore[arg-type]  # a number or auto, as has just been checked
+    name, _, written = step_size.partition(":")
+    if name not in POLICIES:
+        raise ValueError(f"step_size must be a positive number, 'auto' or one of {', '.join(POLICIES)}, got {step_size!r}")
+    kinds = {field: hint for field, hint in get_type_hints(POLICIES[name]).items() if field in POLICIES[name].__match_args__}
+    given: dict[str, float | int | str] = {}
+    for part in filter(None, written.split(",")):
+        key, equals, text = part.partition("=")
+        if key not in kinds or not equals:
+            raise ValueError(f"step_size {step_size!r}: {name} takes {', '.join(f'{kind}=...' for kind in kinds)}, got {part!r}")
+        if key in given:
+            raise ValueError(f"step_size {step_size!r}: {key} is given twice")
+        try:
+            as_it_is = key in ("formula", "knots") or (key in ("initial", "cap") and text == "auto")
+            given[key] = text if as_it_is else int(text) if kinds[key] is int else float(text)
+        except ValueError:
+            kind = "whole number" if kinds[key] is int else "number"
+            raise ValueError(f"step_size {step_size!r}: {key} must be a {kind}, got {text!r}") from None
+    try:
+        return POLICIES[name](**given)  # type: ignore[arg-type]  # each policy checks its own
+    except ValueError as error:
+        raise ValueError(f"step_size {step_size!r}: {error}") from None

@@ -1,0 +1,369 @@
+"""Messages that say less than what their sender has: how an array is coded, and how that is written on the wire."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..protocols import Array, Index
+from .draws import Mask, normal, uniform
+from .faults import Fault, Source
+
+_FEW = 256
+"""Up to so many entries are looked at in full."""
+_FEW_DRAWS = 12
+"""So many draws are made at a time where a few are missing."""
+_BEFORE = np.tri(_FEW_DRAWS, k=-1, dtype=np.bool_)
+
+
+class Wire(NamedTuple):
+    """How an agent's array is written on the wire."""
+
+    values: int
+    """How many numbers."""
+    bits: int
+    """Of each."""
+    beside: int = 0
+    """Bytes beside them: positions, scales, checksums."""
+
+    @property
+    def bytes(self) -> int:
+        """All together."""
+        return -(-self.values * self.bits // 8) + self.beside
+
+
+class Code(NamedTuple):
+    """What is sent of an array ``(n_local, size)``."""
+
+    values: Array
+    """``(n_local, kept)``."""
+    places: Index | None = None
+    """``(n_local, kept)``: where they stand in the flat array; None where all entries are sent."""
+
+    def only(self, chosen: Index) -> Code:
+        """The code with some of its values, given by their numbers in the flat array of values, ``(n_local, fewer)``."""
+        return Code(self.values.take(chosen), chosen if self.places is None else self.places.take(chosen))
+
+    def put(self, out: Array) -> None:
+        """Write into ``out``, ``(n_local, size)``, C-contiguous, what is sent, and 0 for what is not."""
+        if self.places is None:
+            out[...] = self.values
+        else:
+            out[...] = 0.0
+            out.reshape(-1)[self.places] = self.values
+
+    def add_to(self, said: Array, x: Array, rest: Array) -> None:
+        """Add what is sent to ``said``, and write ``x - said`` into ``rest``, which has it already where nothing is sent.
+
+        All ``(n_local, size)``, C-contiguous.
+        """
+        if self.places is None:
+            said += self.values
+            np.subtract(x, said, out=rest)
+        else:
+            now = said.take(self.places)
+            now += self.values
+            said.reshape(-1)[self.places] = now
+            np.subtract(x.take(self.places), now, out=now)
+            rest.reshape(-1)[self.places] = now
+
+
+@dataclass(frozen=True)
+class Coding(Fault):
+    """A message says less than the array that its sender has.
+
+    With ``feedback`` what is coded is the difference to what was sent so far, which every receiver adds up: what a message leaves
+    out stays in the difference and is sent later.
+    """
+
+    cached: ClassVar[int] = 1 << 16
+    """How many numbers to code at a time; what is worked on should stay in the processor's cache."""
+
+    feedback: bool = False
+
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        """What becomes of what is sent, in fresh arrays."""
+        raise NotImplementedError
+
+    def wire(self, wire: Wire) -> Wire:
+        """How that is written."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class _Sparse(Coding):
+    share: float = 0.1
+    feedback: bool = True
+
+    def __post_init__(self) -> None:
+        self._check("share must be above 0 and at most 1", 0.0 < self.share <= 1.0, self.share)
+
+    def kept(self, size: int) -> int:
+        """How many of ``size`` numbers are sent."""
+        return max(1, round(self.share * size))
+
+
+@dataclass(frozen=True)
+class TopK(_Sparse):
+    """The share of an array's entries that is largest in absolute value, with their positions; of equals the first.
+
+    Parameters
+    ----------
+    share
+        In (0, 1].
+    feedback
+        What is left out comes later (Richtarik, Sokolov, Fatkhullin, "EF21", 2021; between neighbours Koloskova, Stich, Jaggi,
+        "CHOCO", 2019).
+    """
+
+    name: ClassVar[str] = "topk"
+
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        return code.only(_largest(code.values, self.kept(code.values.shape[1])))
+
+    def wire(self, wire: Wire) -> Wire:
+        kept = self.kept(wire.values)
+        positions = 0 if kept == wire.values else min(kept * math.ceil(math.log2(wire.values)), wire.values)  # or a bit for each
+        return Wire(kept, wire.bits, wire.beside + -(-positions // 8))
+
+
+@dataclass(frozen=True)
+class RandomK(_Sparse):
+    """A share of an array's entries that both ends draw, so that positions are not sent.
+
+    Parameters
+    ----------
+    share
+        In (0, 1].
+    feedback
+        As for topk; without it entries are divided by the share that is sent, so that their mean is right.
+    """
+
+    name: ClassVar[str] = "randomk"
+
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        size = code.values.shape[1]
+        kept = self.kept(size)
+        sent = code.only(_subsets(source, number, size, kept))
+        if not self.feedback:
+            np.multiply(sent.values, size / kept, out=sent.values)
+        return sent
+
+    def wire(self, wire: Wire) -> Wire:
+        return Wire(self.kept(wire.values), wire.bits, wire.beside)
+
+
+@dataclass(frozen=True)
+class Quantize(Coding):
+    """Stochastic uniform quantization: whole multiples of the largest entry / (2^(bits - 1) - 1), rounded up or down at random so
+    that the mean is right (QSGD, Alistarh et al. 2017), but for 2^-17 of such a unit, as 16 random bits decide.
+
+    Parameters
+    ----------
+    feedback
+        Code the difference to what was sent so far.
+    bits
+        Of a number, 2 to 32.
+    """
+
+    name: ClassVar[str] = "quantize"
+
+    bits: int = 8
+
+    def __post_init__(self) -> None:
+        self._check("bits must be from 2 to 32", 2 <= self.bits <= 32, self.bits)
+
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        x = code.values
+        unit = np.abs(x).max(axis=1, keepdims=True) / (2.0 ** (self.bits - 1) - 1.0)
+        multiples = x / np.where(unit > 0.0, unit, 1.0)
+        multiples += uniform(source.short_words(number, x.shape[1]))
+        np.floor(multiples, out=multiples)
+        multiples *= unit
+        return code._replace(values=multiples)
+
+    def wire(self, wire: Wire) -> Wire:
+        return Wire(wire.values, self.bits, wire.beside + 8)
+
+
+@dataclass(frozen=True)
+class Float32(Coding):
+    """Numbers rounded to single precision.
+
+    Parameters
+    ----------
+    feedback
+        Code the difference to what was sent so far.
+    """
+
+    name: ClassVar[str] = "float32"
+
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        return code._replace(values=code.values.astype(np.float32).astype(np.float64))
+
+    def wire(self, wire: Wire) -> Wire:
+        return Wire(wire.values, 32, wire.beside)
+
+
+@dataclass(frozen=True)
+class Float16(Coding):
+    """Numbers rounded to half precision; those above 65,504 become infinite.
+
+    Parameters
+    ----------
+    feedback
+        Code the difference to what was sent so far.
+    """
+
+    name: ClassVar[str] = "float16"
+
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        return code._replace(values=code.values.astype(np.float16).astype(np.float64))
+
+    def wire(self, wire: Wire) -> Wire:
+        return Wire(wire.values, 16, wire.beside)
+
+
+@dataclass(frozen=True)
+class Noise(Coding):
+    """Gaussian noise that the sender adds to what it sends, as for privacy; it has 65,536 values, the quantiles, and mean 0.
+
+    Parameters
+    ----------
+    feedback
+        Add it to the difference to what was sent so far.
+    std
+        Its standard deviation, at least 0.
+    """
+
+    name: ClassVar[str] = "noise"
+
+    std: float = 1e-3
+
+    def __post_init__(self) -> None:
+        self._check("std must be at least 0 and finite", 0.0 <= self.std < math.inf, self.std)
+
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        noise = normal(source.short_words(number, code.values.shape[1]))
+        noise *= self.std
+        noise += code.values
+        return code._replace(values=noise)
+
+    def wire(self, wire: Wire) -> Wire:
+        return wire
+
+
+def _largest(x: Array, kept: int) -> Index:
+    """``(n, kept)``: where in the flat array the largest absolute values of each row stand, ascending; of equals the first.
+
+    Absolute values are ordered as their bits are, and almost always as they are in single precision. Of a long row only what is
+    not below the threshold of a sample is parted, which is a fifth of it where a tenth is asked for.
+    """
+    n = len(x)
+    with np.errstate(over="ignore", under="ignore"):
+        keys: NDArray[Any] = x.astype(np.float32).view(np.int32)
+    keys &= np.int32(0x7FFFFFFF)
+    places, inside = _hopeful(keys, kept)
+    rows = _gathered(keys, places, inside)
+    chosen = rows >= np.partition(rows, -kept, axis=1)[:, -kept, None]
+    if np.count_nonzero(chosen) > n * kept:
+        rows = _gathered(np.abs(x).view(np.int64), places, inside)
+        least = np.partition(rows, -kept, axis=1)[:, -kept, None]
+        above, tied = rows > least, rows == least
+        chosen = above | (tied & (np.cumsum(tied, axis=1) <= kept - above.sum(axis=1, keepdims=True)))
+    found: Index = np.flatnonzero(chosen) if inside is None else places.compress(chosen[inside])
+    return found.reshape(n, kept)
+
+
+def _hopeful(keys: NDArray[np.int32], kept: int) -> tuple[Index, Mask | None]:
+    """Where in the flat array what may be among the ``kept`` largest of a row stands, ascending, and which entries these are of an
+    array with as many columns as a row has of them at most; nothing and None if it would be too much.
+
+    The threshold is one of a sample's order statistics, four standard deviations on the safe side; where it takes too few of some
+    row in spite of that, that row's block is looked at in full.
+    """
+    n, size = keys.shape
+    nothing = np.empty(0, dtype=np.int64)
+    columns = _sample(size)
+    usual = kept * len(columns) / size
+    rank = math.ceil(usual + 4.0 * math.sqrt(usual) + 1.0)
+    if 2 * rank > len(columns):
+        return nothing, None
+    least = np.partition(keys[:, columns], -rank, axis=1)[:, -rank, None]
+    places: Index = np.flatnonzero(keys >= least)
+    counts = np.diff(np.searchsorted(places, np.arange(0, (n + 1) * size, size)))
+    if counts.min() < kept:
+        return nothing, None
+    return places, np.arange(counts.max()) < counts[:, None]
+
+
+def _gathered(keys: NDArray[Any], places: Index, inside: Mask | None) -> NDArray[Any]:
+    """The keys at the places, row by row, followed by -1; all of them without ``inside``."""
+    if inside is None:
+        return keys
+    rows = np.full(inside.shape, -1, dtype=keys.dtype)
+    rows[inside] = keys.take(places)
+    return rows
+
+
+@cache
+def _sample(size: int) -> Index:
+    """Some columns, spread evenly whatever repeats itself in a row; none of a short one."""
+    number = 0 if size <= _FEW else size // 7
+    golden: Index = np.sort(np.floor(size * (np.arange(number) * 0.6180339887498949 % 1.0)).astype(np.int64))
+    return golden
+
+
+def _subsets(source: Source, number: int, size: int, kept: int) -> Index:
+    """``(n_local, kept)``: for each agent distinct places in the flat array, all subsets of a row alike.
+
+    An agent draws with replacement, and its first draws that are distinct count. First it draws as many as it needs, and then, a
+    few at a time, makes up for those that were not. What is drawn are the entries that are left out, where these are fewer.
+    """
+    n = source.agents.stop - source.agents.start
+    begin = size * np.arange(n)[:, None]
+    fewer = min(kept, size - kept)
+    drawn = np.zeros(n * size, dtype=np.bool_)
+    runs = _draws(source, number, size, fewer)
+    found: Index = np.sort(next(runs), axis=1) + begin
+    drawn[found] = True
+    twice = np.zeros(found.shape, dtype=np.bool_)
+    np.equal(found[:, 1:], found[:, :-1], out=twice[:, 1:])
+    missing = twice.sum(axis=1)
+    rows, made_up = np.flatnonzero(missing), []
+    while rows.size:
+        tried = next(runs)[rows] + begin[rows]
+        new = ~(drawn[tried] | ((tried[:, :, None] == tried[:, None, :]) & _BEFORE).any(axis=2))
+        new &= np.cumsum(new, axis=1) <= missing[rows, None]
+        places = tried[new]
+        drawn[places] = True
+        made_up.append(places)
+        missing[rows] -= new.sum(axis=1)
+        rows = rows[missing[rows] > 0]
+    if made_up:
+        places = np.concatenate(made_up)
+        found[twice] = places[np.argsort(places // size, kind="stable")]
+    if fewer < kept:
+        found = np.flatnonzero(~drawn).reshape(n, kept)
+    return found
+
+
+def _draws(source: Source, number: int, size: int, first: int) -> Iterator[NDArray[np.uint32]]:
+    """Places in a row with replacement, ``(n_local, first)`` and then, for ever, a few more."""
+    begin = first
+    for stretch in count():
+        words = source.words(number, begin + 2 * _FEW_DRAWS, stretch) * np.uint64(size)
+        words >>= np.uint64(32)
+        places = words.astype(np.uint32)
+        if stretch == 0:
+            yield places[:, :first]
+        for column in range(begin, begin + 2 * _FEW_DRAWS, _FEW_DRAWS):
+            yield places[:, column : column + _FEW_DRAWS]
+        begin = 0
