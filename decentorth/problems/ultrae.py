@@ -33,6 +33,7 @@ from .generated import stream
 from .knowledge import Completions, KnowledgeGraph, check, corrupted, held_out, most_frequent
 from .planted import around_pole, planted
 from .ranking import MEASURES, filtered_ranks, measures
+from .signed import SignedSettings
 from .ultrahyperbolic import Ultrahyperbolic
 
 Corrupt = Literal["both", "tail", "head"]
@@ -332,7 +333,7 @@ def _turned(at: _Embedding, runs: list[tuple[int, slice]], v: Array, transposed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UltraESettings:
+class UltraESettings(SignedSettings):
     """An ultrahyperbolic knowledge graph embedding, for a single agent.
 
     Parameters
@@ -351,8 +352,6 @@ class UltraESettings:
         Share of the triples to test with, where there is no test file.
     dimension
         n, the length of an entity's vector.
-    positive
-        How many signs of J are +1, the first ones; by default half. At least one must be -1.
     negatives
         k, corrupted triples for each.
     corrupt
@@ -369,13 +368,14 @@ class UltraESettings:
         test, or valid (where files have it): the triples that are ranked.
     """
 
+    name = "ultrae"
+
     data: str = "planted"
     entities: int | None = None
     relations: int = 5
     triples: int = 1500
     held_out: float = 0.2
     dimension: int = 36
-    positive: int | None = None
     negatives: int = 50
     corrupt: Corrupt = "both"
     delta: float = 5.0
@@ -392,32 +392,15 @@ class UltraESettings:
             raise ValueError(f"entities must be at least 2, got {self.entities}")
         if not 0.0 <= self.held_out < 1.0:
             raise ValueError(f"held_out is a share, at least 0 and below 1, got {self.held_out}")
-        if self.positive is not None and not 0 <= self.positive < self.dimension:
-            raise ValueError(
-                f"positive must lie between 0 and {self.dimension - 1}, one less than the dimension, got {self.positive}"
-            )
-
-    def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, to be built where its one agent lives.
-
-        Raises
-        ------
-        ValueError
-            For several agents.
-        """
-        if n_agents != 1:
-            raise ValueError(f"ultrae is a problem for one agent (--agents 1), got {n_agents} agents")
-        return self.in_blocks(1, seed)
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
         """The same with its training triples in so many blocks, as if of so many agents, whose mean it is: for `Spread`."""
 
         def build(agents: slice, collective: Collective) -> UltraE:
             with collective.together():
-                p = self.dimension // 2 if self.positive is None else self.positive
                 return UltraE(
                     self._graph(seed),
-                    JOrthogonal(p, self.dimension - p).signs,
+                    self._constraint(self.dimension, self.dimension - 1).signs,
                     negatives=self.negatives,
                     corrupt=self.corrupt,
                     delta=self.delta,

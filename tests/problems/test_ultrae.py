@@ -309,11 +309,12 @@ def test_what_cannot_be_is_refused() -> None:
             made(**more)
     with pytest.raises(ValueError, match=r"ultrae is a problem for one agent \(--agents 1\), got 4 agents"):
         UltraESettings().problem(4, 0)
+    with pytest.raises(ValueError, match="positive must lie between 0 and 3, got 4"):
+        built(dimension=4, positive=4)
     for settings, words in (
         ({"relations": 0}, "relations must be at least 1"),
         ({"entities": 1}, "entities must be at least 2"),
         ({"held_out": 1.0}, "held_out is a share"),
-        ({"dimension": 4, "positive": 4}, "positive must lie between 0 and 3"),
     ):
         with pytest.raises(ValueError, match=words):
             UltraESettings(**settings)
