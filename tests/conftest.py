@@ -1,5 +1,21 @@
 """What every test may count on."""
 
+from __future__ import annotations
+
 import signal
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+RANKS = ("mpi", "doctor", "launch", "test_readme.py", "test_examples.py")
+"""Files and folders that start ranks all the time."""
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to it, and so would be our children
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On several cores (``-n auto --dist loadgroup``) jobs of ranks take turns, as ranks that wait keep every core busy."""
+    for item in items:
+        file = item.path.relative_to(TESTS)
+        item.add_marker(pytest.mark.xdist_group("ranks" if file.parts[0] in RANKS else str(file)))
