@@ -15,7 +15,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts backg
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On several cores (``-n auto --dist loadgroup``) jobs of ranks take turns, as ranks that wait keep every core busy."""
+    """Jobs of ranks come last and, where tests run on several cores, take turns: ranks that wait keep every core busy."""
+
+    def ranked(item: pytest.Item) -> bool:
+        return item.path.relative_to(TESTS).parts[0] in RANKS
+
+    items.sort(key=ranked)
     for item in items:
-        file = item.path.relative_to(TESTS)
-        item.add_marker(pytest.mark.xdist_group("ranks" if file.parts[0] in RANKS else str(file)))
+        item.add_marker(pytest.mark.xdist_group("ranks" if ranked(item) else str(item.path)))
