@@ -95,4 +95,4 @@ def test_set_up_is_two_lines_that_stand_alone() -> None:
     setup = [block for block in blocks("bash") if "venv" in block]
     assert [block.count("\n") for block in setup] == [1, 1]
     assert setup[0].rstrip().endswith("mpirun -n 10 python -m decentorth.run")
-    assert setup[1].rstrip().endswith("pytest -q -n auto --dist loadgroup --no-loadscope-reorder")
+    assert setup[1].rstrip().endswith("pytest -q -n auto --dist loadfile")
