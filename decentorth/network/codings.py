@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -73,7 +74,7 @@ class Code(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Coding(Fault):
+class Coding(Fault, ABC):
     """A message says less than the array that its sender has.
 
     With ``feedback`` what is coded is the difference to what was sent so far, which every receiver adds up: what a message leaves
@@ -85,13 +86,13 @@ class Coding(Fault):
 
     feedback: bool = False
 
+    @abstractmethod
     def coded(self, code: Code, source: Source, number: int) -> Code:
         """What becomes of what is sent, in fresh arrays."""
-        raise NotImplementedError
 
+    @abstractmethod
     def wire(self, wire: Wire) -> Wire:
         """How that is written."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -190,8 +191,19 @@ class Quantize(Coding):
         return Wire(wire.values, self.bits, wire.beside + 8)
 
 
+class _Rounded(Coding):
+    kind: ClassVar[type[np.floating[Any]]]
+    """What numbers are rounded to."""
+
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        return code._replace(values=code.values.astype(self.kind).astype(np.float64))
+
+    def wire(self, wire: Wire) -> Wire:
+        return Wire(wire.values, np.finfo(self.kind).bits, wire.beside)
+
+
 @dataclass(frozen=True)
-class Float32(Coding):
+class Float32(_Rounded):
     """Numbers rounded to single precision.
 
     Parameters
@@ -201,16 +213,11 @@ class Float32(Coding):
     """
 
     name: ClassVar[str] = "float32"
-
-    def coded(self, code: Code, source: Source, number: int) -> Code:
-        return code._replace(values=code.values.astype(np.float32).astype(np.float64))
-
-    def wire(self, wire: Wire) -> Wire:
-        return Wire(wire.values, 32, wire.beside)
+    kind = np.float32
 
 
 @dataclass(frozen=True)
-class Float16(Coding):
+class Float16(_Rounded):
     """Numbers rounded to half precision; those above 65,504 become infinite.
 
     Parameters
@@ -220,12 +227,7 @@ class Float16(Coding):
     """
 
     name: ClassVar[str] = "float16"
-
-    def coded(self, code: Code, source: Source, number: int) -> Code:
-        return code._replace(values=code.values.astype(np.float16).astype(np.float64))
-
-    def wire(self, wire: Wire) -> Wire:
-        return Wire(wire.values, 16, wire.beside)
+    kind = np.float16
 
 
 @dataclass(frozen=True)

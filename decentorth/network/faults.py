@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
@@ -105,12 +106,12 @@ def _value(fault: str, key: str, kind: type[Any], text: str) -> bool | int | flo
         raise ValueError(f"channel {fault}: {key} must be {words}, got {text!r}") from None
 
 
-class Breaking(Fault):
+class Breaking(Fault, ABC):
     """Some messages do not arrive."""
 
+    @abstractmethod
     def lost(self, pairs: Pairs, seed: int, number: int) -> Fate:
         """Which of the `Pairs.directed` messages of a round are lost."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -236,16 +237,16 @@ class Crash(Sleep):
     name: ClassVar[str] = "crash"
 
 
-class Late(Fault):
+class Late(Fault, ABC):
     """Messages arrive late; before as many have been sent, the first counts. What several faults add up."""
 
+    @abstractmethod
     def longest(self, size: int) -> int:
         """How late messages of so many bytes are at most."""
-        raise NotImplementedError
 
+    @abstractmethod
     def late(self, seed: int, number: int, n_agents: int, agents: slice) -> Lateness:
         """How late those of some agents are."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

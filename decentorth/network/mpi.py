@@ -1,4 +1,4 @@
-"""Everything that speaks MPI: the only module that imports mpi4py.
+"""Everything that speaks MPI: with `ulfm`, which does so after a loss, the only module that imports mpi4py.
 
 Every wait is a polled one, so that a rank which waits for another that has left the job says so instead of hanging: a rank that
 ends tells the others if they have not ended too after a moment, and whoever still waits for messages then ends the job.

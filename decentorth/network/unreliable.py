@@ -12,9 +12,10 @@ import numpy as np
 
 from ..protocols import Array
 from ..sums import accumulate
-from .channel import Channel, Fates, Memory, Messages, Striking, pairs
+from .channel import Channel, Fates, Striking, pairs
 from .draws import Mask
 from .faults import Crash, Late
+from .memory import Memory, Messages
 from .network import Network, Placement, Plan
 from .traffic import Gathering, Traffic, gathering
 
@@ -162,7 +163,7 @@ class UnreliableNetwork(Network):
             self.bytes += again * size
             missing &= fates.lost(self.rounds, self._striking.struck(self.rounds), asleep)
             self.rounds += 1
-        self.rounds += sum(late.longest(size) for _, late in self.channel.all(Late))
+        self.rounds += self.channel.lateness(size)
 
     @cached_property
     def flooding_rounds(self) -> int:

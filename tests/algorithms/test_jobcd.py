@@ -123,7 +123,7 @@ def test_a_general_function_and_its_trace_form_agree() -> None:
     np.testing.assert_allclose(one.x, other.x, atol=1e-12)
 
 
-@pytest.mark.skipif(not COMPILED, reason="needs numba")
+@pytest.mark.skipif(not COMPILED, reason="numba is in the extra fast, which need not be installed")
 @pytest.mark.parametrize("algorithm", [GSJOBCD(pairs=5), JJOBCD(), VRJJOBCD(), HyperbolicJacobi()], ids=lambda a: type(a).__name__)
 def test_kernels_agree(algorithm: Any) -> None:
     problem = hevp(11)
