@@ -24,16 +24,16 @@ from topologies.leaving import ranges
 from . import runner
 from ._ending import RANK_TIMEOUT, patience
 from .agreement import Agreement
-from .checkpoint import Begun, Checkpoints, Identity, Keeper, Losses, Resumed, kept, resume
+from .checkpoint import Begun, Checkpoints, Identity, Keeper, Losses, Resumed, resume
 from .collective import AgentCollective, ReplicaCollective
 from .history import History
 from .network import Channel, Network, Placement, Shrinking, UnreliableNetwork, connect, even_bounds, surviving
 from .problems import Deferred, Spread
-from .protocols import Array, Index, LocalProducts, Metric, Recorder, Rewound, Row, Stop, StoppingRule
-from .rewind import Held, Rewind
+from .protocols import Array, Index, Metric, Recorder, Row, Stop, StoppingRule
+from .rewind import Rewind
 from .streams import CounterStreams
 from .sums import norms
-from .survival import Loss, LostError, restarted
+from .survival import Loss, check_leaving, outlive
 
 OnRankLoss = Literal["abort", "shrink"]
 __all__ = ["Result", "Run", "connect", "iterate", "solve"]
@@ -208,7 +208,7 @@ class Run:
             with self.collective.together():
                 runner.check_capabilities(self.problem, algorithm)
                 if on_rank_loss == "shrink":
-                    _check_leaving(self.problem)
+                    check_leaving(self.problem)
             self.problem.prepare(self.collective)
             with self.collective.together():
                 start = self._start(x0, seed)
@@ -405,9 +405,15 @@ class Run:
         arguments: dict[str, Any] = {"iterations": iterations, "stopping": stopping, "rows": rows, "record_every": record_every}
         arguments |= {"recorders": recorders, "metrics": metrics, "safety_region": safety_region}
         run = self if resumed is None else self._going_on
-        if isinstance(run.network.communicator, Shrinking):
-            return run._outliving(arguments, computing, checkpoints, resumed)
-        return run._result(run._iterate(arguments, computing, checkpoints, resumed))
+
+        def iterate(run: Run, resumed: Resumed | None, rewind: Rewind | None = None) -> runner.Outcome:
+            return run._iterate(arguments, computing, checkpoints, resumed, rewind)
+
+        if not isinstance(run.network.communicator, Shrinking):
+            return run._result(iterate(run, resumed))
+        last: Run
+        last, outcome = outlive(run, iterate, recorders, None if checkpoints is None else Path(checkpoints.folder), resumed)
+        return last._result(outcome)
 
     def _iterate(
         self,
@@ -431,64 +437,6 @@ class Run:
         with threadpool_limits(1), self._watched(computing):
             return runner.run(*parts, **arguments, keep=keep, resumed=resumed, rewind=rewind)
 
-    def _outliving(
-        self, arguments: Mapping[str, Any], computing: float, checkpoints: Checkpoints | None, resumed: Resumed | None
-    ) -> Result:
-        """Iterate to the end, without the ranks that are lost on the way."""
-        communicator: Any = self.network.communicator
-        run = self
-        start, history = Held(0, self.x0.copy(), (0, 0, 0), 0), History()
-        if resumed is not None:
-            start = Held(resumed.state.k, resumed.state.x.copy(), resumed.counts, resumed.state.gradients)
-            history = resumed.history
-        rewind = Rewind(communicator.size, start, history)
-        while True:
-            try:
-                if communicator is not run.network.communicator:
-                    run, resumed = self._left(communicator, rewind, run.losses, checkpoints)
-                    counts = (run.network.rounds, run.network.messages, run.network.bytes)
-                    start = Held(resumed.state.k, resumed.state.x.copy(), counts, resumed.state.gradients)
-                    rewind = Rewind(rewind.every, start, resumed.history)
-                    if communicator.rank == 0:
-                        for recorder in arguments["recorders"]:
-                            if isinstance(recorder, Rewound):
-                                recorder.rewound(resumed.history.rows, str(run.losses[-1]))
-                outcome = run._iterate(arguments, computing, checkpoints, resumed, rewind)
-                communicator.agree()
-                return run._result(outcome)
-            except communicator.failures as error:
-                before, communicator = communicator, communicator.shrunk()
-                if communicator.size == before.size:  # it was not a loss
-                    raise error
-
-    def _left(
-        self, communicator: Any, rewind: Rewind, losses: Sequence[Loss], checkpoints: Checkpoints | None
-    ) -> tuple[Run, Resumed]:
-        """The run of the ranks that are left, and where they go on from: the last iteration of which all have a copy."""
-        back = -int(communicator.max(np.array([-float(rewind.latest)]))[0])
-        held = rewind.at(back)
-        made = communicator.max(np.array([*held.counts, held.gradients], dtype=np.float64))
-        rounds, messages, sent, gradients = made.astype(np.int64).tolist()
-        bounds = self.network.bounds
-        gone = [rank for rank in range(len(bounds) - 1) if rank not in communicator.alive]
-        lost = np.concatenate([np.arange(bounds[rank], bounds[rank + 1]) for rank in gone])
-        earlier = [loss for loss in losses[len(self.losses) :] if loss.iteration != back]
-        ranks = [rank for rank in gone if not any(rank in loss.ranks for loss in earlier)]
-        agents = np.concatenate([self.numbers[bounds[rank] : bounds[rank + 1]] for rank in ranks])
-        loss = Loss(back, tuple(ranks), tuple(agents.tolist()))
-        try:
-            run = self.without(lost, communicator, communicator.alive)
-        except ValueError as error:
-            root = None if checkpoints is None else kept(Path(checkpoints.folder))
-            there = f"; the last checkpoint is {root[0]}" if root else ""
-            first = communicator.rank == 0
-            raise LostError(f"lost {loss}, and the others cannot go on: {error}{there}", first) from error
-        run.losses = (*self.losses, *earlier, loss)
-        run.network.restore(rounds, messages, sent, {})
-        with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):
-            state = restarted(run.algorithm, run.problem, run.network, run.streams, held.x, back, gradients)
-        return run, Resumed(None, state, (rounds, messages, sent), {}, rewind.history.before(back), rewind.seconds(), {})
-
     def _result(self, outcome: runner.Outcome) -> Result:
         stop: Stop = outcome.stop
         return Result(
@@ -505,24 +453,6 @@ class Run:
             self.collective,
             outcome.agreement,
             self.losses,
-        )
-
-
-def _check_leaving(problem: Any) -> None:
-    """Refuse a problem that agents cannot leave.
-
-    Raises
-    ------
-    TypeError
-        With its name.
-    """
-    name = type(problem).__name__
-    if not hasattr(problem, "without"):
-        raise TypeError(f"on_rank_loss='shrink' needs a problem that agents can leave, but {name} has no method without(lost)")
-    if isinstance(problem, LocalProducts):
-        raise TypeError(
-            f"on_rank_loss='shrink' is not for {name}: its constraint set is the mean of what all agents know, "
-            "and would be another without some of them"
         )
 
 
