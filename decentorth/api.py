@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
@@ -156,6 +157,9 @@ class Run:
         rank_timeout: float = RANK_TIMEOUT,
         on_rank_loss: OnRankLoss = "abort",
     ) -> None:
+        if isinstance(algorithm, type) or not hasattr(algorithm, "step"):
+            name = f"{algorithm.__name__}()" if isinstance(algorithm, type) else "do.DRFGT()"
+            raise TypeError(f"the algorithm must be a method with its settings, such as {name}, got {algorithm!r}")
         self._silence = patience("rank_timeout", rank_timeout)
         if W is None:
             if problem.n_agents != 1:
@@ -291,7 +295,10 @@ class Run:
         if x0 is None:
             start: Array = self.problem.start(seed)
             return start
-        start = np.array(x0, dtype=np.float64, order="C")
+        given = np.asarray(x0)
+        if not np.can_cast(given.dtype, np.float64, "same_kind"):
+            raise TypeError(f"x0 must hold real numbers, got dtype {given.dtype}")
+        start = np.array(given, dtype=np.float64, order="C")
         if start.shape != shape:
             raise ValueError(f"x0 must have the shape of one agent's point, {shape}, got {start.shape}: all agents start from it")
         if not np.isfinite(start).all():
@@ -385,6 +392,13 @@ class Run:
         compute_timeout: float = 0.0,
     ) -> Result:
         """Iterate to the end; see `decentorth.solve`."""
+        for name, number in (("iterations", iterations), ("rows", rows), ("record_every", record_every)):
+            whole = isinstance(number, Integral) and not isinstance(number, bool)
+            if not whole and (number is not None or name == "iterations"):
+                raise TypeError(f"{name} must be a whole number such as 100, got {number!r}")
+        if stopping is not None and (isinstance(stopping, type) or not callable(stopping)):
+            tolerance = f"{stopping:g}" if isinstance(stopping, float) and stopping > 0.0 else "1e-6"
+            raise TypeError(f"stopping must be a rule such as do.stopping.GradientNorm({tolerance}), got {stopping!r}")
         if iterations < 0:
             raise ValueError(f"iterations must not be negative, got {iterations}")
         if rows is not None and rows < 2:

@@ -29,6 +29,16 @@ class Rule:
         """Stop when both say so."""
         return _All(self, other)
 
+    def __bool__(self) -> bool:
+        """Refuse ``and``, ``or`` and ``not``, which would keep one rule and drop the other.
+
+        Raises
+        ------
+        TypeError
+            Always.
+        """
+        raise TypeError("a stopping rule is neither true nor false: write & for 'and' and | for 'or', as in one & two | three")
+
 
 @dataclass(frozen=True)
 class _Any(Rule):

@@ -237,6 +237,32 @@ def test_what_cannot_work_is_refused(arguments: dict[str, Any], words: str | Non
         solve(pca().problem, DRFGT(), RING, **arguments)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"iterations": True}, "iterations must be a whole number such as 100, got True"),
+        ({"iterations": "3"}, "iterations must be a whole number such as 100, got '3'"),
+        ({"iterations": 1e3}, "iterations must be a whole number such as 100, got 1000.0"),
+        ({"iterations": None}, "iterations must be a whole number such as 100, got None"),
+        ({"rows": "9"}, "rows must be a whole number such as 100, got '9'"),
+        ({"record_every": True}, "record_every must be a whole number such as 100, got True"),
+        ({"x0": 1j * np.eye(12, 3)}, "x0 must hold real numbers, got dtype complex128"),
+        ({"stopping": 1e-6}, "stopping must be a rule such as do.stopping.GradientNorm(1e-06), got 1e-06"),
+        ({"stopping": "gradient"}, "stopping must be a rule such as do.stopping.GradientNorm(1e-6), got 'gradient'"),
+        ({"stopping": Time}, "stopping must be a rule such as do.stopping.GradientNorm(1e-6), got <class"),
+        ({"algorithm": "drfgt"}, "the algorithm must be a method with its settings, such as do.DRFGT(), got 'drfgt'"),
+        ({"algorithm": DRFGT}, "the algorithm must be a method with its settings, such as DRFGT(), got <class"),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_refused_by_name(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(words)):
+        solve(**{"problem": pca().problem, "algorithm": DRFGT(), "W": RING, **arguments})
+
+
+def test_numbers_of_numpy_are_whole_numbers() -> None:
+    assert solve(pca().problem, DRFGT(), RING, iterations=np.int64(3), rows=np.int32(2)).state.k == 3  # type: ignore[arg-type]
+
+
 def blas_threads() -> set[int]:
     return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
 

@@ -162,6 +162,14 @@ def test_the_clock_of_rank_0_decides_for_all() -> None:
     assert asked(1) == [True] * 3
 
 
+def test_and_or_and_not_name_the_signs_that_combine_rules() -> None:
+    """Python's own words would keep one rule and drop the other without a word."""
+    one, two = GradientNorm(1e-6), Consensus(1e-6)
+    for combined in (lambda: one and two, lambda: one | two or one, lambda: not one & two):
+        with pytest.raises(TypeError, match=r"neither true nor false: write & for 'and' and \| for 'or'"):
+            combined()
+
+
 def test_an_incomplete_rule_says_so() -> None:
     class Nothing(Rule):
         pass
