@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .protocols import Array, Collective, Counted, Evaluated, KnownOptimum, KnownValue, Landing, Nonsmooth, Projection, Riemannian
-from .sums import norms
+from .sums import norms, power_of_two
 
 
 class StandardMetrics:
@@ -34,7 +34,7 @@ class StandardMetrics:
 
     Behind them come the problem's own measures of xhat, where it has any (`protocols.Evaluated`).
     Of a problem that is not differentiable gradient_norm is called subgradient_norm: it need not vanish at a minimiser.
-    Two chains of sums and one maximum over the ranks each time; the same numbers on every rank.
+    Two chains of sums and two maxima over the ranks each time; the same numbers on every rank.
     """
 
     def __init__(self, problem: Any, state: Any) -> None:
@@ -100,12 +100,14 @@ class StandardMetrics:
             )
             scalars[block, 1] = norms(direction)
             scalars[block, 2] = norms(own - mean)
-            scalars[block, 3] = (norms(own - hat)) ** 2
+            scalars[block, 3] = norms(own - hat)
             scalars[block, 4] = part.constraint.distance(own) if self._projects else 0.0
             feasibility[block] = part.constraint.feasibility(own)
             if at_mean is not None:
                 point = np.repeat(mean, len(own), axis=0)
                 at_mean[block] = part.constraint.landing(point, part.gradient(point), state.penalty[block])
+        unit = power_of_two(np.array(collective.max(float(scalars[:, 3].max()))))
+        scalars[:, 3] = (scalars[:, 3] / unit) ** 2
         optional = (*(() if at_mean is None else (at_mean,)), *((state.flops,) if self._counts else ()))
         sums = collective.sum(at_hat, scalars, *optional)
         worst = collective.max(float(feasibility.max()))
@@ -117,7 +119,7 @@ class StandardMetrics:
             float(gradient),
             float(local_gradients),
             float(consensus),
-            float(np.sqrt(spread / n)),
+            float(unit * np.sqrt(spread / n)),
             *((float(distance),) if self._projects else ()),
             worst,
             *((float(norms(sum_gap[None] / n)[0]),) if self._tracks else ()),

@@ -16,6 +16,9 @@ from scipy.sparse import _sparsetools
 
 from .protocols import Array, Index
 
+_SMALL, _LARGE = 2.0**-450, 2.0**500
+"""Norms between these are the root of the sum of squares; beyond, squares lose digits, or are infinite."""
+
 
 class Csr(NamedTuple):
     """A sparse block in compressed rows, as plain arrays."""
@@ -67,6 +70,18 @@ def sums(x: Array) -> Array:
 
 
 def norms(x: Array) -> Array:
-    """``(n, ...) -> (n,)``: the Frobenius norm of each agent's array."""
+    """``(n, ...) -> (n,)``: the Frobenius norm of each agent's array, of any size that float64 has."""
     root: Array = np.sqrt(sums(x * x))
+    if not (root.min() > _SMALL and root.max() < _LARGE):
+        odd = np.flatnonzero(~((root > _SMALL) & (root < _LARGE)))
+        far = x[odd]
+        unit = power_of_two(np.abs(far.reshape(len(far), -1)).max(-1))
+        far /= unit.reshape(-1, *(1,) * (x.ndim - 1))
+        root[odd] = unit * np.sqrt(sums(far * far))
     return root
+
+
+def power_of_two(size: Array) -> Array:
+    """The largest power of two that is at most each size, and divides without rounding; 1 for 0 and what is not finite."""
+    usual = (size > 0.0) & (size < np.inf)
+    return np.where(usual, np.ldexp(1.0, np.frexp(size)[1] - 1), 1.0)

@@ -7,15 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from decentorth import DRFGT, solve
+from decentorth import DRFGT, Result, solve
 from decentorth.collective import AgentCollective
 from decentorth.metrics import StandardMetrics, first_runaway
 from decentorth.network import SerialCommunicator
-from decentorth.problems import FunctionProblem, subspace_distance
+from decentorth.problems import PCA, FunctionProblem, Procrustes, subspace_distance
 from decentorth.protocols import Array
-from decentorth.sets import JOrthogonal, Stiefel
+from decentorth.sets import Euclidean, JOrthogonal, Stiefel
+from decentorth.stopping import GradientNorm
+from decentorth.sums import norms
 from tests.reference import naive
-from tests.support.problems import CASES, GRAPHS, UNEVEN, Case, pca, point
+from tests.support.problems import CASES, GRAPHS, UNEVEN, Case, pca, point, samples
 from tests.support.threads import on_ranks
 
 N = len(UNEVEN)
@@ -197,3 +199,75 @@ def test_the_first_runaway_is_found_on_every_rank(spoil: float) -> None:
     for agent in (9, 5, 6, 3):
         x[agent, 3, 0] = spoil
         assert found() == [min(agent, 5)] * 4 if agent != 9 else [9] * 4
+
+
+@pytest.mark.parametrize("power", [-1020, -600, -465, -200, 0, 200, 465, 600, 1020])
+def test_norms_scale_by_powers_of_two_without_rounding(power: int) -> None:
+    """Where squares underflow or overflow too; agents that share a stack may differ in size, be zero, infinite or NaN."""
+    x = np.random.default_rng(0).standard_normal((6, 4, 2))
+    assert np.linalg.norm(x[0]) == pytest.approx(norms(x)[0], rel=1e-15)
+    mixed = np.ldexp(x, power)
+    mixed[1], mixed[2, 0, 0], mixed[3, 1, 1], mixed[4] = 0.0, np.inf, np.nan, x[4]
+    with np.errstate(over="ignore"):
+        found = norms(mixed)
+    expected = np.array([np.ldexp(norms(x)[0], power), 0.0, np.inf, np.nan, norms(x)[4], np.ldexp(norms(x)[5], power)])
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("size", [1e-140, 1e-81, 1e-60, 1e60, 1e78, 1e140])
+def test_gradients_are_measured_whatever_the_size_of_the_data(size: float) -> None:
+    """Data times s: gradients times s^2, to the bit where s is a power of two."""
+    power = 2.0 ** round(np.log2(size))
+    data = samples(UNEVEN, 12, 0)
+    targets = [np.random.default_rng(1).standard_normal((3, len(a))) for a in data]
+    x = spread(PCA(data, 3), 0.1)
+    for s in (power, size):
+        for plain, scaled in (
+            (PCA(data, 3), PCA([s * a for a in data], 3)),
+            (Procrustes(data, targets), Procrustes([s * a for a in data], [s * b for b in targets])),
+        ):
+            with np.errstate(over="ignore"):
+                usual, found = measured(plain, Plain(x)), measured(scaled, Plain(x))
+            for name in ("gradient_norm", "local_gradient_sum", "objective"):
+                exactly = s * s * usual[name]
+                assert found[name] == (exactly if s == power else pytest.approx(exactly, rel=1e-12)), name
+
+
+@pytest.mark.parametrize("power", [-1000, -600, 0, 600, 1000])
+def test_distances_are_measured_whatever_their_size(power: int) -> None:
+    """Of points on all of space, alike on one rank and on three."""
+    bounds = np.array([0, 4, 7, 10])
+    x = np.random.default_rng(2).standard_normal((N, 4, 2))
+    problem = FunctionProblem(lambda agent, p: 0.0, lambda agent, p: p, Euclidean(4, 2), N)
+
+    def found(points: Array) -> list[dict[str, float]]:
+        def on_rank(communicator: Any) -> dict[str, float]:
+            part = problem.restrict(slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1])))
+            metric = StandardMetrics(part, Plain(points[part.agents]))
+            with np.errstate(over="ignore"):
+                values = metric(part, Plain(points[part.agents]), AgentCollective(communicator, bounds))
+            return dict(zip(metric.columns, values, strict=True))
+
+        with np.errstate(over="ignore"):
+            return [measured(problem, Plain(points)), *on_ranks(3, on_rank)]
+
+    usual = found(x)[0]
+    assert usual["consensus_rms"] > 1.0
+    for values in found(np.ldexp(x, power)):
+        for name in ("gradient_norm", "local_gradient_sum", "consensus_error", "consensus_rms"):
+            assert values[name] == np.ldexp(usual[name], power), name
+
+
+def test_a_run_on_tiny_data_has_not_converged_at_once() -> None:
+    """Data, step and penalty in proportion: the bits of the run on ordinary data, and gradients times the square of the scale."""
+    data, s = samples(UNEVEN[:5], 12, 0), 2.0**-270
+    W = GRAPHS["ring"](5)
+
+    def ended(scale: float) -> Result:
+        method = DRFGT(step_size=0.05 / scale**2, penalty=2.0 * scale**2)
+        return solve(PCA([scale * a for a in data], 3), method, W, iterations=3000, stopping=GradientNorm(1e-4 * scale**2))
+
+    usual, tiny = ended(1.0), ended(s)
+    assert usual.converged
+    assert tiny.iterates_sha256 == usual.iterates_sha256
+    np.testing.assert_array_equal(tiny.history["gradient_norm"], s**2 * usual.history["gradient_norm"])
