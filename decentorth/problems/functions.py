@@ -17,7 +17,7 @@ class FunctionProblem(AgentProblem):
     Parameters
     ----------
     value
-        ``value(agent, x) -> float`` with x of shape ``constraint.shape``.
+        ``value(agent, x) -> float`` with x of shape ``constraint.shape``, which can be read but not written into.
     gradient
         ``gradient(agent, x) -> array`` of the same shape: the Euclidean gradient.
     constraint
@@ -38,10 +38,11 @@ class FunctionProblem(AgentProblem):
     Raises
     ------
     TypeError
-        When ``value``, ``gradient`` or ``gradient_on`` cannot be called.
+        When ``value``, ``gradient`` or ``gradient_on`` cannot be called. During a run, when what one returns is complex or no
+        numbers; names the agent.
     ValueError
         For ``gradient_on`` without ``n_samples`` or the reverse, and for numbers of samples below 1. During a run, when what a
-        function returns has the wrong shape; names the agent.
+        function returns has the wrong shape, and when it writes into x; names the agent.
     """
 
     n_samples: Index
@@ -79,21 +80,11 @@ class FunctionProblem(AgentProblem):
 
     def value(self, x: Array) -> Array:
         """``(n_local,)``."""
-        if self._stacked:
-            return self._shaped("value", self._value(self._numbers, x), x.shape[:1])
-        out = np.empty(len(x))
-        for i, agent in enumerate(self._numbers):
-            out[i] = self._shaped(f"value of agent {agent}", self._value(int(agent), x[i]), ())
-        return out
+        return self._answers("value", self._value, x, ())
 
     def gradient(self, x: Array) -> Array:
         """``(n_local, *shape)``."""
-        if self._stacked:
-            return self._shaped("gradient", self._gradient(self._numbers, x), x.shape)
-        out = np.empty_like(x)
-        for i, agent in enumerate(self._numbers):
-            out[i] = self._shaped(f"gradient of agent {agent}", self._gradient(int(agent), x[i]), self.shape)
-        return out
+        return self._answers("gradient", self._gradient, x, self.shape)
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
         """``(n_local, *shape)``: an unbiased gradient from the samples ``batch``, ``(n_local, b)``.
@@ -105,20 +96,22 @@ class FunctionProblem(AgentProblem):
         """
         if self._gradient_on is None:
             raise TypeError("gradients on a few samples need the function gradient_on, which this problem was made without")
-        if self._stacked:
-            return self._shaped("gradient_on", self._gradient_on(self._numbers, x, batch), x.shape)
-        out = np.empty_like(x)
-        for i, agent in enumerate(self._numbers):
-            given = self._gradient_on(int(agent), x[i], batch[i])
-            out[i] = self._shaped(f"gradient_on of agent {agent}", given, self.shape)
-        return out
+        return self._answers("gradient_on", self._gradient_on, x, self.shape, batch)
 
-    @staticmethod
-    def _shaped(what: str, result: object, shape: tuple[int, ...]) -> Array:
-        array = np.array(result, dtype=np.float64, order="C")
-        if array.shape != shape:
-            raise ValueError(f"{what} must have shape {shape}, got {array.shape}")
-        return array
+    def _answers(
+        self, name: str, function: Callable[..., object], x: Array, shape: tuple[int, ...], batch: Index | None = None
+    ) -> Array:
+        """``(n_local, *shape)``: what a function that was given returns at the points ``x``, which it can read but not change."""
+        points = x.view()
+        points.flags.writeable = False
+        if self._stacked:
+            more = () if batch is None else (batch,)
+            return _answer(name, function, (self._numbers, points, *more), (len(x), *shape))
+        out = np.empty((len(x), *shape))
+        for i, agent in enumerate(self._numbers):
+            more = () if batch is None else (batch[i],)
+            out[i] = _answer(f"{name} of agent {agent}", function, (int(agent), points[i], *more), shape)
+        return out
 
 
 class NonsmoothFunctionProblem(FunctionProblem, SeparateColumns):
@@ -167,14 +160,25 @@ class NonsmoothFunctionProblem(FunctionProblem, SeparateColumns):
         """``(n_local, d, c)``: the columns ``(c,)`` of the subgradient, out of all of them where there is no partial one."""
         if self._partial is None:
             return self.gradient(x).take(columns, -1)
-        shape = (self.shape[0], len(columns))
-        if self._stacked:
-            return self._shaped("partial_subgradient", self._partial(self._numbers, x, columns), (len(x), *shape))
-        out = np.empty((len(x), *shape))
-        for i, agent in enumerate(self._numbers):
-            given = self._partial(int(agent), x[i], columns)
-            out[i] = self._shaped(f"partial_subgradient of agent {agent}", given, shape)
-        return out
+        some = self._partial
+        return self._answers(
+            "partial_subgradient", lambda agents, point: some(agents, point, columns), x, (self.shape[0], len(columns))
+        )
+
+
+def _answer(what: str, function: Callable[..., object], arguments: tuple[object, ...], shape: tuple[int, ...]) -> Array:
+    """What the function returns, as a fresh float64 array."""
+    try:
+        result = np.asarray(function(*arguments))
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        raise ValueError(f"{what} must not write into x, the agent's own point ({error}): let it work on x.copy()") from error
+    if not np.can_cast(result.dtype, np.float64, "same_kind"):
+        raise TypeError(f"{what} must be of real numbers, got dtype {result.dtype}: return np.real(...) of it if that is meant")
+    if result.shape != shape:
+        raise ValueError(f"{what} must have shape {shape}, got {result.shape}")
+    return np.array(result, dtype=np.float64, order="C")
 
 
 def _counts(n_samples: int | Sequence[int] | Index, n_agents: int) -> Index:

@@ -312,6 +312,53 @@ def test_what_a_users_function_returns_is_checked_and_copied() -> None:
     assert not kept.any()
 
 
+@pytest.mark.parametrize(("stacked", "whose"), [(False, " of agent 1"), (True, "")])
+def test_complex_answers_of_a_users_function_are_refused(stacked: bool, whose: str) -> None:
+    """Their imaginary parts would be lost."""
+    problem = FunctionProblem(
+        lambda agents, x: x.sum((-2, -1)) * (1j if np.any(agents == 1) else 1.0),
+        lambda agents, x: x * (1j if np.any(agents == 1) else 1.0),
+        Stiefel(4, 2),
+        3,
+        stacked=stacked,
+    )
+    for name, function in (("value", problem.value), ("gradient", problem.gradient)):
+        with pytest.raises(TypeError, match=rf"^{name}{whose} must be of real numbers, got dtype complex128"):
+            function(gaussian(3, shape=(4, 2)))
+
+
+@pytest.mark.parametrize(("stacked", "whose"), [(False, " of agent 2"), (True, "")])
+def test_a_users_function_cannot_change_the_agents_points(stacked: bool, whose: str) -> None:
+    def value(agents: Any, x: Array) -> Any:
+        if np.any(agents == 2):
+            x -= 1.0
+        return x.sum((-2, -1))
+
+    def gradient(agents: Any, x: Array) -> Array:
+        if np.any(agents == 2):
+            np.multiply(x, 2.0, out=x)
+        return x
+
+    def gradient_on(agents: Any, x: Array, batch: Array) -> Array:
+        if np.any(agents == 2):
+            x.sort()
+        return x
+
+    problem = FunctionProblem(value, gradient, Stiefel(4, 2), 3, stacked=stacked, gradient_on=gradient_on, n_samples=5)
+    x = gaussian(3, shape=(4, 2))
+    before = x.copy()
+    batch = np.zeros((3, 1), dtype=np.int64)
+    for name, call in (
+        ("value", lambda: problem.value(x)),
+        ("gradient", lambda: problem.gradient(x)),
+        ("gradient_on", lambda: problem.gradient_on(x, batch)),
+    ):
+        with pytest.raises(ValueError, match=rf"^{name}{whose} must not write into x, .* let it work on x\.copy\(\)$"):
+            call()
+    assert x.tobytes() == before.tobytes()
+    assert x.flags.writeable
+
+
 def ones(*shape: int) -> Array:
     return np.ones(shape)
 
