@@ -37,7 +37,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .protocols import Agreed, Array, Nonsmooth, Projection, Quantity, StoppingRule, TracksGradient
-from .stopping import LocalMaximum, local
+from .stopping import LocalMaximum, rules_of
 from .sums import norms
 
 
@@ -111,7 +111,7 @@ class Agreement:
     @classmethod
     def of(cls, stopping: StoppingRule | None, problem: Any, algorithm: Any, network: Any) -> Self | None:
         """That of a combination of rules; None where the agents have no say in it."""
-        rules = local(stopping)
+        rules = rules_of(LocalMaximum, stopping)
         return cls(rules, problem, algorithm, network) if rules else None
 
     def _enough(self, given: int | None, network: Any) -> int:

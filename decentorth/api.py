@@ -512,8 +512,8 @@ def solve(
     iterations
         The most iterations.
     stopping
-        A rule such as ``GradientNorm(1e-6) & Consensus(1e-6) | Time(60)``, looked at in each recorded row; or
-        ``LocalMaximum(1e-6)``, by which the agents decide themselves.
+        A rule such as ``GradientNorm(1e-6) & Consensus(1e-6) | Time(60)``, looked at in each recorded row (there
+        is one when a time is over); or ``LocalMaximum(1e-6)``, by which the agents decide themselves.
     seed
         Of everything random.
     comm

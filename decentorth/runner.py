@@ -6,8 +6,10 @@ Every rank does the same things in the same order, which is why it cannot deadlo
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import time
+from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .agreement import Agreement
-from .checkpoint import Keeper, Moment, Resumed
+from .checkpoint import LOOK_SECONDS, Keeper, Moment, Resumed, look_ahead
 from .history import History
 from .metrics import StandardMetrics, first_runaway
 from .protocols import (
@@ -36,6 +38,7 @@ from .protocols import (
     Streams,
 )
 from .rewind import Rewind
+from .stopping import Time, rules_of
 
 
 def check_capabilities(problem: Any, algorithm: Any) -> None:
@@ -155,6 +158,54 @@ class _Clock:
         return {**self._spent, "compute": self._spent["compute"] - wait, "wait": wait, "total": total}
 
 
+class _TimeLimits:
+    """Limits of time, at each of which a row is due. One process looks at its clock after each iteration; several ranks agree from
+    time to time about that of rank 0, and when to do so again.
+
+    Parameters
+    ----------
+    stopping
+        The rules, whose limits these are.
+    k
+        The iteration at which the run begins.
+    seconds
+        Of the iterations so far.
+
+    Attributes
+    ----------
+    next
+        The iteration at which ranks agree again.
+    """
+
+    def __init__(self, stopping: StoppingRule | None, collective: Collective, k: int, seconds: float) -> None:
+        self._limits = sorted(rule.seconds for rule in rules_of(Time, stopping))
+        self._collective, self._alone = collective, collective.size == 1
+        self._reached, self._looked, self._seconds = 0, k, seconds
+        self.next = math.inf if self._alone or not self._limits else k + 1
+
+    def left(self, seconds: float) -> float:
+        """Seconds to the next limit of one process."""
+        return self._left(bisect(self._limits, seconds), seconds) if self._alone else math.inf
+
+    def _left(self, reached: int, seconds: float) -> float:
+        return self._limits[reached] - seconds if reached < len(self._limits) else math.inf
+
+    def look(self, k: int, seconds: float) -> bool:
+        """Whether a limit has been reached since the last time; the same on every rank."""
+        reached = bisect(self._limits, seconds)
+        if not self._alone:
+            if k < self.next:
+                return False
+            ahead = look_ahead(k - self._looked, seconds - self._seconds, min(LOOK_SECONDS, self._left(reached, seconds)))
+            answer = np.array([reached, ahead] if self._collective.rank == 0 else [0, 0], dtype=np.float64)
+            reached, ahead = self._collective.largest(answer).astype(np.int64).tolist()
+            self._looked, self._seconds = k, seconds
+            self.next = k + ahead if reached < len(self._limits) else math.inf
+        new = reached > self._reached
+        self._reached = reached
+        return new
+
+
 def run(
     problem: Any,
     algorithm: Any,
@@ -225,18 +276,22 @@ def run(
                 stop, first = decide(row), state.k + 1
         if keep is not None:
             keeper = stack.enter_context(keep(history, state.k, None if resumed is None else resumed.path))
+        limits = _TimeLimits(stopping, collective, state.k, clock.iterating)
         for target in _until_reached(schedule(iterations, rows, record_every), reached):
             if target < first:
                 continue
             while stop is None and state.k < target:
-                goal = min([target, *(watch.next for watch in (keeper, agreement, rewind) if watch is not None)])
+                goal = min([target, *(watch.next for watch in (keeper, agreement, rewind, limits) if watch is not None)])
+                over = time.perf_counter() + limits.left(clock.iterating)
                 while state.k < goal and ending(problem, state) is None:
                     state = next(states)
+                    if time.perf_counter() >= over:
+                        break
                 if rewind is not None and rewind.next <= state.k:
                     rewind.hold(state, exchanged())
                 met = agreement is not None and state.k == agreement.next and agreement.look(problem, network, state)
                 clock.count("compute")
-                if state.k < goal or met:
+                if limits.look(state.k, clock.iterating) or state.k < goal or met:
                     break
                 if keeper is not None and keeper.next <= state.k < target:
                     stop = _keep(keeper, moment(), problem, collective)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import get_args
+from typing import TypeVar, get_args
 
 from .protocols import Agreed, Collective, Quantity, Row, Stop, StoppingRule
+
+R = TypeVar("R", bound="Rule")
 
 
 class Rule:
@@ -179,11 +181,11 @@ class LocalMaximum(Rule):
         return {name: agreed.maxima[name] for name in self.quantities or agreed.usual}
 
 
-def local(rule: StoppingRule | None) -> tuple[LocalMaximum, ...]:
-    """The rules within a combination by which the agents decide themselves."""
+def rules_of(kind: type[R], rule: StoppingRule | None) -> tuple[R, ...]:
+    """The rules of a kind within a combination, in order."""
     if isinstance(rule, _Any | _All):
-        return (*local(rule.first), *local(rule.second))
-    return (rule,) if isinstance(rule, LocalMaximum) else ()
+        return (*rules_of(kind, rule.first), *rules_of(kind, rule.second))
+    return (rule,) if isinstance(rule, kind) else ()
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,10 @@ class ObjectiveBelow(Rule):
 
 @dataclass(frozen=True)
 class Time(Rule):
-    """Wall time of the iterations (measuring not counted), in seconds; looked at when a row is recorded."""
+    """Wall time of the iterations (measuring not counted), in seconds; when it is over, a row is recorded for this rule to look at.
+
+    Several ranks agree about rank 0's clock four times a second, and after each iteration where one takes longer.
+    """
 
     seconds: float
 

@@ -35,7 +35,7 @@ from decentorth.api import Run
 from decentorth.checkpoint import kept
 from decentorth.problems import RSRSettings, Spread
 from decentorth.protocols import Array, Row, TracksGradient
-from decentorth.stopping import Consensus, GradientNorm, LocalMaximum, ObjectiveBelow, local
+from decentorth.stopping import Consensus, GradientNorm, LocalMaximum, ObjectiveBelow, rules_of
 from tests.reference import naive
 from tests.support.distributed import own_pencils
 from tests.support.networks import Recording, Replaying
@@ -399,8 +399,8 @@ def test_with_the_rules_of_an_observer() -> None:
     assert two.converged
     assert two.agreement is not None
     assert two.agreement.quantities == ("gradient", "disagreement", "feasibility")
-    assert local(agents & observer | ObjectiveBelow(0.0)) == (agents,)
-    assert local(Consensus(1.0)) == local(None) == ()
+    assert rules_of(LocalMaximum, agents & observer | ObjectiveBelow(0.0)) == (agents,)
+    assert rules_of(LocalMaximum, Consensus(1.0)) == rules_of(LocalMaximum, None) == ()
 
 
 def test_a_row_without_them_says_nothing() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import time
 from itertools import islice, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,14 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from decentorth import DRFGT, Landing, iterate, solve
+from decentorth import DGD, DRFGT, Checkpoints, Landing, Result, iterate, solve
 from decentorth.problems import Deferred, FunctionProblem
-from decentorth.protocols import Array, Collective, Row, Stop
+from decentorth.protocols import Array, Collective, Row, Stop, StoppingRule
 from decentorth.runner import schedule
 from decentorth.sets import Stiefel
-from decentorth.stopping import Consensus, Error, Feasibility, GradientNorm, Time
+from decentorth.stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Time
 from tests.reference import naive
 from tests.support.problems import GRAPHS, pca, point, procrustes
+from tests.support.threads import on_ranks
 
 N = 5
 RING = GRAPHS["ring"](N)
@@ -162,6 +165,62 @@ def test_a_limit_of_time_is_not_convergence() -> None:
     result = solve(pca().problem, DRFGT(), RING, iterations=10**9, record_every=1, stopping=Time(1e-9))
     assert (result.status, result.converged) == ("time_limit", False)
     assert result.state.k < 10**9
+
+
+def slow(after: int) -> FunctionProblem:
+    """Three agents, of which the first takes 0.05 s for each gradient after so many."""
+    calls: list[int] = []
+
+    def gradient(agent: int, x: Array) -> Array:
+        if agent == 0:
+            calls.append(agent)
+            time.sleep(0.05 if len(calls) > after else 0.0)
+        return -x
+
+    return FunctionProblem(lambda agent, x: 0.0, gradient, Stiefel(4, 2), 3)
+
+
+def ended_by_time(after: int, stopping: StoppingRule, comm: Any = "serial", **arguments: Any) -> Result:
+    method, W = DGD(step_size=0.01), GRAPHS["ring"](3)
+    return solve(slow(after), method, W, iterations=2000, record_every=1000, stopping=stopping, comm=comm, **arguments)
+
+
+@pytest.mark.parametrize("after", [0, 100])
+def test_a_limit_of_time_is_held_to_an_iteration(after: int, tmp_path: Path) -> None:
+    """Also where iterations become slow on the way, and checkpoints are due in between; a slower machine makes fewer iterations."""
+    for checkpoints in (None, Checkpoints(tmp_path, every=2)):
+        result = ended_by_time(after, Time(0.3), checkpoints=checkpoints)
+        assert (result.status, result.message) == ("time_limit", "the time limit of 0.3 s is reached")
+        assert result.history["iteration"].tolist() == [0, result.state.k]
+        assert result.state.k <= after + 6
+        assert result.row.seconds >= 0.3
+
+
+def test_ranks_hold_a_limit_of_time_together() -> None:
+    def ended(communicator: Any) -> tuple[str, list[int], str]:
+        result = ended_by_time(0, Time(0.3), communicator)
+        return result.status, result.history["iteration"].tolist(), result.collective.sha256(result.x)
+
+    first, *others = on_ranks(3, ended)
+    assert others == [first] * 2
+    assert first[0] == "time_limit"
+    assert first[1] == [0, first[1][-1]]
+    assert first[1][-1] <= 6
+
+
+def test_a_limit_of_time_that_does_not_end_the_run_adds_one_row() -> None:
+    """Each of several limits adds its own."""
+    unmet = ObjectiveBelow(-1.0)
+    for communicators in (1, 3):
+
+        def iterations(communicator: Any, several: bool = communicators > 1) -> list[int]:
+            rule = Time(0.1) & unmet | Time(0.2) & unmet | Time(0.3)
+            found = ended_by_time(0, rule, communicator if several else "serial")
+            return found.history["iteration"].tolist()
+
+        for found in on_ranks(communicators, iterations):
+            assert len(found) == len(set(found)) <= 4
+            assert found[-1] <= 6
 
 
 def exploding(agent_to_blame: int) -> FunctionProblem:

@@ -1,11 +1,12 @@
 """Checkpoints: the state of a run as files, written while it goes on, and read to go on with it on any number of ranks."""
 
 from .files import FOLDER, CheckpointError, kept, newest_notes
-from .keeper import Checkpoints, Identity, Keeper, Moment, interval
+from .keeper import LOOK_SECONDS, Checkpoints, Identity, Keeper, Moment, interval, look_ahead
 from .resuming import Begun, Losses, Resumed, resume
 
 __all__ = [
     "FOLDER",
+    "LOOK_SECONDS",
     "Begun",
     "CheckpointError",
     "Checkpoints",
@@ -16,6 +17,7 @@ __all__ = [
     "Resumed",
     "interval",
     "kept",
+    "look_ahead",
     "newest_notes",
     "resume",
 ]

@@ -80,6 +80,12 @@ def interval(name: str, every: int | str | None) -> tuple[float, float]:
     return (number, math.inf) if match[1] else (math.inf, number * _UNITS[match[3]])
 
 
+def look_ahead(iterations: int, seconds: float, within: float = LOOK_SECONDS) -> int:
+    """After how many more iterations to look again, where the last ones took so many seconds: after ``within`` seconds, but at
+    most four times as many iterations as those."""
+    return int(min(max(1.0, iterations * within / max(seconds, 1e-9)), 4.0 * iterations))
+
+
 @dataclass(frozen=True)
 class Identity:
     """What must be the same for a run to go on as if it had never stopped.
@@ -194,10 +200,9 @@ class Keeper:
         signals, self._signals = self._signals, set()
         now = time.monotonic()
         root = self._collective.rank == 0
-        span = k - self._looked
-        pace = span * LOOK_SECONDS / max(now - self._looked_at, 1e-9)
+        ahead = look_ahead(k - self._looked, now - self._looked_at)
         asked = signal.SIGUSR1 in signals or (root and now - self._written_at >= self._seconds)
-        wishes = [max(signals & _ENDINGS, default=0), asked, min(max(1, pace), 4 * span) if root else 0]
+        wishes = [max(signals & _ENDINGS, default=0), asked, ahead if root else 0]
         ends, due, ahead = self._collective.largest(np.array(wishes, dtype=np.float64))
         due = due or ends or k % self._iterations == 0
         self.next = k + int(ahead)

@@ -124,7 +124,7 @@ class RunSettings(CaseSettings):
         Rounds of max-consensus in an attempt: an upper bound on the graph's diameter, which agents must know; by default the
         diameter.
     time_limit : float
-        Stop after this many seconds of iterations; does not count as converged.
+        Stop when the iterations have taken this many seconds, after the one that is under way; does not count as converged.
     objective_below : float
         Stop when the objective is at most this; does not count as converged.
     on_rank_loss : str
