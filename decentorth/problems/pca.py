@@ -6,6 +6,7 @@ the top-r eigenspace of the pooled matrix C = (1/n) sum_i C_i (every agent count
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,10 +19,15 @@ from .base import Deferred, loaded
 from .checks import matrices, same_columns
 from .division import Divided, divided
 from .generated import stream
-from .pooled import centered, with_spectrum
+from .pooled import centered, triangle, with_spectrum
 from .rows import SumsOfSquares
 from .squares import SquaresProblem
 
+log = logging.getLogger(__name__)
+_SMALL = 1e-6
+"""Of an eigenvalue below this share of the largest, a covariance keeps at most ten digits."""
+_LOST = 1e-9
+"""Of a gap between singular values below this share of the largest, samples keep at most seven digits."""
 _LARGEST_OPTIMUM = 3000
 """Above this dimension the pooled matrix and its eigenvectors are not computed, and no error is reported."""
 
@@ -78,7 +84,11 @@ class PCA(SquaresProblem):
         return np.negative(product, out=product)
 
     def prepare(self, collective: Collective) -> None:
-        """Compute the answer: the top-r eigenvectors of the pooled C, added over all agents in their order."""
+        """Compute the answer: the top-r eigenvectors of the pooled C, added over all agents in their order.
+
+        Where C has lost most digits of the r-th, since it is so much smaller than the first, they are the singular vectors of the
+        samples. Where these have lost it too, it stays unknown, and rank 0 says so.
+        """
         d, r = self.constraint.shape
         if d > _LARGEST_OPTIMUM:
             return
@@ -88,7 +98,17 @@ class PCA(SquaresProblem):
                 for h in part.hessian():
                     total -= h.reshape(-1)
 
-        self.optimum = np.ascontiguousarray(np.linalg.eigh(collective.fold(d * d, add).reshape(d, d))[1][:, : -r - 1 : -1])
+        values, vectors = np.linalg.eigh(collective.fold(d * d, add).reshape(d, d))
+        values, vectors = values[::-1], vectors[:, ::-1]
+        if r < d and values[r - 1] < _SMALL * values[0]:
+            _, values, rows = np.linalg.svd(triangle(self._sums.weighted_rows(), collective.fold))
+            if values[r - 1] - values[r] < _LOST * values[0]:
+                self.optimum, self.error_name = None, ""
+                if collective.rank == 0:
+                    log.warning("components %d and %d are too small to be told apart: no error is reported", r, r + 1)
+                return
+            vectors = rows.T
+        self.optimum = np.ascontiguousarray(vectors[:, :r])
         self.error_name = "subspace_distance"
 
     def error(self, xhat: Array) -> float:

@@ -284,6 +284,10 @@ class SumsOfSquares:
             out[members] = stack
         return out
 
+    def weighted_rows(self) -> list[Array]:
+        """sqrt(2 |w_i|) A_i of each agent: copies."""
+        return [math.sqrt(abs(own)) * rows[np.arange(len(rows))] for rows, _, own in self._tables()]
+
     def mean(self, d: int, r: int) -> SumsOfSquares:
         """The mean of the objectives as one agent's."""
         zero = np.zeros((self.n_local, d, r))
@@ -297,10 +301,13 @@ class SumsOfSquares:
         pooled._parts = [(None, _Gram(h, k, c, *self._joined()))]
         return pooled
 
+    def _tables(self) -> list[tuple[_Table, _Table | None, float]]:
+        """Rows, targets and twice the weight of each agent, in their order."""
+        return [table for i in range(self.n_local) for _, form in self.take(slice(i, i + 1))._parts for table in form.tables()]
+
     def _joined(self) -> tuple[list[_Table], list[_Table] | None, Array]:
         """All agents' rows as one agent's: of weight 1 or -1, each row scaled by the root of its own weight and 1 / n."""
-        agents = [table for i in range(self.n_local) for _, form in self.take(slice(i, i + 1))._parts for table in form.tables()]
-        rows, targets, twice = zip(*agents, strict=True)
+        rows, targets, twice = zip(*self._tables(), strict=True)
         scales = [math.sqrt(0.5 * abs(own) / self.n_local) for own in twice]
         joined: list[_Table] | None = None if targets[0] is None else [_Joined(targets, scales)]
         return [_Joined(rows, scales)], joined, np.full((1, 1, 1), math.copysign(2.0, twice[0]))

@@ -67,6 +67,42 @@ def test_the_answer_is_the_same_on_every_rank() -> None:
     assert {optimum.tobytes() for optimum in on_ranks(3, on_rank)} == {whole.optimum.tobytes()}
 
 
+def graded(ratio: float, size: float, n: int = 5) -> tuple[list[Array], Array]:
+    """Samples whose singular values fall from ``size`` to ``ratio`` times that at the third of twelve, and their directions."""
+    directions = orthonormal(0, D, D)
+    values = size * np.array([1.0, np.sqrt(ratio), ratio, 0.3 * ratio, *[0.1 * ratio] * (D - 4)])
+    return [orthonormal(1 + i, 2 * D, D) * values @ directions.T for i in range(n)], directions[:, :R]
+
+
+@pytest.mark.parametrize("size", [1e-15, 1.0, 1e15])
+@pytest.mark.parametrize("ratio", [1e-4, 1e-6, 1e-8])
+def test_the_answer_holds_where_the_covariance_has_lost_it(ratio: float, size: float) -> None:
+    """By perturbation theory it is known to some roundings over the gap of the samples' singular values, not of their squares."""
+    data, expected = graded(ratio, size)
+    problem = PCA(data, R)
+    problem.prepare(collective(5))
+    assert problem.error(expected) < 20 * np.finfo(np.float64).eps / (0.7 * ratio)
+    bounds = np.array([0, 2, 3, 5])
+
+    def on_rank(communicator: Any) -> Array:
+        own = PCA(data, R).restrict(slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1])))
+        own.prepare(AgentCollective(communicator, bounds))
+        optimum: Array = own.optimum
+        return optimum
+
+    assert {optimum.tobytes() for optimum in on_ranks(3, on_rank)} == {problem.optimum.tobytes()}
+    pooled = problem.pooled()
+    pooled.prepare(collective(1))
+    assert pooled.error(expected) < 1e-6
+
+
+def test_an_answer_that_samples_have_lost_too_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    problem = PCA(graded(1e-10, 1.0)[0], R)
+    problem.prepare(collective(5))
+    assert (problem.error_name, problem.optimum) == ("", None)
+    assert caplog.messages == ["components 3 and 4 are too small to be told apart: no error is reported"]
+
+
 def test_all_components_and_one() -> None:
     for r in (1, D):
         problem = PCA(samples(UNEVEN, D, 0), r)
