@@ -276,6 +276,7 @@ def run(
                 stop, first = decide(row), state.k + 1
         if keep is not None:
             keeper = stack.enter_context(keep(history, state.k, None if resumed is None else resumed.path))
+        good = moment().copied()
         limits = _TimeLimits(stopping, collective, state.k, clock.iterating)
         for target in _until_reached(schedule(iterations, rows, record_every), reached):
             if target < first:
@@ -300,7 +301,10 @@ def run(
                 break
             runaway = first_runaway(state.x, problem.agents.start, problem.n_agents, collective)
             if runaway is not None:
-                stop = _diverged(runaway, state, row, algorithm)
+                if row is not None:
+                    cause = _cause(problem, algorithm, network, collective, streams, x0, good, state.k)
+                    stop = _diverged(runaway, state, row, algorithm, cause)
+                clock.count("metrics")
                 break
             values: dict[str, float] = {}
             for metric in every:
@@ -311,12 +315,12 @@ def run(
             if collective.rank == 0:
                 for recorder in recorders:
                     recorder.record(row)
-            clock.count("metrics")
             stop = decide(row)
-            if keeper is not None and stop is None:
-                keeper.hold(moment())
-                if keeper.next <= state.k:
-                    stop = _keep(keeper, moment(), problem, collective)
+            if stop is None:
+                good = moment().copied(good)
+            clock.count("metrics")
+            if keeper is not None and stop is None and keeper.next <= state.k:
+                stop = _keep(keeper, moment(), problem, collective)
                 clock.count("checkpoints")
         if row is None or stop is None:
             raise ValueError(f"the starting point is not finite at agent {runaway}: give a finite x0, and data without overflow")
@@ -324,7 +328,7 @@ def run(
             if first_runaway(state.x, problem.agents.start, problem.n_agents, collective) is None:
                 keeper.write(moment())
             else:
-                keeper.write_held()
+                keeper.write_earlier(good)
             clock.count("checkpoints")
     return Outcome(state, stop, row, history, clock.seconds, agreement)
 
@@ -382,11 +386,37 @@ def _decide(
     return found
 
 
-def _diverged(agent: int, state: Any, row: Row | None, algorithm: Any) -> Stop:
-    seen = "" if row is None else f" (it was finite at iteration {row.iteration})"
+def _cause(
+    problem: Any, algorithm: Any, network: Any, collective: Collective, streams: Streams, x0: Array, good: Moment, last: int
+) -> str | None:
+    """The gradient or objective that is not finite where the points still are, found by making the iterations after ``good`` again.
+
+    None where all are finite at the last such points; the same on every rank.
+    """
+    agents, n = problem.agents, problem.n_agents
+    now = (network.rounds, network.messages, network.bytes)
+    in_flight = {name: array.copy() for name, array in network.in_flight().items()}
+    network.restore(*good.counts, good.in_flight)
+    before, k = good.state.x, good.state.k
+    for state in iterate(problem, algorithm, network, streams, x0, good.copied().state):
+        if state.k >= last or first_runaway(state.x, agents.start, n, collective) is not None:
+            break
+        before, k = state.x.copy(), state.k
+    network.restore(*now, in_flight)
+    for name, function, more in (("gradient", problem.gradient, ""), ("objective", problem.value, ", or try a smaller step size")):
+        agent = first_runaway(function(before), agents.start, n, collective, np.finfo(np.float64).max)
+        if agent is not None:
+            size = np.abs(before[agent - agents.start]).max() if agents.start <= agent < agents.stop else 0.0
+            where = f"its point of iteration {k}, whose largest entry is {collective.max(float(size)):.3g}"
+            return f"the {name} of agent {agent} is not finite at {where}: mend that function{more}"
+    return None
+
+
+def _diverged(agent: int, state: Any, row: Row, algorithm: Any, cause: str | None) -> Stop:
+    seen = f"it was finite at iteration {row.iteration}"
     step = getattr(algorithm, "step_size", None)
     step = getattr(step, "initial", step)
-    advice = "try a smaller step size"
-    if isinstance(step, float | int):
+    advice = cause or "try a smaller step size"
+    if cause is None and isinstance(step, float | int):
         advice = f"the step size {step:g} is too large: try {step / 5:g}, or 'auto'"
-    return Stop("diverged", False, f"diverged: the point of agent {agent} is not finite at iteration {state.k}{seen}; {advice}")
+    return Stop("diverged", False, f"diverged: the point of agent {agent} is not finite at iteration {state.k} ({seen}); {advice}")

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from decentorth import DGD, DRFGT, Checkpoints, Landing, Result, iterate, solve
+from decentorth import DGD, DPRGT, DRFGT, Checkpoints, Landing, Result, iterate, solve
 from decentorth.problems import Deferred, FunctionProblem
 from decentorth.protocols import Array, Collective, Row, Stop, StoppingRule
 from decentorth.runner import schedule
@@ -240,6 +240,58 @@ def test_divergence_names_agent_iteration_and_a_smaller_step(agent: int) -> None
     words = rf"diverged: the point of agent {agent} is not finite at iteration 1\b.* 0 *\)?.*0\.5 .*try 0\.1, or 'auto'"
     assert re.search(words, result.message), result.message
     assert result.history["iteration"].tolist() == [0]
+
+
+def spoilt(name: str) -> FunctionProblem:
+    """f_i(x) = tr(x^T D x) / 2, D diagonal, whose gradient or objective agent 2 loses once the first entry of x is below 0.3."""
+    slopes = np.arange(4.0, 0.0, -1.0)[:, None]
+
+    def value(agent: int, x: Array) -> float:
+        half = 0.5 * float((slopes * x * x).sum())
+        return np.nan if agent == 2 and name == "value" and x[0, 0] < 0.3 else half
+
+    def gradient(agent: int, x: Array) -> Array:
+        return slopes * x * (np.inf if agent == 2 and name == "gradient" and x[0, 0] < 0.3 else 1.0)
+
+    return FunctionProblem(value, gradient, Stiefel(4, 1), 3)
+
+
+@pytest.mark.parametrize("channel", [None, "delay:rounds=2", "sleep:p=0.2"])
+@pytest.mark.parametrize("method", [DGD(step_size=0.04), DPRGT(step_size=0.04), DRFGT(step_size=0.04, penalty=1.0)], ids=repr)
+def test_a_gradient_that_is_not_finite_is_named_and_not_the_step(method: Any, channel: str | None) -> None:
+    """By its agent and the iteration, whatever was measured when, in one process and on ranks; the counts are those of the run."""
+    W, x0 = GRAPHS["ring"](3), np.array([[0.8], [0.6], [0.0], [0.0]])
+    states = iterate(spoilt(""), method, W, x0=x0, channel=channel)
+    points = [state.x.copy() for state in islice(states, 200)]
+    first = next(k for k, x in enumerate(points) if x[2, 0, 0] < 0.3)
+    assert 5 < first < 150
+    words = (
+        rf"the gradient of agent 2 is not finite at its point of iteration {first}, whose largest entry is "
+        rf"{np.abs(points[first][2]).max():.3g}: mend that function"
+    )
+
+    def ended(comm: Any, every: int) -> tuple[str, int, int]:
+        arguments: Any = {"iterations": 200, "record_every": every, "x0": x0, "comm": comm, "channel": channel}
+        result = solve(spoilt("gradient"), method, W, **arguments)
+        assert result.status == "diverged"
+        assert result.message.endswith(words), result.message
+        return result.message, result.state.k, result.network.rounds
+
+    for every in (1, 7, 200):
+        alone = ended("serial", every)
+        again = solve(spoilt(""), method, W, iterations=alone[1], rows=2, x0=x0, channel=channel)
+        assert alone[2] == again.network.rounds
+    assert on_ranks(3, lambda comm: ended(comm, 200)) == [alone] * 3
+
+
+def test_an_objective_that_is_not_finite_is_named() -> None:
+    """Of a method that chooses its steps by it."""
+    x0 = np.array([[0.8], [0.6], [0.0], [0.0]])
+    result = solve(spoilt("value"), DGD(step_size=5.0), GRAPHS["ring"](3), x0=x0, iterations=300)
+    assert result.status == "diverged"
+    assert re.search(
+        r"; the objective of agent 2 is not finite at its point of iteration \d+, .*mend .* smaller step", result.message
+    )
 
 
 def test_a_step_that_is_too_large_diverges_and_says_so() -> None:

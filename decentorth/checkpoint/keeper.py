@@ -116,6 +116,11 @@ class Moment(NamedTuple):
     agreement: Mapping[str, Any] = MappingProxyType({})
     """What the agents know, as JSON can hold it."""
 
+    def copied(self, into: Moment | None = None) -> Moment:
+        """A moment that stays as the run goes on; the arrays of ``into``, an earlier copy, are used again."""
+        state = copied(self.state, None if into is None else into.state)
+        return self._replace(state=state, in_flight={name: array.copy() for name, array in self.in_flight.items()})
+
 
 class Keeper:
     """Watches a run and writes its checkpoints; used by every rank alike, as a context around the run.
@@ -167,7 +172,6 @@ class Keeper:
         self._iterations, self._seconds = interval("every", checkpoints.every)
         self._signals: set[int] = set()
         self._before: dict[int, Any] = {}
-        self._held: Moment | None = None
         continues = resumed is not None and resumed.parent.resolve() == self._root.resolve()
         self.last = resumed if continues else None
         others = files.agreed(collective, lambda: [] if continues or anew or collective.rank > 0 else files.kept(self._root))
@@ -211,17 +215,10 @@ class Keeper:
         self._looked, self._looked_at = k, now
         return bool(due), int(ends)
 
-    def hold(self, moment: Moment) -> None:
-        """Keep a copy of a state that is good, to be written where the run diverges."""
-        earlier = None if self._held is None else self._held.state
-        self._held = moment._replace(
-            state=copied(moment.state, earlier), in_flight={name: array.copy() for name, array in moment.in_flight.items()}
-        )
-
-    def write_held(self) -> None:
-        """Write the last state that was held, unless a later one has been written."""
-        if self._held is not None and (self.last is None or int(self.last.name) < self._held.state.k):
-            self.write(self._held)
+    def write_earlier(self, moment: Moment) -> None:
+        """Write a checkpoint of the last moment that was good, unless there is one of a later iteration."""
+        if self.last is None or int(self.last.name) < moment.state.k:
+            self.write(moment)
 
     def write(self, moment: Moment) -> None:
         """Write a checkpoint, unless there is one of this iteration.
