@@ -1,8 +1,8 @@
 """Checkpoints: the state of a run as files, written while it goes on, and read to go on with it on any number of ranks."""
 
-from .files import FOLDER, CheckpointError, kept, newest_notes
+from .files import FOLDER, CheckpointError, kept, limited
 from .keeper import Checkpoints, Identity, Keeper, Moment, interval
-from .resuming import Begun, Losses, Resumed, resume
+from .resuming import Begun, Losses, Resumed, newest_notes, resume
 
 __all__ = [
     "FOLDER",
@@ -16,6 +16,7 @@ __all__ = [
     "Resumed",
     "interval",
     "kept",
+    "limited",
     "newest_notes",
     "resume",
 ]
