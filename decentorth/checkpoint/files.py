@@ -291,11 +291,9 @@ def limited(path: Path, most: int) -> bytes:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise ValueError(f"{path.name} is not a regular file")
-        data = file.read(most + 1) if status.st_size <= most else b""
-    size = max(status.st_size, len(data))
-    if size > most:
-        raise ValueError(f"{path.name} has {size} bytes, more than the {most} that it may have")
-    return data
+        if status.st_size > most:
+            raise ValueError(f"{path.name} has {status.st_size} bytes, more than the {most} that it may have")
+        return file.read(status.st_size)
 
 
 def parsed(path: Path, raw: bytes) -> Manifest:

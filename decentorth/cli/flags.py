@@ -20,6 +20,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 CONFIG_BYTES = 1 << 16
 """The most that a configuration file may have."""
+_LINE = 4096
+"""The most characters in a line of it: a dotted key of TOML takes memory by the square of its length."""
 _DEEPEST = 8
 """How many lists and mappings may lie in one another in a YAML file."""
 _TOO_DEEP = "lists and mappings lie too deep in one another; settings are flat keys"
@@ -201,6 +203,8 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
         raise InputError(f"{path}: a configuration has at most {CONFIG_BYTES} bytes; leave out what is no setting")
     try:
         text = raw.decode()
+        if len(max(text.split("\n"), key=len)) > _LINE:
+            raise InputError(f"{path}: a line of a configuration has at most {_LINE} characters; divide it")
         given = tomllib.loads(text) if kind == ".toml" else _yaml(path, text)
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text file ({error.reason} at byte {error.start})") from None
