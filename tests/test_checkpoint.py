@@ -607,6 +607,19 @@ def test_a_manifest_that_lies_with_the_right_checksum_is_refused(name: str, good
         run(resume=path)
 
 
+def test_what_is_in_flight_has_the_shape_that_the_channel_gave_it(tmp_path: Path) -> None:
+    """The method's own start does not tell it; the network does, once it is read."""
+    run(tmp_path, 20, channel="delay:rounds=1")
+
+    def turn(body: dict[str, Any]) -> None:
+        messages = next(array for array in body["arrays"] if array[0] == "network.messages")
+        messages[2] = [2, messages[2][0] // 2]
+
+    changed(tmp_path / "000000020", turn)
+    with pytest.raises(CheckpointError, match=r"cannot resume .*000000020: what is in flight must be 5 x \d+ numbers, got"):
+        run(resume=tmp_path, channel="delay:rounds=1")
+
+
 def test_the_change_itself_is_not_what_is_refused(good: Path, tmp_path: Path) -> None:
     shutil.copytree(good / "000000060", tmp_path / "000000060")
     changed(tmp_path / "000000060", lambda body: None)

@@ -25,7 +25,7 @@ import scipy.io
 import scipy.sparse
 
 import topologies
-from decentorth import DRFGT, Checkpoints
+from decentorth import DRFGT, CheckpointError, Checkpoints
 from decentorth.api import Run
 from decentorth.checkpoint import newest_notes
 from decentorth.cli import wiring
@@ -157,8 +157,13 @@ def going_on() -> Run:
 
 def read_checkpoint(path: Path) -> None:
     """As --resume reads them."""
-    newest_notes(path.parent)
-    going_on().resume(path.parent)
+    newest_notes(path.parents[1])
+    try:
+        going_on().resume(path.parents[1])
+    except CheckpointError as error:
+        raise ValueError(str(error)) from error
+    except ValueError as error:
+        raise AssertionError(f"not a CheckpointError: {error}") from error
 
 
 @cache

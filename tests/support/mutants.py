@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decentorth.checkpoint import CheckpointError
 from decentorth.cli.shell import LONGEST, REFUSALS, one_line
 
 MEMORY = 1 << 30
@@ -242,8 +241,8 @@ def _outcome(reader: Reader, folder: Path, name: str, data: bytes) -> str:
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:
         reader.read(folder / name)
-    except (*REFUSALS, CheckpointError) as error:
-        meant = isinstance(error, ValueError | OSError | CheckpointError) or _raised(error)
+    except REFUSALS as error:
+        meant = isinstance(error, ValueError | OSError) or _raised(error)
         return "refused" if meant and len(one_line(error)) <= LONGEST else _words(error)
     except Exception as error:
         return _words(error)
