@@ -25,7 +25,7 @@ from topologies.leaving import ranges
 from . import runner
 from ._ending import RANK_TIMEOUT, patience
 from .agreement import Agreement
-from .checkpoint import Begun, Checkpoints, Identity, Keeper, Losses, Resumed, resume
+from .checkpoint import Begun, CheckpointError, Checkpoints, Identity, Keeper, Losses, Resumed, resume
 from .collective import AgentCollective, ReplicaCollective
 from .history import History
 from .network import Channel, Network, Placement, Shrinking, UnreliableNetwork, connect, even_bounds, surviving
@@ -374,7 +374,11 @@ class Run:
             return Begun(run.identity, next(run.states()), run.network.in_flight(), run.network.agents)
 
         resumed = resume(path, begin, self.collective)
-        self._going_on.network.restore(*resumed.counts, resumed.in_flight)
+        try:
+            with self.collective.together():
+                self._going_on.network.restore(*resumed.counts, resumed.in_flight)
+        except ValueError as error:
+            raise CheckpointError(f"cannot resume {resumed.path}: {error}") from error
         return resumed
 
     def solve(

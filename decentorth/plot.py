@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cli.agents import AgentQuantity, plot_agents
+from .cli.config import config_bytes
 from .cli.flags import InputError, load, unknown
 from .cli.outputs import CONFIG, read_history
+from .cli.shell import REFUSALS, one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -202,7 +204,7 @@ def read_configuration(folder: str) -> dict[str, Any]:
     """
     path = Path(folder) / CONFIG
     try:
-        return load(str(path), path.read_bytes())
+        return load(str(path), config_bytes(str(path)))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; is {folder} the folder of a run?") from None
 
@@ -300,8 +302,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
     )
     try:
         path = app(list(sys.argv[1:] if tokens is None else tokens))
-    except (InputError, CycloptsError) as error:
-        sys.stderr.write(f"decentorth.plot: {error}\n")
+    except (*REFUSALS, CycloptsError) as error:
+        sys.stderr.write(f"decentorth.plot: {one_line(error)}\n")
         return 2
     if path is not None:
         sys.stdout.write(f"{path}\n")

@@ -21,7 +21,7 @@ from ._ending import patience
 from .cli.config import Command, Configuration, values
 from .cli.flags import InputError
 from .cli.settings import CHECKPOINTS, RunSettings
-from .cli.shell import one_line, read_configuration, say, serve, together
+from .cli.shell import REFUSALS, one_line, read_configuration, say, serve, together
 
 if TYPE_CHECKING:
     from .agreement import Agreement
@@ -74,7 +74,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
             on_rank_loss=settings.on_rank_loss,
             rank_timeout=settings.rank_timeout,
         )
-    except (ValueError, TypeError, ImportError, OSError) as error:
+    except REFUSALS as error:
         raise InputError(one_line(error)) from error
     agreement = together(communicator, lambda: run.agreement(stopping_rule(settings)))
     opening = _opening(configuration, run, origin, agreement) if root else []

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from decentorth import DRFGT, CheckpointError, Checkpoints, Result, solve
 from decentorth.api import Run
-from decentorth.checkpoint import files, interval, kept
+from decentorth.checkpoint import files, interval, kept, newest_notes
 from decentorth.checkpoint.states import Arrays, copied, put_together, taken_apart
 from decentorth.collective import AgentCollective
 from decentorth.network import Network, SerialCommunicator
@@ -569,6 +569,14 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "counts of text": replace("counts", ["many", 1, 1]),
     "negative counts": replace("counts", [-1, 1, 1]),
     "infinite counts": replace("counts", [float("inf"), 1, 1]),
+    "huge counts": replace("counts", [1, 10**30, 1]),
+    "broken counts": replace("counts", [1, 1.5, 1]),
+    "a huge iteration": replace("numbers", {"state.k": 10**30, "state.gradients": 61}),
+    "huge gradients": replace("numbers", {"state.k": 60, "state.gradients": 10**30}),
+    "negative gradients": replace("numbers", {"state.k": 60, "state.gradients": -1}),
+    "seconds that are no number": replace("seconds", {"compute": float("nan")}),
+    "negative seconds": replace("seconds", {"compute": -1e300}),
+    "a shape beyond 64 bits": lambda body: body["arrays"].__setitem__(0, ["state.x", "<f8", [0, 10**30]]),
     "no seconds": replace("seconds", None),
     "metrics of numbers": replace("metrics", [1, 2]),
     "no metrics": lambda body: body.pop("metrics"),
@@ -597,6 +605,19 @@ def test_a_manifest_that_lies_with_the_right_checksum_is_refused(name: str, good
     changed(path, HOSTILE[name])
     with little_memory(), pytest.raises(CheckpointError, match=str(path)):
         run(resume=path)
+
+
+def test_what_is_in_flight_has_the_shape_that_the_channel_gave_it(tmp_path: Path) -> None:
+    """The method's own start does not tell it; the network does, once it is read."""
+    run(tmp_path, 20, channel="delay:rounds=1")
+
+    def turn(body: dict[str, Any]) -> None:
+        messages = next(array for array in body["arrays"] if array[0] == "network.messages")
+        messages[2] = [2, messages[2][0] // 2]
+
+    changed(tmp_path / "000000020", turn)
+    with pytest.raises(CheckpointError, match=r"cannot resume .*000000020: what is in flight must be 5 x \d+ numbers, got"):
+        run(resume=tmp_path, channel="delay:rounds=1")
 
 
 def test_the_change_itself_is_not_what_is_refused(good: Path, tmp_path: Path) -> None:
@@ -636,8 +657,33 @@ def test_another_version_of_the_format_is_named(good: Path, tmp_path: Path) -> N
 def test_a_manifest_of_gigabytes_is_not_read(good: Path, tmp_path: Path) -> None:
     shutil.copytree(good / "000000060", tmp_path / "000000060")
     os.truncate(tmp_path / "000000060" / files.MANIFEST, 10 << 30)
-    with little_memory(), pytest.raises(CheckpointError, match="has 10737418240 bytes, more than any checkpoint's"):
+    with little_memory(), pytest.raises(CheckpointError, match="has 10737418240 bytes, more than the 16777216 that it may have"):
         run(resume=tmp_path)
+
+
+@pytest.mark.parametrize("name", [files.MANIFEST, files.COMMON, "block-00000.bin"])
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["FIFO", "device"])
+def test_what_is_no_regular_file_is_not_read(make: Callable[[Path], None], name: str, good: Path, tmp_path: Path) -> None:
+    """A FIFO would be waited for; a device has no end."""
+    shutil.copytree(good / "000000060", tmp_path / "000000060")
+    (tmp_path / "000000060" / name).unlink()
+    make(tmp_path / "000000060" / name)
+    with little_memory(), pytest.raises(CheckpointError, match=rf"000000060 is damaged: {name} is not a regular file"):
+        run(resume=tmp_path)
+    with little_memory(), pytest.raises(ValueError, match=rf"000000060 is damaged: {name} is not a regular file"):
+        newest_notes(tmp_path)
+
+
+def test_the_notes_are_those_of_files_of_the_right_sizes(good: Path, tmp_path: Path) -> None:
+    """What decides about memory, the number of agents, is not believed before."""
+    shutil.copytree(good, tmp_path, dirs_exist_ok=True)
+    assert newest_notes(tmp_path) == ({}, N)
+    changed(tmp_path / "000000060", HOSTILE["huge agents"])
+    os.truncate(tmp_path / "000000040" / "block-00000.bin", 17)
+    assert newest_notes(tmp_path) == ({}, N)
+    shutil.rmtree(tmp_path / "000000020")
+    with pytest.raises(ValueError, match=r"000000040 is damaged: block-00000\.bin has 17 bytes instead of"):
+        newest_notes(tmp_path)
 
 
 def spoilt(folder: Path, rng: np.random.Generator) -> str:

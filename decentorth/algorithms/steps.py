@@ -149,8 +149,8 @@ def better_order(spectrum: Spectrum, product: Callable[[Spectrum, Order], float]
     product
         The method's product of step and curvature.
     """
-    ratio = product(spectrum, "adapt-then-combine") / product(spectrum, "combine-then-adapt")
-    return "adapt-then-combine" if ratio > 2.0 else "combine-then-adapt"
+    larger = product(spectrum, "adapt-then-combine") > 2.0 * product(spectrum, "combine-then-adapt")
+    return "adapt-then-combine" if larger else "combine-then-adapt"
 
 
 def with_order(algorithm: Ordered, network: Network, product: Callable[[Spectrum, Order], float] = tracking_step) -> Ordered:

@@ -22,6 +22,7 @@ import math
 import os
 import re
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BufferedReader
 from pathlib import Path
@@ -37,7 +38,8 @@ FORMAT, VERSION = "decentorth checkpoint", 1
 FOLDER, MANIFEST, COMMON = "checkpoints", "manifest.json", "common.bin"
 PIECE_BYTES = 1 << 22
 """About how much of a block one checksum is of: the most that a reader reads without using it."""
-MANIFEST_BYTES = 1 << 26
+MANIFEST_BYTES = 1 << 24
+"""The most that a manifest may have: it has 70 bytes for each piece."""
 KINDS = ("<f8", "<f4", "<f2", "<i8", "<i4", "<u8", "<u4", "|u1", "|b1")
 """The types that arrays may have."""
 _NAME = re.compile(r"\d{9,}")
@@ -60,7 +62,7 @@ def agreed(collective: Collective, work: Callable[[], T], kind: type[CheckpointE
         with collective.together():
             return work()
     except (OSError, ValueError) as error:
-        raise kind(_words(error)) from error
+        raise kind(words(error)) from error
 
 
 class Layout(NamedTuple):
@@ -203,7 +205,7 @@ def write(
             shutil.rmtree(part, ignore_errors=True)
         last = "; ".join(f"the last good one is {path}" for path in kept(root)[:1])
         raise CheckpointError(
-            f"cannot write the checkpoint of iteration {iteration}: {_words(error)}{last and '; '}{last}"
+            f"cannot write the checkpoint of iteration {iteration}: {words(error)}{last and '; '}{last}"
         ) from error
     return path
 
@@ -268,17 +270,30 @@ def _digest(body: Any) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _words(error: Exception) -> str:
+def words(error: Exception) -> str:
+    """The reason of an error, for a message about a file."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
     return str(error)
 
 
-def _manifest_bytes(path: Path) -> bytes:
-    size = (path / MANIFEST).stat().st_size
-    if size > MANIFEST_BYTES:
-        raise ValueError(f"{MANIFEST} has {size} bytes, more than any checkpoint's")
-    return (path / MANIFEST).read_bytes()
+def limited(path: Path, most: int) -> bytes:
+    """The content of a regular file that has at most so many bytes; no more than that is read.
+
+    Raises
+    ------
+    ValueError
+        It is larger, or no regular file: a FIFO would be waited for, a device might never end.
+    OSError
+        It cannot be read.
+    """
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError(f"{path.name} is not a regular file")
+        if status.st_size > most:
+            raise ValueError(f"{path.name} has {status.st_size} bytes, more than the {most} that it may have")
+        return file.read(status.st_size)
 
 
 def parsed(path: Path, raw: bytes) -> Manifest:
@@ -315,14 +330,19 @@ def parsed(path: Path, raw: bytes) -> Manifest:
 
 def _layout(entry: Any) -> Layout:
     name, kind, shape = entry
-    if kind not in KINDS or not all(type(length) is int and length >= 0 for length in shape):
+    if kind not in KINDS or not all(counted(length) for length in shape):
         raise ValueError(f"no array is {str(entry)[:100]}")
     return Layout(str(name), kind, tuple(shape))
 
 
+def counted(value: Any) -> bool:
+    """Whether ``value`` is a number that something can have been counted to: whole, not negative, of 64 bits."""
+    return type(value) is int and 0 <= value < 2**63
+
+
 def _block(entry: Any) -> Block:
     start, stop, piece, digests = entry
-    if not all(type(number) is int for number in (start, stop, piece)) or not 0 <= start < stop or piece < 1:
+    if not all(counted(number) for number in (start, stop, piece)) or not start < stop or piece < 1:
         raise ValueError(f"no block is {str(entry)[:100]}")
     if len(digests) != -(-(stop - start) // piece):
         raise ValueError(f"agents {start} to {stop - 1} in pieces of {piece} do not make {len(digests)} checksums")
@@ -337,7 +357,7 @@ def read_manifest(path: Path, collective: Collective) -> Manifest:
     DamagedError
         On every rank.
     """
-    raw = agreed(collective, lambda: _manifest_bytes(path) if collective.rank == 0 else b"", DamagedError)
+    raw = agreed(collective, lambda: limited(path / MANIFEST, MANIFEST_BYTES) if collective.rank == 0 else b"", DamagedError)
     whole = collective.everyone(raw)[0]
     return agreed(collective, lambda: parsed(path, whole), DamagedError)
 
@@ -371,8 +391,7 @@ def read_agents(manifest: Manifest, n_agents: int, agents: slice) -> Arrays:
     ValueError, OSError
         The files that hold them are damaged, or not those that the manifest describes.
     """
-    ends = [0, *(block.stop for block in manifest.blocks)]
-    if [block.start for block in manifest.blocks] != ends[:-1] or ends[-1] != n_agents:
+    if _agents(manifest) != n_agents:
         raise ValueError(f"its blocks do not hold the agents 0 to {n_agents - 1} in order")
     mine = [
         (block, manifest.path / _block_name(number))
@@ -399,11 +418,42 @@ def read_agents(manifest: Manifest, n_agents: int, agents: slice) -> Arrays:
     return arrays
 
 
+def held(manifest: Manifest) -> int:
+    """How many agents a checkpoint has, by the sizes of its files; what is in them is not looked at.
+
+    Raises
+    ------
+    ValueError, OSError
+        The files are not those that the manifest describes.
+    """
+    for number, block in enumerate(manifest.blocks):
+        if not _sized(manifest.path / _block_name(number), manifest.arrays, block.stop - block.start):
+            raise ValueError(f"{MANIFEST} names no array of an agent's own")
+    _sized(manifest.path / COMMON, manifest.common, 1)
+    return _agents(manifest)
+
+
+def _agents(manifest: Manifest) -> int:
+    """How many agents its blocks hold.
+
+    Raises
+    ------
+    ValueError
+        They do not follow one another.
+    """
+    ends = [0, *(block.stop for block in manifest.blocks)]
+    if [block.start for block in manifest.blocks] != ends[:-1]:
+        raise ValueError("its blocks do not hold agents in order")
+    return ends[-1]
+
+
 def _sized(path: Path, layouts: Sequence[Layout], count: int) -> int:
     """The bytes of ``count`` times these arrays, which must be what the file has."""
-    expected, size = count * sum(layout.nbytes for layout in layouts), path.stat().st_size
-    if size != expected:
-        raise ValueError(f"{path.name} has {size} bytes instead of {expected}")
+    expected, status = count * sum(layout.nbytes for layout in layouts), path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"{path.name} is not a regular file")
+    if status.st_size != expected:
+        raise ValueError(f"{path.name} has {status.st_size} bytes instead of {expected}")
     return expected
 
 
@@ -412,23 +462,3 @@ def _read_piece(file: BufferedReader, offset: int, into: memoryview, sha256: str
     if file.readinto(into) != len(into) or hashlib.sha256(into).hexdigest() != sha256:
         place = f"bytes {offset} to {offset + len(into)}"
         raise ValueError(f"{Path(file.name).name} is damaged: {place} do not have the checksum in {MANIFEST}")
-
-
-def newest_notes(given: str | os.PathLike[str]) -> dict[str, Any]:
-    """The notes of the newest checkpoint whose manifest is whole, of those that a path means.
-
-    Raises
-    ------
-    ValueError
-        There is none.
-    """
-    damage = []
-    for path in found(given):
-        try:
-            notes = parsed(path, _manifest_bytes(path)).facts.get("notes")
-            if isinstance(notes, dict):
-                return notes
-            damage.append(f"{path} has no notes")
-        except (OSError, ValueError) as error:
-            damage.append(f"{path} is damaged: {_words(error)}")
-    raise ValueError(f"cannot resume: {'; '.join(damage)}")

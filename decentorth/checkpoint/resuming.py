@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -172,7 +173,7 @@ def _contents(manifest: files.Manifest) -> _Contents:
     """
     facts = manifest.facts
     try:
-        rounds, messages, sent = (int(count) for count in facts["counts"])
+        rounds, messages, sent = facts["counts"]
         contents = _Contents(
             str(facts["decentorth"]),
             {str(name): dict(group) for name, group in facts["run"].items()},
@@ -189,9 +190,39 @@ def _contents(manifest: files.Manifest) -> _Contents:
         )
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"{files.MANIFEST} does not describe a run: {type(error).__name__} {str(error)[:200]}") from None
-    if min(contents.counts) < 0 or not str(contents.numbers.get("state.k")).isdigit():
-        raise ValueError(f"{files.MANIFEST} counts {contents.counts} and iteration {contents.numbers.get('state.k')!r:.50}")
+    whole = {name: value for name, value in contents.numbers.items() if type(value) is int}
+    tally = dict(zip(("rounds", "messages", "bytes"), contents.counts, strict=True))
+    for name, count in ({"state.k": None} | whole | tally).items():
+        if not files.counted(count):
+            raise ValueError(f"{files.MANIFEST} says that {name} is {_brief(count)}")
+    if not all(0.0 <= spent < math.inf for spent in contents.seconds.values()):
+        raise ValueError(f"{files.MANIFEST} says that the seconds are {_brief(contents.seconds)}")
     return contents
+
+
+def newest_notes(given: str | os.PathLike[str]) -> tuple[Mapping[str, Any], int]:
+    """The notes of the newest checkpoint that a path means and whose files have the sizes that its manifest says.
+
+    Returns
+    -------
+    notes : mapping
+    agents : int
+        How many there were when the run began: those that the files hold, and those that were lost.
+
+    Raises
+    ------
+    ValueError
+        There is none.
+    """
+    damage = []
+    for path in files.found(given):
+        try:
+            manifest = files.parsed(path, files.limited(path / files.MANIFEST, files.MANIFEST_BYTES))
+            contents = _contents(manifest)
+            return contents.notes, files.held(manifest) + sum(len(agents) for _, _, agents in contents.losses)
+        except (OSError, ValueError) as error:
+            damage.append(f"{path} is damaged: {files.words(error)}")
+    raise ValueError(f"cannot resume: {'; '.join(damage)}")
 
 
 def _agreement(facts: Mapping[str, Any]) -> dict[str, Any]:

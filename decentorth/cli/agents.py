@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +11,7 @@ import numpy as np
 from ..protocols import Array
 from ..sums import norms
 from . import wiring
-from .flags import InputError
+from .flags import InputError, read_value, settings
 from .outputs import FINAL
 from .settings import NETWORK, CaseSettings
 
@@ -53,8 +52,10 @@ def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQu
 
     from topologies import draw_graph
 
-    names = {field.name for field in fields(CaseSettings)} & {*NETWORK, "seed"}
-    W = wiring.make(CaseSettings(**{name: value for name, value in configuration.items() if name in names})).W
+    names = (*NETWORK, "seed")
+    known = {name: setting.hint for name, setting in settings(CaseSettings).items() if name in names}
+    given = {name: read_value(known[name], value) for name, value in configuration.items() if name in known and value is not None}
+    W = wiring.make(CaseSettings(**given)).W
     if not isinstance(W, csr_array):
         raise InputError(f"the network of {folder} changes over time: there is no one graph to draw")
     try:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from .. import registry
-from .flags import InputError, Setting, help_text, load, read_flags, read_value, settings, spelled, unknown
+from .flags import CONFIG_BYTES, InputError, Setting, help_text, load, read_flags, read_value, settings, shown, spelled, unknown
 from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, RunSettings
 
 PUBLISHED_STEP: Mapping[str, Any] = {"step_size": 1e-2, "penalty": 10.0, "order": "combine-then-adapt"}
@@ -299,11 +299,32 @@ class Command(Form[Configuration]):
             return {}
         from ..checkpoint import FOLDER, newest_notes
 
-        saved = newest_notes(folder).get("settings")
+        notes, agents = newest_notes(folder)
+        saved = notes.get("settings")
         if not isinstance(saved, dict):
             raise InputError(f"the checkpoints in {folder} were not written by this command: resume them in Python")
+        if saved.get("agents") != agents:
+            raise InputError(f"the settings in {folder} are for {shown(saved.get('agents'))} agents, its files for {agents}")
         place = {"out": folder} if (Path(folder) / FOLDER).is_dir() else {}
         return {name: value for name, value in saved.items() if name in CHECKPOINTS or name not in OUTPUT} | place
+
+
+def config_bytes(path: str) -> bytes:
+    """The content of a configuration file.
+
+    Raises
+    ------
+    InputError
+        It is too large, or no regular file.
+    OSError
+        It cannot be read.
+    """
+    from ..checkpoint import limited
+
+    try:
+        return limited(Path(path), CONFIG_BYTES)
+    except ValueError as error:
+        raise InputError(f"{path} cannot be a configuration: {error}") from None
 
 
 def config_flag(tokens: Sequence[str]) -> str | None:

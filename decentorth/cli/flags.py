@@ -18,9 +18,31 @@ from dataclasses import MISSING, dataclass
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+CONFIG_BYTES = 1 << 16
+"""The most that a configuration file may have."""
+_LINE = 4096
+"""The most characters in a line of it: a dotted key of TOML takes memory by the square of its length."""
+_DEEPEST = 8
+"""How many lists and mappings may lie in one another in a YAML file."""
+_TOO_DEEP = "lists and mappings lie too deep in one another; settings are flat keys"
+_YAML_WORDS: Mapping[str | None, bool | None] = {
+    **dict.fromkeys(("", "~", "null"), None),
+    **dict.fromkeys(("true", "yes", "on"), True),
+    **dict.fromkeys(("false", "no", "off"), False),
+}
+"""What words that are not quoted stand for in YAML, in lower case."""
+_LARGEST = 2**63 - 1
+_SHOWN = 80
+
 
 class InputError(ValueError):
     """Something that was asked for cannot be done; the message, for the person who asked, says where and how to repair it."""
+
+
+def shown(value: Any) -> str:
+    """``repr(value)`` as messages quote it: at most 80 characters."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 @dataclass(frozen=True)
@@ -93,6 +115,8 @@ def read_value(hint: Any, value: Any) -> Any:
     """
     kinds = members(hint)
     sequence = next((kind for kind in kinds if get_origin(kind) in (list, tuple)), None)
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        raise ValueError(f"expected {expected(hint)}, got a whole number of {value.bit_length()} bits; the largest is {_LARGEST}")
     if isinstance(value, Mapping):
         raise ValueError(f"expected {expected(hint)}, got a mapping; settings are flat keys at the top of the file")
     if isinstance(value, bool) and bool in kinds:
@@ -108,7 +132,9 @@ def read_value(hint: Any, value: Any) -> Any:
             return None
         if bool in kinds and text.lower() in ("true", "false"):
             return text.lower() == "true"
-        if int in kinds and re.fullmatch(r"[+-]?\d+", text):
+        if int in kinds and re.fullmatch(r"[+-]?[0-9]+", text):
+            if len(text) > 20 or abs(int(text)) > _LARGEST:
+                raise ValueError(f"expected {expected(hint)}, got {shown(value)}; the largest is {_LARGEST}")
             return int(text)
         if float in kinds and math.isfinite(number := _number(text)):
             return number
@@ -117,7 +143,7 @@ def read_value(hint: Any, value: Any) -> Any:
         if sequence is not None:
             return _sequence(sequence, [value])
     near = difflib.get_close_matches(str(value), [str(word) for word in choices(hint)], n=1)
-    raise ValueError(f"expected {expected(hint)}, got {value!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    raise ValueError(f"expected {expected(hint)}, got {shown(value)}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 
 def _number(text: str) -> float:
@@ -133,7 +159,7 @@ def _sequence(kind: Any, given: Sequence[Any]) -> Any:
     inner = get_args(kind)
     fixed = get_origin(kind) is tuple and inner[-1] is not Ellipsis
     if fixed and len(inner) != len(values):
-        raise ValueError(f"expected {len(inner)} values, got {values!r}")
+        raise ValueError(f"expected {len(inner)} values, got {shown(values)}")
     hints = inner if fixed else (inner[0],) * len(values)
     return get_origin(kind)(read_value(hint, value) for hint, value in zip(hints, values, strict=True))
 
@@ -160,29 +186,38 @@ def unknown(what: str, key: str, known: Iterable[str], owner: str, dashes: str =
 def load(path: str, raw: bytes) -> dict[str, Any]:
     """The settings of a YAML or TOML file, keys with underscores.
 
+    What stands in a YAML file is text, which `read_value` reads as it reads flags (``017`` is 17, ``190:20:30`` no number), unless
+    it is one of YAML's words for true, false and null.
+
     Raises
     ------
     InputError
-        The bytes are not text, not well formed, not a mapping of flat keys, or give a key twice.
+        The bytes are not text, too many, not well formed, not a mapping of flat keys, or give a key twice.
     """
     import yaml
 
-    kind = PurePath(path).suffix.lower()
-    if kind not in (".yaml", ".yml", ".toml"):
+    kind = PurePath(path).suffix.lower().replace(".yml", ".yaml")
+    if kind not in (".yaml", ".toml"):
         raise InputError(f"{path}: a configuration must end in .yaml, .yml or .toml")
+    if len(raw) > CONFIG_BYTES:
+        raise InputError(f"{path}: a configuration has at most {CONFIG_BYTES} bytes; leave out what is no setting")
     try:
         text = raw.decode()
-        pairs = list(tomllib.loads(text).items()) if kind == ".toml" else _yaml_pairs(path, text)
+        if len(max(text.split("\n"), key=len)) > _LINE:
+            raise InputError(f"{path}: a line of a configuration has at most {_LINE} characters; divide it")
+        given = tomllib.loads(text) if kind == ".toml" else _yaml(path, text)
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text file ({error.reason} at byte {error.start})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: not well-formed TOML: {error}") from None
-    except yaml.YAMLError as error:
-        raise InputError(f"{path}: not well-formed YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise InputError(f"{path}: {_TOO_DEEP}") from None
+    except InputError:
+        raise
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last for escapes of characters that there are not
+        raise InputError(f"{path}: not well-formed {kind[1:].upper()}: {' '.join(str(error).split())}") from None
     found: dict[str, Any] = {}
-    for key, value in pairs:
+    for key, value in given.items():
         if not isinstance(key, str):
-            raise InputError(f"{path}: keys must be names of settings, got {key!r}")
+            raise InputError(f"{path}: keys must be names of settings, got {shown(key)}")
         name = key.replace("-", "_")
         if name in found:
             raise InputError(f"{path}: {key} is given twice")
@@ -190,21 +225,52 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
     return found
 
 
-def _yaml_pairs(path: str, text: str) -> list[tuple[Any, Any]]:
+def _yaml(path: str, text: str) -> dict[Any, Any]:
+    """The mapping in a YAML file, of what PyYAML's parser meets; nothing is constructed by PyYAML.
+
+    Raises
+    ------
+    InputError, yaml.YAMLError
+        It is no mapping, or has aliases, tags, or lists too deep in one another.
+    """
     import yaml
 
-    loader = yaml.SafeLoader(text)
-    try:
-        node = loader.get_single_node()
-        if node is None:
-            return []
-        if not isinstance(node, yaml.MappingNode):
-            got = f"{node.value!r:.60}" if isinstance(node, yaml.ScalarNode) else "a list"
-            raise InputError(f"{path}: must be a mapping of settings, as 'agents: 10', got {got}")
-        construct: Callable[..., Any] = loader.construct_object
-        return [(construct(key, deep=True), construct(value, deep=True)) for key, value in node.value]
-    finally:
-        loader.dispose()
+    unfinished: list[list[Any]] = [[]]
+    for event in yaml.parse(text, yaml.SafeLoader):
+        if getattr(event, "anchor", None) is not None:
+            raise InputError(f"{path}: anchors and aliases (&name, *name) are not read; write the value in both places")
+        if getattr(event, "tag", None) is not None:
+            raise InputError(f"{path}: tags ({event.tag:.40}) are not read; write the value alone")
+        if isinstance(event, yaml.ScalarEvent):
+            word = event.value.lower() if event.implicit[0] else None
+            unfinished[-1].append(_YAML_WORDS.get(word, event.value))
+        elif isinstance(event, yaml.CollectionStartEvent):
+            if len(unfinished) > _DEEPEST:
+                raise InputError(f"{path}: {_TOO_DEEP}")
+            unfinished.append([])
+        elif isinstance(event, yaml.CollectionEndEvent):
+            items = unfinished.pop()
+            unfinished[-1].append(items if isinstance(event, yaml.SequenceEndEvent) else _mapping(path, items[::2], items[1::2]))
+    documents = unfinished[0]
+    if len(documents) > 1:
+        raise InputError(f"{path}: must be one mapping of settings, but holds {len(documents)} documents; leave one")
+    if not documents or documents[0] is None:
+        return {}
+    if not isinstance(documents[0], dict):
+        got = "a list" if isinstance(documents[0], list) else shown(documents[0])
+        raise InputError(f"{path}: must be a mapping of settings, as 'agents: 10', got {got}")
+    return documents[0]
+
+
+def _mapping(path: str, keys: Sequence[Any], values: Sequence[Any]) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for key, value in zip(keys, values, strict=True):
+        if isinstance(key, list | dict):
+            raise InputError(f"{path}: keys must be names of settings, got a list or a mapping")
+        if key in found:
+            raise InputError(f"{path}: {key} is given twice")
+        found[key] = value
+    return found
 
 
 def read_flags(

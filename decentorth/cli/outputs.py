@@ -243,7 +243,7 @@ def read_history(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
                 columns[name] = np.array([int(cell) for cell in cells], dtype=np.int64)
             else:
                 columns[name] = np.array([float(cell) for cell in cells], dtype=np.float64)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise InputError(f"{path}, column {name}: {error}") from None
     return columns
 
@@ -259,7 +259,7 @@ def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
     path = Path(folder) / SUMMARY
     try:
         summary = json.loads(_read(path))
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not well-formed JSON: {error}") from None
     if not isinstance(summary, dict):
         raise InputError(f"{path}: must hold a mapping, got {type(summary).__name__}")

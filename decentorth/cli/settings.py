@@ -21,6 +21,10 @@ CHECKPOINTS = ("checkpoint_every", "keep_checkpoints")
 OUTPUT = ("out", "overwrite", "plot", "quiet", *CHECKPOINTS, "resume", "config", "print_config", "dry_run")
 ACTS = ("overwrite", "resume", "config", "print_config", "dry_run")
 """Settings of one call, never part of a configuration that is printed or saved."""
+MOST_AGENTS = 10_000_000
+"""Beside their points, an agent takes about a kilobyte in the graph."""
+LEAST_WEIGHT = 1e-12
+"""Nearer to 0 or 1, an eigenvalue of W is -1 or 1 to the digits in which `topologies.check_weights` looks at it."""
 RESUMABLE = (
     "iterations",
     *TOLERANCES,
@@ -80,8 +84,12 @@ class CaseSettings:
             A value out of range.
         """
         at_least(self, agents=1, seed=0)
+        if self.agents > MOST_AGENTS:
+            raise ValueError(f"agents must be at most {MOST_AGENTS}, got {self.agents}")
         if not 0 < self.self_weight < 1:
             raise ValueError(f"self_weight must be between 0 and 1, got {self.self_weight}")
+        if not LEAST_WEIGHT <= self.self_weight <= 1 - LEAST_WEIGHT:
+            raise ValueError(f"self_weight must be at least {LEAST_WEIGHT} from 0 and 1, got {self.self_weight}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,12 +10,11 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import __version__, _mpienv
 from .._ending import abort
-from .config import Form, config_flag
+from .config import Form, config_bytes, config_flag
 from .flags import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +24,10 @@ if TYPE_CHECKING:
 BAD_INPUT = 2
 INTERRUPTED, NO_READER = 130, 141
 """As a shell reports the end by SIGINT and by SIGPIPE."""
+REFUSALS = (ValueError, TypeError, ImportError, OSError, MemoryError)
+"""What says that something cannot be done as it was asked for; any other exception is a fault, and keeps its traceback."""
+LONGEST = 1000
+"""About how many characters an error's line has at most."""
 HELP = frozenset({"--help", "-h"})
 T = TypeVar("T")
 C = TypeVar("C", bound="Saved")
@@ -73,7 +76,7 @@ def serve(
     except InputError as error:
         log.debug("where it was refused", exc_info=True)
         if root:
-            sys.stderr.write(f"{name}: {error}\n")
+            sys.stderr.write(f"{name}: {one_line(error)}\n")
         return BAD_INPUT
     except KeyboardInterrupt:
         return _stopped(INTERRUPTED, f"{name}: interrupted; {interrupted}" if root else "")
@@ -94,7 +97,7 @@ def _stopped(code: int, words: str) -> int:
 def _help(form: type[Form[Any]], words: Sequence[str]) -> int:
     path = config_flag(words)
     try:
-        return say(form(words, path, b"" if path is None else Path(path).read_bytes()).help())
+        return say(form(words, path, b"" if path is None else config_bytes(path)).help())
     except OSError as error:
         raise InputError(one_line(error)) from None
 
@@ -111,7 +114,7 @@ def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: 
     path = together(communicator, lambda: config_flag(words))
     raw = b""
     if path is not None:
-        raw = communicator.bcast_bytes(together(communicator, lambda: Path(path).read_bytes() if root else b""))
+        raw = communicator.bcast_bytes(together(communicator, lambda: config_bytes(path) if root else b""))
     earlier = together(communicator, lambda: json.dumps(form.earlier(words) if root else None).encode())
     saved = json.loads(communicator.bcast_bytes(earlier))
     configuration = together(communicator, lambda: form(words, path, raw, saved).resolve())
@@ -133,7 +136,7 @@ def together(communicator: Communicator, work: Callable[[], T]) -> T:
     message = ""
     try:
         result = work()
-    except (ValueError, TypeError, ImportError, OSError) as error:
+    except REFUSALS as error:
         log.debug("where it was refused", exc_info=True)
         message = one_line(error)
     for rank, text in enumerate(communicator.allgather_bytes(message.encode())):
@@ -143,10 +146,15 @@ def together(communicator: Communicator, work: Callable[[], T]) -> T:
 
 
 def one_line(error: Exception) -> str:
-    """An error's words, without line ends."""
+    """An error's words, without line ends, as they can be printed: of a very long text its beginning and its end."""
     if isinstance(error, OSError) and error.filename is not None:
-        return f"cannot use {error.filename}: {error.strerror}"
-    return " ".join(str(error).split()) or repr(error)
+        text = f"cannot use {error.filename}: {error.strerror}"
+    elif isinstance(error, MemoryError):
+        text = f"there is not enough memory for this: {error or 'it is used up'}; give smaller numbers, or more ranks on more hosts"
+    else:
+        text = str(error) or repr(error)
+    text = " ".join(text.encode(errors="backslashreplace").decode().split())
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 3 :]}"
 
 
 def say(text: str, speaks: bool = True) -> int:

@@ -18,7 +18,7 @@ from ..cli.config import Form, Saved, values
 from ..cli.flags import InputError, read_flags, settings, specifications
 from ..cli.outputs import replacing
 from ..cli.settings import NETWORK, CaseSettings, at_least
-from ..cli.shell import one_line, read_configuration, say, serve, together
+from ..cli.shell import REFUSALS, one_line, read_configuration, say, serve, together
 from ..cli.trials import processors, progress
 from ..network.halo import even_bounds
 from .comparison import Comparison
@@ -199,7 +199,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
             comm=communicator,
             placement=asked.placement,
         )
-    except (ValueError, TypeError, ImportError, OSError) as error:
+    except REFUSALS as error:
         raise InputError(one_line(error)) from error
     together(communicator, lambda: contest.check_metrics(asked.panels))
     runs = None if asked.out is None else Path(asked.out) / RUNS

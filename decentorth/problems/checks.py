@@ -9,6 +9,9 @@ import numpy as np
 
 from ..protocols import Array
 
+LARGEST = 1e150
+"""The largest entry of data: sums of millions of its squares are finite."""
+
 
 def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = False) -> list[Array]:
     """A list or stack of 2-D real matrices as float64, C-contiguous, finite (or NaN, where entries may be ``missing``).
@@ -16,7 +19,8 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
     Raises
     ------
     ValueError
-        Naming the agent whose matrix is not 2-D, empty, or not finite (with the first bad row and column).
+        Naming the agent whose matrix is not 2-D, empty, or not finite, or larger than `LARGEST` (with the first bad row and
+        column).
     TypeError
         When an entry is not real numbers.
     """
@@ -33,11 +37,14 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
         array = np.ascontiguousarray(raw, dtype=np.float64)
         if array.ndim != 2 or array.size == 0:
             raise ValueError(f"{name} of agent {agent} must be a non-empty matrix, got shape {array.shape}")
-        bad = np.isinf(array) if missing else ~np.isfinite(array)
+        size = np.abs(array)
+        bad = size > LARGEST if missing else ~(size <= LARGEST)
         if bad.any():
             row, column = np.argwhere(bad)[0]
+            finite = np.isfinite(array[row, column])
+            must = f"be at most {LARGEST:g} in size, as squares are computed: divide all by one number" if finite else "be finite"
             raise ValueError(
-                f"{name} of agent {agent} must be finite; entry [{row}, {column}] is {array[row, column]} "
+                f"{name} of agent {agent} must {must}; entry [{row}, {column}] is {array[row, column]} "
                 f"({int(bad.sum())} such entries)"
             )
         result.append(array)

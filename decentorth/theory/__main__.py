@@ -9,11 +9,10 @@ import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from .. import _mpienv
-from ..cli.config import Command, Configuration, config_flag
+from ..cli.config import Command, Configuration, config_bytes, config_flag
 from ..cli.flags import InputError, help_text, settings, take_flags
 
 SUMMARY = (
@@ -60,7 +59,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     try:
         asked, rest = take_flags([word for word in words if word not in ("--help", "-h")], TheorySettings)
         path = config_flag(rest)
-        command = Command(rest, path, b"" if path is None else Path(path).read_bytes())
+        command = Command(rest, path, b"" if path is None else config_bytes(path))
         if {"--help", "-h"} & set(words):
             groups = {"Theory": settings(TheorySettings), **command.groups}
             lines = iter([help_text(groups, "python -m decentorth.theory", SUMMARY)])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -13,7 +16,7 @@ from hypothesis import strategies as st
 
 from decentorth import registry
 from decentorth.algorithms.policies import BarzilaiBorwein, Diminishing, Horizon
-from decentorth.cli.config import PUBLISHED_STEP, Command, Configuration, config_flag, published_defaults
+from decentorth.cli.config import PUBLISHED_STEP, Command, Configuration, config_bytes, config_flag, published_defaults
 from decentorth.cli.flags import InputError, load, parameters, read_value, settings
 
 
@@ -173,6 +176,10 @@ FLAG_ERRORS = [
     ("--compute-timeout -1", "--compute-timeout: compute_timeout must be at least 1 second, or 0 for no limit, got -1"),
     ("--gradient-tolerance 0", "--gradient-tolerance: gradient_tolerance must be positive"),
     ("--self-weight 1", "--self-weight: self_weight must be between 0 and 1"),
+    ("--self-weight 1e-320", "--self-weight: self_weight must be at least 1e-12 from 0 and 1, got 1e-320"),
+    ("--agents 99999999999999999999", "--agents: expected a whole number, got '99999999999999999999'; the largest is 922"),
+    ("--agents 1000000000000", "--agents: agents must be at most 10000000, got 1000000000000"),
+    ("--iterations 9999999999999999999999", "--iterations: expected a whole number, got '9999999999999999999999'; the largest"),
     ("--plot", "plot needs out"),
     ("--require-converged", "require_converged needs a tolerance"),
 ]
@@ -186,28 +193,52 @@ def test_errors_in_flags(flags: str, phrase: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+BOMB = "agents:\n" + "".join(f"- &l{k} [{', '.join([f'*l{k - 1}' if k else 'x'] * 9)}]\n" for k in range(9))
 FILE_ERRORS = [
     ("run.yaml", "stepsize: 1", "run.yaml: unknown key 'stepsize'; did you mean step_size?"),
     ("run.yaml", "partition: even", "it is a setting of problem 'cca', 'ica', 'l1_pca', 'odl', 'pca'"),
     ("run.yaml", "problem: pac", "run.yaml: problem: unknown problem 'pac'; did you mean 'pca'?"),
     ("run.yaml", "problem: ''", "run.yaml: problem: expected text, got ''"),
     ("run.yaml", "agents: true", "run.yaml: agents: expected a whole number, got True"),
-    ("run.yaml", "agents: 2.0", "run.yaml: agents: expected a whole number, got 2.0"),
-    ("run.yaml", "agents: [1]", "run.yaml: agents: expected a whole number, got [1]"),
+    ("run.yaml", "agents: 2.0", "run.yaml: agents: expected a whole number, got '2.0'"),
+    ("run.yaml", "agents: [1]", "run.yaml: agents: expected a whole number, got ['1']"),
+    ("run.yaml", "agents: 190:20:30", "run.yaml: agents: expected a whole number, got '190:20:30'"),
+    ("run.yaml", "agents: 0x10", "run.yaml: agents: expected a whole number, got '0x10'"),
+    ("run.yaml", "agents: 1000000000000", "run.yaml: agents: agents must be at most 10000000, got 1000000000000"),
+    ("run.yaml", "iterations: 9999999999999999999999", "got '9999999999999999999999'; the largest is 9223372036854775807"),
+    ("run.yaml", f"agents: {'9' * 4000}", f"expected a whole number, got '{'9' * 79}...; the largest is 9223372036854775807"),
+    ("run.yaml", f"agents: [{'x, ' * 5000}]", "run.yaml: a line of a configuration has at most 4096 characters; divide it"),
+    ("run.yaml", f"agents: {'x' * 4000}", f"expected a whole number, got '{'x' * 79}..."),
+    ("run.yaml", "a: 1\n" * 20000, "run.yaml: a configuration has at most 65536 bytes"),
+    ("run.yaml", BOMB, "run.yaml: anchors and aliases (&name, *name) are not read; write the value in both places"),
+    ("run.yaml", "agents: !!int ''", "run.yaml: tags (tag:yaml.org,2002:int) are not read; write the value alone"),
+    ("run.yaml", "agents: " + "[" * 4000, "run.yaml: lists and mappings lie too deep in one another; settings are flat keys"),
+    ("run.yaml", "a: 1\n---\na: 2", "run.yaml: must be one mapping of settings, but holds 2 documents; leave one"),
+    ("run.yaml", "[a]: 1", "run.yaml: keys must be names of settings, got a list or a mapping"),
+    ("run.yaml", 'out: "\\U99999999"', "run.yaml: not well-formed YAML"),
     ("run.yaml", "algorithm: {step_size: 1}", "settings are flat keys at the top of the file"),
     ("run.yaml", "step-size: -1", "run.yaml: step_size: step_size must be positive"),
     ("run.yaml", "step-size: diminishing:power=2", "run.yaml: step_size: step_size 'diminishing:power=2': power must be above 0"),
     ("run.yaml", "step_size: {bb: 2}", "run.yaml: step_size: expected a finite number or text, got a mapping"),
     ("run.yaml", "step_size: 1\nstep-size: 2", "run.yaml: step-size is given twice"),
     ("run.yaml", "agents: 1\nagents: 2", "run.yaml: agents is given twice"),
-    ("run.yaml", "data: 2026-01-01", "run.yaml: data: expected text, got datetime.date(2026, 1, 1)"),
+    ("run.toml", "data = 2026-01-01", "run.toml: data: expected text, got datetime.date(2026, 1, 1)"),
     ("run.yaml", "config: other.yaml", "run.yaml: a file cannot name another file"),
-    ("run.yaml", "1: 2", "keys must be names of settings, got 1"),
+    ("run.yaml", "1: 2", "run.yaml: unknown key '1'"),
+    ("run.yaml", "on: 2", "run.yaml: keys must be names of settings, got True"),
     ("run.yaml", "- agents", "must be a mapping of settings, as 'agents: 10', got a list"),
     ("run.yaml", "agents", "must be a mapping of settings, as 'agents: 10', got 'agents'"),
     ("run.yaml", "agents: 10\ntopo", "not well-formed YAML"),
-    ("run.yaml", "a: !!python/object/apply:os.getcwd []", "not well-formed YAML: could not determine a constructor"),
+    ("run.yaml", "a: !!python/object/apply:os.getcwd []", "tags (tag:yaml.org,2002:python/object/apply:os) are not read"),
     ("run.toml", "agents = 3\nstep-si", "not well-formed TOML"),
+    ("run.toml", "agents = " + "[" * 4000, "run.toml: lists and mappings lie too deep in one another; settings are flat keys"),
+    ("run.toml", ".".join("a" * 100_000) + " = 1", "run.toml: a configuration has at most 65536 bytes"),
+    ("run.toml", ".".join("a" * 30_000) + " = 1", "run.toml: a line of a configuration has at most 4096 characters"),
+    (
+        "run.toml",
+        f"agents = 0x1{'0' * 4000}",
+        "expected a whole number, got a whole number of 16001 bits; the largest is 9223372036854",
+    ),
     ("run.toml", "[algorithm]\nstep_size = 1", "settings are flat keys at the top of the file"),
     ("run.json", "{}", "a configuration must end in .yaml, .yml or .toml"),
 ]
@@ -219,6 +250,33 @@ def test_errors_in_files(path: str, text: str, phrase: str) -> None:
         resolve(text=text, path=path)
     assert phrase in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+def test_what_stands_in_yaml_is_read_as_flags_are() -> None:
+    """Not by YAML 1.1, for which 017 is 15, 12_0 is 120, and 1e-2 is text."""
+    for text, seed in (("017", 17), ("'17'", 17), ("+17", 17)):
+        assert resolve(text=f"seed: {text}").run.seed == resolve(f"--seed {text.strip(chr(39))}").run.seed == seed
+    with pytest.raises(InputError, match="expected a whole number, got '12_0'"):
+        resolve(text="seed: 12_0")
+    assert resolve(text="step_size: 1e-2\nsafe: Yes\npenalty: ~").algorithm == resolve("--step-size 1e-2 --safe").algorithm
+    assert resolve(text="out: 2026-01-01").run.out == "2026-01-01"
+    assert resolve(text="out: 'yes'").run.out == "yes"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_a_configuration_is_a_regular_file(make: Callable[[Path], None], tmp_path: Path) -> None:
+    """One that never ends is not read, and one without a writer not waited for."""
+    make(tmp_path / "run.yaml")
+    with pytest.raises(InputError, match=r"run\.yaml cannot be a configuration: run\.yaml is not a regular file"):
+        config_bytes(str(tmp_path / "run.yaml"))
+
+
+def test_a_configuration_of_gigabytes_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").touch()
+    os.truncate(tmp_path / "run.yaml", 10 << 30)
+    with pytest.raises(InputError, match="has 10737418240 bytes, more than the 65536 that it may have"):
+        config_bytes(str(tmp_path / "run.yaml"))
 
 
 def test_bytes_that_are_not_text_are_refused() -> None:

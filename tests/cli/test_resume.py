@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
 import resource
 import shutil
@@ -123,6 +125,19 @@ def test_what_may_be_given_anew(capsys: pytest.CaptureFixture[str]) -> None:
         "keep_checkpoints": 3,
     } == printed
     assert run("--resume", "a", *SMALL, "--iterations", "50", "--checkpoint-every", "25", "--out", "a") == 0
+
+
+def test_a_number_of_agents_that_the_files_do_not_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is refused before there is a graph or a problem of so many, though the checksum is right."""
+    assert run(*SMALL, "--iterations", "20", "--checkpoint-every", "20", "--out", "a") == 0
+    path = Path("a/checkpoints/000000020/manifest.json")
+    whole = json.loads(path.read_text())
+    whole["checkpoint"]["notes"]["settings"]["agents"] = 10**9
+    canonical = json.dumps(whole["checkpoint"], sort_keys=True, separators=(",", ":"))
+    path.write_text(json.dumps({**whole, "sha256": hashlib.sha256(canonical.encode()).hexdigest()}))
+    capsys.readouterr()
+    assert main(["--resume", "a"]) == 2
+    assert capsys.readouterr().err == "decentorth: the settings in a are for 1000000000 agents, its files for 10\n"
 
 
 REFUSED = [

@@ -23,7 +23,7 @@ import topologies as tp
 from decentorth.cli.dryrun import crossing, held
 from decentorth.cli.outputs import read_history, read_start, read_summary
 from decentorth.cli.progress import PlainProgress, size
-from decentorth.cli.shell import together
+from decentorth.cli.shell import one_line, together
 from decentorth.cli.wiring import read_weights
 from decentorth.network.communicator import SerialCommunicator
 from decentorth.plot import main as plot
@@ -372,6 +372,35 @@ def test_what_fails_on_one_rank_fails_on_all() -> None:
         with pytest.raises(ValueError) as caught:  # noqa: PT011  # the words are compared below
             together(pair, work)
         assert str(caught.value) == words
+
+
+def test_memory_that_there_is_not_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever is asked for: data, a point, a graph."""
+    for flags in ("--rows 1000000000000", "--dimension 1000000", "--problem pca --data synthetic --samples 1000000000000"):
+        assert main(flags.split()) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("decentorth: there is not enough memory for this: Unable to allocate")
+        assert error.endswith("; give smaller numbers, or more ranks on more hosts\n")
+        assert error.count("\n") == 1
+
+
+def test_words_of_an_error_are_one_line_that_can_be_printed() -> None:
+    assert one_line(ValueError("a\n  b")) == "a b"
+    assert one_line(KeyError()) == "KeyError()"
+    assert one_line(ValueError("\udcff")) == r"\udcff"
+    long = one_line(ValueError(f"before {'9' * 5000} after"))
+    assert len(long) < 1000
+    assert (long[:10], long[-10:]) == ("before 999", "9999 after")
+
+
+def test_a_fault_keeps_its_traceback() -> None:
+    """An error that says nothing of what was asked for is none of the asker's."""
+
+    def fail() -> None:
+        raise KeyError("typo")
+
+    with pytest.raises(KeyError, match="typo"):
+        together(SerialCommunicator(), fail)
 
 
 def test_help_and_version_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
