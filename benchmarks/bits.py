@@ -47,8 +47,7 @@ RUNS = {
         order-auto-* --algorithm * --weights metropolis for drfgt destiny gradient_tracking
         safe-* --algorithm * --safe --step-size 50 for drfgt destiny
         safe-given-penalty --safe --step-size 0.5 --penalty 1 --eps 0.3 --order adapt-then-combine
-        safe-loss --safe --step-size 2 --channel loss:p=0.2
-        safe-sequence --safe --step-size 2 --topology random_matching
+        safe-* --safe --step-size 2 --channel loss:p=0.2 --topology * for ring random_matching
         safe-resumed --safe --step-size 2 --checkpoint-every 7 --iterations 18 then --iterations 30
         diverges --step-size 10
         leaves-region --step-size 0.05 --penalty 5 --safety-region 0.5 --order combine-then-adapt
@@ -56,10 +55,10 @@ RUNS = {
         step-annealed --step-size annealed:initial=1e-3,pairs=9,cap=9 --algorithm destiny --variant dissolved
         bb-* --algorithm * --step-size bb:initial=1e-3,cap=4,formula=alternating for destiny gradient_tracking drgta dprgt
         resumed-bb --order adapt-then-combine --step-size bb --checkpoint-every 7 --iterations 18 then --iterations 30
-        rounds-* --algorithm * --rounds 2 for drgta dprgt dprgd drsgd
+        rounds-* --algorithm * --rounds 2 for dprgt dprgd
+        rounds-* --algorithm * --rounds 2 --consensus-step 0.5 for drgta drsgd
         chebyshev-* --algorithm * --rounds 3 --chebyshev --step-size geometric:initial=2e-3,ratio=0.96 for drgta dprgt dprgd drsgd
         * --algorithm drgta --retraction * --step-size piecewise:knots=9:1/25:0.1 for polar-svd polar-eigh qr cholesky-qr
-        half-* --algorithm * --consensus-step 0.5 for drgta drsgd
         soft-* --algorithm * --penalty 2 --step-size 1e-3 for dgd gradient_tracking rfextra
         tracker-correction --channel loss:p=0.2 --no-repair --tracker-correction 1
         crash-without-repair --channel crash:p=0.05,length=3 --no-repair --tracker-correction 0.5 --algorithm drgta
@@ -70,7 +69,7 @@ RUNS = {
         channel-resumed --channel topk:share=0.3 --channel delay:rounds=2 --checkpoint-every 7 --iterations 18 then --iterations 30
         agents-decide-* --algorithm * --local-tolerance 20 --local-every 7 for drfgt drgta rfextra dgd
         agents-decide-on-losses --local-tolerance 20 --local-every 7 --channel loss:p=0.2
-        observer-decides --gradient-tolerance 5.6 --consensus-tolerance 4.9 --record-every 3 --step-size 0.01 --iterations 60
+        observer-decides --objective-below 27 --consensus-tolerance 1e-9 --record-every 3
         one-peer-exponential --topology one_peer_exponential --agents 16 --algorithm drgta --step-size 2e-3
         random-gossip --topology random_gossip@torus:3x4 --agents 12 --algorithm destiny --step-size 2e-3 --penalty 5
         link-failures --topology link_failures:p=0.2@ring:10 --channel loss:p=0.1 --step-size 2e-3
@@ -84,7 +83,7 @@ RUNS = {
         batches-alone-* --data synthetic --algorithm * --agents 1 --batch-size 5 --step-size diminishing for landing rgd plam pcal
         batches-spread-* --data synthetic --algorithm * --agents 1 --batch-size 40 --spread-samples 12 for landing rgd plam pcal
         spread-safe --data synthetic --algorithm landing --agents 1 --safe --step-size 10 --penalty 20 --spread-samples 12
-        deepca-* --data synthetic --algorithm deepca * for --chebyshev --no-chebyshev
+        deepca-* --data synthetic --algorithm deepca * --gradient-tolerance 1e-3 for --chebyshev --no-chebyshev
         digits --data digits --partition by-label --algorithm rfextra
     """,
     "--record-every 6": """
@@ -124,10 +123,10 @@ RUNS = {
         hevp-numpy-* --algorithm * --kernel numpy for gs_jobcd j_jobcd vr_j_jobcd hyperbolic_jacobi
         hevp-spread-* --algorithm * --spread-samples 12 for gs_jobcd j_jobcd vr_j_jobcd hyperbolic_jacobi csdm umcm jadmm rgd
         hevp-resumed-* --algorithm * --checkpoint-every 7 --iterations 18 then --iterations 30 for vr_j_jobcd csdm umcm jadmm
-        hevp-corrected --algorithm gs_jobcd --varsigma pair --correction 5
+        hevp-*-corrected --algorithm * --varsigma pair --correction 5 for gs_jobcd vr_j_jobcd
         hevp-unbounded --algorithm gs_jobcd --form as-printed
-        hevp-adagrad --algorithm umcm --optimizer adagrad
-        hevp-schedule --algorithm jadmm --schedule published
+        hevp-published-umcm --algorithm umcm --optimizer adagrad
+        hevp-published-jadmm --algorithm jadmm --schedule published
     """,
 }
 
@@ -141,7 +140,8 @@ def commands(folder: Path) -> Iterator[tuple[str, list[str]]]:
                 name, _, flags = form.replace("*", value).format(folder=folder).strip().partition(" ")
                 first, *later = f"{common} {flags}".split(" then ")
                 missing = " ".join(f"{flag} {default}" for flag, default in DEFAULTS.items() if flag not in first.split())
-                yield name, [f"{first} {missing} --out {folder / name}", *(f"{part} --resume {folder / name}" for part in later)]
+                later = [f"{part} --resume {folder / name}" for part in later]
+                yield name, [f"{first} {missing} --overwrite --out {folder / name}", *later]
 
 
 def outcome(folder: Path) -> dict[str, Any]:
@@ -167,8 +167,6 @@ def main() -> int:
     folder, begun = Path(f"{given.out}.runs"), time.perf_counter()
     found: dict[str, Any] = {}
     wrong = []
-    if RANK == 0:
-        shutil.rmtree(folder, ignore_errors=True)
     for name, parts in commands(folder):
         if int(re.findall(r"--(?:agents|spread-samples) (\d+)", parts[0])[-1]) < RANKS:
             continue
@@ -179,20 +177,20 @@ def main() -> int:
                 raise  # the other ranks may wait for this one: the job ends
             traceback.print_exc()
             codes = [1]
+        if 130 in codes:
+            return 130  # interrupted
         if RANK == 0:
-            expected = before.get(name)
             now = found[name] = outcome(folder / name) if set(codes) <= {0, 3} else {"exit codes": codes}
-            differences = [f"{of} {expected.get(of)} -> {now[of]}" for of in now if expected and now[of] != expected.get(of)]
+            expected = before.get(name, now)
+            differences = [f"{of} {expected.get(of)} -> {now[of]}" for of in now if now[of] != expected.get(of)]
             if differences or "exit codes" in now:
                 wrong.append(name)
-                print(f"{name}: {'; '.join(differences) or f'failed, exit codes {codes}'}", *parts, sep="\n    ", flush=True)
+                print(f"{name}: {'; '.join(differences) or f'failed, {now}'}", *parts, sep="\n    ", flush=True)
     if RANK == 0:
         shutil.rmtree(folder)
         given.out.write_text(json.dumps(found, indent=1) + "\n")
-        wrong += [f"{name} (only in {given.against})" for name in before.keys() - dict(commands(folder)).keys()]
-        print(
-            f"{len(found)} runs, {len(before.keys() & found.keys())} compared, {RANKS} ranks, {time.perf_counter() - begun:.0f} s"
-        )
+        wrong += [f"{name} (only in {given.against})" for name in sorted(before.keys() - dict(commands(folder)))]
+        print(f"{len(found)} runs, {len(before.keys() & found)} compared, {RANKS} ranks, {time.perf_counter() - begun:.0f} s")
         print(f"differ or failed: {', '.join(wrong) or 'none'}")
     return int(bool(wrong))
 
