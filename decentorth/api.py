@@ -128,6 +128,17 @@ def _printed(value: Any) -> str:
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
+def _check_kinds(iterations: Any, rows: Any, record_every: Any, stopping: Any) -> None:
+    """Refuse arguments of `solve` that are not whole numbers, and no rule."""
+    for name, number in (("iterations", iterations), ("rows", rows), ("record_every", record_every)):
+        whole = isinstance(number, Integral) and not isinstance(number, bool)
+        if not whole and (number is not None or name == "iterations"):
+            raise TypeError(f"{name} must be a whole number such as 100, got {number!r}")
+    if stopping is not None and (isinstance(stopping, type) or not callable(stopping)):
+        tolerance = f"{stopping:g}" if isinstance(stopping, float) and stopping > 0.0 else "1e-6"
+        raise TypeError(f"stopping must be a rule such as do.stopping.GradientNorm({tolerance}), got {stopping!r}")
+
+
 def _settings(algorithm: Any) -> dict[str, str]:
     """The fields of an algorithm as text."""
     if not dataclasses.is_dataclass(algorithm):
@@ -396,13 +407,7 @@ class Run:
         compute_timeout: float = 0.0,
     ) -> Result:
         """Iterate to the end; see `decentorth.solve`."""
-        for name, number in (("iterations", iterations), ("rows", rows), ("record_every", record_every)):
-            whole = isinstance(number, Integral) and not isinstance(number, bool)
-            if not whole and (number is not None or name == "iterations"):
-                raise TypeError(f"{name} must be a whole number such as 100, got {number!r}")
-        if stopping is not None and (isinstance(stopping, type) or not callable(stopping)):
-            tolerance = f"{stopping:g}" if isinstance(stopping, float) and stopping > 0.0 else "1e-6"
-            raise TypeError(f"stopping must be a rule such as do.stopping.GradientNorm({tolerance}), got {stopping!r}")
+        _check_kinds(iterations, rows, record_every, stopping)
         if iterations < 0:
             raise ValueError(f"iterations must not be negative, got {iterations}")
         if rows is not None and rows < 2:

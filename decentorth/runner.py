@@ -386,6 +386,10 @@ def _decide(
     return found
 
 
+_FAR = 1e3
+"""Where a point has grown so many times larger than the start, the step may be the cause of a gradient that is not finite."""
+
+
 def _cause(
     problem: Any, algorithm: Any, network: Any, collective: Collective, streams: Streams, x0: Array, good: Moment, last: int
 ) -> str | None:
@@ -403,12 +407,14 @@ def _cause(
             break
         before, k = state.x.copy(), state.k
     network.restore(*now, in_flight)
-    for name, function, more in (("gradient", problem.gradient, ""), ("objective", problem.value, ", or try a smaller step size")):
+    for name, function in (("gradient", problem.gradient), ("objective", problem.value)):
         agent = first_runaway(function(before), agents.start, n, collective, np.finfo(np.float64).max)
         if agent is not None:
             size = np.abs(before[agent - agents.start]).max() if agents.start <= agent < agents.stop else 0.0
-            where = f"its point of iteration {k}, whose largest entry is {collective.max(float(size)):.3g}"
-            return f"the {name} of agent {agent} is not finite at {where}: mend that function{more}"
+            largest, usual = collective.largest(np.array([size, np.abs(x0).max()]))
+            where = f"its point of iteration {k}, whose largest entry is {largest:.3g}"
+            step = "" if name == "gradient" and largest <= _FAR * usual else ", or try a smaller step size"
+            return f"the {name} of agent {agent} is not finite at {where}: mend that function{step}"
     return None
 
 

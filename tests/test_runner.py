@@ -19,7 +19,7 @@ from decentorth import DGD, DPRGT, DRFGT, Checkpoints, Landing, Result, iterate,
 from decentorth.problems import Deferred, FunctionProblem
 from decentorth.protocols import Array, Collective, Row, Stop, StoppingRule
 from decentorth.runner import schedule
-from decentorth.sets import Stiefel
+from decentorth.sets import Euclidean, Stiefel
 from decentorth.stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Time
 from tests.reference import naive
 from tests.support.problems import GRAPHS, pca, point, procrustes
@@ -216,7 +216,8 @@ def test_a_limit_of_time_that_does_not_end_the_run_adds_one_row() -> None:
         def iterations(communicator: Any, several: bool = communicators > 1) -> list[int]:
             rule = Time(0.1) & unmet | Time(0.2) & unmet | Time(0.3)
             found = ended_by_time(0, rule, communicator if several else "serial")
-            return found.history["iteration"].tolist()
+            recorded: list[int] = found.history["iteration"].tolist()
+            return recorded
 
         for found in on_ranks(communicators, iterations):
             assert len(found) == len(set(found)) <= 4
@@ -282,6 +283,13 @@ def test_a_gradient_that_is_not_finite_is_named_and_not_the_step(method: Any, ch
         again = solve(spoilt(""), method, W, iterations=alone[1], rows=2, x0=x0, channel=channel)
         assert alone[2] == again.network.rounds
     assert on_ranks(3, lambda comm: ended(comm, 200)) == [alone] * 3
+
+
+def test_a_gradient_that_overflows_far_away_may_be_the_fault_of_the_step() -> None:
+    problem = FunctionProblem(lambda i, x: 0.0, lambda i, x: -np.exp(np.minimum(x, 1e4)), Euclidean(4, 1), 3)
+    result = solve(problem, DGD(step_size=5.0), GRAPHS["ring"](3), x0=np.ones((4, 1)), iterations=30)
+    assert result.status == "diverged"
+    assert re.search(r"largest entry is \S+: mend that function, or try a smaller step size$", result.message), result.message
 
 
 def test_an_objective_that_is_not_finite_is_named() -> None:

@@ -84,13 +84,14 @@ def test_the_answer_holds_where_the_covariance_has_lost_it(ratio: float, size: f
     assert problem.error(expected) < 20 * np.finfo(np.float64).eps / (0.7 * ratio)
     bounds = np.array([0, 2, 3, 5])
 
-    def on_rank(communicator: Any) -> Array:
-        own = PCA(data, R).restrict(slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1])))
+    def on_rank(communicator: Any) -> bytes:
+        own: Any = PCA(data, R).restrict(slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1])))
         own.prepare(AgentCollective(communicator, bounds))
-        optimum: Array = own.optimum
-        return optimum
+        found: bytes = own.optimum.tobytes()
+        return found
 
-    assert {optimum.tobytes() for optimum in on_ranks(3, on_rank)} == {problem.optimum.tobytes()}
+    assert problem.optimum is not None
+    assert set(on_ranks(3, on_rank)) == {problem.optimum.tobytes()}
     pooled = problem.pooled()
     pooled.prepare(collective(1))
     assert pooled.error(expected) < 1e-6

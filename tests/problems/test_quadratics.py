@@ -348,11 +348,12 @@ def test_a_users_function_cannot_change_the_agents_points(stacked: bool, whose: 
     x = gaussian(3, shape=(4, 2))
     before = x.copy()
     batch = np.zeros((3, 1), dtype=np.int64)
-    for name, call in (
-        ("value", lambda: problem.value(x)),
-        ("gradient", lambda: problem.gradient(x)),
-        ("gradient_on", lambda: problem.gradient_on(x, batch)),
-    ):
+    calls: dict[str, Callable[[], Array]] = {
+        "value": lambda: problem.value(x),
+        "gradient": lambda: problem.gradient(x),
+        "gradient_on": lambda: problem.gradient_on(x, batch),
+    }
+    for name, call in calls.items():
         with pytest.raises(ValueError, match=rf"^{name}{whose} must not write into x, .* let it work on x\.copy\(\)$"):
             call()
     assert x.tobytes() == before.tobytes()
