@@ -174,7 +174,25 @@ def checkpoint() -> dict[str, bytes]:
         return {str(file.relative_to(folder)): file.read_bytes() for file in Path(folder).glob("*/*")}
 
 
-VALUES_OF_JSON = (10**30, 2**63, 10**12, 10**9, -1, 0, 1.5, 1e308, float("inf"), float("nan"), None, True, "text", "", [], {}, [[]])
+VALUES_OF_JSON: tuple[Any, ...] = (
+    10**30,
+    2**63,
+    10**12,
+    10**9,
+    -1,
+    0,
+    1.5,
+    1e308,
+    float("inf"),
+    float("nan"),
+    None,
+    True,
+    "text",
+    "",
+    [],
+    {},
+    [[]],
+)
 
 
 def sealed(data: bytes, rng: np.random.Generator) -> bytes:

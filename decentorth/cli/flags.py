@@ -239,8 +239,8 @@ def _yaml(path: str, text: str) -> dict[Any, Any]:
     for event in yaml.parse(text, yaml.SafeLoader):
         if getattr(event, "anchor", None) is not None:
             raise InputError(f"{path}: anchors and aliases (&name, *name) are not read; write the value in both places")
-        if getattr(event, "tag", None) is not None:
-            raise InputError(f"{path}: tags ({event.tag:.40}) are not read; write the value alone")
+        if (tag := getattr(event, "tag", None)) is not None:
+            raise InputError(f"{path}: tags ({tag:.40}) are not read; write the value alone")
         if isinstance(event, yaml.ScalarEvent):
             word = event.value.lower() if event.implicit[0] else None
             unfinished[-1].append(_YAML_WORDS.get(word, event.value))

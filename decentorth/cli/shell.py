@@ -26,8 +26,8 @@ INTERRUPTED, NO_READER = 130, 141
 """As a shell reports the end by SIGINT and by SIGPIPE."""
 REFUSALS = (ValueError, TypeError, ImportError, OSError, MemoryError)
 """What says that something cannot be done as it was asked for; any other exception is a fault, and keeps its traceback."""
-LONGEST = 1000
-"""About how many characters an error's line has at most."""
+LONGEST, LONGEST_WORD = 1000, 300
+"""About how many characters an error's line, and a word of it, have at most."""
 HELP = frozenset({"--help", "-h"})
 T = TypeVar("T")
 C = TypeVar("C", bound="Saved")
@@ -146,14 +146,15 @@ def together(communicator: Communicator, work: Callable[[], T]) -> T:
 
 
 def one_line(error: Exception) -> str:
-    """An error's words, without line ends, as they can be printed: of a very long text its beginning and its end."""
+    """An error's words, without line ends, as they can be printed: of what is very long the beginning, of the whole the end too."""
     if isinstance(error, OSError) and error.filename is not None:
         text = f"cannot use {error.filename}: {error.strerror}"
     elif isinstance(error, MemoryError):
         text = f"there is not enough memory for this: {error or 'it is used up'}; give smaller numbers, or more ranks on more hosts"
     else:
         text = str(error) or repr(error)
-    text = " ".join(text.encode(errors="backslashreplace").decode().split())
+    words = text.encode(errors="backslashreplace").decode().split()
+    text = " ".join(word if len(word) <= LONGEST_WORD else f"{word[:80]}..." for word in words)
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 3 :]}"
 
 

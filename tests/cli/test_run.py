@@ -388,9 +388,11 @@ def test_words_of_an_error_are_one_line_that_can_be_printed() -> None:
     assert one_line(ValueError("a\n  b")) == "a b"
     assert one_line(KeyError()) == "KeyError()"
     assert one_line(ValueError("\udcff")) == r"\udcff"
-    long = one_line(ValueError(f"before {'9' * 5000} after"))
+    assert one_line(ValueError(f"before {'9' * 5000} after")) == f"before {'9' * 80}... after"
+    long = one_line(ValueError(f"before {'9, ' * 5000} after"))
     assert len(long) < 1000
-    assert (long[:10], long[-10:]) == ("before 999", "9999 after")
+    assert long.startswith("before 9, 9,")
+    assert long.endswith("9, after")
 
 
 def test_a_fault_keeps_its_traceback() -> None:

@@ -379,7 +379,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "squares that are infinite": (
         lambda: PCA([ones(3, 4), 1e160 * ones(3, 4)], 2),
         ValueError,
-        "A of agent 1 must be at most 1e+150 in size, as squares are computed: divide all by one number; entry [0, 0] is 1e+160 (12",
+        "A of agent 1 must be at most 1e+150 in size, as squares are computed: divide all by one number; entry [0, 0] is 1e+160",
     ),
     "infinite target, later agents": (
         lambda: Procrustes([ones(3, 4)] * 2, [ones(2, 3), np.array([[1, 1, 1], [1, -np.inf, 1]])], n_agents=9, first_agent=6),
