@@ -215,7 +215,8 @@ class DoubleTracking(ABC):
             spectrum, m = network.spectrum if network.n_agents > 1 else Spectrum(0.0, 0.0), self.momentum
             apart = self.gap_share * min(1.0, 0.22 * (1.0 + m) / (1.0 - m)) * math.sqrt(1.0 - spectrum.lambda_2)
             aim = (1.0 - m) * min(0.35 * heavy_ball_limit(spectrum, m), apart)
-            step = aim / power_mean(network, np.maximum(own, multiplier * largest))
+            steepest = multiplier if self.penalty == "auto" else np.maximum(multiplier, penalty / self.penalties)
+            step = aim / power_mean(network, np.maximum(own, steepest * largest))
         return step, penalty, spent + 1
 
 

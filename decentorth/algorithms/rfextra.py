@@ -65,7 +65,7 @@ class RFEXTRA:
         check_positive("penalty", self.penalty)
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> RFEXTRAState:
-        step, spent = step_along_landing(self.step_size, problem, network, streams, x0)
+        step, spent = step_along_landing(self.step_size, self.penalty, problem, network, streams, x0)
         penalty = 0.1 / step if self.penalty == "auto" else np.full(len(x0), float(self.penalty))
         return RFEXTRAState(x0.copy(), np.zeros_like(x0), step, penalty, 0, spent)
 

@@ -297,9 +297,9 @@ def resolve(
     Automatic steps are ``2 c / Lhat`` (the landing direction is half the Riemannian gradient) with
     ``c = min(0.5 u (combine-then-adapt) or 0.35 u (adapt-then-combine), sqrt(1 - lambda_2))`` and u the tracking limit; for a
     single agent u = 2 and c = 0.7. Automatic penalties are ``min(0.1, u / 4) / step``; beside a given step size
-    ``0.1 / step_size``, as in paper 004's experiment. Where a network's steps adapt, and so double and differ by agent,
-    c is at most u / 4 and the penalty ``min(0.1, u / 8) / step``. Where the set's landing field is s = ``landing_scale`` times as
-    long, both are divided by s.
+    ``0.1 / step_size``, as in paper 004's experiment. Beside a given penalty, whose curvature is twice the penalty, automatic steps
+    are at most ``u / (4 penalty)``. Where a network's steps adapt, and so double and differ by agent, c is at most u / 4 and u is
+    halved in both other bounds. Where the set's landing field is s = ``landing_scale`` times as long, all are divided by s.
 
     Parameters
     ----------
@@ -323,8 +323,11 @@ def resolve(
         return 2.0 * c / ((scale if length is None else length) * mean), spent
 
     step, spent = start(given, len(x0), automatic)
-    share = min(0.1, limit / 4.0)
-    penalty = share / (scale * step) if algorithm.penalty == "auto" else np.full(len(x0), float(algorithm.penalty))
+    if algorithm.penalty == "auto":
+        return step, min(0.1, limit / 4.0) / (scale * step), spent
+    penalty = np.full(len(x0), float(algorithm.penalty))
+    if given.initial == "auto":
+        step = np.minimum(step, limit / 4.0 / (scale * penalty))
     return step, penalty, spent
 
 
