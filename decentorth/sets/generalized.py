@@ -236,10 +236,12 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
         gap = self._gap(x, bx)
         h = norms(gap)
         curvature = 2.0 * self.largest * (2.0 + 3.0 * np.maximum(eps, h))
-        pull = penalty * norms(2.0 * (bx @ gap)) ** 2
-        bend = np.maximum(curvature * norms(direction) ** 2, np.finfo(np.float64).tiny)
-        step: Array = (pull + np.sqrt(pull * pull + bend * np.maximum(eps * eps - h * h, 0.0))) / bend
-        return step
+        size = np.frexp(np.abs(direction).max((-2, -1)))[1]  # all lengths along the field are measured in this power of two
+        pull = np.ldexp(penalty * norms(2.0 * (bx @ gap)) ** 2, -size)
+        bend = np.maximum(curvature * norms(np.ldexp(direction, -size[:, None, None])) ** 2, np.finfo(np.float64).tiny)
+        step = (pull + np.sqrt(pull * pull + bend * np.maximum(eps * eps - h * h, 0.0))) / bend
+        safe: Array = np.ldexp(step, -size)
+        return safe
 
     @staticmethod
     def _gap(x: Array, bx: Array) -> Array:
