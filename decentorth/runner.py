@@ -31,6 +31,7 @@ from .protocols import (
     Recorder,
     Row,
     S,
+    Smooth,
     Stop,
     StoppingRule,
     Streams,
@@ -245,7 +246,7 @@ def run(
                 break
             runaway = first_runaway(state.x, problem.agents.start, problem.n_agents, collective)
             if runaway is not None:
-                stop = _diverged(runaway, state, row, algorithm)
+                stop = _diverged(runaway, state, row, algorithm, problem, collective)
                 break
             values: dict[str, float] = {}
             for metric in every:
@@ -327,11 +328,23 @@ def _decide(
     return found
 
 
-def _diverged(agent: int, state: Any, row: Row | None, algorithm: Any) -> Stop:
+def _diverged(agent: int, state: Any, row: Row | None, algorithm: Any, problem: Any, collective: Collective) -> Stop:
     seen = "" if row is None else f" (it was finite at iteration {row.iteration})"
     step = getattr(algorithm, "step_size", None)
     step = getattr(step, "initial", step)
     advice = "try a smaller step size"
     if isinstance(step, float | int):
-        advice = f"the step size {step:g} is too large: try {step / 5:g}, or 'auto'"
+        advice = _smaller(step, getattr(algorithm, "penalty", None), problem, collective)
     return Stop("diverged", False, f"diverged: the point of agent {agent} is not finite at iteration {state.k}{seen}; {advice}")
+
+
+def _smaller(step: float, penalty: object, problem: Any, collective: Collective) -> str:
+    """What to give in place of a step size that is too large, for the objectives or for the penalty."""
+    steepest = collective.max(float(problem.lipschitz.max())) if isinstance(problem, Smooth) else 0.0
+    curved = 1.0 / steepest if 0.0 < steepest < np.inf else np.inf
+    if isinstance(penalty, float | int) and step * penalty > 0.1 and step <= 2.0 * curved:
+        return (
+            f"the step size {step:g} is too large for the penalty {penalty:g}: try a penalty of {0.1 / step:.2g}, "
+            f"a step size of {0.1 / penalty:.2g}, or step size 'auto'"
+        )
+    return f"the step size {step:g} is too large: try {min(step / 5.0, curved):.2g}, or 'auto'"
