@@ -342,7 +342,7 @@ def _smaller(step: float, penalty: object, problem: Any, collective: Collective)
     """What to give in place of a step size that is too large, for the objectives or for the penalty."""
     steepest = collective.max(float(problem.lipschitz.max())) if isinstance(problem, Smooth) else 0.0
     curved = 1.0 / steepest if 0.0 < steepest < np.inf else np.inf
-    if isinstance(penalty, float | int) and step * penalty > 0.1 and step <= 2.0 * curved:
+    if isinstance(penalty, float | int) and step * penalty > 0.5 and step <= 2.0 * curved:
         return (
             f"the step size {step:g} is too large for the penalty {penalty:g}: try a penalty of {0.1 / step:.2g}, "
             f"a step size of {0.1 / penalty:.2g}, or step size 'auto'"

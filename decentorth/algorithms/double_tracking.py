@@ -221,8 +221,8 @@ class DoubleTracking(ABC):
             apart = self.gap_share * min(1.0, 0.22 * (1.0 + m) / (1.0 - m)) * math.sqrt(1.0 - spectrum.lambda_2)
             aim = (1.0 - m) * min(0.35 * heavy_ball_limit(spectrum, m), apart)
             relative = penalty / (self.penalties * multiplier) if self.penalty != "auto" else np.ones(n)
-            aim *= np.clip(np.sqrt(relative), self.soft, 1.0)
-            step = aim / power_mean(network, np.maximum(own, np.maximum(relative, 1.0) * multiplier * largest))
+            steepest = power_mean(network, np.maximum(own, np.maximum(relative, 1.0) * multiplier * largest))
+            step = aim * np.clip(np.sqrt(relative), self.soft, 1.0) / steepest
         return step, penalty, spent + 1
 
 

@@ -200,7 +200,7 @@ def power_means(network: Network, local: Array, powers: float | tuple[float, ...
     """
     p = np.array(powers)
     part = np.clip(np.rint(np.frexp(local)[1] / _ORDERS), _PARTS[0], _PARTS[-1])
-    scaled = [np.where(part == k, np.ldexp(local, -k * _ORDERS), 0.0) ** p for k in _PARTS]
+    scaled = [np.ldexp(np.where(part == k, local, 0.0), -k * _ORDERS) ** p for k in _PARTS]
     ordinary, others = averages(network, accuracy, scaled.pop(len(scaled) // 2), np.stack(scaled, axis=-1))
     sums_of_parts = [others[..., 0], others[..., 1], ordinary, others[..., 2], others[..., 3]]
     mean = np.full(local.shape, np.finfo(np.float64).tiny)
