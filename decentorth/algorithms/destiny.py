@@ -53,7 +53,8 @@ class DESTINY:
     Parameters
     ----------
     step_size
-        eta > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a policy (diminishing, horizon, bb).
+        eta > 0; auto: from the agents' Lipschitz constants, the spectrum of W and a given penalty; or a policy (diminishing,
+        horizon, bb).
     penalty
         beta > 0 (about 1 in the paper's experiments, whose objectives are scaled), or auto: from the agents' Lipschitz constants,
         and 0.1 / step_size beside a given step_size.

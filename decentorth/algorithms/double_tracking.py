@@ -88,7 +88,7 @@ class DoubleTracking(ABC):
     Parameters
     ----------
     step_size
-        alpha > 0, or auto: from the agents' curvatures in the metric of the preconditioner and the spectrum of W.
+        alpha > 0, or auto: from the agents' curvatures in the metric of the preconditioner, the spectrum of W and a given penalty.
     penalty
         Of infeasibility, above 0, or auto: from the multiplier.
     momentum

@@ -48,7 +48,7 @@ class RFEXTRA:
     Parameters
     ----------
     step_size
-        alpha > 0, constant; or auto: from the agents' gradients and Lipschitz constants and their weights in W.
+        alpha > 0, constant; or auto: from the agents' gradients and Lipschitz constants, their weights in W and a given penalty.
     penalty
         lambda > 0 of the landing field, or auto: 0.1 / step_size.
     """
