@@ -12,7 +12,7 @@ import time
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from .protocols import (
     Recorder,
     Row,
     S,
+    Smooth,
     Stop,
     StoppingRule,
     Streams,
@@ -276,7 +277,8 @@ def run(
                 stop, first = decide(row), state.k + 1
         if keep is not None:
             keeper = stack.enter_context(keep(history, state.k, None if resumed is None else resumed.path))
-        good = moment().copied()
+        remembers = keep is not None or problem.n_agents * x0[0].nbytes <= _REMEMBERED
+        good = moment().copied() if remembers else None
         limits = _TimeLimits(stopping, collective, state.k, clock.iterating)
         for target in _until_reached(schedule(iterations, rows, record_every), reached):
             if target < first:
@@ -302,8 +304,8 @@ def run(
             runaway = first_runaway(state.x, problem.agents.start, problem.n_agents, collective)
             if runaway is not None:
                 if row is not None:
-                    cause = _cause(problem, algorithm, network, collective, streams, x0, good, state.k)
-                    stop = _diverged(runaway, state, row, algorithm, cause)
+                    cause = None if good is None else _cause(problem, algorithm, network, collective, streams, x0, good, state.k)
+                    stop = _diverged(runaway, state, row, cause or _smaller(algorithm, problem, collective))
                 clock.count("metrics")
                 break
             values: dict[str, float] = {}
@@ -316,7 +318,7 @@ def run(
                 for recorder in recorders:
                     recorder.record(row)
             stop = decide(row)
-            if stop is None:
+            if stop is None and remembers:
                 good = moment().copied(good)
             clock.count("metrics")
             if keeper is not None and stop is None and keeper.next <= state.k:
@@ -328,7 +330,7 @@ def run(
             if first_runaway(state.x, problem.agents.start, problem.n_agents, collective) is None:
                 keeper.write(moment())
             else:
-                keeper.write_earlier(good)
+                keeper.write_earlier(cast(Moment, good))
             clock.count("checkpoints")
     return Outcome(state, stop, row, history, clock.seconds, agreement)
 
@@ -386,6 +388,8 @@ def _decide(
     return found
 
 
+_REMEMBERED = 1 << 26
+"""Bytes of all agents' points up to which the last state that was recorded is kept, to find the cause if the run diverges."""
 _FAR = 1e3
 """Where a point has grown so many times larger than the start, the step may be the cause of a gradient that is not finite."""
 
@@ -418,11 +422,22 @@ def _cause(
     return None
 
 
-def _diverged(agent: int, state: Any, row: Row, algorithm: Any, cause: str | None) -> Stop:
-    seen = f"it was finite at iteration {row.iteration}"
+def _smaller(algorithm: Any, problem: Any, collective: Collective) -> str:
+    """The advice for a step size that is too large, for the objectives or for the penalty."""
     step = getattr(algorithm, "step_size", None)
-    step = getattr(step, "initial", step)
-    advice = cause or "try a smaller step size"
-    if cause is None and isinstance(step, float | int):
-        advice = f"the step size {step:g} is too large: try {step / 5:g}, or 'auto'"
+    step, penalty = getattr(step, "initial", step), getattr(algorithm, "penalty", None)
+    if not isinstance(step, float | int):
+        return "try a smaller step size"
+    steepest = collective.max(float(problem.lipschitz.max())) if isinstance(problem, Smooth) else 0.0
+    curved = 1.0 / steepest if 0.0 < steepest < np.inf else np.inf
+    if isinstance(penalty, float | int) and step * penalty > 0.5 and step <= 2.0 * curved:
+        return (
+            f"the step size {step:g} is too large for the penalty {penalty:g}: try a penalty of {0.1 / step:.2g}, "
+            f"a step size of {0.1 / penalty:.2g}, or step size 'auto'"
+        )
+    return f"the step size {step:g} is too large: try {min(step / 5.0, curved):.2g}, or 'auto'"
+
+
+def _diverged(agent: int, state: Any, row: Row, advice: str) -> Stop:
+    seen = f"it was finite at iteration {row.iteration}"
     return Stop("diverged", False, f"diverged: the point of agent {agent} is not finite at iteration {state.k} ({seen}); {advice}")

@@ -15,13 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from decentorth import DGD, DPRGT, DRFGT, Checkpoints, Landing, Result, iterate, solve
+from decentorth import DGD, DPRGT, DRFGT, UMCM, Checkpoints, Landing, Result, iterate, solve
 from decentorth.problems import Deferred, FunctionProblem
 from decentorth.protocols import Array, Collective, Row, Stop, StoppingRule
 from decentorth.runner import schedule
 from decentorth.sets import Euclidean, Stiefel
 from decentorth.stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Time
 from tests.reference import naive
+from tests.support.j_orthogonal import hevp
 from tests.support.problems import GRAPHS, pca, point, procrustes
 from tests.support.threads import on_ranks
 
@@ -306,14 +307,15 @@ def test_a_step_that_is_too_large_diverges_and_says_so() -> None:
     """What was recorded before stays, and is finite."""
     result = solve(procrustes().problem, DRFGT(step_size=1.0), RING, iterations=2000, record_every=1)
     assert result.status == "diverged"
-    assert "try 0.2, or 'auto'" in result.message
+    assert f"try {1.0 / max(procrustes().lipschitz):.2g}, or 'auto'" in result.message
     assert result.state.k == result.history["iteration"][-1] + 1
     assert np.isfinite(result.history["consensus_error"]).all()
     assert result.history["feasibility"][-1] > 1e6
 
 
 def test_divergence_of_automatic_steps_has_no_number_to_divide() -> None:
-    result = solve(procrustes(rows=(30,)).problem, Landing(step_size="auto", penalty=1e6), iterations=500)
+    """UMCM's function is unbounded below where the penalty is far below the Lipschitz constant."""
+    result = solve(hevp(6), UMCM(penalty=1e-3), iterations=500, seed=1)
     assert result.status == "diverged"
     assert "try a smaller step size" in result.message
 

@@ -27,7 +27,7 @@ import numpy as np
 from ..protocols import Array, Network, Streams
 from ..sums import norms
 from .mixing import average, effective
-from .steps import largest_multiplier, lipschitz
+from .steps import largest_multiplier, lipschitz, power_means
 
 
 def agreed(
@@ -67,6 +67,6 @@ def agreed(
         held = np.full(len(x0), (1.0 - 1.0 / n) * (1.0 - spectrum.lambda_2))
     holds = np.minimum(hold * held, 0.8 * math.sqrt(1.0 - spectrum.lambda_2))
     unlike = norms(gradient - average(network, gradient, 0.1)) / np.maximum(norms(gradient), tiny)
-    powers = np.stack([steepness**4, (np.sqrt(unlike) * steepness / holds) ** 8], axis=-1)
-    means = np.maximum(average(network, powers, 1e-15), tiny)
-    return np.minimum(largest / (means[:, 0] ** 0.25 + added), means[:, 1] ** -0.125), spent + 1
+    curvatures = np.stack([steepness, np.sqrt(unlike) * steepness / holds], axis=-1)
+    steep, apart = power_means(network, curvatures, (4.0, 8.0), 1e-15).columns()
+    return np.minimum(largest / (steep.root(0.25) + added), apart.root(-0.125)), spent + 1

@@ -53,7 +53,8 @@ class DESTINY:
     Parameters
     ----------
     step_size
-        eta > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a policy (diminishing, horizon, bb).
+        eta > 0; auto: from the agents' Lipschitz constants, the spectrum of W and a given penalty; or a policy (diminishing,
+        horizon, bb).
     penalty
         beta > 0 (about 1 in the paper's experiments, whose objectives are scaled), or auto: from the agents' Lipschitz constants,
         and 0.1 / step_size beside a given step_size.
@@ -138,17 +139,27 @@ class DESTINY:
         sym(X^T G). With M at least their size, beta = 2 M leaves between M and 7 M, and steps of `_product` / M are stable.
         """
         steps = policy(self.step_size)
+        given = None if self.penalty == "auto" else np.full(len(x0), float(self.penalty))
         if steps.initial == "auto":
+            order = cast(Order, self.resolved(network).order)
             steep, spent = steepness(problem, network, streams, x0)
-            c = _product(network.spectrum, cast(Order, self.resolved(network).order))
-            base = curved_step(steep, c, 1.0 - network.spectrum.lambda_2) / steps.most
-            penalty = 2.0 * np.maximum(*steep)
+            most = np.maximum(*steep)
+            base = curved_step(steep, _product(network.spectrum, order), 1.0 - network.spectrum.lambda_2)
+            penalty = 2.0 * most
+            if given is not None:
+                base = np.minimum(base, _share(network.spectrum, order) / (2.0 * given + 3.0 * most))
+            base /= steps.most
         else:
             base, spent = np.full(len(x0), float(steps.initial)), 0
             penalty = 0.1 / base
-        return base, penalty if self.penalty == "auto" else np.full(len(x0), float(self.penalty)), spent
+        return base, penalty if given is None else given, spent
+
+
+def _share(spectrum: Spectrum, order: Order) -> float:
+    """0.8 of the tracking limit."""
+    return 0.8 * tracking_limit(spectrum, order)
 
 
 def _product(spectrum: Spectrum, order: Order) -> float:
-    """Of step and M: 0.8 of the tracking limit, over 7, and no more than consensus keeps up with."""
-    return min(0.8 * tracking_limit(spectrum, order) / 7.0, math.sqrt(1.0 - spectrum.lambda_2))
+    """Of step and M beside an automatic penalty: the share of the limit over 7, and no more than consensus keeps up with."""
+    return min(_share(spectrum, order) / 7.0, math.sqrt(1.0 - spectrum.lambda_2))

@@ -24,8 +24,11 @@ agree the first steps can be as long as the last. Automatic steps are
 
 with u `heavy_ball_limit`, c the method's `gap_share`, and Lhat the fourth-power mean of max(L_i, M beta_i). L_i and beta_i are the
 largest curvature of f_i and the largest eigenvalue of B_i in the metric tr(u^T P^{-1} v), and M = 1.5 ||sym(y^T G(y))||_2 at the
-feasible y = P G(x_0) S stands for the largest multiplier at a solution. Automatic penalties are multiples of M. The factors are
-measured, on canonical correlations and eigenvalue problems, over rings, paths, stars, complete and random graphs.
+feasible y = P G(x_0) S stands for the largest multiplier at a solution. Automatic penalties are multiples of M. Beside a given
+penalty, rho times the automatic one, M in Lhat is at least rho M, so that the step times the penalty is what it is beside the
+automatic one; and with rho < 1 the step is multiplied by max(sqrt(rho), `soft`): momentum makes points leave the set that a small
+penalty is slow to bring back. The factors are measured, on canonical correlations and eigenvalue problems, over rings, paths,
+stars, complete and random graphs.
 
     W_ij   network.mix         x_i   state.x         G_i(a_i), g_i   state.field, state.tracker
     m      momentum            P_i   state.weights, state.basis      B_i x_i, d_i    state.product, state.product_tracker
@@ -85,7 +88,7 @@ class DoubleTracking(ABC):
     Parameters
     ----------
     step_size
-        alpha > 0, or auto: from the agents' curvatures in the metric of the preconditioner and the spectrum of W.
+        alpha > 0, or auto: from the agents' curvatures in the metric of the preconditioner, the spectrum of W and a given penalty.
     penalty
         Of infeasibility, above 0, or auto: from the multiplier.
     momentum
@@ -104,6 +107,8 @@ class DoubleTracking(ABC):
     """Automatic penalties as a multiple of M."""
     gap_share: ClassVar[float]
     """c of the automatic step."""
+    soft: ClassVar[float] = 1.0
+    """What is left of the automatic step beside the smallest penalties."""
 
     step_size: float | Auto = "auto"
     penalty: float | Auto = "auto"
@@ -215,7 +220,9 @@ class DoubleTracking(ABC):
             spectrum, m = network.spectrum if network.n_agents > 1 else Spectrum(0.0, 0.0), self.momentum
             apart = self.gap_share * min(1.0, 0.22 * (1.0 + m) / (1.0 - m)) * math.sqrt(1.0 - spectrum.lambda_2)
             aim = (1.0 - m) * min(0.35 * heavy_ball_limit(spectrum, m), apart)
-            step = aim / power_mean(network, np.maximum(own, multiplier * largest))
+            relative = penalty / (self.penalties * multiplier) if self.penalty != "auto" else np.ones(n)
+            steepest = power_mean(network, np.maximum(own, np.maximum(relative, 1.0) * multiplier * largest))
+            step = aim * np.clip(np.sqrt(relative), self.soft, 1.0) / steepest
         return step, penalty, spent + 1
 
 

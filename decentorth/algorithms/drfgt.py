@@ -40,7 +40,8 @@ class DRFGT:
     Parameters
     ----------
     step_size
-        alpha > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a policy (diminishing, horizon, bb).
+        alpha > 0; auto: from the agents' Lipschitz constants, the spectrum of W and a given penalty; or a policy (diminishing,
+        horizon, bb).
     penalty
         lambda > 0 of the landing field, or auto: 0.1 / step_size, smaller where W has eigenvalues near -1.
     order

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..protocols import Array, Network, Streams
 from .agreed import agreed
-from .policies import Constant
+from .policies import Auto, Constant
 from .step_sizes import StepSize, checked, policy
 from .steps import start
 
@@ -49,16 +51,20 @@ def step_along_gradients(step_size: StepSize, problem: Any, network: Network, st
     return start(policy(step_size), len(x0), lambda: agreed(problem, network, streams, x0, 0.5 * extra_limit(network), 1.6))
 
 
-def step_along_landing(step_size: StepSize, problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
+def step_along_landing(
+    step_size: StepSize, penalty: float | Auto, problem: Any, network: Network, streams: Streams, x0: Array
+) -> tuple[Array, int]:
     """``(n_local,)``: the step along landing fields, given or automatic, and gradients spent.
 
     The field is half the Riemannian gradient in the complement of x and equal to it in the span of x: twice the step goes as far in
-    the former and twice as far in the latter, so that less is stable; and off the manifold no W makes 0.5 / Lhat safe.
+    the former and twice as far in the latter, so that less is stable; and off the manifold no W makes 0.5 / Lhat safe. Beside a
+    given penalty, whose curvature is twice the penalty, the automatic step takes at most half of the limit.
     """
 
     def automatic() -> tuple[Array, int]:
         step, spent = agreed(problem, network, streams, x0, 0.35 * min(extra_limit(network), 1.0), 1.0)
-        return 2.0 * step, spent
+        step *= 2.0
+        return step if penalty == "auto" else np.minimum(step, 0.25 * extra_limit(network) / penalty), spent
 
     return start(policy(step_size), len(x0), automatic)
 

@@ -36,6 +36,7 @@ class GeneralizedDRFGT(DoubleTracking):
 
     penalties: ClassVar[float] = 1.0
     gap_share: ClassVar[float] = 2.2
+    soft: ClassVar[float] = 1.0 / 32.0
 
     def _point(self, constraint: Any, x: Array, bx: Array) -> Array:
         return x

@@ -81,7 +81,8 @@ class GeneralizedLanding:
     Parameters
     ----------
     step_size
-        eta > 0; auto: from the problem's Lipschitz constant and B's largest eigenvalue; or a policy (diminishing, horizon, bb).
+        eta > 0; auto: from the problem's Lipschitz constant, B's largest eigenvalue and a given penalty; or a policy (diminishing,
+        horizon, bb).
     penalty
         omega > 0, or auto: 0.05 / (beta_1 step_size).
     direction

@@ -46,7 +46,7 @@ class Landing:
     Parameters
     ----------
     step_size
-        eta > 0; auto: from the problem's Lipschitz constant; or a policy (diminishing, horizon, bb).
+        eta > 0; auto: from the problem's Lipschitz constant and a given penalty; or a policy (diminishing, horizon, bb).
     penalty
         lambda > 0 of the landing field, or auto: 0.1 / step_size.
     safe

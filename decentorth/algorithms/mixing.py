@@ -85,8 +85,13 @@ def average(network: Network, values: Array, accuracy: float = 1e-2) -> Array:
     Enough rounds are made that no agent's error exceeds ``accuracy`` times the root mean square deviation of the numbers: about
     ``log(2 sqrt(n) / accuracy) / sqrt(2 gap)``, where plain averaging would need the order of ``1 / gap``.
     """
+    return averages(network, accuracy, values)[0]
+
+
+def averages(network: Network, accuracy: float, *values: Array) -> tuple[Array, ...]:
+    """`average` of several arrays, in the same messages."""
     if network.n_agents == 1:
-        return values.copy()
+        return tuple([one.copy() for one in values])
     rounds = fewest_rounds(network.spectrum, accuracy / math.sqrt(network.n_agents))
-    (mean,) = mix(network, rounds, True, np.ascontiguousarray(values.reshape(len(values), -1)))
-    return mean.reshape(values.shape)
+    means = mix(network, rounds, True, *[np.ascontiguousarray(one.reshape(len(one), -1)) for one in values])
+    return tuple([mean.reshape(one.shape) for mean, one in zip(means, values, strict=True)])

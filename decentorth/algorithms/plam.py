@@ -36,7 +36,7 @@ class PLAM:
     Parameters
     ----------
     step_size
-        eta > 0; auto: from the problem's Lipschitz constant; or a policy (diminishing, horizon, bb).
+        eta > 0; auto: from the problem's Lipschitz constant and the penalty; or a policy (diminishing, horizon, bb).
     penalty
         beta > 0, larger than the multiplier at the solution; auto: from the curvature at the start.
     batch_size

@@ -341,7 +341,7 @@ class BarzilaiBorwein(Constant):
 
     Barzilai & Borwein, "Two-point step size gradient methods", IMA J. Numer. Anal. 1988: the long step <s, s> / |<s, z>|, the
     short one |<s, z>| / <z, z>, or one after the other. On a network steps without a cap make neighbours part; for a single agent
-    ``cap=inf`` leaves them free, between 1e-10 and 1e10.
+    ``cap=inf`` leaves them free, between 1e-10 and 1e10 times the first.
 
     Parameters
     ----------
@@ -358,7 +358,7 @@ class BarzilaiBorwein(Constant):
     least: ClassVar[float] = 1e-3
     """The smallest step, as a multiple of the first, unless the cap is inf."""
     free: ClassVar[tuple[float, float]] = (1e-10, 1e10)
-    """The smallest and the largest step where the cap is inf."""
+    """The smallest and the largest step, as multiples of the first, where the cap is inf."""
 
     cap: float | Auto = "auto"
     formula: Literal["alternating", "long", "short"] = "alternating"
@@ -382,4 +382,5 @@ class BarzilaiBorwein(Constant):
         known = (above > 0.0) & (below > 0.0)
         with np.errstate(over="ignore"):  # infinite where the field hardly changes: that is the cap
             found = np.where(known, above / np.where(known, below, 1.0), step)
-        return np.clip(found, *(self.free if math.isinf(self.most) else (self.least * base, self.most * base)))
+        low, high = self.free if math.isinf(self.most) else (self.least, self.most)
+        return np.clip(found, low * base, high * base)

@@ -48,7 +48,7 @@ class RFEXTRA:
     Parameters
     ----------
     step_size
-        alpha > 0, constant; or auto: from the agents' gradients and Lipschitz constants and their weights in W.
+        alpha > 0, constant; or auto: from the agents' gradients and Lipschitz constants, their weights in W and a given penalty.
     penalty
         lambda > 0 of the landing field, or auto: 0.1 / step_size.
     """
@@ -65,7 +65,7 @@ class RFEXTRA:
         check_positive("penalty", self.penalty)
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> RFEXTRAState:
-        step, spent = step_along_landing(self.step_size, problem, network, streams, x0)
+        step, spent = step_along_landing(self.step_size, self.penalty, problem, network, streams, x0)
         penalty = 0.1 / step if self.penalty == "auto" else np.full(len(x0), float(self.penalty))
         return RFEXTRAState(x0.copy(), np.zeros_like(x0), step, penalty, 0, spent)
 

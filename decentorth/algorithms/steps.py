@@ -22,6 +22,7 @@ import numpy as np
 from ..protocols import (
     Array,
     ByProducts,
+    Index,
     Landing,
     MetricName,
     Network,
@@ -33,13 +34,17 @@ from ..protocols import (
     Streams,
 )
 from ..sums import norms, sums
-from .mixing import average, effective
+from .mixing import averages, effective
 from .policies import check_choice
 from .step_sizes import StepPolicy, policy
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
 Ordered = TypeVar("Ordered", bound=Any)
 """A method with an order and a step size."""
+_ORDERS = 240
+"""Binary orders of magnitude of which eighth powers fit into float64."""
+_PARTS = (-2, -1, 0, 1, 2)
+"""The centres of the ranges of so many, as multiples of so many."""
 
 
 def check_order(order: str) -> None:
@@ -161,10 +166,56 @@ def with_order(algorithm: Ordered, network: Network, product: Callable[[Spectrum
     return replace(algorithm, order=better_order(network.spectrum, product) if automatic else "combine-then-adapt")
 
 
-def power_mean(network: Network, local: Array, power: float = 4.0) -> Array:
-    """Like ``local``, ``(n_local, ...)``: power means over the network of each of an agent's numbers, by counted rounds."""
-    mean = average(network, local**power, 0.05 / math.sqrt(network.n_agents)) ** (1.0 / power)  # the power to 5 % of its mean
-    return np.maximum(mean, np.finfo(np.float64).tiny)
+class Means(NamedTuple):
+    """Means of powers p that may lie outside of float64: ``mean * 2**(p * exponent)``, each like the numbers."""
+
+    mean: Array
+    exponent: Index
+
+    def root(self, inverse: float) -> Array:
+        """The means to the power ``1 / p``, or ``-1 / p``."""
+        found: Array = np.ldexp(self.mean**inverse, self.exponent if inverse > 0.0 else -self.exponent)
+        return found
+
+    def columns(self) -> list[Means]:
+        """Those of each of the last axis."""
+        return [Means(self.mean[..., j], self.exponent[..., j]) for j in range(self.mean.shape[-1])]
+
+
+def power_means(network: Network, local: Array, powers: float | tuple[float, ...], accuracy: float) -> Means:
+    """Means over the network of each of an agent's numbers to a power of at most 8, by counted rounds.
+
+    No agent knows the scale of the others' numbers. So the range from 2^-600 to 2^600 is divided into five parts of 240 binary
+    orders of magnitude; a number is added up in its part, divided by a power of two, and in the others it is zero. The result is
+    that of the highest part in which there is any, with what the part below adds.
+
+    Parameters
+    ----------
+    local
+        ``(n_local, ...)``, not negative.
+    powers
+        One for all, or one for each of the last axis.
+    accuracy
+        As in `average`, of the powers.
+    """
+    p = np.array(powers)
+    part = np.clip(np.rint(np.frexp(local)[1] / _ORDERS), _PARTS[0], _PARTS[-1])
+    scaled = [np.ldexp(np.where(part == k, local, 0.0), -k * _ORDERS) ** p for k in _PARTS]
+    ordinary, others = averages(network, accuracy, scaled.pop(len(scaled) // 2), np.stack(scaled, axis=-1))
+    sums_of_parts = [others[..., 0], others[..., 1], ordinary, others[..., 2], others[..., 3]]
+    mean = np.full(local.shape, np.finfo(np.float64).tiny)
+    exponent = np.full(local.shape, _PARTS[0] * _ORDERS)
+    for k, found in zip(_PARTS, sums_of_parts, strict=True):
+        below = np.ldexp(mean, (p * (exponent - k * _ORDERS)).astype(np.int64))
+        seen = found != 0.0
+        mean = np.where(seen, np.maximum(found + below, np.finfo(np.float64).tiny), mean)
+        exponent = np.where(seen, k * _ORDERS, exponent)
+    return Means(mean, exponent)
+
+
+def power_mean(network: Network, local: Array) -> Array:
+    """Like ``local``, ``(n_local, ...)``: fourth-power means over the network of each of an agent's numbers, by counted rounds."""
+    return power_means(network, local, 4.0, 0.05 / math.sqrt(network.n_agents)).root(0.25)  # the powers to 5 % of their mean
 
 
 def curvature(problem: Any, network: Network, streams: Streams, x0: Array, metric: MetricName = "euclidean") -> tuple[Array, int]:
@@ -297,9 +348,9 @@ def resolve(
     Automatic steps are ``2 c / Lhat`` (the landing direction is half the Riemannian gradient) with
     ``c = min(0.5 u (combine-then-adapt) or 0.35 u (adapt-then-combine), sqrt(1 - lambda_2))`` and u the tracking limit; for a
     single agent u = 2 and c = 0.7. Automatic penalties are ``min(0.1, u / 4) / step``; beside a given step size
-    ``0.1 / step_size``, as in paper 004's experiment. Where a network's steps adapt, and so double and differ by agent,
-    c is at most u / 4 and the penalty ``min(0.1, u / 8) / step``. Where the set's landing field is s = ``landing_scale`` times as
-    long, both are divided by s.
+    ``0.1 / step_size``, as in paper 004's experiment. Beside a given penalty, whose curvature is twice the penalty, automatic steps
+    are at most ``u / (4 penalty)``. Where a network's steps adapt, and so double and differ by agent, c is at most u / 4 and u is
+    halved in both other bounds. Where the set's landing field is s = ``landing_scale`` times as long, all are divided by s.
 
     Parameters
     ----------
@@ -323,8 +374,11 @@ def resolve(
         return 2.0 * c / ((scale if length is None else length) * mean), spent
 
     step, spent = start(given, len(x0), automatic)
-    share = min(0.1, limit / 4.0)
-    penalty = share / (scale * step) if algorithm.penalty == "auto" else np.full(len(x0), float(algorithm.penalty))
+    if algorithm.penalty == "auto":
+        return step, min(0.1, limit / 4.0) / (scale * step), spent
+    penalty = np.full(len(x0), float(algorithm.penalty))
+    if given.initial == "auto":
+        step = np.minimum(step, limit / 4.0 / (scale * penalty))
     return step, penalty, spent
 
 
@@ -333,18 +387,20 @@ def augmented(algorithm: Any, problem: Any, network: Network, streams: Streams, 
 
     Automatic penalties are Lhat in the metric tr(u^T B v), in which the multiplier sym(x^T G) is what it is compared with;
     automatic steps 0.7 / (Lhat + beta_1 penalty) with the Euclidean Lhat and the largest eigenvalue beta_1 of B, which bound the
-    curvature of the objective and of the penalty.
+    curvature of the objective and of the penalty. Beside a smaller penalty they stay at those of the automatic one where B can be
+    solved with: the multiplier's term curves as much, and on {x : x^T B x = I} the multiplier can grow from x0 on.
     """
-    spent, constraint = 0, problem.constraint
-    if algorithm.penalty == "auto":
-        penalty, spent = curvature(problem, network, streams, x0, "natural")
-    else:
-        penalty = np.full(len(x0), float(algorithm.penalty))
+    steps, spent, constraint = policy(algorithm.step_size), 0, problem.constraint
+    natural = np.zeros(len(x0))
+    curved = steps.initial == "auto" and isinstance(constraint, ByProducts) and constraint.solvable
+    if algorithm.penalty == "auto" or curved:
+        natural, spent = curvature(problem, network, streams, x0, "natural")
+    penalty = natural if algorithm.penalty == "auto" else np.full(len(x0), float(algorithm.penalty))
     largest = constraint.largest if isinstance(constraint, ByProducts) else 1.0
 
     def automatic() -> tuple[Array, int]:
         mean, more = curvature(problem, network, streams, x0)
-        return 0.7 / (mean + largest * penalty), more
+        return 0.7 / (mean + largest * np.maximum(penalty, natural)), more
 
-    step, more = start(policy(algorithm.step_size), len(x0), automatic)
+    step, more = start(steps, len(x0), automatic)
     return step, penalty, spent + more

@@ -24,7 +24,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from ..protocols import Array, Direction, MetricName, Retraction
+from ..protocols import Array, Direction, Index, MetricName, Retraction
 from ..sums import norms
 from .multipliers import AugmentedLagrangian
 from .operators import Matrices, Operator, operator
@@ -153,7 +153,8 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
         qr           the same, always twice
         ===========  =============================================================================================
 
-        Only matrices of order p are factored. NaN for agents where y^T B y is not finite or not positive definite.
+        Only matrices of order p are factored. NaN for agents where y^T B y is not finite or not positive definite. The length of y
+        does not matter: y and B y are first divided by the same power of two.
 
         Raises
         ------
@@ -162,15 +163,16 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
         """
         if retraction not in get_args(Retraction):
             raise ValueError(f"retraction must be one of {', '.join(get_args(Retraction))}, got {retraction!r}")
-        both = np.concatenate((y, by), axis=1)
+        both, n = np.concatenate((y, by), axis=1), self.shape[0]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            e = self._gap(y, by)
+            mean = (y * by).sum((-2, -1)) / self.shape[1]
+            np.ldexp(both, -_nearest(mean)[:, None, None], out=both)
+            e = self._gap(both[:, :n], both[:, n:])
             if retraction == "polar":
                 both = times_root(both, e, partial(_each, _polar))
             else:
                 way = {"polar-eigh": _polar, "polar-svd": _polar_svd, "cholesky-qr": _cholesky_qr, "qr": _factored}[retraction]
                 both = _each(way, both, e)
-        n = self.shape[0]
         return np.ascontiguousarray(both[:, :n]), np.ascontiguousarray(both[:, n:])
 
     def relative_gradient(self, x: Array, g: Array, direction: Direction = "psi-b", bx: Array | None = None) -> Array:
@@ -234,10 +236,12 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
         gap = self._gap(x, bx)
         h = norms(gap)
         curvature = 2.0 * self.largest * (2.0 + 3.0 * np.maximum(eps, h))
-        pull = penalty * norms(2.0 * (bx @ gap)) ** 2
-        bend = np.maximum(curvature * norms(direction) ** 2, np.finfo(np.float64).tiny)
-        step: Array = (pull + np.sqrt(pull * pull + bend * np.maximum(eps * eps - h * h, 0.0))) / bend
-        return step
+        size = np.frexp(np.abs(direction).max((-2, -1)))[1]  # all lengths along the field are measured in this power of two
+        pull = np.ldexp(penalty * norms(2.0 * (bx @ gap)) ** 2, -size)
+        bend = np.maximum(curvature * norms(np.ldexp(direction, -size[:, None, None])) ** 2, np.finfo(np.float64).tiny)
+        step = (pull + np.sqrt(pull * pull + bend * np.maximum(eps * eps - h * h, 0.0))) / bend
+        safe: Array = np.ldexp(step, -size)
+        return safe
 
     @staticmethod
     def _gap(x: Array, bx: Array) -> Array:
@@ -246,6 +250,12 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
         diagonals = product.reshape(len(x), -1)[:, :: x.shape[-1] + 1]
         diagonals -= 1.0
         return product
+
+
+def _nearest(squares: Array) -> Index:
+    """``(n_local,)``: the exponent of the power of 256 that is nearest to the roots; 0 for roots from 1/16 to 16."""
+    exponents: Index = 8 * np.rint(np.frexp(squares)[1] / 16.0).astype(np.int64)
+    return exponents
 
 
 def _sym(a: Array) -> Array:

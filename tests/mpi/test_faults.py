@@ -172,7 +172,7 @@ def test_command_line_reports_divergence_with_exit_code_3(tmp_path: Path) -> Non
     folder = tmp_path / "run"
     job = run_ranks(3, ["-m", "decentorth.run", "--step-size", "0.5", "--iterations", "1000", "--out", str(folder)], timeout=HUNG)
     assert job.returncode == 3, job.report()
-    said = r"Diverged: the point of agent \d+ is not finite at iteration \d+.* step size 0\.5 is too large: try 0\.1"
+    said = r"Diverged: the point of agent \d+ is not finite at iteration \d+.* step size 0\.5 is too large: try 0\.0072"
     assert len(re.findall(said, job.stdout)) == 1, job.report()
     assert json.loads((folder / "summary.json").read_text())["status"] == "diverged"
     assert len((folder / "history.csv").read_text().splitlines()) > 1
