@@ -207,11 +207,11 @@ def _takes_sides(known: Iterable[str]) -> bool:
 
 def _most_square(name: str, n: int) -> tuple[int, int]:
     """The factors (a, b) of n with a <= b nearest to each other, none below the smallest side of this kind of graph."""
-    least = _SMALLEST_SIDE[name]
+    least, n = _SMALLEST_SIDE[name], graphs.count(name, n)
     best = _factors(n, least)
     if best is None:
         below = next((m for m in range(n - 1, 0, -1) if _factors(m, least)), None)
-        above = next(m for m in itertools.count(max(n, 0) + 1) if _factors(m, least))
+        above = next(m for m in itertools.count(n + 1) if _factors(m, least))
         nearest = " and ".join(str(m) for m in (below, above) if m is not None)
         raise ValueError(
             f"no two-dimensional {name} has {n} agents with sides of at least {least}; the nearest numbers that work: {nearest}"
@@ -220,7 +220,7 @@ def _most_square(name: str, n: int) -> tuple[int, int]:
 
 
 def _factors(n: int, least: int) -> tuple[int, int] | None:
-    return next(((a, n // a) for a in range(math.isqrt(max(n, 0)), least - 1, -1) if n % a == 0), None)
+    return next(((a, n // a) for a in range(math.isqrt(n), least - 1, -1) if n % a == 0), None)
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -82,37 +81,18 @@ def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communica
 
 
 def read_weights(path: str) -> Any:
-    """A matrix from a .npy, .npz (one array, or scipy's sparse format) or .mtx file; nothing is unpickled.
+    """A matrix from a .npy, .npz (one array, or scipy's sparse format), .mtx or .mtx.gz file; nothing is unpickled.
 
     Raises
     ------
     InputError
-        The file is missing, cut short or not a matrix.
+        The file is missing, cut short or not a square matrix.
     """
-    try:
-        match Path(path).suffix.lower():
-            case ".npy":
-                return np.load(path, allow_pickle=False)
-            case ".npz":
-                return _npz(path)
-            case ".mtx":
-                from scipy.io import mmread
+    from topologies.matrix_files import read_square
 
-                return mmread(path)
+    try:
+        return read_square(path)
     except OSError as error:
         raise InputError(f"cannot read weights_file {path}: {error.strerror or error}") from None
-    except Exception as error:  # each reader has its own way to fail on a damaged file
-        raise InputError(f"weights_file {path} cannot be understood: {error}") from None
-    raise InputError(f"weights_file must end in .npy, .npz or .mtx, got {path}")
-
-
-def _npz(path: str) -> Any:
-    from scipy.sparse import load_npz
-
-    with np.load(path, allow_pickle=False) as archive:
-        names = list(archive)
-        if "format" in names:
-            return load_npz(path)
-        if len(names) != 1:
-            raise ValueError(f"it must hold one array, and holds {', '.join(names) or 'none'}")
-        return archive[names[0]]
+    except (ValueError, TypeError) as error:
+        raise InputError(f"weights_file cannot be used: {error}") from None

@@ -35,6 +35,7 @@ from decentorth.data.labels import Labels
 from decentorth.data.sparse import MtxReader, SparseNpzReader, SvmlightReader
 from decentorth.data.text import TextReader
 from decentorth.protocols import Array, Index
+from topologies.matrix_files import is_sparse, npz_keys, regular_size
 
 
 class Reader(Protocol):
@@ -98,10 +99,10 @@ def _reader(spec: str) -> Reader:
     known = extension(path)
     if not known:
         raise ValueError(f"{path} has the unknown extension {path.suffix!r}; known are {', '.join(EXTENSIONS)}")
-    if not path.stat().st_size:
+    if not regular_size(path):
         raise ValueError(f"{path} is empty: it has 0 bytes")
     if known == ".npz":
-        return SparseNpzReader(path) if key is None and SparseNpzReader.reads(path) else NpzReader(path, key)
+        return SparseNpzReader(path) if key is None and is_sparse(npz_keys(path)) else NpzReader(path, key)
     return _READERS[known](path)
 
 
