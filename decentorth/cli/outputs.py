@@ -288,8 +288,10 @@ def read_start(place: str | os.PathLike[str]) -> Array:
         require_real(point.dtype, str(final))
     except FileNotFoundError:
         raise InputError(f"cannot start from {place}: {final} does not exist; has that run ended?") from None
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"cannot start from {place}: {final} is damaged, or holds no point ({error})") from None
+    except OSError as error:
+        raise InputError(f"cannot start from {place}: {error.strerror}") from None
+    except (ValueError, TypeError) as error:
+        raise InputError(f"cannot start from {place}: {error}; give a run's folder or a .npy file of real numbers") from None
     start: Array = np.ascontiguousarray(point, dtype=np.float64)
     return start
 

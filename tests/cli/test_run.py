@@ -134,8 +134,8 @@ def test_a_run_goes_on_where_another_ended(capsys: pytest.CaptureFixture[str]) -
     np.save("small.npy", last[0, :2])
     for start, message in (
         ("missing", "cannot start from missing: missing does not exist"),
-        ("a", "a/final.npz is damaged, or holds no point"),
-        ("text.npy", "it must be a run's folder or a .npy file of real numbers"),
+        ("a", "a/final.npz holds no array 'x'; give a run's folder"),
+        ("text.npy", "text.npy is not numeric (dtype <U1): save it as floating-point numbers or integers; give a run's folder or"),
         ("small.npy", "x0 must have the shape of one agent's point"),
     ):
         assert main([*SMALL, "--start", start]) == 2
@@ -242,8 +242,8 @@ BAD = [
     ("--weights-file ring.npy", "ring.npy is for 4 agents: give --agents 4 (now 10)"),
     ("--weights-file skew.npy --agents 4", "symmetric"),
     ("--weights-file apart.npy --agents 4", "connected"),
-    ("--weights-file cut.npy --agents 4", "weights_file cut.npy cannot be understood"),
-    ("--weights-file ring.txt --agents 4", "weights_file must end in .npy, .npz or .mtx"),
+    ("--weights-file cut.npy --agents 4", "weights_file cannot be used: cut.npy is truncated: its header promises"),
+    ("--weights-file ring.txt --agents 4", "weights_file cannot be used: ring.txt must end in .npy, .npz, .mtx or .mtx.gz"),
     ("--weights-file none.npz --agents 4", "cannot read weights_file none.npz: No such file or directory"),
     ("--out bad.yaml/run", "cannot write to bad.yaml/run: Not a directory"),
     ("--out held", "held already holds a run (summary.json); choose another --out or give --overwrite"),

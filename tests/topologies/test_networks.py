@@ -129,7 +129,7 @@ def test_matrices_that_are_no_adjacency_are_refused(matrix: np.ndarray, message:
 
 def test_pickled_arrays_are_never_loaded(tmp_path: Path) -> None:
     np.save(tmp_path / "graph.npy", np.array([[0, 1], [1, None]], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match="holds pickled Python objects .*nothing is unpickled here"):
+    with pytest.raises(ValueError, match=r"holds pickled Python objects .*nothing is unpickled here"):
         topologies.graph_from_file(tmp_path / "graph.npy")
 
 
