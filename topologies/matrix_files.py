@@ -51,6 +51,11 @@ BAD_GZIP = (EOFError, OSError, zlib.error)
 """What reading a damaged gzip file raises."""
 
 
+def _words(error: object) -> str:
+    """The beginning of an error's words, in one line."""
+    return " ".join(str(error)[:200].split()) or type(error).__name__
+
+
 def regular_size(path: Path) -> int:
     """The size in bytes of the regular file at ``path``; links are followed.
 
@@ -150,7 +155,7 @@ def _read_header(file: IO[bytes], size: int, what: str) -> Header:
             warnings.simplefilter("ignore")  # of old spellings
             shape, fortran_order, dtype = read(io.BytesIO(text))
     except _BAD_HEADER as error:
-        raise ValueError(f"{what} has a damaged .npy header: {' '.join(str(error).split())}") from error
+        raise ValueError(f"{what} has a damaged .npy header: {_words(error)}") from error
     header = Header(shape, fortran_order, dtype, npy.MAGIC_LEN + len(text))
     if dtype.hasobject:
         require_real(dtype, what)
@@ -197,7 +202,7 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(path) as archive:
             yield archive
     except _BAD_ARCHIVE as error:
-        raise ValueError(f"{path} is not a whole .npz archive: {error}") from error
+        raise ValueError(f"{path} is not a whole .npz archive: {_words(error)}") from error
 
 
 @contextmanager
@@ -361,7 +366,7 @@ class Market(NamedTuple):
 
 
 def _market(path: Path, why: object) -> ValueError:
-    return ValueError(f"{path} cannot be read as a Matrix Market file: {' '.join(str(why)[:300].split())}")
+    return ValueError(f"{path} cannot be read as a Matrix Market file: {_words(why)}")
 
 
 def _is_packed(path: Path) -> bool:

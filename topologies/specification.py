@@ -129,7 +129,9 @@ def _call(specification: str, n_agents: int | None, seed: int) -> tuple[Factory,
             raise ValueError(f"{specification!r} leaves the number of agents open: give n_agents, or write {example!r}")
         values[first] = _most_square(name, operator.index(n_agents)) if _takes_sides(known) else n_agents
     leading = values.pop(first)
-    return factory, leading if isinstance(leading, tuple) else (leading,), values
+    sizes = leading if isinstance(leading, tuple) else (leading,)
+    _check_size(specification, math.prod(sizes), n_agents)  # before anything is built
+    return factory, sizes, values
 
 
 def _sized(specification: str, graph: nx.Graph[int], n_agents: int | None) -> nx.Graph[int]:
@@ -137,7 +139,7 @@ def _sized(specification: str, graph: nx.Graph[int], n_agents: int | None) -> nx
     return graph
 
 
-def _check_size(specification: str, n: int, n_agents: int | None) -> None:
+def _check_size(specification: str, n: float, n_agents: int | None) -> None:
     if n_agents is not None and n != n_agents:
         raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; leave one of the two out")
 

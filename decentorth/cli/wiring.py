@@ -37,7 +37,11 @@ def make(settings: CaseSettings) -> Wiring:
     import topologies
 
     if settings.weights_file is not None:
-        W = topologies.check_weights(read_weights(settings.weights_file))
+        given = read_weights(settings.weights_file)
+        try:
+            W = topologies.check_weights(given)
+        except ValueError as error:
+            raise InputError(f"weights_file {settings.weights_file} cannot be used: {error}") from None
         if W.shape[0] != settings.agents:
             raise InputError(
                 f"{settings.weights_file} is for {W.shape[0]} agents: give --agents {W.shape[0]} (now {settings.agents})"
@@ -45,7 +49,7 @@ def make(settings: CaseSettings) -> Wiring:
         return Wiring(W, f"weights of {settings.weights_file}")
     if topologies.is_sequence_name(settings.topology):
         return _sequence(settings)
-    graph = topologies.graph_from_name(settings.topology, settings.agents, settings.seed)
+    graph = topologies.adjacency_from_name(settings.topology, settings.agents, settings.seed)
     rule = topologies.resolve_weights_name(graph, settings.weights)
     own = f" (self weight {settings.self_weight:g})" if rule.endswith("uniform") else ""
     W = topologies.weights_from_name(graph, rule, settings.self_weight)
