@@ -258,7 +258,7 @@ def npz_array(path: Path, key: str) -> NDArray[Any]:
     """
     with _member(path, key) as (file, header):
         flat = np.empty(math.prod(header.shape), header.dtype)
-        raw = memoryview(flat.view(np.uint8))
+        raw = memoryview(flat.view(np.uint8).data)
         while raw:
             count = file.readinto(raw[: 2**20])  # type: ignore[attr-defined]
             if not count:

@@ -13,6 +13,8 @@ from decentorth.data.labels import Labels, as_labels
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import npy_array, npy_header, npz_array, npz_header, npz_keys, require_matrix, require_real
 
+_SHOWN = 20
+
 
 def as_float64(values: np.ndarray[Any, np.dtype[Any]]) -> Array:
     """A fresh float64 C-contiguous copy; what float64 cannot hold becomes infinite, which the finiteness check then reports."""
@@ -55,7 +57,7 @@ class NpzReader:
     @cached_property
     def _chosen(self) -> str:
         keys = npz_keys(self.path)
-        listed = ", ".join(repr(key) for key in keys)
+        listed = ", ".join([*map(repr, keys[:_SHOWN]), *(["..."] if len(keys) > _SHOWN else [])])
         if not keys:
             raise ValueError(f"{self.path} is empty: it holds no array")
         if self.key is None:

@@ -13,8 +13,9 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class IdxReader:
             return file.read(2) == _GZIP
 
     @contextmanager
-    def _opened(self) -> Iterator[IO[bytes]]:
+    def _opened(self) -> Iterator[BufferedIOBase]:
         try:
             with gzip.open(self.path) if self._packed else self.path.open("rb") as file:
                 yield file

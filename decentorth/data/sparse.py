@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decentorth.data.labels import Labels, as_labels
 from decentorth.data.optional import sklearn_datasets
@@ -21,8 +22,8 @@ DENSE_LIMIT = 4 * 2**30
 class _Entries(NamedTuple):
     """The stored entries of a sparse matrix; what is stored twice counts as the sum."""
 
-    row: Index
-    column: Index
+    row: NDArray[np.integer[Any]]
+    column: NDArray[np.integer[Any]]
     value: Array
 
 
@@ -67,6 +68,10 @@ class SvmlightReader:
             matrix, targets = load(str(self.path), dtype=np.float64)
         except (ValueError, TypeError, ArithmeticError, LookupError, MemoryError) as error:
             raise ValueError(f"{self.path}: {self._wrong() or 'not in SVMlight format'}: {error}") from error
+        with self.path.open("rb") as file:
+            wrong = self._wrong() if any(b"_" in line for line in file) else ""  # Python's float takes 1_0 for 10
+        if wrong:
+            raise ValueError(f"{self.path}: {wrong}")
         m, d = matrix.shape
         if not m or not matrix.nnz:
             raise ValueError(f"{self.path} is empty: it has {m} rows and no feature")
