@@ -28,6 +28,7 @@ from .agreement import Agreement
 from .checkpoint import Begun, CheckpointError, Checkpoints, Identity, Keeper, Losses, Resumed, resume
 from .collective import AgentCollective, ReplicaCollective
 from .history import History
+from .metrics import RUNAWAY
 from .network import Channel, Network, Placement, Shrinking, UnreliableNetwork, connect, even_bounds, surviving
 from .problems import Deferred, Spread
 from .protocols import Array, Index, Metric, Recorder, Row, Stop, StoppingRule
@@ -312,8 +313,8 @@ class Run:
         start = np.array(given, dtype=np.float64, order="C")
         if start.shape != shape:
             raise ValueError(f"x0 must have the shape of one agent's point, {shape}, got {start.shape}: all agents start from it")
-        if not np.isfinite(start).all():
-            raise ValueError("x0 must be finite")
+        if not (np.abs(start) <= RUNAWAY).all():
+            raise ValueError(f"x0 must be finite, with no entry beyond {RUNAWAY:g}, where a run counts as diverged: scale it down")
         return start
 
     def states(self) -> Iterator[Any]:

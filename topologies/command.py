@@ -87,7 +87,7 @@ def main(
             _draw(graph_from_name(graph, agents, seed), W, plot)
             console.print(f"drawn into {plot}")
     except (ValueError, TypeError, ImportError, OSError) as error:
-        Console(stderr=True).print(f"error: {error}", style="red", markup=False, highlight=False)
+        Console(stderr=True).print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         return 2
     return 0
 

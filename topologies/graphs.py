@@ -12,10 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from topologies.edges import Edges, family, simplified
+from topologies.edges import Agents, Edges, family, simplified
 
 if TYPE_CHECKING:
     import networkx as nx
+
+AGENTS_LIMIT = 10**8
+"""Agents of any graph that is built by name: beyond, memory and time are out of reach of one process."""
+EDGES_LIMIT = 10**9
+"""Edges of the same."""
 
 
 @family
@@ -38,7 +43,7 @@ def path(n: int) -> Edges:
 def complete(n: int) -> Edges:
     """Every agent is a neighbour of every other."""
     n = count("complete", n)
-    return Edges(n, *np.triu_indices(n, 1))
+    return Edges(n, *_pairs("complete", n))
 
 
 @family
@@ -52,7 +57,7 @@ def star(n: int) -> Edges:
 @family
 def grid(*sides: int) -> Edges:
     """k-dimensional grid, numbered in row-major order: in ``grid(4, 5)`` agent ``5 i + j`` stands at (i, j)."""
-    numbers = np.arange(math.prod(_sides("grid", sides, 1))).reshape(sides)
+    numbers = np.arange(_sized("grid", sides, 1)).reshape(sides)
     tails = [np.delete(numbers, -1, axis).ravel() for axis in range(numbers.ndim)]
     heads = [np.delete(numbers, 0, axis).ravel() for axis in range(numbers.ndim)]
     return Edges(numbers.size, np.concatenate(tails), np.concatenate(heads))
@@ -67,7 +72,7 @@ def torus(*sides: int) -> Edges:
     ValueError
         If a side is below 3: a side of 2 would need double edges, a side of 1 self-loops.
     """
-    numbers = np.arange(math.prod(_sides("torus", sides, 3, "; use grid instead"))).reshape(sides)
+    numbers = np.arange(_sized("torus", sides, 3, "; use grid instead")).reshape(sides)
     heads = [np.roll(numbers, -1, axis).ravel() for axis in range(numbers.ndim)]
     return Edges(numbers.size, np.tile(numbers.ravel(), numbers.ndim), np.concatenate(heads))
 
@@ -105,7 +110,8 @@ def circulant(n: int, offsets: tuple[int, ...] = (1, 2)) -> Edges:
         raise ValueError(
             f"circulant(n={n}, offsets={offsets}) is disconnected: n and all offsets are multiples of {divisor}; add offset 1"
         )
-    agents, steps = np.arange(n), np.asarray(offsets, dtype=np.int64)
+    check_edges("circulant", n * len(offsets))
+    agents, steps = np.arange(n), np.array([offset % n for offset in offsets], dtype=np.int64)
     return simplified(n, np.tile(agents, len(steps)), ((agents + steps[:, None]) % n).ravel())
 
 
@@ -113,6 +119,7 @@ def circulant(n: int, offsets: tuple[int, ...] = (1, 2)) -> Edges:
 def exponential(n: int) -> Edges:
     """The static exponential graph, undirected: agent i is a neighbour of i + 2^j and i - 2^j modulo n, for 2^j < n."""
     n = count("exponential", n)
+    check_edges("exponential", n * (n - 1).bit_length())
     agents, steps = np.arange(n), 1 << np.arange((n - 1).bit_length())
     return simplified(n, np.tile(agents, len(steps)), ((agents + steps[:, None]) % n).ravel())
 
@@ -138,7 +145,7 @@ def barbell(n: int, bridge: int = 0) -> Edges:
     clique, odd = divmod(n - bridge, 2)
     if odd or clique < 1:
         raise ValueError(f"barbell: n - bridge must be even and at least 2, got n={n}, bridge={bridge}; try bridge={n % 2}")
-    tails, heads = np.triu_indices(clique, 1)
+    tails, heads = _pairs("barbell", clique)
     way = np.arange(clique - 1, clique + bridge)
     far = clique + bridge
     return Edges(n, np.concatenate([tails, way, tails + far]), np.concatenate([heads, way + 1, heads + far]))
@@ -157,7 +164,7 @@ def lollipop(n: int, tail: int | None = None) -> Edges:
     tail = n // 2 if tail is None else at_least(0, tail, "lollipop: the number of agents in the tail")
     if tail >= n:
         raise ValueError(f"lollipop: the tail must leave an agent for the complete graph, got n={n}, tail={tail}")
-    tails, heads = np.triu_indices(n - tail, 1)
+    tails, heads = _pairs("lollipop", n - tail)
     way = np.arange(n - tail - 1, n - 1)
     return Edges(n, np.concatenate([tails, way]), np.concatenate([heads, way + 1]))
 
@@ -231,15 +238,40 @@ def _is_prime(n: int) -> bool:
 
 
 def count(name: str, n: int) -> int:
-    """``n`` as a number of agents of the graph ``name``."""
-    return at_least(1, n, f"{name}: the number of agents")
+    """``n`` as a number of agents of the graph ``name``, from 1 to `AGENTS_LIMIT`."""
+    what = f"{name}: the number of agents"
+    return _at_most(AGENTS_LIMIT, at_least(1, n, what), what)
 
 
-def _sides(name: str, sides: tuple[int, ...], least: int, hint: str = "") -> tuple[int, ...]:
+def check_edges(name: str, edges: float) -> None:
+    """Refuse a graph ``name`` of more than `EDGES_LIMIT` edges before it is built.
+
+    Raises
+    ------
+    ValueError
+    """
+    _at_most(EDGES_LIMIT, math.ceil(edges), f"{name}: the number of edges")
+
+
+def _at_most(limit: int, value: int, what: str) -> int:
+    if value > limit:
+        raise ValueError(f"{what} must be at most 10^{len(str(limit)) - 1}, got {value if value < 10**18 else 'more than 10^18'}")
+    return value
+
+
+def _pairs(name: str, n: int) -> tuple[Agents, Agents]:
+    """All pairs of the agents 0..n-1."""
+    check_edges(name, n * (n - 1) // 2)
+    tails, heads = np.triu_indices(n, 1)
+    return tails, heads
+
+
+def _sized(name: str, sides: tuple[int, ...], least: int, hint: str = "") -> int:
+    """The number of agents of the grid or torus ``name`` with these ``sides``."""
     if not sides:
         raise ValueError(f"{name} needs its sides, for example {name}(4, 5)")
     what = f"{name}: every side of {'x'.join(map(str, sides))}"
-    return tuple(at_least(least, side, what, hint) for side in sides)
+    return count(name, math.prod(at_least(least, side, what, hint) for side in sides))
 
 
 def at_least(least: int, value: int, what: str, hint: str = "") -> int:

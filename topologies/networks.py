@@ -13,11 +13,15 @@ import numpy as np
 
 from topologies.checks import check_graph
 from topologies.graphs import numbered
+from topologies.matrix_files import read_square, regular_size
 
 if TYPE_CHECKING:
     import os
 
     import networkx as nx
+
+_SHOWN = 200
+"""Characters of a file that a message quotes at most."""
 
 
 def karate_club() -> nx.Graph[int]:
@@ -67,10 +71,14 @@ def graph_from_file(path: str | os.PathLike[str]) -> nx.Graph[int]:
     read = _READERS.get(path.suffix.lower())
     if read is None:
         raise ValueError(f"{path}: a graph file must end in one of {', '.join(_READERS)}, got {path.suffix or 'no suffix'!r}")
+    regular_size(path)
     try:
         found = read(path)
-    except (nx.NetworkXException, ValueError, SyntaxError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: cannot be read as {path.suffix.lower()}: {error}") from error
+    except OSError:
+        raise
+    except Exception as error:  # each of networkx's readers has its own ways to fail on a damaged file
+        why = " ".join(str(error).split()).removeprefix(f"{path} ")[:_SHOWN] or type(error).__name__
+        raise ValueError(f"{path}: cannot be read as {path.suffix.lower()}: {why}") from error
     graph = numbered(_integer_labels(_undirected(path, found)))
     graph.remove_edges_from(list(nx.selfloop_edges(graph)))
     try:
@@ -134,27 +142,16 @@ def _edge_list(path: Path) -> nx.Graph[Any]:
             if not fields:
                 continue
             if len(fields) < 2:
-                raise ValueError(f"line {number} must name two agents, got {line.strip()!r}")
+                raise ValueError(f"line {number} must name two agents, got {line.strip()[:_SHOWN]!r}")
             graph.add_edge(fields[0], fields[1])
     return graph
 
 
-def _npy(path: Path) -> nx.Graph[Any]:
-    return _from_adjacency(np.load(path, allow_pickle=False))
-
-
-def _matrix_market(path: Path) -> nx.Graph[Any]:
-    from scipy.io import mmread
-
-    return _from_adjacency(mmread(path))
-
-
-def _from_adjacency(matrix: Any) -> nx.Graph[Any]:
+def _adjacency_matrix(path: Path) -> nx.Graph[Any]:
     import networkx as nx
     from scipy import sparse
 
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.dtype.kind not in "biuf":
-        raise ValueError(f"an adjacency matrix must be square and real, got shape {matrix.shape}, dtype {matrix.dtype}")
+    matrix = read_square(path)
     edges = sparse.coo_array(matrix)
     if not np.isfinite(edges.data).all():
         raise ValueError("an adjacency matrix must be finite")
@@ -172,6 +169,7 @@ _READERS: dict[str, Callable[[Path], Any]] = {
     ".edges": _edge_list,
     ".txt": _edge_list,
     ".csv": _edge_list,
-    ".npy": _npy,
-    ".mtx": _matrix_market,
+    ".npy": _adjacency_matrix,
+    ".npz": _adjacency_matrix,
+    ".mtx": _adjacency_matrix,
 }

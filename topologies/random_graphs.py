@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topologies.edges import Agents, Edges, family, simplified
-from topologies.graphs import at_least, count
+from topologies.graphs import at_least, check_edges, count
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -29,6 +29,7 @@ def erdos_renyi(n: int, p: float = 0.3, seed: int = 0) -> Edges:
         If ``p`` is outside [0, 1], or none of 100 draws is connected.
     """
     n, p = count("erdos_renyi", n), _probability("erdos_renyi", p)
+    check_edges("erdos_renyi", p * n * (n - 1) / 2)
     threshold = min(1.0, math.log(n) / n)
     return _until_connected(
         f"erdos_renyi(n={n}, p={p}, seed={seed})",
@@ -53,6 +54,7 @@ def random_regular(n: int, degree: int = 4, seed: int = 0) -> Edges:
     n, degree = count("random_regular", n), at_least(1, degree, "random_regular: the degree")
     if degree >= n or n * degree % 2:
         raise ValueError(f"random_regular: degree must be below n, and n * degree even, got n={n}, degree={degree}")
+    check_edges("random_regular", n * degree / 2)
     return _until_connected(
         f"random_regular(n={n}, degree={degree}, seed={seed})",
         lambda rng: _regular(n, degree, rng),
@@ -77,6 +79,7 @@ def random_geometric(n: int, radius: float | None = None, seed: int = 0) -> Edge
     reach = usual if radius is None else radius
     if not reach > 0:
         raise ValueError(f"random_geometric: radius must be positive, got {radius}")
+    check_edges("random_geometric", n * (n - 1) / 2 * min(1.0, math.pi * min(reach, 1.0) ** 2 / 4))
     return _until_connected(
         f"random_geometric(n={n}, radius={reach:.3g}, seed={seed})",
         lambda rng: _near(rng.random((n, 2)), reach),
@@ -99,6 +102,7 @@ def watts_strogatz(n: int, k: int = 4, p: float = 0.1, seed: int = 0) -> Edges:
     n, k, p = count("watts_strogatz", n), at_least(2, k, "watts_strogatz: k"), _probability("watts_strogatz", p)
     if k % 2 or k >= n:
         raise ValueError(f"watts_strogatz: k must be even and below n, got k={k}, n={n}")
+    check_edges("watts_strogatz", n * k / 2)
     return _until_connected(
         f"watts_strogatz(n={n}, k={k}, p={p}, seed={seed})",
         lambda rng: _edges(nx.watts_strogatz_graph(n, k, p, seed=rng)),
@@ -121,6 +125,7 @@ def barabasi_albert(n: int, m: int = 2, seed: int = 0) -> Edges:
     n, m = count("barabasi_albert", n), at_least(1, m, "barabasi_albert: m")
     if m >= n:
         raise ValueError(f"barabasi_albert: m must be below n, got m={m}, n={n}")
+    check_edges("barabasi_albert", n * m)
     return _edges(nx.barabasi_albert_graph(n, m, seed=np.random.default_rng(seed)))
 
 

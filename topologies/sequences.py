@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from topologies.canonical import Weights, WeightsLike, canonical_weights, row_sums, with_diagonal
 from topologies.checks import adjacency
+from topologies.graphs import count
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -94,7 +95,7 @@ class OnePeerExponential(PeriodicSequence):
     """
 
     def __init__(self, n: int) -> None:
-        size = operator.index(n)
+        size = count("one_peer_exponential", n)
         dimensions = size.bit_length() - 1
         if size < 2 or size != 2**dimensions:
             raise ValueError(
@@ -238,7 +239,7 @@ def _sorted_pairs(pairs: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _at_least_two(name: str, n: int) -> int:
-    size = operator.index(n)
+    size = count(name, n)
     if size < 2:
         raise ValueError(f"{name}: the number of agents must be at least 2, got {n}")
     return size

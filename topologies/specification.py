@@ -129,7 +129,9 @@ def _call(specification: str, n_agents: int | None, seed: int) -> tuple[Factory,
             raise ValueError(f"{specification!r} leaves the number of agents open: give n_agents, or write {example!r}")
         values[first] = _most_square(name, operator.index(n_agents)) if _takes_sides(known) else n_agents
     leading = values.pop(first)
-    return factory, leading if isinstance(leading, tuple) else (leading,), values
+    sizes = leading if isinstance(leading, tuple) else (leading,)
+    _check_size(specification, math.prod(sizes), n_agents)  # before anything is built
+    return factory, sizes, values
 
 
 def _sized(specification: str, graph: nx.Graph[int], n_agents: int | None) -> nx.Graph[int]:
@@ -137,7 +139,7 @@ def _sized(specification: str, graph: nx.Graph[int], n_agents: int | None) -> nx
     return graph
 
 
-def _check_size(specification: str, n: int, n_agents: int | None) -> None:
+def _check_size(specification: str, n: float, n_agents: int | None) -> None:
     if n_agents is not None and n != n_agents:
         raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; leave one of the two out")
 
@@ -207,11 +209,11 @@ def _takes_sides(known: Iterable[str]) -> bool:
 
 def _most_square(name: str, n: int) -> tuple[int, int]:
     """The factors (a, b) of n with a <= b nearest to each other, none below the smallest side of this kind of graph."""
-    least = _SMALLEST_SIDE[name]
+    least, n = _SMALLEST_SIDE[name], graphs.count(name, n)
     best = _factors(n, least)
     if best is None:
         below = next((m for m in range(n - 1, 0, -1) if _factors(m, least)), None)
-        above = next(m for m in itertools.count(max(n, 0) + 1) if _factors(m, least))
+        above = next(m for m in itertools.count(n + 1) if _factors(m, least))
         nearest = " and ".join(str(m) for m in (below, above) if m is not None)
         raise ValueError(
             f"no two-dimensional {name} has {n} agents with sides of at least {least}; the nearest numbers that work: {nearest}"
@@ -220,7 +222,7 @@ def _most_square(name: str, n: int) -> tuple[int, int]:
 
 
 def _factors(n: int, least: int) -> tuple[int, int] | None:
-    return next(((a, n // a) for a in range(math.isqrt(max(n, 0)), least - 1, -1) if n % a == 0), None)
+    return next(((a, n // a) for a in range(math.isqrt(n), least - 1, -1) if n % a == 0), None)
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,7 +11,7 @@ from ..protocols import Array
 from ..sums import norms
 from . import wiring
 from .flags import InputError, read_value, settings
-from .outputs import FINAL
+from .outputs import final_points
 from .settings import NETWORK, CaseSettings
 
 if TYPE_CHECKING:
@@ -59,9 +58,8 @@ def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQu
     if not isinstance(W, csr_array):
         raise InputError(f"the network of {folder} changes over time: there is no one graph to draw")
     try:
-        with np.load(Path(folder) / FINAL, allow_pickle=False) as final:
-            x = final["x"]
-    except (OSError, KeyError, ValueError) as error:
+        x = final_points(folder)
+    except (OSError, ValueError, TypeError) as error:
         raise InputError(f"cannot read the final points of {folder}: {error}") from None
     edges = W.tocoo()
     graph: nx.Graph[int] = nx.Graph()

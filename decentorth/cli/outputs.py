@@ -28,6 +28,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from topologies.matrix_files import npy_array, npz_array, require_real
+
 from ..checkpoint import FOLDER, kept
 from ..protocols import Array, Collective, Row
 from .flags import InputError
@@ -282,17 +284,31 @@ def read_start(place: str | os.PathLike[str]) -> Array:
     path = Path(place)
     final = path / FINAL if path.is_dir() else path
     try:
-        with open(final, "rb") as file:
-            content = np.load(file, allow_pickle=False)
-            point = content["x"][0] if path.is_dir() else content
+        point = final_points(path)[0] if path.is_dir() else npy_array(path)
+        require_real(point.dtype, str(final))
     except FileNotFoundError:
         raise InputError(f"cannot start from {place}: {final} does not exist; has that run ended?") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"cannot start from {place}: {final} is damaged, or holds no point ({error})") from None
-    if not isinstance(point, np.ndarray) or point.dtype.kind not in "fiu":
-        raise InputError(f"cannot start from {place}: it must be a run's folder or a .npy file of real numbers")
+    except OSError as error:
+        raise InputError(f"cannot start from {place}: {error.strerror}") from None
+    except (ValueError, TypeError) as error:
+        raise InputError(f"cannot start from {place}: {error}; give a run's folder or a .npy file of real numbers") from None
     start: Array = np.ascontiguousarray(point, dtype=np.float64)
     return start
+
+
+def final_points(folder: str | os.PathLike[str]) -> NDArray[Any]:
+    """``(n, *shape)``: the agents' points at the end of the run in ``folder``.
+
+    Raises
+    ------
+    OSError, ValueError, TypeError
+        There is no such file, or it does not hold points.
+    """
+    path = Path(folder) / FINAL
+    points = npz_array(path, "x")
+    if points.ndim < 2 or not points.size:
+        raise ValueError(f"{path}:x must hold a point for each agent, but has shape {points.shape}")
+    return points
 
 
 def _read(path: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -38,7 +37,11 @@ def make(settings: CaseSettings) -> Wiring:
     import topologies
 
     if settings.weights_file is not None:
-        W = topologies.check_weights(read_weights(settings.weights_file))
+        given = read_weights(settings.weights_file)
+        try:
+            W = topologies.check_weights(given)
+        except ValueError as error:
+            raise InputError(f"weights_file {settings.weights_file} cannot be used: {error}") from None
         if W.shape[0] != settings.agents:
             raise InputError(
                 f"{settings.weights_file} is for {W.shape[0]} agents: give --agents {W.shape[0]} (now {settings.agents})"
@@ -46,7 +49,7 @@ def make(settings: CaseSettings) -> Wiring:
         return Wiring(W, f"weights of {settings.weights_file}")
     if topologies.is_sequence_name(settings.topology):
         return _sequence(settings)
-    graph = topologies.graph_from_name(settings.topology, settings.agents, settings.seed)
+    graph = topologies.adjacency_from_name(settings.topology, settings.agents, settings.seed)
     rule = topologies.resolve_weights_name(graph, settings.weights)
     own = f" (self weight {settings.self_weight:g})" if rule.endswith("uniform") else ""
     W = topologies.weights_from_name(graph, rule, settings.self_weight)
@@ -82,37 +85,18 @@ def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communica
 
 
 def read_weights(path: str) -> Any:
-    """A matrix from a .npy, .npz (one array, or scipy's sparse format) or .mtx file; nothing is unpickled.
+    """A matrix from a .npy, .npz (one array, or scipy's sparse format), .mtx or .mtx.gz file; nothing is unpickled.
 
     Raises
     ------
     InputError
-        The file is missing, cut short or not a matrix.
+        The file is missing, cut short or not a square matrix.
     """
-    try:
-        match Path(path).suffix.lower():
-            case ".npy":
-                return np.load(path, allow_pickle=False)
-            case ".npz":
-                return _npz(path)
-            case ".mtx":
-                from scipy.io import mmread
+    from topologies.matrix_files import read_square
 
-                return mmread(path)
+    try:
+        return read_square(path)
     except OSError as error:
         raise InputError(f"cannot read weights_file {path}: {error.strerror or error}") from None
-    except Exception as error:  # each reader has its own way to fail on a damaged file
-        raise InputError(f"weights_file {path} cannot be understood: {error}") from None
-    raise InputError(f"weights_file must end in .npy, .npz or .mtx, got {path}")
-
-
-def _npz(path: str) -> Any:
-    from scipy.sparse import load_npz
-
-    with np.load(path, allow_pickle=False) as archive:
-        names = list(archive)
-        if "format" in names:
-            return load_npz(path)
-        if len(names) != 1:
-            raise ValueError(f"it must hold one array, and holds {', '.join(names) or 'none'}")
-        return archive[names[0]]
+    except (ValueError, TypeError) as error:
+        raise InputError(f"weights_file cannot be used: {error}") from None

@@ -1,10 +1,9 @@
-"""What every matrix must satisfy whatever it was read from, and how a wrong name is answered."""
+"""Checks of the rows that are asked for and of the values that were read, and the answer to a wrong name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,37 +15,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``" (did you mean 'nearest'?)"``, or nothing when no known name is near."""
     near = get_close_matches(name, list(known), n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
-
-
-def require_real(dtype: np.dtype[Any], what: str) -> None:
-    """Refuse every dtype that is not real numbers (booleans count as 0 and 1).
-
-    Raises
-    ------
-    TypeError
-        For objects, complex numbers, text, dates and records.
-    """
-    if dtype.hasobject:
-        raise TypeError(f"{what} holds pickled Python objects (dtype {dtype}), and nothing is unpickled here: save it as numbers")
-    if dtype.kind == "c":
-        raise TypeError(f"{what} is complex ({dtype}), but must be real: save its real and imaginary parts as separate columns")
-    if dtype.kind not in "biuf":
-        raise TypeError(f"{what} is not numeric (dtype {dtype}): save it as floating-point numbers or integers")
-
-
-def require_matrix(shape: tuple[int, ...], what: str) -> tuple[int, int]:
-    """``(m, d)``, refusing shapes that are not two-dimensional or hold nothing.
-
-    Raises
-    ------
-    ValueError
-    """
-    if len(shape) != 2:
-        repair = "; reshape(-1, 1) makes it one column" if len(shape) == 1 else ""
-        raise ValueError(f"{what} must have 2 dimensions (samples, features), but has {len(shape)}: shape {shape}{repair}")
-    if 0 in shape:
-        raise ValueError(f"{what} is empty: shape {shape}")
-    return shape[0], shape[1]
 
 
 def require_rows(rows: ArrayLike, m: int, what: str) -> Index:

@@ -11,6 +11,9 @@
 ``.idx.gz`` ``-ubyte.gz``      the same; whether it is compressed is seen from the content
 =============================  =================================================================================
 
+What a file's size does not bear out is refused before memory is taken for it: shapes and counts that are too large, compressed
+arrays that would become more than 1 GiB and 100 times as large (`topologies.matrix_files`), and everything but regular files.
+
 A ``.npz`` may also be a sparse matrix saved by ``scipy.sparse.save_npz``. Sparse matrices are made dense, up to
 `decentorth.data.sparse.DENSE_LIMIT` per process. Nothing is unpickled. All values must be real and finite (`MatrixFile.observed`:
 or missing); they are converted to float64, exactly where float64 holds them (integers up to 2**53).
@@ -35,6 +38,7 @@ from decentorth.data.labels import Labels
 from decentorth.data.sparse import MtxReader, SparseNpzReader, SvmlightReader
 from decentorth.data.text import TextReader
 from decentorth.protocols import Array, Index
+from topologies.matrix_files import is_sparse, npz_keys, regular_size
 
 
 class Reader(Protocol):
@@ -98,10 +102,10 @@ def _reader(spec: str) -> Reader:
     known = extension(path)
     if not known:
         raise ValueError(f"{path} has the unknown extension {path.suffix!r}; known are {', '.join(EXTENSIONS)}")
-    if not path.stat().st_size:
+    if not regular_size(path):
         raise ValueError(f"{path} is empty: it has 0 bytes")
     if known == ".npz":
-        return SparseNpzReader(path) if key is None and SparseNpzReader.reads(path) else NpzReader(path, key)
+        return SparseNpzReader(path) if key is None and is_sparse(npz_keys(path)) else NpzReader(path, key)
     return _READERS[known](path)
 
 
@@ -141,13 +145,21 @@ class MatrixFile:
     def _select(self, index: ArrayLike, missing: bool) -> Array:
         rows = require_rows(index, self.shape[0], self.name)
         wanted, places = np.unique(rows, return_inverse=True)
-        block = self._reader.rows(wanted, np.nan if missing else 0.0)
+        block = self._read(wanted, np.nan if missing else 0.0)
         require_finite(block, wanted, self.name, missing)
         return block if np.array_equal(wanted, rows) else block[places]
 
+    def _read(self, wanted: Index | None, unstored: float = 0.0) -> Array:
+        try:
+            return self._reader.rows(wanted, unstored)
+        except MemoryError as error:
+            raise ValueError(
+                f"{self.name} does not fit into memory ({error}): read fewer rows in each process (more ranks)"
+            ) from error
+
     def matrix(self) -> Array:
         """``(m, d)``: all rows; float64, C-contiguous, fresh."""
-        block = self._reader.rows(None)
+        block = self._read(None)
         require_finite(block, None, self.name)
         return block
 

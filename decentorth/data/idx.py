@@ -10,17 +10,19 @@ from __future__ import annotations
 import gzip
 import math
 import struct
-import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
+from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from decentorth.data.arrays import as_float64
-from decentorth.data.checks import require_matrix
 from decentorth.data.labels import Labels, as_labels
 from decentorth.protocols import Array, Index
+from topologies.matrix_files import BAD_GZIP, require_matrix, require_unpacked
 
 _KINDS = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _GZIP = b"\x1f\x8b"
@@ -42,24 +44,22 @@ class IdxReader:
         self.path = path
 
     @cached_property
-    def _unpacked(self) -> bytes | None:
-        """The content of a compressed file, None for a plain one."""
+    def _packed(self) -> bool:
         with self.path.open("rb") as file:
-            if file.read(2) != _GZIP:
-                return None
+            return file.read(2) == _GZIP
+
+    @contextmanager
+    def _opened(self) -> Iterator[BufferedIOBase]:
         try:
-            return gzip.decompress(self.path.read_bytes())
-        except (EOFError, OSError, zlib.error) as error:
+            with gzip.open(self.path) if self._packed else self.path.open("rb") as file:
+                yield file
+        except BAD_GZIP as error:
             raise ValueError(f"{self.path} is not a whole gzip file: {error}") from error
 
     @cached_property
     def _header(self) -> _Header:
-        if self._unpacked is not None:
-            size, start = len(self._unpacked), self._unpacked[: 4 + 4 * 255]
-        else:
-            size = self.path.stat().st_size
-            with self.path.open("rb") as file:
-                start = file.read(4 + 4 * 255)
+        with self._opened() as file:
+            start = file.read(4 + 4 * 255)
         if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in _KINDS or not start[3]:
             raise ValueError(
                 f"{self.path} is not an idx file: it starts with {start[:4]!r} instead of two zero bytes, a kind of number "
@@ -70,18 +70,34 @@ class IdxReader:
             raise ValueError(
                 f"{self.path} is truncated: its header of {offset} bytes, for {start[3]} dimensions, ends after {len(start)}"
             )
-        dtype, shape = np.dtype(_KINDS[start[2]]), struct.unpack(f">{start[3]}I", start[4:offset])
-        held, promised = size - offset, math.prod(shape) * dtype.itemsize
+        header = _Header(np.dtype(_KINDS[start[2]]), struct.unpack(f">{start[3]}I", start[4:offset]), offset)
+        if self._packed:
+            require_unpacked(math.prod(header.shape), self.path.stat().st_size, str(self.path))
+        else:
+            self._check_size(header, self.path.stat().st_size - offset)
+        return header
+
+    def _check_size(self, header: _Header, held: int) -> None:
+        promised = math.prod(header.shape) * header.dtype.itemsize
         if held != promised:
-            wrong = "is truncated" if held < promised else "is too long"
+            wrong, more = ("is truncated", "") if held < promised else ("is too long", " or more" if self._packed else "")
             raise ValueError(
-                f"{self.path} {wrong}: its header promises {promised} bytes of data (shape {shape}, {dtype}), there are {held}"
+                f"{self.path} {wrong}: its header promises {promised} bytes of data (shape {header.shape}, {header.dtype}), "
+                f"there are {held}{more}"
             )
-        return _Header(dtype, shape, offset)
+
+    @cached_property
+    def _unpacked(self) -> bytes:
+        """The numbers of a compressed file; what follows them is not unpacked."""
+        header = self._header
+        with self._opened() as file:
+            content = file.read(header.offset + math.prod(header.shape) * header.dtype.itemsize + 1)
+        self._check_size(header, len(content) - header.offset)
+        return content
 
     def _array(self) -> np.ndarray[Any, np.dtype[Any]]:
         dtype, shape, offset = self._header
-        if self._unpacked is not None:
+        if self._packed:
             return np.frombuffer(self._unpacked, dtype, offset=offset).reshape(shape)
         return np.asarray(np.memmap(self.path, dtype, "r", offset, shape))
 

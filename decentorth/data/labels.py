@@ -26,7 +26,10 @@ def as_labels(values: ArrayLike, what: str = "labels") -> Labels:
     if given.dtype.kind in "UT":
         return given.astype(np.str_)
     if given.dtype.kind == "S":
-        return np.char.decode(given, "utf-8")
+        try:
+            return np.char.decode(given, "utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{what} must be integers or strings in UTF-8: {error}") from error
     if given.dtype.kind == "f":
         wrong = np.flatnonzero(~(np.abs(given) < 2.0**53) | (given != np.trunc(given)))
         if wrong.size:

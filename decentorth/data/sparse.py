@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from decentorth.data.checks import require_matrix, require_real
 from decentorth.data.labels import Labels, as_labels
 from decentorth.data.optional import sklearn_datasets
 from decentorth.data.text import is_number, shown
 from decentorth.protocols import Array, Index
+from topologies.matrix_files import Stored, market_header, read_matrix
 
 DENSE_LIMIT = 4 * 2**30
 """Bytes that one process may fill with zeros by making a sparse matrix dense: 4 GiB, or 2**29 values."""
@@ -23,8 +22,8 @@ DENSE_LIMIT = 4 * 2**30
 class _Entries(NamedTuple):
     """The stored entries of a sparse matrix; what is stored twice counts as the sum."""
 
-    row: Index
-    column: Index
+    row: NDArray[np.integer[Any]]
+    column: NDArray[np.integer[Any]]
     value: Array
 
 
@@ -67,8 +66,12 @@ class SvmlightReader:
         load = sklearn_datasets(f"reading {self.path} (SVMlight format)").load_svmlight_file
         try:
             matrix, targets = load(str(self.path), dtype=np.float64)
-        except (ValueError, OverflowError) as error:
+        except (ValueError, TypeError, ArithmeticError, LookupError, MemoryError) as error:
             raise ValueError(f"{self.path}: {self._wrong() or 'not in SVMlight format'}: {error}") from error
+        with self.path.open("rb") as file:
+            wrong = self._wrong() if any(b"_" in line for line in file) else ""  # Python's float takes 1_0 for 10
+        if wrong:
+            raise ValueError(f"{self.path}: {wrong}")
         m, d = matrix.shape
         if not m or not matrix.nnz:
             raise ValueError(f"{self.path} is empty: it has {m} rows and no feature")
@@ -99,104 +102,46 @@ class SvmlightReader:
         return as_labels(self._content[2], f"the labels of {self.path}")
 
 
-def _csr(entries: _Entries, shape: tuple[int, int]) -> Any:
-    from scipy.sparse import coo_array
-
-    row, column, value = entries
-    return coo_array((value, (row, column)), shape=shape).tocsr()
-
-
-class MtxReader:
-    """A matrix in Matrix Market format, plain or compressed by gzip, coordinate or array, through SciPy."""
+class _StoredMatrix:
+    """A matrix in a format that `topologies.matrix_files` reads as it is stored, sparse or dense."""
 
     has_labels: ClassVar[bool] = False
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def _scipy(self, function: str) -> Any:
-        import scipy.io
-
-        try:
-            return getattr(scipy.io, function)(str(self.path))
-        except (ValueError, OverflowError, EOFError, OSError, MemoryError, zlib.error) as error:
-            raise ValueError(f"{self.path} cannot be read as a Matrix Market file: {error}") from error
-
     @cached_property
+    def _content(self) -> Stored:
+        return read_matrix(self.path)
+
+    @property
     def shape(self) -> tuple[int, int]:
-        m, d, _, _, field, _ = self._scipy("mminfo")
-        if field == "complex":
-            raise TypeError(f"{self.path} is complex, but must be real: save its real and imaginary parts as separate columns")
-        if not m or not d:
-            raise ValueError(f"{self.path} is empty: shape {(m, d)}")
+        m, d = self._content.shape
         return m, d
 
-    @cached_property
-    def _content(self) -> Array | _Entries:
-        read = self._scipy("mmread")
-        if isinstance(read, np.ndarray):
-            return np.asarray(read, dtype=np.float64)
-        return _Entries(read.row, read.col, np.asarray(read.data, dtype=np.float64))
-
     def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
-        m, d = self.shape
         content = self._content
-        if isinstance(content, _Entries):
-            return _dense(content, m, d, wanted, unstored, str(self.path))
-        return np.array(content if wanted is None else content[wanted], order="C")
+        if isinstance(content, np.ndarray):
+            return np.array(content if wanted is None else content[wanted], order="C")
+        entries = _Entries(content.row, content.col, np.asarray(content.data, dtype=np.float64))
+        return _dense(entries, *self.shape, wanted, unstored, str(self.path))
 
     def sparse(self) -> Any:
         """The matrix as a ``csr_array``, or None where the file holds a dense one."""
         content = self._content
-        return _csr(content, self.shape) if isinstance(content, _Entries) else None
+        return None if isinstance(content, np.ndarray) else content.astype(np.float64).tocsr()
 
     def labels(self) -> Labels:
         raise ValueError(f"{self.path} holds a matrix, not labels: give labels as .npy, .npz, .csv, .txt or idx")
 
 
-class SparseNpzReader:
-    """A matrix that ``scipy.sparse.save_npz`` wrote, in any of SciPy's formats."""
-
-    has_labels: ClassVar[bool] = False
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @staticmethod
-    def reads(path: Path) -> bool:
-        """Whether the archive at ``path`` says that it holds a sparse matrix."""
-        try:
-            with zipfile.ZipFile(path) as archive:
-                return {"format.npy", "shape.npy", "data.npy"} <= set(archive.namelist())
-        except zipfile.BadZipFile:
-            return False
+class MtxReader(_StoredMatrix):
+    """A matrix in Matrix Market format, plain or compressed by gzip, coordinate or array."""
 
     @cached_property
-    def _content(self) -> tuple[_Entries, tuple[int, int]]:
-        import scipy.sparse
-
-        try:
-            matrix: Any = scipy.sparse.load_npz(str(self.path))
-            if hasattr(matrix, "check_format"):
-                matrix.check_format(full_check=True)  # indices out of range would be followed blindly
-        except (ValueError, TypeError, KeyError, IndexError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-            raise ValueError(f"{self.path} is not a whole sparse matrix of SciPy: {error}") from error
-        require_real(matrix.dtype, str(self.path))
-        shape = require_matrix(matrix.shape, str(self.path))
-        coo = matrix.tocoo()
-        return _Entries(coo.row, coo.col, np.asarray(coo.data, dtype=np.float64)), shape
-
-    @property
     def shape(self) -> tuple[int, int]:
-        return self._content[1]
+        return market_header(self.path).shape
 
-    def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
-        entries, (m, d) = self._content
-        return _dense(entries, m, d, wanted, unstored, str(self.path))
 
-    def sparse(self) -> Any:
-        """The matrix as a ``csr_array``."""
-        return _csr(*self._content)
-
-    def labels(self) -> Labels:
-        raise ValueError(f"{self.path} holds a sparse matrix, not labels: give labels as .npy, .npz, .csv, .txt or idx")
+class SparseNpzReader(_StoredMatrix):
+    """A matrix that ``scipy.sparse.save_npz`` wrote, in any of SciPy's formats."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from decentorth.data.labels import Labels, as_labels
 from decentorth.protocols import Array, Index
+from topologies.matrix_files import UNPACKED_LIMIT
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _SHOWN = 40
@@ -150,4 +151,10 @@ class TextReader:
             return np.array([int(text) for text in texts], dtype=np.int64)
         if all(map(is_number, texts)):
             return as_labels(np.array([float(text) for text in texts]), str(self.path))
+        longest = max(texts, key=len)
+        if 4 * len(texts) * len(longest) > UNPACKED_LIMIT:
+            raise ValueError(
+                f"{self.path}: {len(texts)} labels with room for the longest, {shown(longest)} of {len(longest)} characters, "
+                f"would take more than {UNPACKED_LIMIT / 2**30:g} GiB: shorten it"
+            )
         return np.array(texts, dtype=np.str_)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+from array import array
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from decentorth.data.checks import did_you_mean
 from decentorth.protocols import Index
+from topologies.matrix_files import regular_size
 
 PARTS = ("train", "valid", "test")
 _SHOWN = 60
@@ -74,7 +76,8 @@ def _parts(folder: Path) -> dict[str, Path]:
 
 def _read(file: Path, entities: dict[str, int], relations: dict[str, int]) -> Index:
     """``(N, 3)``: the triples of a file; new names are entered, with the next numbers."""
-    numbers: list[tuple[int, int, int]] = []
+    regular_size(file)
+    numbers = array("q")
     with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="\n") as lines:
         for number, line in enumerate(lines, 1):
             text = line.rstrip("\r\n")
@@ -87,13 +90,9 @@ def _read(file: Path, entities: dict[str, int], relations: dict[str, int]) -> In
                     f"{file}: line {number} must hold a head, a relation and a tail, separated by two tabs, but is {shown}"
                 )
             head, relation, tail = fields
-            numbers.append(
-                (
-                    entities.setdefault(head, len(entities)),
-                    relations.setdefault(relation, len(relations)),
-                    entities.setdefault(tail, len(entities)),
-                )
-            )
+            numbers.append(entities.setdefault(head, len(entities)))
+            numbers.append(relations.setdefault(relation, len(relations)))
+            numbers.append(entities.setdefault(tail, len(entities)))
     if not numbers:
         raise ValueError(f"{file} has no triple")
-    return np.array(numbers, dtype=np.int64)
+    return np.array(numbers, dtype=np.int64).reshape(-1, 3)

@@ -24,14 +24,15 @@ class Room(NamedTuple):
 
 
 HOUSE = {
-    "topologies": Room(("topologies",), "", "numpy scipy networkx cvxpy matplotlib rich cyclopts"),
+    "files": Room(("topologies.matrix_files",), "", "numpy scipy"),
+    "topologies": Room(("topologies",), "files", "numpy scipy networkx cvxpy matplotlib rich cyclopts"),
     "protocols": Room(("decentorth.protocols",), "", "numpy"),
     "sums": Room(("decentorth.sums",), "protocols", "numpy scipy"),
     "version": Room(("decentorth._version",), "", ""),
     "streams": Room(("decentorth.streams",), "protocols", "numpy"),
     "launch": Room(("decentorth._mpienv", "decentorth._ending"), "", ""),
     "sets": Room(("decentorth.sets",), "protocols sums", "numpy scipy threadpoolctl"),
-    "data": Room(("decentorth.data",), "protocols", "numpy scipy sklearn"),
+    "data": Room(("decentorth.data",), "protocols files", "numpy scipy sklearn"),
     "problems": Room(("decentorth.problems",), "protocols sums streams sets data", "numpy scipy threadpoolctl"),
     "network": Room(("decentorth.network",), "protocols sums streams launch topologies", "numpy scipy"),
     "mpi": Room(
@@ -61,7 +62,7 @@ HOUSE = {
     "registry": Room(("decentorth.registry",), "", ""),
     "front": Room(
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
-        "top api registry loop collective network problems data protocols sums launch topologies",
+        "top api registry loop collective network problems data files protocols sums launch topologies",
         "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl",
     ),
     "estimators": Room(("decentorth.estimators",), "api registry loop problems sets protocols", "numpy sklearn threadpoolctl"),

@@ -134,8 +134,8 @@ def test_a_run_goes_on_where_another_ended(capsys: pytest.CaptureFixture[str]) -
     np.save("small.npy", last[0, :2])
     for start, message in (
         ("missing", "cannot start from missing: missing does not exist"),
-        ("a", "a/final.npz is damaged, or holds no point"),
-        ("text.npy", "it must be a run's folder or a .npy file of real numbers"),
+        ("a", "a/final.npz holds no array 'x'; give a run's folder"),
+        ("text.npy", "text.npy is not numeric (dtype <U1): save it as floating-point numbers or integers; give a run's folder or"),
         ("small.npy", "x0 must have the shape of one agent's point"),
     ):
         assert main([*SMALL, "--start", start]) == 2
@@ -242,9 +242,19 @@ BAD = [
     ("--weights-file ring.npy", "ring.npy is for 4 agents: give --agents 4 (now 10)"),
     ("--weights-file skew.npy --agents 4", "symmetric"),
     ("--weights-file apart.npy --agents 4", "connected"),
-    ("--weights-file cut.npy --agents 4", "weights_file cut.npy cannot be understood"),
-    ("--weights-file ring.txt --agents 4", "weights_file must end in .npy, .npz or .mtx"),
+    ("--weights-file cut.npy --agents 4", "weights_file cannot be used: cut.npy is truncated: its header promises"),
+    ("--weights-file ring.txt --agents 4", "weights_file cannot be used: ring.txt must end in .npy, .npz, .mtx or .mtx.gz"),
     ("--weights-file none.npz --agents 4", "cannot read weights_file none.npz: No such file or directory"),
+    ("--weights-file wild.npz --agents 4", "wild.npz is not a whole sparse matrix of SciPy: 'indices' holds 1000000000"),
+    ("--weights-file nothing.mtx --agents 4", "nothing.mtx is empty: shape (0, 0)"),
+    ("--weights-file two.npz --agents 4", "two.npz must hold one array, and holds a, b"),
+    ("--weights-file nan.npy --agents 40", "nan.npy must be square, one row and one column for each agent, but has shape (40, 5)"),
+    ("--topology file:nothing.mtx", "nothing.mtx: cannot be read as .mtx: is empty: shape (0, 0)"),
+    ("--topology margulis:1000000", "'margulis:1000000' has 1000000 agents, but n_agents is 10"),
+    ("--topology torus:1000000x1000000", "'torus:1000000x1000000' has 1000000000000 agents, but n_agents is 10"),
+    ("--start many", "many/final.npz:x must hold a point for each agent, but has shape (0, 6, 2)"),
+    ("--start one", "one/final.npz:x must hold a point for each agent, but has shape ()"),
+    ("--start huge.npy --dimension 6 --rank 2", "x0 must be finite, with no entry beyond 1e+50"),
     ("--out bad.yaml/run", "cannot write to bad.yaml/run: Not a directory"),
     ("--out held", "held already holds a run (summary.json); choose another --out or give --overwrite"),
 ]
@@ -269,6 +279,13 @@ def bad_files(folder: Path) -> Path:
     skew = ring4()
     skew[0, 1] += 0.1
     np.save("skew.npy", skew)
+    np.savez("wild.npz", format="csr", shape=(4, 4), data=np.ones(3), indices=[0, 10**9, -5], indptr=[0, 3, 3, 3, 3])
+    (folder / "nothing.mtx").write_text("%%MatrixMarket matrix array real general\n0 0\n")
+    np.savez("two.npz", a=ring4(), b=ring4())
+    for name, points in (("many", np.zeros((0, 6, 2))), ("one", np.array(3.0))):
+        (folder / name).mkdir()
+        np.savez(folder / name / "final.npz", x=points)
+    np.save("huge.npy", np.full((6, 2), 1e300))
     np.save("apart.npy", np.kron(np.eye(2), np.full((2, 2), 0.5)))
     return folder
 

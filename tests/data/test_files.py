@@ -7,7 +7,9 @@ import io
 import os
 import re
 import struct
+import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -316,6 +318,19 @@ def test_labels_in_idx(compress: Callable[[bytes], bytes], tmp_path: Path) -> No
     assert labels.tolist() == [3, 1, 255, 0]
 
 
+def npy_bytes(values: NDArray[Any]) -> bytes:
+    file = io.BytesIO()
+    np.save(file, values)
+    return file.getvalue()
+
+
+def npy_header(descr: str, shape: tuple[int, ...]) -> bytes:
+    """A .npy file without the numbers that its header promises."""
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
+    return file.getvalue()
+
+
 BAD_LABELS: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]] = [
     ("fraction", write("y.txt", "1\n2.5\n"), ValueError, r"label 1 \(counted from 0\) is 2\.5"),
     ("not finite", write("y.txt", "1\nnan\n"), ValueError, r"label 1 \(counted from 0\) is nan"),
@@ -330,7 +345,11 @@ BAD_LABELS: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]]
     ("matrix market", write("y.mtx", coordinate(A)), ValueError, "a matrix, not labels"),
     ("idx images", write("y.idx", idx(np.zeros((4, 2, 2)), 8)), ValueError, r"must have 1 dimension.*shape \(4, 2, 2\)"),
     ("idx of no label", write("y.idx", idx(np.zeros(0), 8)), ValueError, r"is empty: shape \(0,\)"),
-    ("sparse", save_sparse("csr"), ValueError, "holds a sparse matrix, not labels"),
+    ("sparse", save_sparse("csr"), ValueError, "holds a matrix, not labels"),
+    ("labels of no bytes", write("y.npy", npy_header("|V0", (10**12, 3))), ValueError, r"damaged .npy header: shape .*V0"),
+    ("labels of no letters", write("y.npy", npy_header("<U0", (10**12,))), ValueError, "damaged .npy header: .*U0"),
+    ("a label too long", write("y.txt", "a\n" * 20_000 + "b" * 20_000), ValueError, "20001 labels .* of 20000 characters"),
+    ("labels in other letters", save("y.npy", np.array([b"\xff"])), ValueError, "y.npy must be integers or strings in UTF-8"),
     ("svmlight targets", write("y.svm", "0.5 1:1\n"), ValueError, r"label 0 \(counted from 0\) is 0\.5"),
 ]
 
@@ -339,12 +358,6 @@ BAD_LABELS: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]]
 def test_bad_labels_are_refused(make: Callable[[Path, Array], str], error: type[Exception], says: str, tmp_path: Path) -> None:
     with pytest.raises(error, match=says):
         load_labels(make(tmp_path, A))
-
-
-def npy_bytes(values: NDArray[Any]) -> bytes:
-    file = io.BytesIO()
-    np.save(file, values)
-    return file.getvalue()
 
 
 def pickled(folder: Path, values: Array) -> str:
@@ -387,6 +400,38 @@ def complex_sparse(folder: Path, values: Array) -> str:
     return str(folder / "a.npz")
 
 
+def sparse_parts(form: str, shape: tuple[int, int] = (10, 10), **parts: Any) -> Callable[[Path, Array], str]:
+    """A file that says it is a sparse matrix, by default of three ones."""
+    return archive("a.npz", **{"format": np.array(form), "shape": np.array(shape), "data": np.ones(3), **parts})
+
+
+def a_pipe(folder: Path, values: Array) -> str:
+    os.mkfifo(folder / "a.csv")
+    return str(folder / "a.csv")
+
+
+def a_device(folder: Path, values: Array) -> str:
+    (folder / "a.csv").symlink_to("/dev/zero")
+    return str(folder / "a.csv")
+
+
+def other_compression(folder: Path, values: Array) -> str:
+    with zipfile.ZipFile(folder / "a.npz", "w", zipfile.ZIP_BZIP2) as file:
+        file.writestr("x.npy", npy_bytes(values))
+    return str(folder / "a.npz")
+
+
+def many_arrays(folder: Path, values: Array) -> str:
+    with zipfile.ZipFile(folder / "a.npz", "w") as file:
+        for number in range(100):
+            file.writestr(f"{number}.npy", b"")
+    return str(folder / "a.npz")
+
+
+STARTS = np.array([0] + [3] * 10)
+WILD = np.array([0, 10**9, -5])
+RANGE = "holds 1000000000, but must be from 0 to 9"
+STEPS = "'indptr' must rise from 0 to at most 3 in 11 steps"
 MARKET = "%%MatrixMarket matrix coordinate real general\n"
 BAD: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]] = [
     ("no such file", near_miss, FileNotFoundError, r"no such file: .*digit\.csv \(did you mean 'digits\.csv'\?\)"),
@@ -494,6 +539,7 @@ BAD: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]] = [
     ("svm not sorted", write("a.svm", "1 2:2 1:2\n"), ValueError, "not in SVMlight format: .*sorted"),
     ("huge svm index", write("a.svm", "1 99999999999:2\n"), ValueError, "not in SVMlight format: .*too large"),
     ("svm of no features", write("a.svm", "1\n2\n"), ValueError, "is empty: it has 2 rows and no feature"),
+    ("underscore in svm", write("a.svm", "1 1:1_0\n"), ValueError, "line 1, column 2: '1:1_0' is not of the form"),
     ("NaN in svm", write("a.svm", "1 1:1\n1 1:nan\n"), ValueError, "first is nan at row 1, column 0"),
     (
         "svm too large",
@@ -501,8 +547,39 @@ BAD: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]] = [
         ValueError,
         "would take 4 GiB once dense, more than the 4 GiB",
     ),
-    ("truncated mtx", write("a.mtx", MARKET + "2 3 3\n1 1 1.5\n"), ValueError, "Matrix Market file: Truncated file"),
-    ("text in mtx", write("a.mtx", MARKET + "2 3 1\n1 1 x\n"), ValueError, "Matrix Market file: Line 3"),
+    (
+        "truncated mtx",
+        write("a.mtx", MARKET + "2 3 3\n1 1 1.5\n"),
+        ValueError,
+        "Matrix Market file: it is truncated: it promises 3 lines of 3 numbers, and has 1 lines",
+    ),
+    (
+        "text in mtx",
+        write("a.mtx", MARKET + "2 3 1\n1 1 x\n"),
+        ValueError,
+        "Matrix Market file: could not convert string 'x' to float64 at row 0, column 3",
+    ),
+    ("mtx of no size", write("a.mtx", MARKET.replace("coordinate", "array") + "0 0\n"), ValueError, r"is empty: shape \(0, 0\)"),
+    ("mtx in base 16", write("a.mtx", MARKET + "3 3 1\n1 1 0x10\n"), ValueError, "could not convert string '0x10'"),
+    ("mtx with a tail", write("a.mtx", MARKET + "3 3 1\n1 1 1.5abc\n"), ValueError, r"could not convert string '1\.5abc'"),
+    ("mtx with half a column", write("a.mtx", MARKET + "3 3 1\n1 1.5 1\n"), ValueError, r"row 1, column 1\.5 of a matrix"),
+    ("mtx with one number more", write("a.mtx", MARKET + "3 3 1\n1 1 1 2\n"), ValueError, "1 lines of 3 .* and has 4 numbers in"),
+    ("mtx with one line more", write("a.mtx", MARKET + "3 3 1\n1 1 1\n1 1 1\n"), ValueError, "1 lines of 3 .* and has 2 lines"),
+    ("mtx outside of its size", write("a.mtx", MARKET + "3 3 1\n4 1 1\n"), ValueError, "entry 1 stands in row 4, column 1"),
+    ("mtx of 2e9 rows", write("a.mtx", MARKET + "2000000000 3 1\n1 1 1\n"), ValueError, "2000000000 rows but stores only 1"),
+    ("mtx beyond 64 bits", write("a.mtx", MARKET + "9" * 20 + " 1 1\n1 1 1\n"), ValueError, r"line 2 must .* at most 2\^53"),
+    (
+        "mtx of too many entries",
+        write("a.mtx", MARKET + "3 3 4000000000\n1 1 1\n"),
+        ValueError,
+        "promises 12000000000 numbers, too",
+    ),
+    (
+        "symmetric mtx that is not square",
+        write("a.mtx", "%%MatrixMarket matrix array real symmetric\n2 3\n1\n1\n1\n"),
+        ValueError,
+        "a symmetric matrix must be square, but it has 2 rows and 3 columns",
+    ),
     ("not mtx", write("a.mtx", "1,2\n"), ValueError, "Matrix Market file: .*banner"),
     (
         "truncated gzip",
@@ -542,13 +619,53 @@ BAD: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]] = [
     ("idx of no image", write("a-ubyte", idx(np.zeros((0, 2, 2)), 8)), ValueError, r"is empty: shape \(0, 4\)"),
     ("NaN in idx", write("a.idx", idx(np.array([[1.0, np.nan]]))), ValueError, "first is nan at row 0, column 1"),
     ("wild sparse indices", wild_sparse, ValueError, "is not a whole sparse matrix of SciPy: "),
+    ("wild csr", sparse_parts("csr", indices=WILD, indptr=STARTS), ValueError, f"'indices' {RANGE}"),
+    ("wild csc", sparse_parts("csc", indices=WILD, indptr=STARTS), ValueError, f"'indices' {RANGE}"),
+    ("wild bsr", sparse_parts("bsr", indices=WILD, indptr=STARTS, data=np.ones((3, 1, 1))), ValueError, f"'indices' {RANGE}"),
+    ("wild coo", sparse_parts("coo", row=WILD, col=np.arange(3)), ValueError, f"'row' {RANGE}"),
+    (
+        "wild dia",
+        sparse_parts("dia", offsets=np.array([2**63 - 1]), data=np.ones((1, 3))),
+        ValueError,
+        "'offsets . rows - 1' holds -9",
+    ),
+    ("odd blocks", sparse_parts("bsr", data=np.ones((1, 3, 2))), ValueError, r"blocks of shape \(3, 2\) do not divide"),
+    ("negative indptr", sparse_parts("csr", indices=np.arange(3), indptr=np.array([0, -3] + [3] * 9)), ValueError, STEPS),
+    ("huge indptr", sparse_parts("csr", indices=np.arange(3), indptr=np.array([0, 2**30] + [3] * 9)), ValueError, STEPS),
+    ("unknown sparse format", sparse_parts("lil"), ValueError, r"values of shape \(3,\) in the format 'lil'"),
+    ("indices of no integers", sparse_parts("csr", indptr=np.ones(11)), ValueError, "'indptr' must be a list of integers"),
+    (
+        "tall sparse",
+        sparse_parts("coo", (3 * 10**8, 2), row=np.arange(3), col=np.zeros(3, int)),
+        ValueError,
+        "has 300000000 rows but stores only 3 entries: leave the rows out",
+    ),
+    (
+        "tall diagonal",
+        sparse_parts("dia", (2**40, 2), offsets=np.zeros(1, int), data=np.ones((1, 3))),
+        ValueError,
+        "has 1099511627776 rows but stores only 3 entries",
+    ),
+    ("a pipe", a_pipe, ValueError, "is not a regular file but a folder, a device or a pipe: write its content into a file"),
+    ("a device", a_device, ValueError, "is not a regular file"),
+    (
+        "another compression",
+        other_compression,
+        ValueError,
+        r"not compressed as NumPy does it: save it with numpy\.savez_compressed",
+    ),
+    ("many arrays", many_arrays, ValueError, r"holds 100 arrays, '0', .*'19', \.\.\.: choose one"),
+    ("no bytes", write("a.npy", npy_header("|V0", (10**12, 3))), ValueError, "damaged .npy header"),
+    ("a shape without end", write("a.npy", npy_header("<f8", (10**12, 3))), ValueError, "promises 24000000000000 bytes"),
+    ("a shape of nothing", write("a.npy", npy_header("<f8", (0, 10**30))), ValueError, "is empty"),
+    ("half a string in a header", write("a.npy", npy_bytes(A).replace(b"{'des", b'"""des')), ValueError, "damaged .npy header"),
     ("sparse vector", sparse_vector, ValueError, "2 dimensions .*has 1"),
     ("complex sparse", complex_sparse, TypeError, r"is complex \(complex128\)"),
     (
         "sparse without indices",
         archive("a.npz", format=np.array("csr"), shape=np.array([2, 2]), data=A[0]),
         ValueError,
-        "not a whole sparse",
+        "holds no array 'indptr'",
     ),
     (
         "dense mtx too large",
@@ -568,8 +685,10 @@ def test_bad_files_are_refused(make: Callable[[Path, Array], str], error: type[E
 
 
 def test_rows_of_a_matrix_too_large_as_a_whole_can_be_read(tmp_path: Path) -> None:
-    (tmp_path / "a.mtx").write_text(MARKET + "100000000000000 3 2\n99999999999999 2 5\n4 1 1\n")
-    assert np.array_equal(load_rows(tmp_path / "a.mtx", [99999999999998, 0]), [[0, 5, 0], [0, 0, 0]])
+    (tmp_path / "a.mtx").write_text(MARKET + "10000000 1000000 2\n9999999 2 5\n4 1 1\n")
+    rows = load_rows(tmp_path / "a.mtx", [9999998, 0])
+    assert np.array_equal(np.argwhere(rows), [[0, 1]])
+    assert rows[0, 1] == 5
 
 
 def test_non_finite_values_are_placed_by_their_row_in_the_file(tmp_path: Path) -> None:
@@ -593,6 +712,87 @@ def test_wrong_rows_are_refused(rows: list[object], error: type[Exception], says
     np.save(tmp_path / "a.npy", A)
     with pytest.raises(error, match=says):
         load_rows(tmp_path / "a.npy", np.array(rows))
+
+
+@pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric", "hermitian"])
+@pytest.mark.parametrize("kind", ["array real", "array integer", "coordinate real", "coordinate integer", "coordinate pattern"])
+def test_matrix_market_in_every_symmetry_is_what_scipy_reads(kind: str, symmetry: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lower = [(i, j) for j in range(5) for i in range(j + (symmetry == "skew-symmetric"), 5)]
+    places = [(i, j) for j in range(5) for i in range(5)] if symmetry == "general" else lower
+    form, field = kind.split()
+    if form == "coordinate":
+        places = [places[k] for k in rng.choice(len(places), 8)]
+    values = rng.integers(-99, 99, len(places)) if field == "integer" else rng.standard_normal(len(places))
+    lines = [
+        [*([i + 1, j + 1] if form == "coordinate" else []), *([value] if field != "pattern" else [])]
+        for (i, j), value in zip(places, values.tolist(), strict=True)
+    ]
+    size = f"5 5 {len(lines)}" if form == "coordinate" else "5 5"
+    path = tmp_path / "a.mtx"
+    body = "\n".join(" ".join(map(str, line)) for line in lines)
+    path.write_text(f"%%MatrixMarket matrix {kind} {symmetry}\n% a remark\n\n{size}\n{body}\n")
+    read = scipy.io.mmread(path)
+    assert np.array_equal(load_matrix(path), read if isinstance(read, np.ndarray) else read.toarray())
+
+
+def test_what_unpacks_out_of_proportion_is_refused_before_it_takes_memory(tmp_path: Path) -> None:
+    """Files of a few megabytes that would become gigabytes: packed zeros, entries and white space."""
+    zeros = gzip.compress(bytes(2**24))
+    (tmp_path / "short.idx.gz").write_bytes(gzip.compress(idx(np.zeros((30, 6)), 8)) + zeros * 192)
+    (tmp_path / "long.idx.gz").write_bytes(gzip.compress(struct.pack(">HBBII", 0, 8, 2, 3 * 2**20, 2**10)) + zeros * 192)
+    (tmp_path / "entries.mtx.gz").write_bytes(
+        gzip.compress(f"{MARKET}30 6 400000000\n".encode()) + gzip.compress(b"1 1 1\n" * 2**20)
+    )
+    (tmp_path / "blanks.mtx.gz").write_bytes(gzip.compress(f"{MARKET}3 6 2\n".encode()) + gzip.compress(b" " * 2**24) * 192)
+    packed = tmp_path / "zeros.npz"
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file, file.open("x.npy", "w") as member:
+        member.write(npy_header("|u1", (20_000, 10_000)))
+        for _ in range(20):
+            member.write(bytes(10**7))
+    code = """
+import resource, sys
+from decentorth.data import load_matrix
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for path in sys.argv[1:]:
+    try:
+        load_matrix(path)
+    except ValueError as error:
+        print(error)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    paths = sorted(tmp_path.iterdir())
+    done = subprocess.run([sys.executable, "-c", code, *map(str, paths)], capture_output=True, text=True, check=True)
+    *said, kilobytes = done.stdout.splitlines()
+    expected = [
+        "unpacks to more than 256 MiB",
+        "too many for its size",
+        "to 24 GiB of numbers",
+        "or more",
+        "to 1.49 GiB of numbers",
+    ]
+    assert [(path.name in line, words in line) for path, line, words in zip(paths, said, expected, strict=True)] == [
+        (True, True)
+    ] * 5
+    assert int(kilobytes) < 2**20
+
+
+def test_what_does_not_fit_into_memory_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    path.write_bytes(npy_header("<f8", (2**28, 1)))
+    os.truncate(path, path.stat().st_size + 2**31)
+    code = """
+import resource, sys
+from decentorth.data import load_matrix
+pages = int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 3 * 2**30,) * 2)
+try:
+    load_matrix(sys.argv[1])
+except ValueError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert "a.npy does not fit into memory (Unable to allocate 2.00 GiB" in done.stdout
 
 
 def outcome(path: Path) -> Array | str:

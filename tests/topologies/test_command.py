@@ -69,7 +69,8 @@ def test_mistakes_end_with_status_2() -> None:
     )
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "unknown graph 'rng'; did you mean 'ring'?" in done.stderr
+    assert done.stderr.startswith("error: unknown graph 'rng'; did you mean 'ring'?")
+    assert done.stderr.count("\n") == 1
 
 
 ROOT = Path(topologies.__file__).parent.parent

@@ -114,6 +114,40 @@ def test_impossible_sizes_are_refused() -> None:
         topologies.erdos_renyi(5, 1.5)
 
 
+@pytest.mark.parametrize(
+    ("specification", "words"),
+    [
+        ("margulis:1000000000000", r"margulis: the number of agents must be at most 10\^8, got 1000000000000"),
+        ("torus:1000000x1000000", r"torus: the number of agents must be at most 10\^8, got 1000000000000"),
+        ("ring:n=1000000000000", r"ring: the number of agents must be at most 10\^8"),
+        ("chordal_cycle:1000000000000000000000000000057", r"at most 10\^8, got more than 10\^18"),
+        ("complete:1000000", r"complete: the number of edges must be at most 10\^9, got 499999500000"),
+        ("barbell:1000000", r"barbell: the number of edges must be at most 10\^9"),
+        ("erdos_renyi:n=1000000,p=0.5", r"erdos_renyi: the number of edges must be at most 10\^9"),
+        ("random_geometric:n=1000000,radius=2", r"random_geometric: the number of edges must be at most 10\^9"),
+    ],
+)
+def test_graphs_beyond_one_process_are_refused_before_they_are_built(specification: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        topologies.adjacency_from_name(specification)
+    with pytest.raises(ValueError, match=words):
+        topologies.graph_from_name(specification)
+
+
+def test_sizes_are_compared_before_a_graph_is_built() -> None:
+    for specification in ("complete:1000000", "torus:1000000x1000000"):
+        with pytest.raises(ValueError, match=r"has 10+ agents, but n_agents is 10; leave one of the two out"):
+            topologies.adjacency_from_name(specification, 10)
+    with pytest.raises(ValueError, match=r"torus: the number of agents must be at most 10\^8"):
+        topologies.adjacency_from_name("torus", 10**12)
+    with pytest.raises(ValueError, match=r"random_matching: the number of agents must be at most 10\^8"):
+        topologies.sequence_from_name("random_matching", 10**12)
+
+
+def test_offsets_count_modulo_the_number_of_agents() -> None:
+    assert edges(topologies.circulant(10, (10**30 + 1,))) == edges(topologies.ring(10))
+
+
 def test_import_is_lazy_and_needs_neither_the_solver_package_nor_mpi() -> None:
     code = (
         "import sys, topologies\n"

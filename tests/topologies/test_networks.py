@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import networkx as nx
@@ -55,6 +56,8 @@ def write(graph: nx.Graph[int], path: Path) -> Path:
         nx.write_gml(bare, path)
     elif path.suffix == ".npy":
         np.save(path, matrix)
+    elif path.suffix == ".npz":
+        sparse.save_npz(path, sparse.csr_array(matrix))
     elif path.suffix == ".mtx":
         mmwrite(path, sparse.coo_array(matrix))
     else:
@@ -86,6 +89,12 @@ def test_text_labels_are_sorted(tmp_path: Path) -> None:
     assert [graph.nodes[i]["label"] for i in graph] == ["Lyon", "Nice", "Paris"]
 
 
+MARKET = b"%%MatrixMarket matrix coordinate real general\n"
+GRAPHML = b"""<?xml version="1.0"%s?><graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+<key id="k" for="node" attr.name="x" attr.type=%s/><graph edgedefault="undirected"><node id="a"><data key="k">%s</data></node>
+</graph></graphml>"""
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -101,6 +110,17 @@ def test_text_labels_are_sorted(tmp_path: Path) -> None:
             b'<graphml><graph edgedefault="directed"><node id="a"/><node id="b"/><edge source="a" target="b"/></graph></graphml>',
             "must be undirected, but there is an edge from 'a' to 'b' and none back",
         ),
+        ("graph.gml", b"graph 5", r"graph\.gml: cannot be read as \.gml: 'int' object"),
+        ("graph.gml", b"graph [ node 5 ]", r"graph\.gml: cannot be read as \.gml"),
+        ("graph.gml", b"graph " + b"[ a " * 100_000, r"graph\.gml: cannot be read as \.gml: maximum recursion depth"),
+        ("graph.graphml", GRAPHML % (b"", b'"frobnicate"', b"1"), r"graph\.graphml: cannot be read as \.graphml: 'frobnicate'"),
+        ("graph.graphml", GRAPHML % (b"", b'"boolean"', b"maybe"), r"graph\.graphml: cannot be read as \.graphml: 'maybe'"),
+        ("graph.graphml", GRAPHML % (b' encoding="nonsense"', b'"int"', b"1"), "unknown encoding: nonsense"),
+        ("graph.mtx", MARKET + b"0 0 0\n", r"graph\.mtx: cannot be read as \.mtx: is empty: shape \(0, 0\)"),
+        ("graph.mtx", MARKET + b"2000000000 2000000000 1\n1 1 1\n", "has 2000000000 rows but stores only 1 entries"),
+        ("graph.mtx", MARKET + b"10000000 10000000 1\n1 1 1\n", "must connect its 10000000 agents, but stores only 1 entries"),
+        ("graph.mtx", MARKET + b"9999999999999999999 1 1\n1 1 1\n", r"each at most 2\^53"),
+        ("graph.npy", b"PK\3\4", r"graph\.npy: cannot be read as \.npy: is not in \.npy format"),
         ("graph.mtx", b"nothing", r"graph\.mtx: cannot be read as \.mtx"),
     ],
 )
@@ -114,7 +134,7 @@ def test_files_that_cannot_be_used_are_refused(name: str, content: bytes, messag
 @pytest.mark.parametrize(
     ("matrix", "message"),
     [
-        (np.ones((2, 3)), r"must be square and real, got shape \(2, 3\)"),
+        (np.ones((2, 3)), r"must be square, one row and one column for each agent, but has shape \(2, 3\)"),
         (np.array([[0, np.nan], [1, 0]]), "must be finite"),
         (np.array([[0, 1], [0, 0]]), "an edge from 0 to 1 and none back"),
     ],
@@ -127,8 +147,16 @@ def test_matrices_that_are_no_adjacency_are_refused(matrix: np.ndarray, message:
 
 def test_pickled_arrays_are_never_loaded(tmp_path: Path) -> None:
     np.save(tmp_path / "graph.npy", np.array([[0, 1], [1, None]], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match="allow_pickle=False"):
+    with pytest.raises(ValueError, match=r"holds pickled Python objects .*nothing is unpickled here"):
         topologies.graph_from_file(tmp_path / "graph.npy")
+
+
+def test_pipes_and_devices_are_no_files(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "graph.gml")
+    (tmp_path / "graph.txt").symlink_to("/dev/zero")
+    for name in ("graph.gml", "graph.txt"):
+        with pytest.raises(ValueError, match=f"{name} is not a regular file"):
+            topologies.graph_from_file(tmp_path / name)
 
 
 def test_missing_file_is_an_os_error(tmp_path: Path) -> None:

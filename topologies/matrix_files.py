@@ -1,0 +1,529 @@
+"""Matrices in files: NumPy's ``.npy`` and ``.npz``, SciPy's sparse ``.npz`` and Matrix Market.
+
+Data, labels, mixing matrices, graphs and starting points are all read here. A file's size must bear out the shapes and counts that
+it states before memory is taken for them, and indices are checked before anything follows them. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import math
+import os
+import re
+import stat
+import struct
+import tokenize
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+from scipy import sparse
+
+Stored: TypeAlias = "NDArray[Any] | sparse.coo_array[Any, tuple[int, int]]"
+
+UNPACKED_LIMIT = 2**30
+"""Bytes of float64 numbers that any compressed array may become: 1 GiB. A larger one must have a hundredth of that size packed."""
+EXPANSION = 100
+TEXT_LIMIT = 2**28
+"""Bytes that any compressed text may unpack to: 256 MiB. A longer one must have a 32nd of that size packed."""
+TEXT_EXPANSION = 32
+EMPTY_ROWS = 10**7
+"""Rows that a sparse matrix may have whatever it stores; beyond, at most 16 for each stored entry."""
+
+_LONGEST_HEADER = 2**16
+_MARKET_HEADER = 2**20
+_LARGEST_SIDE = 2**53
+_BAD_HEADER = (ValueError, TypeError, SyntaxError, tokenize.TokenError, EOFError, OverflowError, RecursionError, MemoryError)
+# zipfile itself raises NotImplementedError for versions of the format that it does not know, RuntimeError for passwords
+_BAD_ARCHIVE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, OSError),
+    *(UnicodeDecodeError, OverflowError, IndexError, MemoryError),
+)
+BAD_GZIP = (EOFError, OSError, zlib.error)
+"""What reading a damaged gzip file raises."""
+
+
+def _words(error: object) -> str:
+    """The beginning of an error's words, in one line."""
+    return " ".join(str(error)[:200].split()) or type(error).__name__
+
+
+def regular_size(path: Path) -> int:
+    """The size in bytes of the regular file at ``path``; links are followed.
+
+    Raises
+    ------
+    OSError
+        When there is none.
+    ValueError
+        For folders, devices and pipes, which have no size and may have no end.
+    """
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"{path} is not a regular file but a folder, a device or a pipe: write its content into a file first")
+    return status.st_size
+
+
+def require_unpacked(values: int, packed: int, what: str) -> None:
+    """Refuse to unpack ``values`` numbers from ``packed`` bytes where that is out of proportion.
+
+    Raises
+    ------
+    ValueError
+    """
+    if 8 * values > max(UNPACKED_LIMIT, EXPANSION * packed):
+        raise ValueError(
+            f"{what} would unpack from {packed} bytes to {8 * values / 2**30:.3g} GiB of numbers, more than {EXPANSION} times its "
+            "size: save it uncompressed (numpy.save, numpy.savez, gunzip)"
+        )
+
+
+def require_real(dtype: np.dtype[Any], what: str) -> None:
+    """Refuse every dtype that is not real numbers (booleans count as 0 and 1).
+
+    Raises
+    ------
+    TypeError
+        For objects, complex numbers, text, dates and records.
+    """
+    if dtype.hasobject:
+        raise TypeError(f"{what} holds pickled Python objects (dtype {dtype}), and nothing is unpickled here: save it as numbers")
+    if dtype.kind == "c":
+        raise TypeError(f"{what} is complex ({dtype}), but must be real: save its real and imaginary parts as separate columns")
+    if dtype.kind not in "biuf":
+        raise TypeError(f"{what} is not numeric (dtype {dtype}): save it as floating-point numbers or integers")
+
+
+def require_matrix(shape: tuple[int, ...], what: str) -> tuple[int, int]:
+    """``(m, d)``, refusing shapes that are not two-dimensional or hold nothing.
+
+    Raises
+    ------
+    ValueError
+    """
+    if len(shape) != 2:
+        repair = "; reshape(-1, 1) makes it one column" if len(shape) == 1 else ""
+        raise ValueError(f"{what} must have 2 dimensions (rows, columns), but has {len(shape)}: shape {shape}{repair}")
+    if 0 in shape:
+        raise ValueError(f"{what} is empty: shape {shape}")
+    return shape[0], shape[1]
+
+
+def _require_stored(rows: int, entries: int, what: str) -> None:
+    if rows > EMPTY_ROWS + 16 * entries:
+        raise ValueError(f"{what} has {rows} rows but stores only {entries} entries: leave the rows out that hold nothing")
+
+
+class Header(NamedTuple):
+    """What stands before an array's numbers in .npy format."""
+
+    shape: tuple[int, ...]
+    fortran_order: bool
+    dtype: np.dtype[Any]
+    offset: int
+    """Bytes before the array's data."""
+
+    @property
+    def order(self) -> Any:
+        """As NumPy writes it."""
+        return "F" if self.fortran_order else "C"
+
+
+def _read_header(file: IO[bytes], size: int, what: str) -> Header:
+    """Header of an array in .npy format whose file has ``size`` bytes; the file must hold exactly what its header promises."""
+    magic = file.read(npy.MAGIC_LEN)
+    if magic[:1] == b"\x80":
+        raise TypeError(f"{what} is a pickle, and nothing is unpickled here: save its numbers with numpy.save")
+    if magic[:6] != npy.MAGIC_PREFIX:
+        raise ValueError(f"{what} is not in .npy format: it starts with {magic!r} instead of {npy.MAGIC_PREFIX!r}")
+    version = tuple(magic[6:])
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"{what} says it is in version {version} of the .npy format; plain matrices are in version 1.0 or 2.0")
+    width, read = (2, npy.read_array_header_1_0) if version == (1, 0) else (4, npy.read_array_header_2_0)
+    length = file.read(width)
+    text = length + file.read(min(int.from_bytes(length, "little"), _LONGEST_HEADER))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of old spellings
+            shape, fortran_order, dtype = read(io.BytesIO(text))
+    except _BAD_HEADER as error:
+        raise ValueError(f"{what} has a damaged .npy header: {_words(error)}") from error
+    header = Header(shape, fortran_order, dtype, npy.MAGIC_LEN + len(text))
+    if dtype.hasobject:
+        require_real(dtype, what)
+    if min(shape, default=0) < 0 or not dtype.itemsize:
+        raise ValueError(f"{what} has a damaged .npy header: shape {shape}, {dtype}")
+    held, promised = size - header.offset, math.prod(shape) * dtype.itemsize
+    if held != promised:
+        wrong = "is truncated" if held < promised else "holds more than one array"
+        raise ValueError(f"{what} {wrong}: its header promises {promised} bytes of data (shape {shape}, {dtype}), there are {held}")
+    return header
+
+
+def npy_header(path: Path) -> Header:
+    """The header of the .npy file at ``path``, which holds as many numbers as it says.
+
+    Raises
+    ------
+    OSError, TypeError, ValueError
+        When there is no such file; for pickled objects; for every other file that is not a whole array.
+    """
+    size = regular_size(path)
+    with path.open("rb") as file:
+        return _read_header(file, size, str(path))
+
+
+def npy_array(path: Path) -> NDArray[Any]:
+    """The array of at least one number in the .npy file at ``path``, mapped into memory: only what is used is read.
+
+    Raises
+    ------
+    OSError, TypeError, ValueError
+        As `npy_header`.
+    """
+    header = npy_header(path)
+    if 0 in header.shape:
+        raise ValueError(f"{path} is empty: shape {header.shape}")
+    return np.asarray(np.memmap(path, header.dtype, "r", header.offset, header.shape, header.order))
+
+
+@contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    regular_size(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except _BAD_ARCHIVE as error:
+        raise ValueError(f"{path} is not a whole .npz archive: {_words(error)}") from error
+
+
+@contextmanager
+def _member(path: Path, key: str) -> Iterator[tuple[IO[bytes], Header]]:
+    """The array ``key`` of an archive: its file, at its first number, and its header."""
+    what = f"{path}:{key}"
+    with _archive(path) as archive:
+        try:
+            info = archive.getinfo(f"{key}.npy")
+        except KeyError:
+            raise ValueError(f"{path} holds no array {key!r}") from None
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"{what} is not compressed as NumPy does it: save it with numpy.savez_compressed")
+        with archive.open(info) as file:
+            header = _read_header(file, info.file_size, what)
+            if info.compress_type == zipfile.ZIP_DEFLATED or info.compress_size != info.file_size:
+                values = math.prod(header.shape) * max(1, -(-header.dtype.itemsize // 8))
+                require_unpacked(values, min(info.compress_size, path.stat().st_size), what)
+            yield file, header
+
+
+def npz_keys(path: Path) -> list[str]:
+    """The names of the arrays in the archive at ``path``.
+
+    Raises
+    ------
+    OSError, ValueError
+        When there is no such file, or it is not a whole archive.
+    """
+    with _archive(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+
+
+def npz_header(path: Path, key: str) -> Header:
+    """The header of the array ``key`` in the archive at ``path``.
+
+    Raises
+    ------
+    OSError, TypeError, ValueError
+        As `npy_header`; for an array that is not there, or too large for its packed size.
+    """
+    with _member(path, key) as (_, header):
+        return header
+
+
+def npz_array(path: Path, key: str) -> NDArray[Any]:
+    """The array ``key`` in the archive at ``path``.
+
+    Raises
+    ------
+    OSError, TypeError, ValueError
+        As `npz_header`; for damaged contents.
+    """
+    with _member(path, key) as (file, header):
+        flat = np.empty(math.prod(header.shape), header.dtype)
+        raw = memoryview(flat.view(np.uint8).data)
+        while raw:
+            count = file.readinto(raw[: 2**20])  # type: ignore[attr-defined]
+            if not count:
+                raise ValueError(f"{path}:{key} is truncated: {len(raw)} bytes are missing")
+            raw = raw[count:]
+        return flat.reshape(header.shape, order=header.order)
+
+
+def is_sparse(keys: list[str]) -> bool:
+    """Whether an archive with these arrays is one that ``scipy.sparse.save_npz`` wrote."""
+    return {"format", "shape", "data"} <= set(keys)
+
+
+def sparse_npz(path: Path) -> sparse.coo_array[Any, tuple[int, int]]:
+    """The matrix that ``scipy.sparse.save_npz`` wrote to ``path``, in any of SciPy's formats; entries in the order of the file.
+
+    Raises
+    ------
+    OSError, TypeError, ValueError
+        As `npz_array`; for values that are not real, and for indices and sizes that do not fit each other.
+    """
+    what = f"{path} is not a whole sparse matrix of SciPy"
+
+    def integers(key: str) -> NDArray[np.int64]:
+        header = npz_header(path, key)
+        if header.dtype.kind not in "iu" or len(header.shape) != 1:
+            raise ValueError(f"{what}: {key!r} must be a list of integers, but is {header.dtype} of shape {header.shape}")
+        given = npz_array(path, key)
+        if given.size and int(given.max()) > np.iinfo(np.int64).max:
+            raise ValueError(f"{what}: {key!r} holds {given.max()}")
+        return given.astype(np.int64)
+
+    def within(indices: NDArray[np.int64], bound: int, key: str) -> NDArray[np.int64]:
+        wrong = (indices < 0) | (indices >= bound)
+        if wrong.any():
+            raise ValueError(f"{what}: {key!r} holds {indices[wrong][0]}, but must be from 0 to {bound - 1}")
+        return indices
+
+    def expanded(major: int, minor: int, data: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+        """Compressed indices as the pair of indices of each entry, and the entries."""
+        starts, indices = integers("indptr"), within(integers("indices"), minor, "indices")
+        if starts.size != major + 1 or starts[0] or (starts[1:] < starts[:-1]).any() or starts[-1] > indices.size:
+            raise ValueError(f"{what}: 'indptr' must rise from 0 to at most {indices.size} in {major + 1} steps")
+        if len(data) != indices.size:
+            raise ValueError(f"{what}: there are {len(data)} values for {indices.size} indices")
+        return np.repeat(np.arange(major), np.diff(starts)), indices[: starts[-1]], data[: starts[-1]]
+
+    shape = require_matrix(tuple(integers("shape").tolist()), str(path))
+    kind, header = npz_header(path, "format"), npz_header(path, "data")
+    name = npz_array(path, "format").tolist() if kind.shape == () and kind.dtype.kind in "SU" else None
+    form = name.decode("ascii", "replace") if isinstance(name, bytes) else name
+    dimensions = {"csr": 1, "csc": 1, "coo": 1, "dia": 2, "bsr": 3}
+    if form not in dimensions or min(shape) < 0 or len(header.shape) != dimensions[form]:
+        raise ValueError(f"{what}: values of shape {header.shape} in the format {str(form)[:20]!r}, for a matrix of shape {shape}")
+    require_real(header.dtype, str(path))
+    _require_stored(shape[0], math.prod(header.shape), str(path))
+    data = npz_array(path, "data")
+    if form == "csr":
+        row, column, data = expanded(*shape, data)
+    elif form == "csc":
+        column, row, data = expanded(*shape[::-1], data)
+    elif form == "coo":
+        row, column = within(integers("row"), shape[0], "row"), within(integers("col"), shape[1], "col")
+        if not row.size == column.size == data.size:
+            raise ValueError(f"{what}: there are {row.size} rows, {column.size} columns and {data.size} values of entries")
+    elif form == "dia":
+        offsets = within(integers("offsets") + (shape[0] - 1), sum(shape) - 1, "offsets + rows - 1") - (shape[0] - 1)
+        if offsets.size != len(data):
+            raise ValueError(f"{what}: there are {offsets.size} offsets for {len(data)} diagonals")
+        column = np.broadcast_to(np.arange(data.shape[1]), data.shape)
+        row = column - offsets[:, None]
+        inside = (row >= 0) & (row < shape[0]) & (column < shape[1]) & (data != 0)
+        row, column, data = row[inside], column[inside], data[inside]
+    else:
+        _, height, width = data.shape
+        if not height or not width or shape[0] % height or shape[1] % width:
+            raise ValueError(f"{what}: blocks of shape {(height, width)} do not divide a matrix of shape {shape}")
+        row, column, data = expanded(shape[0] // height, shape[1] // width, data)
+        row = np.broadcast_to(row[:, None, None] * height + np.arange(height)[:, None], data.shape).ravel()
+        column = np.broadcast_to(column[:, None, None] * width + np.arange(width), data.shape).ravel()
+        data = data.ravel()
+    return sparse.coo_array((data, (row, column)), shape=shape)
+
+
+class Market(NamedTuple):
+    """What the first lines of a Matrix Market file say."""
+
+    shape: tuple[int, int]
+    entries: int | None
+    """Stored entries, None for a dense matrix."""
+    pattern: bool
+    """Whether entries have no value: each is 1."""
+    symmetry: str
+    lines: int
+    """Lines before the entries."""
+
+    @property
+    def stored(self) -> tuple[int, int]:
+        """Lines of numbers, and numbers in each."""
+        if self.entries is not None:
+            return self.entries, 2 if self.pattern else 3
+        n = self.shape[0]
+        below = {"general": math.prod(self.shape), "skew-symmetric": n * (n - 1) // 2}
+        return below.get(self.symmetry, n * (n + 1) // 2), 1
+
+
+def _market(path: Path, why: object) -> ValueError:
+    return ValueError(f"{path} cannot be read as a Matrix Market file: {_words(why)}")
+
+
+def _is_packed(path: Path) -> bool:
+    return path.name.lower().endswith(".gz")
+
+
+def market_header(path: Path) -> Market:
+    """What the first lines of the Matrix Market file at ``path`` say; a name that ends in .gz says that it is compressed.
+
+    Raises
+    ------
+    OSError, TypeError, ValueError
+        When there is no such file; for complex matrices; for every other file that is no matrix, or is too short for it.
+    """
+    size = regular_size(path)
+    try:
+        with gzip.open(path) if _is_packed(path) else path.open("rb") as file:
+            text = file.read(_MARKET_HEADER).decode("latin-1").replace("\r\n", "\n").replace("\r", "\n")
+    except BAD_GZIP as error:
+        raise _market(path, error) from error
+    start = text.split("\n")
+    if len(text) == _MARKET_HEADER:
+        start.pop()  # it may go on
+    banner = start[0].lower() if start else ""
+    kind, form, field, symmetry = (*banner.split(), "", "", "", "")[1:5]
+    if not banner.startswith("%%matrixmarket") or kind != "matrix" or form not in ("coordinate", "array"):
+        raise _market(path, "its first line, the banner, must be like '%%MatrixMarket matrix coordinate real general'")
+    if field == "complex":
+        raise TypeError(f"{path} is complex, but must be real: save its real and imaginary parts as separate columns")
+    if field not in ("real", "double", "integer", "unsigned-integer", *(["pattern"] if form == "coordinate" else [])):
+        raise _market(path, f"it has the unknown kind of number {field[:20]!r}")
+    if symmetry not in ("general", "symmetric", "skew-symmetric", "hermitian"):
+        raise _market(path, f"it has the unknown symmetry {symmetry[:20]!r}")
+    at = next((at for at, line in enumerate(start[1:], 1) if line.strip() and not line.startswith("%")), 0)
+    sizes = [int(size) for size in start[at].split() if re.fullmatch("[0-9]{1,18}", size)] if at else []
+    if len(sizes) != len(start[at].split()) or len(sizes) != (3 if form == "coordinate" else 2) or max(sizes) > _LARGEST_SIDE:
+        what = "rows, columns and entries" if form == "coordinate" else "rows and columns"
+        raise _market(path, f"line {at + 1} must hold the numbers of {what}, each at most 2^53")
+    m, d = require_matrix((sizes[0], sizes[1]), str(path))
+    header = Market((m, d), sizes[2] if form == "coordinate" else None, field == "pattern", symmetry, at + 1)
+    if symmetry != "general" and m != d:
+        raise _market(path, f"a {symmetry} matrix must be square, but it has {m} rows and {d} columns")
+    if 2 * math.prod(header.stored) - 1 > (_text_limit(size) if _is_packed(path) else size):
+        raise _market(path, f"it is truncated: line {at + 1} promises {math.prod(header.stored)} numbers, too many for its size")
+    if header.entries is not None:
+        _require_stored(m, header.entries, str(path))
+    return header
+
+
+def market_matrix(path: Path) -> Stored:
+    """The matrix in the Matrix Market file at ``path``: float64, dense or sparse as the file is.
+
+    Raises
+    ------
+    OSError, TypeError, ValueError
+        As `market_header`; for lines that are not the numbers promised.
+    """
+    header = market_header(path)
+    lines, numbers = header.stored
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "loadtxt: input contained no data")
+        source = _unpacked_lines(path) if _is_packed(path) else os.path.abspath(path)
+        try:
+            table: NDArray[np.float64] = np.loadtxt(
+                source, comments=None, skiprows=header.lines, ndmin=2, encoding="latin-1"
+            )  # in C, and exactly rounded
+        except (ValueError, MemoryError, *BAD_GZIP) as error:
+            raise _market(path, str(error).partition("; use `usecols`")[0]) from error
+    if len(table) != lines or (lines and table.shape[1] != numbers):
+        got = f"{len(table)} lines" if len(table) != lines else f"{table.shape[1]} numbers in each line"
+        wrong = "is truncated" if len(table) < lines else "does not fit its size"
+        raise _market(path, f"it {wrong}: it promises {lines} lines of {numbers} numbers, and has {got}")
+    if header.entries is None:
+        return _dense(header, table[:, 0])
+    if not lines:
+        return sparse.coo_array(header.shape)
+    places = table[:, :2]
+    wrong_places = ~((places >= 1) & (places <= header.shape) & (places == np.floor(places))).all(axis=1)
+    if wrong_places.any():
+        entry = int(np.argmax(wrong_places))
+        row, column = places[entry]
+        raise _market(path, f"entry {entry + 1} stands in row {row:.17g}, column {column:.17g} of a matrix of shape {header.shape}")
+    i, j = places.astype(np.int64).T - 1
+    data = np.ones(lines) if header.pattern else table[:, 2].copy()
+    if header.symmetry != "general":
+        off = i != j
+        mirrored = -data[off] if header.symmetry == "skew-symmetric" else data[off]
+        i, j, data = np.concatenate([i, j[off]]), np.concatenate([j, i[off]]), np.concatenate([data, mirrored])
+    return sparse.coo_array((data, (i, j)), shape=header.shape)
+
+
+def _dense(header: Market, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A dense matrix from its columns, one after the other; of a symmetric one, from the parts of them below the diagonal."""
+    m, d = header.shape
+    if header.symmetry == "general":
+        return values.reshape(d, m).T
+    skew = int(header.symmetry == "skew-symmetric")
+    upper = np.zeros((m, m))
+    upper[np.triu_indices(m, skew)] = values
+    return upper.T - upper if skew else upper + np.triu(upper, 1).T
+
+
+def _text_limit(packed: int) -> int:
+    return max(TEXT_LIMIT, TEXT_EXPANSION * packed)
+
+
+def _unpacked_lines(path: Path) -> Iterator[str]:
+    """The lines of a compressed file, as long as they are in proportion to its size."""
+    left = _text_limit(path.stat().st_size)
+    with gzip.open(path, "rt", encoding="latin-1") as file:
+        while line := file.readline(left + 1):
+            left -= len(line)
+            if left < 0:
+                raise ValueError("it unpacks to more than 256 MiB and 32 times its size: gunzip it first")
+            yield line
+
+
+def read_matrix(path: str | os.PathLike[str]) -> Stored:
+    """The matrix in a .npy, .npz (one array, or SciPy's sparse format), .mtx or .mtx.gz file, dense or sparse as the file is.
+
+    Raises
+    ------
+    OSError, TypeError, ValueError
+        When there is no such file; for values that are not real numbers; for every other file that is no matrix.
+    """
+    path = Path(path)
+    name = path.name.lower()
+    if name.endswith((".mtx", ".mtx.gz")):
+        return market_matrix(path)
+    if name.endswith(".npy"):
+        array = npy_array(path)
+    elif name.endswith(".npz"):
+        keys = npz_keys(path)
+        if is_sparse(keys):
+            return sparse_npz(path)
+        if len(keys) != 1:
+            raise ValueError(f"{path} must hold one array, and holds {', '.join(keys[:5]) or 'none'}")
+        array = npz_array(path, keys[0])
+    else:
+        raise ValueError(f"{path} must end in .npy, .npz, .mtx or .mtx.gz")
+    require_real(array.dtype, str(path))
+    require_matrix(array.shape, str(path))
+    return array
+
+
+def read_square(path: str | os.PathLike[str]) -> Stored:
+    """The matrix (n, n) of a network of n agents, see `read_matrix`.
+
+    Raises
+    ------
+    OSError, TypeError, ValueError
+        As `read_matrix`; when it is not square, or stores too few entries to connect its agents.
+    """
+    matrix = read_matrix(path)
+    n, columns = matrix.shape
+    if n != columns:
+        raise ValueError(f"{path} must be square, one row and one column for each agent, but has shape {matrix.shape}")
+    if sparse.issparse(matrix) and matrix.nnz < n - 1:
+        raise ValueError(f"{path} must connect its {n} agents, but stores only {matrix.nnz} entries")
+    return matrix
