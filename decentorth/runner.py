@@ -224,7 +224,8 @@ def run(
             if row.iteration == state.k:
                 stop, first = decide(row), state.k + 1
         if keep is not None:
-            keeper = stack.enter_context(keep(history, state.k, None if resumed is None else resumed.path))
+            keeper = keep(history, state.k, None if resumed is None else resumed.path)
+            stack.enter_context(keeper.signals)
         for target in _until_reached(schedule(iterations, rows, record_every), reached):
             if target < first:
                 continue

@@ -3,8 +3,10 @@
 from .files import FOLDER, CheckpointError, kept, newest_notes
 from .keeper import Checkpoints, Identity, Keeper, Moment, interval
 from .resuming import Begun, Losses, Resumed, resume
+from .signals import ENDINGS, PendingSignals
 
 __all__ = [
+    "ENDINGS",
     "FOLDER",
     "Begun",
     "CheckpointError",
@@ -13,6 +15,7 @@ __all__ = [
     "Keeper",
     "Losses",
     "Moment",
+    "PendingSignals",
     "Resumed",
     "interval",
     "kept",
