@@ -43,8 +43,10 @@ def main(tokens: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     tokens
-        The arguments; by default those of this process.
+        The arguments; by default those of this process, which from then on ignores SIGUSR1 where no run takes it.
     """
+    if tokens is None:
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # it asks for a checkpoint, and nothing happens where none can be written
     return serve(tokens, Command, _run, name="decentorth")
 
 
@@ -465,5 +467,4 @@ def _variables(problem: Any, x: Array) -> dict[str, Array]:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # it asks for a checkpoint, and does nothing where none can be written
     sys.exit(main())
