@@ -1,8 +1,8 @@
 """The command line with a problem at whose moments something happens: ``python tests/support/eventful.py RANK EVENTS words...``.
 
-EVENTS are ``moment:event`` with commas between them. Moments are ``start`` (the problem is made), ``loop`` (the 300th gradient of the
-rank, before which it is slow enough for row 0 to be written) and ``end`` (the points are about to be written). An event is a signal
-that the process sends itself, or one of `EVENTS`; the folder is the last word.
+EVENTS are ``moment:event`` with commas between them. Moments are ``start`` (the problem is made), ``loop`` (the 300th gradient of
+the rank) and ``end`` (the points are about to be written). An event is a signal that the process sends itself, or one of the table
+below. The folder is the last word.
 """
 
 from __future__ import annotations
@@ -92,5 +92,6 @@ class Settings:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever started this
     sys.argv[1:3] = ["--problem", "eventful", "--step-size", "0.05"]
     sys.exit(main())
