@@ -145,12 +145,13 @@ def test_one_run_at_a_time_writes_to_a_folder(tmp_path: Path) -> None:
 
 def test_a_folder_that_was_replaced_is_not_ours(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "a", "", lock=hold(tmp_path / "a"))
-    assert not folder.removed
+    removed = [folder.removed]
     (tmp_path / "a").rename(tmp_path / "b")
-    assert folder.removed
+    removed.append(folder.removed)
     with hold(tmp_path / "a"):
-        assert folder.removed
+        removed.append(folder.removed)
     folder.close()
+    assert removed == [False, True, True]
 
 
 def test_what_a_killed_run_was_writing_goes_with_the_next_run(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from decentorth.sets import Stiefel
 LOOP = 300
 RANK, MOMENTS, OUT = int(sys.argv[1]), sys.argv[2].split(","), Path(sys.argv[-1])
 asked = 0
-held = []
+held: list[IO[bytes]] = []
 
 
 def remove() -> None:
