@@ -57,7 +57,7 @@ def test_published_experiment_is_what_no_arguments_mean(capsys: pytest.CaptureFi
 
 def test_outputs_agree_with_each_other() -> None:
     assert run(*SMALL, "--out", "a", "--plot") == 0
-    names = ["config.yaml", "final.npz", "history.csv", "history.png", "summary.json"]
+    names = [".lock", "config.yaml", "final.npz", "history.csv", "history.png", "summary.json"]
     assert sorted(path.name for path in Path("a").iterdir()) == names
     summary, history = read_summary("a"), read_history("a")
     with np.load("a/final.npz", allow_pickle=False) as final:
