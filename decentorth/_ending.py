@@ -5,6 +5,7 @@ Without it, MPI leaves the other ranks waiting for ever for the one that has rai
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import math
 import os
@@ -42,8 +43,9 @@ def patience(name: str, seconds: float) -> float:
 
 def abort(code: int) -> None:
     """End every rank of the job now."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, AttributeError):  # a full disk, or a stream that is closed
+            stream.flush()
     time.sleep(_FORWARDING)
     mpi: Any = sys.modules.get("mpi4py.MPI")
     if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
@@ -58,19 +60,24 @@ def end_soon() -> None:
 
 def end_job_on_error() -> None:
     """Let an uncaught exception of this rank end the job; an error that all ranks meet is printed once, by rank 0."""
-    before = sys.excepthook
+    before, process = sys.excepthook, os.getpid()
     if getattr(before, "ends_job", False):
         return
 
     def end_job(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if os.getpid() != process:  # a child of this rank, by os.fork: its end is its own
+            before(kind, error, trace)
+            return
         if rank() != 0:
             time.sleep(0.5)
-        if before is sys.__excepthook__:
-            text = "".join(traceback.format_exception(kind, error, trace))
-            sys.stderr.write(f"rank {rank()} of {expected_ranks()[0]} failed and ends the job:\n{text}")
-        else:
-            before(kind, error, trace)
-        abort(1)
+        try:
+            if before is sys.__excepthook__:
+                text = "".join(traceback.format_exception(kind, error, trace))
+                sys.stderr.write(f"rank {rank()} of {expected_ranks()[0]} failed and ends the job:\n{text}")
+            else:
+                before(kind, error, trace)
+        finally:
+            abort(1)
 
     end_job.ends_job = True  # type: ignore[attr-defined]
     sys.excepthook = end_job

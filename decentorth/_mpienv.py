@@ -1,4 +1,4 @@
-"""Settings that must be in the environment before NumPy or an MPI library is loaded, and what the launcher says about ranks.
+"""Settings that must hold before NumPy or an MPI library is loaded, and what the launcher says about ranks.
 
 A user's own script needs none of it to be correct: BLAS threads are also limited while an algorithm runs.
 """
@@ -6,11 +6,19 @@ A user's own script needs none of it to be correct: BLAS threads are also limite
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 
 
 def prepare() -> None:
-    """Set what the user has not: for ranks, and for the command line, before NumPy is imported."""
+    """Set what the user has not: for ranks, and for the command line, before NumPy is imported.
+
+    Standard streams that are closed lead nowhere, so that no other file gets their descriptors, to which libraries write.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest that is free, which is that of the stream
+            setattr(sys, name, open(descriptor, mode, closefd=False))  # noqa: SIM115
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # two BLAS threads a rank cost a factor of 20 when ranks share cores
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")  # Open MPI spins for 3 ms a message otherwise

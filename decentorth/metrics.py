@@ -142,10 +142,10 @@ RUNAWAY = 1e50
 """An iteration whose point has a larger entry than this, or one that is not finite, has diverged."""
 
 
-def first_runaway(x: Array, first_agent: int, n_agents: int, collective: Collective) -> int | None:
-    """The first agent whose point is not finite or larger than `RUNAWAY`, the same on every rank; None if all are fine."""
+def first_runaway(x: Array, first_agent: int, n_agents: int, collective: Collective, bound: float = RUNAWAY) -> int | None:
+    """The first agent whose point is not finite or larger than ``bound``, the same on every rank; None if all are fine."""
     with np.errstate(all="ignore"):
-        bad = ~(np.abs(x.reshape(len(x), -1)).max(-1) <= RUNAWAY)
+        bad = ~(np.abs(x.reshape(len(x), -1)).max(-1) <= bound)
     mine = first_agent + int(np.argmax(bad)) if bad.any() else n_agents
     first = int(-collective.max(float(-mine)))
     return None if first == n_agents else first

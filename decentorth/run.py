@@ -1,8 +1,8 @@
 """``python -m decentorth.run``: one run from the command line, in this process or, under ``mpirun``, on MPI ranks.
 
 Exit codes: 0 converged, all iterations done, or an objective said to have no minimum, 1 a fault, 2 bad input, 3 diverged or left
-the safety region, 4 not converged with ``--require-converged``, 130 interrupted, 143 ended by SIGTERM or SIGUSR2 with a
-checkpoint.
+the safety region, 4 not converged with ``--require-converged``, 130 interrupted (Ctrl-C), 141 nobody reads the output any more,
+143 ended by SIGTERM, SIGHUP or SIGUSR2. `docs/running.md` says what each leaves.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ import contextlib
 import importlib.util
 import math
 import shlex
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ._ending import patience
 from .cli.config import Command, Configuration, values
 from .cli.flags import InputError
 from .cli.settings import CHECKPOINTS, RunSettings
-from .cli.shell import REFUSALS, one_line, read_configuration, say, serve, together
+from .cli.shell import FAULT, INTERRUPTED, REFUSALS, complain, one_line, read_configuration, say, serve, together
 
 if TYPE_CHECKING:
     from .agreement import Agreement
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from .network.communicator import Communicator
     from .protocols import Array, Row, StoppingRule
 
-FAULT, RUNAWAY, NOT_CONVERGED, TERMINATED = 1, 3, 4, 143
+RUNAWAY, NOT_CONVERGED, TERMINATED = 3, 4, 143
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -41,9 +43,11 @@ def main(tokens: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     tokens
-        The arguments; by default those of this process.
+        The arguments; by default those of this process, which from then on ignores SIGUSR1 where no run takes it.
     """
-    return serve(tokens, Command, _run, name="decentorth", interrupted="the history so far is in the folder given by --out")
+    if tokens is None:
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # it asks for a checkpoint, and nothing happens where none can be written
+    return serve(tokens, Command, _run, name="decentorth")
 
 
 def _run(words: Sequence[str], communicator: Communicator) -> int:
@@ -82,12 +86,20 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         from .cli.dryrun import report
 
         return say("\n".join([*opening, *report(run)]), root)
+    with contextlib.closing(_Desk(configuration, run)) as desk:
+        return _go(words, configuration, run, desk, opening)
+
+
+def _go(words: Sequence[str], configuration: Configuration, run: Run, desk: _Desk, opening: list[str]) -> int:
     from .checkpoint import CheckpointError
     from .network import ChannelError
     from .survival import Loss, LostError
 
+    settings, communicator = configuration.run, run.collective.communicator
+    root = communicator.rank == 0
     resumed = None
     if settings.resume is not None:
+        together(communicator, lambda: desk.hold() if root and _continues(settings) else None)
         try:
             resumed = run.resume(settings.resume)
         except CheckpointError as error:
@@ -96,53 +108,68 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
             raise InputError(f"{resumed.path} is beyond --iterations {settings.iterations}: give more than {resumed.state.k}")
         opening.append(f"goes on     from {resumed.path}")
         opening += [f"lost        {Loss(*loss)}" for loss in resumed.losses]
-    desk = _Desk(configuration, run, resumed)
-    together(communicator, lambda: desk.open() if root else None)
+    together(communicator, lambda: desk.open(resumed) if root else None)
     if root and not settings.quiet:
         say("\n".join(opening))
     try:
         return _solve(words, configuration, run, desk, resumed)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(*desk.left()) from None
     except ChannelError as error:
         raise InputError(one_line(error)) from error
     except (CheckpointError, LostError) as error:
         if error.first if isinstance(error, LostError) else desk.taken:
-            sys.stderr.write(f"decentorth: {one_line(error)}\n")
+            complain(f"decentorth: {one_line(error)}")
         return FAULT
 
 
 class _Desk:
-    """What rank 0 does for all while a run goes on: its folder, and what is said. Where rank 0 is lost, the next takes over."""
+    """Rank 0's output: the run folder and the progress lines. Where rank 0 is lost, the next rank takes over."""
 
-    def __init__(self, configuration: Configuration, run: Run, resumed: Resumed | None) -> None:
-        self._configuration, self._run, self._resumed = configuration, run, resumed
+    def __init__(self, configuration: Configuration, run: Run) -> None:
+        self._configuration, self._run = configuration, run
         self._settings = configuration.run
+        self._lock: IO[bytes] | None = None
         self._history: HistoryWriter | None = None
         self._progress: Any = None
+        self._places = self._others()
+        self._full = False
         self.folder: RunFolder | None = None
         self.taken = False
 
-    def open(self) -> None:
-        """Make the folder."""
+    def hold(self, insist: bool = True) -> None:
+        """Keep other runs out of the folder."""
+        from .cli.outputs import hold
+
+        if self._settings.out is not None and self._lock is None:
+            self._lock = hold(self._settings.out, insist)
+
+    def open(self, resumed: Resumed | None) -> None:
+        """Make the folder, and its history."""
         self.taken = True
-        self.folder = _folder(self._configuration, self._run, continues=_continues(self._settings))
+        self.hold()
+        self.folder = self._folder(continues=_continues(self._settings))
+        earlier = () if resumed is None else resumed.history.rows
+        self._begin(earlier, None if resumed is None or resumed.path is None else resumed.path.parent.parent)
 
     def begin(self, stack: contextlib.ExitStack) -> None:
-        """Begin the history and the progress, to be ended with ``stack``."""
-        stack.callback(self._close)
-        if self.taken:
-            earlier = () if self._resumed is None else self._resumed.history.rows
-            source = None if self._resumed is None or self._resumed.path is None else self._resumed.path.parent.parent
-            self._begin(earlier, source)
-            if not self._settings.quiet:
-                from .cli.progress import progress
+        """Begin the progress, to be ended with ``stack``."""
+        if self.taken and not self._settings.quiet:
+            from .cli.progress import progress
 
-                self._progress = stack.enter_context(progress(self._settings.iterations))
+            self._progress = stack.enter_context(progress(self._settings.iterations))
 
     def record(self, row: Row) -> None:
         """A recorder's."""
-        for recorder in (self._history, self._progress):
-            if recorder is not None:
-                recorder.record(row)
+        if self._history is not None:
+            try:
+                self._history.record(row)
+            except OSError as error:
+                if not self._full:
+                    self._full = True
+                    complain(f"decentorth: {one_line(error)}; the run goes on, and its rows wait for room on the disk")
+        if self._progress is not None:
+            self._progress.record(row)
 
     def rewound(self, rows: Sequence[Row], lost: str) -> None:
         """A recorder's (`protocols.Rewound`)."""
@@ -150,76 +177,159 @@ class _Desk:
             from .cli.progress import PlainProgress
 
             self.taken = True
-            self.folder = _folder(self._configuration, self._run, continues=True)
+            self.hold(insist=False)
+            self.folder = self._folder(continues=True)
             self._progress = None if self._settings.quiet else PlainProgress(self._settings.iterations)
-        self._close()
+        if self._history is not None:
+            self._history.close()
         self._begin(rows, None if self.folder is None else self.folder.path)
         if not self._settings.quiet:
             say(f"lost        {lost}; the others go on from there")
+
+    def save(self, result: Result, summary: Mapping[str, Any]) -> bool:
+        """Write the results; called by every rank. Where the folder does not take them, another does, and rank 0 says which.
+
+        Returns
+        -------
+        bool
+            Whether the folder has them, on every rank.
+        """
+        troubles = []
+        while result.collective.decide(bool(trouble := self._write(result, summary))):
+            troubles.append(trouble)
+            if self.folder is not None:
+                self.folder = next(self._places, None)
+        if troubles and self.taken:
+            end = "the results are lost" if self.folder is None else f"all files of the run are in {self.folder.path}"
+            complain(f"decentorth: {'; '.join(troubles)}; {end}")
+        return not troubles
+
+    def _write(self, result: Result, summary: Mapping[str, Any]) -> str:
+        """Why the folder has not all results."""
+        from .cli.outputs import HISTORY, write_final
+
+        folder = None if self.folder is None or self.folder.removed else self.folder
+        try:
+            write_final(folder, result.problem.n_agents, _variables(result.problem, result.x), result.collective)
+            if folder is not None and self._history is not None:
+                self._history.finish(folder.path / HISTORY)
+                folder.write_summary(summary)
+                if self._settings.plot:
+                    from .plot import plot_histories, save
+
+                    save(plot_histories({str(folder.path): result.history}), folder.path / "history.png")
+            elif self.folder is not None:
+                return f"{self.folder.path} was removed while the run went on"
+        except (OSError, InputError) as error:
+            return one_line(error)
+        return ""
+
+    def _others(self) -> Iterator[RunFolder]:
+        """Where the results go if the folder does not take them: its path if it was removed, then a folder for temporary files."""
+        from .cli.outputs import RunFolder, hold
+
+        path, config = str(self._settings.out), self._configuration.yaml()
+        if self.folder is not None and self.folder.removed:
+            with contextlib.suppress(InputError):
+                lock = hold(path)
+                yield RunFolder(path, config, continues=self._settings.checkpoint_every is not None, lock=lock)
+        with contextlib.suppress(InputError, OSError):
+            yield RunFolder(tempfile.mkdtemp(prefix="decentorth-"), config)
+
+    def left(self) -> list[str]:
+        """What there is where the run is interrupted."""
+        path = None if self._history is None else self._history.path
+        return [f"the history so far is in {path}"] if path is not None and path.exists() and path.stat().st_size else []
+
+    def close(self) -> None:
+        """Close the files, and let other runs use the folder."""
+        for file in (self._history, self.folder, self._lock):
+            if file is not None:
+                file.close()
 
     def _begin(self, earlier: Sequence[Row], source: Path | None) -> None:
         if self.folder is not None:
             self._history = self.folder.history(earlier, source)
 
-    def _close(self) -> None:
-        if self._history is not None:
-            self._history.close()
+    def _folder(self, *, continues: bool) -> RunFolder | None:
+        from .cli.outputs import RunFolder
+
+        settings, run = self._settings, self._run
+        if settings.out is None:
+            return None
+        per_agent = sum(array[0].nbytes for array in _variables(run.problem, run.x0).values())
+        return RunFolder(
+            settings.out,
+            self._configuration.yaml(),
+            overwrite=settings.overwrite,
+            continues=continues,
+            needed=run.problem.n_agents * per_agent,
+            lock=self._lock,
+        )
 
 
 def _solve(words: Sequence[str], configuration: Configuration, run: Run, desk: _Desk, resumed: Resumed | None) -> int:
-    from .cli.outputs import write_final
-    from .cli.progress import Steps, verdict
-    from .cli.summary import summarize, taken
+    from .checkpoint import ENDINGS, PendingSignals
+    from .cli.progress import Steps
+    from .cli.summary import summarize
 
     settings = configuration.run
     started = datetime.now(UTC).isoformat(timespec="seconds")
     steps = Steps(
         configuration.algorithm, desk.taken and not settings.quiet, None if resumed is None else resumed.notes.get("steps")
     )
-    with contextlib.ExitStack() as stack:
-        desk.begin(stack)
-        result = run.solve(
-            iterations=settings.iterations,
-            stopping=stopping_rule(settings),
-            rows=settings.history_rows,
-            record_every=settings.record_every,
-            recorders=[desk],
-            metrics=[steps],
-            safety_region=settings.safety_region,
-            checkpoints=_checkpoints(configuration, steps),
-            resume=resumed,
-            compute_timeout=settings.compute_timeout,
-        )
-    folder, problem = desk.folder, result.problem
-    if settings.out is not None:
-        write_final(folder, problem.n_agents, _variables(problem, result.x), result.collective)
-        facts = {
-            "algorithm": values(run.algorithm),
-            "command": shlex.join(["python", "-m", "decentorth.run", *words]),
-            "started": started,
-            "resumed_from": None if resumed is None else str(resumed.path),
-            "steps": steps.ranges,
-        }
-        summary = summarize(configuration, result, facts)
-        if folder is not None:
-            folder.write_summary(summary)
-            if settings.plot:
-                from .plot import plot_histories, save
+    checkpoints = _checkpoints(configuration, steps)
+    signals = PendingSignals() if checkpoints is None else checkpoints.signals
+    with signals if checkpoints is not None else contextlib.nullcontext():
+        with contextlib.ExitStack() as stack:
+            desk.begin(stack)
+            result = run.solve(
+                iterations=settings.iterations,
+                stopping=stopping_rule(settings),
+                rows=settings.history_rows,
+                record_every=settings.record_every,
+                recorders=[desk],
+                metrics=[steps],
+                safety_region=settings.safety_region,
+                checkpoints=checkpoints,
+                resume=resumed,
+                compute_timeout=settings.compute_timeout,
+            )
+        with signals:  # whatever comes now waits until the files are whole on rank 0
+            saved = True
+            if settings.out is not None:
+                facts = {
+                    "algorithm": values(run.algorithm),
+                    "command": shlex.join(["python", "-m", "decentorth.run", *words]),
+                    "started": started,
+                    "resumed_from": None if resumed is None else str(resumed.path),
+                    "steps": steps.ranges,
+                }
+                saved = desk.save(result, summarize(configuration, result, facts))
+            if desk.taken and not settings.quiet:
+                _conclude(result, desk)
+            ended_by = int(result.collective.max(float(max(signals.seen & ENDINGS, default=0))))
+            signals.take()
+    return exit_code(result.status, result.converged, settings.require_converged, ended_by) if saved else FAULT
 
-                save(plot_histories({str(folder.path): result.history}), folder.path / "history.png")
-    if desk.taken and not settings.quiet:
-        notes = {"files in": str(settings.out)} if settings.out is not None else {}
-        if result.drifted:
-            notes["the mean of the trackers drifted by"] = f"{result.row.values['tracking_error']:.2g} (tracking_error)"
-        if result.losses:
-            notes["lost"] = "; ".join(map(str, result.losses))
-        if result.agreement is not None:
-            notes["agreeing took"] = taken(result)
-        if result.status == "terminated":
-            notes["goes on with"] = f"--resume {settings.out}"
-        error_name = getattr(result.problem, "error_name", None)
-        say(verdict(_why(result), result.history.rows[0], result.row, error_name, notes))
-    return exit_code(result.status, result.converged, settings.require_converged)
+
+def _conclude(result: Result, desk: _Desk) -> None:
+    """Say how the run has ended."""
+    from .cli.progress import verdict
+    from .cli.summary import taken
+
+    notes = {}
+    if desk.folder is not None:
+        notes["files in"] = str(desk.folder.path)
+    if result.drifted:
+        notes["the mean of the trackers drifted by"] = f"{result.row.values['tracking_error']:.2g} (tracking_error)"
+    if result.losses:
+        notes["lost"] = "; ".join(map(str, result.losses))
+    if result.agreement is not None:
+        notes["agreeing took"] = taken(result)
+    if result.status == "terminated" and desk.folder is not None:
+        notes["goes on with"] = f"--resume {desk.folder.path}"
+    say(verdict(_why(result), result.history.rows[0], result.row, getattr(result.problem, "error_name", None), notes))
 
 
 def _why(result: Result) -> str:
@@ -228,12 +338,12 @@ def _why(result: Result) -> str:
     return result.message[:1].upper() + result.message[1:]
 
 
-def exit_code(status: str, converged: bool, require_converged: bool) -> int:
-    """The exit code of a run that has ended."""
-    if status == "terminated":
-        return TERMINATED
+def exit_code(status: str, converged: bool, require_converged: bool, ended_by: int = 0) -> int:
+    """The exit code of a run that has ended; ``ended_by`` is the signal that has told it to, if any."""
     if status in ("diverged", "left_safe_region"):
         return RUNAWAY
+    if ended_by:
+        return INTERRUPTED if ended_by == signal.SIGINT else TERMINATED
     return NOT_CONVERGED if require_converged and not converged else 0
 
 
@@ -316,22 +426,6 @@ def _start(settings: RunSettings) -> Array | None:
     from .cli.outputs import read_start
 
     return None if settings.start is None else read_start(settings.start)
-
-
-def _folder(configuration: Configuration, run: Run, *, continues: bool) -> RunFolder | None:
-    from .cli.outputs import RunFolder
-
-    settings = configuration.run
-    if settings.out is None:
-        return None
-    per_agent = sum(array[0].nbytes for array in _variables(run.problem, run.x0).values())
-    return RunFolder(
-        settings.out,
-        configuration.yaml(),
-        overwrite=settings.overwrite,
-        continues=continues,
-        needed=run.problem.n_agents * per_agent,
-    )
 
 
 def _opening(configuration: Configuration, run: Run, origin: str, agreement: Agreement | None) -> list[str]:

@@ -276,7 +276,8 @@ def run(
             if row.iteration == state.k:
                 stop, first = decide(row), state.k + 1
         if keep is not None:
-            keeper = stack.enter_context(keep(history, state.k, None if resumed is None else resumed.path))
+            keeper = keep(history, state.k, None if resumed is None else resumed.path)
+            stack.enter_context(keeper.signals)
         remembers = keep is not None or problem.n_agents * x0[0].nbytes <= _REMEMBERED
         good = moment().copied() if remembers else None
         limits = _TimeLimits(stopping, collective, state.k, clock.iterating)

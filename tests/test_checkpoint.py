@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from decentorth import DRFGT, CheckpointError, Checkpoints, Result, solve
 from decentorth.api import Run
-from decentorth.checkpoint import files, interval, kept, newest_notes
+from decentorth.checkpoint import ENDINGS, PendingSignals, files, interval, kept, newest_notes
 from decentorth.checkpoint.states import Arrays, copied, put_together, taken_apart
 from decentorth.collective import AgentCollective
 from decentorth.network import Network, SerialCommunicator
@@ -386,6 +386,16 @@ class Sends:
         return ()
 
 
+@contextmanager
+def handled(number: signal.Signals, handler: signal.Handlers) -> Iterator[None]:
+    """The signal has that handler inside, whoever started these tests."""
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
 def test_sigusr1_writes_a_checkpoint_and_the_run_goes_on(tmp_path: Path) -> None:
     kept_all = Checkpoints(tmp_path, keep=100)
     result = run(tmp_path, record_every=1, metrics=[Sends(signal.SIGUSR1, 1)], checkpoints=kept_all)
@@ -396,17 +406,53 @@ def test_sigusr1_writes_a_checkpoint_and_the_run_goes_on(tmp_path: Path) -> None
     assert bits(run(record_every=1, resume=tmp_path / f"{first:09d}")) == bits(result)
 
 
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGUSR2])
+@pytest.mark.parametrize("ending", sorted(ENDINGS))
 def test_a_signal_ends_the_run_with_a_checkpoint(ending: signal.Signals, tmp_path: Path) -> None:
-    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)]
-    ended = run(tmp_path, 10**6, record_every=1, metrics=[Sends(ending, 30)], checkpoints=Checkpoints(tmp_path))
+    with handled(ending, signal.SIG_DFL):
+        handlers = [signal.getsignal(number) for number in (*ENDINGS, signal.SIGUSR1)]
+        ended = run(tmp_path, 10**6, record_every=1, metrics=[Sends(ending, 30)], checkpoints=Checkpoints(tmp_path))
+        assert [signal.getsignal(number) for number in (*ENDINGS, signal.SIGUSR1)] == handlers
     assert (ended.status, ended.converged) == ("terminated", False)
     assert f"ended by {ending.name} after iteration {ended.state.k}" in ended.message
     assert ended.state.k >= 30
     assert names(tmp_path) == [ended.state.k]
-    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)] == handlers
     more = ended.state.k + 20
     assert bits(run(iterations=more, record_every=1, resume=tmp_path)) == bits(run(iterations=more, record_every=1))
+
+
+def test_a_second_interrupt_ends_the_run_at_once(tmp_path: Path) -> None:
+    twice = [Sends(signal.SIGINT, 30), Sends(signal.SIGINT, 30)]
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, 10**6, record_every=1, metrics=twice, checkpoints=Checkpoints(tmp_path))
+    assert names(tmp_path) == []
+
+
+def test_an_ending_that_comes_too_late_for_the_run_takes_effect_after_it(tmp_path: Path) -> None:
+    """Nobody looks for signals after the last row: SIGINT is raised where the last checkpoint is written."""
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, 60, record_every=1, metrics=[Sends(signal.SIGINT, 60)], checkpoints=Checkpoints(tmp_path))
+    assert names(tmp_path) == [60]
+
+
+def test_what_the_process_ignores_stays_ignored(tmp_path: Path) -> None:
+    """As nohup does with SIGHUP."""
+    with handled(signal.SIGHUP, signal.SIG_IGN):
+        result = run(tmp_path, 60, record_every=1, metrics=[Sends(signal.SIGHUP, 30)], checkpoints=Checkpoints(tmp_path))
+    assert (result.status, result.state.k) == ("iterations", 60)
+
+
+def test_a_signal_in_an_inner_context_waits_for_the_end_of_the_outer_one() -> None:
+    signals, reached = PendingSignals(), []
+
+    def interrupted() -> None:
+        with signals:
+            with signals:
+                os.kill(os.getpid(), signal.SIGINT)
+            reached.append(signals.seen)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert reached == [{signal.SIGINT}]
 
 
 def test_a_signal_between_rows_is_seen_soon(tmp_path: Path) -> None:

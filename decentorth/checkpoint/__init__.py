@@ -3,8 +3,10 @@
 from .files import FOLDER, CheckpointError, kept, limited
 from .keeper import LOOK_SECONDS, Checkpoints, Identity, Keeper, Moment, interval, look_ahead
 from .resuming import Begun, Losses, Resumed, newest_notes, resume
+from .signals import ENDINGS, PendingSignals
 
 __all__ = [
+    "ENDINGS",
     "FOLDER",
     "LOOK_SECONDS",
     "Begun",
@@ -14,6 +16,7 @@ __all__ = [
     "Keeper",
     "Losses",
     "Moment",
+    "PendingSignals",
     "Resumed",
     "interval",
     "kept",

@@ -7,13 +7,12 @@ import math
 import os
 import re
 import signal
-import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType, MappingProxyType, TracebackType
-from typing import Any, NamedTuple, Self
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,19 +20,20 @@ from .._version import __version__
 from ..history import COUNTS, History
 from ..protocols import Array, Collective
 from . import files
+from .signals import ENDINGS, PendingSignals
 from .states import Arrays, copied, taken_apart
 
 LOOK_SECONDS = 0.25
 """About how often ranks agree on whether a signal has come or the time is over; between, nobody is asked."""
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-_ENDINGS = frozenset({signal.SIGTERM, signal.SIGUSR2})
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where and when a run writes checkpoints: as ``every`` says, on SIGUSR1, on SIGTERM and SIGUSR2 (which then end the
-    run), at its end; where it diverges, of the last recorded state that was finite.
+    """Where and when a run writes checkpoints: as ``every`` says, on SIGUSR1, on SIGTERM, SIGHUP, SIGUSR2 and the first SIGINT
+    (Ctrl-C), which then end the run, at its end; where it diverges, of the last recorded state that was finite. A second SIGINT
+    raises KeyboardInterrupt at once.
 
     Parameters
     ----------
@@ -46,6 +46,11 @@ class Checkpoints:
     notes
         Called by rank 0 for each checkpoint: what to store with it, as JSON can hold it.
 
+    Attributes
+    ----------
+    signals
+        Entered by the run; also by the caller where they are to wait until more than the checkpoints is written.
+
     Raises
     ------
     ValueError
@@ -56,6 +61,7 @@ class Checkpoints:
     every: int | str | None = None
     keep: int = 3
     notes: Callable[[], Mapping[str, Any]] = dict
+    signals: PendingSignals = field(default_factory=PendingSignals, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         interval("every", self.every)
@@ -123,7 +129,7 @@ class Moment(NamedTuple):
 
 
 class Keeper:
-    """Watches a run and writes its checkpoints; used by every rank alike, as a context around the run.
+    """Watches a run and writes its checkpoints; used by every rank alike, inside the context ``signals``.
 
     Parameters
     ----------
@@ -148,6 +154,8 @@ class Keeper:
         The iteration at which to `look` again.
     last
         The newest checkpoint.
+    signals
+        Those that wait for the next look.
 
     Raises
     ------
@@ -170,8 +178,7 @@ class Keeper:
         self._checkpoints, self._identity, self._collective = checkpoints, identity, collective
         self._agents, self._history = agents, history
         self._iterations, self._seconds = interval("every", checkpoints.every)
-        self._signals: set[int] = set()
-        self._before: dict[int, Any] = {}
+        self.signals = checkpoints.signals
         continues = resumed is not None and resumed.parent.resolve() == self._root.resolve()
         self.last = resumed if continues else None
         others = files.agreed(collective, lambda: [] if continues or anew or collective.rank > 0 else files.kept(self._root))
@@ -183,30 +190,17 @@ class Keeper:
         self._looked_at = self._written_at = time.monotonic()
         self.next = k + 1
 
-    def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            for number in (*_ENDINGS, signal.SIGUSR1):
-                self._before[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self._signals.add(number)
-
     def look(self, k: int) -> tuple[bool, int]:
         """Whether a checkpoint is due after iteration ``k``, and the signal that ends the run, or 0; the same on every rank.
 
         A signal to any rank counts, and rank 0's clock. In the same message rank 0 says when to look again.
         """
-        signals, self._signals = self._signals, set()
+        signals = self.signals.take()
         now = time.monotonic()
         root = self._collective.rank == 0
         ahead = look_ahead(k - self._looked, now - self._looked_at)
         asked = signal.SIGUSR1 in signals or (root and now - self._written_at >= self._seconds)
-        wishes = [max(signals & _ENDINGS, default=0), asked, ahead if root else 0]
+        wishes = [max(signals & ENDINGS, default=0), asked, ahead if root else 0]
         ends, due, ahead = self._collective.largest(np.array(wishes, dtype=np.float64))
         due = due or ends or k % self._iterations == 0
         self.next = k + int(ahead)

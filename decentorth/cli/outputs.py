@@ -6,6 +6,7 @@
 ``summary.json``          how the run ended, its final metrics and costs, and where it ran (null where a number is not finite)
 ``final.npz``             ``x`` of shape ``(n, ...)`` in agent order, and the problem's named variables
 ``checkpoints/``          where asked for: see `decentorth.checkpoint.files`
+``.lock``                 empty; locked while a run writes here
 ========================= ==================================================================================================
 
 All but the history are written under a temporary name and renamed, so that a file that is there is whole.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import fcntl
 import json
 import logging
 import math
@@ -33,8 +35,9 @@ from topologies.matrix_files import npy_array, npz_array, require_real
 from ..checkpoint import FOLDER, kept
 from ..protocols import Array, Collective, Row
 from .flags import InputError
+from .progress import size
 
-CONFIG, HISTORY, SUMMARY, FINAL = "config.yaml", "history.csv", "summary.json", "final.npz"
+CONFIG, HISTORY, SUMMARY, FINAL, LOCK = "config.yaml", "history.csv", "summary.json", "final.npz", ".lock"
 COUNTS = ("iteration", "rounds", "messages", "bytes", "gradients")
 """The columns of the history that are whole numbers; ``seconds`` and the metrics follow them."""
 
@@ -42,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 class HistoryWriter:
-    """A recorder that appends each row to ``history.csv`` and flushes it.
+    """A recorder that appends each row to ``history.csv``, where it is on the disk when `record` returns.
 
     Parameters
     ----------
@@ -64,7 +67,8 @@ class HistoryWriter:
             written = source.read_text(errors="replace").split("\n") if source is not None and source.is_file() else []
             if written[:1] == lines[:1] and lines[-1] in written:
                 lines = written[: written.index(lines[-1]) + 1]
-        self._file = path.open("w", newline="")
+        self._file = path.open("w+b", buffering=0)
+        self._unwritten = bytearray()
         self._write(lines)
 
     def record(self, row: Row) -> None:
@@ -75,7 +79,7 @@ class HistoryWriter:
         ValueError
             When its metrics are not those of the first row.
         OSError
-            When the disk is full, naming the file.
+            When the disk is full, naming the file; the row is written with the next one, or by `finish`.
         """
         columns = tuple(row.values)
         lines = []
@@ -86,15 +90,31 @@ class HistoryWriter:
             raise ValueError(f"{self.path}: every row must hold the metrics {self._columns}, got {columns}")
         self._write([*lines, _line(row)])
 
-    def _write(self, lines: Sequence[str]) -> None:
+    def _write(self, lines: Sequence[str] = ()) -> None:
+        self._unwritten += "".join(f"{line}\n" for line in lines).encode()
         try:
-            self._file.write("".join(f"{line}\n" for line in lines))
-            self._file.flush()
+            while self._unwritten:
+                del self._unwritten[: self._file.write(self._unwritten)]
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path)) from None
 
+    def finish(self, path: Path) -> None:
+        """See to it that every row is in the file at ``path``: this one, or a copy where this one has been removed or is elsewhere.
+
+        Raises
+        ------
+        OSError
+            The rows cannot be written there.
+        """
+        if path.exists() and os.path.samestat(path.stat(), os.fstat(self._file.fileno())):
+            self._write()
+        else:
+            self._file.seek(0)
+            with replacing(path) as file:
+                file.write(self._file.read() + self._unwritten)
+
     def close(self) -> None:
-        """Close the file; every row is in it already."""
+        """Close the file."""
         self._file.close()
 
 
@@ -125,6 +145,42 @@ def refuse_existing(path: str | os.PathLike[str]) -> None:
         )
 
 
+def hold(path: str | os.PathLike[str], insist: bool = True) -> IO[bytes]:
+    """Make a folder where it is missing, and keep other runs out of it until the file that is returned is closed.
+
+    The end of this process, however it comes, closes it. Where the file system has no locks (flock), a warning says so.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    insist
+        Raise if another run holds it; otherwise a warning says so.
+
+    Raises
+    ------
+    InputError
+        Another run writes there, or nobody can.
+    """
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+        file = open(Path(path) / LOCK, "ab")  # noqa: SIM115
+    except OSError as error:
+        raise _unusable(path, error) from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if insist and isinstance(error, BlockingIOError):
+            file.close()
+            raise InputError(f"another run writes to {path}: wait for its end, or choose another --out") from None
+        log.warning("%s is not locked (%s): make sure that no other run writes to it", path, error.strerror)
+    return file
+
+
+def _unusable(path: str | os.PathLike[str], error: OSError) -> InputError:
+    return InputError(f"cannot write to {path}: {error.strerror or error}; choose another --out")
+
+
 class RunFolder:
     """The folder of one run, made ready before any work.
 
@@ -140,6 +196,8 @@ class RunFolder:
         Go on with it: its checkpoints stay, and its history until it is written anew.
     needed
         Bytes that the final arrays will take.
+    lock
+        Of `hold`; the folder closes it.
 
     Raises
     ------
@@ -155,24 +213,40 @@ class RunFolder:
         overwrite: bool = False,
         continues: bool = False,
         needed: int = 0,
+        lock: IO[bytes] | None = None,
     ) -> None:
         self.path = Path(path)
+        self._lock = lock
         if not (overwrite or continues):
             refuse_existing(self.path)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             for name in (SUMMARY, FINAL, "history.png", *(() if continues else (HISTORY,))):
                 (self.path / name).unlink(missing_ok=True)
+            for name in (CONFIG, HISTORY, SUMMARY, FINAL):  # of a run that was killed while it wrote them
+                for part in self.path.glob(f".{name}.*.part"):
+                    part.unlink(missing_ok=True)
             if (self.path / FOLDER).exists() and not continues:
                 shutil.rmtree(self.path / FOLDER)
             self._write_text(CONFIG, config)
             free = shutil.disk_usage(self.path).free
         except OSError as error:
-            raise InputError(f"cannot write to {self.path}: {error.strerror or error}; choose another --out") from None
+            raise _unusable(self.path, error) from None
         if needed > free:
-            raise InputError(
-                f"{self.path} has {free / 1e6:.0f} MB free, and {FINAL} needs {needed / 1e6:.0f} MB; choose another --out"
-            )
+            raise InputError(f"{self.path} has {size(free)} free, and {FINAL} needs {size(needed)}; choose another --out")
+
+    @property
+    def removed(self) -> bool:
+        """Whether the folder that was locked is no longer at its path."""
+        try:
+            return self._lock is not None and not os.path.samestat((self.path / LOCK).stat(), os.fstat(self._lock.fileno()))
+        except OSError:
+            return True
+
+    def close(self) -> None:
+        """Let other runs use the folder."""
+        if self._lock is not None:
+            self._lock.close()
 
     def history(self, earlier: Sequence[Row] = (), source: Path | None = None) -> HistoryWriter:
         """The recorder of this run's rows; see `HistoryWriter`, but that ``source`` is the folder of the run that goes on."""
@@ -193,26 +267,33 @@ def write_final(folder: RunFolder | None, n_agents: int, variables: Mapping[str,
     Parameters
     ----------
     folder
-        Where to, on rank 0; None on the others.
+        Where to, on rank 0; None on the others, and where rank 0 writes nothing.
     n_agents
         Agents over all ranks.
     variables
         Arrays ``(n_local, ...)`` by name, the same names in the same order on every rank.
     collective
         The ranks.
+
+    Raises
+    ------
+    OSError
+        On rank 0 alone, naming the file, once all blocks have been sent.
     """
-    if folder is None:
-        for array in variables.values():
-            for _ in collective.stream(array):
+    blocks = {name: collective.stream(array) for name, array in variables.items()}
+    try:
+        if folder is not None:
+            with replacing(folder.path / FINAL) as file, zipfile.ZipFile(file, "w") as archive:
+                for name, array in variables.items():
+                    header = {"descr": "<f8", "fortran_order": False, "shape": (n_agents, *array.shape[1:])}
+                    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                        np.lib.format.write_array_header_1_0(member, header)
+                        for block in blocks[name]:
+                            member.write(np.ascontiguousarray(block, dtype="<f8").data)
+    finally:
+        for stream in blocks.values():  # the other ranks send every block, whether or not it can be written
+            for _ in stream:
                 pass
-        return
-    with replacing(folder.path / FINAL) as file, zipfile.ZipFile(file, "w") as archive:
-        for name, array in variables.items():
-            header = {"descr": "<f8", "fortran_order": False, "shape": (n_agents, *array.shape[1:])}
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array_header_1_0(member, header)
-                for block in collective.stream(array):
-                    member.write(np.ascontiguousarray(block, dtype="<f8").data)
 
 
 def read_history(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
@@ -324,7 +405,13 @@ def _read(path: Path) -> str:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the place of ``path`` when it is complete, and leaves nothing behind when it is not."""
+    """A file that takes the place of ``path`` when it is complete, and leaves nothing behind when it is not.
+
+    Raises
+    ------
+    OSError
+        The disk is full, or the folder is gone; naming ``path``.
+    """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:
@@ -332,8 +419,11 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def _plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ..protocols import Collective, Row
+from .shell import say
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -70,8 +71,7 @@ class Steps:
         if self.ranges is None:
             self.ranges = step_ranges(self.algorithm, state, collective)
             if self.tell:
-                sys.stdout.write(steps_line(self.ranges) + "\n")
-                sys.stdout.flush()
+                say(steps_line(self.ranges))
         return ()
 
 
@@ -110,9 +110,7 @@ class PlainProgress:
         if row.iteration >= self._due:
             self._due = (row.iteration * LINES // max(self.iterations, 1) + 1) * self.iterations / LINES
             width = len(str(self.iterations))
-            line = f"{row.iteration:{width}d}/{self.iterations}  {brief(row.values)}  {row.seconds:.1f} s"
-            sys.stdout.write(line + "\n")
-            sys.stdout.flush()
+            say(f"{row.iteration:{width}d}/{self.iterations}  {brief(row.values)}  {row.seconds:.1f} s")
 
 
 class BarProgress:

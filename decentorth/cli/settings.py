@@ -161,8 +161,8 @@ class RunSettings(CaseSettings):
     quiet : bool
         Print nothing but errors.
     checkpoint_every : int or str
-        Write a checkpoint into out every so many iterations (100) or so much time (30s, 10m, 2h); then also on SIGUSR1, on SIGTERM
-        and SIGUSR2, which end the run, and at the end.
+        Write a checkpoint into out every so many iterations (100) or so much time (30s, 10m, 2h); then also on SIGUSR1, on SIGTERM,
+        SIGHUP, SIGUSR2 and Ctrl-C, which end the run, and at the end.
     keep_checkpoints : int
         How many checkpoints are kept.
     resume : str

@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from .. import __version__, _mpienv
 from .._ending import abort
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..network.communicator import Communicator
     from .config import Saved
 
-BAD_INPUT = 2
+FAULT, BAD_INPUT = 1, 2
 INTERRUPTED, NO_READER = 130, 141
 """As a shell reports the end by SIGINT and by SIGPIPE."""
 REFUSALS = (ValueError, TypeError, ImportError, OSError, MemoryError)
@@ -40,7 +40,6 @@ def serve(
     work: Callable[[list[str], Communicator], int],
     *,
     name: str,
-    interrupted: str,
 ) -> int:
     """Do what the arguments say; the exit code.
 
@@ -51,11 +50,9 @@ def serve(
     form
         What the arguments may be, for the help.
     work
-        The command's work, from its arguments and the ranks; its exit code.
+        The command's work, from its arguments and the ranks; its exit code. A KeyboardInterrupt of its own may say what is left.
     name
         What errors begin with.
-    interrupted
-        What there is when the work is interrupted.
     """
     _mpienv.prepare()
     words = list(sys.argv[1:] if tokens is None else tokens)
@@ -76,19 +73,19 @@ def serve(
     except InputError as error:
         log.debug("where it was refused", exc_info=True)
         if root:
-            sys.stderr.write(f"{name}: {one_line(error)}\n")
+            complain(f"{name}: {one_line(error)}")
         return BAD_INPUT
-    except KeyboardInterrupt:
-        return _stopped(INTERRUPTED, f"{name}: interrupted; {interrupted}" if root else "")
+    except KeyboardInterrupt as error:
+        return _stopped(INTERRUPTED, f"{name}: {'; '.join(('interrupted', *map(str, error.args)))}" if root else "")
     except BrokenPipeError:  # who read our output has had enough of it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard(sys.stdout)
         return _stopped(NO_READER, "")
 
 
 def _stopped(code: int, words: str) -> int:
     """The exit code of work that is stopped from outside, which ends the other ranks too."""
     if words:
-        sys.stderr.write(f"{words}\n")
+        complain(words)
     if _mpienv.expected_ranks()[0] > 1:
         abort(code)
     return code
@@ -159,8 +156,37 @@ def one_line(error: Exception) -> str:
 
 
 def say(text: str, speaks: bool = True) -> int:
-    """Print on standard output where this rank ``speaks``; the exit code 0."""
-    if speaks:
-        sys.stdout.write(f"{text.rstrip()}\n")
-        sys.stdout.flush()
+    """Print on standard output where this rank ``speaks``; the exit code 0, or 1 where it cannot be printed.
+
+    That is said on standard error, and nothing more is printed: the work goes on.
+
+    Raises
+    ------
+    BrokenPipeError
+        Nobody reads the output any more.
+    """
+    try:
+        if speaks:
+            sys.stdout.write(f"{text.rstrip()}\n")
+            sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _discard(sys.stdout)
+        complain(f"decentorth: cannot write to standard output ({error.strerror}); nothing more is printed")
+        return FAULT
     return 0
+
+
+def complain(text: str) -> None:
+    """Print a line on standard error, if that can be written to."""
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:
+        _discard(sys.stderr)
+
+
+def _discard(stream: TextIO) -> None:
+    """From now on, and with what is still in its buffer, a stream leads nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

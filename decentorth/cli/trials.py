@@ -15,6 +15,8 @@ from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
 
+from .shell import say
+
 LINES = 10
 T = TypeVar("T")
 R = TypeVar("R")
@@ -118,7 +120,6 @@ def _plain(total: int, done: int) -> Callable[[str], None]:
         nonlocal made
         made += 1
         if made == total or made * LINES // total > (made - 1) * LINES // total:
-            sys.stdout.write(f"{made:{len(str(total))}d}/{total} trials  {time.perf_counter() - begun:.1f} s  {words}\n")
-            sys.stdout.flush()
+            say(f"{made:{len(str(total))}d}/{total} trials  {time.perf_counter() - begun:.1f} s  {words}")
 
     return advance

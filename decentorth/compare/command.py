@@ -179,7 +179,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     tokens
         The arguments; by default those of this process.
     """
-    return serve(tokens, CompareForm, _run, name="decentorth.compare", interrupted="with --out the same command goes on")
+    return serve(tokens, CompareForm, _run, name="decentorth.compare")
 
 
 def _run(words: Sequence[str], communicator: Communicator) -> int:
@@ -213,6 +213,8 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
             comparison = contest.hold(workers=workers, store=store, advance=advance)
         except ValueError as error:
             raise InputError(one_line(error)) from error
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("with --out the same command goes on") from None
     together(communicator, lambda: _conclude(comparison, asked) if root else None)
     return 0
 

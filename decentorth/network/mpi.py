@@ -22,15 +22,22 @@ import mpi4py
 import numpy as np
 
 from .._ending import end_job_on_error
-from .._mpienv import expected_ranks, fault_tolerant, local_ranks
+from .._mpienv import expected_ranks, local_ranks
 from ..protocols import Array
 from .watch import Pulse, Watch
 
-finalizing = fault_tolerant() and "mpi4py.MPI" not in sys.modules
-"""Whether MPI is finalized here, as it must not be after a rank was lost, rather than by mpi4py."""
+finalizing = "mpi4py.MPI" not in sys.modules
+"""Whether MPI is finalized here. mpi4py would also do so after a rank was lost, and in a child by os.fork: both wait for ever."""
+
+
+def _finalize(process: int) -> None:
+    if finalizing and os.getpid() == process and not MPI.Is_finalized():
+        MPI.Finalize()
+
+
 if finalizing:
     mpi4py.rc.finalize = False
-    atexit.register(lambda: MPI.Finalize() if finalizing else None)
+    atexit.register(_finalize, os.getpid())
 try:
     from mpi4py import MPI
 except (ImportError, RuntimeError) as error:  # mpi4py raises RuntimeError when it finds no MPI library
@@ -212,7 +219,7 @@ def mpi_communicator(comm: Any) -> MpiCommunicator:
         _short_slices()
         if MPI.COMM_WORLD.size > 1:
             end_job_on_error()
-            atexit.register(_leave_all)
+            atexit.register(_leave_all, os.getpid())
     key = comm.handle
     if key not in _communicators:
         _communicators[key] = MpiCommunicator(comm)
@@ -237,7 +244,7 @@ def _short_slices() -> None:
             ctypes.CDLL(None, use_errno=True).syscall(314, 0, attributes, 0)  # sched_setattr
 
 
-def _leave_all() -> None:
-    if not MPI.Is_finalized():
+def _leave_all(process: int) -> None:
+    if os.getpid() == process and not MPI.Is_finalized():  # not in a child, by os.fork
         for communicator in list(_opened):
             communicator.leave()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -279,3 +282,12 @@ def test_the_checker_sees_what_is_unsafe(name: str, line: str, caught: bool) -> 
 )
 def test_the_checker_sees_what_is_impolite(name: str, line: str, caught: bool) -> None:
     assert bool(impolite(module(name, line))) is caught
+
+
+def test_the_source_distribution_has_what_git_has_and_nothing_else_that_lies_beside_it() -> None:
+    """Hatchling adds the licence, the README and pyproject.toml by itself."""
+    root = Path(__file__).parents[2]
+    listed = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()
+    tracked = {path.partition("/")[0] for path in listed if not path.startswith(".")}
+    build = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["sdist"]
+    assert {*build["only-include"], "LICENSE", "README.md", "pyproject.toml"} == tracked

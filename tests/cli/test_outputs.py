@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import math
+import resource
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,6 +24,7 @@ from decentorth.cli.outputs import (
     SUMMARY,
     HistoryWriter,
     RunFolder,
+    hold,
     read_history,
     read_summary,
     write_final,
@@ -95,8 +97,68 @@ def test_a_full_disk_is_named() -> None:
     writer = HistoryWriter(Path("/dev/full"))
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
         writer.record(row(0, {"objective": 1.0}))
-    with contextlib.suppress(OSError):
-        writer.close()
+    writer.close()
+
+
+@contextlib.contextmanager
+def small_files(size: int) -> Iterator[None]:
+    """No file can grow beyond ``size`` inside, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("last", ["row", "finish", "copy"])
+def test_rows_that_the_disk_did_not_take_are_written_when_it_does(last: str, tmp_path: Path) -> None:
+    """With the next row, at the end, or in the file that takes the place of one that was removed; also where a line was cut."""
+    rows = [row(k, {"objective": 1.0 / (k + 1)}) for k in range(9)]
+    whole, writer = HistoryWriter(tmp_path / "whole.csv"), HistoryWriter(tmp_path / HISTORY)
+    for one in rows[:4]:
+        writer.record(one)
+    with small_files((tmp_path / HISTORY).stat().st_size + 10):
+        for one in rows[4:8]:
+            with pytest.raises(OSError, match=r"File too large: '.*history.csv'"):
+                writer.record(one)
+    if last == "row":
+        writer.record(rows[8])
+    if last == "copy":
+        (tmp_path / HISTORY).unlink()
+    if last != "row":
+        writer.finish(tmp_path / HISTORY)
+    writer.close()
+    for one in rows[: 9 if last == "row" else 8]:
+        whole.record(one)
+    whole.close()
+    assert (tmp_path / HISTORY).read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def test_one_run_at_a_time_writes_to_a_folder(tmp_path: Path) -> None:
+    lock = hold(tmp_path / "a")
+    with pytest.raises(InputError, match=r"another run writes to .*a: wait for its end, or choose another --out"):
+        hold(tmp_path / "a")
+    lock.close()
+    hold(tmp_path / "a").close()
+
+
+def test_a_folder_that_was_replaced_is_not_ours(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "a", "", lock=hold(tmp_path / "a"))
+    removed = [folder.removed]
+    (tmp_path / "a").rename(tmp_path / "b")
+    removed.append(folder.removed)
+    with hold(tmp_path / "a"):
+        removed.append(folder.removed)
+    folder.close()
+    assert removed == [False, True, True]
+
+
+def test_what_a_killed_run_was_writing_goes_with_the_next_run(tmp_path: Path) -> None:
+    for name in (".final.npz.123.part", ".summary.json.4.part", ".mine.part"):
+        (tmp_path / name).write_text("half")
+    RunFolder(tmp_path, "", continues=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".mine.part", "config.yaml"]
 
 
 @pytest.mark.parametrize(
@@ -155,8 +217,8 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_work(tmp_path: Path
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"cannot write to .*file/run: Not a directory; choose another --out"):
         RunFolder(tmp_path / "file" / "run", "")
-    with pytest.raises(InputError, match=r"MB free, and final.npz needs 1000000000000 MB"):
-        RunFolder(tmp_path / "run", "", needed=10**18)
+    with pytest.raises(InputError, match=r"run has [\d.]+ .B free, and final.npz needs 900 TB; choose another --out"):
+        RunFolder(tmp_path / "run", "", needed=9 * 10**14)
 
 
 def test_a_file_that_fails_half_way_leaves_the_old_one_whole(tmp_path: Path) -> None:
@@ -166,13 +228,17 @@ def test_a_file_that_fails_half_way_leaves_the_old_one_whole(tmp_path: Path) -> 
         folder.write_summary({"a": object()})
     x = np.ones((2, 3, 1))
 
-    class Failing(Ranks):
-        def stream(self, per_agent: Array) -> Iterator[Array]:
-            yield per_agent
-            raise OSError(28, "No space left on device")
+    sent = []
 
-    with pytest.raises(OSError, match="No space left"):
-        write_final(folder, 4, {"x": x}, Failing((0, 4), {}))  # type: ignore[arg-type]
+    class Counted(Ranks):
+        def stream(self, per_agent: Array) -> Iterator[Array]:
+            for _ in range(3):
+                sent.append(per_agent)
+                yield per_agent
+
+    with small_files(100), pytest.raises(OSError, match=r"File too large: '.*final.npz'"):
+        write_final(folder, 6, {"x": x, "y": x}, Counted((0, 6), {}))  # type: ignore[arg-type]
+    assert len(sent) == 6, "the other ranks would wait for ever"
     assert read_summary(tmp_path) == {"a": 1}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", SUMMARY]
 

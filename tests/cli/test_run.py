@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,8 +21,9 @@ import scipy.sparse as sp
 import yaml
 
 import topologies as tp
+from decentorth.checkpoint import kept
 from decentorth.cli.dryrun import crossing, held
-from decentorth.cli.outputs import read_history, read_start, read_summary
+from decentorth.cli.outputs import hold, read_history, read_start, read_summary
 from decentorth.cli.progress import PlainProgress, size
 from decentorth.cli.shell import one_line, together
 from decentorth.cli.wiring import read_weights
@@ -30,7 +32,7 @@ from decentorth.plot import main as plot
 from decentorth.protocols import Row
 from decentorth.run import exit_code, main
 from tests.support.commands import own_method, run
-from tests.support.mpi import run_ranks
+from tests.support.mpi import Job, run_ranks
 
 SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4", "--iterations", "40"]
 MODULE = ["-m", "decentorth.run"]
@@ -55,7 +57,7 @@ def test_published_experiment_is_what_no_arguments_mean(capsys: pytest.CaptureFi
 
 def test_outputs_agree_with_each_other() -> None:
     assert run(*SMALL, "--out", "a", "--plot") == 0
-    names = ["config.yaml", "final.npz", "history.csv", "history.png", "summary.json"]
+    names = [".lock", "config.yaml", "final.npz", "history.csv", "history.png", "summary.json"]
     assert sorted(path.name for path in Path("a").iterdir()) == names
     summary, history = read_summary("a"), read_history("a")
     with np.load("a/final.npz", allow_pickle=False) as final:
@@ -537,8 +539,139 @@ def test_an_interrupted_run_says_so_and_keeps_its_history(tmp_path: Path) -> Non
         finally:
             process.kill()
     assert (process.returncode, said.count("\n")) == (130, 1)
-    assert "interrupted; the history so far" in said
+    assert said == f"decentorth: interrupted; the history so far is in {tmp_path}/a/history.csv\n"
     assert len(read_history(tmp_path / "a")["iteration"]) >= 20
+
+
+EVENTFUL = "tests/support/eventful.py"
+RESULTS = {".lock", "config.yaml", "final.npz", "history.csv", "summary.json"}
+
+
+def eventful(folder: Path, rank: int, events: str, *words: str, ranks: int = 0) -> tuple[Job, set[str]]:
+    """How a run ends to which these things happen on one rank, and the files in its folder."""
+    job = run_ranks(ranks, [EVENTFUL, str(rank), events, "--quiet", "--iterations", "200", *words, "--out", str(folder)])
+    assert job.stdout == "", job.report()
+    return job, {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("events", "code"),
+    [
+        ("start:SIGUSR1,loop:SIGUSR1,end:SIGUSR1", 0),
+        ("end:SIGTERM", 143),
+        ("end:SIGHUP", 143),
+        ("end:SIGUSR2", 143),
+        ("end:SIGINT", 130),
+    ],
+)
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_a_signal_waits_until_the_folder_is_whole(ranks: int, events: str, code: int, folder: Path) -> None:
+    """On the last rank: all of them end with its code."""
+    job, files = eventful(folder / "a", max(ranks - 1, 0), events, ranks=ranks)
+    assert (job.returncode, files) == (code, RESULTS), job.report()
+    assert len(read_history("a")["iteration"]) > 0
+    assert read_summary("a")["status"] == "iterations"
+
+
+def test_a_second_interrupt_ends_the_run_while_it_writes(folder: Path) -> None:
+    job, files = eventful(folder / "a", 0, "end:SIGINT,end:SIGINT")
+    assert (job.returncode, files) == (130, {".lock", "config.yaml", "history.csv"}), job.report()
+    assert job.stderr == f"decentorth: interrupted; the history so far is in {folder}/a/history.csv\n"
+
+
+@pytest.mark.parametrize(("ending", "code"), [("SIGINT", 130), ("SIGHUP", 143)])
+def test_an_ending_leaves_a_checkpoint_and_results(ending: str, code: int, folder: Path) -> None:
+    job, files = eventful(folder / "a", 0, f"loop:{ending}", "--checkpoint-every", "1h")
+    assert (job.returncode, job.stderr, files) == (code, "", RESULTS | {"checkpoints"}), job.report()
+    summary = read_summary("a")
+    assert summary["status"] == "terminated"
+    assert f"ended by {ending} after iteration {summary['iterations']}" in summary["message"]
+    assert [path.name for path in kept(folder / "a" / "checkpoints")] == [f"{summary['iterations']:09d}"]
+
+
+def test_an_interrupted_run_without_a_folder_promises_no_history() -> None:
+    words = ["--iterations", "100000000"]
+    command = [sys.executable, "-m", "decentorth.run", *words]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+    ) as process:
+        assert process.stdout is not None
+        while "0/100000000" not in process.stdout.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (130, "decentorth: interrupted\n")
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_results_find_a_place(ranks: int, folder: Path) -> None:
+    """A folder that is gone is made again, with all rows; where another run has taken it, or the disk is full, temporary files have
+    room."""
+    whole, _ = eventful(folder / "whole", 0, "", ranks=ranks)
+    assert whole.returncode == 0, whole.report()
+    for event, why in {
+        "remove": "a was removed while the run went on",
+        "replace": "a was removed while the run went on",
+        "fill": "cannot use FOLDER/a/final.npz: No space left on device",
+    }.items():
+        (folder / "tmp").mkdir()
+        out = folder / "a"
+        words = [EVENTFUL, "0", f"loop:{event}", "--quiet", "--iterations", "200", "--out", str(out)]
+        job = run_ranks(ranks, words, settings={"TMPDIR": str(folder / "tmp")})
+        assert job.returncode == 1, job.report()
+        (said,) = [line for line in job.stderr.splitlines() if line.startswith("decentorth: ")]
+        (place,) = [out] if event == "remove" else (folder / "tmp").glob("decentorth-*")
+        assert why.replace("FOLDER", str(folder)) in said
+        assert said.endswith(f"; all files of the run are in {place}")
+        assert comparable(place) == comparable(folder / "whole")
+        assert {path.name for path in place.iterdir()} >= RESULTS - {".lock"}
+        assert event != "replace" or [path.name for path in out.iterdir()] == [".lock"]
+        shutil.rmtree(out)
+        shutil.rmtree(folder / "tmp")
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_a_second_run_in_a_folder_is_refused(ranks: int, folder: Path) -> None:
+    """It touches nothing, whether it is to replace the run or to go on with it; when the first has ended, it may."""
+    words = [*MODULE, *SMALL, "--quiet", "--out", str(folder / "a")]
+    again = [*MODULE, "--quiet", "--resume", str(folder / "a"), "--iterations", "60"]
+    assert run_ranks(ranks, [*words, "--checkpoint-every", "20"]).returncode == 0
+    before = {path: path.read_bytes() for path in (folder / "a").rglob("*") if path.is_file()}
+    with hold(folder / "a"):
+        for second in ([*words, "--overwrite"], again):
+            job = run_ranks(ranks, second)
+            assert job.returncode == 2, job.report()
+            said = f"decentorth: another run writes to {folder}/a: wait for its end, or choose another --out"
+            assert [line for line in job.stderr.splitlines() if line.startswith("decentorth")] == [said], job.report()
+    assert {path: path.read_bytes() for path in (folder / "a").rglob("*") if path.is_file()} == before
+    assert run_ranks(ranks, again).returncode == 0
+
+
+FULL = "decentorth: cannot write to standard output (No space left on device); nothing more is printed\n"
+
+
+@pytest.mark.parametrize(
+    ("streams", "code", "prints", "said"),
+    [
+        (">&-", 0, False, ""),
+        ("2>&-", 0, True, ""),
+        (">&- 2>&- <&-", 0, False, ""),
+        ("> /dev/full", 0, False, FULL),
+        ("2> /dev/full", 0, True, ""),
+        ("> /dev/full 2> /dev/full", 0, False, ""),
+        ("--dry-run > /dev/full", 1, False, FULL),
+        ("--stepsize 1 2> /dev/full", 2, False, ""),
+    ],
+)
+def test_a_run_does_without_streams_that_cannot_be_written_to(
+    streams: str, code: int, prints: bool, said: str, folder: Path
+) -> None:
+    command = f"{sys.executable} -m decentorth.run {' '.join(SMALL)} --out {folder}/a {streams}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    assert (done.returncode, bool(done.stdout), done.stderr) == (code, prints, said)
+    if code == 0:
+        assert {path.name for path in (folder / "a").iterdir()} == RESULTS
+        assert read_history("a")["iteration"][-1] == 40
 
 
 def test_a_reader_that_leaves_is_no_fault() -> None:

@@ -76,6 +76,15 @@ def stop_computing() -> None:
     sys.stderr.write(f"computed for {time.monotonic() - begun:.2f} s\n")
 
 
+def forked(stop: Callable[[], None]) -> None:
+    """No fault: a child of this process ends in that way, and the process waits for it."""
+    child = os.fork()
+    if child == 0:
+        stop()
+    _, status = os.waitpid(child, 0)
+    sys.stderr.write(f"the child ended with {os.waitstatus_to_exitcode(status)}\n")
+
+
 STOPS: dict[str, Callable[[], None]] = {
     "raises": stop_raising,
     "exits-3": lambda: stop_exiting(3),
@@ -121,6 +130,12 @@ def weights(agents: int = AGENTS, own: float = 0.8) -> Any:
 def solve(given: Any, iterations: int = 100_000, **options: Any) -> do.Result:
     """A long run."""
     return do.solve(given, do.DRFGT(step_size=0.05), weights(), iterations=iterations, **options)
+
+
+def fork(stop: Callable[[], None] | None) -> None:
+    """A run in which a rank has a child that ends, unless there is None; its bits."""
+    hashed = solve(problem(None if stop is None else lambda: forked(stop)), iterations=2 * AFTER).iterates_sha256
+    sys.stdout.write(f"{hashed}\n" if rank() == 0 else "")
 
 
 class FaultyRecorder:
@@ -186,6 +201,8 @@ def main(fault: str, faulty_rank: int) -> None:
     where, _, what = fault.partition(":")
     if where == "gradient":
         solve(problem(STOPS[what] if faulty else None))
+    elif where == "forks":
+        fork(STOPS[what] if faulty else None)
     elif where == "gradient-iterate":
         for _ in do.iterate(problem(STOPS[what] if faulty else None), do.DRFGT(step_size=0.05), weights()):
             pass

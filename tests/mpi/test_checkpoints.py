@@ -104,9 +104,9 @@ def test_a_full_disk_on_one_rank(faulty_rank: int, whole: Path, tmp_path: Path) 
     assert outcome(a) == outcome(whole)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_a_signal_to_the_launcher_reaches_the_ranks(number: signal.Signals, tmp_path: Path) -> None:
-    """SIGTERM ends the job with 143 and SIGUSR1 does not; what was written is a checkpoint of all ranks."""
+    """SIGTERM ends the job with 143, SIGINT with 130, SIGUSR1 does not; what was written is a checkpoint of all ranks."""
     a = tmp_path / "a"
 
     def warn(running: Running) -> None:
@@ -118,8 +118,9 @@ def test_a_signal_to_the_launcher_reaches_the_ranks(number: signal.Signals, tmp_
 
     words = [*MODULE, "--iterations", "100000000", "--checkpoint-every", "1h", "--out", str(a)]
     job = run_ranks(3, words, timeout=HUNG, meanwhile=warn)
-    assert job.returncode == 143, job.report()
-    assert job.stdout.count("Ended by SIGTERM after iteration") == 1, job.report()
+    assert job.returncode == (130 if number == signal.SIGINT else 143), job.report()
+    ending = "SIGTERM" if number == signal.SIGUSR1 else number.name
+    assert job.stdout.count(f"Ended by {ending} after iteration") == 1, job.report()
     written = names(a)
     assert len(written) == 1 + (number == signal.SIGUSR1)
     assert (read_summary(a)["status"], read_summary(a)["iterations"]) == ("terminated", written[-1])

@@ -68,6 +68,17 @@ def test_a_killed_rank_ends_the_job(fault: str) -> None:
     assert "Killed" in job.stdout + job.stderr  # the launcher's words, which MPICH writes to standard output
 
 
+@pytest.mark.parametrize(("fault", "code"), [("forks:exits-3", 3), ("forks:raises", 1)])
+@pytest.mark.parametrize("faulty_rank", [0, 1])
+def test_the_end_of_a_forked_child_is_its_own(fault: str, code: int, faulty_rank: int) -> None:
+    """A child of a rank does not take leave of the others for it, and does not finalize MPI."""
+    job = run_ranks(3, [SCRIPT, fault, str(faulty_rank)], timeout=HUNG)
+    assert job.returncode == 0, job.report()
+    assert f"the child ended with {code}" in job.stderr
+    assert "waits for messages" not in job.stderr
+    assert job.stdout == run_ranks(0, [SCRIPT, fault, "1"], timeout=HUNG).stdout
+
+
 def test_a_failing_recorder_ends_the_job() -> None:
     """Only rank 0 calls recorders."""
     said_once(fail("recorder"), HAD_ENOUGH)

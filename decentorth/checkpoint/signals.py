@@ -1,0 +1,60 @@
+"""Signals that wait for a run: they are noted when they come, and answered between two iterations or when all is written."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+ENDINGS = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR2})
+"""The signals that end a run; SIGUSR1 asks it for a checkpoint."""
+
+
+class PendingSignals:
+    """A context in which signals wait until somebody takes them; a second SIGINT raises KeyboardInterrupt at once.
+
+    It may be entered again inside itself. A signal of `ENDINGS` that nobody has taken takes effect when the outermost context ends;
+    one that the process ignores stays ignored (nohup, a background job of a shell). Only the main thread receives signals: in
+    another one the context changes nothing.
+
+    Attributes
+    ----------
+    seen
+        All signals that have come since the outermost context began.
+    """
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+        self._waiting: set[int] = set()
+        self._before: dict[int, Any] = {}
+        self._depth = 0
+
+    def __enter__(self) -> Self:
+        self._depth += 1
+        if self._depth == 1 and threading.current_thread() is threading.main_thread():
+            self.seen, self._waiting = set(), set()
+            for number in (*ENDINGS, signal.SIGUSR1):
+                if number == signal.SIGUSR1 or signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            for number, handler in self._before.items():
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+            self._before.clear()
+            if kind is None and (late := self.take() & ENDINGS):
+                signal.raise_signal(max(late))
+
+    def take(self) -> set[int]:
+        """The signals that have come since the last call."""
+        taken, self._waiting = self._waiting, set()
+        return taken
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and number in self.seen:
+            raise KeyboardInterrupt
+        self.seen.add(number)
+        self._waiting.add(number)
