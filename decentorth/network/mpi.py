@@ -98,6 +98,7 @@ class MpiCommunicator:
 
     def _open(self, comm: MPI.Intracomm) -> None:
         self.comm, self.rank, self.size = comm, comm.rank, comm.size
+        self._leaving = comm.Dup()  # where a barrier cannot be taken for a part of what the others do
         self._watch = Watch(self.rank, self.size, self.allgather_bytes, _pulse, MPI.Is_finalized) if self.size > 1 else None
         _opened.add(self)
 
@@ -143,7 +144,7 @@ class MpiCommunicator:
 
     def leave(self) -> None:
         """End together with the others; if they go on, tell them that this rank will not answer any more."""
-        barrier = self.comm.Ibarrier()
+        barrier = self._leaving.Ibarrier()
         told = time.monotonic() + _LOOK_EVERY * 2
         goodbyes: list[MPI.Request] = []
         while not barrier.Test():
@@ -152,7 +153,7 @@ class MpiCommunicator:
                 goodbyes = [self.comm.Isend([b"", MPI.BYTE], other, _GOODBYE) for other in range(self.size) if other != self.rank]
             self.departed()
         MPI.Request.Waitall(goodbyes)
-        self.comm.Barrier()
+        self._leaving.Barrier()
         self.departed()
         self.unwatch()
 

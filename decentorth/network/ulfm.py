@@ -41,9 +41,11 @@ class SurvivingCommunicator(MpiCommunicator):
             first = self.comm.Get_group()
         else:
             self.comm, self.rank, self.size = comm, comm.rank, comm.size
+            self._leaving = comm
             self._watch = None
             mpi._opened.add(self)
-        self.comm.Set_errhandler(MPI.ERRORS_RETURN)
+        for own in (self.comm, self._leaving):
+            own.Set_errhandler(MPI.ERRORS_RETURN)
         self._first = first
         self._exchanges: weakref.WeakSet[mpi._Exchange] = weakref.WeakSet()
         self.alive: tuple[int, ...] = tuple(MPI.Group.Translate_ranks(self.comm.Get_group(), None, first))
