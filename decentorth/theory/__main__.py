@@ -1,6 +1,6 @@
 """``python -m decentorth.theory``: every constant of paper 004 for a problem and a graph, and how far practice is from them.
 
-The flags are those of ``python -m decentorth.run``, and those of `TheorySettings`.
+The flags are those of ``python -m decentorth.run``, and those of `TheorySettings`; the safety region is the ``eps`` of DRFGT.
 """
 
 from __future__ import annotations
@@ -28,14 +28,11 @@ class TheorySettings:
 
     Parameters
     ----------
-    eps : float
-        Safety factor in (0, 3/4): the region is ||x^T x - I||_F <= eps.
     measure : int
         Also make this many iterations with the practical step, and as many with the guaranteed one, and print the bounds beside
         what was measured.
     """
 
-    eps: float = 0.5
     measure: int | None = None
 
     def __post_init__(self) -> None:
@@ -44,10 +41,8 @@ class TheorySettings:
         Raises
         ------
         ValueError
-            eps outside (0, 3/4), or no iteration to measure.
+            There is no iteration to measure.
         """
-        if not 0.0 < self.eps < 0.75:
-            raise ValueError(f"eps must lie in (0, 3/4), got {self.eps}")
         if self.measure is not None and self.measure < 1:
             raise ValueError(f"measure must be at least 1, got {self.measure}")
 
@@ -108,7 +103,7 @@ def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]
     step, penalty = float(state.step_size.mean()), float(state.penalty.mean())
     second, smallest = practical.network.spectrum
     sigma = max(second, -smallest)
-    found = constants(practical.problem, sigma, smallest, penalty, asked.eps, seed=configuration.run.seed)
+    found = constants(practical.problem, sigma, smallest, penalty, configuration.algorithm.eps, seed=configuration.run.seed)
     given = configuration.algorithm.step_size
     name = "the published step" if configuration.published else "the auto step" if given == "auto" else "the given step"
     shape = " x ".join(map(str, practical.problem.shape))
