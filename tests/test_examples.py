@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.support.mpi import HUNG, ROOT
 
 
 def run(*arguments: str, ranks: int = 1) -> str:
     launcher = [str(Path(sys.prefix, "bin", "mpirun")), "-n", str(ranks)] if ranks > 1 else []
     done = subprocess.run(
-        [*launcher, sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+        [*launcher, sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=HUNG, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -38,9 +38,13 @@ def test_own_problem_becomes_stationary_in_consensus() -> None:
 
 def test_own_algorithm_is_reachable_by_name() -> None:
     arguments = "--problem pca --rank 3 --iterations 1".split()
-    damped = run("examples/own_algorithm.py", *arguments, *"--algorithm damped_drfgt --damping 0.5".split())
+    words = ["examples/own_algorithm.py", *arguments, "--algorithm", "damped_drfgt"]
+    damped = run(*words, "--damping", "0.5")
     assert "damping 0.5" in damped
     assert math.isclose(first_step(damped), first_step(run("-m", "decentorth.run", *arguments)) / 2, rel_tol=1e-5)
+    refused = subprocess.run([sys.executable, *words, "--damping", "2"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "damping must lie in (0, 1], got 2.0" in refused.stderr
 
 
 def first_step(said: str) -> float:

@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +29,7 @@ from decentorth.plot import main as plot
 from decentorth.protocols import Row
 from decentorth.run import exit_code, main
 from tests.support.commands import own_method, run
-from tests.support.mpi import run_ranks
+from tests.support.mpi import HUNG, run_ranks, until
 
 SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4", "--iterations", "40"]
 MODULE = ["-m", "decentorth.run"]
@@ -480,12 +479,10 @@ def test_an_interrupted_run_says_so_and_keeps_its_history(tmp_path: Path) -> Non
     words = [sys.executable, "-m", "decentorth.run", "--iterations", "100000000", "--quiet", "--out", str(tmp_path / "a")]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
         history = tmp_path / "a" / "history.csv"
-        deadline = time.monotonic() + 60
-        while not (history.is_file() and history.read_text().count("\n") > 20) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: history.is_file() and history.read_text().count("\n") > 20)
         process.send_signal(signal.SIGINT)
         try:
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=HUNG)
         finally:
             process.kill()
     assert (process.returncode, said.count("\n")) == (130, 1)

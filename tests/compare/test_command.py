@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from decentorth.compare import Rules, compare
 from decentorth.compare.command import CompareForm, main
 from decentorth.problems import ProcrustesSettings
 from tests.support.commands import own_method
-from tests.support.mpi import ROOT, run_ranks
+from tests.support.mpi import HUNG, ROOT, run_ranks, until
 
 MODULE = ("-m", "decentorth.compare")
 SMALL = "--dimension 5 --rank 2 --rows 4 --agents 4 --iterations 200 --tolerances 1,1e-1 --trials 2 --workers 1".split()
@@ -223,10 +222,9 @@ def test_interrupted_it_says_so_and_goes_on(tmp_path: Path) -> None:
     runs = tmp_path / "o" / "runs"
     process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        while process.poll() is None and not (runs.exists() and any(runs.glob("*.json"))):
-            time.sleep(0.02)
+        until(lambda: process.poll() is not None or (runs.exists() and any(runs.glob("*.json"))))
         os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=HUNG)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
