@@ -179,6 +179,8 @@ class Run:
         else:
             faults = channel if isinstance(channel, Channel) else Channel(channel)
             self.network = UnreliableNetwork(W, place, placement, channel=faults, seed=seed)
+            if self.network.n_agents > 1 and getattr(algorithm, "safe", False):
+                self.network.check_alike()
         if self.network.n_agents != problem.n_agents:
             raise ValueError(f"W is for {self.network.n_agents} agents, but the problem has {problem.n_agents}")
         if self.network.sequence is not None and on_rank_loss == "shrink":
