@@ -7,7 +7,9 @@ Exit codes: 0 done, whatever became of the methods, 1 a fault, 2 bad input, 130 
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -19,7 +21,7 @@ from ..cli.flags import InputError, read_flags, settings, specifications
 from ..cli.outputs import replacing
 from ..cli.settings import NETWORK, CaseSettings, at_least
 from ..cli.shell import one_line, read_configuration, say, serve, together
-from ..cli.trials import processors, progress
+from ..cli.trials import processes, progress
 from ..network.halo import even_bounds
 from .comparison import Comparison
 from .contenders import Contender, contenders
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from ..network.communicator import Communicator
 
 CONFIG, RUNS = "comparison.yaml", "runs"
+FAULT = 1
 OUTPUT = ("out", "overwrite", "plot", "panels", "workers", "quiet", "config", "print_config")
 ACTS = ("overwrite", "config", "print_config")
 Part = TypeVar("Part")
@@ -187,7 +190,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     asked, root = configuration.settings, communicator.rank == 0
     if asked.print_config:
         return say(configuration.yaml(outputs=True), root)
-    together(communicator, lambda: _check_early(configuration, communicator))
+    workers = together(communicator, lambda: _check_early(configuration, communicator))
     case = Case(part(CaseSettings, asked), configuration.problem, communicator)
     try:
         contest = Contest(
@@ -205,7 +208,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     runs = None if asked.out is None else Path(asked.out) / RUNS
     together(communicator, lambda: _make_folder(configuration, runs) if runs is not None and root else None)
     store = Store(runs, case.about(), communicator)
-    tell, workers = root and not asked.quiet, asked.workers or processors()
+    tell = root and not asked.quiet
     where = f"in up to {workers} processes" if communicator.size == 1 else f"each on {communicator.size} ranks"
     say(f"methods: {len(contest.contenders)}; runs: {contest.total}, {where}", tell)
     with progress(contest.total, 0, not tell) as advance:
@@ -213,20 +216,26 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
             comparison = contest.hold(workers=workers, store=store, advance=advance)
         except ValueError as error:
             raise InputError(one_line(error)) from error
+        except BrokenExecutor as error:
+            sys.stderr.write(f"decentorth.compare: {error}\n")
+            return FAULT
     together(communicator, lambda: _conclude(comparison, asked) if root else None)
     return 0
 
 
-def _check_early(configuration: Configuration, communicator: Communicator) -> None:
+def _check_early(configuration: Configuration, communicator: Communicator) -> int:
+    """Refuse what can be told before work; how many processes make runs."""
     asked = configuration.settings
     even_bounds(asked.agents, communicator.size)
+    workers = processes(asked.workers) if communicator.size == 1 else 1
     if communicator.rank > 0 or asked.out is None:
-        return
+        return workers
     path = Path(asked.out) / CONFIG
     if path.exists() and not asked.overwrite and path.read_bytes() != configuration.yaml().encode():
         raise InputError(f"{asked.out} holds another comparison ({CONFIG}): choose another --out, or give --overwrite")
     if asked.plot and importlib.util.find_spec("matplotlib") is None:
         raise InputError('figures need matplotlib: pip install "decentorth[plot]", or give --no-plot')
+    return workers
 
 
 def _make_folder(configuration: Configuration, runs: Path) -> None:

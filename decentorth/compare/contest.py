@@ -213,7 +213,7 @@ def compare(
     networks
         Names or models of networks whose wall time is modelled.
     workers
-        Parallel processes; with more than one, ``problem`` must be a function at the top of a module.
+        Parallel processes; more than one need joblib (``pip install "decentorth[workers]"``).
     comm
         As of `decentorth.solve`.
     placement
@@ -222,9 +222,10 @@ def compare(
     Raises
     ------
     ValueError, TypeError
-        Before anything runs: for input that cannot work. Afterwards: for a problem that was another each time it was made.
+        Before anything runs: for input that cannot work, and for several workers without joblib. Afterwards: for a problem that was
+        another each time it was made.
     RuntimeError
-        A run failed; it is named.
+        A run failed, or its process died (`concurrent.futures.BrokenExecutor`); it is named.
     """
     contest = Contest(problem, algorithms, W, rules or Rules(), networks=networks, comm=comm, placement=placement)
     return contest.hold(workers=workers)

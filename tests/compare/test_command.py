@@ -203,6 +203,18 @@ def test_a_method_of_ones_own_is_compared_in_other_processes(tmp_path: Path) -> 
     assert any(row["reached"] == "2" for row in rows if row["algorithm"] == "drfgt")
 
 
+def test_a_script_whose_worker_dies_ends_with_a_line(tmp_path: Path) -> None:
+    """It has no guard for its main part, and needs none: the workers do not run it."""
+    script = own_method("decentorth.compare.command").replace('if __name__ == "__main__":', "if True:")
+    (tmp_path / "mine.py").write_text(
+        script.replace("        return State(network.mix", "        import os; os._exit(3); (network.mix")
+    )
+    job = run_ranks(0, [str(tmp_path / "mine.py"), *SMALL[:-1], "2", "--algorithms", "averaging", "--quiet"])
+    assert job.returncode == 1, job.report()
+    assert job.stderr.startswith("decentorth.compare: a worker process died (")
+    assert (job.stdout, job.stderr.count("\n")) == ("", 1), job.report()
+
+
 def test_interrupted_it_says_so_and_goes_on(tmp_path: Path) -> None:
     words = [sys.executable, *MODULE, "--algorithms", "drfgt", "--trials", "20", "--iterations", "600", "--tolerances", "1e-30"]
     words += [
