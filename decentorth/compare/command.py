@@ -94,6 +94,19 @@ class CompareSettings(CaseSettings, Rules):
         Rules.__post_init__(self)
         at_least(self, workers=1)
 
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        found = super().idle()
+        if not self.tune:
+            found |= dict.fromkeys(("grid", "tune_seeds", "tune_iterations"), "no steps are tried without tune")
+        if self.metric == "objective":
+            found["consensus_factor"] = "an objective is no distance"
+        if not self.plot:
+            found["panels"] = "there is no figure without plot"
+        if self.out is None:
+            found |= dict.fromkeys(("overwrite", "panels", *(["plot"] if self.plot else [])), "nothing is written without out")
+        return found
+
 
 _SETTINGS = settings(CompareSettings)
 

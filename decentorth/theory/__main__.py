@@ -1,6 +1,7 @@
 """``python -m decentorth.theory``: every constant of paper 004 for a problem and a graph, and how far practice is from them.
 
-The flags are those of ``python -m decentorth.run``, and those of `TheorySettings`; the safety region is the ``eps`` of DRFGT.
+The flags are those of ``python -m decentorth.run`` that say what is solved, over which network and how, and those of
+`TheorySettings`; the safety region is the ``eps`` of DRFGT.
 """
 
 from __future__ import annotations
@@ -9,17 +10,14 @@ import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import _mpienv
-from ..cli.config import Command, Configuration, config_flag
-from ..cli.flags import InputError, help_text, settings, take_flags
-
-SUMMARY = (
-    "Print the constants and guaranteed steps of paper 004 for a problem, a network and a step of DRFGT (published, given, or "
-    "auto); the settings are those of decentorth.run."
-)
+from ..cli.config import Command, Configuration
+from ..cli.flags import InputError, settings, take_flags
+from ..cli.settings import NETWORK
+from ..cli.shell import HELP, read_configuration, show_help
+from ..network.communicator import SerialCommunicator
 
 
 @dataclass(frozen=True)
@@ -47,20 +45,33 @@ class TheorySettings:
             raise ValueError(f"measure must be at least 1, got {self.measure}")
 
 
+class TheoryForm(Command):
+    """The flags of a run that the theory is about; a file of a run may have the others."""
+
+    program = "python -m decentorth.theory"
+    summary = (
+        "Print the constants and guaranteed steps of paper 004 for a problem, a network and a step of DRFGT (published, given, or "
+        "auto); the settings are those of decentorth.run."
+    )
+    own: ClassVar = {name: Command.own[name] for name in ("problem", "seed", "algorithm", *NETWORK, "config")}
+    output = ("config",)
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.file = {name: value for name, value in self.file.items() if name in self.own or name not in Command.own}
+        self.groups = {"Theory": settings(TheorySettings), **self.groups}
+
+
 def main(tokens: Sequence[str] | None = None) -> int:
     """Do what the arguments say: 0, or 2 with the reason on standard error."""
     words = list(sys.argv[1:] if tokens is None else tokens)
     if _mpienv.rank() > 0:
         return 0
     try:
-        asked, rest = take_flags([word for word in words if word not in ("--help", "-h")], TheorySettings)
-        path = config_flag(rest)
-        command = Command(rest, path, b"" if path is None else Path(path).read_bytes())
-        if {"--help", "-h"} & set(words):
-            groups = {"Theory": settings(TheorySettings), **command.groups}
-            lines = iter([help_text(groups, "python -m decentorth.theory", SUMMARY)])
-        else:
-            lines = report(command.resolve(), asked)
+        asked, rest = take_flags([word for word in words if word not in HELP], TheorySettings)
+        if HELP & set(words):
+            return show_help(TheoryForm, rest)
+        lines = report(read_configuration(TheoryForm, rest, SerialCommunicator()), asked)
         for line in lines:
             sys.stdout.write(line.rstrip() + "\n")
             sys.stdout.flush()
@@ -83,7 +94,6 @@ def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]
     from ..algorithms import DRFGT
     from ..api import Run
     from ..cli import wiring
-    from ..network.communicator import SerialCommunicator
     from .constants import constants
     from .measured import measure
     from .report import beside, table

@@ -135,7 +135,7 @@ REFUSED = [
     ("--resume a --problem pca", "--problem is procrustes in the run that is to go on, and pca here"),
     ("--resume a --algorithm drgta", "--algorithm is drfgt in the run that is to go on, and drgta here"),
     ("--resume a --topology star", "--topology is ring in the run that is to go on, and star here"),
-    ("--resume a --config other.yaml", "--self-weight is 0.8 in the run that is to go on, and 0.7 here"),
+    ("--resume a --config other.yaml", "--self-weight is not given in the run that is to go on, and 0.7 here"),
     ("--resume a --iterations 20", "a/checkpoints/000000060 is beyond --iterations 20: give more than 60"),
     ("--resume a --out held", "held already holds a run"),
     ("--resume a/checkpoints/000000060", "checkpoint_every needs out"),

@@ -96,7 +96,18 @@ def test_another_comparison_is_kept_unless_told(made: Path, capsys: pytest.Captu
 
 
 def test_the_printed_configuration_is_a_fixed_point(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    words = [*SMALL, *BOTH, "--network", "wan:straggler=0.2,slowdown=2,lan", "--metric", "gradient_norm", "--panels", "feasibility"]
+    words = [
+        *SMALL,
+        *BOTH,
+        "--network",
+        "wan:straggler=0.2,slowdown=2,lan",
+        "--metric",
+        "gradient_norm",
+        "--panels",
+        "feasibility",
+        "--out",
+        "o",
+    ]
     assert main([*words, "--print-config"]) == 0
     printed = capsys.readouterr().out
     (tmp_path / "a.yaml").write_text(printed)
@@ -145,12 +156,18 @@ BAD = [
     ("--algorithms drfgt --tolerances 1e-3,small", "--tolerances: expected a finite number, got 'small'"),
     ("--algorithms drfgt --trials 0", "--trials: trials must be at least 1, got 0"),
     ("--algorithms drfgt --workers 0", "--workers: workers must be at least 1, got 0"),
-    ("--algorithms drfgt --panels fog", "no run has the metric 'fog' (there are bytes, "),
+    ("--algorithms drfgt --out x --panels fog", "no run has the metric 'fog' (there are bytes, "),
     ("--algorithms drfgt --topology rng", "unknown graph 'rng'; did you mean 'ring'?"),
     ("--algorithms drfgt --rank 70", "d = 50 and r = 70"),
     ("--algorithms drfgt --problem pca --data missing.npy", "missing.npy"),
     ("--algorithms drfgt --topology one_peer_exponential --agents 8", "a time-varying network has no eigenvalues"),
     ("--algorithms drfgt --out /dev/null/x", "cannot write to /dev/null/x"),
+    ("--algorithms drfgt --weights metropolis --self-weight 0.5", "--self-weight is for uniform weights"),
+    ("--algorithms drfgt --weights-file W.npy --topology ring", "--topology has no effect here"),
+    ("--algorithms drfgt --grid 3", "--grid has no effect here, leave it out: no steps are tried without tune"),
+    ("--algorithms drfgt --plot", "--plot has no effect here, leave it out: nothing is written without out"),
+    ("--algorithms drfgt --panels feasibility --out x --no-plot", "--panels has no effect here, leave it out: there is no figure"),
+    ("--algorithms drfgt --metric objective --consensus-factor 2", "--consensus-factor has no effect here"),
 ]
 
 
