@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .api import Result, Run
     from .checkpoint import Checkpoints, Resumed
     from .cli.outputs import HistoryWriter, RunFolder
-    from .cli.progress import Steps
+    from .cli.progress import SettingUp, Steps
     from .network.communicator import Communicator
     from .protocols import Array, Row, StoppingRule
 
@@ -54,28 +54,10 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     communicator.watch(patience("rank_timeout", settings.rank_timeout), math.inf)
     together(communicator, lambda: _check_early(settings, communicator))
 
-    from .api import Run
-    from .cli import wiring
+    from .cli.progress import SettingUp
 
-    made = together(communicator, lambda: wiring.make(settings) if root else None)
-    W, origin = wiring.share(settings, made, communicator)
-    problem = together(communicator, lambda: _problem(configuration))
-    x0 = together(communicator, lambda: _start(settings))
-    try:
-        run = Run(
-            problem,
-            configuration.algorithm,
-            W,
-            x0=x0,
-            seed=settings.seed,
-            comm=communicator,
-            placement=settings.placement,
-            channel=settings.bad_channel,
-            on_rank_loss=settings.on_rank_loss,
-            rank_timeout=settings.rank_timeout,
-        )
-    except (ValueError, TypeError, ImportError, OSError) as error:
-        raise InputError(one_line(error)) from error
+    with SettingUp(root and not settings.quiet):
+        run, origin = _made(configuration, communicator)
     agreement = together(communicator, lambda: run.agreement(stopping_rule(settings)))
     opening = _opening(configuration, run, origin, agreement) if root else []
     if settings.dry_run:
@@ -89,7 +71,8 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     resumed = None
     if settings.resume is not None:
         try:
-            resumed = run.resume(settings.resume)
+            with SettingUp(root and not settings.quiet):
+                resumed = run.resume(settings.resume)
         except CheckpointError as error:
             raise InputError(one_line(error)) from error
         if resumed.state.k > settings.iterations:
@@ -110,6 +93,34 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         return FAULT
 
 
+def _made(configuration: Configuration, communicator: Communicator) -> tuple[Run, str]:
+    """The run, and where its network comes from."""
+    from .api import Run
+    from .cli import wiring
+
+    settings = configuration.run
+    made = together(communicator, lambda: wiring.make(settings) if communicator.rank == 0 else None)
+    W, origin = wiring.share(settings, made, communicator)
+    problem = together(communicator, lambda: _problem(configuration))
+    x0 = together(communicator, lambda: _start(settings))
+    try:
+        run = Run(
+            problem,
+            configuration.algorithm,
+            W,
+            x0=x0,
+            seed=settings.seed,
+            comm=communicator,
+            placement=settings.placement,
+            channel=settings.bad_channel,
+            on_rank_loss=settings.on_rank_loss,
+            rank_timeout=settings.rank_timeout,
+        )
+    except (ValueError, TypeError, ImportError, OSError) as error:
+        raise InputError(one_line(error)) from error
+    return run, origin
+
+
 class _Desk:
     """What rank 0 does for all while a run goes on: its folder, and what is said. Where rank 0 is lost, the next takes over."""
 
@@ -118,6 +129,7 @@ class _Desk:
         self._settings = configuration.run
         self._history: HistoryWriter | None = None
         self._progress: Any = None
+        self._setup: SettingUp | None = None
         self.folder: RunFolder | None = None
         self.taken = False
 
@@ -134,12 +146,15 @@ class _Desk:
             source = None if self._resumed is None or self._resumed.path is None else self._resumed.path.parent.parent
             self._begin(earlier, source)
             if not self._settings.quiet:
-                from .cli.progress import progress
+                from .cli.progress import SettingUp, progress
 
+                self._setup = stack.enter_context(SettingUp(True))
                 self._progress = stack.enter_context(progress(self._settings.iterations))
 
     def record(self, row: Row) -> None:
         """A recorder's."""
+        if self._setup is not None:
+            self._setup.__exit__(None, None, None)
         for recorder in (self._history, self._progress):
             if recorder is not None:
                 recorder.record(row)

@@ -19,6 +19,7 @@ from .checkpoint import Keeper, Moment, Resumed
 from .history import History
 from .metrics import StandardMetrics, first_runaway
 from .protocols import (
+    SETUP,
     Agreed,
     Algorithm,
     Array,
@@ -71,6 +72,7 @@ def iterate(
 ) -> Iterator[S]:
     """The states of a run, from the initial one or ``state`` on, for ever. A state is valid until the next is asked for."""
     if state is None:
+        SETUP.info("the first state: automatic steps")
         state = algorithm.init(problem, network, streams, x0)
     step = network.iterating(algorithm.step, state, x0)
     while True:
@@ -213,6 +215,7 @@ def run(
             agreement.restore({} if resumed is None else resumed.agreement)
             agreement.look(problem, network, state)
         clock.count("compute")
+        SETUP.info("the first row of the history")
         every = (StandardMetrics(problem, state), *metrics)
         first = state.k
         if rewind is not None:

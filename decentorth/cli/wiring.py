@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..network.communicator import Communicator
+from ..protocols import SETUP
 from .flags import InputError
 from .settings import SELF_WEIGHT, CaseSettings
 
@@ -37,6 +38,7 @@ def make(settings: CaseSettings) -> Wiring:
     """
     import topologies
 
+    SETUP.info("the mixing matrix: %s", settings.weights_file or f"{settings.weights} weights of {settings.topology}")
     if settings.weights_file is not None:
         W = topologies.check_weights(read_weights(settings.weights_file))
         if W.shape[0] != settings.agents:

@@ -19,6 +19,7 @@ from ..cli import wiring
 from ..cli.config import Form, Saved, values
 from ..cli.flags import InputError, read_flags, settings, specifications
 from ..cli.outputs import replacing
+from ..cli.progress import SettingUp
 from ..cli.settings import NETWORK, CaseSettings, at_least
 from ..cli.shell import one_line, read_configuration, say, serve, together
 from ..cli.trials import processes, progress
@@ -205,23 +206,24 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         return say(configuration.yaml(outputs=True), root)
     workers = together(communicator, lambda: _check_early(configuration, communicator))
     case = Case(part(CaseSettings, asked), configuration.problem, communicator)
+    tell = root and not asked.quiet
     try:
-        contest = Contest(
-            case.problem,
-            {contender.label: contender.algorithm for contender in configuration.contenders},
-            case.W,
-            part(Rules, asked),
-            networks=configuration.networks,
-            comm=communicator,
-            placement=asked.placement,
-        )
+        with SettingUp(tell):
+            contest = Contest(
+                case.problem,
+                {contender.label: contender.algorithm for contender in configuration.contenders},
+                case.W,
+                part(Rules, asked),
+                networks=configuration.networks,
+                comm=communicator,
+                placement=asked.placement,
+            )
     except (ValueError, TypeError, ImportError, OSError) as error:
         raise InputError(one_line(error)) from error
     together(communicator, lambda: contest.check_metrics(asked.panels))
     runs = None if asked.out is None else Path(asked.out) / RUNS
     together(communicator, lambda: _make_folder(configuration, runs) if runs is not None and root else None)
     store = Store(runs, case.about(), communicator)
-    tell = root and not asked.quiet
     where = f"in up to {workers} processes" if communicator.size == 1 else f"each on {communicator.size} ranks"
     say(f"methods: {len(contest.contenders)}; runs: {contest.total}, {where}", tell)
     with progress(contest.total, 0, not tell) as advance:

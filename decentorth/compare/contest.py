@@ -11,6 +11,7 @@ from typing import Any
 from ..cli.flags import specifications, unknown
 from ..cli.trials import results
 from ..network.communicator import connect
+from ..protocols import SETUP
 from .comparison import Comparison, Entry
 from .contenders import Contender, contenders, has_step, with_step
 from .model import NetworkModel
@@ -65,7 +66,8 @@ class Contest:
         self.columns: set[str] = set()
         named = contenders(algorithms)
         self.contenders = tuple(self._with_common_step(one) for one in named)
-        for contender in self.contenders:
+        for number, contender in enumerate(self.contenders, 1):
+            SETUP.info("the method %s, %d of %d", contender.label, number, len(self.contenders))
             seed = (*rules.tuning_seeds, *rules.seeds)[0]
             run = self._job(contender.label, contender.algorithm, seed, 1).run(self.communicator)
             start = run.solve(iterations=0)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from .. import _mpienv
 from ..cli.config import Command, Configuration
 from ..cli.flags import InputError, settings, take_flags
+from ..cli.progress import SettingUp
 from ..cli.settings import NETWORK
 from ..cli.shell import HELP, read_configuration, show_help
 from ..network.communicator import SerialCommunicator
@@ -108,12 +109,13 @@ def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]
         problem = configuration.problem.problem(configuration.run.agents, configuration.run.seed)
         return Run(problem, algorithm, W, seed=configuration.run.seed, comm=SerialCommunicator())
 
-    practical = run(configuration.algorithm)
-    state = next(itertools.islice(practical.states(), 1))
-    step, penalty = float(state.step_size.mean()), float(state.penalty.mean())
-    second, smallest = practical.network.spectrum
-    sigma = max(second, -smallest)
-    found = constants(practical.problem, sigma, smallest, penalty, configuration.algorithm.eps, seed=configuration.run.seed)
+    with SettingUp(True):
+        practical = run(configuration.algorithm)
+        state = next(itertools.islice(practical.states(), 1))
+        step, penalty = float(state.step_size.mean()), float(state.penalty.mean())
+        second, smallest = practical.network.spectrum
+        sigma = max(second, -smallest)
+        found = constants(practical.problem, sigma, smallest, penalty, configuration.algorithm.eps, seed=configuration.run.seed)
     given = configuration.algorithm.step_size
     name = "the published step" if configuration.published else "the auto step" if given == "auto" else "the given step"
     shape = " x ".join(map(str, practical.problem.shape))

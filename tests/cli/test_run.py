@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import logging
 import math
 import re
 import signal
@@ -19,6 +20,7 @@ import scipy.sparse as sp
 import yaml
 
 import topologies as tp
+from decentorth.cli import progress
 from decentorth.cli.dryrun import crossing, held
 from decentorth.cli.outputs import read_history, read_start, read_summary
 from decentorth.cli.progress import PlainProgress, size
@@ -26,7 +28,7 @@ from decentorth.cli.shell import together
 from decentorth.cli.wiring import read_weights
 from decentorth.network.communicator import SerialCommunicator
 from decentorth.plot import main as plot
-from decentorth.protocols import Row
+from decentorth.protocols import SETUP, Row
 from decentorth.run import exit_code, main
 from tests.support.commands import own_method, run
 from tests.support.mpi import HUNG, run_ranks, until
@@ -496,3 +498,51 @@ def test_a_reader_that_leaves_is_no_fault() -> None:
     done = subprocess.run(["bash", "-c", pipe], capture_output=True, text=True, check=False, cwd=root)
     assert (done.returncode, done.stderr) == (141, "")
     assert done.stdout.startswith("problem ")
+
+
+def test_a_long_set_up_says_what_it_does_and_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The set-up waits here until it has been told of, twice."""
+    for name in ("PATIENCE", "EVERY", "TICK"):
+        monkeypatch.setattr(progress, name, 0.0)
+    said: list[str] = []
+
+    def has_said(line: str) -> bool:
+        said.append(capsys.readouterr().out)
+        return f"setting up: {line} (" in "".join(said)
+
+    with progress.SettingUp(True):
+        for part in (1, 2):
+            SETUP.info("parts, %d of %d", part, 2)
+            until(lambda part=part: has_said(f"parts, {part} of 2"))  # type: ignore[misc]
+    capsys.readouterr()
+    SETUP.info("more parts")
+    with progress.SettingUp(False):
+        SETUP.info("more parts")
+    assert capsys.readouterr().out == ""
+    assert SETUP.handlers == []
+
+
+def test_what_takes_long_in_a_set_up_tells_of_its_parts(caplog: pytest.LogCaptureFixture) -> None:
+    words = "--problem ultrae --entities 20 --triples 200 --agents 1 --algorithm vr_j_jobcd --iterations 1".split()
+    with caplog.at_level(logging.INFO, "decentorth.setup"):
+        assert run(*words) == 0
+    told = caplog.messages
+    for parts in (
+        ["the mixing matrix: auto weights of ring", "the problem: data of agents 0 to 0"],
+        [f"a planted graph, relation {number} of 5" for number in range(1, 6)],
+        ["the problem: what needs the data of all agents", "the first state: automatic steps"],
+        [f"Lipschitz constants by the power method, {number} of 12" for number in range(1, 13)],
+        ["the first row of the history"],
+    ):
+        places = [told.index(part) for part in parts]
+        assert places == sorted(places)
+        told = told[places[-1] :]
+
+
+def test_a_quiet_set_up_says_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("PATIENCE", "EVERY", "TICK"):
+        monkeypatch.setattr(progress, name, 0.0)
+    assert run(*SMALL, "--iterations", "1") == 0
+    assert capsys.readouterr().out == ""
