@@ -31,7 +31,7 @@ from .history import History
 from .metrics import RUNAWAY
 from .network import Channel, Network, Placement, Shrinking, UnreliableNetwork, connect, even_bounds, surviving
 from .problems import Deferred, Spread
-from .protocols import Array, Index, Metric, Recorder, Row, Stop, StoppingRule
+from .protocols import SETUP, Array, Index, Metric, Recorder, Row, Stop, StoppingRule
 from .rewind import Rewind
 from .streams import CounterStreams
 from .sums import norms
@@ -195,6 +195,8 @@ class Run:
         else:
             faults = channel if isinstance(channel, Channel) else Channel(channel)
             self.network = UnreliableNetwork(W, place, placement, channel=faults, seed=seed)
+            if self.network.n_agents > 1 and getattr(algorithm, "safe", False):
+                self.network.check_alike()
         if self.network.n_agents != problem.n_agents:
             raise ValueError(f"W is for {self.network.n_agents} agents, but the problem has {problem.n_agents}")
         if self.network.sequence is not None and on_rank_loss == "shrink":
@@ -220,11 +222,13 @@ class Run:
         self._decide()
         self.streams = CounterStreams(seed, self.network.agents)
         with threadpool_limits(1):
+            SETUP.info("the problem: data of agents %d to %d", self.network.agents.start, self.network.agents.stop - 1)
             self.problem = self._build(problem)
             with self.collective.together():
                 runner.check_capabilities(self.problem, algorithm)
                 if on_rank_loss == "shrink":
                     check_leaving(self.problem)
+            SETUP.info("the problem: what needs the data of all agents")
             self.problem.prepare(self.collective)
             with self.collective.together():
                 start = self._start(x0, seed)

@@ -275,6 +275,9 @@ def draw(
     if agents is not None:
         if len(folders) > 1:
             raise InputError("agents are drawn for one run at a time")
+        idle = {"against": against != "iterations", "metrics": metrics, "linear": linear}
+        for name in (name for name, given in idle.items() if given):
+            raise InputError(f"--{name} has no effect with --agents, which draws a graph: leave one of the two out")
         path = out or str(Path(folders[0]) / "agents.png")
         save(plot_agents(folders[0], read_configuration(folders[0]), agents), path)
         return path

@@ -7,6 +7,7 @@ only a problem and its constraint know. Arithmetic, mixing, hashing and metrics 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
@@ -14,6 +15,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar, 
 import numpy as np
 from numpy.typing import NDArray
 
+SETUP = logging.getLogger("decentorth.setup")
+"""What takes long before the first iteration tells this logger what it does: "NAME", or "NAME, N of M" where it has parts."""
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Purpose = Literal["data", "partition", "start", "batch", "blocks", "fault"]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .api import Result, Run
     from .checkpoint import Checkpoints, Resumed
     from .cli.outputs import HistoryWriter, RunFolder
-    from .cli.progress import Steps
+    from .cli.progress import SettingUp, Steps
     from .network.communicator import Communicator
     from .protocols import Array, Row, StoppingRule
 
@@ -58,28 +58,10 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     communicator.watch(patience("rank_timeout", settings.rank_timeout), math.inf)
     together(communicator, lambda: _check_early(settings, communicator))
 
-    from .api import Run
-    from .cli import wiring
+    from .cli.progress import SettingUp
 
-    made = together(communicator, lambda: wiring.make(settings) if root else None)
-    W, origin = wiring.share(settings, made, communicator)
-    problem = together(communicator, lambda: _problem(configuration))
-    x0 = together(communicator, lambda: _start(settings))
-    try:
-        run = Run(
-            problem,
-            configuration.algorithm,
-            W,
-            x0=x0,
-            seed=settings.seed,
-            comm=communicator,
-            placement=settings.placement,
-            channel=settings.bad_channel,
-            on_rank_loss=settings.on_rank_loss,
-            rank_timeout=settings.rank_timeout,
-        )
-    except REFUSALS as error:
-        raise InputError(one_line(error)) from error
+    with SettingUp(root and not settings.quiet):
+        run, origin = _made(configuration, communicator)
     agreement = together(communicator, lambda: run.agreement(stopping_rule(settings)))
     opening = _opening(configuration, run, origin, agreement) if root else []
     if settings.dry_run:
@@ -101,7 +83,8 @@ def _go(words: Sequence[str], configuration: Configuration, run: Run, desk: _Des
     if settings.resume is not None:
         together(communicator, lambda: desk.hold() if root and _continues(settings) else None)
         try:
-            resumed = run.resume(settings.resume)
+            with SettingUp(root and not settings.quiet):
+                resumed = run.resume(settings.resume)
         except CheckpointError as error:
             raise InputError(one_line(error)) from error
         if resumed.state.k > settings.iterations:
@@ -123,6 +106,34 @@ def _go(words: Sequence[str], configuration: Configuration, run: Run, desk: _Des
         return FAULT
 
 
+def _made(configuration: Configuration, communicator: Communicator) -> tuple[Run, str]:
+    """The run, and where its network comes from."""
+    from .api import Run
+    from .cli import wiring
+
+    settings = configuration.run
+    made = together(communicator, lambda: wiring.make(settings) if communicator.rank == 0 else None)
+    W, origin = wiring.share(settings, made, communicator)
+    problem = together(communicator, lambda: _problem(configuration))
+    x0 = together(communicator, lambda: _start(settings))
+    try:
+        run = Run(
+            problem,
+            configuration.algorithm,
+            W,
+            x0=x0,
+            seed=settings.seed,
+            comm=communicator,
+            placement=settings.placement,
+            channel=settings.bad_channel,
+            on_rank_loss=settings.on_rank_loss,
+            rank_timeout=settings.rank_timeout,
+        )
+    except REFUSALS as error:
+        raise InputError(one_line(error)) from error
+    return run, origin
+
+
 class _Desk:
     """Rank 0's output: the run folder and the progress lines. Where rank 0 is lost, the next rank takes over."""
 
@@ -134,6 +145,7 @@ class _Desk:
         self._progress: Any = None
         self._places = self._others()
         self._full = False
+        self._setup: SettingUp | None = None
         self.folder: RunFolder | None = None
         self.taken = False
 
@@ -155,12 +167,15 @@ class _Desk:
     def begin(self, stack: contextlib.ExitStack) -> None:
         """Begin the progress, to be ended with ``stack``."""
         if self.taken and not self._settings.quiet:
-            from .cli.progress import progress
+            from .cli.progress import SettingUp, progress
 
+            self._setup = stack.enter_context(SettingUp(True))
             self._progress = stack.enter_context(progress(self._settings.iterations))
 
     def record(self, row: Row) -> None:
         """A recorder's."""
+        if self._setup is not None:
+            self._setup.__exit__(None, None, None)
         if self._history is not None:
             try:
                 self._history.record(row)

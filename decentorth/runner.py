@@ -21,6 +21,7 @@ from .checkpoint import LOOK_SECONDS, Keeper, Moment, Resumed, look_ahead
 from .history import History
 from .metrics import StandardMetrics, first_runaway
 from .protocols import (
+    SETUP,
     Agreed,
     Algorithm,
     Array,
@@ -75,6 +76,7 @@ def iterate(
 ) -> Iterator[S]:
     """The states of a run, from the initial one or ``state`` on, for ever. A state is valid until the next is asked for."""
     if state is None:
+        SETUP.info("the first state: automatic steps")
         state = algorithm.init(problem, network, streams, x0)
     step = network.iterating(algorithm.step, state, x0)
     while True:
@@ -265,6 +267,7 @@ def run(
             agreement.restore({} if resumed is None else resumed.agreement)
             agreement.look(problem, network, state)
         clock.count("compute")
+        SETUP.info("the first row of the history")
         every = (StandardMetrics(problem, state), *metrics)
         first = state.k
         if rewind is not None:

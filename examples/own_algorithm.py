@@ -38,4 +38,4 @@ class DampedDRFGT(DRFGT):
 if __name__ == "__main__":
     from decentorth.run import main
 
-    main()
+    raise SystemExit(main())

@@ -7,10 +7,15 @@
 # INTERFACE=eth0 names the network between them where a host has several. Where a host is lost, ssh gives it up after half a minute:
 # Open MPI's mpirun waits for that.
 set -euo pipefail
-hosts=${1:?hosts and their ranks, as h1:4,h2:3,h3:3}
+usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
+case ${1-} in --help | -h) usage && exit ;; esac
+[ $# -ge 1 ] || { usage >&2; exit 2; }
+host='[A-Za-z0-9][A-Za-z0-9_.@-]*:[1-9][0-9]{0,5}'
+[[ $1 =~ ^$host(,$host)*$ ]] || { echo "hosts.sh: hosts and their ranks must be written as h1:4,h2:3,h3:3, got '$1'" >&2; exit 2; }
+hosts=$1 ranks=0
 shift
-ranks=0
-for host in ${hosts//,/ }; do ranks=$((ranks + ${host##*:})); done
+IFS=, read -ra each <<< "$hosts"
+for host in "${each[@]}"; do ranks=$((ranks + ${host##*:})); done
 keepalive="-o ServerAliveInterval=10 -o ServerAliveCountMax=3"
 launcher=$(command -v mpirun)
 if [[ $("$launcher" --version) == *"Open MPI"* ]]; then

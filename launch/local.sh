@@ -5,9 +5,14 @@
 #
 # The first call begins; the same call again, after a stop or a crash, goes on from the newest checkpoint.
 set -euo pipefail
-ranks=${1:?how many ranks} out=${2:?a folder for the results}
+usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
+case ${1-} in --help | -h) usage && exit ;; esac
+[ $# -ge 2 ] || { usage >&2; exit 2; }
+[[ $1 =~ ^[1-9][0-9]{0,5}$ ]] || { echo "local.sh: the number of ranks must be at least 1, got '$1'" >&2; exit 2; }
+ranks=$1 out=$2
 shift 2
-if compgen -G "$out/checkpoints/[0-9]*" > /dev/null; then
+checkpoints=("$out"/checkpoints/[0-9]*)
+if [ -e "${checkpoints[0]}" ]; then
   set -- "$@" --resume "$out"
 else
   set -- --checkpoint-every "${CHECKPOINT_EVERY:-10m}" "$@" --out "$out"

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.support.mpi import HUNG, ROOT
+
 TEXT = (ROOT / "README.md").read_text()
 
 
@@ -33,7 +34,7 @@ def run(words: list[str], folder: Path) -> str:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HUNG,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from topologies.optimised import TrackingWeights, curvature_scenarios, tracking_weights
     from topologies.random_graphs import barabasi_albert, erdos_renyi, random_geometric, random_regular, watts_strogatz
     from topologies.scaling import sinkhorn_weights
-    from topologies.sequence_names import available_sequences, is_sequence_name, sequence_from_name
+    from topologies.sequence_names import agents_from_name, available_sequences, is_sequence_name, sequence_from_name
     from topologies.sequences import (
         LinkFailures,
         OnePeerExponential,
@@ -88,6 +88,7 @@ __all__ = [
     "adjacency",
     "adjacency_from_name",
     "agent_positions",
+    "agents_from_name",
     "algebraic_connectivity",
     "available",
     "available_sequences",
@@ -172,6 +173,7 @@ _HOME = {
     "agent_positions": "drawing",
     "algebraic_connectivity": "measures",
     "available": "specification",
+    "agents_from_name": "sequence_names",
     "available_sequences": "sequence_names",
     "available_weights": "weights",
     "barabasi_albert": "random_graphs",

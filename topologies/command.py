@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,12 +39,12 @@ def main(
     graph: str,
     /,
     *,
-    weights: str = "auto",
-    self_weight: float = 0.8,
+    weights: str | None = None,
+    self_weight: float | None = None,
     agents: Annotated[int | None, Parameter(name=["--agents", "-n"])] = None,
     seed: int = 0,
-    curvatures: tuple[float, float] = (0.2, 1.8),
-    order: Order = "combine-then-adapt",
+    curvatures: tuple[float, float] | None = None,
+    order: Order | None = None,
     compare: Annotated[bool, Parameter(negative=())] = False,
     plot: Path | None = None,
 ) -> int:
@@ -55,33 +56,53 @@ def main(
         For example ring:10, torus:4x5, erdos_renyi:n=20,p=0.3, karate_club, file:my.graphml; or a time-varying sequence, for
         example one_peer_exponential:16, link_failures:p=0.2@ring:10.
     weights
-        The rule for the mixing matrix: auto, uniform, metropolis, max-degree, local-degree, best-constant, fmmc, fdla, each
-        also as lazy-RULE; or tracking, optimised for gradient tracking.
+        The rule for the mixing matrix: auto (the default), uniform, metropolis, max-degree, local-degree, best-constant, fmmc,
+        fdla, each also as lazy-RULE; or tracking, optimised for gradient tracking.
     self_weight
-        The own weight of uniform weights.
+        The own weight of uniform weights; by default 0.8.
     agents
         Number of agents, where GRAPH leaves it open.
     seed
         For random graphs and sequences.
     curvatures
-        Smallest and largest curvature of the agents, evenly spaced over them, for the gradient-tracking score.
+        Smallest and largest curvature of the agents, evenly spaced over them, for the gradient-tracking score; by default 0.2 and
+        1.8.
     order
-        The mixing order of gradient tracking.
+        The mixing order of gradient tracking: combine-then-adapt, the default, or adapt-then-combine.
     compare
         Print a table over all rules instead.
     plot
-        Draw the graph and its spectrum into this file (.png, .pdf, .svg).
+        Draw the graph and its spectrum into this file (.png, .pdf, .svg); not with compare, and not a sequence.
     """
     console = Console()
     try:
         if is_sequence_name(graph):
-            console.print(_sequence_table(graph, agents, seed, "metropolis" if weights == "auto" else weights))
+            of_graphs = {
+                "self-weight": self_weight,
+                "curvatures": curvatures,
+                "order": order,
+                "compare": compare or None,
+                "plot": plot,
+            }
+            _refuse(of_graphs, "a sequence of graphs")
+            console.print(_sequence_table(graph, agents, seed, weights))
             return 0
-        edges = adjacency_from_name(graph, agents, seed)
         if compare:
-            console.print(_comparison(edges, self_weight, curvatures, order))
+            _refuse({"weights": weights, "plot": plot}, "compare, which is about every rule")
+        edges = adjacency_from_name(graph, agents, seed)
+        if edges.shape[0] > _SCORED:
+            _refuse({"curvatures": curvatures, "order": order}, f"more than {_SCORED} agents, which are not scored")
+        curvatures, order, own = (
+            curvatures or (0.2, 1.8),
+            order or "combine-then-adapt",
+            0.8 if self_weight is None else self_weight,
+        )
+        if compare:
+            console.print(_comparison(edges, own, curvatures, order))
             return 0
-        rule, W = _weights(edges, weights, self_weight, curvatures, order)
+        rule, W = _weights(edges, weights or "auto", own, curvatures, order)
+        if not rule.endswith("uniform"):
+            _refuse({"self-weight": self_weight}, f"{rule} weights")
         console.print(_measures(edges, rule, W, curvatures, order))
         if plot is not None:
             _draw(graph_from_name(graph, agents, seed), W, plot)
@@ -90,6 +111,12 @@ def main(
         Console(stderr=True).print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         return 2
     return 0
+
+
+def _refuse(given: Mapping[str, object], what: str) -> None:
+    """Refuse options that are given and have no effect with ``what``."""
+    if names := [f"--{name}" for name, value in given.items() if value is not None]:
+        raise ValueError(f"{names[0]} has no effect with {what}: leave it out")
 
 
 def _weights(edges: Weights, name: str, self_weight: float, curvatures: tuple[float, float], order: Order) -> tuple[str, Weights]:
@@ -172,7 +199,7 @@ def _comparison(edges: Weights, self_weight: float, curvatures: tuple[float, flo
     return table
 
 
-def _sequence_table(specification: str, agents: int | None, seed: int, weights: str) -> Table:
+def _sequence_table(specification: str, agents: int | None, seed: int, weights: str | None) -> Table:
     sequence = sequence_from_name(specification, agents, seed, weights)
     window = sequence.period or sequence.n
     table = Table("measure", "value", "what it says", title=f"{specification}: {sequence.n} agents")

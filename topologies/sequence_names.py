@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from topologies.sequences import LinkFailures, OnePeerExponential, PeriodicSequence, RandomGossip, RandomMatching, WeightSequence
-from topologies.specification import adjacency_from_name, normal_name, suggestion, written
+from topologies.specification import adjacency_from_name, fixed_agents, normal_name, suggestion, written
 from topologies.weights import weights_from_name
 
 if TYPE_CHECKING:
@@ -37,8 +37,24 @@ def is_sequence_name(specification: str) -> bool:
     return normal_name(specification.partition("@")[0].partition(":")[0]) in _PARAMETERS
 
 
+def agents_from_name(specification: str, seed: int = 0) -> int | None:
+    """The number of agents that the specification of a graph or a sequence fixes; None where it leaves it open.
+
+    Raises
+    ------
+    ValueError
+        As `topologies.graph_from_name` and `sequence_from_name`.
+    """
+    if not is_sequence_name(specification):
+        return fixed_agents(specification, seed)
+    name, values, graphs = _parts(specification)
+    if name in _ON_GRAPHS:
+        return next((n for graph in graphs if (n := fixed_agents(graph, seed)) is not None), None)
+    return None if "n" not in values else int(values["n"])
+
+
 def sequence_from_name(
-    specification: str, n_agents: int | None = None, seed: int = 0, weights: str = "metropolis"
+    specification: str, n_agents: int | None = None, seed: int = 0, weights: str | None = None
 ) -> WeightSequence:
     """The sequence that ``specification`` describes.
 
@@ -50,14 +66,36 @@ def sequence_from_name(
         Number of agents, needed where the specification leaves it open.
     seed : int
         For what is random and whose specification gives no seed.
-    weights : str
-        The rule for the matrices of ``link_failures`` and ``periodic``, unless the specification names one.
+    weights : str, optional
+        The rule for the matrices of ``link_failures`` and ``periodic``; by default the specification's, or ``metropolis``.
 
     Raises
     ------
     ValueError
         If the name or a parameter is unknown, a value cannot be read, or graphs or the number of agents are missing or too
-        many; as the graphs, the weights and the sequence itself.
+        many; for weights where the sequence has its own; as the graphs, the weights and the sequence itself.
+    """
+    name, values, graphs = _parts(specification)
+    if weights is not None and ("weights" in values or "weights" not in _PARAMETERS[name]):
+        raise ValueError(f"{specification!r} has its own weights, and not {weights!r}: leave them out")
+    if name in _ON_GRAPHS:
+        rule = weights or str(values.get("weights", "metropolis"))
+        return _on_graphs(name, [adjacency_from_name(graph, n_agents, seed) for graph in graphs], values, seed, rule)
+    n = values.get("n", n_agents)
+    if n is None:
+        raise ValueError(f"{specification!r} leaves the number of agents open: give n_agents, or write '{name}:16'")
+    if n_agents not in (None, n):
+        raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; leave one of the two out")
+    return OnePeerExponential(int(n)) if name == "one_peer_exponential" else RandomMatching(int(n), int(values.get("seed", seed)))
+
+
+def _parts(specification: str) -> tuple[str, dict[str, int | float | str], list[str]]:
+    """The name of a sequence, its parameters, and the graphs it runs on.
+
+    Raises
+    ------
+    ValueError
+        If the name or a parameter is unknown, a value cannot be read, or graphs are missing or too many.
     """
     head, at, graphs_text = specification.partition("@")
     written, _, text = head.partition(":")
@@ -68,19 +106,10 @@ def sequence_from_name(
     if bool(at) != (name in _ON_GRAPHS):
         repair = f"write {name}@ring:10" if name in _ON_GRAPHS else f"write {name}:16"
         raise ValueError(f"{specification!r}: {name} {'needs a graph' if name in _ON_GRAPHS else 'takes no graph'}; {repair}")
-    values = _values(specification, name, text)
-    if name in _ON_GRAPHS:
-        return _on_graphs(name, [_graph(graph, n_agents, seed) for graph in graphs_text.split("|")], values, seed, weights)
-    n = values.get("n", n_agents)
-    if n is None:
-        raise ValueError(f"{specification!r} leaves the number of agents open: give n_agents, or write '{name}:16'")
-    if n_agents not in (None, n):
-        raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; leave one of the two out")
-    return OnePeerExponential(int(n)) if name == "one_peer_exponential" else RandomMatching(int(n), int(values.get("seed", seed)))
+    return name, _values(specification, name, text), [graph.strip() for graph in graphs_text.split("|")]
 
 
-def _on_graphs(name: str, graphs: list[Weights], values: dict[str, int | float | str], seed: int, weights: str) -> WeightSequence:
-    rule = str(values.get("weights", weights))
+def _on_graphs(name: str, graphs: list[Weights], values: dict[str, int | float | str], seed: int, rule: str) -> WeightSequence:
     if name == "periodic":
         return PeriodicSequence([weights_from_name(graph, rule) for graph in graphs])
     if len(graphs) != 1:
@@ -89,10 +118,6 @@ def _on_graphs(name: str, graphs: list[Weights], values: dict[str, int | float |
     if name == "random_gossip":
         return RandomGossip(graphs[0], own_seed)
     return LinkFailures(weights_from_name(graphs[0], rule), float(values.get("p", 0.1)), own_seed)
-
-
-def _graph(specification: str, n_agents: int | None, seed: int) -> Weights:
-    return adjacency_from_name(specification.strip(), n_agents, seed)
 
 
 def _values(specification: str, name: str, text: str) -> dict[str, int | float | str]:

@@ -113,6 +113,22 @@ def adjacency_from_name(specification: str, n_agents: int | None = None, seed: i
     return matrix
 
 
+def fixed_agents(specification: str, seed: int = 0) -> int | None:
+    """The number of agents that ``specification`` fixes; None where it leaves it open.
+
+    Raises
+    ------
+    ValueError
+        As `graph_from_name`.
+    """
+    if not _is_file(specification):
+        name, factory, text = _factory(specification)
+        known = inspect.signature(factory).parameters
+        if known and next(iter(known)) not in _parameters(specification, name, known, text):
+            return None
+    return adjacency_from_name(specification, None, seed).shape[0]
+
+
 def _call(specification: str, n_agents: int | None, seed: int) -> tuple[Factory, tuple[Value, ...], dict[str, Value]]:
     """The function that ``specification`` names and its arguments: the leading ones, and those by name."""
     name, factory, text = _factory(specification)

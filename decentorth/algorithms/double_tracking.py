@@ -96,8 +96,8 @@ class DoubleTracking(ABC):
     preconditioner
         What agents learn of B before the start: sketch (its products with a few random columns), diagonal, none, or covariance,
         all of B, which then everybody sees.
-    columns
-        Of the sketch; by default three times those of a point, and at most half of those of B.
+    sketch_columns
+        Columns of the sketch; by default three times those of a point, and at most half of those of B.
     """
 
     requires: ClassVar[tuple[type, ...]] = (LocalProducts,)
@@ -114,7 +114,7 @@ class DoubleTracking(ABC):
     penalty: float | Auto = "auto"
     momentum: float = 0.9
     preconditioner: Kind = "sketch"
-    columns: int | None = None
+    sketch_columns: int | None = None
 
     def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)
@@ -124,13 +124,14 @@ class DoubleTracking(ABC):
             raise TypeError(f"momentum must be a number, got {type(self.momentum).__name__}")
         if not 0.0 <= self.momentum < 1.0:
             raise ValueError(f"momentum must lie in [0, 1), got {self.momentum}")
-        if self.columns is not None:
-            if isinstance(self.columns, bool) or not isinstance(self.columns, int):
-                raise TypeError(f"columns must be a whole number or None (automatic), got {type(self.columns).__name__}")
-            if self.columns < 1:
-                raise ValueError(f"columns must be at least 1, got {self.columns}")
+        if self.sketch_columns is not None:
+            if isinstance(self.sketch_columns, bool) or not isinstance(self.sketch_columns, int):
+                got = type(self.sketch_columns).__name__
+                raise TypeError(f"sketch_columns must be a whole number or None (automatic), got {got}")
+            if self.sketch_columns < 1:
+                raise ValueError(f"sketch_columns must be at least 1, got {self.sketch_columns}")
             if self.preconditioner != "sketch":
-                raise ValueError(f"columns are those of preconditioner 'sketch', got {self.preconditioner!r}")
+                raise ValueError(f"sketch_columns are those of preconditioner 'sketch', got {self.preconditioner!r}")
 
     @abstractmethod
     def _point(self, constraint: Any, x: Array, bx: Array) -> Array:
@@ -176,7 +177,7 @@ class DoubleTracking(ABC):
     def _prepared(self, problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, Preconditioner]:
         """The start, made feasible, and the preconditioner."""
         constraint, p = problem.constraint, x0.shape[-1]
-        omega = probe(self.preconditioner, self.columns, constraint.rows, p, streams)
+        omega = probe(self.preconditioner, self.sketch_columns, constraint.rows, p, streams)
         points = np.concatenate((x0, np.broadcast_to(omega, (len(x0), *omega.shape))), axis=-1)
         own = _over_blocks(problem, points, lambda part, y: part.local_product(y))
         means = average(network, np.concatenate((own, problem.local_diagonal()[:, :, None]), axis=-1), _AGREED)

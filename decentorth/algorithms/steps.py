@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 import numpy as np
 
 from ..protocols import (
+    SETUP,
     Array,
     ByProducts,
     Index,
@@ -112,7 +113,8 @@ def lipschitz(
     direction, _ = unit((words / float(1 << 30) - 0.5).reshape(x0.shape))
     step = 1e-5 * np.maximum(norms(x0), 1.0)[:, None, None]
     estimate = np.zeros(len(x0))
-    for _ in range(rounds):
+    for number in range(rounds):
+        SETUP.info("Lipschitz constants by the power method, %d of %d", number + 1, rounds)
         direction, length = unit((problem.gradient(x0 + step * direction) - gradient) / step)
         estimate = np.maximum(estimate, length)
     return estimate, rounds

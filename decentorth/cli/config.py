@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from .. import registry
+from . import wiring
 from .flags import CONFIG_BYTES, InputError, Setting, help_text, load, read_flags, read_value, settings, shown, spelled, unknown
-from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, RunSettings
+from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, SELF_WEIGHT, CaseSettings, RunSettings
 
 PUBLISHED_STEP: Mapping[str, Any] = {"step_size": 1e-2, "penalty": 10.0, "order": "combine-then-adapt"}
 """The steps of paper 004, Section V (alpha = 1 / (10 m), lambda = 0.1 / alpha) and its order of mixing."""
@@ -98,11 +99,11 @@ def published_defaults(run: RunSettings, problem: Any, algorithm: Any, given: Ma
     Source: Sun, Chen, Garcia, Shahrampour, "Global convergence of decentralized retraction-free optimization on the Stiefel
     manifold", Section V.
     """
-    network = (run.agents, run.topology, run.self_weight, run.weights_file)
+    network = (run.agents, run.topology, run.self_weight or SELF_WEIGHT, run.weights_file)
     if (
         (run.problem, run.algorithm) == ("procrustes", "drfgt")
         and problem == type(problem)()
-        and network == (10, "ring", 0.8, None)
+        and network == (10, "ring", SELF_WEIGHT, None)
         and run.weights in ("auto", "uniform")
         and not {"step_size", "penalty"} & given.keys()
         and given.get("order", PUBLISHED_STEP["order"]) == PUBLISHED_STEP["order"]
@@ -149,6 +150,7 @@ class Form(ABC, Generic[C]):
         self.path = "the resumed run" if path is None else path
         self.saved = {} if saved is None else saved
         self.file = {**self.saved, **({} if path is None else load(path, raw))}
+        self.agents: int | None = None
         early = read_flags(self.tokens, {"Names": {kind: self.own[kind] for kind in self.entries}})
         self.names = {kind: self._name(kind, early) for kind in self.entries}
         self._refuse_other(self.names)
@@ -168,8 +170,9 @@ class Form(ABC, Generic[C]):
         """Refuse settings that a run which goes on cannot be given anew."""
         for name, value in now.items():
             if name in self.saved and name not in RESUMABLE and value != self.saved[name]:
+                kept = "not given" if self.saved[name] is None else self.saved[name]
                 raise InputError(
-                    f"--{spelled(name)} is {self.saved[name]} in the run that is to go on, and {value} here; it may be given anew "
+                    f"--{spelled(name)} is {kept} in the run that is to go on, and {value} here; it may be given anew "
                     f"only {', '.join(f'--{spelled(other)}' for other in RESUMABLE)} and where its results go"
                 )
 
@@ -229,7 +232,19 @@ class Form(ABC, Generic[C]):
                 given[name] = read_value(known[name].hint, value)
             except ValueError as error:
                 raise InputError(f"{self._where(name, by_flag)}: {error}") from None
-        return given | self.names, by_flag
+        fixed = {} if self.agents is None else {"agents": self.agents}
+        return fixed | given | self.names, by_flag
+
+    def fixed_agents(self) -> int | None:
+        """The number of agents that the graph or the weights file fixes; None where it is given, or left open.
+
+        Raises
+        ------
+        ValueError
+            For a graph or a file that cannot be used.
+        """
+        given, by_flag = self.given()
+        return None if "agents" in given else wiring.fixed_agents(self.build(CaseSettings, given, by_flag))
 
     def _where(self, name: str, by_flag: Mapping[str, Any]) -> str:
         return f"--{spelled(name)}" if name in by_flag else f"{self.path}: {name}"
@@ -247,17 +262,22 @@ class Form(ABC, Generic[C]):
         Raises
         ------
         InputError
-            A setting is missing, or refused by the dataclass, with where it was given.
+            A setting is missing, refused by the dataclass, or has no effect beside the others (``entry.idle()``), with where it was
+        given.
         """
         own = settings(entry)
         for name, setting in own.items():
             if setting.required and name not in given:
                 raise InputError(f"{entry.__name__} needs --{spelled(name)} (or the key {name} in a file)")
         try:
-            return entry(**{name: given[name] for name in own if name in given})
+            made = entry(**{name: given[name] for name in own if name in given})
         except (ValueError, TypeError) as error:
             named = next((name for name in own if name in given and re.search(rf"\b{name}\b", str(error))), None)
             raise InputError(f"{self._where(named, by_flag)}: {error}" if named else str(error)) from None
+        for name, why in (made.idle() if hasattr(made, "idle") else {}).items():
+            if given.get(name) is not None and (name in by_flag or given[name] != own[name].default):
+                raise InputError(f"{self._where(name, by_flag)} has no effect here, leave it out: {why}")
+        return made
 
 
 _ENTRIES = {"problem": registry.problems, "algorithm": registry.algorithms}
@@ -273,7 +293,7 @@ class Command(Form[Configuration]):
     )
     own = settings(RunSettings)
     noun = "run"
-    output = OUTPUT
+    output: ClassVar[tuple[str, ...]] = OUTPUT
     entries = _ENTRIES
 
     def resolve(self) -> Configuration:

@@ -1,16 +1,19 @@
-"""What a run says while it goes on: a bar where a person watches, about ten plain lines where a file does."""
+"""What a run says while it is set up, and while it goes on: a bar where a person watches, about ten plain lines elsewhere."""
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..protocols import Collective, Row
+from ..protocols import SETUP, Collective, Row
 from .shell import say
 
 if TYPE_CHECKING:
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 SHOWN = ("objective", "gradient_norm", "subgradient_norm", "consensus_error", "feasibility", "error", "mrr")
 """The metrics that are shown, where a run has them."""
 LINES = 10
+PATIENCE, EVERY, TICK = 2.0, 5.0, 0.1
+"""Seconds of the processor before a set-up says what it does and until it does so again; seconds between looks at the clock."""
 
 
 def size(number: float) -> str:
@@ -84,6 +89,51 @@ def _short(values: Mapping[str, float]) -> str:
     """As `brief`, for a line that a bar shares: first words, two digits, no objective where there is a gradient."""
     names = [name for name in SHOWN if name in values and not (name == "objective" and "gradient_norm" in values)]
     return "  ".join(f"{name.partition('_')[0]} {values[name]:.1e}" for name in names)
+
+
+class SettingUp(logging.Handler):
+    """Prints what is done before the first iteration, as the logger `SETUP` was told last: once that has taken two seconds of the
+    processor, and then every five.
+
+    Parameters
+    ----------
+    tell
+        Print at all.
+    """
+
+    def __init__(self, tell: bool) -> None:
+        super().__init__()
+        self._doing = "reading the settings"
+        self._ended = threading.Event()
+        self._teller = threading.Thread(target=self._tell, daemon=True) if tell else None
+
+    def __enter__(self) -> Self:
+        if self._teller is not None:
+            SETUP.addHandler(self)
+            SETUP.setLevel(logging.INFO)
+            self._teller.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Print nothing more."""
+        self._ended.set()
+        if self._teller is not None:
+            self._teller.join()
+            self._teller = None
+            SETUP.removeHandler(self)
+            SETUP.setLevel(logging.NOTSET)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Remember what is done now."""
+        self._doing = record.getMessage()
+
+    def _tell(self) -> None:
+        begun, due = time.process_time(), PATIENCE
+        while not self._ended.wait(TICK):
+            if (spent := time.process_time() - begun) >= due:
+                due = spent + EVERY
+                sys.stdout.write(f"setting up: {self._doing} ({spent:.0f} s)\n")
+                sys.stdout.flush()
 
 
 class PlainProgress:

@@ -40,6 +40,7 @@ RESUMABLE = (
     *PATIENCE,
 )
 """What a run that is resumed may be given anew, beside where its results go."""
+SELF_WEIGHT = 0.8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +54,13 @@ class CaseSettings:
     seed : int
         Data that are generated, the start, random graphs and sampling follow from it.
     agents : int
-        Number of agents n.
+        Number of agents n; by default that of the graph or the weights file, or 10 where the graph leaves it open.
     topology : str
         The graph, with its parameters, as "erdos_renyi:p=0.4" or "torus:5x4".
     weights : str
         The rule for the mixing matrix W: auto is uniform where that is stochastic, Metropolis elsewhere.
     self_weight : float
-        W_ii where the rule leaves it open.
+        W_ii of uniform weights; by default 0.8.
     weights_file : str
         Your own W (.npy, .npz or .mtx), in place of topology and weights.
     placement : str
@@ -71,7 +72,7 @@ class CaseSettings:
     agents: int = 10
     topology: str = "ring"
     weights: str = "auto"
-    self_weight: float = 0.8
+    self_weight: float | None = None
     weights_file: str | None = None
     placement: Literal["even", "fewer-cuts"] = "even"
 
@@ -86,10 +87,18 @@ class CaseSettings:
         at_least(self, agents=1, seed=0)
         if self.agents > MOST_AGENTS:
             raise ValueError(f"agents must be at most {MOST_AGENTS}, got {self.agents}")
-        if not 0 < self.self_weight < 1:
+        if self.self_weight is not None and not 0 < self.self_weight < 1:
             raise ValueError(f"self_weight must be between 0 and 1, got {self.self_weight}")
-        if not LEAST_WEIGHT <= self.self_weight <= 1 - LEAST_WEIGHT:
+        if self.self_weight is not None and not LEAST_WEIGHT <= self.self_weight <= 1 - LEAST_WEIGHT:
             raise ValueError(f"self_weight must be at least {LEAST_WEIGHT} from 0 and 1, got {self.self_weight}")
+
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        return (
+            dict.fromkeys(("topology", "weights", "self_weight"), "weights_file holds the whole W")
+            if self.weights_file is not None
+            else {}
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,6 +256,19 @@ class RunSettings(CaseSettings):
                 raise ValueError("checkpoint_every needs out: say where the run is to be written")
         if self.require_converged and not any(getattr(self, name) is not None for name in TOLERANCES):
             raise ValueError(f"require_converged needs a tolerance to judge by: give one of {', '.join(TOLERANCES)}")
+
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        found = super().idle()
+        if not self.channel:
+            found["repair"] = "it is for a bad channel, and there is no channel"
+        if self.record_every is not None:
+            found["history_rows"] = "record_every says where the rows are"
+        if self.checkpoint_every is None:
+            found["keep_checkpoints"] = "there are none without checkpoint_every"
+        if self.out is None:
+            found["overwrite"] = "nothing is written without out"
+        return found
 
     @property
     def local_rule(self) -> LocalMaximum | None:

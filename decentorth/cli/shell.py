@@ -61,7 +61,7 @@ def serve(
         if "--version" in words:
             return say(f"decentorth {__version__}", root)
         if HELP & set(words):
-            return _help(form, [word for word in words if word not in HELP]) if root else 0
+            return show_help(form, [word for word in words if word not in HELP]) if root else 0
         from ..network.communicator import connect
 
         try:
@@ -91,7 +91,14 @@ def _stopped(code: int, words: str) -> int:
     return code
 
 
-def _help(form: type[Form[Any]], words: Sequence[str]) -> int:
+def show_help(form: type[Form[Any]], words: Sequence[str]) -> int:
+    """Print the help of a command; the exit code 0.
+
+    Raises
+    ------
+    InputError
+        For arguments, or a file they name, that cannot be used.
+    """
     path = config_flag(words)
     try:
         return say(form(words, path, b"" if path is None else config_bytes(path)).help())
@@ -114,7 +121,10 @@ def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: 
         raw = communicator.bcast_bytes(together(communicator, lambda: config_bytes(path) if root else b""))
     earlier = together(communicator, lambda: json.dumps(form.earlier(words) if root else None).encode())
     saved = json.loads(communicator.bcast_bytes(earlier))
-    configuration = together(communicator, lambda: form(words, path, raw, saved).resolve())
+    asked = together(communicator, lambda: form(words, path, raw, saved))
+    fixed = together(communicator, lambda: json.dumps(asked.fixed_agents() if root else None).encode())
+    asked.agents = json.loads(communicator.bcast_bytes(fixed))
+    configuration = together(communicator, asked.resolve)
     digests = communicator.allgather_bytes(configuration.digest())
     different = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
     if different:

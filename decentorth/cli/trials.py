@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
+import importlib.util
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor
 from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
 
+from .flags import InputError
 from .shell import say
 
 LINES = 10
@@ -22,9 +22,20 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def processors() -> int:
-    """How many processes may work at once here."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def processes(asked: int | None) -> int:
+    """How many processes work: as many as asked for; by default one per processor, or without joblib this one alone.
+
+    Raises
+    ------
+    InputError
+        Several are asked for, and joblib is missing.
+    """
+    starts = importlib.util.find_spec("joblib") is not None
+    if asked is None:
+        return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1) if starts else 1
+    if asked > 1 and not starts:
+        raise InputError(f'{asked} workers need joblib: pip install "decentorth[workers]", or give 1 worker')
+    return asked
 
 
 def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Callable[[T], str]) -> Generator[R, None, None]:
@@ -33,7 +44,7 @@ def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Cal
     Parameters
     ----------
     work
-        With several workers a function at the top of a module, so that another process can be told to call it.
+        Any function: other processes are sent it by cloudpickle.
     workers
         Processes; 1 works in this one.
     name
@@ -42,42 +53,35 @@ def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Cal
     Raises
     ------
     RuntimeError
-        A trial failed; it is named.
+        A trial failed, or its process died (`BrokenExecutor`); it is named.
+    InputError
+        Several workers without joblib.
     """
-    if workers == 1 or len(trials) < 2:
+    if processes(workers) == 1 or len(trials) < 2:
         with threadpool_limits(1):
             for trial in trials:
                 yield _named(name(trial), lambda trial=trial: work(trial))  # type: ignore[misc]
         return
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(trials)), mp_context=context, initializer=_settle)
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    pool = ProcessPoolExecutor(min(workers, len(trials)), initializer=_settle)
     try:
         for trial, future in [(trial, pool.submit(work, trial)) for trial in trials]:
             yield _named(name(trial), future.result)
     finally:
-        with _uninterrupted():
-            pool.shutdown(cancel_futures=True)
+        pool.shutdown(kill_workers=True)
 
 
 def _named(name: str, work: Callable[[], R]) -> R:
     try:
         return work()
+    except BrokenExecutor as error:
+        raise BrokenExecutor(
+            f"a worker process died (killed, crashed or out of memory) in the trial with {name} or one beside it; with 1 worker it "
+            "can be seen where"
+        ) from error
     except Exception as error:
         raise RuntimeError(f"the trial with {name} failed: {error}") from error
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C is ignored inside: a second one would leave processes waiting for each other. Elsewhere than in the main thread,
-    which alone is interrupted, nothing changes."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _settle() -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..network.communicator import Communicator
+from ..protocols import SETUP
 from .flags import InputError
-from .settings import CaseSettings
+from .settings import SELF_WEIGHT, CaseSettings
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -36,6 +37,7 @@ def make(settings: CaseSettings) -> Wiring:
     """
     import topologies
 
+    SETUP.info("the mixing matrix: %s", settings.weights_file or f"{settings.weights} weights of {settings.topology}")
     if settings.weights_file is not None:
         given = read_weights(settings.weights_file)
         try:
@@ -43,24 +45,46 @@ def make(settings: CaseSettings) -> Wiring:
         except ValueError as error:
             raise InputError(f"weights_file {settings.weights_file} cannot be used: {error}") from None
         if W.shape[0] != settings.agents:
-            raise InputError(
-                f"{settings.weights_file} is for {W.shape[0]} agents: give --agents {W.shape[0]} (now {settings.agents})"
-            )
+            raise InputError(f"{settings.weights_file} is for {W.shape[0]} agents: leave --agents out (now {settings.agents})")
         return Wiring(W, f"weights of {settings.weights_file}")
     if topologies.is_sequence_name(settings.topology):
         return _sequence(settings)
     graph = topologies.adjacency_from_name(settings.topology, settings.agents, settings.seed)
     rule = topologies.resolve_weights_name(graph, settings.weights)
-    own = f" (self weight {settings.self_weight:g})" if rule.endswith("uniform") else ""
-    W = topologies.weights_from_name(graph, rule, settings.self_weight)
-    return Wiring(W, f"{settings.topology}, {rule} weights{own}")
+    own = SELF_WEIGHT if settings.self_weight is None else settings.self_weight
+    if rule.endswith("uniform"):
+        words = f"{settings.topology}, {rule} weights (self weight {own:g})"
+    elif settings.self_weight is None:
+        words = f"{settings.topology}, {rule} weights"
+    else:
+        raise InputError(f"--self-weight is for uniform weights, and those of {settings.topology} are {rule}: leave it out")
+    return Wiring(topologies.weights_from_name(graph, rule, own), words)
+
+
+def fixed_agents(settings: CaseSettings) -> int | None:
+    """The number of agents that the weights file or the graph fixes; None where it is left open.
+
+    Raises
+    ------
+    ValueError
+        As `make`.
+    """
+    import topologies
+
+    if settings.weights_file is not None:
+        return topologies.check_weights(read_weights(settings.weights_file)).shape[0]
+    return topologies.agents_from_name(settings.topology, settings.seed)
 
 
 def _sequence(settings: CaseSettings) -> Wiring:
     """A time-varying network: the rule is for the sequences that are made of graphs."""
     import topologies
 
-    rule = "metropolis" if settings.weights == "auto" else settings.weights
+    if settings.self_weight is not None:
+        raise InputError(
+            f"--self-weight is for uniform weights of a graph, and {settings.topology} changes over time: leave it out"
+        )
+    rule = None if settings.weights == "auto" else settings.weights
     sequence = topologies.sequence_from_name(settings.topology, settings.agents, settings.seed, rule)
     period = "no period" if sequence.period is None else f"period {sequence.period}"
     return Wiring(sequence, f"{settings.topology} (time-varying, {period})")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -17,9 +18,10 @@ from ..cli import wiring
 from ..cli.config import Form, Saved, values
 from ..cli.flags import InputError, read_flags, settings, specifications
 from ..cli.outputs import replacing
+from ..cli.progress import SettingUp
 from ..cli.settings import NETWORK, CaseSettings, at_least
-from ..cli.shell import REFUSALS, one_line, read_configuration, say, serve, together
-from ..cli.trials import processors, progress
+from ..cli.shell import FAULT, REFUSALS, complain, one_line, read_configuration, say, serve, together
+from ..cli.trials import processes, progress
 from ..network.halo import even_bounds
 from .comparison import Comparison
 from .contenders import Contender, contenders
@@ -90,6 +92,19 @@ class CompareSettings(CaseSettings, Rules):
         CaseSettings.__post_init__(self)
         Rules.__post_init__(self)
         at_least(self, workers=1)
+
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        found = super().idle()
+        if not self.tune:
+            found |= dict.fromkeys(("grid", "tune_seeds", "tune_iterations"), "no steps are tried without tune")
+        if self.metric == "objective":
+            found["consensus_factor"] = "an objective is no distance"
+        if not self.plot:
+            found["panels"] = "there is no figure without plot"
+        if self.out is None:
+            found |= dict.fromkeys(("overwrite", "panels", *(["plot"] if self.plot else [])), "nothing is written without out")
+        return found
 
 
 _SETTINGS = settings(CompareSettings)
@@ -187,25 +202,26 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     asked, root = configuration.settings, communicator.rank == 0
     if asked.print_config:
         return say(configuration.yaml(outputs=True), root)
-    together(communicator, lambda: _check_early(configuration, communicator))
+    workers = together(communicator, lambda: _check_early(configuration, communicator))
     case = Case(part(CaseSettings, asked), configuration.problem, communicator)
+    tell = root and not asked.quiet
     try:
-        contest = Contest(
-            case.problem,
-            {contender.label: contender.algorithm for contender in configuration.contenders},
-            case.W,
-            part(Rules, asked),
-            networks=configuration.networks,
-            comm=communicator,
-            placement=asked.placement,
-        )
+        with SettingUp(tell):
+            contest = Contest(
+                case.problem,
+                {contender.label: contender.algorithm for contender in configuration.contenders},
+                case.W,
+                part(Rules, asked),
+                networks=configuration.networks,
+                comm=communicator,
+                placement=asked.placement,
+            )
     except REFUSALS as error:
         raise InputError(one_line(error)) from error
     together(communicator, lambda: contest.check_metrics(asked.panels))
     runs = None if asked.out is None else Path(asked.out) / RUNS
     together(communicator, lambda: _make_folder(configuration, runs) if runs is not None and root else None)
     store = Store(runs, case.about(), communicator)
-    tell, workers = root and not asked.quiet, asked.workers or processors()
     where = f"in up to {workers} processes" if communicator.size == 1 else f"each on {communicator.size} ranks"
     say(f"methods: {len(contest.contenders)}; runs: {contest.total}, {where}", tell)
     with progress(contest.total, 0, not tell) as advance:
@@ -215,20 +231,26 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
             raise InputError(one_line(error)) from error
         except KeyboardInterrupt:
             raise KeyboardInterrupt("with --out the same command goes on") from None
+        except BrokenExecutor as error:
+            complain(f"decentorth.compare: {error}")
+            return FAULT
     together(communicator, lambda: _conclude(comparison, asked) if root else None)
     return 0
 
 
-def _check_early(configuration: Configuration, communicator: Communicator) -> None:
+def _check_early(configuration: Configuration, communicator: Communicator) -> int:
+    """Refuse what can be told before work; how many processes make runs."""
     asked = configuration.settings
     even_bounds(asked.agents, communicator.size)
+    workers = processes(asked.workers) if communicator.size == 1 else 1
     if communicator.rank > 0 or asked.out is None:
-        return
+        return workers
     path = Path(asked.out) / CONFIG
     if path.exists() and not asked.overwrite and path.read_bytes() != configuration.yaml().encode():
         raise InputError(f"{asked.out} holds another comparison ({CONFIG}): choose another --out, or give --overwrite")
     if asked.plot and importlib.util.find_spec("matplotlib") is None:
         raise InputError('figures need matplotlib: pip install "decentorth[plot]", or give --no-plot')
+    return workers
 
 
 def _make_folder(configuration: Configuration, runs: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from ..cli.flags import specifications, unknown
 from ..cli.trials import results
 from ..network.communicator import connect
+from ..protocols import SETUP
 from .comparison import Comparison, Entry
 from .contenders import Contender, contenders, has_step, with_step
 from .model import NetworkModel
@@ -65,7 +66,8 @@ class Contest:
         self.columns: set[str] = set()
         named = contenders(algorithms)
         self.contenders = tuple(self._with_common_step(one) for one in named)
-        for contender in self.contenders:
+        for number, contender in enumerate(self.contenders, 1):
+            SETUP.info("the method %s, %d of %d", contender.label, number, len(self.contenders))
             seed = (*rules.tuning_seeds, *rules.seeds)[0]
             run = self._job(contender.label, contender.algorithm, seed, 1).run(self.communicator)
             start = run.solve(iterations=0)
@@ -213,7 +215,7 @@ def compare(
     networks
         Names or models of networks whose wall time is modelled.
     workers
-        Parallel processes; with more than one, ``problem`` must be a function at the top of a module.
+        Parallel processes; more than one need joblib (``pip install "decentorth[workers]"``).
     comm
         As of `decentorth.solve`.
     placement
@@ -222,9 +224,10 @@ def compare(
     Raises
     ------
     ValueError, TypeError
-        Before anything runs: for input that cannot work. Afterwards: for a problem that was another each time it was made.
+        Before anything runs: for input that cannot work, and for several workers without joblib. Afterwards: for a problem that was
+        another each time it was made.
     RuntimeError
-        A run failed; it is named.
+        A run failed, or its process died (`concurrent.futures.BrokenExecutor`); it is named.
     """
     contest = Contest(problem, algorithms, W, rules or Rules(), networks=networks, comm=comm, placement=placement)
     return contest.hold(workers=workers)

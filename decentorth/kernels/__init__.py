@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 
-from ..protocols import Array, Index
+from ..protocols import SETUP, Array, Index
 from .subproblem import Solution, isotropic, linear_term
 
 Kernel = Literal["auto", "numba", "numpy"]
@@ -114,6 +114,7 @@ def ready(kernel: Kernel) -> Literal["numba", "numpy"]:
     """What auto means here, its code compiled: once and for all where numba can keep it on disk, else for this process."""
     made = resolved(kernel)
     if made == "numba":
+        SETUP.info("the compiled kernels")
         _run_all(load(made))
     return made
 

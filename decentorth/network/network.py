@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from topologies import WeightSequence, check_weights, flooding_rounds, spectrum, without_agents
 
-from ..protocols import Array, Index, Spectrum
+from ..protocols import SETUP, Array, Index, Spectrum
 from .communicator import connect
 from .halo import Halo, even_bounds, fewer_cuts_bounds, plan
 from .traffic import Traffic, traffic
@@ -116,6 +116,7 @@ class Network:
         return np.ascontiguousarray(self.W.diagonal()[self.agents])
 
     def _own_spectrum(self) -> Spectrum:
+        SETUP.info("eigenvalues of the mixing matrix of %d agents", self.n_agents)
         values = spectrum(self.W)
         return Spectrum(values.lambda_2, values.lambda_min)
 

@@ -92,6 +92,20 @@ class UnreliableNetwork(Network):
             return []
         return self.channel.cautions(float(self.W.diagonal().mean()), self.spectrum.lambda_min)
 
+    def check_alike(self) -> None:
+        """Refuse a channel on which `mix_alike` cannot work.
+
+        Raises
+        ------
+        ChannelError
+            Messages may be late.
+        """
+        if late := [fault.name for _, fault in self.channel.all(Late)]:
+            raise ChannelError(
+                "methods that start over together (safe) cannot tell which messages are from before when these are late: drop safe "
+                f"or {', '.join(late)}"
+            )
+
     def in_flight(self) -> dict[str, Array]:
         """What messages build on."""
         return self._memory.state()
@@ -208,10 +222,8 @@ class UnreliableNetwork(Network):
     def _mix(self, xs: tuple[Array, ...], alike: bool = False) -> tuple[Array, ...]:
         if self._iteration is None:
             return super()._mix(xs, alike)
-        if alike and self.channel.all(Late):
-            raise ChannelError(
-                "methods that start over together (safe) cannot tell which messages are from before when these are late"
-            )
+        if alike:
+            self.check_alike()
         labels, xs = (xs[:1], xs[1:]) if alike else ((), xs)
         road = self._road()
         (halo, _, _), fates, _ = road

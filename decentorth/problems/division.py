@@ -34,6 +34,21 @@ class Divided:
         if not self.dirichlet_alpha > 0.0:
             raise ValueError(f"dirichlet_alpha must be positive, got {self.dirichlet_alpha}")
 
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        found = {} if self.partition == "dirichlet" else {"dirichlet_alpha": "it is for partition dirichlet"}
+        if self.partition == "even":
+            return {**found, "labels": "they are for partition by-label and dirichlet"}
+        return {**found, "shuffle": "it is for an even partition"}
+
+
+DIVIDED = ("partition", "labels", "dirichlet_alpha", "shuffle")
+
+
+def idle_data(from_file: bool, generated: Sequence[str], read: Sequence[str] = ()) -> dict[str, str]:
+    """Settings of generated data where data are read from a file, or those of files where they are not, and why they are idle."""
+    return dict.fromkeys(generated, "it is for generated data") if from_file else dict.fromkeys(read, "it is for data of a file")
+
 
 def divided(data: str, settings: Divided, n_agents: int, agents: slice, seed: int) -> list[Array]:
     """The samples ``(m_i, d)`` of each agent in ``agents``, out of the file or bundled set ``data``."""

@@ -24,6 +24,7 @@ from ..sets import GeneralizedStiefel
 from ..sets.operators import Operator, eigenspace, formed, symmetric
 from ..sums import sums
 from .base import AgentProblem, Deferred, Selection, selected
+from .division import idle_data
 from .generated import stream
 from .pca import subspace_distance
 
@@ -238,6 +239,10 @@ class GEVPSettings:
                 raise ValueError(f"rank must be at most dimension, got rank {self.rank} and dimension {self.dimension}")
             if not (self.condition >= 1.0 and np.isfinite(self.condition)):
                 raise ValueError(f"condition must be finite and at least 1, got {self.condition}")
+
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        return idle_data(self.matrix_a is not None, ("dimension", "condition", "frobenius_normalised"))
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem, to be built by each rank for its own agents.

@@ -27,6 +27,7 @@ from ..sets import JOrthogonal
 from ..sums import sums
 from .base import Deferred
 from .checks import matrices, same_columns
+from .division import idle_data
 from .generated import stream
 from .pooled import Fold, here, triangle
 from .rows import SumsOfSquares
@@ -177,6 +178,10 @@ class HEVPSettings(SignedSettings):
             raise ValueError(f"condition must be at least 1 and finite, got {self.condition}")
         if not 0.0 <= self.ridge < np.inf:
             raise ValueError(f"ridge must be finite and not negative, got {self.ridge}")
+
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        return idle_data(self.data != "generated", ("dimension", "samples", "condition"))
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
         """The rows of D in blocks of consecutive ones; of a file each rank reads its own."""

@@ -29,6 +29,7 @@ from ..protocols import Array, Collective, Index
 from ..sets import JOrthogonal
 from .base import AgentProblem, Deferred, Selection, selected
 from .checks import matrices
+from .division import idle_data
 from .generated import stream
 from .signed import SignedSettings
 from .ultrahyperbolic import Ultrahyperbolic
@@ -287,6 +288,10 @@ class HSPPSettings(SignedSettings):
             raise ValueError(f"noise must be finite and not negative, got {self.noise}")
         if self.distances == "tree" and self.data != "tree":
             raise ValueError(f"distances of a tree need its data: choose data tree, got {self.data!r}")
+
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        return idle_data(self.data not in ("tree", "gaussian"), ("points", "dimension"))
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
         """The pairs in blocks, see `HSPP`; each rank keeps its own rows of T."""

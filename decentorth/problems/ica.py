@@ -26,7 +26,7 @@ from ..protocols import Array, Collective, ConstraintSet, Index
 from ..sets import GeneralizedStiefel, SampleCovariance, Stiefel
 from .base import Deferred, loaded
 from .checks import agent_weights, matrices, same_columns
-from .division import Divided, divided
+from .division import DIVIDED, Divided, divided, idle_data
 from .generated import stream
 from .pooled import centered, whitening
 from .rowwise import SeparableLosses
@@ -230,6 +230,10 @@ class ICASettings(Divided):
                 raise ValueError(f"samples must be at least 1, got {self.samples}")
             if not (self.imbalance >= 1.0 and math.isfinite(self.imbalance)):
                 raise ValueError(f"imbalance must be finite and at least 1, got {self.imbalance}")
+
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        return super().idle() | idle_data(self.data is not None, ("samples", "imbalance", "mixing"), DIVIDED)
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem, to be built by each rank for its own agents."""

@@ -28,6 +28,7 @@ from ..sets import Stiefel
 from ..sums import sums
 from .base import AgentProblem, Deferred, Selection, loaded
 from .checks import matrices
+from .division import idle_data
 from .generated import stream
 from .pca import subspace_distance
 from .runs import Runs
@@ -245,6 +246,10 @@ class MatrixCompletionSettings:
                 raise ValueError(f"noise must not be negative, got {self.noise}")
         elif self.rank < 1:
             raise ValueError(f"rank must be at least 1, got {self.rank}")
+
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        return idle_data(self.data is not None, ("dimension", "columns", "oversampling", "noise"), ("shuffle",))
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem, to be built by each rank for its own agents."""

@@ -20,7 +20,7 @@ from ..protocols import Array, Collective, SubgradientSettings
 from ..sets import Stiefel
 from .base import Deferred, loaded
 from .checks import matrices, same_columns
-from .division import Divided, divided
+from .division import DIVIDED, Divided, divided, idle_data
 from .generated import stream
 from .pooled import normalized
 from .rowwise import AbsoluteLosses
@@ -143,6 +143,10 @@ class ODLSettings(Divided):
                 raise ValueError(f"dimension must be at least 1, got {self.dimension}")
             if not 0.0 < self.density <= 1.0:
                 raise ValueError(f"density must be above 0 and at most 1, got {self.density}")
+
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        return super().idle() | idle_data(self.data is not None, ("dimension", "samples", "density"), (*DIVIDED, "normalize"))
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem, to be built by each rank for its own agents."""

@@ -17,7 +17,7 @@ from ..protocols import Array, Collective
 from ..sets import Stiefel
 from .base import Deferred, loaded
 from .checks import matrices, same_columns
-from .division import Divided, divided
+from .division import DIVIDED, Divided, divided, idle_data
 from .generated import stream
 from .pooled import centered, triangle, with_spectrum
 from .rows import SumsOfSquares
@@ -174,6 +174,10 @@ class PCASettings(Divided):
                 raise ValueError(f"gap must lie in (0, 1], got {self.gap}")
             if not self.heterogeneity >= 0.0:
                 raise ValueError(f"heterogeneity must not be negative, got {self.heterogeneity}")
+
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        return super().idle() | idle_data(self.data != "synthetic", ("dimension", "samples", "gap", "heterogeneity"), DIVIDED)
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem, to be built by each rank for its own agents."""

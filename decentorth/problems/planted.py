@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..protocols import Array, Index
+from ..protocols import SETUP, Array, Index
 from ..sets import JOrthogonal
 from .ultrahyperbolic import Ultrahyperbolic
 
@@ -34,6 +34,7 @@ def planted(rng: np.random.Generator, constraint: JOrthogonal, entities: int, re
     tails = min(max(1, round(triples / (entities * relations))), entities - 1)
     found = []
     for relation in range(relations):
+        SETUP.info("a planted graph, relation %d of %d", relation + 1, relations)
         moved = points @ constraint.random(rng, 0.5).T
         u, _ = manifold.cosines(moved * constraint.signs @ points.T, manifold.sizes(moved)[:, None] * sizes)
         distances = manifold.distances(u)

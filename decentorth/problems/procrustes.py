@@ -16,6 +16,7 @@ from ..protocols import Array, Collective
 from ..sets import Stiefel
 from .base import Deferred, loaded
 from .checks import matrices, same_columns
+from .division import idle_data
 from .generated import stream
 from .pooled import with_spectrum
 from .rows import SumsOfSquares
@@ -123,6 +124,10 @@ class ProcrustesSettings:
                 raise ValueError(f"decay must lie in (0, 1], got {self.decay}")
             if self.largest_eigenvalue is not None and not self.largest_eigenvalue > 0.0:
                 raise ValueError(f"largest_eigenvalue must be positive, got {self.largest_eigenvalue}")
+
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        return idle_data(self.data is not None, ("dimension", "rank", "rows", "decay", "largest_eigenvalue"), ("shuffle",))
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem, to be built by each rank for its own agents."""

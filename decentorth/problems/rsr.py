@@ -27,7 +27,7 @@ from ..protocols import Array, Collective, Index, SubgradientSettings
 from ..sets import Stiefel
 from .base import Deferred, loaded
 from .checks import agent_weights, matrices, same_columns
-from .division import Divided, divided
+from .division import Divided, divided, idle_data
 from .generated import stream
 from .pooled import with_spectrum
 from .rowwise import RowLosses
@@ -280,6 +280,12 @@ class RSRSettings(Divided):
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if self.points == "orthonormal" and 0 < self.outliers < self.dimension:
             raise ValueError(f"orthonormal outliers must be at least dimension = {self.dimension}, got {self.outliers}")
+
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        return super().idle() | idle_data(
+            self.data is not None, ("dimension", "inliers", "outliers", "points"), ("labels", "normalize")
+        )
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem, to be built by each rank for its own agents."""

@@ -29,6 +29,7 @@ from ..protocols import Array, Collective, Index
 from ..sets import JOrthogonal, JOrthogonalStack
 from ..sums import scatter
 from .base import AgentProblem, Deferred
+from .division import idle_data
 from .generated import stream
 from .knowledge import Completions, KnowledgeGraph, check, corrupted, held_out, most_frequent
 from .planted import around_pole, planted
@@ -392,6 +393,10 @@ class UltraESettings(SignedSettings):
             raise ValueError(f"entities must be at least 2, got {self.entities}")
         if not 0.0 <= self.held_out < 1.0:
             raise ValueError(f"held_out is a share, at least 0 and below 1, got {self.held_out}")
+
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        return idle_data(self.data != "planted", ("relations", "triples"))
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
         """The same with its training triples in so many blocks, as if of so many agents, whose mean it is: for `Spread`."""

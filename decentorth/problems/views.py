@@ -12,7 +12,7 @@ from ..protocols import Array, Collective
 from ..sums import sums
 from .base import Deferred
 from .cca import CCA
-from .division import Divided, divided, divided_alike
+from .division import DIVIDED, Divided, divided, divided_alike, idle_data
 from .generated import stream
 from .pooled import centered, mean_squares
 
@@ -98,6 +98,14 @@ class CCASettings(Divided):
                 raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)}")
         if not (math.isfinite(self.condition) and self.condition >= 1.0):
             raise ValueError(f"condition must be finite and at least 1, got {self.condition}")
+
+    def idle(self) -> dict[str, str]:
+        """Settings without an effect beside the others, and why."""
+        return super().idle() | idle_data(
+            self.data != "synthetic",
+            ("samples", "dimension", "dimension_y", "correlation", "decay", "condition", "heterogeneity"),
+            DIVIDED,
+        )
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem, to be built by each rank for its own agents."""

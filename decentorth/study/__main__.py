@@ -13,7 +13,7 @@ from pathlib import Path
 
 from .. import _mpienv
 from ..cli.flags import InputError, help_text, settings, take_flags
-from ..cli.trials import processors, progress
+from ..cli.trials import processes, progress
 from . import consensus, drfgt, scaling, spectral
 from .sweep import Study, sweep
 
@@ -100,6 +100,7 @@ def _study(name: str) -> Study:
 def _make(study: Study, asked: StudySettings) -> None:
     from ..plot import save
 
+    workers = processes(asked.workers or study.workers)
     folder = Path(asked.out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +112,6 @@ def _make(study: Study, asked: StudySettings) -> None:
     if done and not asked.quiet:
         sys.stdout.write(f"{path} holds {done} of {len(trials)} trials already\n")
     with progress(len(trials), done, asked.quiet) as advance:
-        workers = asked.workers or study.workers or processors()
         rows = sweep(study, trials, path, workers=workers, advance=lambda trial: advance(" ".join(map(str, trial.values()))))
     picture = path.with_suffix(".png")
     save(study.figure(rows), picture)

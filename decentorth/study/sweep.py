@@ -31,7 +31,7 @@ class Study:
     trials: Callable[[bool, int], list[Trial]]
     """``trials(full, seed)``: all trials, in the order of the file."""
     run: Callable[[Trial], list[Row]]
-    """The rows of a trial: a function at the top of a module, so that another process can be told to call it."""
+    """The rows of a trial."""
     figure: Callable[[Rows], Figure]
     conclusions: Callable[[Rows], Iterator[str]]
     """The lines that are printed at the end."""

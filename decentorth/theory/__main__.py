@@ -1,6 +1,7 @@
 """``python -m decentorth.theory``: every constant of paper 004 for a problem and a graph, and how far practice is from them.
 
-The flags are those of ``python -m decentorth.run``, and those of `TheorySettings`.
+The flags are those of ``python -m decentorth.run`` that say what is solved, over which network and how, and those of
+`TheorySettings`; the safety region is the ``eps`` of DRFGT.
 """
 
 from __future__ import annotations
@@ -9,16 +10,15 @@ import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import _mpienv
-from ..cli.config import Command, Configuration, config_bytes, config_flag
-from ..cli.flags import InputError, help_text, settings, take_flags
-
-SUMMARY = (
-    "Print the constants and guaranteed steps of paper 004 for a problem, a network and a step of DRFGT (published, given, or "
-    "auto); the settings are those of decentorth.run."
-)
+from ..cli.config import Command, Configuration
+from ..cli.flags import InputError, settings, take_flags
+from ..cli.progress import SettingUp
+from ..cli.settings import NETWORK
+from ..cli.shell import HELP, read_configuration, show_help
+from ..network.communicator import SerialCommunicator
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,11 @@ class TheorySettings:
 
     Parameters
     ----------
-    eps : float
-        Safety factor in (0, 3/4): the region is ||x^T x - I||_F <= eps.
     measure : int
         Also make this many iterations with the practical step, and as many with the guaranteed one, and print the bounds beside
         what was measured.
     """
 
-    eps: float = 0.5
     measure: int | None = None
 
     def __post_init__(self) -> None:
@@ -43,12 +40,27 @@ class TheorySettings:
         Raises
         ------
         ValueError
-            eps outside (0, 3/4), or no iteration to measure.
+            There is no iteration to measure.
         """
-        if not 0.0 < self.eps < 0.75:
-            raise ValueError(f"eps must lie in (0, 3/4), got {self.eps}")
         if self.measure is not None and self.measure < 1:
             raise ValueError(f"measure must be at least 1, got {self.measure}")
+
+
+class TheoryForm(Command):
+    """The flags of a run that the theory is about; a file of a run may have the others."""
+
+    program = "python -m decentorth.theory"
+    summary = (
+        "Print the constants and guaranteed steps of paper 004 for a problem, a network and a step of DRFGT (published, given, or "
+        "auto); the settings are those of decentorth.run."
+    )
+    own: ClassVar = {name: Command.own[name] for name in ("problem", "seed", "algorithm", *NETWORK, "config")}
+    output = ("config",)
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.file = {name: value for name, value in self.file.items() if name in self.own or name not in Command.own}
+        self.groups = {"Theory": settings(TheorySettings), **self.groups}
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -57,14 +69,10 @@ def main(tokens: Sequence[str] | None = None) -> int:
     if _mpienv.rank() > 0:
         return 0
     try:
-        asked, rest = take_flags([word for word in words if word not in ("--help", "-h")], TheorySettings)
-        path = config_flag(rest)
-        command = Command(rest, path, b"" if path is None else config_bytes(path))
-        if {"--help", "-h"} & set(words):
-            groups = {"Theory": settings(TheorySettings), **command.groups}
-            lines = iter([help_text(groups, "python -m decentorth.theory", SUMMARY)])
-        else:
-            lines = report(command.resolve(), asked)
+        asked, rest = take_flags([word for word in words if word not in HELP], TheorySettings)
+        if HELP & set(words):
+            return show_help(TheoryForm, rest)
+        lines = report(read_configuration(TheoryForm, rest, SerialCommunicator()), asked)
         for line in lines:
             sys.stdout.write(line.rstrip() + "\n")
             sys.stdout.flush()
@@ -87,7 +95,6 @@ def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]
     from ..algorithms import DRFGT
     from ..api import Run
     from ..cli import wiring
-    from ..network.communicator import SerialCommunicator
     from .constants import constants
     from .measured import measure
     from .report import beside, table
@@ -102,12 +109,13 @@ def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]
         problem = configuration.problem.problem(configuration.run.agents, configuration.run.seed)
         return Run(problem, algorithm, W, seed=configuration.run.seed, comm=SerialCommunicator())
 
-    practical = run(configuration.algorithm)
-    state = next(itertools.islice(practical.states(), 1))
-    step, penalty = float(state.step_size.mean()), float(state.penalty.mean())
-    second, smallest = practical.network.spectrum
-    sigma = max(second, -smallest)
-    found = constants(practical.problem, sigma, smallest, penalty, asked.eps, seed=configuration.run.seed)
+    with SettingUp(True):
+        practical = run(configuration.algorithm)
+        state = next(itertools.islice(practical.states(), 1))
+        step, penalty = float(state.step_size.mean()), float(state.penalty.mean())
+        second, smallest = practical.network.spectrum
+        sigma = max(second, -smallest)
+        found = constants(practical.problem, sigma, smallest, penalty, configuration.algorithm.eps, seed=configuration.run.seed)
     given = configuration.algorithm.step_size
     name = "the published step" if configuration.published else "the auto step" if given == "auto" else "the given step"
     shape = " x ".join(map(str, practical.problem.shape))

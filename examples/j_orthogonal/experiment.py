@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,20 +103,22 @@ class Row(NamedTuple):
     feasibility: float
 
 
-def followed(
-    problem: Any, method: Any, seconds: float, seed: int, metric: str = "objective", goal: float = -math.inf
-) -> tuple[list[Row], str]:
-    """What a method reaches in so many seconds of the processor, or until it is below the goal, and how it ended.
+def followed(problem: Any, method: Any, options: Any, metric: str = "objective", goal: float = -math.inf) -> tuple[list[Row], str]:
+    """What a method reaches in the seconds of the processor and iterations that it has, or until it is below the goal, and how it
+    ended.
 
     Looked at in iterations a few percent apart; on a machine with other work the processor's time says more than the clock.
     """
-    run = Run(problem, method, seed=seed, comm="serial")
-    states, ending, spent, due, rows = run.states(), getattr(run.algorithm, "ending", None), 0.0, 0, list[Row]()
+    run = Run(problem, method, seed=options.seed, comm="serial")
+    states = islice(run.states(), None if options.iterations is None else options.iterations + 1)
+    ending, spent, due, rows = getattr(run.algorithm, "ending", None), 0.0, 0, list[Row]()
     with np.errstate(over="ignore", invalid="ignore"):
-        while spent < seconds:
+        while spent < options.seconds:
             begun = time.process_time()
-            state = next(states)
+            state = next(states, None)
             spent += time.process_time() - begun
+            if state is None:
+                return rows, "iterations"
             if not np.abs(state.x).max() < 1e50:
                 return rows, "diverged"
             stop = None if ending is None else ending(run.problem, state)
@@ -143,6 +146,7 @@ def arguments(what: str, data: Sequence[str], seconds: float) -> argparse.Argume
     parser = argparse.ArgumentParser(description=what, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--data", nargs="+", default=list(data), help="randn10 and so on, or files with a sample a row")
     parser.add_argument("--seconds", type=float, default=seconds, help="for each method")
+    parser.add_argument("--iterations", type=int, help="the most for each method, by default any number")
     parser.add_argument("--positive", type=int, help="signs +1 of J, by default half")
     parser.add_argument("--ridge", type=float, default=0.0, help="added to the diagonal of D^T D")
     parser.add_argument("--warm", type=int, default=30, help="iterations of CSDM before GS-JOBCD goes on")

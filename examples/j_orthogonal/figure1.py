@@ -24,7 +24,7 @@ def draw(panel: Any, settings: Any, options: Any, target: float) -> None:
     printed = settings.form == "as-printed"
     for place, (label, method) in enumerate(methods(settings.form, options.warm).items()):
         metric = "objective" if printed else "error"
-        rows, ending = followed(settings.problem(1, options.seed), method, options.seconds, options.seed, metric, target)
+        rows, ending = followed(settings.problem(1, options.seed), method, options, metric, target)
         seconds = [row.seconds for row in rows[1:]]
         values = np.array([-0.5 * row.value if printed else abs(row.value) for row in rows[1:]])
         look = {"color": f"C{place % 10}", "linestyle": "--" if "published" in label else "-"}

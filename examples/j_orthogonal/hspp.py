@@ -66,15 +66,16 @@ def difference(gradient: Callable[[np.ndarray], np.ndarray], x: np.ndarray, v: n
     return (gradient(x + step * v) - gradient(x - step * v)) / (2.0 * step)
 
 
-def table(kind: str, settings: HSPPSettings, seconds: float, seed: int) -> None:
+def table(kind: str, settings: HSPPSettings, options: Any) -> None:
     """Run everything on one kind of distances, and print it."""
+    seconds, seed = options.seconds, options.seed
     problem = Run(settings.problem(1, seed), CSDM, comm="serial").problem
     problem.hessian_product = partial(difference, problem.gradient)
     start = float(problem.value(problem.start(seed)[None])[0])
     names = [f"{seconds * share:g} s" for share in TIMES] + [f"to {share:.0%}" for share in SHARES]
     print(f"{kind}: {start:.4g} at the start\n{'method':30s}" + "".join(f"{name:>16s}" for name in names))
     for name, method in METHODS.items():
-        rows, ending = followed(problem, method, seconds, seed)
+        rows, ending = followed(problem, method, options)
         least = [
             min((row.value for row in rows if row.seconds <= share * seconds or share == 1.0), default=start) for share in TIMES
         ]
@@ -89,6 +90,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("points", 100), ("dimension", 20), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--iterations", type=int, help="the most for each method, by default any number")
     for name, number in (("seconds", 1.0), ("smoothing", 0.5)):
         parser.add_argument(f"--{name}", type=float, default=number)
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
@@ -97,7 +99,7 @@ def main() -> None:
     problem = Run(HSPPSettings(**sizes).problem(1, 0), do.JJOBCD(), comm="serial").problem
     print(f"printed form: changes by {printed_form(problem, 5):.0e} of itself at five random x")
     for kind in given.kinds:
-        table(kind, HSPPSettings(**sizes, **KINDS[kind]), given.seconds, given.seed)
+        table(kind, HSPPSettings(**sizes, **KINDS[kind]), given)
 
 
 if __name__ == "__main__":

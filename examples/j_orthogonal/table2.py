@@ -39,7 +39,7 @@ def table(data: str, options: Any) -> None:
     print("  ".join(f"{name:>16s}" for name in names))
     metric = "objective" if printed else "error"
     for name, method in methods(settings.form, options.warm).items():
-        rows, ending = followed(settings.problem(1, options.seed), method, options.seconds, options.seed, metric, targets[-1])
+        rows, ending = followed(settings.problem(1, options.seed), method, options, metric, targets[-1])
         least = min(rows, key=lambda row: row.value, default=Row(0.0, 0, 0.0, float("nan"), float("nan")))
         cells = []
         for target in targets:

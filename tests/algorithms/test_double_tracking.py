@@ -283,9 +283,9 @@ def test_what_cannot_be_meant_is_refused() -> None:
         (ValueError, "momentum must lie in", partial(CDADT, momentum=1.0)),
         (TypeError, "momentum must be a number", partial(CDADT, momentum="high")),  # type: ignore[arg-type]
         (ValueError, "preconditioner must be one of", partial(CDADT, preconditioner="best")),  # type: ignore[arg-type]
-        (ValueError, "columns must be at least 1", partial(CDADT, columns=0)),
-        (TypeError, "columns must be a whole number", partial(CDADT, columns=1.5)),  # type: ignore[arg-type]
-        (ValueError, "columns are those of preconditioner 'sketch'", partial(CDADT, preconditioner="diagonal", columns=3)),
+        (ValueError, "sketch_columns must be at least 1", partial(CDADT, sketch_columns=0)),
+        (TypeError, "sketch_columns must be a whole number", partial(CDADT, sketch_columns=1.5)),  # type: ignore[arg-type]
+        (ValueError, "sketch_columns are those of preconditioner", partial(CDADT, preconditioner="diagonal", sketch_columns=3)),
         (ValueError, "step_size must be positive", partial(GeneralizedDRFGT, step_size=-1.0)),
         (ValueError, "penalty must be", partial(GeneralizedDRFGT, penalty="large")),  # type: ignore[arg-type]
     ]

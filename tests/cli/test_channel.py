@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import topologies as tp
+from decentorth.api import Run
+from decentorth.network import ChannelError
+from decentorth.problems import Deferred
+from decentorth.registry import algorithms
 from decentorth.run import main
 
 
@@ -55,10 +61,31 @@ def test_what_is_refused(written: str, words: str, capsys: pytest.CaptureFixture
     [
         ("--algorithm rextra --channel crash:p=0.1", "this method also keeps dual: take sleep"),
         ("--algorithm dgd --penalty 1 --channel loss:p=0.1 --tracker-correction 1", "this method has none"),
-        ("--safe --channel delay:rounds=1", "cannot tell which messages are from before"),
         ("--tracker-correction 1", "tracker_correction is for a bad channel"),
     ],
 )
 def test_a_method_that_a_channel_does_not_suit_is_refused(words: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words.split(), "--iterations", "3"]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("algorithm", ["drfgt", "destiny"])
+@pytest.mark.parametrize("late", ["delay:rounds=1", "stragglers:share=0.5", "link:bandwidth=100"])
+def test_safe_steps_over_a_late_channel_are_refused_before_work(
+    algorithm: str, late: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the command line before there are files, and in Python before there is a problem."""
+    out = tmp_path / "out"
+    assert main(["--algorithm", algorithm, "--safe", "--channel", late, "--out", str(out)]) == 2
+    assert f"cannot tell which messages are from before when these are late: drop safe or {late.partition(':')[0]}\n" in (
+        capsys.readouterr().err
+    )
+    assert not out.exists()
+
+    def never(agents: slice, collective: Any) -> Any:
+        raise AssertionError("built")
+
+    with pytest.raises(ChannelError, match="when these are late"):
+        Run(
+            Deferred(4, never), algorithms.get(algorithm)(safe=True), tp.metropolis_weights(tp.ring(4)), comm="serial", channel=late
+        )

@@ -9,15 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from decentorth import registry
 from decentorth.algorithms.policies import BarzilaiBorwein, Diminishing, Horizon
+from decentorth.cli import wiring
 from decentorth.cli.config import PUBLISHED_STEP, Command, Configuration, config_bytes, config_flag, published_defaults
 from decentorth.cli.flags import InputError, load, parameters, read_value, settings
+from decentorth.cli.shell import read_configuration
+from decentorth.compare.command import CompareForm
+from decentorth.network import Network
+from decentorth.network.communicator import SerialCommunicator
+from decentorth.theory.__main__ import TheoryForm
 
 
 def resolve(flags: str = "", text: str = "", path: str = "run.yaml") -> Configuration:
@@ -191,6 +199,48 @@ def test_errors_in_flags(flags: str, phrase: str) -> None:
         resolve(flags)
     assert phrase in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+IDLE = [
+    ("--weights-file W.npy --topology ring", "--topology"),
+    ("--weights-file W.npy --weights auto", "--weights"),
+    ("--weights-file W.npy --self-weight 0.5", "--self-weight"),
+    ("--no-repair", "--repair"),
+    ("--record-every 3 --history-rows 10", "--history-rows"),
+    ("--keep-checkpoints 3", "--keep-checkpoints"),
+    ("--overwrite", "--overwrite"),
+    ("--problem pca --dimension 4", "--dimension"),
+    ("--problem pca --labels l.npy", "--labels"),
+    ("--problem pca --partition by-label --no-shuffle", "--shuffle"),
+    ("--problem pca --partition by-label --dirichlet-alpha 1", "--dirichlet-alpha"),
+    ("--problem pca --data synthetic --partition even", "--partition"),
+    ("--problem cca --correlation 0.5", "--correlation"),
+    ("--problem ica --data digits --imbalance 2", "--imbalance"),
+    ("--problem odl --no-normalize", "--normalize"),
+    ("--problem rsr --data digits --inliers 3", "--inliers"),
+    ("--data A.npy --targets B.npy --rows 3", "--rows"),
+    ("--no-shuffle", "--shuffle"),
+    ("--problem gevp --matrix-a A.npy --matrix-b B.npy --condition 3", "--condition"),
+    ("--problem matrix_completion --data A.npy --noise 1", "--noise"),
+    ("--problem hevp --data randn10 --samples 300 --algorithm j_jobcd --agents 1", "--samples"),
+    ("--problem hspp --data A.npy --points 3 --algorithm j_jobcd --agents 1", "--points"),
+    ("--problem ultrae --data A --relations 3 --algorithm j_jobcd --agents 1", "--relations"),
+]
+
+
+@pytest.mark.parametrize(("flags", "idle"), IDLE)
+def test_settings_without_an_effect_are_refused(flags: str, idle: str) -> None:
+    with pytest.raises(InputError, match=f"^{idle} has no effect here, leave it out: "):
+        resolve(flags)
+
+
+def test_a_file_may_hold_the_defaults_of_settings_without_an_effect() -> None:
+    """As one that a run has written does; another value there is refused."""
+    held = resolve("--weights-file W.npy").yaml(outputs=True)
+    assert "topology: ring" in held
+    assert resolve(text=held).run.weights_file == "W.npy"
+    with pytest.raises(InputError, match=r"^run.yaml: topology has no effect here, leave it out: weights_file holds"):
+        resolve(text="topology: star\nweights-file: W.npy")
 
 
 BOMB = "agents:\n" + "".join(f"- &l{k} [{', '.join([f'*l{k - 1}' if k else 'x'] * 9)}]\n" for k in range(9))
@@ -412,3 +462,76 @@ def test_an_entry_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
         resolve("--algorithm demanding")
     assert resolve("--algorithm demanding --width 3").algorithm == Demanding(3)
     assert "Required." in Command(["--algorithm", "demanding"]).help()
+
+
+GML = "graph [\n" + "".join(f"  node [\n    id {i}\n  ]\n" for i in range(4))
+GML += "".join(f"  edge [\n    source {i}\n    target {(i + 1) % 4}\n  ]\n" for i in range(4)) + "]\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "agents"),
+    [
+        ("--topology karate_club", 34),
+        ("--topology ring:7", 7),
+        ("--topology torus:3x4", 12),
+        ("--topology file:graph.gml", 4),
+        ("--topology one_peer_exponential:8", 8),
+        ("--topology link_failures:p=0.1@ring:6", 6),
+        ("--topology periodic@ring|star:5", 5),
+        ("--weights-file W.npy", 3),
+        ("--topology star", 10),
+        ("--topology link_failures@ring", 10),
+        ("--topology star --agents 6", 6),
+    ],
+)
+def test_the_graph_tells_how_many_agents_there_are(words: str, agents: int, folder: Path) -> None:
+    """From flags and from a file, for a run, a comparison and the theory."""
+    (folder / "graph.gml").write_text(GML)
+    np.save("W.npy", np.full((3, 3), 1.0 / 3.0))
+    serial = SerialCommunicator()
+    found = read_configuration(Command, words.split(), serial)
+    assert (found.run.agents, Network(wiring.make(found.run).W, "serial").n_agents) == (agents, agents)
+    pairs = zip(*[iter(words.split())] * 2, strict=True)
+    (folder / "run.yaml").write_text(yaml.safe_dump({flag.removeprefix("--"): read_number(value) for flag, value in pairs}))
+    assert read_configuration(Command, ["--config", "run.yaml"], serial).digest() == found.digest()
+    compared = read_configuration(CompareForm, [*words.split(), "--algorithms", "drfgt"], serial)
+    assert compared.settings.agents == read_configuration(TheoryForm, words.split(), serial).run.agents == agents
+
+
+def read_number(text: str) -> int | str:
+    return int(text) if text.isdigit() else text
+
+
+def test_agents_that_the_graph_does_not_have_are_refused(folder: Path) -> None:
+    np.save("W.npy", np.full((3, 3), 1.0 / 3.0))
+    for words, said in (
+        ("--topology karate_club --agents 4", "has 34 agents, but n_agents is 4"),
+        ("--weights-file W.npy --agents 4", "is for 3 agents: leave --agents out"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            wiring.make(read_configuration(Command, words.split(), SerialCommunicator()).run)
+    with pytest.raises(InputError, match=r"cannot read weights_file missing.npy"):
+        read_configuration(Command, ["--weights-file", "missing.npy"], SerialCommunicator())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--weights metropolis --self-weight 0.5", "is for uniform weights, and those of ring are metropolis"),
+        ("--topology star --self-weight 0.5", "is for uniform weights, and those of star are metropolis"),
+        ("--topology one_peer_exponential:8 --self-weight 0.5", "one_peer_exponential:8 changes over time"),
+        ("--topology one_peer_exponential:8 --weights metropolis", "has its own weights, and not 'metropolis'"),
+        ("--topology link_failures:weights=uniform@ring:6 --weights metropolis", "has its own weights, and not 'metropolis'"),
+    ],
+)
+def test_weights_that_the_network_does_not_use_are_refused(words: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        wiring.make(read_configuration(Command, words.split(), SerialCommunicator()).run)
+
+
+def test_the_self_weight_is_0_8_unless_given() -> None:
+    for words, own in (([], 0.8), (["--self-weight", "0.5"], 0.5)):
+        made = wiring.make(resolve(" ".join(words)).run)
+        assert isinstance(made.W, csr_array)
+        assert set(made.W.diagonal()) == {own}
+        assert made.origin == f"ring, uniform weights (self weight {own:g})"

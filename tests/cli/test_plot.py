@@ -139,6 +139,8 @@ def test_command_draws_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str
     [
         ([], "give the folder of at least one run"),
         (["a", "b"], "several runs go into one figure: say where with --out"),
+        (["a", "--agents", "consensus", "--linear"], "--linear has no effect with --agents"),
+        (["a", "--agents", "consensus", "--against", "bytes"], "--against has no effect with --agents"),
         (["nowhere"], "is nowhere the folder of a run?"),
         (["a", "--against", "byte"], 'Did you mean "bytes"?'),
         (["a", "--out", "f.jpg"], "f.jpg: a figure must end in .png, .svg or .pdf"),

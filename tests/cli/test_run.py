@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import logging
 import math
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ import yaml
 
 import topologies as tp
 from decentorth.checkpoint import kept
+from decentorth.cli import progress
 from decentorth.cli.dryrun import crossing, held
 from decentorth.cli.outputs import hold, read_history, read_start, read_summary
 from decentorth.cli.progress import PlainProgress, size
@@ -29,10 +30,10 @@ from decentorth.cli.shell import one_line, together
 from decentorth.cli.wiring import read_weights
 from decentorth.network.communicator import SerialCommunicator
 from decentorth.plot import main as plot
-from decentorth.protocols import Row
+from decentorth.protocols import SETUP, Row
 from decentorth.run import exit_code, main
 from tests.support.commands import own_method, run
-from tests.support.mpi import Job, run_ranks
+from tests.support.mpi import HUNG, Job, run_ranks, until
 
 SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4", "--iterations", "40"]
 MODULE = ["-m", "decentorth.run"]
@@ -153,7 +154,7 @@ def test_a_floor_of_the_objective_ends_a_run() -> None:
 
 
 def test_an_objective_without_a_minimum_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    printed = (*HYPERBOLIC, "--form", "as-printed", "--data", "randn10", "--algorithm", "j_jobcd", "--time-limit", "30")
+    printed = (*HYPERBOLIC[:-2], "--form", "as-printed", "--data", "randn10", "--algorithm", "j_jobcd", "--time-limit", str(HUNG))
     assert main([*printed, "--out", "a"]) == 0
     assert "The objective is unbounded below: rows" in capsys.readouterr().out
     summary = read_summary("a")
@@ -241,7 +242,7 @@ BAD = [
     ("--problem pca --data missing.npy", "missing.npy"),
     ("--problem pca --data nan.npy --rank 2", "nan"),
     ("--problem pca --data cut.npy --rank 2", "cut.npy"),
-    ("--weights-file ring.npy", "ring.npy is for 4 agents: give --agents 4 (now 10)"),
+    ("--weights-file ring.npy --agents 10", "ring.npy is for 4 agents: leave --agents out (now 10)"),
     ("--weights-file skew.npy --agents 4", "symmetric"),
     ("--weights-file apart.npy --agents 4", "connected"),
     ("--weights-file cut.npy --agents 4", "weights_file cannot be used: cut.npy is truncated: its header promises"),
@@ -323,7 +324,7 @@ def test_weights_from_a_file_are_the_same_weights(name: str, folder: Path) -> No
     scipy.io.mmwrite("w.mtx", sp.coo_array(W), precision=17)
     assert np.array_equal(sp.csr_array(read_weights(name)).toarray(), W.toarray())
     assert run(*SMALL, "--step-size", "auto", "--out", "a") == 0
-    assert run(*SMALL, "--weights-file", name, "--topology", "star", "--out", "b") == 0
+    assert run(*SMALL, "--weights-file", name, "--out", "b") == 0
     assert read_summary("a")["iterates_sha256"] == read_summary("b")["iterates_sha256"]
 
 
@@ -530,12 +531,10 @@ def test_an_interrupted_run_says_so_and_keeps_its_history(tmp_path: Path) -> Non
     words = [sys.executable, "-m", "decentorth.run", "--iterations", "100000000", "--quiet", "--out", str(tmp_path / "a")]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
         history = tmp_path / "a" / "history.csv"
-        deadline = time.monotonic() + 60
-        while not (history.is_file() and history.read_text().count("\n") > 20) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: history.is_file() and history.read_text().count("\n") > 20)
         process.send_signal(signal.SIGINT)
         try:
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=HUNG)
         finally:
             process.kill()
     assert (process.returncode, said.count("\n")) == (130, 1)
@@ -680,3 +679,51 @@ def test_a_reader_that_leaves_is_no_fault() -> None:
     done = subprocess.run(["bash", "-c", pipe], capture_output=True, text=True, check=False, cwd=root)
     assert (done.returncode, done.stderr) == (141, "")
     assert done.stdout.startswith("problem ")
+
+
+def test_a_long_set_up_says_what_it_does_and_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The set-up waits here until it has been told of, twice."""
+    for name in ("PATIENCE", "EVERY", "TICK"):
+        monkeypatch.setattr(progress, name, 0.0)
+    said: list[str] = []
+
+    def has_said(line: str) -> bool:
+        said.append(capsys.readouterr().out)
+        return f"setting up: {line} (" in "".join(said)
+
+    with progress.SettingUp(True):
+        for part in (1, 2):
+            SETUP.info("parts, %d of %d", part, 2)
+            until(lambda part=part: has_said(f"parts, {part} of 2"))  # type: ignore[misc]
+    capsys.readouterr()
+    SETUP.info("more parts")
+    with progress.SettingUp(False):
+        SETUP.info("more parts")
+    assert capsys.readouterr().out == ""
+    assert SETUP.handlers == []
+
+
+def test_what_takes_long_in_a_set_up_tells_of_its_parts(caplog: pytest.LogCaptureFixture) -> None:
+    words = "--problem ultrae --entities 20 --triples 200 --agents 1 --algorithm vr_j_jobcd --iterations 1".split()
+    with caplog.at_level(logging.INFO, "decentorth.setup"):
+        assert run(*words) == 0
+    told = caplog.messages
+    for parts in (
+        ["the mixing matrix: auto weights of ring", "the problem: data of agents 0 to 0"],
+        [f"a planted graph, relation {number} of 5" for number in range(1, 6)],
+        ["the problem: what needs the data of all agents", "the first state: automatic steps"],
+        [f"Lipschitz constants by the power method, {number} of 12" for number in range(1, 13)],
+        ["the first row of the history"],
+    ):
+        places = [told.index(part) for part in parts]
+        assert places == sorted(places)
+        told = told[places[-1] :]
+
+
+def test_a_quiet_set_up_says_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("PATIENCE", "EVERY", "TICK"):
+        monkeypatch.setattr(progress, name, 0.0)
+    assert run(*SMALL, "--iterations", "1") == 0
+    assert capsys.readouterr().out == ""

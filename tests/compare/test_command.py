@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from decentorth.compare import Rules, compare
 from decentorth.compare.command import CompareForm, main
 from decentorth.problems import ProcrustesSettings
 from tests.support.commands import own_method
-from tests.support.mpi import ROOT, run_ranks
+from tests.support.mpi import HUNG, ROOT, run_ranks, until
 
 MODULE = ("-m", "decentorth.compare")
 SMALL = "--dimension 5 --rank 2 --rows 4 --agents 4 --iterations 200 --tolerances 1,1e-1 --trials 2 --workers 1".split()
@@ -97,7 +96,18 @@ def test_another_comparison_is_kept_unless_told(made: Path, capsys: pytest.Captu
 
 
 def test_the_printed_configuration_is_a_fixed_point(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    words = [*SMALL, *BOTH, "--network", "wan:straggler=0.2,slowdown=2,lan", "--metric", "gradient_norm", "--panels", "feasibility"]
+    words = [
+        *SMALL,
+        *BOTH,
+        "--network",
+        "wan:straggler=0.2,slowdown=2,lan",
+        "--metric",
+        "gradient_norm",
+        "--panels",
+        "feasibility",
+        "--out",
+        "o",
+    ]
     assert main([*words, "--print-config"]) == 0
     printed = capsys.readouterr().out
     (tmp_path / "a.yaml").write_text(printed)
@@ -146,12 +156,18 @@ BAD = [
     ("--algorithms drfgt --tolerances 1e-3,small", "--tolerances: expected a finite number, got 'small'"),
     ("--algorithms drfgt --trials 0", "--trials: trials must be at least 1, got 0"),
     ("--algorithms drfgt --workers 0", "--workers: workers must be at least 1, got 0"),
-    ("--algorithms drfgt --panels fog", "no run has the metric 'fog' (there are bytes, "),
+    ("--algorithms drfgt --out x --panels fog", "no run has the metric 'fog' (there are bytes, "),
     ("--algorithms drfgt --topology rng", "unknown graph 'rng'; did you mean 'ring'?"),
     ("--algorithms drfgt --rank 70", "d = 50 and r = 70"),
     ("--algorithms drfgt --problem pca --data missing.npy", "missing.npy"),
     ("--algorithms drfgt --topology one_peer_exponential --agents 8", "a time-varying network has no eigenvalues"),
     ("--algorithms drfgt --out /dev/null/x", "cannot write to /dev/null/x"),
+    ("--algorithms drfgt --weights metropolis --self-weight 0.5", "--self-weight is for uniform weights"),
+    ("--algorithms drfgt --weights-file W.npy --topology ring", "--topology has no effect here"),
+    ("--algorithms drfgt --grid 3", "--grid has no effect here, leave it out: no steps are tried without tune"),
+    ("--algorithms drfgt --plot", "--plot has no effect here, leave it out: nothing is written without out"),
+    ("--algorithms drfgt --panels feasibility --out x --no-plot", "--panels has no effect here, leave it out: there is no figure"),
+    ("--algorithms drfgt --metric objective --consensus-factor 2", "--consensus-factor has no effect here"),
 ]
 
 
@@ -204,6 +220,18 @@ def test_a_method_of_ones_own_is_compared_in_other_processes(tmp_path: Path) -> 
     assert any(row["reached"] == "2" for row in rows if row["algorithm"] == "drfgt")
 
 
+def test_a_script_whose_worker_dies_ends_with_a_line(tmp_path: Path) -> None:
+    """It has no guard for its main part, and needs none: the workers do not run it."""
+    script = own_method("decentorth.compare.command").replace('if __name__ == "__main__":', "if True:")
+    (tmp_path / "mine.py").write_text(
+        script.replace("        return State(network.mix", "        import os; os._exit(3); (network.mix")
+    )
+    job = run_ranks(0, [str(tmp_path / "mine.py"), *SMALL[:-1], "2", "--algorithms", "averaging", "--quiet"])
+    assert job.returncode == 1, job.report()
+    assert job.stderr.startswith("decentorth.compare: a worker process died (")
+    assert (job.stdout, job.stderr.count("\n")) == ("", 1), job.report()
+
+
 def test_interrupted_it_says_so_and_goes_on(tmp_path: Path) -> None:
     words = [sys.executable, *MODULE, "--algorithms", "drfgt", "--trials", "20", "--iterations", "600", "--tolerances", "1e-30"]
     words += [
@@ -223,10 +251,9 @@ def test_interrupted_it_says_so_and_goes_on(tmp_path: Path) -> None:
     runs = tmp_path / "o" / "runs"
     process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        while process.poll() is None and not (runs.exists() and any(runs.glob("*.json"))):
-            time.sleep(0.02)
+        until(lambda: process.poll() is not None or (runs.exists() and any(runs.glob("*.json"))))
         os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=HUNG)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

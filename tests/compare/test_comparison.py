@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
+import os
+from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +17,14 @@ import decentorth as do
 import topologies as tp
 from decentorth import DRFGT
 from decentorth.cli.flags import InputError
+from decentorth.cli.trials import processes
 from decentorth.compare import NETWORKS, Comparison, NetworkModel, Rules, Spread, compare, wall_time
+from decentorth.compare.command import main
 from decentorth.compare.contest import Contest, networks_named
 from decentorth.compare.trials import Store, fingerprint
 from decentorth.network.communicator import SerialCommunicator
 from decentorth.problems import Procrustes
+from decentorth.study.__main__ import main as study
 from tests.compare.cases import AGENTS, ATC, CTA, RULES, graph, pca, procrustes, small
 
 WILD = "drfgt:step_size=5"
@@ -140,6 +146,42 @@ def test_parallel_processes_find_the_same(found: Comparison) -> None:
             assert (trace.status, trace.digest, trace.steps) == (twin.status, twin.digest, twin.steps)
             for name in trace.history:
                 assert name == "seconds" or np.array_equal(trace.history[name], twin.history[name])
+
+
+def test_parallel_processes_take_functions_of_any_kind() -> None:
+    """Those without a name at the top of a module too, and what they hold."""
+    data = np.random.default_rng(3).standard_normal((AGENTS, 9, 6))
+
+    def counts(workers: int) -> list[Any]:
+        rules = Rules(trials=2, iterations=60, tolerances=(10.0, 1.0))
+        found = compare(lambda seed: do.problems.PCA(data + seed, 2), "drfgt,deepca", graph, rules, workers=workers)
+        return [line.counts[name] for line in found.lines for name in COUNTED]
+
+    assert counts(2) == counts(1)
+
+
+def test_a_worker_that_dies_is_reported() -> None:
+    parent = os.getpid()
+
+    def deadly(seed: int) -> Any:
+        return procrustes(seed) if os.getpid() == parent else os._exit(3)
+
+    with pytest.raises(
+        BrokenExecutor, match=r"a worker process died \(.*\) in the trial with .* seed 0 step auto or one beside it"
+    ):
+        compare(deadly, CTA, graph, RULES, workers=2)
+
+
+def test_several_workers_need_joblib(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert processes(None) == 1
+    assert main(["--algorithms", "drfgt", "--workers", "2"]) == 2
+    said = 'decentorth.compare: 2 workers need joblib: pip install "decentorth[workers]", or give 1 worker\n'
+    assert capsys.readouterr() == ("", said)
+    assert study(["spectral", "--workers", "2"]) == 2
+    assert capsys.readouterr() == ("", said.replace("compare", "study"))
+    with pytest.raises(InputError, match="2 workers need joblib"):
+        compare(procrustes, CTA, graph, RULES, workers=2)
 
 
 def test_one_step_for_all_is_said_to_be_unfair() -> None:

@@ -6,9 +6,11 @@ import contextlib
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
+
+from tests.support.mpi import HUNG, until
 
 NEEDS = ("ip", "unshare", "nsenter", "sshd", "ssh", "ssh-keygen")
 NAMES = ("h1", "h2", "h3")
@@ -44,10 +46,10 @@ class Hosts:
         pipe = subprocess.PIPE
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
 
-    def on(self, host: str, *words: str, cwd: Path | None = None, timeout: float = 30.0, **environ: str) -> str:
+    def on(self, host: str, *words: str, cwd: Path | None = None, **environ: str) -> str:
         """Standard output of a command on a host."""
         with self.start(host, *words, cwd=cwd, **environ) as running:
-            stdout, stderr = running.communicate(timeout=timeout)
+            stdout, stderr = running.communicate(timeout=HUNG)
         assert running.returncode == 0, f"{' '.join(words)} on {host}: {stdout}\n{stderr}"
         return stdout
 
@@ -119,13 +121,15 @@ def three_hosts(folder: Path, environ: Mapping[str, str]) -> Iterator[Hosts]:
                 )
             stack.callback(_end, servers[name])
         hosts = Hosts(servers, settings)
-        deadline = time.monotonic() + 30
         for name in NAMES:
-            while "listening" not in (said := (folder / f"{name}.log").read_text()):
-                assert time.monotonic() < deadline, said
-                assert servers[name].poll() is None, said
-                time.sleep(0.1)
+            log_of = folder / f"{name}.log"
+            until(partial(_listens, log_of, servers[name]))
+            assert servers[name].poll() is None, log_of.read_text()
         yield hosts
+
+
+def _listens(log: Path, server: subprocess.Popen[bytes]) -> bool:
+    return "listening" in log.read_text() or server.poll() is not None
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:

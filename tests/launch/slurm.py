@@ -8,9 +8,10 @@ import secrets
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from tests.support.mpi import HUNG, until
 
 NEEDS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "scancel")
 _CONFIGURATION = """\
@@ -62,7 +63,7 @@ class Slurm:
 
     def ask(self, *words: str, cwd: Path | None = None) -> str:
         """Standard output of a client command."""
-        done = subprocess.run(words, cwd=cwd, env=self.environ, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(words, cwd=cwd, env=self.environ, capture_output=True, text=True, timeout=HUNG, check=False)
         assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}\n{self.logs()}"
         return done.stdout
 
@@ -75,13 +76,10 @@ class Slurm:
         shown = self.ask("scontrol", "--oneliner", "show", "job", number)
         return dict(word.split("=", 1) for word in shown.split() if "=" in word)
 
-    def until(self, number: str, done: Callable[[dict[str, str]], bool], timeout: float) -> dict[str, str]:
-        """Wait for a job to be as ``done`` says, but not for ever."""
-        deadline = time.monotonic() + timeout
-        while not done(found := self.job(number)):
-            assert time.monotonic() < deadline, f"{found}\n{self.logs()}"
-            time.sleep(0.5)
-        return found
+    def until(self, number: str, done: Callable[[dict[str, str]], bool]) -> dict[str, str]:
+        """Wait for a job to be as ``done`` says, but not for ever; how it is then."""
+        until(lambda: done(self.job(number)), lambda: f"{self.job(number)}\n{self.logs()}")
+        return self.job(number)
 
     def logs(self) -> str:
         """The ends of the daemons' logs."""
@@ -120,13 +118,10 @@ def slurm(folder: Path, environ: dict[str, str]) -> Iterator[Slurm]:
         for command in daemons:
             with (folder / f"{command[0]}.log").open("wb") as log:
                 started.append(subprocess.Popen(command, env=path, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
-        deadline = time.monotonic() + 60
-        while "idle" not in _state(cluster):
-            assert time.monotonic() < deadline, cluster.logs()
-            assert all(process.poll() is None for process in started), cluster.logs()
-            time.sleep(0.2)
+        until(lambda: "idle" in _state(cluster) or any(process.poll() is not None for process in started), cluster.logs)
+        assert all(process.poll() is None for process in started), cluster.logs()
         yield cluster
-        subprocess.run(["scancel", "--full", "--state=RUNNING"], env=cluster.environ, timeout=30, check=False)
+        subprocess.run(["scancel", "--full", "--state=RUNNING"], env=cluster.environ, timeout=HUNG, check=False)
     finally:
         for process in reversed(started):
             process.terminate()
@@ -139,4 +134,4 @@ def slurm(folder: Path, environ: dict[str, str]) -> Iterator[Slurm]:
 
 def _state(cluster: Slurm) -> str:
     ask = ["sinfo", "--noheader", "--format=%t"]  # fails until the daemon answers
-    return subprocess.run(ask, env=cluster.environ, capture_output=True, text=True, timeout=60, check=False).stdout
+    return subprocess.run(ask, env=cluster.environ, capture_output=True, text=True, timeout=HUNG, check=False).stdout

@@ -12,8 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import pytest
 
 from tests.launch import hosts, slurm
 from tests.launch.openmpi import installed
-from tests.support.mpi import ROOT, run_ranks, tidied
+from tests.support.mpi import HUNG, ROOT, run_ranks, tidied, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.launch]
 LAUNCH = ROOT / "launch"
@@ -29,9 +28,6 @@ SYSTEM = "/usr/sbin:/usr/bin:/sbin:/bin"
 ENVIRON = {"PATH": f"{sys.prefix}/bin:{SYSTEM}", "PYTHONPATH": str(ROOT), "HOME": os.environ.get("HOME", "/")}
 ROOT_ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 ENDLESS = ["--iterations", "100000000", "--record-every", "1000"]
-SOON = 120.0
-QUEUED = 180.0
-"""Seconds that Slurm lets a job wait which is queued again: two minutes, and until it looks."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,17 +49,10 @@ def checkpoints(folder: Path) -> list[int]:
 
 def uninterrupted(folder: Path, *flags: str) -> str:
     """SHA-256 of the points of a run in one process."""
-    job = run_ranks(0, ["-m", "decentorth.run", *flags, "--quiet", "--out", str(folder)], timeout=SOON)
+    job = run_ranks(0, ["-m", "decentorth.run", *flags, "--quiet", "--out", str(folder)])
     assert job.returncode == 0, job.report()
     digest: str = summary(folder)["iterates_sha256"]
     return digest
-
-
-def until(done: Callable[[], bool], timeout: float = SOON) -> None:
-    deadline = time.monotonic() + timeout
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def last_line(log: str) -> str:
@@ -89,7 +78,7 @@ def test_local_goes_on_where_it_stopped(tmp_path: Path) -> None:
     history = tmp_path / "a" / "history.csv"
     until(lambda: history.is_file() and history.read_text().count("\n") > 2)
     begun.send_signal(signal.SIGTERM)
-    said, _ = begun.communicate(timeout=SOON)
+    said, _ = begun.communicate(timeout=HUNG)
     assert begun.returncode == 143
     assert "goes on with --resume a" in last_line(said)
     (stopped,) = checkpoints(tmp_path / "a")
@@ -121,16 +110,16 @@ def test_slurm_warns_the_run_checkpoints_the_job_queues_again_and_goes_on(cluste
     """Twice on its way, by the warning before the time limit and by scancel; the points are those of a run without a stop."""
     number = cluster.submit(tmp_path, "--ntasks=3", "--time=2", "--signal=B:USR1@60", f"{LAUNCH}/slurm.sbatch", *ENDLESS)
     folder, log = tmp_path / "runs" / f"decentorth-{number}", tmp_path / f"decentorth-{number}.log"
-    cluster.until(number, lambda job: job["Restarts"] == "1", 150)
+    cluster.until(number, lambda job: job["Restarts"] == "1")
     (first,) = checkpoints(folder)
     assert log.read_text().count("Ended by SIGTERM after iteration") == 1
     assert summary(folder)["iterations"] == first
     going_on = f"goes on     from runs/decentorth-{number}/checkpoints/{first:09d}"
-    until(lambda: going_on in log.read_text(), SOON + QUEUED)
+    until(lambda: going_on in log.read_text())
     until(lambda: "/100000000  objective" in log.read_text().partition(going_on)[2])
     cluster.ask("scancel", number)
     until(lambda: len(checkpoints(folder)) == 2 and log.read_text().count("Ended by SIGTERM after iteration") == 2)
-    cluster.until(number, lambda job: job["JobState"] == "CANCELLED", 30)
+    cluster.until(number, lambda job: job["JobState"] == "CANCELLED")
     _, second = checkpoints(folder)
     assert summary(folder)["iterates_sha256"] == uninterrupted(tmp_path / "b", "--iterations", str(second))
 
@@ -145,7 +134,7 @@ def test_slurm_warns_open_mpi(cluster: slurm.Slurm, openmpi: str, tmp_path: Path
     folder, log = tmp_path / "runs" / f"decentorth-{number}", tmp_path / f"decentorth-{number}.log"
     until(lambda: log.is_file() and "/100000000  objective" in log.read_text())
     cluster.ask("scancel", "--batch", "--signal=USR1", number)
-    cluster.until(number, lambda job: job["Restarts"] == "1", SOON)
+    cluster.until(number, lambda job: job["Restarts"] == "1")
     cluster.ask("scancel", number)
     assert "Open MPI" in summary(folder)["transport"]["library"]
     assert log.read_text().count("Ended by SIGUSR2 after iteration") == 1
@@ -170,7 +159,7 @@ def test_slurm_runs_a_sweep_as_an_array(cluster: slurm.Slurm, tmp_path: Path) ->
 
 def test_slurm_does_not_queue_a_job_again_that_fails(cluster: slurm.Slurm, tmp_path: Path) -> None:
     number = cluster.submit(tmp_path, "--ntasks=2", f"{LAUNCH}/slurm.sbatch", "--step-size", "0.5", "--iterations", "1000")
-    job = cluster.until(number, lambda job: job["JobState"] not in ("PENDING", "RUNNING", "COMPLETING"), SOON)
+    job = cluster.until(number, lambda job: job["JobState"] not in ("PENDING", "RUNNING", "COMPLETING"))
     assert (job["JobState"], job["ExitCode"], job["Restarts"]) == ("FAILED", "3:0", "0")
 
 
@@ -203,7 +192,6 @@ def test_three_hosts_get_the_bits_of_one_process(network: hosts.Hosts, environme
         "h1",
         *(f"{LAUNCH}/hosts.sh", "h1:4,h2:3,h3:3", "--iterations", "300", "--out", "a"),
         cwd=tmp_path,
-        timeout=SOON,
         **{**ENVIRON, "PATH": f"{environment}:{SYSTEM}", **ROOT_ALLOWED, "INTERFACE": interface},
     )
     assert "on 10 ranks of 1 agents" in said
@@ -216,7 +204,7 @@ def test_three_hosts_get_the_bits_of_one_process(network: hosts.Hosts, environme
 
 @pytest.mark.parametrize("loss", ["the host disappears", "a rank is stopped"])
 def test_a_loss_among_hosts_ends_the_job(network: hosts.Hosts, environment: str, loss: str, tmp_path: Path) -> None:
-    """With who it is, on every host, soon; from the last checkpoint it goes on with the bits of a run without a stop."""
+    """With who it is, on every host; from the last checkpoint it goes on with the bits of a run without a stop."""
     running = network.start(
         "h1",
         *(f"{LAUNCH}/hosts.sh", "h1:4,h2:3,h3:3", *ENDLESS, "--checkpoint-every", "20", "--out", "a", "--rank-timeout", "5"),
@@ -229,26 +217,24 @@ def test_a_loss_among_hosts_ends_the_job(network: hosts.Hosts, environment: str,
 
     try:
         until(lambda: len(checkpoints(tmp_path / "a")) > 1)
-        begun, lost = time.monotonic(), ranks("h3")
+        lost = ranks("h3")
         if loss == "the host disappears":
             network.wire("h3", "down")
         else:
             os.kill(lost[-1], signal.SIGSTOP)
-        said = running.communicate(timeout=SOON)[1]
-        took = time.monotonic() - begun
-        until(lambda: not (ranks("h2") or ranks("h3")), 5.0)
+        said = running.communicate(timeout=HUNG)[1]
+        until(lambda: not (ranks("h2") or ranks("h3")))
     finally:
         network.wire("h3", "up")
         if running.poll() is None:
             os.killpg(running.pid, signal.SIGKILL)
     assert running.returncode != 0
     assert len(lost) == 3
-    assert re.search(r"rank [7-9] \(process \d+ on h3\) has given no sign of life for [5-6][.\d]* s", said), said
-    assert took < 5 + 40  # Open MPI's launcher waits until ssh has given a host up
+    assert re.search(r"rank [7-9] \(process \d+ on h3\) has given no sign of life for [.\d]+ s", said), said
     last = checkpoints(tmp_path / "a")[-1]
     assert not list((tmp_path / "a" / "checkpoints").glob("[0-9]*.part"))
     more = ["--iterations", str(last + 100)]
-    job = run_ranks(0, ["-m", "decentorth.run", "--resume", str(tmp_path / "a"), "--out", str(tmp_path / "b"), *more], timeout=SOON)
+    job = run_ranks(0, ["-m", "decentorth.run", "--resume", str(tmp_path / "a"), "--out", str(tmp_path / "b"), *more])
     assert job.returncode == 0, job.report()
     assert summary(tmp_path / "b")["iterates_sha256"] == uninterrupted(tmp_path / "c", *more)
 
@@ -261,7 +247,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=True)
     try:
         words = ["--iterations", "1000", "--checkpoint-every", "10", "--keep-checkpoints", "100", "--out", str(disk / "a")]
-        job = run_ranks(3, ["-m", "decentorth.run", *words], timeout=SOON)
+        job = run_ranks(3, ["-m", "decentorth.run", *words])
         assert job.returncode == 1, job.report()
         written = checkpoints(disk / "a")
         assert 1 < len(written) < 10
@@ -269,7 +255,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         assert "No space left on device" in job.stderr
         assert f"the last good one is {disk}/a/checkpoints/{written[-1]:09d}" in job.stderr
         words = ["--resume", str(disk / "a"), "--iterations", "150", "--out", str(tmp_path / "b")]
-        job = run_ranks(3, ["-m", "decentorth.run", *words], timeout=SOON)
+        job = run_ranks(3, ["-m", "decentorth.run", *words])
         assert job.returncode == 0, job.report()
         assert summary(tmp_path / "b")["iterates_sha256"] == uninterrupted(tmp_path / "c", "--iterations", "150")
     finally:

@@ -14,11 +14,10 @@ from decentorth.cli.config import Command
 from decentorth.survival import Loss
 from tests.launch import openmpi
 from tests.support.losses import killed, replayed, sha256, started
-from tests.support.mpi import run_ranks
+from tests.support.mpi import HUNG, run_ranks
 
 pytestmark = [pytest.mark.slow, pytest.mark.launch]
 FLAGS = ["--iterations", "1000000", "--record-every", "20", "--time-limit", "4", "--checkpoint-every", "100"]
-SOON = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +44,7 @@ def test_the_others_go_on_with_the_bits_of_one_process(
     ranks: int, victims: tuple[int, ...], programs: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "a"
-    job = killed(programs, ranks, FLAGS, out, victims, [0.3] * len(victims), SOON)
+    job = killed(programs, ranks, FLAGS, out, victims, [0.3] * len(victims))
     assert job.returncode == 0, job.report()
     found = summary(out)
     losses = [Loss(loss["iteration"], tuple(loss["ranks"]), tuple(loss["agents"])) for loss in found["losses"]]
@@ -68,7 +67,7 @@ def test_the_others_go_on_with_the_bits_of_one_process(
 def test_others_that_fall_apart_end_with_the_last_checkpoint(programs: Path, tmp_path: Path) -> None:
     out = tmp_path / "a"
     flags = [*FLAGS[:-1], "10", "--topology", "path", "--step-size", "1e-3"]  # written before the rows that are waited for
-    job = killed(programs, 4, flags, out, [1], [0.3], SOON)
+    job = killed(programs, 4, flags, out, [1], [0.3])
     assert job.returncode == 1, job.report()
     assert "without agents 3 to 5 the others fall apart into 2 components" in job.stderr
     assert "0 to 2; 6 to 9" in job.stderr
@@ -79,6 +78,6 @@ def test_others_that_fall_apart_end_with_the_last_checkpoint(programs: Path, tmp
 
 def test_without_the_flag_of_the_launcher_it_says_so(programs: Path, tmp_path: Path) -> None:
     job = started(programs, 2, ["--on-rank-loss", "shrink"], tolerant=False)
-    out, err = job.communicate(timeout=SOON)
+    out, err = job.communicate(timeout=HUNG)
     assert (job.returncode, out) == (2, "")
     assert "it was started without it. Start with mpirun --with-ft ulfm -n 4" in err

@@ -23,7 +23,7 @@ SAME = ("iterates_sha256", "history", "status", "message", "step_size")
 @cache
 def outcomes(ranks: int) -> dict[str, Any]:
     """Every case, from one job; 0 ranks is one process without a launcher."""
-    job = run_ranks(ranks, ["-m", "tests.mpi.cases"], timeout=300.0)
+    job = run_ranks(ranks, ["-m", "tests.mpi.cases"])
     assert job.returncode == 0, job.report()
     assert job.stderr == "", job.report()
     result: dict[str, Any] = json.loads(job.stdout)

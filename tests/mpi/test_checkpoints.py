@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +12,14 @@ import pytest
 
 from decentorth.checkpoint import kept
 from decentorth.cli.outputs import read_history, read_summary
-from tests.support.mpi import Job, Running, run_ranks
+from tests.support.mpi import Job, Running, run_ranks, until
 
 MODULE = ["-m", "decentorth.run"]
-HUNG = 60.0
 
 
 def go(ranks: int, *words: str) -> Job:
     """A run of the published experiment that ends well."""
-    job = run_ranks(ranks, [*MODULE, *words], timeout=HUNG)
+    job = run_ranks(ranks, [*MODULE, *words])
     assert job.returncode == 0, job.report()
     return job
 
@@ -79,7 +77,7 @@ def test_what_is_refused_is_said_once(whole: Path, tmp_path: Path) -> None:
         for path in kept(a / "checkpoints") if not words else ():
             block = path / "block-00002.bin"
             block.write_bytes(bytes(block.stat().st_size))
-        job = run_ranks(3, [*MODULE, "--resume", str(a), *words], timeout=HUNG)
+        job = run_ranks(3, [*MODULE, "--resume", str(a), *words])
         assert job.returncode == 2, job.report()
         said = [line for line in job.stderr.splitlines() if line.startswith("decentorth: ")]
         assert len(said) == 1, job.report()
@@ -93,7 +91,7 @@ def test_a_full_disk_on_one_rank(faulty_rank: int, whole: Path, tmp_path: Path) 
     a = tmp_path / "a"
     go(3, "--iterations", "150", "--record-every", "10", "--checkpoint-every", "150", "--out", str(a))
     words = ["tests/mpi/full_disk.py", str(faulty_rank), "50000", "--resume", str(a), "--iterations", "300", "--quiet"]
-    job = run_ranks(3, words, timeout=HUNG)
+    job = run_ranks(3, words)
     assert job.returncode == 1, job.report()
     assert job.stderr.count("cannot write the checkpoint of iteration 300: ") == 1, job.report()
     assert "File too large" in job.stderr
@@ -117,7 +115,7 @@ def test_a_signal_to_the_launcher_reaches_the_ranks(number: signal.Signals, tmp_
             os.kill(running.launched, signal.SIGTERM)
 
     words = [*MODULE, "--iterations", "100000000", "--checkpoint-every", "1h", "--out", str(a)]
-    job = run_ranks(3, words, timeout=HUNG, meanwhile=warn)
+    job = run_ranks(3, words, meanwhile=warn)
     assert job.returncode == (130 if number == signal.SIGINT else 143), job.report()
     ending = "SIGTERM" if number == signal.SIGUSR1 else number.name
     assert job.stdout.count(f"Ended by {ending} after iteration") == 1, job.report()
@@ -146,17 +144,9 @@ def test_a_signal_to_one_rank_is_enough(tmp_path: Path) -> None:
         os.kill(max(running.ranks()), signal.SIGTERM)
 
     words = [*MODULE, "--iterations", "100000000", "--checkpoint-every", "1h", "--out", str(a)]
-    job = run_ranks(3, words, timeout=HUNG, meanwhile=warn)
+    job = run_ranks(3, words, meanwhile=warn)
     assert job.returncode == 143, job.report()
     assert names(a) == [read_summary(a)["iterations"]]
-
-
-def until(done: Callable[[], bool]) -> None:
-    """Wait, but not for ever."""
-    deadline = time.monotonic() + HUNG / 2
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def rows(folder: Path) -> int:
@@ -187,7 +177,7 @@ def killed_and_resumed(ranks: int, moment: float, victim: int, folder: Path) -> 
         if living:
             os.kill(living[victim % len(living)], signal.SIGKILL)
 
-    job = run_ranks(ranks, [*MODULE, *LONG, "--out", str(folder)], timeout=HUNG, meanwhile=kill)
+    job = run_ranks(ranks, [*MODULE, *LONG, "--out", str(folder)], meanwhile=kill)
     assert job.returncode != 0 or read_summary(folder)["iterations"] == 600, job.report()
     at = names(folder)[-1]
     go(ranks, "--resume", str(folder))

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from decentorth.study.__main__ import STUDIES, main
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.mpi import HUNG, ROOT, until
 
 
 def test_a_study_from_end_to_end_and_once_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,12 +60,11 @@ def test_interrupted_twice_it_ends_and_keeps_whole_trials(tmp_path: Path) -> Non
     study = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     file = tmp_path / "drfgt.csv"
     try:
-        while study.poll() is None and not (file.exists() and file.read_bytes().count(b"\n") > 1):
-            time.sleep(0.05)
+        until(lambda: study.poll() is not None or (file.exists() and file.read_bytes().count(b"\n") > 1))
         for _ in range(2):
             os.killpg(study.pid, signal.SIGINT)
             time.sleep(0.1)
-        _, said = study.communicate(timeout=60)
+        _, said = study.communicate(timeout=HUNG)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(study.pid, signal.SIGKILL)

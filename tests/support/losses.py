@@ -18,7 +18,7 @@ import numpy as np
 
 from decentorth.api import Run
 from decentorth.survival import Loss, restarted
-from tests.support.mpi import ROOT
+from tests.support.mpi import HUNG, ROOT, until
 
 _JOB = "DECENTORTH_TEST_LOSSES"
 
@@ -81,7 +81,6 @@ def killed(
     out: Path,
     victims: Sequence[int],
     pauses: Sequence[float],
-    timeout: float = 60.0,
 ) -> Ended:
     """``mpirun --with-ft ulfm python -m decentorth.run``, some of whose ranks get SIGKILL.
 
@@ -97,19 +96,16 @@ def killed(
     token = uuid.uuid4().hex
     process = started(programs, ranks, [*arguments, "--on-rank-loss", "shrink", "--out", str(out)], token)
     try:
-        deadline = time.monotonic() + timeout
         history = out / "history.csv"
-        while not (history.is_file() and history.read_text().count("\n") > 2):
-            assert process.poll() is None, Ended(process.returncode, *process.communicate()).report()
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: process.poll() is not None or (history.is_file() and history.read_text().count("\n") > 2))
+        assert process.poll() is None, Ended(process.returncode, *process.communicate()).report()
         for victim, pause in zip(victims, pauses, strict=True):
             time.sleep(pause)
             os.kill(_ranks(token)[victim], signal.SIGKILL)
-        stdout, stderr = process.communicate(timeout=timeout)
+        stdout, stderr = process.communicate(timeout=HUNG)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGTERM)
-        stdout, stderr = process.communicate(timeout=timeout)
+        stdout, stderr = process.communicate(timeout=HUNG)
         raise AssertionError(f"hung: {process.args!r}\n{Ended(-1, stdout, stderr).report()}") from None
     finally:
         for pid in _ranks(token).values():

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from tests.support.threads import TIMEOUT, RankFailedError, ThreadCommunicator, _Letter, _Post
+from tests.support.mpi import HUNG
+from tests.support.threads import RankFailedError, ThreadCommunicator, _Letter, _Post
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ class MortalCommunicator(ThreadCommunicator):
         with generation.changed:
             generation.agreeing.add(self._first)
             generation.changed.notify_all()
-            generation.changed.wait_for(lambda: self._all_agree() or generation.failed, TIMEOUT)
+            generation.changed.wait_for(lambda: self._all_agree() or generation.failed, HUNG)
             if not self._all_agree():
                 raise RankFailedError("somebody has died")
 
@@ -66,7 +67,7 @@ class MortalCommunicator(ThreadCommunicator):
         with generation.changed:
             generation.leaving.add(self._first)
             generation.changed.notify_all()
-            assert generation.changed.wait_for(lambda: generation.leaving | generation.dead >= set(self.alive), TIMEOUT)
+            assert generation.changed.wait_for(lambda: generation.leaving | generation.dead >= set(self.alive), HUNG)
             if generation.following is None:
                 generation.following = _Generation(tuple(sorted(set(self.alive) - generation.dead)))
         return MortalCommunicator(self._first, generation.following, self._letters)

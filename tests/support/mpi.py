@@ -13,9 +13,10 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 ROOT = Path(__file__).resolve().parents[2]
+T = TypeVar("T")
 _KEPT = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "USER", "VIRTUAL_ENV")
 _SETTINGS = {
     "MKL_NUM_THREADS": "1",
@@ -30,7 +31,10 @@ _SETTINGS = {
 }
 _JOB = "DECENTORTH_TEST_JOB"
 _SEGMENTS = ("mpich_shm_*", "sm_segment.*", "ucx_shm_*")
-_LINGER = 5.0
+HUNG = 1200.0
+"""Seconds after which whatever a test has started counts as hung: no machine, however busy, needs so long. It is the only limit of
+the tests on the time that something takes."""
+_LINGER = 60.0
 """Seconds in which the processes of a job must end after its launcher."""
 
 
@@ -41,8 +45,6 @@ class Job(NamedTuple):
     stdout: str
     stderr: str
     seconds: float
-    ended: float
-    """When, as ``time.time()``."""
     left: int
     """Processes that had to be killed after it."""
 
@@ -91,18 +93,15 @@ def run_ranks(
     ranks: int,
     arguments: Sequence[str],
     *,
-    timeout: float = 120.0,
     settings: Mapping[str, str] | None = None,
     meanwhile: Callable[[Running], None] | None = None,
 ) -> Job:
-    """``mpirun -n ranks python arguments...`` in the repository's root.
+    """``mpirun -n ranks python arguments...`` in the repository's root; AssertionError shows what a job that hangs had written.
 
     Parameters
     ----------
     ranks
         How many; 0 for a plain process without a launcher.
-    timeout
-        Seconds until the job counts as hung, is killed, and AssertionError shows what it had written.
     settings
         Further environment variables.
     meanwhile
@@ -115,7 +114,7 @@ def run_ranks(
     with tidied() as folder:
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         environment = {**kept, **_SETTINGS, "TMPDIR": folder, _JOB: token, **(settings or {})}
-        begun = time.time()
+        begun = time.monotonic()
         process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -130,19 +129,28 @@ def run_ranks(
         try:
             if meanwhile is not None:
                 meanwhile(Running(process.pid, token))
-            stdout, stderr = process.communicate(timeout=timeout)
+            stdout, stderr = process.communicate(timeout=HUNG)
         except subprocess.TimeoutExpired:
             hung = True
         finally:
-            ended = time.time()
+            seconds = time.monotonic() - begun
             left = 0 if hung else _lingering(token)
             _kill(process, token)
             if hung:
                 stdout, stderr = process.communicate()
-    job = Job(process.returncode, stdout, stderr, ended - begun, ended, left)
+    job = Job(process.returncode, stdout, stderr, seconds, left)
     if hung:
         raise AssertionError(f"hung: {' '.join(command)}\n{job.report()}")
     return job
+
+
+def until(done: Callable[[], T], why: Callable[[], str] = str) -> T:
+    """Wait, but not for ever, until ``done()`` is true, and return it; ``why`` says what there is instead."""
+    deadline = time.monotonic() + HUNG
+    while not (found := done()):
+        assert time.monotonic() < deadline, why()
+        time.sleep(0.02)
+    return found
 
 
 @contextlib.contextmanager

@@ -16,8 +16,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from decentorth.protocols import Array
+from tests.support.mpi import HUNG
 
-TIMEOUT = 20.0
 T = TypeVar("T")
 
 
@@ -63,7 +63,7 @@ class _Post:
             self._wait(lambda: letter.taken, what)
 
     def _wait(self, ready: Callable[[], bool], what: str) -> None:
-        if not self.changed.wait_for(lambda: ready() or self.failed, TIMEOUT):
+        if not self.changed.wait_for(lambda: ready() or self.failed, HUNG):
             raise TimeoutError(what)
         if not ready():
             raise RankFailedError(what)

@@ -60,6 +60,8 @@ def test_bounds_beside_a_run(capsys: pytest.CaptureFixture[str]) -> None:
         (["--algorithm", "landing", "--agents", "1"], "paper 004 is about drfgt, not landing"),
         (["--topolgy", "ring"], "did you mean --topology?"),
         (["--config", "missing.yaml"], "missing.yaml"),
+        (["--iterations", "5"], "unknown flag --iterations"),
+        (["--channel", "loss:p=0.1"], "unknown flag --channel"),
     ],
 )
 def test_bad_input_is_refused_with_the_reason(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,6 +62,36 @@ def test_sequence(capsys: pytest.CaptureFixture[str]) -> None:
 def test_plot_is_written(tmp_path: Path) -> None:
     assert main("florentine_families", plot=tmp_path / "graph.svg") == 0
     assert (tmp_path / "graph.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("graph", "options", "said"),
+    [
+        ("one_peer_exponential:16", {"plot": Path("x.png")}, "--plot has no effect with a sequence of graphs"),
+        ("one_peer_exponential:16", {"compare": True}, "--compare has no effect with a sequence of graphs"),
+        ("one_peer_exponential:16", {"self_weight": 0.5}, "--self-weight has no effect with a sequence of graphs"),
+        ("one_peer_exponential:16", {"order": "adapt-then-combine"}, "--order has no effect with a sequence of graphs"),
+        ("one_peer_exponential:16", {"weights": "metropolis"}, "has its own weights, and not 'metropolis'"),
+        ("ring:6", {"compare": True, "plot": Path("x.png")}, "--plot has no effect with compare"),
+        ("ring:6", {"compare": True, "weights": "fdla"}, "--weights has no effect with compare"),
+        ("ring:6", {"weights": "metropolis", "self_weight": 0.5}, "--self-weight has no effect with metropolis weights"),
+        ("ring:200", {"curvatures": (0.1, 1.0)}, "--curvatures has no effect with more than 100 agents"),
+    ],
+)
+def test_options_without_an_effect_are_refused(
+    graph: str,
+    options: dict[str, Any],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(graph, **options) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert said in printed.err
+    assert not list(tmp_path.iterdir())
 
 
 def test_mistakes_end_with_status_2() -> None:

@@ -1,0 +1,68 @@
+"""``--help`` of every command, for every problem and every method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from decentorth import plot, registry, run
+from decentorth.cli.config import Command
+from decentorth.cli.flags import settings
+from decentorth.compare import command as compare
+from decentorth.doctor import __main__ as doctor
+from decentorth.study import __main__ as study
+from decentorth.theory import __main__ as theory
+from tests.support.mpi import ROOT
+from topologies import command as topologies
+
+COMMANDS: dict[str, Callable[[Sequence[str]], object]] = {
+    "decentorth/run.py": run.main,
+    "decentorth/compare/__main__.py": compare.main,
+    "decentorth/doctor/__main__.py": doctor.main,
+    "decentorth/plot.py": plot.main,
+    "decentorth/study/__main__.py": study.main,
+    "decentorth/theory/__main__.py": theory.main,
+    "topologies/__main__.py": lambda tokens: topologies.app(tokens, result_action="return_value"),
+}
+PROBLEMS, ALGORITHMS = registry.problems.names(), registry.algorithms.names()
+
+
+def printed(command: str, words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What the command prints for ``--help``, without the frame and line ends."""
+    assert not COMMANDS[command]([*words, "--help"])
+    out, err = capsys.readouterr()
+    assert err == ""
+    return " ".join(out.replace("│", " ").split())
+
+
+def test_these_are_all_commands() -> None:
+    sources = (path for package in ("decentorth", "topologies") for path in (ROOT / package).rglob("*.py"))
+    found = {path.relative_to(ROOT).as_posix() for path in sources if '__name__ == "__main__"' in path.read_text()}
+    assert found == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_prints_its_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Usage: python -m " in printed(command, [], capsys)
+
+
+@pytest.mark.parametrize("command", ["decentorth/run.py", "decentorth/compare/__main__.py"])
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_help_for_every_problem(command: str, problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(command, ["--problem", problem], capsys)
+    assert all(f"--{name.replace('_', '-')}" in text for name in settings(registry.problems.get(problem)))
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_help_for_every_algorithm(algorithm: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed("decentorth/run.py", ["--algorithm", algorithm], capsys)
+    assert all(f"--{name.replace('_', '-')}" in text for name in settings(registry.algorithms.get(algorithm)))
+    assert "--algorithms" in printed("decentorth/compare/__main__.py", ["--algorithms", algorithm], capsys)
+
+
+def test_no_problem_shares_a_setting_with_an_algorithm() -> None:
+    """The command line takes any pair of them, so a flag must mean one thing."""
+    for problem in PROBLEMS:
+        for algorithm in ALGORITHMS:
+            assert len(Command(["--problem", problem, "--algorithm", algorithm]).groups) == 5
