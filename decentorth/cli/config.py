@@ -293,7 +293,7 @@ class Command(Form[Configuration]):
     )
     own = settings(RunSettings)
     noun = "run"
-    output = OUTPUT
+    output: ClassVar[tuple[str, ...]] = OUTPUT
     entries = _ENTRIES
 
     def resolve(self) -> Configuration:

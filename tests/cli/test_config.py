@@ -474,5 +474,5 @@ def test_weights_that_the_network_does_not_use_are_refused(words: str, said: str
 def test_the_self_weight_is_0_8_unless_given() -> None:
     for words, own in (([], 0.8), (["--self-weight", "0.5"], 0.5)):
         made = wiring.make(resolve(" ".join(words)).run)
-        assert set(made.W.diagonal()) == {own}
+        assert set(Network(made.W, "serial").self_weights) == {own}
         assert made.origin == f"ring, uniform weights (self weight {own:g})"

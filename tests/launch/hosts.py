@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from tests.support.mpi import HUNG, until
@@ -120,11 +121,15 @@ def three_hosts(folder: Path, environ: Mapping[str, str]) -> Iterator[Hosts]:
                 )
             stack.callback(_end, servers[name])
         hosts = Hosts(servers, settings)
-        for name in NAMES:
-            log_of = folder / f"{name}.log"
-            until(lambda log=log_of, server=servers[name]: "listening" in log.read_text() or server.poll() is not None)
-            assert servers[name].poll() is None, log_of.read_text()
+        for name, server in servers.items():
+            until(partial(_listens, server, folder / f"{name}.log"))
         yield hosts
+
+
+def _listens(server: subprocess.Popen[bytes], log: Path) -> bool:
+    """Whether a server is ready, as its log says."""
+    assert server.poll() is None, log.read_text()
+    return "listening" in log.read_text()
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:
