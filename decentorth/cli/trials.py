@@ -8,9 +8,11 @@ import os
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import BrokenExecutor
-from typing import TypeVar
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from itertools import islice
+from typing import NoReturn, TypeVar
 
 from threadpoolctl import threadpool_limits
 
@@ -18,6 +20,7 @@ from .flags import InputError
 from .shell import say
 
 LINES = 10
+INTERRUPTED = 130
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -65,9 +68,20 @@ def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Cal
     from joblib.externals.loky import ProcessPoolExecutor
 
     pool = ProcessPoolExecutor(min(workers, len(trials)), initializer=_settle)
+    left, ahead = iter(trials), deque[Future[R]]()
+
+    def next_result() -> R:
+        """That of the oldest trial under way. There are at most two for each worker: the pool ends cleanly only where it has handed
+        out all that it was given."""
+        while not (ahead and ahead[0].done()):
+            running = sum(not future.done() for future in ahead)
+            ahead.extend(pool.submit(work, trial) for trial in islice(left, 2 * workers - running))
+            wait([future for future in ahead if not future.done()], return_when=FIRST_COMPLETED)
+        return ahead.popleft().result()
+
     try:
-        for trial, future in [(trial, pool.submit(work, trial)) for trial in trials]:
-            yield _named(name(trial), future.result)
+        for trial in trials:
+            yield _named(name(trial), next_result)
     finally:
         pool.shutdown(kill_workers=True)
 
@@ -88,6 +102,14 @@ def _settle() -> None:
     """One thread of linear algebra, as in the process that started this one; that one alone is interrupted, and ends this one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(1)
+
+
+def leave(code: int) -> NoReturn:
+    """End this process. Where it was interrupted, another interruption no longer changes its exit code: other processes take a
+    moment to end."""
+    if code == INTERRUPTED:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
 
 
 @contextlib.contextmanager

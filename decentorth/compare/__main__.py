@@ -1,8 +1,7 @@
 """``python -m decentorth.compare``: see `command`."""
 
-import sys
-
+from ..cli.trials import leave
 from .command import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from .. import _mpienv
 from ..cli.flags import InputError, help_text, settings, take_flags
-from ..cli.trials import processes, progress
+from ..cli.trials import INTERRUPTED, leave, processes, progress
 from . import consensus, drfgt, scaling, spectral
 from .sweep import Study, sweep
 
@@ -80,7 +80,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         sys.stderr.write("decentorth.study: interrupted; the same command goes on where it stopped\n")
-        return 130
+        return INTERRUPTED
     return 0
 
 
@@ -120,4 +120,4 @@ def _make(study: Study, asked: StudySettings) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())
