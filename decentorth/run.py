@@ -74,6 +74,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
 
 def _go(words: Sequence[str], configuration: Configuration, run: Run, desk: _Desk, opening: list[str]) -> int:
     from .checkpoint import CheckpointError
+    from .cli.progress import SettingUp
     from .network import ChannelError
     from .survival import Loss, LostError
 
