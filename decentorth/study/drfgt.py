@@ -21,7 +21,7 @@ import numpy as np
 import topologies as tp
 
 from ..algorithms import DRFGT
-from ..algorithms.fields import landing_field
+from ..algorithms.fields import blockwise, landing
 from ..api import Run
 from ..problems import PCA, FunctionProblem, Procrustes
 from ..protocols import Array
@@ -110,7 +110,7 @@ def drive(run: Run, floor: float, *, centred: bool) -> Driven:
         trackers.append(float(np.linalg.norm(state.tracker)))
         if reached is None:
             mean = state.x.mean(0)
-            field = landing_field(problem, np.repeat(mean[None], len(state.x), axis=0), state.penalty).mean(0)
+            field = blockwise(landing, problem, np.repeat(mean[None], len(state.x), axis=0), state.penalty).mean(0)
             size = float(norms(field[None])[0])
             first = first or size
             spread = math.sqrt(float(sums((state.x - mean) ** 2).mean()))
@@ -184,7 +184,7 @@ def guarantee(run: Run, driven: Driven, spectrum: tp.MixingSpectrum) -> tuple[fl
         points = np.repeat(x[None], n, axis=0)
         return merit(x, float(problem.value(points).mean()), problem.gradient(points).mean(0), c.gamma)
 
-    fields = landing_field(problem, run.x0, np.full(n, penalty))
+    fields = blockwise(landing, problem, run.x0, np.full(n, penalty))
     first, spread = float(norms(fields.mean(0)[None])[0]), float(sums((fields - fields.mean(0)) ** 2).sum())
     descent = merit_at(run.x0[0]) - merit_at(driven.state.x.mean(0))
     return c.guaranteed, ergodic_bounds(c, c.guaranteed, 1, descent, spread)[0] / (TOLERANCE * first) ** 2

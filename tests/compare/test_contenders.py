@@ -29,7 +29,7 @@ NAMED: list[tuple[Any, dict[str, Any]]] = [
             "landing": Landing(),
         },
     ),
-    ("drfgt:step_size=bb:cap=3", {"drfgt:step_size=bb:cap=3": DRFGT(step_size=BarzilaiBorwein(cap=3.0))}),
+    ("landing:step_size=bb:cap=3", {"landing:step_size=bb:cap=3": Landing(step_size=BarzilaiBorwein(cap=3.0))}),
     ([DRFGT(penalty=2.0), "landing"], {"drfgt:penalty=2.0": DRFGT(penalty=2.0), "landing": Landing()}),
     ({"ours": DRFGT(), "theirs": Landing()}, {"ours": DRFGT(), "theirs": Landing()}),
 ]
