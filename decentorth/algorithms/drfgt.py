@@ -21,7 +21,7 @@ at the price of two dependent exchanges an iteration (the same bytes in twice th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -84,7 +84,7 @@ class DRFGT:
         return Safe.around(with_order(self, network))
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> PenalisedState:
-        base, penalty, spent = resolve(self, problem, network, streams, x0, self.order)
+        base, penalty, spent = resolve(self, problem, network, streams, x0, cast(Order, self.order))
         field = blockwise(landing, on_samples(problem, streams, 0, self.batch_size), x0, penalty)
         step_size = base * policy(self.step_size).scale(0)
         return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)

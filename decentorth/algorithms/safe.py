@@ -29,13 +29,14 @@ here looks at the objective, and no step grows again.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..protocols import Array, Network, Spectrum, Streams
 from .tracking import PenalisedState
 
+M = TypeVar("M", bound=Any)
 LAST = 1100
 """A step halved so often is zero. An agent that is outside even then (its gradient is not a number) stays there: the run has
 diverged."""
@@ -89,7 +90,7 @@ class Safe:
     follows: bool
 
     @classmethod
-    def around(cls, method: Any, follows: bool | None = None) -> Any:
+    def around(cls, method: M, follows: bool | None = None) -> M | Safe:
         """The method itself, or in safe steps where its setting ``safe`` asks for them; by default the penalty follows if auto."""
         if not method.safe:
             return method
