@@ -33,7 +33,6 @@ from scipy.sparse import csr_array, eye_array
 from topologies import WeightSequence
 
 from ..cli.flags import InputError, read_value, settings, unknown
-from ..cli.progress import size
 from ..protocols import Array, Index
 from ..streams import CounterStreams
 
@@ -127,30 +126,6 @@ class NetworkModel:
             return replace(NETWORKS[first], **given)
         except ValueError as error:
             raise InputError(f"network {name!r}: {error}") from None
-
-    def words(self) -> str:
-        """Its parameters in one line."""
-        parts = [f"latency {_range(self.latency, _seconds)}", f"bandwidth {_range(self.bandwidth, _rate)}"]
-        if self.straggler > 0.0:
-            parts.append(f"{100 * self.straggler:g} % stragglers {self.slowdown:g} times slower")
-        if not self.shared:
-            parts.append("links of their own")
-        if self.compute is not None:
-            parts.append(f"{_seconds(self.compute)} of computing an iteration")
-        return ", ".join(parts)
-
-
-def _range(values: float | Array, written: Any) -> str:
-    low, high = float(np.min(values)), float(np.max(values))
-    return str(written(low)) if low == high else f"{written(low)} to {written(high)}"
-
-
-def _seconds(value: float) -> str:
-    return f"{1e3 * value:.3g} ms"
-
-
-def _rate(value: float) -> str:
-    return "without limit" if math.isinf(value) else f"{size(value)}/s"
 
 
 _IDEAL = "ideal"
