@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import _mpienv
+from ..cli.figures import save
 from ..cli.flags import InputError, help_text, settings, take_flags
 from ..cli.trials import processors, progress
 from . import consensus, drfgt, scaling, spectral
@@ -75,7 +76,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     except InputError as error:
         sys.stderr.write(f"decentorth.study: {error}\n")
         return 2
-    except RuntimeError as error:
+    except (RuntimeError, OSError) as error:
         sys.stderr.write(f"decentorth.study: {error}\n")
         return 1
     except KeyboardInterrupt:
@@ -98,8 +99,6 @@ def _study(name: str) -> Study:
 
 
 def _make(study: Study, asked: StudySettings) -> None:
-    from ..plot import save
-
     folder = Path(asked.out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -107,7 +106,7 @@ def _make(study: Study, asked: StudySettings) -> None:
         raise InputError(f"cannot use {folder}: {error.strerror}") from None
     path = folder / f"{study.name}{'-full' if asked.full else ''}.csv"
     trials = study.trials(asked.full, asked.seed)
-    done = len(study.table(path).complete())
+    done = len(study.kept(path))
     if done and not asked.quiet:
         sys.stdout.write(f"{path} holds {done} of {len(trials)} trials already\n")
     with progress(len(trials), done, asked.quiet) as advance:

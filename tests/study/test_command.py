@@ -72,4 +72,4 @@ def test_interrupted_twice_it_ends_and_keeps_whole_trials(tmp_path: Path) -> Non
             os.killpg(study.pid, signal.SIGKILL)
     assert study.returncode == 130
     assert "the same command goes on where it stopped" in said
-    assert len(STUDIES["drfgt"].table(file).complete()) == file.read_bytes().count(b"\n") - 1 > 0
+    assert len(STUDIES["drfgt"].kept(file)) == file.read_bytes().count(b"\n") - 1 > 0
