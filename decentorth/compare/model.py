@@ -163,11 +163,6 @@ class _Links(NamedTuple):
     """``(n,)``: the place of each agent's wait for its own messages."""
     latency: Array
     transfer: Array
-    by_source: Index
-    """Places of the messages, sorted by who sends."""
-    senders: Index
-    """Agents that send, ascending; and where their messages begin in ``by_source``."""
-    sends: Index
 
 
 def _links(model: NetworkModel, W: csr_array[Any, tuple[int, int]], payload: float) -> _Links:
@@ -188,9 +183,6 @@ def _links(model: NetworkModel, W: csr_array[Any, tuple[int, int]], payload: flo
             raise ValueError(f"{what} must be a number or of shape {(n, n)}, got {values.shape}")
         return np.broadcast_to(values, (n, n))[receiver, source]
 
-    places = np.flatnonzero(message)
-    by_source = places[np.argsort(source[places], kind="stable")]
-    senders, sends = np.unique(source[by_source], return_index=True)
     return _Links(
         receiver,
         source,
@@ -198,9 +190,6 @@ def _links(model: NetworkModel, W: csr_array[Any, tuple[int, int]], payload: flo
         np.flatnonzero(~message),
         np.where(message, along(model.latency, "latency"), 0.0),
         np.where(message, shares * payload / along(model.bandwidth, "bandwidth"), 0.0),
-        by_source,
-        senders,
-        sends,
     )
 
 
@@ -208,8 +197,9 @@ def _delays(links: _Links, slow: Array | float) -> Array:
     """``(..., links)``: from when a sender is done computing until a waiting agent has the message, or has sent its own."""
     transfer = slow * links.transfer
     delays = slow * links.latency + transfer
-    if len(links.senders):
-        delays[..., links.own[links.senders]] = np.maximum.reduceat(transfer[..., links.by_source], links.sends, axis=-1)
+    sending = np.zeros((*transfer.shape[:-1], len(links.own)))
+    np.maximum.at(sending, (..., links.source), transfer)
+    delays[..., links.own] = sending
     return delays
 
 

@@ -5,7 +5,6 @@ Exit codes: 0 done, 1 a trial failed, 2 bad input, 130 interrupted (start it aga
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ from pathlib import Path
 
 from .. import _mpienv
 from ..cli.figures import save
-from ..cli.flags import InputError, help_text, settings, take_flags
+from ..cli.flags import InputError, help_text, settings, take_flags, unknown
+from ..cli.settings import at_least
 from ..cli.trials import processors, progress
 from . import consensus, drfgt, scaling, spectral
 from .sweep import Study, sweep
@@ -23,7 +23,7 @@ STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in (spec
 
 @dataclass(frozen=True)
 class StudySettings:
-    """What every study takes.
+    """The settings of every study.
 
     Parameters
     ----------
@@ -46,17 +46,14 @@ class StudySettings:
     quiet: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense.
+        """Check the settings.
 
         Raises
         ------
         ValueError
             A negative seed, or no worker.
         """
-        if self.seed < 0:
-            raise ValueError(f"seed must be at least 0, got {self.seed}")
-        if self.workers is not None and self.workers < 1:
-            raise ValueError(f"workers must be at least 1, got {self.workers}")
+        at_least(self, seed=0, workers=1)
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -92,9 +89,7 @@ def _help() -> str:
 
 def _study(name: str) -> Study:
     if name not in STUDIES:
-        near = difflib.get_close_matches(name, STUDIES, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise InputError(f"no study is called {name!r}; {hint}there are {', '.join(STUDIES)}")
+        raise unknown(f"no study is called {name!r} (there are {', '.join(STUDIES)})", name, STUDIES, "")
     return STUDIES[name]
 
 
