@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .cli.agents import AgentQuantity, plot_agents
-from .cli.figures import COLOURS, DASHES, LABELS, label, panels, save, say_empty
-from .cli.flags import InputError, load, unknown
+from .cli.figures import COLOURS, DASHES, LABELS, check_metrics, label, panels, save, say_empty
+from .cli.flags import InputError, load
 from .cli.outputs import CONFIG, read_history
 
 if TYPE_CHECKING:
@@ -81,9 +81,7 @@ def _shown(histories: Mapping[str, History], metrics: Sequence[str] | None) -> l
         raise InputError("nothing to plot: give the folder of at least one run")
     present = {name for history in histories.values() for name in history}
     if metrics:
-        for name in metrics:
-            if name not in present:
-                raise unknown(f"no run has the metric {name!r} (there are {', '.join(sorted(present))})", name, present, "")
+        check_metrics(metrics, present)
         return [(name,) for name in metrics]
     found = [tuple(name for name in panel if name in present) for panel in PANELS]
     return [panel for panel in found if panel] or [("objective",)]
@@ -188,16 +186,6 @@ def read_configuration(folder: str) -> dict[str, Any]:
         raise InputError(f"cannot read {path}: {error.strerror}; is {folder} the folder of a run?") from None
 
 
-def plot_folders(
-    folders: Sequence[str], *, against: Against = "iterations", metrics: Sequence[str] | None = None, linear: bool = False
-) -> Figure:
-    """The figure of the runs in these folders."""
-    names = labels({folder: read_configuration(folder) for folder in dict.fromkeys(folders)})
-    return plot_histories(
-        {names[folder]: read_history(folder) for folder in names}, against=against, metrics=metrics, linear=linear
-    )
-
-
 def draw(
     *folders: str,
     against: Against = "iterations",
@@ -244,7 +232,9 @@ def draw(
     if out is None and len(folders) > 1:
         raise InputError("several runs go into one figure: say where with --out, as in --out figure.pdf")
     path = out or str(Path(folders[0]) / "history.png")
-    save(plot_folders(folders, against=against, metrics=metrics, linear=linear), path)
+    names = labels({folder: read_configuration(folder) for folder in dict.fromkeys(folders)})
+    histories = {name: read_history(folder) for folder, name in names.items()}
+    save(plot_histories(histories, against=against, metrics=metrics, linear=linear), path)
     return path
 
 

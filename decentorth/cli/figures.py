@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .flags import InputError
+from .flags import InputError, unknown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,6 +46,19 @@ def panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) ->
         each.tick_params(labelsize=7, which="both")
         each.grid(which="major", linewidth=0.3, color="0.85")
     return figure, axes
+
+
+def check_metrics(metrics: Iterable[str], present: Collection[str]) -> None:
+    """Check that the histories have the metrics that are to be drawn.
+
+    Raises
+    ------
+    InputError
+        With the metrics that are ``present``.
+    """
+    for name in metrics:
+        if name not in present:
+            raise unknown(f"no run has the metric {name!r} (there are {', '.join(sorted(present))})", name, present, "")
 
 
 def label(name: str) -> str:

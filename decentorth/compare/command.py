@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from .. import registry
 from ..cli import wiring
 from ..cli.config import Form, Saved, values
+from ..cli.figures import check_metrics
 from ..cli.flags import InputError, read_flags, settings, specifications
 from ..cli.outputs import replacing
 from ..cli.settings import NETWORK, CaseSettings, at_least
@@ -202,7 +203,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         )
     except (ValueError, TypeError, ImportError, OSError) as error:
         raise InputError(one_line(error)) from error
-    together(communicator, lambda: plan.check_metrics(asked.panels))
+    together(communicator, lambda: check_metrics(asked.panels, plan.columns))
     runs = None if asked.out is None else Path(asked.out) / RUNS
     together(communicator, lambda: _make_folder(configuration, runs) if runs is not None and root else None)
     store = Store(runs, case.about(), communicator)

@@ -198,7 +198,7 @@ def _delays(links: _Links, slow: Array | float) -> Array:
     transfer = slow * links.transfer
     delays = slow * links.latency + transfer
     sending = np.zeros((*transfer.shape[:-1], len(links.own)))
-    np.maximum.at(sending, (..., links.source), transfer)
+    np.maximum.at(sending.T, links.source, transfer.T)
     delays[..., links.own] = sending
     return delays
 
@@ -313,7 +313,6 @@ def wall_time(
     *,
     agents: float | None = None,
     seed: int = 0,
-    limit: int | None = None,
 ) -> Elapsed:
     """The modelled seconds at each row of a run's history.
 
@@ -328,21 +327,21 @@ def wall_time(
         The columns iteration, rounds, messages, bytes and seconds.
     agents
         How many agents the process computed for whose seconds these are; by default all.
-    seed, limit
+    seed
         As of `elapsed`.
     """
     rounds, k, n = history["rounds"], history["iteration"], _agents(W)
     own = history["seconds"] / (agents or n) if model.compute is None else model.compute * (k + 1.0)
     before = int(rounds[0])
     payload = history["bytes"][0] / max(int(history["messages"][0]), 1)
-    start = elapsed(model, W, np.array([before]), payload=payload, seed=seed, limit=limit)
+    start = elapsed(model, W, np.array([before]), payload=payload, seed=seed)
     since = k if rounds[-1] == before else rounds - before
     number = max(int(since[-1]), 1)
     messages = int(history["messages"][-1] - history["messages"][0])
     payload = (history["bytes"][-1] - history["bytes"][0]) / max(messages, 1)
     compute = float(own[-1] - own[0]) / number
     links = W if rounds[-1] > before else eye_array(n, format="csr")  # nobody sends
-    rest = elapsed(model, links, since, payload=payload, compute=compute, first=before, seed=seed, limit=limit)
+    rest = elapsed(model, links, since, payload=payload, compute=compute, first=before, seed=seed)
     return Elapsed(own[0] + start.seconds[0] + rest.seconds, start.simulated + rest.simulated, start.exact and rest.exact)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from ..cli.flags import specifications, unknown
+from ..cli.flags import specifications
 from ..cli.trials import results
 from ..network.communicator import connect
 from .comparison import Comparison, Entry
@@ -79,19 +79,6 @@ class ComparisonPlan:
         if self.rules.step_size is None or not has_step(method.algorithm):
             return method
         return Method(method.label, with_step(method.algorithm, self.rules.step_size))
-
-    def check_metrics(self, metrics: Sequence[str]) -> None:
-        """Refuse what no run's history will have.
-
-        Raises
-        ------
-        InputError
-            With what there is.
-        """
-        for metric in metrics:
-            if metric not in self.columns:
-                there = f"there are {', '.join(sorted(self.columns))}"
-                raise unknown(f"no run has the metric {metric!r} ({there})", metric, self.columns, "")
 
     def _job(self, label: str, algorithm: Any, seed: int, iterations: int) -> Job:
         return Job(label, algorithm, seed, iterations, self.rules, self._problem, self.W[seed], self._placement)
