@@ -204,7 +204,8 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, desk: _
         if folder is not None:
             folder.write_summary(summary)
             if settings.plot:
-                from .plot import plot_histories, save
+                from .cli.figures import save
+                from .plot import plot_histories
 
                 save(plot_histories({str(folder.path): result.history}), folder.path / "history.png")
     if desk.taken and not settings.quiet:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from .. import registry
 from ..cli import wiring
 from ..cli.config import Form, Saved, values
+from ..cli.figures import check_metrics
 from ..cli.flags import InputError, read_flags, settings, specifications
 from ..cli.outputs import replacing
 from ..cli.settings import NETWORK, CaseSettings, at_least
@@ -22,12 +23,13 @@ from ..cli.shell import one_line, read_configuration, say, serve, together
 from ..cli.trials import processors, progress
 from ..network.halo import even_bounds
 from .comparison import Comparison
-from .contenders import Contender, contenders
-from .contest import Contest, networks_named
+from .methods import Method, methods
 from .model import NetworkModel
+from .plan import ComparisonPlan, networks_named
 from .rules import Rules
-from .tables import show
+from .tables import save, show
 from .trials import Store
+from .words import notes
 
 if TYPE_CHECKING:
     from ..network.communicator import Communicator
@@ -106,7 +108,7 @@ class Configuration(Saved):
 
     settings: CompareSettings
     problem: Any
-    contenders: tuple[Contender, ...]
+    methods: tuple[Method, ...]
     networks: Mapping[str, NetworkModel]
 
     def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -136,7 +138,7 @@ class CompareForm(Form[Configuration]):
         given, by_flag = self.given()
         asked = self.build(CompareSettings, given, by_flag)
         problem = self.build(self.types["problem"], given, by_flag)
-        return Configuration(asked, problem, contenders(asked.algorithms), networks_named(asked.network))
+        return Configuration(asked, problem, methods(asked.algorithms), networks_named(asked.network))
 
     def _owner(self, key: str) -> str:
         given = read_flags(self.tokens, {"Names": {"algorithms": self.own["algorithms"]}}).get("algorithms", ())
@@ -190,9 +192,9 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     together(communicator, lambda: _check_early(configuration, communicator))
     case = Case(part(CaseSettings, asked), configuration.problem, communicator)
     try:
-        contest = Contest(
+        plan = ComparisonPlan(
             case.problem,
-            {contender.label: contender.algorithm for contender in configuration.contenders},
+            {method.label: method.algorithm for method in configuration.methods},
             case.W,
             part(Rules, asked),
             networks=configuration.networks,
@@ -201,16 +203,16 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         )
     except (ValueError, TypeError, ImportError, OSError) as error:
         raise InputError(one_line(error)) from error
-    together(communicator, lambda: contest.check_metrics(asked.panels))
+    together(communicator, lambda: check_metrics(asked.panels, plan.columns))
     runs = None if asked.out is None else Path(asked.out) / RUNS
     together(communicator, lambda: _make_folder(configuration, runs) if runs is not None and root else None)
     store = Store(runs, case.about(), communicator)
     tell, workers = root and not asked.quiet, asked.workers or processors()
     where = f"in up to {workers} processes" if communicator.size == 1 else f"each on {communicator.size} ranks"
-    say(f"methods: {len(contest.contenders)}; runs: {contest.total}, {where}", tell)
-    with progress(contest.total, 0, not tell) as advance:
+    say(f"methods: {len(plan.methods)}; runs: {plan.total}, {where}", tell)
+    with progress(plan.total, 0, not tell) as advance:
         try:
-            comparison = contest.hold(workers=workers, store=store, advance=advance)
+            comparison = plan.run(workers=workers, store=store, advance=advance)
         except ValueError as error:
             raise InputError(one_line(error)) from error
     together(communicator, lambda: _conclude(comparison, asked) if root else None)
@@ -240,12 +242,12 @@ def _make_folder(configuration: Configuration, runs: Path) -> None:
 
 def _conclude(comparison: Comparison, asked: CompareSettings) -> None:
     if asked.out is not None:
-        comparison.save(asked.out, plot=asked.plot, metrics=asked.panels)
+        save(comparison, asked.out, plot=asked.plot, metrics=asked.panels)
     if asked.quiet:
         return
     if comparison.shown:
         show(comparison)
-    for note in (*comparison.notes(), *comparison.verdicts()):
+    for note in notes(comparison):
         say(note)
     if asked.out is not None:
         say(f"Files in {asked.out}.")

@@ -23,15 +23,14 @@ import topologies as tp
 from ..algorithms import DRFGT
 from ..algorithms.fields import blockwise, landing
 from ..api import Run
+from ..cli.figures import logarithmic, panels
 from ..problems import PCA, FunctionProblem, Procrustes
 from ..protocols import Array
 from ..sets import Euclidean
 from ..sums import norms, sums
 from ..theory import constants, ergodic_bounds, local_rate, merit, solution
-from .families import FAMILIES, RULES, mixing_matrix
-from .figures import legend, logarithmic, panels, style, where
-from .sweep import Rows, Study
-from .table import Row, Trial
+from .families import FAMILIES, RULES, legend, mixing_matrix, style
+from .sweep import Row, Rows, Study, Trial, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -200,7 +199,7 @@ def deviation(row: dict[str, Any]) -> float:
 
 def figure(rows: Rows) -> Figure:
     """Iterations, and those predicted, against the gap for each problem, then measured against predicted rates."""
-    drawn, axes = panels(len(PROBLEMS) + 1)
+    drawn, (axes,) = panels(1, len(PROBLEMS) + 1, (14.0, 3.9))
     shapes = dict(zip(RULES, ("full", "none", "left"), strict=True))
     for panel, name in zip(axes, PROBLEMS, strict=False):
         found = [row for row in where(rows, problem=name, order=ORDERS[0]) if 0.0 < row["predicted"] < 1.0]
@@ -221,7 +220,7 @@ def figure(rows: Rows) -> Figure:
     axes[-1].axline((0.1, 0.1), slope=1.0, color="0.6", linewidth=0.7, zorder=0)
     logarithmic(axes[-1], "1 - predicted rate", "1 - measured rate")
     axes[-1].set_title("all runs that came to their floor", fontsize=6)
-    legend(drawn, axes[0], 7)
+    legend(drawn, axes[0])
     return drawn
 
 
