@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from .cli.agents import AgentQuantity, plot_agents
 from .cli.config import config_bytes
-from .cli.flags import InputError, load, unknown
+from .cli.figures import COLOURS, DASHES, LABELS, check_metrics, label, panels, save, say_empty
+from .cli.flags import InputError, load
 from .cli.outputs import CONFIG, read_history
 from .cli.shell import REFUSALS, one_line
 
@@ -28,18 +29,6 @@ Against = Literal["iterations", "rounds", "bytes", "seconds"]
 
 PANELS: tuple[tuple[str, ...], ...] = (("local_gradient_sum", "gradient_norm"), ("consensus_error",), ("distance_to_manifold",))
 """The metrics of each panel of Figure 1; the second of a panel is drawn thin beside the first."""
-LABELS = {
-    "local_gradient_sum": r"$\sum_i \|\mathrm{grad}\,f_i(x_i)\|_F$",
-    "gradient_norm": r"$\|\mathrm{grad}\,f(\hat x)\|_F$",
-    "consensus_error": r"$\sum_i \|x_i - \bar x\|_F$",
-    "distance_to_manifold": r"$\sum_i \mathrm{dist}(x_i, \mathcal{M})$",
-    "iterations": "iteration $k$",
-    "rounds": "rounds of messages",
-    "bytes": "bytes sent, all agents",
-    "seconds": "seconds",
-}
-COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7f7f7f")
-DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (8, 2, 2, 2)), (0, (2, 1)))
 WIDTHS = (1.3, 0.6)
 DECADES = 30.0
 """A logarithmic axis spans at least about this factor."""
@@ -73,36 +62,31 @@ def plot_histories(
     InputError
         No histories, a metric that no run has, or a missing matplotlib.
     """
-    panels = _panels(histories, metrics)
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError('figures need matplotlib: pip install "decentorth[plot]"') from None
-    figure = Figure(figsize=(COLUMN, 0.5 + 1.45 * len(panels) + 0.17 * (len(histories) > 1) * len(histories)), layout="constrained")
-    rows = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    shown = _shown(histories, metrics)
+    height = 0.5 + 1.45 * len(shown) + 0.17 * (len(histories) > 1) * len(histories)
+    figure, columns = panels(len(shown), 1, (COLUMN, height), sharex=True)
+    rows = [row[0] for row in columns]
     column = "iteration" if against == "iterations" else against
     if not linear:
-        _logarithmic(list(rows), np.concatenate([history[column] for history in histories.values()]))
-    for axes, names in zip(rows, panels, strict=True):
+        _logarithmic(rows, np.concatenate([history[column] for history in histories.values()]))
+    for axes, names in zip(rows, shown, strict=True):
         _draw(axes, histories, column, names, linear=linear)
     rows[-1].set_xlabel(LABELS[against], fontsize=8)
     if len(histories) > 1:
-        handles = [next(line for line in axes.lines if line.get_label() == label) for label in histories]
+        handles = [next(line for line in axes.lines if line.get_label() == run) for run in histories]
         figure.legend(handles=handles, loc="outside upper center", ncols=1, fontsize=7, frameon=False)
     return figure
 
 
-def _panels(histories: Mapping[str, History], metrics: Sequence[str] | None) -> list[tuple[str, ...]]:
+def _shown(histories: Mapping[str, History], metrics: Sequence[str] | None) -> list[tuple[str, ...]]:
     if not histories:
         raise InputError("nothing to plot: give the folder of at least one run")
     present = {name for history in histories.values() for name in history}
     if metrics:
-        for name in metrics:
-            if name not in present:
-                raise unknown(f"no run has the metric {name!r} (there are {', '.join(sorted(present))})", name, present, "")
+        check_metrics(metrics, present)
         return [(name,) for name in metrics]
-    panels = [tuple(name for name in panel if name in present) for panel in PANELS]
-    return [panel for panel in panels if panel] or [("objective",)]
+    found = [tuple(name for name in panel if name in present) for panel in PANELS]
+    return [panel for panel in found if panel] or [("objective",)]
 
 
 def _logarithmic(rows: Sequence[Axes], x: NDArray[Any]) -> None:
@@ -121,12 +105,12 @@ def _logarithmic(rows: Sequence[Axes], x: NDArray[Any]) -> None:
 
 def _draw(axes: Axes, histories: Mapping[str, History], column: str, names: Sequence[str], *, linear: bool) -> None:
     drawn = []
-    for number, (label, history) in enumerate(histories.items()):
+    for number, (run, history) in enumerate(histories.items()):
         style = {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
         for thin, name in enumerate(names):
             if name in history:
                 x, y = history[column], history[name]
-                axes.plot(x, y, linewidth=WIDTHS[thin], label=f"_{label}" if thin else label, gid=name, **style)
+                axes.plot(x, y, linewidth=WIDTHS[thin], label=f"_{run}" if thin else run, gid=name, **style)
                 drawn.append((x, y))
     if not linear:
         _fit(axes, drawn)
@@ -134,16 +118,14 @@ def _draw(axes: Axes, histories: Mapping[str, History], column: str, names: Sequ
         axes.set_ylabel("gradient norms", fontsize=8)
         _name_widths(axes, names)
     else:
-        axes.set_ylabel(LABELS.get(names[0], names[0].replace("_", " ")), fontsize=8)
-    axes.tick_params(labelsize=7, which="both")
-    axes.grid(which="major", linewidth=0.3, color="0.85")
+        axes.set_ylabel(label(names[0]), fontsize=8)
 
 
 def _fit(axes: Axes, drawn: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
     """Logarithmic axes that fit what can be drawn on them, with the guide; says so where nothing can."""
     shown = [(x > 0) & (y > 0) & np.isfinite(y) for x, y in drawn]
     if not any(mask.any() for mask in shown):
-        axes.text(0.5, 0.5, "nothing above zero", transform=axes.transAxes, ha="center", va="center", fontsize=7)
+        say_empty(axes)
         return
     y = np.concatenate([y[mask] for (_, y), mask in zip(drawn, shown, strict=True)])
     few = max(1.0, DECADES**0.5 * (y.min() / y.max()) ** 0.5)  # so that the axis spans whole powers of ten
@@ -160,10 +142,7 @@ def _name_widths(axes: Axes, names: Sequence[str]) -> None:
     """Say above a panel of two metrics which is the thick line and which the thin one."""
     from matplotlib.lines import Line2D
 
-    handles = [
-        Line2D([], [], color="0.3", linewidth=width, label=LABELS.get(name, name))
-        for name, width in zip(names, WIDTHS, strict=False)
-    ]
+    handles = [Line2D([], [], color="0.3", linewidth=width, label=label(name)) for name, width in zip(names, WIDTHS, strict=False)]
     axes.legend(handles=handles, ncols=2, frameon=False, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 0.97))
 
 
@@ -207,32 +186,6 @@ def read_configuration(folder: str) -> dict[str, Any]:
         return load(str(path), config_bytes(str(path)))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; is {folder} the folder of a run?") from None
-
-
-def plot_folders(
-    folders: Sequence[str], *, against: Against = "iterations", metrics: Sequence[str] | None = None, linear: bool = False
-) -> Figure:
-    """The figure of the runs in these folders."""
-    names = labels({folder: read_configuration(folder) for folder in dict.fromkeys(folders)})
-    return plot_histories(
-        {names[folder]: read_history(folder) for folder in names}, against=against, metrics=metrics, linear=linear
-    )
-
-
-def save(figure: Figure, path: str | Path) -> None:
-    """Write a figure as PNG, SVG or PDF, by the ending of its name.
-
-    Raises
-    ------
-    InputError
-        Another ending, or a place that cannot be written to.
-    """
-    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InputError(f"{path}: a figure must end in .png, .svg or .pdf")
-    try:
-        figure.savefig(path, dpi=200)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def draw(
@@ -284,7 +237,9 @@ def draw(
     if out is None and len(folders) > 1:
         raise InputError("several runs go into one figure: say where with --out, as in --out figure.pdf")
     path = out or str(Path(folders[0]) / "history.png")
-    save(plot_folders(folders, against=against, metrics=metrics, linear=linear), path)
+    names = labels({folder: read_configuration(folder) for folder in dict.fromkeys(folders)})
+    histories = {name: read_history(folder) for folder, name in names.items()}
+    save(plot_histories(histories, against=against, metrics=metrics, linear=linear), path)
     return path
 
 

@@ -231,7 +231,8 @@ class _Desk:
                 self._history.finish(folder.path / HISTORY)
                 folder.write_summary(summary)
                 if self._settings.plot:
-                    from .plot import plot_histories, save
+                    from .cli.figures import save
+                    from .plot import plot_histories
 
                     save(plot_histories({str(folder.path): result.history}), folder.path / "history.png")
             elif self.folder is not None:

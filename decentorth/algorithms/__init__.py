@@ -29,7 +29,7 @@ from .rfextra import RFEXTRA, RFEXTRAState
 from .rgd import RGD, RGDState
 from .rsm import RSM, RSMState
 from .rssm import RSSM, RSSMState
-from .safe import SafeState
+from .safe import Safe, SafeState
 from .tracking import PenalisedState, TrackingState
 from .umcm import UMCM, UMCMState
 from .vr_j_jobcd import VRJJOBCD, VRJJOBCDState
@@ -79,6 +79,7 @@ __all__ = [
     "RGDState",
     "RSMState",
     "RSSMState",
+    "Safe",
     "SafeState",
     "TrackingState",
     "UMCMState",

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from ..protocols import Array, Landing, Network, Streams
-from .fields import landing_field
+from .fields import blockwise, landing
 from .policies import Auto, Constant, check_positive
 from .step_sizes import StepSize, checked
 from .steps import resolve
@@ -62,7 +62,6 @@ class Template:
         return TemplateState(x0.copy(), step, penalty, 0, spent)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: TemplateState) -> TemplateState:
-        field = landing_field(problem, state.x, state.penalty)
         (x,) = network.mix(state.x)
-        x -= state.step_size[:, None, None] * field  # (1)
+        x -= state.step_size[:, None, None] * blockwise(landing, problem, state.x, state.penalty)  # (1)
         return state._replace(x=x, k=state.k + 1, gradients=state.gradients + 1)

@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, cast
 import numpy as np
 
 from ..protocols import Array, Eigenproblem, Network, Streams
-from .fields import evaluate
+from .fields import blockwise
 from .mixing import check_rounds, fewest_rounds, mix
 from .policies import Auto
 
@@ -79,23 +79,16 @@ class DeEPCA:
         return DeEPCAState(x0.copy(), np.zeros_like(x0), np.zeros_like(x0), 0, 0)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: DeEPCAState) -> DeEPCAState:
-        rounds = cast(int, self.resolved(network).rounds)
-        product = evaluate(problem, state.x, _product)
-        tracker = state.tracker
-        tracker += product
-        tracker -= state.field
-        (tracker,) = mix(network, rounds, self.chebyshev, tracker)  # (1)
-        return DeEPCAState(evaluate(problem, tracker, _orthonormal), tracker, product, state.k + 1, state.gradients + 1)
+        product = blockwise(lambda part, x: part.product(x), problem, state.x)
+        s = state.tracker
+        s += product
+        s -= state.field
+        (s,) = mix(network, cast(int, self.rounds), self.chebyshev, s)  # (1)
+        return DeEPCAState(blockwise(_orthonormal, problem, s), s, product, state.k + 1, state.gradients + 1)
 
 
-def _product(part: Any, x: Array, block: slice) -> Array:
-    """C_i x."""
-    product: Array = part.product(x)
-    return product
-
-
-def _orthonormal(part: Any, s: Array, block: slice) -> Array:
-    """Q of s = Q R, R with a positive diagonal (2)."""
+def _orthonormal(problem: Any, s: Array) -> Array:
+    """The factor Q of s = Q R, R with a positive diagonal (2)."""
     q, r = np.linalg.qr(s)
     signs = np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0.0, -1.0, 1.0)
     return np.ascontiguousarray(q * signs[:, None, :])

@@ -11,23 +11,18 @@ from typing import Any, NamedTuple
 from ..protocols import Array, Network, Streams
 from .agreed import agreed
 from .mixing import effective
-from .step_sizes import IN_ADVANCE, StepPolicy, StepSize, checked, policy
+from .step_sizes import policy
 from .steps import start
 
 
 class DescentState(NamedTuple):
-    """What changes: x ``(n_local, d, r)`` and step_size ``(n_local,)``; what does not: where the steps started, base."""
+    """x ``(n_local, d, r)`` and step_size ``(n_local,)`` change; base, the steps at the start, does not."""
 
     x: Array
     step_size: Array
     base: Array
     k: int
     gradients: int
-
-
-def checked_descent(step_size: StepSize) -> StepSize:
-    """`checked` for steps that are chosen in advance."""
-    return checked(step_size, allowed=IN_ADVANCE)
 
 
 def descent_limit(network: Network, rounds: int = 1, chebyshev: bool = False) -> float:
@@ -44,14 +39,3 @@ def step_on_manifold(algorithm: Any, problem: Any, network: Network, streams: St
         return agreed(problem, network, streams, x0, largest, 1.6, rounds=rounds, chebyshev=chebyshev)
 
     return start(policy(algorithm.step_size), len(x0), automatic)
-
-
-def begin(x0: Array, base: Array, spent: int, policy: StepPolicy) -> DescentState:
-    """The state at the common start; ``spent`` gradients were needed for the steps ``base``."""
-    return DescentState(x0.copy(), base * policy.scale(0), base, 0, spent)
-
-
-def carry_on(state: Any, x: Array, policy: StepPolicy) -> DescentState:
-    """The state at the new points."""
-    k = state.k + 1
-    return DescentState(x, state.base * policy.scale(k), state.base, k, state.gradients + 1)

@@ -35,13 +35,12 @@ from typing import Any, ClassVar, Literal, cast, get_args
 import numpy as np
 
 from ..protocols import Array, Dissolvable, Network, Spectrum, Streams
-from . import safe
-from .fields import Field, check_batch_size, gradients, sampled
+from .fields import blockwise, check_batch_size, on_samples, sampled, track
 from .policies import Auto, check_choice, check_positive
-from .safe import SafeState
+from .safe import Safe, check_eps
 from .step_sizes import StepSize, checked, policy
-from .steps import Order, check_eps, check_order, curved_step, steepness, tracking_limit, with_order
-from .tracking import PenalisedState, S, begin_penalised, track
+from .steps import Order, check_order, curved_step, steepness, tracking_limit, with_order
+from .tracking import PenalisedState
 
 Variant = Literal["direct", "dissolved"]
 
@@ -53,8 +52,8 @@ class DESTINY:
     Parameters
     ----------
     step_size
-        eta > 0; auto: from the agents' Lipschitz constants, the spectrum of W and a given penalty; or a policy (diminishing,
-        horizon, bb).
+        eta > 0; auto: from the agents' Lipschitz constants, the spectrum of W and a given penalty; or a schedule (diminishing,
+        horizon).
     penalty
         beta > 0 (about 1 in the paper's experiments, whose objectives are scaled), or auto: from the agents' Lipschitz constants,
         and 0.1 / step_size beside a given step_size.
@@ -97,40 +96,36 @@ class DESTINY:
         """Samples, where a batch of them is asked for."""
         return sampled(self.batch_size)
 
-    def resolved(self, network: Network) -> DESTINY:
-        """This method with the order that auto means on this network."""
-        return with_order(self, network, _product)
+    def resolved(self, network: Network) -> DESTINY | Safe:
+        """This method with the order that auto means on this network, in safe steps where they are asked for."""
+        return Safe.around(with_order(self, network, _product), self.penalty == "auto" and policy(self.step_size).initial != "auto")
 
-    @property
-    def _follows(self) -> bool:
-        """Whether the penalty is a multiple of 1 / step."""
-        return self.penalty == "auto" and policy(self.step_size).initial != "auto"
-
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> PenalisedState | SafeState:
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> PenalisedState:
         base, penalty, spent = self._constants(problem, network, streams, x0)
-        field = self._field(problem, streams, 0, penalty)
-        state = begin_penalised(problem, x0, field, base, penalty, spent, policy(self.step_size))
-        return safe.begin(problem, state, self.eps, self._follows) if self.safe else state
+        field = blockwise(self._field, on_samples(problem, streams, 0, self.batch_size), x0, penalty)
+        step_size = base * policy(self.step_size).scale(0)
+        return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState | SafeState:
-        if self.safe:
-            return safe.proceed(self._step, problem, network, streams, state, self.eps, self._follows)
-        moved: PenalisedState = self._step(problem, network, streams, state)
-        return moved
+    def step(self, problem: Any, network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
+        k, eta, penalty = state.k + 1, state.step_size[:, None, None], state.penalty
+        f = on_samples(problem, streams, k, self.batch_size)
+        if self.order == "combine-then-adapt":
+            x, y = network.mix(state.x, state.tracker)
+            x -= np.multiply(eta, state.tracker, out=state.tracker)  # (1)
+            field = track(self._field, f, x, y, state.field, penalty)  # (2)
+        else:
+            (x,) = network.mix(state.x - eta * state.tracker)
+            field = track(self._field, f, x, state.tracker, state.field, penalty)
+            (y,) = network.mix(state.tracker)
+        step_size = state.base * policy(self.step_size).scale(k)
+        return PenalisedState(x, y, field, step_size, state.base, penalty, k, state.gradients + 1)
 
-    def _step(self, problem: Any, network: Network, streams: Streams, state: S) -> S:
-        order = cast(Order, self.resolved(network).order)
-        field = self._field(problem, streams, state.k + 1, state.penalty)
-        return track(problem, network, order, state, field, policy(self.step_size))  # (1), (2)
-
-    def _field(self, problem: Any, streams: Streams, k: int, penalty: Array) -> Field:
-        """H_i (3)."""
-        gradient = gradients(problem, streams, k, self.batch_size)
-        if self.variant == "direct":
-            return lambda part, x, block: part.constraint.dissolved(x, gradient(part, x, block), penalty[block])
-        return lambda part, x, block: part.constraint.dissolved(
-            x, gradient(part, part.constraint.dissolve(x), block), penalty[block]
-        )
+    def _field(self, problem: Any, x: Array, penalty: Array) -> Array:
+        """H_i (3), with the gradient at x or at the point A(x) nearer to the manifold."""
+        constraint = problem.constraint
+        gradient = problem.gradient(x if self.variant == "direct" else constraint.dissolve(x))
+        field: Array = constraint.dissolved(x, gradient, penalty)
+        return field
 
     def _constants(self, problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, Array, int]:
         """Where the steps start, the penalties, and gradients spent.
@@ -141,7 +136,7 @@ class DESTINY:
         steps = policy(self.step_size)
         given = None if self.penalty == "auto" else np.full(len(x0), float(self.penalty))
         if steps.initial == "auto":
-            order = cast(Order, self.resolved(network).order)
+            order = cast(Order, self.order)
             steep, spent = steepness(problem, network, streams, x0)
             most = np.maximum(*steep)
             base = curved_step(steep, _product(network.spectrum, order), 1.0 - network.spectrum.lambda_2)

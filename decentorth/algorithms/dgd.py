@@ -24,9 +24,9 @@ from typing import Any, ClassVar, Literal
 
 from ..protocols import Array, Network, Streams
 from .agreed import agreed
-from .descent import DescentState, begin, carry_on, checked_descent, descent_limit
-from .fields import check_batch_size, check_soft, evaluate, gradients, sampled, soft, soft_set
-from .step_sizes import StepSize, policy
+from .descent import DescentState, descent_limit
+from .fields import blockwise, check_batch_size, check_soft, on_samples, sampled, soft, soft_set
+from .step_sizes import StepSize, checked, policy
 from .steps import start
 
 
@@ -52,7 +52,7 @@ class DGD:
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked_descent(self.step_size))
+        object.__setattr__(self, "step_size", checked(self.step_size))
         check_soft(self.penalty)
         check_batch_size(self.batch_size)
 
@@ -76,12 +76,14 @@ class DGD:
             return agreed(problem, network, streams, x0, share * descent_limit(network), 1.6, added=2.0 / 3.0 * self.penalty)
 
         base, spent = start(steps, len(x0), automatic)
-        return begin(x0, base, spent, steps)
+        return DescentState(x0.copy(), base * steps.scale(0), base, 0, spent)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: DescentState) -> DescentState:
-        field = soft(gradients(problem, streams, state.k, self.batch_size), self.penalty)
-        (x,) = network.mix(state.x)
-        descent = evaluate(problem, state.x, field)
-        descent *= state.step_size[:, None, None]
-        x -= descent  # (1)
-        return carry_on(state, x, policy(self.step_size))
+        f, k = on_samples(problem, streams, state.k, self.batch_size), state.k + 1
+        (mixed,) = network.mix(state.x)
+
+        def moved(part: Any, x: Array, mixed: Array, a: Array) -> Array:
+            return mixed - a[:, None, None] * soft(part, x, self.penalty)  # (1)
+
+        x = blockwise(moved, f, state.x, mixed, state.step_size)
+        return DescentState(x, state.base * policy(self.step_size).scale(k), state.base, k, state.gradients + 1)

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from ..protocols import Array, Network, Projection, Riemannian, Streams
-from .descent import DescentState, begin, carry_on, checked_descent, step_on_manifold
-from .fields import check_batch_size, evaluate, gradients, riemannian, sampled
+from .descent import DescentState, step_on_manifold
+from .fields import blockwise, check_batch_size, on_samples, riemannian, sampled
 from .mixing import check_rounds, mix
-from .step_sizes import StepSize, policy
+from .step_sizes import StepSize, checked, policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class DPRGD:
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked_descent(self.step_size))
+        object.__setattr__(self, "step_size", checked(self.step_size))
         check_rounds(self.rounds)
         check_batch_size(self.batch_size)
 
@@ -64,16 +64,15 @@ class DPRGD:
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DescentState:
         base, spent = step_on_manifold(self, problem, network, streams, x0)
-        return begin(x0, base, spent, policy(self.step_size))
+        return DescentState(x0.copy(), base * policy(self.step_size).scale(0), base, 0, spent)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: DescentState) -> DescentState:
-        a = state.step_size[:, None, None]
-        gradient = riemannian(gradients(problem, streams, state.k, self.batch_size))
+        f, k = on_samples(problem, streams, state.k, self.batch_size), state.k + 1
         (mixed,) = mix(network, self.rounds, self.chebyshev, state.x)
 
-        def moved(part: Any, x: Array, block: slice) -> Array:
-            projected: Array = part.constraint.project(mixed[block] - a[block] * gradient(part, x, block), "polar")
-            return projected  # (1)
+        def moved(part: Any, x: Array, mixed: Array, a: Array) -> Array:
+            point: Array = part.constraint.project(mixed - a[:, None, None] * riemannian(part, x), "polar")  # (1)
+            return point
 
-        x = evaluate(problem, state.x, moved)
-        return carry_on(state, x, policy(self.step_size))
+        x = blockwise(moved, f, state.x, mixed, state.step_size)
+        return DescentState(x, state.base * policy(self.step_size).scale(k), state.base, k, state.gradients + 1)

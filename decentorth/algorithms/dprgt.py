@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from ..protocols import Array, Network, Projection, Riemannian, Streams
-from .fields import check_batch_size, evaluate, gradients, riemannian, sampled
+from .fields import blockwise, check_batch_size, on_samples, riemannian, sampled, track
 from .mixing import check_rounds, mix
 from .step_sizes import StepSize, checked, policy
 from .steps import manifold_step
-from .tracking import TrackingState, begin, carry_on
+from .tracking import TrackingState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class DPRGT:
     Parameters
     ----------
     step_size
-        a > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a policy (diminishing, horizon, bb).
+        a > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a schedule (diminishing, horizon).
     rounds
         t, exchanges with the neighbours in an iteration.
     chebyshev
@@ -68,20 +68,17 @@ class DPRGT:
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> TrackingState:
         base, spent = manifold_step(self, problem, network, streams, x0)
-        field = riemannian(gradients(problem, streams, 0, self.batch_size))
-        return begin(problem, x0, field, base, spent, policy(self.step_size))
+        field = blockwise(riemannian, on_samples(problem, streams, 0, self.batch_size), x0)
+        return TrackingState(x0.copy(), field.copy(), field, base * policy(self.step_size).scale(0), base, 0, spent + 1)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: TrackingState) -> TrackingState:
+        k = state.k + 1
         mixed, s = mix(network, self.rounds, self.chebyshev, state.x, state.tracker)
 
-        def moved(part: Any, x: Array, block: slice) -> Array:
-            descent = part.constraint.tangent(x, state.tracker[block])
-            descent *= state.step_size[block, None, None]
-            point = mixed[block]
-            point -= descent
-            projected: Array = part.constraint.project(point, "polar")
-            return projected  # (1)
+        def moved(part: Any, x: Array, mixed: Array, s: Array, a: Array) -> Array:
+            point: Array = part.constraint.project(mixed - a[:, None, None] * part.constraint.tangent(x, s), "polar")  # (1)
+            return point
 
-        x = evaluate(problem, state.x, moved)
-        field = riemannian(gradients(problem, streams, state.k + 1, self.batch_size))
-        return carry_on(problem, state, x, s, field, policy(self.step_size))  # (2)
+        x = blockwise(moved, problem, state.x, mixed, state.tracker, state.step_size)
+        field = track(riemannian, on_samples(problem, streams, k, self.batch_size), x, s, state.field)  # (2)
+        return TrackingState(x, s, field, state.base * policy(self.step_size).scale(k), state.base, k, state.gradients + 1)

@@ -23,14 +23,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
 
+import numpy as np
+
 from ..protocols import Array, Landing, Network, Streams
-from . import safe
-from .fields import check_batch_size, gradients, landing, sampled
+from .fields import blockwise, check_batch_size, landing, on_samples, sampled, track
 from .policies import Auto, check_positive
-from .safe import SafeState
+from .safe import Safe, check_eps
 from .step_sizes import StepSize, checked, policy
-from .steps import Order, check_eps, check_order, resolve, with_order
-from .tracking import PenalisedState, S, begin_penalised, track
+from .steps import Order, check_order, resolve, with_order
+from .tracking import PenalisedState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +41,8 @@ class DRFGT:
     Parameters
     ----------
     step_size
-        alpha > 0; auto: from the agents' Lipschitz constants, the spectrum of W and a given penalty; or a policy (diminishing,
-        horizon, bb).
+        alpha > 0; auto: from the agents' Lipschitz constants, the spectrum of W and a given penalty; or a schedule (diminishing,
+        horizon).
     penalty
         lambda > 0 of the landing field, or auto: 0.1 / step_size, smaller where W has eigenvalues near -1.
     order
@@ -79,24 +80,26 @@ class DRFGT:
         """Samples, where a batch of them is asked for."""
         return sampled(self.batch_size)
 
-    def resolved(self, network: Network) -> DRFGT:
-        """This method with the order that auto means on this network."""
-        return with_order(self, network)
+    def resolved(self, network: Network) -> DRFGT | Safe:
+        """This method with the order that auto means on this network, in safe steps where they are asked for."""
+        return Safe.around(with_order(self, network))
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> PenalisedState | SafeState:
-        order = cast(Order, self.resolved(network).order)
-        base, penalty, spent = resolve(self, problem, network, streams, x0, order)
-        field = landing(gradients(problem, streams, 0, self.batch_size), penalty)
-        state = begin_penalised(problem, x0, field, base, penalty, spent, policy(self.step_size))
-        return safe.begin(problem, state, self.eps, self.penalty == "auto") if self.safe else state
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> PenalisedState:
+        base, penalty, spent = resolve(self, problem, network, streams, x0, cast(Order, self.order))
+        field = blockwise(landing, on_samples(problem, streams, 0, self.batch_size), x0, penalty)
+        step_size = base * policy(self.step_size).scale(0)
+        return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: Any) -> PenalisedState | SafeState:
-        if self.safe:
-            return safe.proceed(self._step, problem, network, streams, state, self.eps, self.penalty == "auto")
-        moved: PenalisedState = self._step(problem, network, streams, state)
-        return moved
-
-    def _step(self, problem: Any, network: Network, streams: Streams, state: S) -> S:
-        order = cast(Order, self.resolved(network).order)
-        field = landing(gradients(problem, streams, state.k + 1, self.batch_size), state.penalty)
-        return track(problem, network, order, state, field, policy(self.step_size))  # (10)
+    def step(self, problem: Any, network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
+        k, alpha, penalty = state.k + 1, state.step_size[:, None, None], state.penalty
+        f = on_samples(problem, streams, k, self.batch_size)
+        if self.order == "combine-then-adapt":
+            x, y = network.mix(state.x, state.tracker)
+            x -= np.multiply(alpha, state.tracker, out=state.tracker)  # (10): x_i <- sum_j W_ij x_j - alpha y_i
+            field = track(landing, f, x, y, state.field, penalty)  # y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)
+        else:
+            (x,) = network.mix(state.x - alpha * state.tracker)  # x_i <- sum_j W_ij (x_j - alpha y_j)
+            field = track(landing, f, x, state.tracker, state.field, penalty)
+            (y,) = network.mix(state.tracker)  # y_i <- sum_j W_ij (y_j + Lambda_j(new x_j) - Lambda_j(old x_j))
+        step_size = state.base * policy(self.step_size).scale(k)
+        return PenalisedState(x, y, field, step_size, state.base, penalty, k, state.gradients + 1)

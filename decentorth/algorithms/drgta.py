@@ -25,11 +25,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from ..protocols import Array, Network, Retractable, Retraction, Riemannian, Streams
-from .fields import check_batch_size, evaluate, gradients, riemannian, sampled
+from .fields import blockwise, check_batch_size, on_samples, riemannian, sampled, track
 from .mixing import check_rounds, mix
 from .step_sizes import StepSize, checked, policy
 from .steps import check_retraction, manifold_step
-from .tracking import TrackingState, begin, carry_on
+from .tracking import TrackingState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class DRGTA:
     Parameters
     ----------
     step_size
-        b > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a policy (diminishing, horizon, bb).
+        b > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a schedule (diminishing, horizon).
     consensus_step
         a, above 0 and at most 1: the share of the way to the neighbours' mean.
     rounds
@@ -78,22 +78,18 @@ class DRGTA:
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> TrackingState:
         base, spent = manifold_step(self, problem, network, streams, x0, self.consensus_step)
-        field = riemannian(gradients(problem, streams, 0, self.batch_size))
-        return begin(problem, x0, field, base, spent, policy(self.step_size))
+        field = blockwise(riemannian, on_samples(problem, streams, 0, self.batch_size), x0)
+        return TrackingState(x0.copy(), field.copy(), field, base * policy(self.step_size).scale(0), base, 0, spent + 1)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: TrackingState) -> TrackingState:
+        k, a = state.k + 1, self.consensus_step
         mixed, y = mix(network, self.rounds, self.chebyshev, state.x, state.tracker)
 
-        def moved(part: Any, x: Array, block: slice) -> Array:
-            direction = mixed[block]
-            direction -= x
-            direction *= self.consensus_step
-            descent = state.tracker[block]
-            descent *= state.step_size[block, None, None]
-            direction -= descent
-            point: Array = part.constraint.retract(x, part.constraint.tangent(x, direction), self.retraction)
-            return point  # (1)
+        def moved(part: Any, x: Array, mixed: Array, y: Array, b: Array) -> Array:
+            direction = part.constraint.tangent(x, a * (mixed - x) - b[:, None, None] * y)
+            point: Array = part.constraint.retract(x, direction, self.retraction)  # (1)
+            return point
 
-        x = evaluate(problem, state.x, moved)
-        field = riemannian(gradients(problem, streams, state.k + 1, self.batch_size))
-        return carry_on(problem, state, x, y, field, policy(self.step_size))  # (2)
+        x = blockwise(moved, problem, state.x, mixed, state.tracker, state.step_size)
+        field = track(riemannian, on_samples(problem, streams, k, self.batch_size), x, y, state.field)  # (2)
+        return TrackingState(x, y, field, state.base * policy(self.step_size).scale(k), state.base, k, state.gradients + 1)

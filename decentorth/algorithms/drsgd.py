@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from ..protocols import Array, Network, Retractable, Retraction, Riemannian, Streams
-from .descent import DescentState, begin, carry_on, checked_descent, step_on_manifold
-from .fields import check_batch_size, evaluate, gradients, sampled
+from .descent import DescentState, step_on_manifold
+from .fields import blockwise, check_batch_size, on_samples, sampled
 from .mixing import check_rounds, mix
-from .step_sizes import StepPolicy, StepSize, policy
+from .step_sizes import StepSize, checked, policy
 from .steps import check_retraction
 
 
@@ -62,7 +62,7 @@ class DRSGD:
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked_descent(self.step_size))
+        object.__setattr__(self, "step_size", checked(self.step_size))
         if not 0.0 < self.consensus_step <= 1.0:
             raise ValueError(f"consensus_step must be above 0 and at most 1, got {self.consensus_step}")
         check_rounds(self.rounds)
@@ -76,21 +76,16 @@ class DRSGD:
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DescentState:
         base, spent = step_on_manifold(self, problem, network, streams, x0)
-        return begin(x0, base, spent, policy(self.step_size))
+        return DescentState(x0.copy(), base * policy(self.step_size).scale(0), base, 0, spent)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: DescentState) -> DescentState:
-        return self.moved(problem, network, streams, state, policy(self.step_size))
-
-    def moved(self, problem: Any, network: Network, streams: Streams, state: DescentState, steps: StepPolicy) -> DescentState:
-        """The state an iteration later, with the next of these steps."""
-        a, b = self.consensus_step, state.step_size[:, None, None]
-        gradient = gradients(problem, streams, state.k, self.batch_size)
+        f, k, a = on_samples(problem, streams, state.k, self.batch_size), state.k + 1, self.consensus_step
         (mixed,) = mix(network, self.rounds, self.chebyshev, state.x)
 
-        def moved(part: Any, x: Array, block: slice) -> Array:
-            direction = a * (mixed[block] - x) - b[block] * gradient(part, x, block)
-            tangent = part.constraint.tangent(x, direction)
-            retracted: Array = part.constraint.retract(x, tangent, self.retraction)
-            return retracted  # (1)
+        def moved(part: Any, x: Array, mixed: Array, b: Array) -> Array:
+            direction = part.constraint.tangent(x, a * (mixed - x) - b[:, None, None] * part.gradient(x))
+            point: Array = part.constraint.retract(x, direction, self.retraction)  # (1)
+            return point
 
-        return carry_on(state, evaluate(problem, state.x, moved), steps)
+        x = blockwise(moved, f, state.x, mixed, state.step_size)
+        return DescentState(x, state.base * policy(self.step_size).scale(k), state.base, k, state.gradients + 1)

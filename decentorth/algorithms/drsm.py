@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from ..protocols import Array, Network, Recommends, Streams
-from .descent import DescentState, begin
+from .descent import DescentState
 from .drsgd import DRSGD
 from .mixing import average, effective
 from .policies import Geometric
@@ -58,12 +58,9 @@ class DRSM(DRSGD):
         return replace(self, step_size=Geometric(ratio=round(ratio, 6)))
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DescentState:
-        steps = policy(self.resolved(network).step_size)
+        steps = policy(self.step_size)
         base, spent = start(steps, len(x0), lambda: _automatic(problem, network, x0))
-        return begin(x0, base, spent, steps)
-
-    def step(self, problem: Any, network: Network, streams: Streams, state: DescentState) -> DescentState:
-        return self.moved(problem, network, streams, state, policy(self.resolved(network).step_size))  # (1)
+        return DescentState(x0.copy(), base * steps.scale(0), base, 0, spent)
 
 
 def _automatic(problem: Any, network: Network, x0: Array) -> tuple[Array, int]:

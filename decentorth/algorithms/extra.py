@@ -10,9 +10,10 @@ where both sums are over the old points. Summed over the iterations, (2) reads s
 
     u_i <- u_i + sum_j (W - V)_ij x_j = u_i + (sum_j W_ij x_j - x_i)/2                                (2')
 
-which is what is computed: W x is mixed once for both equations, one message with one array goes to each neighbour, and no gradient
-has to be kept. W's columns sum to 1, so the u_i sum to zero and the s_i to -alpha sum_i F_i: where the points agree and stand
-still, sum_i F_i = 0. It takes one and the same alpha, for all agents and all the time: u_i comes to cancel alpha F_i(x_i).
+which is what the methods compute: W x is mixed once for both equations, one message with one array goes to each neighbour, and no
+gradient has to be kept. W's columns sum to 1, so the u_i sum to zero and the s_i to -alpha sum_i F_i: where the points agree and
+stand still, sum_i F_i = 0. It takes one and the same alpha, for all agents and all the time: u_i comes to cancel
+alpha F_i(x_i).
 """
 
 from __future__ import annotations
@@ -67,10 +68,3 @@ def step_along_landing(
         return step if penalty == "auto" else np.minimum(step, 0.25 * extra_limit(network) / penalty), spent
 
     return start(policy(step_size), len(x0), automatic)
-
-
-def correct(dual: Array, mixed: Array, x: Array) -> None:
-    """``u += (W x - x)/2`` in place, from ``mixed`` W x, which is used up (2')."""
-    mixed -= x
-    mixed *= 0.5
-    dual += mixed

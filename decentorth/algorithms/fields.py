@@ -1,26 +1,25 @@
-"""What the agents evaluate at their points: a gradient, exact or from a mini-batch, and the vector field that a method makes of it.
+"""Gradients, exact or from a mini-batch, and functions of them, evaluated in blocks of agents that stay in cache.
 
-All of it in blocks of agents that stay in cache (`Problem.blocks`).
+``problem.blocks()`` gives runs of local agents whose points take about half a megabyte, each as a slice and as the problem of these
+agents alone.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from ..protocols import Array, Penalised, Sampled, Streams
-from ..sums import sums
-from .step_sizes import StepPolicy
+from ..protocols import Array, Index, Penalised, Sampled, Streams
 
-Field = Callable[[Any, Array, slice], Array]
-"""``field(part, x, block)``: the field of the problem ``part`` of the local agents ``block`` at their points, fresh."""
+Field = Callable[..., Array]
+"""``field(problem, x, *others)``: a fresh array like ``x``, each agent's row from its own rows of ``x`` and of the others alone."""
 
 
 def check_batch_size(batch_size: int | None) -> None:
-    """Refuse a batch below one sample.
+    """Raise unless ``batch_size`` is None or at least one sample.
 
     Raises
     ------
@@ -36,12 +35,12 @@ def check_batch_size(batch_size: int | None) -> None:
 
 
 def sampled(batch_size: int | None) -> tuple[type, ...]:
-    """What gradients from so many samples ask of a problem."""
+    """The capabilities that a problem needs for gradients from so many samples."""
     return () if batch_size is None else (Sampled,)
 
 
 def check_soft(penalty: float) -> None:
-    """Refuse what is no penalty of a soft constraint, 0 for none.
+    """Raise unless ``penalty`` is the weight of a soft constraint, 0 for none.
 
     Raises
     ------
@@ -55,102 +54,88 @@ def check_soft(penalty: float) -> None:
 
 
 def soft_set(penalty: float) -> tuple[type, ...]:
-    """What a soft constraint with this penalty asks of a set."""
+    """The capabilities that a set needs for a soft constraint with this penalty."""
     return (Penalised,) if penalty > 0.0 else ()
 
 
-def gradients(problem: Any, streams: Streams, k: int, batch_size: int | None) -> Field:
-    """The Euclidean gradients of iteration ``k``: exact, or an unbiased estimate from ``batch_size`` samples of each agent.
+class OnSamples:
+    """A problem whose gradients come from a mini-batch.
+
+    Parameters
+    ----------
+    problem
+        A `Sampled` problem.
+    batch
+        ``(n_local, b)``: the numbers of each agent's samples.
+    """
+
+    def __init__(self, problem: Any, batch: Index) -> None:
+        self.constraint = problem.constraint
+        self._problem, self._batch = problem, batch
+
+    def gradient(self, x: Array) -> Array:
+        """Like ``x``, fresh: an unbiased estimate of each agent's Euclidean gradient."""
+        gradient: Array = self._problem.gradient_on(x, self._batch)
+        return gradient
+
+    def blocks(self) -> Sequence[tuple[slice, Any]]:
+        """As for every problem."""
+        return [(block, OnSamples(part, self._batch[block])) for block, part in self._problem.blocks()]
+
+
+def on_samples(problem: Any, streams: Streams, k: int, batch_size: int | None) -> Any:
+    """The problem with the gradients of iteration ``k``: exact, or from ``batch_size`` samples of each agent.
 
     Samples are drawn with replacement from each agent's own stream, so an agent's batch does not depend on who shares its process.
     """
     if batch_size is None:
-        return _exact
-    batch = streams.integers("batch", k, batch_size, problem.n_samples)
-    return lambda part, x, block: part.gradient_on(x, batch[block])
+        return problem
+    return OnSamples(problem, streams.integers("batch", k, batch_size, problem.n_samples))
 
 
-def _exact(part: Any, x: Array, block: slice) -> Array:
-    gradient: Array = part.gradient(x)
+def landing(problem: Any, x: Array, penalty: Array) -> Array:
+    """Lambda_i(x_i), the landing field with the penalties ``(n_local,)`` (paper 004 (5)), fresh."""
+    field: Array = problem.constraint.landing(x, problem.gradient(x), penalty)
+    return field
+
+
+def riemannian(problem: Any, x: Array) -> Array:
+    """grad f_i(x_i) = P_x(G_i(x_i)), the Riemannian gradient, fresh."""
+    gradient: Array = problem.constraint.tangent(x, problem.gradient(x))
     return gradient
 
 
-def landing(gradient: Field, penalty: Array) -> Field:
-    """Lambda_i, the landing field with the penalties ``(n_local,)``."""
-    return lambda part, x, block: part.constraint.landing(x, gradient(part, x, block), penalty[block])
-
-
-def riemannian(gradient: Field) -> Field:
-    """P_x(G_i), the Riemannian gradient."""
-    return lambda part, x, block: part.constraint.tangent(x, gradient(part, x, block))
-
-
-def soft(gradient: Field, penalty: float) -> Field:
-    """The gradients of f_i + penalty p, p the set's infeasibility; those of f_i for 0."""
+def soft(problem: Any, x: Array, penalty: float) -> Array:
+    """The gradient of f_i + penalty p, p the set's infeasibility; that of f_i for 0; fresh."""
+    gradient: Array = problem.gradient(x)
     if penalty == 0.0:
         return gradient
-    return lambda part, x, block: part.constraint.penalised(x, gradient(part, x, block), np.full(len(x), penalty))
+    penalised: Array = problem.constraint.penalised(x, gradient, np.full(len(x), penalty))
+    return penalised
 
 
-def evaluate(problem: Any, x: Array, field: Field) -> Array:
-    """The field at all local points, fresh."""
+def blockwise(field: Field, problem: Any, x: Array, *others: Array) -> Array:
+    """``field(problem, x, *others)`` in blocks of agents, fresh; all arrays have the agent axis first."""
     blocks = problem.blocks()
     if len(blocks) == 1:
-        return field(problem, x, slice(0, len(x)))
+        return field(problem, x, *others)
     out = np.empty_like(x)
     for block, part in blocks:
-        out[block] = field(part, x[block], block)
+        out[block] = field(part, x[block], *[other[block] for other in others])
     return out
 
 
-def landing_field(problem: Any, x: Array, penalty: Array) -> Array:
-    """Lambda_i(x_i) with exact gradients, fresh."""
-    return evaluate(problem, x, landing(_exact, penalty))
-
-
-class Change(NamedTuple):
-    """<s, s>, <s, z> and <z, z> per agent, of what an iteration moved the point by, s, and changed the field by, z."""
-
-    moved: Array
-    along: Array
-    changed: Array
-
-
-def difference(x: Array, before: Array, new: Array, old: Array, policy: StepPolicy) -> Change:
-    """What moved and what changed between two points and the field's values there; zeros unless the policy adapts."""
-    if not policy.adapts:
-        zero = np.zeros(len(x))
-        return Change(zero, zero, zero)
-    s, z = x - before, new - old
-    return Change(sums(s * s), sums(s * z), sums(z * z))
-
-
-def advance(problem: Any, x: Array, before: Array, value: Array, tracker: Array, field: Field, policy: StepPolicy) -> Change:
-    """``tracker += field(x) - value`` and ``value = field(x)``, in place.
-
-    Parameters
-    ----------
-    x, before
-        The points now and an iteration ago; ``before`` is looked at only where the policy adapts.
-    value
-        The field at ``before``.
-    tracker
-        The mixed trackers.
-
-    Returns
-    -------
-    Change
-        Zeros unless the policy adapts.
-    """
-    n = len(x)
-    change = Change(np.zeros(n), np.zeros(n), np.zeros(n))
-    for block, part in problem.blocks():
-        points, old, tracked = x[block], value[block], tracker[block]
-        new = field(part, points, block)
-        if policy.adapts:
-            for out, found in zip(change, difference(points, before[block], new, old, policy), strict=True):
-                out[block] = found
-        tracked += new
-        tracked -= old
-        old[...] = new
-    return change
+def track(field: Field, problem: Any, x: Array, tracker: Array, old: Array, *others: Array) -> Array:
+    """``tracker += field(problem, x, *others) - old`` in place, in blocks of agents; returns the new field and uses up ``old``."""
+    blocks = problem.blocks()
+    if len(blocks) == 1:
+        new = field(problem, x, *others)
+        tracker += new
+        tracker -= old
+        return new
+    for block, part in blocks:
+        new = field(part, x[block], *[other[block] for other in others])
+        tracker[block] += new
+        tracker[block] -= old[block]
+        old[block] = new
+    return old

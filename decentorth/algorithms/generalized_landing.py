@@ -36,10 +36,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 
 from ..protocols import Array, Direction, Network, ProductLanding, Streams
-from .fields import difference
-from .policies import Auto, check_choice, check_positive
+from .policies import Auto, check_choice, check_positive, following
 from .samples import Covariance, check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
-from .step_sizes import StepSize, checked, policy
+from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
 from .steps import curvature, embedded_curvature, resolve
 
 _STEPS: dict[Direction, tuple[Callable[..., tuple[Array, int]], float]] = {
@@ -108,7 +107,7 @@ class GeneralizedLanding:
     covariance: Covariance = "exact"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, single_agent=True))
+        object.__setattr__(self, "step_size", checked(self.step_size, SINGLE_AGENT))
         check_positive("penalty", self.penalty)
         check_choice("direction", self.direction, get_args(Direction))
         check_covariance(self.covariance, self.batch_size)
@@ -141,14 +140,14 @@ class GeneralizedLanding:
         return GeneralizedLandingState(x0.copy(), *field, step, base, penalty, 0, spent + 1)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: GeneralizedLandingState) -> GeneralizedLandingState:
-        steps, k, eta = policy(self.step_size), state.k + 1, state.step_size
+        k, eta = state.k + 1, state.step_size
         if self.safe is True or (self.safe == "auto" and self.covariance == "exact"):
             safe = problem.constraint.safe_step(state.x, state.field, state.penalty, self.eps, state.product)  # Lemma 2.4
             eta = np.minimum(eta, safe)
         x = state.x - eta[:, None, None] * state.field  # (8)
         field = self._field(problem, streams, k, x, state.penalty, state.matrices)
-        following = steps.following(k, state.base, state.step_size, *difference(x, state.x, field.value, state.field, steps))
-        return GeneralizedLandingState(x, *field, following, state.base, state.penalty, k, state.gradients + 1)
+        step_size = following(policy(self.step_size), state, x, field.value)
+        return GeneralizedLandingState(x, *field, step_size, state.base, state.penalty, k, state.gradients + 1)
 
     def _field(self, problem: Any, streams: Streams, k: int, x: Array, penalty: Array, matrices: Array) -> Field:
         constraint = problem.constraint

@@ -28,11 +28,11 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 
 from ..protocols import Array, Network, Streams
-from .fields import Field, check_batch_size, check_soft, gradients, sampled, soft, soft_set
+from .fields import blockwise, check_batch_size, check_soft, on_samples, sampled, soft, soft_set, track
 from .policies import Auto
 from .step_sizes import StepSize, checked, policy
 from .steps import Order, check_order, start, steepness, tracking_share, with_order
-from .tracking import TrackingState, begin, track
+from .tracking import TrackingState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +42,8 @@ class GradientTracking:
     Parameters
     ----------
     step_size
-        alpha > 0; auto: from the agents' Lipschitz constants, the penalty and the spectrum of W; or a policy (diminishing, horizon,
-        bb).
+        alpha > 0; auto: from the agents' Lipschitz constants, the penalty and the spectrum of W; or a schedule (diminishing,
+        horizon).
     penalty
         lambda of the soft constraint lambda/4 ||x^T x - I||^2 added to every objective; 0 for none.
     order
@@ -82,7 +82,7 @@ class GradientTracking:
         return with_order(self, network)
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> TrackingState:
-        order = cast(Order, self.resolved(network).order)
+        order = cast(Order, self.order)
 
         def automatic() -> tuple[Array, int]:
             steep, spent = steepness(problem, network, streams, x0)
@@ -94,12 +94,22 @@ class GradientTracking:
 
         steps = policy(self.step_size)
         base, spent = start(steps, len(x0), automatic)
-        return begin(problem, x0, self._field(problem, streams, 0), base, spent, steps)
+        field = blockwise(self._field, on_samples(problem, streams, 0, self.batch_size), x0)
+        return TrackingState(x0.copy(), field.copy(), field, base * steps.scale(0), base, 0, spent + 1)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: TrackingState) -> TrackingState:
-        order = cast(Order, self.resolved(network).order)
-        return track(problem, network, order, state, self._field(problem, streams, state.k + 1), policy(self.step_size))  # (1), (2)
+        k, alpha = state.k + 1, state.step_size[:, None, None]
+        f = on_samples(problem, streams, k, self.batch_size)
+        if self.order == "combine-then-adapt":
+            x, y = network.mix(state.x, state.tracker)
+            x -= np.multiply(alpha, state.tracker, out=state.tracker)  # (1)
+            field = track(self._field, f, x, y, state.field)  # (2)
+        else:
+            (x,) = network.mix(state.x - alpha * state.tracker)
+            field = track(self._field, f, x, state.tracker, state.field)
+            (y,) = network.mix(state.tracker)
+        return TrackingState(x, y, field, state.base * policy(self.step_size).scale(k), state.base, k, state.gradients + 1)
 
-    def _field(self, problem: Any, streams: Streams, k: int) -> Field:
+    def _field(self, problem: Any, x: Array) -> Array:
         """F_i."""
-        return soft(gradients(problem, streams, k, self.batch_size), self.penalty)
+        return soft(problem, x, self.penalty)

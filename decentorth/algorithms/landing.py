@@ -21,10 +21,11 @@ import numpy as np
 
 from ..protocols import Array, Network, Streams
 from ..protocols import Landing as CanLand
-from .fields import check_batch_size, difference, evaluate, gradients, landing, sampled
-from .policies import Auto, check_positive
-from .step_sizes import StepSize, checked, policy
-from .steps import check_eps, resolve
+from .fields import check_batch_size, landing, on_samples, sampled
+from .policies import Auto, check_positive, following
+from .safe import check_eps
+from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
+from .steps import resolve
 
 
 class LandingState(NamedTuple):
@@ -67,7 +68,7 @@ class Landing:
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, single_agent=True))
+        object.__setattr__(self, "step_size", checked(self.step_size, SINGLE_AGENT))
         check_positive("penalty", self.penalty)
         check_eps(self.eps)
         check_batch_size(self.batch_size)
@@ -79,15 +80,14 @@ class Landing:
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> LandingState:
         base, penalty, spent = resolve(self, problem, network, streams, x0, None)
-        field = evaluate(problem, x0, landing(gradients(problem, streams, 0, self.batch_size), penalty))
+        field = landing(on_samples(problem, streams, 0, self.batch_size), x0, penalty)
         return LandingState(x0.copy(), field, base * policy(self.step_size).scale(0), base, penalty, 0, spent + 1)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: LandingState) -> LandingState:
-        steps, k, eta = policy(self.step_size), state.k + 1, state.step_size
+        k, eta = state.k + 1, state.step_size
         if self.safe:
             eta = np.minimum(eta, problem.constraint.safe_step(state.x, state.field, state.penalty, self.eps))
         x = state.x - eta[:, None, None] * state.field  # (4)
-        field = landing(gradients(problem, streams, k, self.batch_size), state.penalty)
-        value = evaluate(problem, x, field)
-        following = steps.following(k, state.base, state.step_size, *difference(x, state.x, value, state.field, steps))
-        return LandingState(x, value, following, state.base, state.penalty, k, state.gradients + 1)
+        field = landing(on_samples(problem, streams, k, self.batch_size), x, state.penalty)
+        step_size = following(policy(self.step_size), state, x, field)
+        return LandingState(x, field, step_size, state.base, state.penalty, k, state.gradients + 1)

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from ..protocols import Array, AugmentedLagrangian, Network, Streams
-from .fields import check_batch_size, difference, gradients, sampled
+from .fields import check_batch_size, on_samples, sampled
 from .landing import LandingState
-from .policies import Auto, check_positive
-from .step_sizes import StepSize, checked, policy
+from .policies import Auto, check_positive, following
+from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
 from .steps import augmented
 
 PLAMState = LandingState
@@ -51,7 +51,7 @@ class PLAM:
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, single_agent=True))
+        object.__setattr__(self, "step_size", checked(self.step_size, SINGLE_AGENT))
         check_positive("penalty", self.penalty)
         check_batch_size(self.batch_size)
 
@@ -66,17 +66,17 @@ class PLAM:
         return PLAMState(x0.copy(), field, base * policy(self.step_size).scale(0), base, penalty, 0, spent + 1)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: PLAMState) -> PLAMState:
-        steps, k = policy(self.step_size), state.k + 1
+        k = state.k + 1
         x, bx = self._moved(problem.constraint, state.x - state.step_size[:, None, None] * state.field)
         field = self._field(problem, streams, k, x, state.penalty, bx)
-        following = steps.following(k, state.base, state.step_size, *difference(x, state.x, field, state.field, steps))
-        return PLAMState(x, field, following, state.base, state.penalty, k, state.gradients + 1)
+        step_size = following(policy(self.step_size), state, x, field)
+        return PLAMState(x, field, step_size, state.base, state.penalty, k, state.gradients + 1)
 
     def _moved(self, constraint: Any, y: Array) -> tuple[Array, Array | None]:
         """The next point from the gradient step's, and its product with B where it is at hand."""
         return y, None
 
     def _field(self, problem: Any, streams: Streams, k: int, x: Array, penalty: Array, bx: Array | None = None) -> Array:
-        g = gradients(problem, streams, k, self.batch_size)(problem, x, slice(0, len(x)))
+        g = on_samples(problem, streams, k, self.batch_size).gradient(x)
         field: Array = problem.constraint.augmented_gradient(x, g, penalty, bx)
         return field

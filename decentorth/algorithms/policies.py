@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 
 from ..protocols import Array
+from ..sums import sums
 
 Auto = Literal["auto"]
 
@@ -89,7 +90,6 @@ class Constant:
     """
 
     name: ClassVar[str] = "constant"
-    adapts: ClassVar[bool] = False
 
     initial: float | Auto = "auto"
 
@@ -116,31 +116,9 @@ class Constant:
         """The step of iteration ``k`` (from 0) as a multiple of the start."""
         return 1.0
 
-    def following(self, k: int, base: Array, step: Array, moved: Array, along: Array, changed: Array) -> Array:
-        """The steps of iteration ``k``, all arrays ``(n_local,)``.
-
-        Parameters
-        ----------
-        base
-            Where the steps started.
-        step
-            Those of iteration ``k - 1``.
-        moved, along, changed
-            <s, s>, <s, z> and <z, z> of what that iteration moved the point by, s, and changed the field by, z; only where
-            the policy ``adapts``.
-        """
-        return step
-
-
-class Scheduled(Constant):
-    """Steps that are chosen in advance and change."""
-
-    def following(self, k: int, base: Array, step: Array, moved: Array, along: Array, changed: Array) -> Array:
-        return base * self.scale(k)
-
 
 @dataclass(frozen=True)
-class Diminishing(Scheduled):
+class Diminishing(Constant):
     """``initial / (k + 1)^power``: power 1/2 and 1 are the classical 1/sqrt(k) and 1/k.
 
     Parameters
@@ -190,7 +168,7 @@ class Horizon(Constant):
 
 
 @dataclass(frozen=True)
-class SquareSummable(Scheduled):
+class SquareSummable(Constant):
     """``initial / (sqrt(k + 2) log(k + 2))``: the steps' squares have a finite sum, the steps do not.
 
     Parameters
@@ -250,7 +228,7 @@ class Annealed(SquareSummable):
 
 
 @dataclass(frozen=True)
-class Geometric(Scheduled):
+class Geometric(Constant):
     """``initial ratio^k``: linear convergence where the minimum is sharp, if the steps do not shrink too fast for it.
 
     Parameters
@@ -277,7 +255,7 @@ Knots = tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True)
-class Piecewise(Scheduled):
+class Piecewise(Constant):
     """Straight lines in log(step) over k between knots; the first is (0, 1), and the last multiple stays.
 
     Parameters
@@ -340,47 +318,58 @@ class BarzilaiBorwein(Constant):
     """Each agent's step from its own last movement s and change of field z, at most ``cap`` times the start.
 
     Barzilai & Borwein, "Two-point step size gradient methods", IMA J. Numer. Anal. 1988: the long step <s, s> / |<s, z>|, the
-    short one |<s, z>| / <z, z>, or one after the other. On a network steps without a cap make neighbours part; for a single agent
-    ``cap=inf`` leaves them free, between 1e-10 and 1e10 times the first.
+    short one |<s, z>| / <z, z>, or one after the other. It is for methods of a single agent; ``cap=inf`` leaves the steps free,
+    between 1e-10 and 1e10 times the first.
 
     Parameters
     ----------
     initial
         The first step, or auto.
     cap
-        The largest step, as a multiple of the first; at least 1, or inf. Auto: inf for methods of a single agent, otherwise 2.
+        The largest step, as a multiple of the first; at least 1, or inf.
     formula
         alternating, long or short.
     """
 
     name: ClassVar[str] = "bb"
-    adapts: ClassVar[bool] = True
     least: ClassVar[float] = 1e-3
     """The smallest step, as a multiple of the first, unless the cap is inf."""
     free: ClassVar[tuple[float, float]] = (1e-10, 1e10)
     """The smallest and the largest step, as multiples of the first, where the cap is inf."""
 
-    cap: float | Auto = "auto"
+    cap: float = math.inf
     formula: Literal["alternating", "long", "short"] = "alternating"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.cap != "auto":
-            _check_number("cap", self.cap)
-            if not self.cap >= 1.0:
-                raise ValueError(f"cap must be at least 1, got {self.cap}")
+        _check_number("cap", self.cap)
+        if not self.cap >= 1.0:
+            raise ValueError(f"cap must be at least 1, got {self.cap}")
         if self.formula not in ("alternating", "long", "short"):
             raise ValueError(f"formula must be alternating, long or short, got {self.formula!r}")
 
-    @property
-    def most(self) -> float:
-        return 2.0 if self.cap == "auto" else self.cap
-
     def following(self, k: int, base: Array, step: Array, moved: Array, along: Array, changed: Array) -> Array:
+        """``(1,)``: the step of iteration ``k``, from that of iteration ``k - 1``.
+
+        Parameters
+        ----------
+        base
+            The first step.
+        moved, along, changed
+            <s, s>, <s, z> and <z, z>, where s is the last movement of the point and z the change of the field.
+        """
         long = self.formula == "long" or (self.formula == "alternating" and k % 2 == 1)
         above, below = (moved, np.abs(along)) if long else (np.abs(along), changed)
         known = (above > 0.0) & (below > 0.0)
         with np.errstate(over="ignore"):  # infinite where the field hardly changes: that is the cap
             found = np.where(known, above / np.where(known, below, 1.0), step)
-        low, high = self.free if math.isinf(self.most) else (self.least, self.most)
+        low, high = self.free if math.isinf(self.cap) else (self.least, self.cap)
         return np.clip(found, low * base, high * base)
+
+
+def following(schedule: Constant, state: Any, x: Array, field: Array) -> Array:
+    """``(1,)``: the step of the iteration after one that led from ``state`` to ``x`` and ``field``."""
+    if not isinstance(schedule, BarzilaiBorwein):
+        return state.base * schedule.scale(state.k + 1)  # type: ignore[no-any-return]
+    s, z = x - state.x, field - state.field
+    return schedule.following(state.k + 1, state.base, state.step_size, sums(s * s), sums(s * z), sums(z * z))

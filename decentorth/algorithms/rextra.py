@@ -26,8 +26,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ..protocols import Array, Network, Projection, Riemannian, Streams
-from .extra import checked_extra, correct, step_along_gradients
-from .fields import evaluate, gradients, riemannian
+from .extra import checked_extra, step_along_gradients
+from .fields import blockwise, riemannian
 from .step_sizes import StepSize
 
 
@@ -65,17 +65,12 @@ class REXTRA:
         return REXTRAState(x0.copy(), np.zeros_like(x0), step, 0, spent)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: REXTRAState) -> REXTRAState:
-        gradient = riemannian(gradients(problem, streams, state.k, None))
         (mixed,) = network.mix(state.x)
 
-        def moved(part: Any, x: Array, block: slice) -> Array:
-            point = gradient(part, x, block)
-            point *= -state.step_size[block, None, None]
-            point += mixed[block]
-            point += state.dual[block]
-            projected: Array = part.constraint.project(point, "polar")  # (1)
-            return projected
+        def moved(part: Any, x: Array, mixed: Array, u: Array, alpha: Array) -> Array:
+            point: Array = part.constraint.project(mixed - alpha[:, None, None] * riemannian(part, x) + u, "polar")  # (1)
+            u += 0.5 * (mixed - x)  # (2)
+            return point
 
-        x = evaluate(problem, state.x, moved)
-        correct(state.dual, mixed, state.x)  # (2)
+        x = blockwise(moved, problem, state.x, mixed, state.dual, state.step_size)
         return state._replace(x=x, k=state.k + 1, gradients=state.gradients + 1)

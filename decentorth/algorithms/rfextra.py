@@ -24,8 +24,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ..protocols import Array, Landing, Network, Streams
-from .extra import checked_extra, correct, step_along_landing
-from .fields import evaluate, gradients, landing
+from .extra import checked_extra, step_along_landing
+from .fields import blockwise, landing
 from .policies import Auto, check_positive
 from .step_sizes import StepSize
 
@@ -70,16 +70,12 @@ class RFEXTRA:
         return RFEXTRAState(x0.copy(), np.zeros_like(x0), step, penalty, 0, spent)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: RFEXTRAState) -> RFEXTRAState:
-        field = landing(gradients(problem, streams, state.k, None), state.penalty)
         (mixed,) = network.mix(state.x)
 
-        def moved(part: Any, x: Array, block: slice) -> Array:
-            point = field(part, x, block)
-            point *= -state.step_size[block, None, None]
-            point += mixed[block]
-            point += state.dual[block]  # (1)
+        def moved(part: Any, x: Array, mixed: Array, u: Array, alpha: Array, penalty: Array) -> Array:
+            point = mixed - alpha[:, None, None] * landing(part, x, penalty) + u  # (1)
+            u += 0.5 * (mixed - x)  # (2)
             return point
 
-        x = evaluate(problem, state.x, moved)
-        correct(state.dual, mixed, state.x)  # (2)
+        x = blockwise(moved, problem, state.x, mixed, state.dual, state.step_size, state.penalty)
         return state._replace(x=x, k=state.k + 1, gradients=state.gradients + 1)

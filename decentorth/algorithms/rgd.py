@@ -30,10 +30,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from ..protocols import Array, MetricName, Network, Retractable, Retraction, Riemannian, Signature, Streams
 from ..sums import sums
-from .fields import Change, difference
-from .policies import check_choice
+from .policies import BarzilaiBorwein, check_choice, following
 from .samples import check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
-from .step_sizes import StepPolicy, StepSize, checked, policy
+from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
 from .steps import check_retraction, curvature, embedded_curvature, group_curvature, start
 
 REFRESHED = 64
@@ -96,7 +95,7 @@ class RGD:
     covariance: Literal["exact", "rolling"] = "exact"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, single_agent=True))
+        object.__setattr__(self, "step_size", checked(self.step_size, SINGLE_AGENT))
         check_retraction(self.retraction)
         check_choice("metric", self.metric, get_args(MetricName))
         check_choice("covariance", self.covariance, ("exact", "rolling"))
@@ -127,11 +126,10 @@ class RGD:
         return RGDState(x0.copy(), *found, base * steps.scale(0), base, 0, spent + 1)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: RGDState) -> RGDState:
-        steps, k, eta = policy(self.step_size), state.k + 1, state.step_size[:, None, None]
+        k, eta = state.k + 1, state.step_size[:, None, None]
         x, bx = self._moved(problem.constraint, state, eta)
         found = self._gradient(problem, streams, k, x, bx, state.matrices)
-        following = steps.following(k, state.base, state.step_size, *self._change(steps, state, x, found))
-        return RGDState(x, *found, following, state.base, k, state.gradients + 1)
+        return RGDState(x, *found, self._following(state, x, found), state.base, k, state.gradients + 1)
 
     def _moved(self, constraint: Any, state: RGDState, eta: Array) -> tuple[Array, Array]:
         """The next point, and its product with B where that is used."""
@@ -163,9 +161,11 @@ class RGD:
             return Gradient(field, bx, image, matrices)
         return Gradient(constraint.tangent(x, g, bx), bx, nothing, matrices)
 
-    def _change(self, steps: StepPolicy, state: RGDState, x: Array, found: Gradient) -> Change:
-        """What moved and what changed, in the metric."""
-        if not (steps.adapts and self.metric == "natural" and state.image.size):
-            return difference(x, state.x, found.field, state.field, steps)
+    def _following(self, state: RGDState, x: Array, found: Gradient) -> Array:
+        """The next step; Barzilai-Borwein's with the inner products of the metric."""
+        steps = policy(self.step_size)
+        if not (isinstance(steps, BarzilaiBorwein) and state.image.size):
+            return following(steps, state, x, found.field)
         s, z, image = x - state.x, found.field - state.field, found.image - state.image
-        return Change(sums(s * (found.product - state.product)), sums(s * image), sums(z * image))
+        moved, along, changed = sums(s * (found.product - state.product)), sums(s * image), sums(z * image)
+        return steps.following(state.k + 1, state.base, state.step_size, moved, along, changed)

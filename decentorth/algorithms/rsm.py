@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from ..protocols import Array, Network, Retractable, Retraction, Riemannian, Streams
-from .step_sizes import IN_ADVANCE, StepSize, checked, policy
+from .step_sizes import SCHEDULES, StepSize, checked, policy
 from .steps import check_retraction
 from .subgradient import first_steps, iteration_flops, suited
 
@@ -55,7 +55,7 @@ class RSM:
     retraction: Retraction = "polar"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, allowed=IN_ADVANCE))
+        object.__setattr__(self, "step_size", checked(self.step_size, allowed=SCHEDULES))
         check_retraction(self.retraction)
 
     def suited(self, problem: Any) -> RSM:

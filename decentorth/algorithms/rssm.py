@@ -33,7 +33,7 @@ import numpy as np
 
 from ..protocols import Array, ColumnBlocks, Index, Network, Projection, Streams
 from .policies import check_count
-from .step_sizes import IN_ADVANCE, StepSize, checked, policy
+from .step_sizes import SCHEDULES, StepSize, checked, policy
 from .subgradient import first_steps, iteration_flops, suited
 
 BLOCKS = 5
@@ -85,7 +85,7 @@ class RSSM:
     reorthogonalize: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, allowed=IN_ADVANCE))
+        object.__setattr__(self, "step_size", checked(self.step_size, allowed=SCHEDULES))
         object.__setattr__(self, "block_partition", _as_text(self.block_partition))
         own = 0 if self.block_partition in NAMED else len(explicit(self.block_partition))
         blocks = (own or BLOCKS) if self.blocks is None else self.blocks

@@ -13,13 +13,13 @@ symmetric and doubly stochastic like W. Then every agent judges alone, from its 
     h_i <- max(h_i + [||x_i^T x_i - I||_F > eps], max_{j: W_ij > 0} h_j)
 
 and where its label has risen it starts over from the common start, x_i = x_0 and y_i = Lambda_i(x_0), as if it had just begun. So
-a label that proved necessary somewhere is everybody's after at most as many iterations as the graph is wide; agents of equal label
-have equal steps; and among those of the largest label the mean of the trackers stays the mean of the fields, since whoever joins
-brings y_i = Lambda_i.
+a label that proved necessary at one agent reaches all of them in at most as many iterations as the graph is wide; agents of equal
+label have equal steps; and among those of the largest label the mean of the trackers stays the mean of the fields, since an agent
+that joins them brings y_i = Lambda_i.
 
-Everybody begins with the least label whose first step, x_0 - alpha_i Lambda_i(x_0), stays inside: a step 1e8 times too large is
+Every agent begins with the least label whose first step, x_0 - alpha_i Lambda_i(x_0), stays inside: a step 1e8 times too large is
 corrected at once, and few halvings are left for later. A point that is not a number counts as outside. Safe means inside: nothing
-here looks at the objective, and nobody's steps grow again.
+here looks at the objective, and no step grows again.
 
     h_i     state.label             x_0             state.start
     y_i     state.tracker           Lambda_i(x_0)   state.start_field
@@ -28,21 +28,35 @@ here looks at the objective, and nobody's steps grow again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..protocols import Array, Network, Spectrum, Streams
 from .tracking import PenalisedState
 
+M = TypeVar("M", bound=Any)
 LAST = 1100
-"""A step halved so often is zero. Whom that does not help (its gradient is not a number) stays outside: the run has diverged."""
+"""A step halved so often is zero. An agent that is outside even then (its gradient is not a number) stays there: the run has
+diverged."""
+
+
+def check_eps(eps: float) -> None:
+    """Raise unless paper 004's theory has the safety region ``eps``.
+
+    Raises
+    ------
+    ValueError
+        Outside (0, 3/4).
+    """
+    if not 0.0 < eps < 0.75:
+        raise ValueError(f"eps must lie in (0, 3/4), got {eps}")
 
 
 class SafeState(NamedTuple):
-    """The fields of a `PenalisedState`, then what starting over needs: label ``(n_local,)``, how often the steps have been
-    halved, and start and start_field, x_0 and the field there, like x."""
+    """The fields of a `PenalisedState`, then label ``(n_local,)``, the number of halvings, and start and start_field, x_0 and the
+    field there, like x."""
 
     x: Array
     tracker: Array
@@ -57,81 +71,109 @@ class SafeState(NamedTuple):
     start_field: Array
 
 
-Step = Callable[[Any, Any, Streams, SafeState], SafeState]
-"""An iteration of the method itself, ``step(problem, network, streams, state)``: what it calls ``network`` mixes among equals only,
-and of the safe state it reads its own fields."""
-
-
-def begin(problem: Any, state: PenalisedState, eps: float, follows: bool) -> SafeState:
-    """The safe state of a method that is about to start, with the steps that its first iteration needs.
+@dataclass(frozen=True)
+class Safe:
+    """A tracking method in safe steps.
 
     Parameters
     ----------
-    state
-        At the common start, every tracker being the field.
+    method
+        Its state is a `PenalisedState`.
     eps
-        The region.
+        The safety region ||x^T x - I||_F <= eps, in (0, 3/4).
     follows
         Whether the penalty is a multiple of 1 / step, or stays as given.
-
-    Raises
-    ------
-    ValueError
-        When the start is not inside.
     """
-    label = np.zeros(len(state.x))
-    for block, part in problem.blocks():
-        x, field, step, own = state.x[block], state.field[block], state.step_size[block].copy(), label[block]
-        distance = part.constraint.feasibility(x)
-        bad = np.flatnonzero(~(distance <= eps))
-        if len(bad):
-            raise ValueError(
-                f"safe=True keeps every agent within eps = {eps:g} of the manifold, so it must start there: "
-                f"||x0^T x0 - I||_F is {distance[bad[0]]:.3g}; project x0 first, or enlarge eps (below 3/4)"
-            )
-        outside = np.ones(len(x), dtype=np.bool_)
-        while len(np.flatnonzero(outside)):
-            outside = ~(part.constraint.feasibility(x - step[:, None, None] * field) <= eps) & (own < LAST)
-            own += outside
-            step[outside] *= 0.5
-    begun = SafeState(*state, label, state.x.copy(), state.field.copy())
-    _halve(begun, label, slice(None), follows)
-    return begun
 
+    method: Any
+    eps: float
+    follows: bool
 
-def proceed(step: Step, problem: Any, network: Network, streams: Streams, state: SafeState, eps: float, follows: bool) -> SafeState:
-    """One iteration among agents of equal label; who is outside after it, or has heard a higher label, starts over.
+    @classmethod
+    def around(cls, method: M, follows: bool | None = None) -> M | Safe:
+        """The method itself, or in safe steps where its setting ``safe`` asks for them; by default the penalty follows if auto."""
+        if not method.safe:
+            return method
+        return cls(replace(method, safe=False), method.eps, method.penalty == "auto" if follows is None else follows)
 
-    The labels stay the same throughout the iteration, however often it exchanges.
-    """
-    alike = _Alike(network, state.label)
-    moved = step(problem, alike, streams, state)
-    outside = np.empty(len(moved.x), dtype=np.bool_)
-    for block, part in problem.blocks():
-        outside[block] = ~(part.constraint.feasibility(moved.x[block]) <= eps)
-    label = np.maximum(alike.heard, state.label + outside)
-    rise = label - state.label
-    again = np.flatnonzero(rise)
-    following = moved._replace(label=label)
-    if len(again):
-        again = again[label[again] <= LAST]
-        following.x[again] = state.start[again]
-        following.tracker[again] = following.field[again] = state.start_field[again]
-        _halve(following, rise, again, follows)
-    return following
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """The capabilities that the method needs of a problem."""
+        needed: tuple[type, ...] = self.method.requires
+        return needed
 
+    @property
+    def requires_set(self) -> tuple[type, ...]:
+        """The capabilities that the method needs of a constraint set."""
+        needed: tuple[type, ...] = self.method.requires_set
+        return needed
 
-def _halve(state: SafeState, times: Array, agents: Any, follows: bool) -> None:
-    """Halve the steps of some agents so many times, and double the penalties that follow them; exact, in place."""
-    n = times[agents].astype(np.int64)
-    state.step_size[agents] = np.ldexp(state.step_size[agents], -n)
-    state.base[agents] = np.ldexp(state.base[agents], -n)
-    if follows:
-        state.penalty[agents] = np.ldexp(state.penalty[agents], n)
+    @property
+    def network(self) -> Literal["decentralized"]:
+        """Safe steps are for networks; `Landing` has its own."""
+        return "decentralized"
+
+    @property
+    def gradient_factor(self) -> float:
+        """As for the method."""
+        factor: float = self.method.gradient_factor
+        return factor
+
+    @property
+    def step_size(self) -> Any:
+        """As for the method."""
+        return self.method.step_size
+
+    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> SafeState:
+        state: PenalisedState = self.method.init(problem, network, streams, x0)
+        label = np.zeros(len(state.x))
+        for block, part in problem.blocks():
+            x, field, step, own = state.x[block], state.field[block], state.step_size[block].copy(), label[block]
+            distance = part.constraint.feasibility(x)
+            bad = np.flatnonzero(~(distance <= self.eps))
+            if len(bad):
+                raise ValueError(
+                    f"safe=True keeps every agent within eps = {self.eps:g} of the manifold, so it must start there: "
+                    f"||x0^T x0 - I||_F is {distance[bad[0]]:.3g}; project x0 first, or enlarge eps (below 3/4)"
+                )
+            outside = np.ones(len(x), dtype=np.bool_)
+            while len(np.flatnonzero(outside)):
+                outside = ~(part.constraint.feasibility(x - step[:, None, None] * field) <= self.eps) & (own < LAST)
+                own += outside
+                step[outside] *= 0.5
+        begun = SafeState(*state, label, state.x.copy(), state.field.copy())
+        self._halve(begun, label, slice(None))
+        return begun
+
+    def step(self, problem: Any, network: Network, streams: Streams, state: SafeState) -> SafeState:
+        """An iteration among agents of equal label, in all its exchanges; agents outside, or with a lower label, start over."""
+        alike = _Alike(network, state.label)
+        moved: PenalisedState = self.method.step(problem, alike, streams, PenalisedState(*state[:8]))
+        outside = np.empty(len(moved.x), dtype=np.bool_)
+        for block, part in problem.blocks():
+            outside[block] = ~(part.constraint.feasibility(moved.x[block]) <= self.eps)
+        label = np.maximum(alike.heard, state.label + outside)
+        rise = label - state.label
+        again = np.flatnonzero(rise)
+        following = SafeState(*moved, label, state.start, state.start_field)
+        if len(again):
+            again = again[label[again] <= LAST]
+            following.x[again] = state.start[again]
+            following.tracker[again] = following.field[again] = state.start_field[again]
+            self._halve(following, rise, again)
+        return following
+
+    def _halve(self, state: SafeState, times: Array, agents: Any) -> None:
+        """Halve the steps of some agents so many times, and double the penalties that follow them; exact, in place."""
+        n = times[agents].astype(np.int64)
+        state.step_size[agents] = np.ldexp(state.step_size[agents], -n)
+        state.base[agents] = np.ldexp(state.base[agents], -n)
+        if self.follows:
+            state.penalty[agents] = np.ldexp(state.penalty[agents], n)
 
 
 class _Alike:
-    """The network as the agents of equal label see it, and what they hear of the others."""
+    """The network between agents of equal label, and the largest label that each agent has received."""
 
     def __init__(self, network: Network, label: Array) -> None:
         self._network, self._label = network, label

@@ -1,6 +1,6 @@
-"""What a method's ``step_size`` may be: a number, ``"auto"``, a policy, or a policy as text.
+"""A method's ``step_size``: a number, ``"auto"``, a schedule, or a schedule as text.
 
-It is written alike in Python, in files and as flags. A number, or ``"auto"``, is the constant policy. The others are written by
+It is written alike in Python, in files and as flags. A number, or ``"auto"``, is the constant schedule. The others are written by
 name, with parameters where they differ from the defaults: ``"diminishing"``, ``"diminishing:initial=0.5,power=1"``,
 ``"horizon:iterations=3000"``, ``"bb:cap=2"``, ``"geometric:initial=1e-3,ratio=0.96"``; in Python the objects of `policies` say the
 same.
@@ -8,8 +8,6 @@ same.
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from functools import lru_cache
 from typing import get_args, get_type_hints
 
@@ -25,28 +23,31 @@ from .policies import (
     check_positive,
 )
 
-StepPolicy = Constant | Diminishing | Horizon | SquareSummable | Annealed | Geometric | Piecewise | BarzilaiBorwein
+Schedule = Constant | Diminishing | Horizon | SquareSummable | Annealed | Geometric | Piecewise
+"""Steps that are chosen in advance."""
+StepPolicy = Schedule | BarzilaiBorwein
 StepSize = float | str | StepPolicy
 POLICIES: dict[str, type[StepPolicy]] = {policy.name: policy for policy in get_args(StepPolicy)}
-IN_ADVANCE: tuple[type[StepPolicy], ...] = tuple(policy for policy in get_args(StepPolicy) if not policy.adapts)
-"""The policies whose steps do not depend on how the run goes."""
+SCHEDULES: tuple[type[StepPolicy], ...] = get_args(Schedule)
+SINGLE_AGENT: tuple[type[StepPolicy], ...] = get_args(StepPolicy)
+"""A single agent can also measure its steps."""
 
 
 def checked(
-    step_size: StepSize, allowed: tuple[type[StepPolicy], ...] = get_args(StepPolicy), why: str = "", single_agent: bool = False
+    step_size: StepSize,
+    allowed: tuple[type[StepPolicy], ...] = SCHEDULES,
+    why: str = "Barzilai-Borwein steps are for methods of a single agent",
 ) -> StepSize:
-    """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything else as a policy.
+    """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything else as an object of `policies`.
 
     Parameters
     ----------
     step_size
-        A number, ``"auto"``, a policy, or one written as text.
+        A number, ``"auto"``, an object of `policies`, or one written as text.
     allowed
-        The policies that the method can follow.
+        The classes of `policies` that the method can follow.
     why
         Why it can follow no others.
-    single_agent
-        There are no neighbours that steps without a cap could part from.
 
     Raises
     ------
@@ -54,20 +55,16 @@ def checked(
         For what is none of these, or not allowed.
     """
     found = _read(step_size)
-    if isinstance(found, BarzilaiBorwein) and found.cap == "auto" and single_agent:
-        found = replace(found, cap=math.inf)
     if type(found) not in allowed:
         *most, last = ["a positive number", "'auto'", *(repr(one.name) for one in allowed if one is not Constant)]
         names = f"{', '.join(most)} or {last}"
-        raise ValueError(f"step_size must be {names} for this method, got {str(found)!r}" + (f": {why}" if why else ""))
-    if math.isinf(found.most) and not single_agent:
-        raise ValueError(f"step_size {str(found)!r}: steps without a cap are for a single agent; give a finite cap on a network")
+        raise ValueError(f"step_size must be {names} for this method, got {str(found)!r}: {why}")
     return found.initial if type(found) is Constant else found
 
 
 @lru_cache
 def policy(step_size: StepSize) -> StepPolicy:
-    """The policy that a checked ``step_size`` stands for."""
+    """The schedule, or the Barzilai-Borwein rule, that a checked ``step_size`` stands for."""
     return _read(step_size)
 
 
@@ -89,7 +86,7 @@ def _read(step_size: StepSize) -> StepPolicy:
         if key in given:
             raise ValueError(f"step_size {step_size!r}: {key} is given twice")
         try:
-            as_it_is = key in ("formula", "knots") or (key in ("initial", "cap") and text == "auto")
+            as_it_is = key in ("formula", "knots") or (key == "initial" and text == "auto")
             given[key] = text if as_it_is else int(text) if kinds[key] is int else float(text)
         except ValueError:
             kind = "whole number" if kinds[key] is int else "number"

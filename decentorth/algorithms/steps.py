@@ -70,18 +70,6 @@ def check_retraction(retraction: str) -> None:
     check_choice("retraction", retraction, get_args(Retraction))
 
 
-def check_eps(eps: float) -> None:
-    """Refuse a safety region that paper 004's theory does not have.
-
-    Raises
-    ------
-    ValueError
-        Outside (0, 3/4).
-    """
-    if not 0.0 < eps < 0.75:
-        raise ValueError(f"eps must lie in (0, 3/4), got {eps}")
-
-
 def lipschitz(
     problem: Any,
     streams: Streams,
@@ -351,8 +339,7 @@ def resolve(
     ``c = min(0.5 u (combine-then-adapt) or 0.35 u (adapt-then-combine), sqrt(1 - lambda_2))`` and u the tracking limit; for a
     single agent u = 2 and c = 0.7. Automatic penalties are ``min(0.1, u / 4) / step``; beside a given step size
     ``0.1 / step_size``, as in paper 004's experiment. Beside a given penalty, whose curvature is twice the penalty, automatic steps
-    are at most ``u / (4 penalty)``. Where a network's steps adapt, and so double and differ by agent, c is at most u / 4 and u is
-    halved in both other bounds. Where the set's landing field is s = ``landing_scale`` times as long, all are divided by s.
+    are at most ``u / (4 penalty)``. Where the set's landing field is s = ``landing_scale`` times as long, all are divided by s.
 
     Parameters
     ----------
@@ -367,8 +354,6 @@ def resolve(
     limit, c = 2.0, 0.7
     if given.initial == "auto" and order is not None and network.n_agents > 1:
         limit, c = tracking_limit(network.spectrum, order), tracking_step(network.spectrum, order)
-        if given.adapts:
-            limit, c = limit / 2.0, min(c, limit / 4.0)
     scale = problem.constraint.landing_scale() if isinstance(problem.constraint, ProductLanding) else 1.0
 
     def automatic() -> tuple[Array, int]:

@@ -27,9 +27,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ..protocols import Array, HessianProducts, Network, Signature, Streams
-from .fields import difference
-from .policies import Auto, BarzilaiBorwein, Constant, check_choice, check_positive
-from .step_sizes import StepSize, checked, policy
+from .policies import Auto, BarzilaiBorwein, Constant, check_choice, check_positive, following
+from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
 from .steps import start, steepest
 
 PUBLISHED = 5e-3
@@ -80,14 +79,14 @@ class UMCM:
         if self.optimizer == "adagrad":
             given = checked(self.step_size, (Constant,), "Adagrad has a rate")
         else:
-            given = checked(self.step_size, single_agent=True)
+            given = checked(self.step_size, SINGLE_AGENT)
         object.__setattr__(self, "step_size", given)
 
     def resolved(self, network: Network) -> UMCM:
         """This method with the steps that auto means."""
         if self.step_size != "auto":
             return self
-        return replace(self, step_size=PUBLISHED if self.optimizer == "adagrad" else BarzilaiBorwein(cap=np.inf))
+        return replace(self, step_size=PUBLISHED if self.optimizer == "adagrad" else BarzilaiBorwein())
 
     def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> UMCMState:
         steps, spent = policy(self.resolved(network).step_size), 0
@@ -108,13 +107,13 @@ class UMCM:
         return UMCMState(x0.copy(), field, squares, base * steps.scale(0), base, penalty, 0, spent + more + 1)
 
     def step(self, problem: Any, network: Network, streams: Streams, state: UMCMState) -> UMCMState:
-        steps, k = policy(self.resolved(network).step_size), state.k + 1
+        k = state.k + 1
         direction = state.field / (np.sqrt(state.squares) + SMALL) if state.squares.size else state.field
         x = state.x - state.step_size[:, None, None] * direction
         field = _field(problem, x, state.penalty)
         squares = state.squares + field * field if state.squares.size else state.squares
-        following = steps.following(k, state.base, state.step_size, *difference(x, state.x, field, state.field, steps))
-        return UMCMState(x, field, squares, following, state.base, state.penalty, k, state.gradients + 1)
+        step_size = following(policy(self.resolved(network).step_size), state, x, field)
+        return UMCMState(x, field, squares, step_size, state.base, state.penalty, k, state.gradients + 1)
 
 
 def _field(problem: Any, x: Array, penalty: Array) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 from ..protocols import Array
 from ..sums import norms
 from . import wiring
+from .figures import panels
 from .flags import InputError, read_value, settings
 from .outputs import final_points
 from .settings import NETWORK, CaseSettings
@@ -43,10 +44,9 @@ def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQu
     Raises
     ------
     InputError
-        The run has no final points, or its network changes over time.
+        The run has no final points, its network changes over time, or matplotlib is missing.
     """
     import networkx as nx
-    from matplotlib.figure import Figure
     from scipy.sparse import csr_array
 
     from topologies import draw_graph
@@ -65,6 +65,6 @@ def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQu
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(range(W.shape[0]))
     graph.add_edges_from((int(i), int(j)) for i, j in zip(edges.row, edges.col, strict=True) if i < j)
-    figure = Figure(figsize=(5, 4.2), layout="constrained")
-    draw_graph(graph, W, agent_quantity(x, quantity), LABELS[quantity], axes=figure.add_subplot())
+    figure, ((axes,),) = panels(1, 1, (5, 4.2))
+    draw_graph(graph, W, agent_quantity(x, quantity), LABELS[quantity], axes=axes)
     return figure

@@ -17,13 +17,14 @@ from __future__ import annotations
 import contextlib
 import csv
 import fcntl
+import io
 import json
 import logging
 import math
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -424,6 +425,21 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def cell(value: Any) -> str:
+    """A value of a CSV file: a float with all its digits, nothing for None and NaN."""
+    return "" if value is None or value != value else str(value)
+
+
+def csv_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
+    """Rows as CSV; the columns are by default those of the first row."""
+    rows = list(rows)
+    file = io.StringIO()
+    write = csv.writer(file, lineterminator="\n")
+    write.writerow(columns or rows[0])
+    write.writerows([cell(row[name]) for name in columns or row] for row in rows)
+    return file.getvalue()
 
 
 def _plain(value: Any) -> Any:

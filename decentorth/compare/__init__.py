@@ -1,24 +1,27 @@
 """Methods compared fairly: the same problems, starts, graphs and seeds, the same budget for tuning, and every cost to every
 tolerance, with the wall time on networks that are named.
 
-    from decentorth.compare import Rules, compare
+    from decentorth.compare import Rules, compare, save, table
 
     comparison = compare(problem, "drfgt,drfgt:order=adapt-then-combine", W, Rules(tune=True, trials=5), networks="lan,wan")
-    print(comparison.table())
-    comparison.save("comparison")
+    print(table(comparison))
+    save(comparison, "comparison")
 
 ``python -m decentorth.compare`` is the same from the command line.
 """
 
 from .comparison import Comparison, Entry, Line, Spread
-from .contest import Contest, compare
+from .figures import figure
 from .model import NETWORKS, Elapsed, NetworkModel, elapsed, wall_time
+from .plan import ComparisonPlan, compare
 from .rules import Rules
+from .tables import save, table
+from .words import notes, title
 
 __all__ = [
     "NETWORKS",
     "Comparison",
-    "Contest",
+    "ComparisonPlan",
     "Elapsed",
     "Entry",
     "Line",
@@ -27,5 +30,10 @@ __all__ = [
     "Spread",
     "compare",
     "elapsed",
+    "figure",
+    "notes",
+    "save",
+    "table",
+    "title",
     "wall_time",
 ]

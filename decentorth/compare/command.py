@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from .. import registry
 from ..cli import wiring
 from ..cli.config import Form, Saved, values
+from ..cli.figures import check_metrics
 from ..cli.flags import InputError, read_flags, settings, specifications
 from ..cli.outputs import replacing
 from ..cli.progress import SettingUp
@@ -24,12 +25,13 @@ from ..cli.shell import FAULT, REFUSALS, complain, one_line, read_configuration,
 from ..cli.trials import processes, progress
 from ..network.halo import even_bounds
 from .comparison import Comparison
-from .contenders import Contender, contenders
-from .contest import Contest, networks_named
+from .methods import Method, methods
 from .model import NetworkModel
+from .plan import ComparisonPlan, networks_named
 from .rules import Rules
-from .tables import show
+from .tables import save, show
 from .trials import Store
+from .words import notes
 
 if TYPE_CHECKING:
     from ..network.communicator import Communicator
@@ -121,7 +123,7 @@ class Configuration(Saved):
 
     settings: CompareSettings
     problem: Any
-    contenders: tuple[Contender, ...]
+    methods: tuple[Method, ...]
     networks: Mapping[str, NetworkModel]
 
     def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -151,7 +153,7 @@ class CompareForm(Form[Configuration]):
         given, by_flag = self.given()
         asked = self.build(CompareSettings, given, by_flag)
         problem = self.build(self.types["problem"], given, by_flag)
-        return Configuration(asked, problem, contenders(asked.algorithms), networks_named(asked.network))
+        return Configuration(asked, problem, methods(asked.algorithms), networks_named(asked.network))
 
     def _owner(self, key: str) -> str:
         given = read_flags(self.tokens, {"Names": {"algorithms": self.own["algorithms"]}}).get("algorithms", ())
@@ -207,9 +209,9 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     tell = root and not asked.quiet
     try:
         with SettingUp(tell):
-            contest = Contest(
+            plan = ComparisonPlan(
                 case.problem,
-                {contender.label: contender.algorithm for contender in configuration.contenders},
+                {method.label: method.algorithm for method in configuration.methods},
                 case.W,
                 part(Rules, asked),
                 networks=configuration.networks,
@@ -218,15 +220,15 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
             )
     except REFUSALS as error:
         raise InputError(one_line(error)) from error
-    together(communicator, lambda: contest.check_metrics(asked.panels))
+    together(communicator, lambda: check_metrics(asked.panels, plan.columns))
     runs = None if asked.out is None else Path(asked.out) / RUNS
     together(communicator, lambda: _make_folder(configuration, runs) if runs is not None and root else None)
     store = Store(runs, case.about(), communicator)
     where = f"in up to {workers} processes" if communicator.size == 1 else f"each on {communicator.size} ranks"
-    say(f"methods: {len(contest.contenders)}; runs: {contest.total}, {where}", tell)
-    with progress(contest.total, 0, not tell) as advance:
+    say(f"methods: {len(plan.methods)}; runs: {plan.total}, {where}", tell)
+    with progress(plan.total, 0, not tell) as advance:
         try:
-            comparison = contest.hold(workers=workers, store=store, advance=advance)
+            comparison = plan.run(workers=workers, store=store, advance=advance)
         except ValueError as error:
             raise InputError(one_line(error)) from error
         except KeyboardInterrupt:
@@ -264,12 +266,12 @@ def _make_folder(configuration: Configuration, runs: Path) -> None:
 
 def _conclude(comparison: Comparison, asked: CompareSettings) -> None:
     if asked.out is not None:
-        comparison.save(asked.out, plot=asked.plot, metrics=asked.panels)
+        save(comparison, asked.out, plot=asked.plot, metrics=asked.panels)
     if asked.quiet:
         return
     if comparison.shown:
         show(comparison)
-    for note in (*comparison.notes(), *comparison.verdicts()):
+    for note in notes(comparison):
         say(note)
     if asked.out is not None:
         say(f"Files in {asked.out}.")

@@ -1,4 +1,4 @@
-"""What a comparison found: what each method takes to each tolerance, over the trials."""
+"""The data of a comparison: the counts of each method to each tolerance, over the trials."""
 
 from __future__ import annotations
 
@@ -7,24 +7,17 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-from .contenders import Contender, has_step
+from .methods import Method, has_step
 from .model import Elapsed, NetworkModel, wall_time
 from .rules import Rules
 from .trials import Trace
-from .tuning import Tried, at_edge
+from .tuning import Candidate
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Format = Literal["text", "markdown", "latex", "csv"]
 COUNTS = ("iterations", "rounds", "bytes", "gradients", "seconds")
 """What is counted to a tolerance, beside the modelled seconds on each network."""
 _COLUMNS = {"iterations": "iteration"}
-_APART = 1e-3
-"""Objectives that differ by more, relatively, are of different minimisers."""
 
 
 class Spread(NamedTuple):
@@ -36,7 +29,7 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, counts: Sequence[float]) -> Spread:
-        """That of these counts."""
+        """The spread of these counts."""
         return cls(statistics.median(counts), min(counts), max(counts))
 
 
@@ -44,16 +37,16 @@ class Spread(NamedTuple):
 class Entry:
     """A method in the comparison."""
 
-    contender: Contender
-    tried: tuple[Tried, ...]
+    method: Method
+    tried: tuple[Candidate, ...]
     """The steps that were tried; one, without runs, where nothing was tuned."""
-    chosen: Tried
+    chosen: Candidate
     traces: tuple[Trace, ...]
     """Of the trials, by seed."""
 
     @property
     def label(self) -> str:
-        return self.contender.label
+        return self.method.label
 
     @property
     def computing(self) -> float:
@@ -63,7 +56,7 @@ class Entry:
     @property
     def step(self) -> str:
         """The step of the trials in words: a number, or automatic and where it came to lie."""
-        algorithm = self.chosen.candidate.algorithm
+        algorithm = self.chosen.algorithm
         given = getattr(algorithm, "step_size", None)
         if not has_step(algorithm):
             return "none"
@@ -77,7 +70,7 @@ class Entry:
 
 
 class Line(NamedTuple):
-    """What a method takes to a tolerance."""
+    """The counts of a method to a tolerance."""
 
     algorithm: str
     step: str
@@ -149,7 +142,7 @@ class Comparison:
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
-        """What each method takes to each tolerance, the largest tolerance first."""
+        """The counts of each method to each tolerance, the largest tolerance first."""
         rows = list(self.per_trial())
         found = []
         for tolerance in self.rules.tolerances:
@@ -171,128 +164,3 @@ class Comparison:
             for tolerance in self.rules.tolerances
             if any(line.reached for line in self.lines if line.tolerance == tolerance)
         )
-
-    @property
-    def title(self) -> str:
-        """What is compared, in a line."""
-        if self.rules.step_size is not None:
-            return f"Methods at equal step size {self.rules.step_size:g}: not a fair comparison"
-        return f"Methods at {'tuned' if self.rules.tune else 'their own'} steps"
-
-    def notes(self) -> Iterator[str]:
-        """What must be known to read the table, a sentence or two each."""
-        rules = self.rules
-        trials = "1 trial" if rules.trials == 1 else f"{rules.trials} trials"
-        seeds = f"seed {rules.seed}" if rules.trials == 1 else f"seeds {rules.seed} to {rules.seeds[-1]}"
-        yield (
-            f"Median (range) of {trials}, {seeds}: each has its own data, start and random graph, the same for every method. "
-            "A trial that does not reach a tolerance counts as infinite."
-        )
-        if rules.step_size is not None:
-            yield "Equal steps are not equal lengths of movement: the landing direction is half the Riemannian gradient."
-        if rules.tune:
-            yield self._tuning_words()
-        yield f"A tolerance t is reached when {rules.goal('t')}."
-        most = f"At most {rules.iterations} iterations" + ("" if rules.time_limit is None else f" and {rules.time_limit:g} s")
-        yield f"{most}; " + (
-            f"counts are at most {100 * rules.resolution:g} % too high." if rules.resolution else "counts are exact."
-        )
-        missed = [tolerance for tolerance in rules.tolerances if tolerance not in self.shown]
-        if missed:
-            yield f"Reached by nobody: {', '.join(f'{tolerance:g}' for tolerance in missed)}."
-        for entry in self.entries:
-            diverged = sum(trace.status == "diverged" for trace in entry.traces)
-            if diverged:
-                yield f"{entry.label} diverged in {diverged} of {trials}."
-        yield from self._network_words()
-        yield from self._minimisers()
-
-    def _tuning_words(self) -> str:
-        rules = self.rules
-        seeds = rules.tuning_seeds
-        on = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
-        words = (
-            f"Steps tuned on {on}: {rules.grid} for each method, factors of two about its own, at most "
-            f"{rules.tune_iterations or rules.iterations} iterations each, for the fewest to the smallest tolerance reached."
-        )
-        for entry in self.entries:
-            if len(entry.tried) == 1:
-                words += f" {entry.label} has no step to tune."
-            elif edge := at_edge(entry.tried, entry.chosen):
-                words += f" The best of {entry.label} is the {edge} of its grid."
-        return words
-
-    def _network_words(self) -> Iterator[str]:
-        for name, model in self.networks.items():
-            found = [elapsed for (_, _, network), elapsed in self.modelled.items() if network == name]
-            fewest = min((elapsed.simulated for elapsed in found if not elapsed.exact), default=None)
-            rest = "" if fewest is None else f"; {fewest} rounds simulated, the others at their rate"
-            computing = "" if model.compute is not None else ", computing as measured here (median of the trials)"
-            yield f"Seconds on {name} are modelled: {model.words()}{computing}{rest}."
-
-    def _minimisers(self) -> Iterator[str]:
-        """Whether the methods came to the same minimiser."""
-        if not self.shown:
-            return
-        apart = []
-        for seed in self.rules.seeds:
-            ends = [
-                float(trace.history["objective"][-1])
-                for trace in (entry.traces[seed - self.rules.seed] for entry in self.entries)
-                if self.rules.reached(trace.history, self.shown[-1]) is not None
-            ]
-            if ends and max(ends) - min(ends) > _APART * max(abs(end) for end in ends):
-                apart.append(seed)
-        if apart:
-            yield (
-                f"In {len(apart)} of {self.rules.trials} trials (seed {', '.join(map(str, apart))}) methods that reached "
-                f"{self.shown[-1]:g} ended at objectives more than {100 * _APART:g} % apart: they found different minimisers."
-            )
-
-    def verdicts(self) -> Iterator[str]:
-        """For each network, who is first there to the smallest tolerance that anybody reaches in most trials."""
-        for quantity in [name for name in self.quantities if " on " in name]:
-            for tolerance in reversed(self.shown):
-                own = [line for line in self.lines if line.tolerance == tolerance and line.counts[quantity].median < math.inf]
-                if own:
-                    order = sorted(own, key=lambda line: line.counts[quantity].median)
-                    listed = ", then ".join(f"{line.algorithm} {line.counts[quantity].median:.3g} s" for line in order)
-                    yield f"On {quantity.partition(' on ')[2]}, to {tolerance:g}: {listed}."
-                    break
-
-    def table(self, form: Format = "text") -> str:
-        """The table as text for a terminal, Markdown, LaTeX (with booktabs) or CSV (every digit and every tolerance)."""
-        from .tables import table
-
-        return table(self, form)
-
-    def figure(self, metrics: Sequence[str] = ()) -> Figure:
-        """The metric against iterations, rounds, bytes and modelled seconds on the first network, medians and ranges over trials.
-
-        Parameters
-        ----------
-        metrics
-            A row of panels for each of these columns of the history, with the methods that have it; by default for the metric that
-            was compared.
-
-        Raises
-        ------
-        InputError
-            Without matplotlib.
-        """
-        from .figure import figure
-
-        return figure(self, tuple(metrics) or (self.rules.metric,))
-
-    def save(self, folder: str | Path, *, plot: bool = True, metrics: Sequence[str] = ()) -> None:
-        """Write ``comparison.csv``, ``trials.csv``, ``tuning.csv`` where steps were tuned, ``table.md``, ``table.tex``, and with
-        ``plot`` ``figure.png`` and ``figure.svg``.
-
-        Raises
-        ------
-        InputError
-            What cannot be written, or drawn.
-        """
-        from .tables import save
-
-        save(self, Path(folder), self.figure(metrics) if plot else None)

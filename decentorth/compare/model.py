@@ -33,7 +33,6 @@ from scipy.sparse import csr_array, eye_array
 from topologies import WeightSequence
 
 from ..cli.flags import InputError, read_value, settings, unknown
-from ..cli.progress import size
 from ..protocols import Array, Index
 from ..streams import CounterStreams
 
@@ -128,30 +127,6 @@ class NetworkModel:
         except ValueError as error:
             raise InputError(f"network {name!r}: {error}") from None
 
-    def words(self) -> str:
-        """Its parameters in one line."""
-        parts = [f"latency {_range(self.latency, _seconds)}", f"bandwidth {_range(self.bandwidth, _rate)}"]
-        if self.straggler > 0.0:
-            parts.append(f"{100 * self.straggler:g} % stragglers {self.slowdown:g} times slower")
-        if not self.shared:
-            parts.append("links of their own")
-        if self.compute is not None:
-            parts.append(f"{_seconds(self.compute)} of computing an iteration")
-        return ", ".join(parts)
-
-
-def _range(values: float | Array, written: Any) -> str:
-    low, high = float(np.min(values)), float(np.max(values))
-    return str(written(low)) if low == high else f"{written(low)} to {written(high)}"
-
-
-def _seconds(value: float) -> str:
-    return f"{1e3 * value:.3g} ms"
-
-
-def _rate(value: float) -> str:
-    return "without limit" if math.isinf(value) else f"{size(value)}/s"
-
 
 _IDEAL = "ideal"
 NETWORKS: Mapping[str, NetworkModel] = {
@@ -188,11 +163,6 @@ class _Links(NamedTuple):
     """``(n,)``: the place of each agent's wait for its own messages."""
     latency: Array
     transfer: Array
-    by_source: Index
-    """Places of the messages, sorted by who sends."""
-    senders: Index
-    """Agents that send, ascending; and where their messages begin in ``by_source``."""
-    sends: Index
 
 
 def _links(model: NetworkModel, W: csr_array[Any, tuple[int, int]], payload: float) -> _Links:
@@ -213,9 +183,6 @@ def _links(model: NetworkModel, W: csr_array[Any, tuple[int, int]], payload: flo
             raise ValueError(f"{what} must be a number or of shape {(n, n)}, got {values.shape}")
         return np.broadcast_to(values, (n, n))[receiver, source]
 
-    places = np.flatnonzero(message)
-    by_source = places[np.argsort(source[places], kind="stable")]
-    senders, sends = np.unique(source[by_source], return_index=True)
     return _Links(
         receiver,
         source,
@@ -223,9 +190,6 @@ def _links(model: NetworkModel, W: csr_array[Any, tuple[int, int]], payload: flo
         np.flatnonzero(~message),
         np.where(message, along(model.latency, "latency"), 0.0),
         np.where(message, shares * payload / along(model.bandwidth, "bandwidth"), 0.0),
-        by_source,
-        senders,
-        sends,
     )
 
 
@@ -233,8 +197,9 @@ def _delays(links: _Links, slow: Array | float) -> Array:
     """``(..., links)``: from when a sender is done computing until a waiting agent has the message, or has sent its own."""
     transfer = slow * links.transfer
     delays = slow * links.latency + transfer
-    if len(links.senders):
-        delays[..., links.own[links.senders]] = np.maximum.reduceat(transfer[..., links.by_source], links.sends, axis=-1)
+    sending = np.zeros((*transfer.shape[:-1], len(links.own)))
+    np.maximum.at(sending.T, links.source, transfer.T)
+    delays[..., links.own] = sending
     return delays
 
 
@@ -348,7 +313,6 @@ def wall_time(
     *,
     agents: float | None = None,
     seed: int = 0,
-    limit: int | None = None,
 ) -> Elapsed:
     """The modelled seconds at each row of a run's history.
 
@@ -363,21 +327,21 @@ def wall_time(
         The columns iteration, rounds, messages, bytes and seconds.
     agents
         How many agents the process computed for whose seconds these are; by default all.
-    seed, limit
+    seed
         As of `elapsed`.
     """
     rounds, k, n = history["rounds"], history["iteration"], _agents(W)
     own = history["seconds"] / (agents or n) if model.compute is None else model.compute * (k + 1.0)
     before = int(rounds[0])
     payload = history["bytes"][0] / max(int(history["messages"][0]), 1)
-    start = elapsed(model, W, np.array([before]), payload=payload, seed=seed, limit=limit)
+    start = elapsed(model, W, np.array([before]), payload=payload, seed=seed)
     since = k if rounds[-1] == before else rounds - before
     number = max(int(since[-1]), 1)
     messages = int(history["messages"][-1] - history["messages"][0])
     payload = (history["bytes"][-1] - history["bytes"][0]) / max(messages, 1)
     compute = float(own[-1] - own[0]) / number
     links = W if rounds[-1] > before else eye_array(n, format="csr")  # nobody sends
-    rest = elapsed(model, links, since, payload=payload, compute=compute, first=before, seed=seed, limit=limit)
+    rest = elapsed(model, links, since, payload=payload, compute=compute, first=before, seed=seed)
     return Elapsed(own[0] + start.seconds[0] + rest.seconds, start.simulated + rest.simulated, start.exact and rest.exact)
 
 

@@ -146,13 +146,6 @@ class Rules:
             within &= history["feasibility"] <= self.feasibility
         return int(np.argmax(within)) if within.any() else None
 
-    def goal(self, tolerance: str) -> str:
-        """What it means to reach a tolerance, in words."""
-        words = f"{self.metric.replace('_', ' ')} <= {tolerance}"
-        if self.consensus_factor is not None:
-            words += f" and consensus rms <= {'' if self.consensus_factor == 1.0 else f'{self.consensus_factor:g} '}{tolerance}"
-        return words if self.feasibility is None else f"{words} and feasibility <= {self.feasibility:g}"
-
 
 @lru_cache
 def _rows(iterations: int, resolution: float) -> int:

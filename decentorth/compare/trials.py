@@ -18,7 +18,7 @@ from ..api import Run
 from ..cli.config import values
 from ..cli.outputs import COUNTS, replacing
 from ..cli.progress import Steps
-from .contenders import has_step
+from .methods import has_step
 from .rules import Rules
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..api import Result
-from .contenders import Contender, has_step, with_step
+from .methods import Method, has_step, with_step
 from .rules import Rules
 from .trials import Trace
 
@@ -29,19 +29,13 @@ class Candidate:
     """A step that is tried."""
 
     factor: float
-    """What it is of the method's own step."""
+    """Its ratio to the method's own step."""
     algorithm: Any
+    traces: tuple[Trace, ...] = ()
+    """Its runs by tuning seed."""
 
 
-@dataclass(frozen=True)
-class Tried:
-    """A step that was tried, and its runs by tuning seed."""
-
-    candidate: Candidate
-    traces: tuple[Trace, ...]
-
-
-def candidates(contender: Contender, resolved: Any, start: Result, rules: Rules) -> tuple[Candidate, ...]:
+def candidates(method: Method, resolved: Any, start: Result, rules: Rules) -> tuple[Candidate, ...]:
     """The steps to try: the method as it is, and with multiples of the step that it starts with; called by every rank.
 
     Parameters
@@ -56,10 +50,10 @@ def candidates(contender: Contender, resolved: Any, start: Result, rules: Rules)
     ValueError
         The method's automatic step is not to be found in its state.
     """
-    own = Candidate(1.0, contender.algorithm)
-    if not has_step(contender.algorithm):
+    own = Candidate(1.0, method.algorithm)
+    if not has_step(method.algorithm):
         return (own,)
-    centre = first_step(contender, start)
+    centre = first_step(method, start)
     exponent = _DIGITS - 1 - math.floor(math.log10(centre))
     return tuple(
         own if factor == 1.0 else Candidate(factor, with_step(resolved, round(centre, exponent) * factor))
@@ -67,15 +61,15 @@ def candidates(contender: Contender, resolved: Any, start: Result, rules: Rules)
     )
 
 
-def first_step(contender: Contender, start: Result) -> float:
+def first_step(method: Method, start: Result) -> float:
     """The step that a method starts with: as given, or the mean of its agents' automatic ones."""
-    given = contender.algorithm.step_size
+    given = method.algorithm.step_size
     initial = getattr(given, "initial", given)
     if isinstance(initial, int | float):
         return float(initial)
     steps = getattr(start.state, "step_size", None)
     if not isinstance(steps, np.ndarray):
-        raise ValueError(f"{contender.label} does not say which step it starts with: give one, as {contender.label}:step_size=0.01")
+        raise ValueError(f"{method.label} does not say which step it starts with: give one, as {method.label}:step_size=0.01")
     (total,) = start.collective.sum(steps.reshape(-1, 1))
     return float(total[0]) / start.network.n_agents / (given.scale(0) if hasattr(given, "scale") else 1.0)
 
@@ -98,14 +92,14 @@ def _end(trace: Trace, rules: Rules) -> float:
     return last if trace.status != "diverged" and math.isfinite(last) else math.inf
 
 
-def best(tried: Sequence[Tried], rules: Rules) -> Tried:
+def best(tried: Sequence[Candidate], rules: Rules) -> Candidate:
     """The step with the least merit; of equal ones the smallest."""
-    return min(tried, key=lambda one: (*merit(one.traces, rules), one.candidate.factor))
+    return min(tried, key=lambda one: (*merit(one.traces, rules), one.factor))
 
 
-def at_edge(tried: Sequence[Tried], chosen: Tried) -> str:
-    """Which edge of its grid a step lies at: smallest, largest, or none."""
-    factors = [one.candidate.factor for one in tried]
-    if len(factors) == 1 or chosen.candidate.factor not in (min(factors), max(factors)):
+def at_edge(tried: Sequence[Candidate], chosen: Candidate) -> str:
+    """The edge of the grid at which the chosen step lies: smallest, largest, or empty."""
+    factors = [one.factor for one in tried]
+    if len(factors) == 1 or chosen.factor not in (min(factors), max(factors)):
         return ""
-    return "smallest" if chosen.candidate.factor == min(factors) else "largest"
+    return "smallest" if chosen.factor == min(factors) else "largest"

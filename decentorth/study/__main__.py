@@ -5,14 +5,15 @@ Exit codes: 0 done, 1 a trial failed, 2 bad input, 130 interrupted (start it aga
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .. import _mpienv
-from ..cli.flags import InputError, help_text, settings, take_flags
+from ..cli.figures import save
+from ..cli.flags import InputError, help_text, settings, take_flags, unknown
+from ..cli.settings import at_least
 from ..cli.trials import INTERRUPTED, leave, processes, progress
 from . import consensus, drfgt, scaling, spectral
 from .sweep import Study, sweep
@@ -22,7 +23,7 @@ STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in (spec
 
 @dataclass(frozen=True)
 class StudySettings:
-    """What every study takes.
+    """The settings of every study.
 
     Parameters
     ----------
@@ -45,17 +46,14 @@ class StudySettings:
     quiet: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense.
+        """Check the settings.
 
         Raises
         ------
         ValueError
             A negative seed, or no worker.
         """
-        if self.seed < 0:
-            raise ValueError(f"seed must be at least 0, got {self.seed}")
-        if self.workers is not None and self.workers < 1:
-            raise ValueError(f"workers must be at least 1, got {self.workers}")
+        at_least(self, seed=0, workers=1)
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -75,7 +73,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     except InputError as error:
         sys.stderr.write(f"decentorth.study: {error}\n")
         return 2
-    except RuntimeError as error:
+    except (RuntimeError, OSError) as error:
         sys.stderr.write(f"decentorth.study: {error}\n")
         return 1
     except KeyboardInterrupt:
@@ -91,15 +89,11 @@ def _help() -> str:
 
 def _study(name: str) -> Study:
     if name not in STUDIES:
-        near = difflib.get_close_matches(name, STUDIES, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise InputError(f"no study is called {name!r}; {hint}there are {', '.join(STUDIES)}")
+        raise unknown(f"no study is called {name!r} (there are {', '.join(STUDIES)})", name, STUDIES, "")
     return STUDIES[name]
 
 
 def _make(study: Study, asked: StudySettings) -> None:
-    from ..plot import save
-
     workers = processes(asked.workers or study.workers)
     folder = Path(asked.out)
     try:
@@ -108,7 +102,7 @@ def _make(study: Study, asked: StudySettings) -> None:
         raise InputError(f"cannot use {folder}: {error.strerror}") from None
     path = folder / f"{study.name}{'-full' if asked.full else ''}.csv"
     trials = study.trials(asked.full, asked.seed)
-    done = len(study.table(path).complete())
+    done = len(study.kept(path))
     if done and not asked.quiet:
         sys.stdout.write(f"{path} holds {done} of {len(trials)} trials already\n")
     with progress(len(trials), done, asked.quiet) as advance:

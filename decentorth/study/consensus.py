@@ -14,11 +14,10 @@ import numpy as np
 
 import topologies as tp
 
+from ..cli.figures import logarithmic, panels
 from ..network import Network
-from .families import FAMILIES, RULES, mixing_matrix
-from .figures import legend, logarithmic, panels, style, where
-from .sweep import Rows, Study
-from .table import Row, Trial
+from .families import FAMILIES, RULES, legend, mixing_matrix, style
+from .sweep import Row, Rows, Study, Trial, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,7 +66,7 @@ def run(trial: Trial) -> list[Row]:
 
 def figure(rows: Rows) -> Figure:
     """Error against sigma^k: all below the diagonal, all parallel to it in the end."""
-    drawn, axes = panels(len(RULES))
+    drawn, (axes,) = panels(1, len(RULES), (10.5, 3.9))
     n = max(row["n"] for row in rows)
     for panel, rule in zip(axes, RULES, strict=True):
         for family in FAMILIES:
@@ -80,7 +79,7 @@ def figure(rows: Rows) -> Figure:
         panel.set_ylim(1e-13, 2.0)
         panel.invert_xaxis()
         panel.set_title(f"{rule}, n = {n}", fontsize=8)
-    legend(drawn, axes[0], 7)
+    legend(drawn, axes[0])
     return drawn
 
 
@@ -105,5 +104,4 @@ STUDY = Study(
     run=run,
     figure=figure,
     conclusions=conclusions,
-    rows_per_trial=POINTS,
 )

@@ -21,17 +21,16 @@ import numpy as np
 import topologies as tp
 
 from ..algorithms import DRFGT
-from ..algorithms.fields import landing_field
+from ..algorithms.fields import blockwise, landing
 from ..api import Run
+from ..cli.figures import logarithmic, panels
 from ..problems import PCA, FunctionProblem, Procrustes
 from ..protocols import Array
 from ..sets import Euclidean
 from ..sums import norms, sums
 from ..theory import constants, ergodic_bounds, local_rate, merit, solution
-from .families import FAMILIES, RULES, mixing_matrix
-from .figures import legend, logarithmic, panels, style, where
-from .sweep import Rows, Study
-from .table import Row, Trial
+from .families import FAMILIES, RULES, legend, mixing_matrix, style
+from .sweep import Row, Rows, Study, Trial, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,7 +109,7 @@ def drive(run: Run, floor: float, *, centred: bool) -> Driven:
         trackers.append(float(np.linalg.norm(state.tracker)))
         if reached is None:
             mean = state.x.mean(0)
-            field = landing_field(problem, np.repeat(mean[None], len(state.x), axis=0), state.penalty).mean(0)
+            field = blockwise(landing, problem, np.repeat(mean[None], len(state.x), axis=0), state.penalty).mean(0)
             size = float(norms(field[None])[0])
             first = first or size
             spread = math.sqrt(float(sums((state.x - mean) ** 2).mean()))
@@ -184,7 +183,7 @@ def guarantee(run: Run, driven: Driven, spectrum: tp.MixingSpectrum) -> tuple[fl
         points = np.repeat(x[None], n, axis=0)
         return merit(x, float(problem.value(points).mean()), problem.gradient(points).mean(0), c.gamma)
 
-    fields = landing_field(problem, run.x0, np.full(n, penalty))
+    fields = blockwise(landing, problem, run.x0, np.full(n, penalty))
     first, spread = float(norms(fields.mean(0)[None])[0]), float(sums((fields - fields.mean(0)) ** 2).sum())
     descent = merit_at(run.x0[0]) - merit_at(driven.state.x.mean(0))
     return c.guaranteed, ergodic_bounds(c, c.guaranteed, 1, descent, spread)[0] / (TOLERANCE * first) ** 2
@@ -200,7 +199,7 @@ def deviation(row: dict[str, Any]) -> float:
 
 def figure(rows: Rows) -> Figure:
     """Iterations, and those predicted, against the gap for each problem, then measured against predicted rates."""
-    drawn, axes = panels(len(PROBLEMS) + 1)
+    drawn, (axes,) = panels(1, len(PROBLEMS) + 1, (14.0, 3.9))
     shapes = dict(zip(RULES, ("full", "none", "left"), strict=True))
     for panel, name in zip(axes, PROBLEMS, strict=False):
         found = [row for row in where(rows, problem=name, order=ORDERS[0]) if 0.0 < row["predicted"] < 1.0]
@@ -221,7 +220,7 @@ def figure(rows: Rows) -> Figure:
     axes[-1].axline((0.1, 0.1), slope=1.0, color="0.6", linewidth=0.7, zorder=0)
     logarithmic(axes[-1], "1 - predicted rate", "1 - measured rate")
     axes[-1].set_title("all runs that came to their floor", fontsize=6)
-    legend(drawn, axes[0], 7)
+    legend(drawn, axes[0])
     return drawn
 
 

@@ -20,10 +20,9 @@ import topologies as tp
 from ..algorithms import DRFGT
 from ..api import Run
 from ..cli.dryrun import held
+from ..cli.figures import logarithmic, panels
 from ..problems import Procrustes
-from .figures import logarithmic, panels
-from .sweep import Rows, Study
-from .table import Row, Trial
+from .sweep import Row, Rows, Study, Trial
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,7 +83,7 @@ def run(trial: Trial) -> list[Row]:
 
 def figure(rows: Rows) -> Figure:
     """Seconds of an iteration, and memory, against edges, with linear guides."""
-    drawn, axes = panels(2)
+    drawn, (axes,) = panels(1, 2, (7.0, 3.9))
     edges = np.array([row["edges"] for row in rows], dtype=np.float64)
     seconds = np.array([row["seconds"] for row in rows])
     axes[0].plot(edges, seconds, "o-", color="#0072b2", markersize=3.5, linewidth=0.8, label="an iteration")

@@ -14,10 +14,9 @@ import numpy as np
 
 import topologies as tp
 
-from .families import FAMILIES, RULES, mixing_matrix
-from .figures import legend, logarithmic, panels, style, where
-from .sweep import Rows, Study
-from .table import Row, Trial
+from ..cli.figures import logarithmic, panels
+from .families import FAMILIES, RULES, legend, mixing_matrix, style
+from .sweep import Row, Rows, Study, Trial, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,7 +72,7 @@ def run(trial: Trial) -> list[Row]:
 
 def figure(rows: Rows) -> Figure:
     """Gap, diameter, and bytes to average by a factor of ten, over n, with Metropolis weights."""
-    drawn, axes = panels(3)
+    drawn, (axes,) = panels(1, 3, (10.5, 3.9))
     for family in FAMILIES:
         found = where(rows, family=family, weights="metropolis")
         n = [row["n"] for row in found]
@@ -84,7 +83,7 @@ def figure(rows: Rows) -> Figure:
     logarithmic(axes[0], "agents $n$", r"gap $1 - \sigma_W$")
     logarithmic(axes[1], "agents $n$", "diameter")
     logarithmic(axes[2], "agents $n$", "bytes per agent to average ten times closer")
-    legend(drawn, axes[0], 7)
+    legend(drawn, axes[0])
     return drawn
 
 

@@ -1,25 +1,29 @@
-"""The trials of a study, in parallel processes, each row written as soon as all rows before it are."""
+"""The trials of a study in parallel processes, and its CSV file, which holds the rows of whole trials at any moment."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cli.flags import InputError
+from ..cli.outputs import cell, csv_text, replacing
 from ..cli.trials import results
-from .table import Key, Row, Table, Trial
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Row = Mapping[str, str | int | float | None]
+Trial = Row
 Rows = Sequence[dict[str, Any]]
+Key = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Study:
-    """What a study does."""
+    """A list of independent trials, and what is made of their rows."""
 
     name: str
     summary: str
@@ -35,13 +39,43 @@ class Study:
     figure: Callable[[Rows], Figure]
     conclusions: Callable[[Rows], Iterator[str]]
     """The lines that are printed at the end."""
-    rows_per_trial: int = 1
     workers: int | None = None
-    """How many processes by default; None: one per processor."""
+    """The default number of processes; None: one per processor."""
 
-    def table(self, path: Path) -> Table:
-        """Its file."""
-        return Table(path, self.columns, self.key, self.rows_per_trial)
+    def named(self, row: Row) -> Key:
+        """The key of a trial or of one of its rows, as the file has it."""
+        return tuple(cell(row[column]) for column in self.key)
+
+    def kept(self, path: Path) -> dict[Key, list[dict[str, Any]]]:
+        """The rows of each trial that the file holds, numbers as numbers.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read, or is not one of this study.
+        """
+        if not path.exists():
+            return {}
+        try:
+            lines = list(csv.reader(path.read_text().splitlines()))
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise InputError(f"cannot read {path}: {error}; choose another --out, or remove it") from None
+        if not lines or tuple(lines[0]) != self.columns or any(len(line) != len(self.columns) for line in lines):
+            raise InputError(f"{path} has other columns than this study, or is damaged: choose another --out, or remove it")
+        found: dict[Key, list[dict[str, Any]]] = {}
+        for line in lines[1:]:
+            found.setdefault(tuple(line[: len(self.key)]), []).append(dict(zip(self.columns, map(_read, line), strict=True)))
+        return found
+
+
+def _read(text: str) -> str | int | float:
+    """The value of a cell; NaN for nothing."""
+    for kind in (int, float):
+        try:
+            return kind(text or "nan")
+        except ValueError:
+            continue
+    return text
 
 
 def sweep(study: Study, trials: Sequence[Trial], path: Path, *, workers: int, advance: Callable[[Trial], None]) -> Rows:
@@ -61,32 +95,27 @@ def sweep(study: Study, trials: Sequence[Trial], path: Path, *, workers: int, ad
     RuntimeError
         A trial failed; it is named.
     """
-    table = study.table(path)
-    names = [table.name(trial) for trial in trials]
-    done = table.complete()
+    names = [study.named(trial) for trial in trials]
+    done: dict[Key, Sequence[Row]] = {**study.kept(path)}
     if others := done.keys() - set(names):
         raise InputError(
             f"{path} holds {len(others)} trials that this study would not make, as {', '.join(min(others))} (another --seed?): "
             "choose another --out, or remove it"
         )
-    table.replace(line for name in names for line in done.get(name, ()))
     missing = [(name, trial) for name, trial in zip(names, trials, strict=True) if name not in done]
-    in_order = not done or names[: len(done)] == [name for name in names if name in done]
     made = results(study.run, [trial for _, trial in missing], workers, _words)
     for (name, trial), rows in zip(missing, made, strict=True):
-        done[name] = _checked(table, name, rows)
-        table.append(done[name])
+        done[name] = rows
+        text = csv_text((row for name in names for row in done.get(name, ())), study.columns)
+        with replacing(path) as file:
+            file.write(text.encode())
         advance(trial)
-    if not in_order:
-        table.replace(line for name in names for line in done[name])
-    return table.read()
+    return [row for rows in study.kept(path).values() for row in rows]
 
 
-def _checked(table: Table, name: Key, rows: Sequence[Row]) -> list[list[str]]:
-    lines = table.lines(rows)
-    if len(lines) != table.rows_per_trial or any(tuple(line[: len(name)]) != name for line in lines):
-        raise RuntimeError(f"trial {', '.join(name)} gave {len(lines)} rows of its own, and should give {table.rows_per_trial}")
-    return lines
+def where(rows: Rows, **wanted: Any) -> list[dict[str, Any]]:
+    """The rows with these values."""
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
 def _words(trial: Trial) -> str:

@@ -1,10 +1,8 @@
 """The theory of paper 004 (Sun, Chen, Garcia, Shahrampour, "Global convergence of decentralized retraction-free optimization on
 the Stiefel manifold") as functions: its constants and guaranteed steps, its merit function, and, beyond it, the exact linear rate
-near a solution. ``python -m decentorth.theory`` prints every constant for a problem and a graph. `blocks` has what the analysis of
-the randomized submanifold subgradient method (paper 000) is about.
+near a solution. ``python -m decentorth.theory`` prints every constant for a problem and a graph.
 """
 
-from .blocks import Averaging, Proximal, largest_parameter, proximal, surrogate_stationarity
 from .constants import (
     Constants,
     constants,
@@ -27,11 +25,9 @@ from .merit import Merit, merit, merit_gradient
 from .region import Suprema, region_points, suprema
 
 __all__ = [
-    "Averaging",
     "Constants",
     "LocalRate",
     "Merit",
-    "Proximal",
     "Suprema",
     "constants",
     "contraction_limit",
@@ -42,19 +38,16 @@ __all__ = [
     "gradient_ratio",
     "landing_jacobian",
     "landing_lipschitz",
-    "largest_parameter",
     "local_rate",
     "merit",
     "merit_gradient",
     "merit_smoothness",
     "merit_smoothness_quadratic",
     "merit_weight",
-    "proximal",
     "region_points",
     "safe_step",
     "solution",
     "spectral_radius",
     "stable_step",
     "suprema",
-    "surrogate_stationarity",
 ]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..algorithms.fields import landing_field
+from ..algorithms.fields import blockwise, landing
 from ..protocols import Array
 from ..sums import sums
 from .constants import Constants, ergodic_bounds
@@ -49,7 +49,7 @@ def measure(run: Any, constants: Constants, iterations: int) -> Measured:
         mean = state.x.mean(0)
         points = np.repeat(mean[None], n, axis=0)
         gradient = problem.gradient(points)
-        field = landing_field(problem, points, state.penalty).mean(0)
+        field = blockwise(landing, problem, points, state.penalty).mean(0)
         tracker = state.tracker.mean(0)
         if state.k == 0:
             step = float(state.step_size[0])

@@ -1,4 +1,4 @@
-"""DPRGT: projected gradient tracking, Barzilai-Borwein steps of each agent under a cap.
+"""DPRGT: projected gradient tracking with automatic steps.
 
 Five principal components of the digits, each agent holding one digit's images (the hardest division):
 
@@ -11,7 +11,7 @@ import topologies as tp
 
 problem = do.problems.PCASettings(rank=5, partition="by-label").problem(10, seed=0)
 W = tp.metropolis_weights(tp.erdos_renyi(10, 0.4, seed=0))
-result = do.solve(problem, do.DPRGT(step_size="bb"), W, iterations=8000)
+result = do.solve(problem, do.DPRGT(), W, iterations=8000)
 if result.collective.rank == 0:
     row, seen = result.row, result.row.values
     print(f"{result.status}: distance {seen['error']:.1e}, consensus {seen['consensus_rms']:.1e}, {row.bytes / 1e6:.0f} MB")

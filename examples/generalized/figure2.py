@@ -19,9 +19,8 @@ from experiment import Task, arguments, band, last, parallel, run, tuned
 from matplotlib.figure import Figure
 
 from decentorth import PLAM, RGD, GeneralizedLanding
-from decentorth.plot import COLOURS, DASHES, save
+from decentorth.cli.figures import COLOURS, DASHES, logarithmic, save
 from decentorth.problems import pencil
-from decentorth.study.figures import logarithmic
 
 METHODS = {
     r"landing, $\Psi_B$": GeneralizedLanding(),

@@ -21,10 +21,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
-from decentorth.plot import COLOURS, DASHES, save
+from decentorth.cli.figures import COLOURS, DASHES, logarithmic, save
 from decentorth.problems import pencil
 from decentorth.sets import GeneralizedStiefel
-from decentorth.study.figures import logarithmic
 
 DIRECTIONS = {
     r"$\Psi_B$": lambda manifold, x, g: manifold.relative_gradient(x, g, "psi-b"),

@@ -183,7 +183,6 @@ METHODS = [
     Method(
         "drfgt-atc", partial(DRFGT, order="adapt-then-combine"), lambda: procrustes().problem, GRAPHS["erdos-renyi"], exchanges=2
     ),
-    Method("drfgt-bb", partial(DRFGT, step_size="bb"), lambda: pca().problem, GRAPHS["ring"]),
     Method("drfgt-safe", partial(DRFGT, safe=True, step_size=30.0), lambda: pca().problem, GRAPHS["path"], beside=1),
     Method(
         "drfgt-safe-atc",
@@ -371,10 +370,11 @@ class Setup:
     """A method, its problem and everything a step needs, fresh."""
 
     def __init__(self, method: Method, problem: Any = None, seed: int = 7) -> None:
-        self.algorithm = method.algorithm()
         self.problem = method.problem() if problem is None else problem
         self.n = self.problem.n_agents
         self.network: Any = Network(method.W(self.n))
+        given = method.algorithm()
+        self.algorithm = given.resolved(self.network) if hasattr(given, "resolved") else given
         self.streams = CounterStreams(seed, slice(0, self.n))
         self.x0 = stack(point(self.problem, seed), self.n)
 

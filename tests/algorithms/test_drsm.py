@@ -30,9 +30,10 @@ def test_ten_steps_are_those_of_the_formula() -> None:
     data = [a for _, (rows,) in problem._rows for a in rows]
     x0 = problem.start(0)
     network, streams = Network(W), CounterStreams(0, slice(0, n))
-    state = DRSM().init(problem, network, streams, stack(x0, n))
+    method = DRSM().resolved(network)
+    state = method.init(problem, network, streams, stack(x0, n))
     for _ in range(10):
-        state = DRSM().step(problem, network, streams, state)
+        state = method.step(problem, network, streams, state)
 
     ratio = max(0.97, round(1 - (1 - float(np.linalg.eigvalsh(W.toarray())[-2])) / 4, 6))
     x = [x0] * n

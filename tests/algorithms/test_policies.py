@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, get_args
 
 import numpy as np
@@ -11,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import topologies as tp
-from decentorth import DRFGT, Landing, solve
+from decentorth import DESTINY, DPRGT, DRFGT, DRGTA, GradientTracking, Landing, solve
 from decentorth.algorithms.policies import (
     Annealed,
     BarzilaiBorwein,
@@ -23,12 +21,12 @@ from decentorth.algorithms.policies import (
     Piecewise,
     SquareSummable,
 )
-from decentorth.algorithms.step_sizes import POLICIES, StepPolicy, checked, policy
+from decentorth.algorithms.step_sizes import POLICIES, SINGLE_AGENT, StepPolicy, checked, policy
 from decentorth.algorithms.steps import Order
 from decentorth.network import Network
 from decentorth.problems import FunctionProblem
 from decentorth.protocols import Array
-from decentorth.sets import Euclidean, Stiefel
+from decentorth.sets import Euclidean
 from decentorth.streams import CounterStreams
 from tests.reference import naive, rivals
 from tests.support.problems import CASES, GRAPHS, Case, point, relative, stack
@@ -70,7 +68,7 @@ policies = st.one_of(
 @given(policies)
 def test_text_stands_for_its_policy(drawn: StepPolicy) -> None:
     for form in (str(drawn), drawn):
-        read = policy(checked(form))
+        read = policy(checked(form, SINGLE_AGENT))
         assert read == drawn
         assert hash(read) == hash(drawn)
         assert type(read) is type(drawn)
@@ -101,14 +99,12 @@ def test_a_constant_is_its_number(number: float | str) -> None:
         ("piecewise:initial=1e-4,knots=1000:1/1500:0.02", Piecewise(1e-4, ((1000, 1.0), (1500, 0.02)))),
         ("piecewise:knots=1000:0.01", Piecewise()),
         ("bb", BarzilaiBorwein()),
-        ("bb:cap=auto", BarzilaiBorwein()),
         ("bb:cap=2", BarzilaiBorwein(cap=2.0)),
         ("bb:formula=short,cap=1.5,initial=1e-3", BarzilaiBorwein(1e-3, 1.5, "short")),
     ],
 )
 def test_texts(text: str, expected: StepPolicy) -> None:
     assert policy(text) == expected
-    assert DRFGT(step_size=text) == DRFGT(step_size=expected)
     assert Landing(step_size=text) == Landing(step_size=expected)
 
 
@@ -122,23 +118,26 @@ def test_defaults_are_left_out_of_the_text() -> None:
 
 
 def test_methods_that_mean_the_same_are_equal() -> None:
-    same = [DRFGT(step_size="bb"), DRFGT(step_size=BarzilaiBorwein()), DRFGT(step_size="bb:initial=auto,cap=auto")]
+    same = [Landing(step_size="bb"), Landing(step_size=BarzilaiBorwein()), Landing(step_size="bb:initial=auto,cap=inf")]
     assert len(set(same)) == 1
     assert same[0].step_size == BarzilaiBorwein()
+    assert same[0] != Landing(step_size="bb:cap=2")
     numbers = [DRFGT(step_size=0.1), DRFGT(step_size=Constant(0.1)), DRFGT(step_size="constant:initial=0.1")]
     assert len(set(numbers)) == 1
     assert numbers[1].step_size == 0.1
-    assert DRFGT() == DRFGT(step_size=Constant()) != same[0]
+    assert DRFGT() == DRFGT(step_size=Constant()) != DRFGT(step_size="diminishing")
 
 
-def test_steps_are_free_for_a_single_agent_and_capped_on_a_network() -> None:
-    assert Landing(step_size="bb").step_size == BarzilaiBorwein(cap=np.inf)
-    assert Landing(step_size="bb") == Landing(step_size="bb:cap=inf") != Landing(step_size="bb:cap=2")
-    assert DRFGT(step_size="bb").step_size == BarzilaiBorwein()
+@pytest.mark.parametrize("method", [DRFGT, DRGTA, DPRGT, DESTINY, GradientTracking])
+def test_measured_steps_are_for_a_single_agent(method: Any) -> None:
+    with pytest.raises(ValueError, match="got 'bb': Barzilai-Borwein steps are for methods of a single agent"):
+        method(step_size="bb")
+
+
+def test_steps_are_capped_where_a_cap_is_given() -> None:
     some = np.array([1.0]), np.array([0.5]), np.array([100.0]), np.array([0.1]), np.array([1e-3])
-    assert BarzilaiBorwein().most == BarzilaiBorwein(cap=2.0).most == 2.0
-    assert BarzilaiBorwein().following(1, *some) == BarzilaiBorwein(cap=2.0).following(1, *some) == [2.0]
-    assert BarzilaiBorwein(cap=np.inf).following(1, *some) == [1000.0]
+    assert BarzilaiBorwein(cap=2.0).following(1, *some) == [2.0]
+    assert BarzilaiBorwein().following(1, *some) == [1000.0]
 
 
 KNOWN = ", ".join(["constant", *IN_ADVANCE_NAMES, "bb"])
@@ -227,7 +226,7 @@ def test_schedules_of_subgradient_methods() -> None:
 
 @given(policies, st.integers(0, 10**7))
 def test_no_step_is_larger_than_the_most(drawn: StepPolicy, k: int) -> None:
-    if not drawn.adapts:
+    if not isinstance(drawn, BarzilaiBorwein):
         assert 0.0 <= drawn.scale(k) <= drawn.most * (1 + 1e-12)
 
 
@@ -314,14 +313,14 @@ def test_drfgt_with_a_sequence_of_steps(name: str, kind: str, order: Order) -> N
 )
 @pytest.mark.parametrize("name", CASES)
 def test_landing_follows_policies(name: str, kind: str) -> None:
-    """Sequences as in descent along the landing field, Barzilai-Borwein steps as DRFGT's with one agent."""
+    """Sequences as in descent along the landing field, Barzilai-Borwein steps from the last movement and change of field."""
     case, W = CASES[name](rows=(30,)), np.ones((1, 1))
     x0 = point(case.problem)
     a = 0.1 / case.lipschitz[0]
     lam = 0.1 / a
     found = policy(f"{kind}{',' if ':' in kind else ':'}initial={a!r}")
     if isinstance(found, BarzilaiBorwein):
-        x, _ = drfgt_bb(case, W, x0, a, lam, found.most, found.formula, 15, "combine-then-adapt")
+        x = landing_bb(case, x0, a, lam, found.cap, found.formula, 15)[None]
     else:
         power = {"diminishing": 0.5, "diminishing:power=1": 1.0}
         steps = [a / (k + 1) ** power[kind] if kind in power else a / 3 for k in range(15)]
@@ -330,38 +329,6 @@ def test_landing_follows_policies(name: str, kind: str) -> None:
     result = solve(case.problem, Landing(step_size=found, penalty=lam), x0=x0, iterations=15)
     assert relative(result.x, x) < 1e-12
     assert relative(result.x, stack(x0, 1)) > 1e-2
-
-
-LINEAR = 0.5 * np.random.default_rng(8).standard_normal((6, 5, 5)) + 2 * np.eye(5)
-STEEP: dict[str, Callable[[], Any]] = {
-    **{name: lambda build=build: build(N) for name, build in GRAPHS.items()},  # type: ignore[misc]
-    "nearly bipartite": lambda: tp.uniform_weights(tp.ring(6), 0.1),
-}
-
-
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("formula", ["alternating", "long", "short"])
-@pytest.mark.parametrize("graph", STEEP)
-def test_automatic_barzilai_borwein_steps_are_stable(graph: str, formula: str, order: Order) -> None:
-    """f_i(x) = -<C_i, x> on SO(5), least at the polar factor of the mean C_i; doubled steps of 0.5 u diverged on most graphs."""
-    W = STEEP[graph]()
-    C = LINEAR[: W.shape[0]]
-    problem = FunctionProblem(lambda i, x: -float(np.sum(C[i] * x)), lambda i, x: -C[i], Stiefel(5, 5), len(C))
-    result = solve(problem, DRFGT(step_size=f"bb:formula={formula}", order=order), W, x0=np.eye(5), iterations=3000, rows=2)
-    np.testing.assert_allclose(result.x, stack(naive.polar(naive.mean(C)), len(C)), atol=1e-12)
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_automatic_barzilai_borwein_steps_start_at_a_quarter_of_the_limit(order: Order) -> None:
-    """Where consensus is no closer bound; with the penalty that twice the step keeps within half the limit."""
-    W = GRAPHS["complete"](N)
-    u = naive.tracking_limit(-0.0, float(np.linalg.eigvalsh(W.toarray())[0]), order)
-    case = CASES["pca"](rows=(30,) * N)
-    x0, network, streams = stack(point(case.problem), N), Network(W), CounterStreams(0, slice(0, N))
-    constant, adapting = (DRFGT(step_size=step, order=order).init(case.problem, network, streams, x0) for step in ("auto", "bb"))
-    share = 0.5 if order == "combine-then-adapt" else 0.35
-    np.testing.assert_allclose(adapting.base * share, constant.base * 0.25, rtol=1e-12)
-    np.testing.assert_allclose(adapting.base * adapting.penalty, min(0.1, u / 8), rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["diminishing:power=1", "horizon:iterations=1"])
@@ -379,61 +346,21 @@ def test_an_automatic_start_is_that_of_the_constant_step(kind: str) -> None:
     np.testing.assert_allclose(state.step_size, constant.step_size * policy(kind).scale(4), rtol=1e-15)
 
 
-def drfgt_bb(
-    case: Case, W: Array, x0: Array, first: float, lam: float, cap: float, formula: str, iterations: int, order: Order
-) -> tuple[Array, Array]:
-    """DRFGT, every agent with its own step from its last movement and change of field; points and all steps taken."""
+def landing_bb(case: Case, x0: Array, first: float, lam: float, cap: float, formula: str, iterations: int) -> Array:
+    """The landing method of one agent, its step from its last movement and change of field; the last point."""
 
-    def field(i: int, x: Array) -> Array:
-        return naive.landing_field(x, case.gradients[i](x), lam)
+    def field(x: Array) -> Array:
+        return naive.landing_field(x, case.gradients[0](x), lam)
 
-    agents = range(len(W))
-    x = [x0] * len(W)
-    y = [field(i, x[i]) for i in agents]
-    a, taken = [first] * len(W), []
+    x, a = x0, first
     for k in range(iterations):
-        taken.append(a)
-        if order == "combine-then-adapt":
-            mixed = rivals.combine(W, x)
-            new = [mixed[i] - a[i] * y[i] for i in agents]
-        else:
-            new = rivals.combine(W, [x[i] - a[i] * y[i] for i in agents])
-        z = [field(i, new[i]) - field(i, x[i]) for i in agents]
-        if order == "combine-then-adapt":
-            mixed = rivals.combine(W, y)
-            y = [mixed[i] + z[i] for i in agents]
-        else:
-            y = rivals.combine(W, [y[i] + z[i] for i in agents])
-        a = []
-        for i in agents:
-            s = new[i] - x[i]
-            along = abs(float(np.sum(s * z[i])))
-            long = formula == "long" or (formula == "alternating" and k % 2 == 0)
-            step = float(np.sum(s * s)) / along if long else along / float(np.sum(z[i] * z[i]))
-            a.append(min(max(step, 1e-3 * first), cap * first))
-        x = new
-    return np.array(x), np.array(taken)
-
-
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("formula", ["alternating", "long", "short"])
-@pytest.mark.parametrize("name", CASES)
-def test_drfgt_with_barzilai_borwein_steps(name: str, formula: Any, order: Order) -> None:
-    case, W = CASES[name](), GRAPHS["ring"](N)
-    x0 = point(case.problem)
-    first, lam = constants(case, W, x0, order)
-    cap = 10.0
-    x, steps = drfgt_bb(case, W.toarray(), x0, first, lam, cap, formula, 15, order)
-    method = DRFGT(step_size=BarzilaiBorwein(first, cap, formula), penalty=lam, order=order)
-    network, streams = Network(W), CounterStreams(0, slice(0, N))
-    state = method.init(case.problem, network, streams, stack(x0, N))
-    for expected in steps:
-        np.testing.assert_allclose(state.step_size, expected, rtol=1e-9)
-        state = method.step(case.problem, network, streams, state)
-    assert relative(state.x, x) < 1e-12
-    capped = steps[1:] == cap * first
-    assert capped.any()
-    assert not capped.all()
+        new = x - a * field(x)
+        s, z = new - x, field(new) - field(x)
+        along = abs(float(np.sum(s * z)))
+        long = formula == "long" or (formula == "alternating" and k % 2 == 0)
+        step = float(np.sum(s * s)) / along if long else along / float(np.sum(z * z))
+        x, a = new, min(max(step, 1e-3 * first), cap * first)
+    return x
 
 
 # Quadratics in Euclidean space, f(x) = <x, H x>/2.

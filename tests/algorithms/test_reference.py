@@ -61,7 +61,7 @@ def test_drfgt_with_steps_and_penalties_of_each_agent(order: Order) -> None:
     method, network = DRFGT(step_size=alpha, penalty=lam, order=order), Network(W)
     state = method.init(case.problem, network, streams(N), stack(x0, N))
     field = np.array([naive.landing_field(x0, g(x0), p) for g, p in zip(case.gradients, lams, strict=True)])
-    state = state._replace(step_size=alphas, penalty=lams, tracker=field.copy(), field=field)
+    state = state._replace(step_size=alphas, base=alphas, penalty=lams, tracker=field.copy(), field=field)
     for _ in range(50):
         state = method.step(case.problem, network, streams(N), state)
     x, y = naive.drfgt(case.gradients, W.toarray(), x0, alphas, lams, 50, order)

@@ -154,7 +154,7 @@ NETWORKS = {
 def check_as_good(found: Watched, run: Run) -> None:
     """From the last restart on, the gradient norm falls as in a run that has the settled step and penalty from the beginning."""
     state, left = found.state, 20 * (len(found.gradient) - 1) - max(found.changes, default=0)
-    settled = replace(run.algorithm, step_size=float(state.step_size[0]), penalty=float(state.penalty[0]), safe=False)
+    settled = replace(run.algorithm.method, step_size=float(state.step_size[0]), penalty=float(state.penalty[0]))
     fixed = solve(run.problem, settled, run.network.W, x0=run.x0[0], comm="serial", iterations=left, rows=2)
     assert fixed.row.values["gradient_norm"] < 0.2 * found.gradient[0]
     assert found.gradient[-1] < 1.05 * fixed.row.values["gradient_norm"]
@@ -226,9 +226,7 @@ def test_a_restart_long_after_the_start() -> None:
     assert found.gradient[-1] < 0.02 * found.gradient[0]
 
 
-@pytest.mark.parametrize(
-    "step_size", ["bb:initial=1e3,cap=2", "diminishing:initial=1e3", "horizon:initial=1e3,iterations=800", "auto"]
-)
+@pytest.mark.parametrize("step_size", ["diminishing:initial=1e3", "horizon:initial=1e3,iterations=800", "auto"])
 def test_step_policies_start_from_the_halved_step(step_size: str) -> None:
     case = procrustes(rows=(30, 25, 30, 12, 9))
     run = Run(case.problem, DRFGT(step_size=step_size, safe=True, order="adapt-then-combine"), GRAPHS["star"](5), comm="serial")
@@ -240,13 +238,8 @@ def test_step_policies_start_from_the_halved_step(step_size: str) -> None:
     base = begun.base * 2.0 ** (begun.label - state.label)
     np.testing.assert_array_equal(state.base, base)
     np.testing.assert_allclose(state.penalty * state.base, 0.1, rtol=1e-15)
-    if step_size.startswith("bb"):
-        assert (state.step_size <= 2.0 * base).all()
-        assert (state.step_size >= 1e-3 * base).all()
-        assert len(set(state.step_size)) > 1
-    else:
-        scale = {"d": 801.0**-0.5, "h": 800.0**-0.5, "a": 1.0}[step_size[0]]
-        np.testing.assert_array_equal(state.step_size, base * scale)
+    scale = {"d": 801.0**-0.5, "h": 800.0**-0.5, "a": 1.0}[step_size[0]]
+    np.testing.assert_array_equal(state.step_size, base * scale)
     assert (state.label[0] == 0) == (step_size == "auto")
     assert found.gradient[-1] < 0.2 * found.gradient[0]
     assert found.gap < 1e-13

@@ -319,20 +319,7 @@ def test_automatic_steps_bring_agents_together_whose_gradients_differ(method: An
     assert history["consensus_error"][-1] < 1e-4
 
 
-# Step policies, mini-batches, limits.
-
-
-@pytest.mark.parametrize("method", [DRGTA, DPRGT])
-def test_barzilai_borwein_steps(method: Any) -> None:
-    """Each agent's own, between 1/1000 and cap times the first, and the answer is the same."""
-    case, W = pca(), GRAPHS["erdos-renyi"](N)
-    result = solve(case.problem, method(step_size="bb:cap=1.5"), W, iterations=3000, rows=2)
-    base = result.state.base
-    assert (result.state.step_size <= 1.5 * base).all()
-    assert (result.state.step_size >= 1e-3 * base).all()
-    assert len(set(result.state.step_size)) > 1
-    assert result.row.values["error"] < 1e-6
-    assert result.row.values["feasibility"] < 1e-12
+# Mini-batches, limits.
 
 
 @pytest.mark.parametrize("name", [*MANIFOLD, *LANDING])

@@ -6,10 +6,11 @@ import ast
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import networkx as nx
 import pytest
 
 from tests.support.source import Module, dotted, module, modules, with_places
@@ -77,7 +78,7 @@ HOUSE = {
     ),
     "compare": Room(
         ("decentorth.compare",),
-        "studies front api registry loop network streams topologies protocols top",
+        "front api registry loop network streams topologies protocols top",
         "numpy scipy rich matplotlib",
     ),
     "doctor": Room(("decentorth.doctor",), "front api network launch protocols topologies", "numpy threadpoolctl"),
@@ -161,6 +162,41 @@ def test_the_table_has_no_circles_and_no_unknown_rooms() -> None:
 )
 def test_the_table_keeps_the_promises_of_the_house(room: str, never: str) -> None:
     assert not {*HOUSE[room].rooms.split(), *HOUSE[room].packages.split()} & set(never.split())
+
+
+def circles(sources: Sequence[Module]) -> list[list[str]]:
+    """The modules that import each other in a circle, at the top, inside functions or for type checking alone."""
+    names = frozenset(source.name for source in sources)
+    graph = nx.DiGraph((source.name, name) for source in sources for _, name in imports(source, names) if name in names)
+    alone = [[name] for name in nx.nodes_with_selfloops(graph)]
+    return alone + [sorted(circle) for circle in nx.strongly_connected_components(graph) if len(circle) > 1]
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert circles(modules()) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "circle"),
+    [
+        ("from .first import f", True),
+        ("import decentorth.new.first", True),
+        ("def f():\n    from .first import f", True),
+        ("if TYPE_CHECKING:\n    from .first import f", True),
+        ("from . import second", True),
+        ("from . import third", False),
+        ("from .. import version", False),
+    ],
+)
+def test_the_checker_sees_circles(line: str, circle: bool) -> None:
+    """A line of the second module, which the first one imports."""
+    sources = [
+        module("decentorth.new", "", package=True),
+        module("decentorth.new.first", "from .second import g"),
+        module("decentorth.new.second", line),
+        module("decentorth.new.third", ""),
+    ]
+    assert bool(circles(sources)) is circle
 
 
 def test_only_the_transport_speaks_mpi() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -44,3 +45,11 @@ def test_what_cannot_be_drawn_is_said(tmp_path: Path, capsys: pytest.CaptureFixt
         plot_agents(folder, read_configuration(folder), "consensus")
     assert main([folder, folder, "--agents", "consensus"]) == 2
     assert "one run at a time" in capsys.readouterr().err
+
+
+def test_missing_matplotlib_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(tmp_path / "c")
+    assert run(["--out", folder, "--iterations", "2", "--quiet", "--agents", "3"]) == 0
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert main([folder, "--agents", "consensus"]) == 2
+    assert 'pip install "decentorth[plot]"' in capsys.readouterr().err

@@ -49,10 +49,10 @@ COMMANDS = [
     "--topology erdos_renyi:p=0.4 --weights metropolis --out runs/a --plot --quiet --order adapt-then-combine",
     "--step-size 0.1 --penalty 1e-05 --time-limit 1e300 --iterations 123456789012",
     "--rank-timeout 0 --compute-timeout 600",
-    "--step-size bb:cap=1.5",
+    "--step-size bb:cap=1.5 --algorithm landing --agents 1",
     "--step-size diminishing:initial=0.1,power=1 --penalty 3",
     "--step-size horizon:iterations=50 --algorithm landing --agents 1",
-    "--step-size bb:formula=short,cap=1e300,initial=1e-300 --problem pca",
+    "--step-size bb:formula=short,cap=1e300,initial=1e-300 --problem pca --algorithm landing --agents 1",
 ]
 
 
@@ -71,8 +71,6 @@ def test_printed_configuration_is_a_fixed_point(flags: str, outputs: bool) -> No
 @pytest.mark.parametrize(
     ("flag", "policy", "printed"),
     [
-        ("bb:cap=1.5", BarzilaiBorwein(cap=1.5), "bb:cap=1.5"),
-        ("bb:cap=2", BarzilaiBorwein(cap=2.0), "bb:cap=2.0"),
         ("diminishing:power=1,initial=0.5", Diminishing(0.5, 1.0), "diminishing:initial=0.5,power=1.0"),
         ("horizon:initial=auto,iterations=50", Horizon(iterations=50), "horizon:iterations=50"),
         ("constant:initial=0.5", 0.5, 0.5),
@@ -87,6 +85,13 @@ def test_step_policies_as_flags_and_in_files(algorithm: str, flag: str, policy: 
     assert configuration.mapping()["step_size"] == printed
     for text in (configuration.yaml(), f"algorithm: {algorithm.split()[0]}\nagents: 1\nstep-size: {flag}"):
         assert resolve(text=text).algorithm == configuration.algorithm
+
+
+def test_measured_steps_as_flags_and_in_files() -> None:
+    found = resolve(text="algorithm: landing\nagents: 1\nstep-size: bb:cap=2")
+    assert found.algorithm == resolve("--algorithm landing --agents 1 --step-size bb:cap=2").algorithm
+    assert found.algorithm.step_size == BarzilaiBorwein(cap=2.0)
+    assert yaml.safe_load(found.yaml())["step_size"] == "bb:cap=2.0"
 
 
 def test_printed_configuration_holds_every_setting() -> None:
@@ -136,14 +141,14 @@ def test_published_steps_belong_to_the_published_experiment(flags: str) -> None:
         "--step-size 0.01",
         "--penalty 10",
         "--order adapt-then-combine",
-        "--step-size bb",
+        "--step-size diminishing",
     ],
 )
 def test_published_steps_stay_out_of_every_other_run(flags: str) -> None:
     configuration = resolve(flags)
     assert not configuration.published
     given = dict(zip(*[iter(flags.replace("--", "").split())] * 2, strict=True))
-    expected = {"0.01": 0.01, "bb": BarzilaiBorwein()}.get(given.get("step-size", ""), "auto")
+    expected = {"0.01": 0.01, "diminishing": Diminishing()}.get(given.get("step-size", ""), "auto")
     assert configuration.algorithm.step_size == expected
     assert (
         published_defaults(configuration.run, configuration.problem, configuration.algorithm, {"step_size": 0})

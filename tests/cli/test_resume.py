@@ -310,7 +310,7 @@ def test_signals(number: signal.Signals, tmp_path: Path) -> None:
 
 def test_a_hundred_spoilt_configurations(folder: Path) -> None:
     """Each is understood, or refused as any input is; nothing in it is executed."""
-    whole = Command(["--problem", "pca", "--step-size", "bb:cap=1.5", "--topology", "erdos_renyi:p=0.4"]).resolve().yaml().encode()
+    whole = Command(["--problem", "pca", "--step-size", "diminishing", "--topology", "erdos_renyi:p=0.4"]).resolve().yaml().encode()
     snippets = [
         b"!!python/object/apply:os.system ['touch executed']",
         b"&a [*a]",

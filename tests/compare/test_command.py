@@ -17,7 +17,7 @@ import yaml
 
 import topologies as tp
 from decentorth import DRFGT
-from decentorth.compare import Rules, compare
+from decentorth.compare import Rules, compare, table
 from decentorth.compare.command import CompareForm, main
 from decentorth.problems import ProcrustesSettings
 from tests.support.commands import own_method
@@ -63,7 +63,7 @@ def test_a_comparison_is_that_of_the_programming_interface(made: Path) -> None:
         rules,
         networks=("wan", "lan"),
     )
-    expected = list(csv.DictReader(found.table("csv").splitlines()))
+    expected = list(csv.DictReader(table(found, "csv").splitlines()))
     assert counts(made) == [{name: value for name, value in row.items() if "seconds" not in name} for row in expected]
     assert any(row["reached"] == "2" for row in expected)
 
@@ -71,10 +71,10 @@ def test_a_comparison_is_that_of_the_programming_interface(made: Path) -> None:
 def test_the_same_command_makes_nothing_again(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {path: path.stat().st_mtime_ns for path in (made / "runs").iterdir()}
     assert len(before) == 2 * (3 + 2)
-    table = (made / "comparison.csv").read_bytes()
+    before_table = (made / "comparison.csv").read_bytes()
     assert main(["--config", str(made / "comparison.yaml"), "--out", str(made)]) == 0
     assert {path: path.stat().st_mtime_ns for path in (made / "runs").iterdir()} == before
-    assert (made / "comparison.csv").read_bytes() == table
+    assert (made / "comparison.csv").read_bytes() == before_table
     said = capsys.readouterr().out
     assert "methods: 2; runs: 10, in up to" in said
     assert "Methods at tuned steps" in said
@@ -120,8 +120,8 @@ def test_the_printed_configuration_is_a_fixed_point(capsys: pytest.CaptureFixtur
     }
     assert (held["tolerances"], held["network"]) == ([1.0, 0.1], ["wan:straggler=0.2", "slowdown=2", "lan"])
     first, again = (CompareForm(given, *rest).resolve() for given, rest in ((words, ()), ((), ("a.yaml", printed.encode()))))
-    assert (first.contenders, first.networks) == (again.contenders, again.networks)
-    assert [contender.algorithm for contender in first.contenders] == [
+    assert (first.methods, first.networks) == (again.methods, again.networks)
+    assert [method.algorithm for method in first.methods] == [
         DRFGT(order="combine-then-adapt"),
         DRFGT(order="adapt-then-combine"),
     ]

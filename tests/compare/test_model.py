@@ -15,6 +15,7 @@ import decentorth as do
 import topologies as tp
 from decentorth.cli.flags import InputError
 from decentorth.compare.model import NETWORKS, NetworkModel, elapsed, wall_time
+from decentorth.compare.words import network
 from decentorth.protocols import Array
 from decentorth.streams import CounterStreams
 from tests.support import problems
@@ -251,7 +252,7 @@ def test_names_and_parameters() -> None:
     assert (changed.straggler, changed.compute, changed.latency) == (0.1, 1e-3, NETWORKS["wan"].latency)
     own = NetworkModel.named("latency=1e-3,bandwidth=1e8,straggler=0.1,slowdown=3,shared=false")
     assert own == NetworkModel(latency=1e-3, bandwidth=1e8, straggler=0.1, slowdown=3.0, shared=False)
-    assert "latency 40 ms, bandwidth 12.5 MB/s, 1 % stragglers 5 times slower" in NETWORKS["wan"].words()
+    assert "latency 40 ms, bandwidth 12.5 MB/s, 1 % stragglers 5 times slower" in network(NETWORKS["wan"])
 
 
 @pytest.mark.parametrize(
@@ -281,4 +282,4 @@ def test_links_of_another_size_are_refused() -> None:
 
 def test_values_of_links() -> None:
     spread: Array = np.linspace(0.001, 0.002, 9).reshape(3, 3)
-    assert NetworkModel(latency=spread).words() == "latency 1 ms to 2 ms, bandwidth without limit"
+    assert network(NetworkModel(latency=spread)) == "latency 1 ms to 2 ms, bandwidth without limit"

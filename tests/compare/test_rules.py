@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decentorth.compare import Rules
+from decentorth.compare.words import goal
 from decentorth.protocols import Row
 from decentorth.runner import schedule
 
@@ -68,7 +69,7 @@ def test_objectives_are_reached_by_feasible_points() -> None:
     assert rules.tolerances == (1.0, -1.0, -3.0)
     run = history(objective=[2.0, -4.0, -1.0, -3.5], feasibility=[0.0, 1e-3, 1e-6, 1e-9], consensus_rms=[9.0, 9.0, 9.0, 9.0])
     assert [rules.reached(run, value) for value in (*rules.tolerances, -4.0)] == [2, 2, 3, None]
-    assert rules.goal("t") == "objective <= t and feasibility <= 1e-06"
+    assert goal(rules) == "objective <= t and feasibility <= 1e-06"
 
     class Alone:
         def decide(self, on_root: bool) -> bool:

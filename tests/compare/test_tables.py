@@ -18,9 +18,9 @@ from matplotlib.figure import Figure
 
 from decentorth import DRFGT
 from decentorth.algorithms._template import Template
-from decentorth.compare import Comparison, Rules, Spread
-from decentorth.compare.figure import curve
-from decentorth.compare.tables import UNITS, heading, number
+from decentorth.compare import Comparison, Rules, Spread, figure, save, table
+from decentorth.compare.figures import curve
+from decentorth.compare.tables import UNITS, headings, number
 from tests.compare.cases import ATC, CTA, RULES, small
 
 WILD = "drfgt:step_size=5"
@@ -53,7 +53,7 @@ def spreads(cell: str) -> tuple[float, float, float]:
 def cells(found: Comparison, form: Any) -> Iterator[tuple[float, list[str]]]:
     """(tolerance, cells) of each line of a Markdown or LaTeX table."""
     tolerance = math.nan
-    for line in found.table(form).splitlines():
+    for line in table(found, form).splitlines():
         goal = re.search(r"^## To (\S+)$|\{to ([^}]+)\}", line)
         if goal:
             tolerance = float(goal[1] or goal[2])
@@ -85,7 +85,7 @@ def test_the_least_median_of_each_column_is_bold(found: Comparison, form: Any, b
 
 
 def test_csv_reads_back_bit_for_bit_with_every_tolerance(found: Comparison) -> None:
-    rows = list(csv.DictReader(io.StringIO(found.table("csv"))))
+    rows = list(csv.DictReader(io.StringIO(table(found, "csv"))))
     assert len(rows) == len(found.lines) == len(LABELS) * 3
     for line, row in zip(found.lines, rows, strict=True):
         assert (row["algorithm"], row["step"], float(row["tolerance"])) == (line.algorithm, line.step, line.tolerance)
@@ -95,7 +95,7 @@ def test_csv_reads_back_bit_for_bit_with_every_tolerance(found: Comparison) -> N
 
 
 def test_the_terminal_shows_every_median_and_range(found: Comparison) -> None:
-    text = found.table("text")
+    text = table(found, "text")
     blocks = text.split("\nto ")[1:]
     assert [float(block.split()[0]) for block in blocks] == list(found.shown)
     for tolerance, block in zip(found.shown, blocks, strict=True):
@@ -104,12 +104,12 @@ def test_the_terminal_shows_every_median_and_range(found: Comparison) -> None:
                 median, low, high = (number(value, quantity) for value in spread)
                 assert re.search(rf"(^|\s){re.escape(median)}(\s|$)", block)
                 assert low == high or f"{low} to {high}" in block
-    assert all(heading(quantity).split()[-1] in text for quantity in found.quantities)
+    assert all(heading.split()[-1] in text for heading in headings(found))
 
 
 def test_another_format_is_refused(found: Comparison) -> None:
     with pytest.raises(ValueError, match="the format must be text, markdown, latex or csv, got 'html'"):
-        found.table("html")  # type: ignore[arg-type]
+        table(found, "html")  # type: ignore[arg-type]
 
 
 def test_whole_numbers_are_shown_whole() -> None:
@@ -124,7 +124,7 @@ def test_whole_numbers_are_shown_whole() -> None:
 
 
 def test_files(found: Comparison, tmp_path: Path) -> None:
-    found.save(tmp_path / "new")
+    save(found, tmp_path / "new")
     files = {path.name for path in (tmp_path / "new").iterdir()}
     assert files == {
         *("comparison.csv", "trials.csv", "tuning.csv"),
@@ -141,7 +141,7 @@ def test_files(found: Comparison, tmp_path: Path) -> None:
     assert len(tuning) == len(LABELS) * 2 * 3
     for entry in found.entries:
         chosen = {row["factor"] for row in tuning if row["algorithm"] == entry.label and row["chosen"] == "1"}
-        assert chosen == {str(entry.chosen.candidate.factor)}
+        assert chosen == {str(entry.chosen.factor)}
 
 
 def test_curves_are_medians_and_ranges(found: Comparison) -> None:
@@ -172,35 +172,35 @@ def test_a_trial_that_has_ended_keeps_its_value_and_one_that_diverged_is_infinit
         assert np.array_equal(drawn.median[4:], rest)
 
 
-def boxes(figure: Figure) -> list[Any]:
+def boxes(drawn: Figure) -> list[Any]:
     """Where the panels with their labels, the legend and the title lie, but for a hundredth at their edges."""
-    canvas: Any = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(drawn)
     canvas.draw()
-    things: list[Any] = [*figure.axes, *figure.legends, *figure.texts]
+    things: list[Any] = [*drawn.axes, *drawn.legends, *drawn.texts]
     return [thing.get_tightbbox(canvas.get_renderer()).shrunk(0.99, 0.99) for thing in things]
 
 
 @pytest.mark.parametrize("metrics", [(), ("gradient_norm", "consensus_rms", "feasibility")])
 def test_a_figure_has_a_panel_for_each_cost_and_nothing_overlaps(found: Comparison, metrics: tuple[str, ...]) -> None:
-    figure = found.figure(metrics)
-    assert len(figure.axes) == 4 * max(len(metrics), 1)
-    (legend,) = figure.legends
+    drawn = figure(found, metrics)
+    assert len(drawn.axes) == 4 * max(len(metrics), 1)
+    (legend,) = drawn.legends
     steps = {entry.label: entry.step for entry in found.entries}
     assert [text.get_text() for text in legend.get_texts()] == [f"{label}, step {steps[label]}" for label in LABELS]
-    names = [axes.get_xlabel() for axes in figure.axes[-4:]]
+    names = [axes.get_xlabel() for axes in drawn.axes[-4:]]
     assert names == ["iteration $k$", "rounds of messages", "bytes sent, all agents", "modelled seconds on lan"]
-    placed = boxes(figure)
+    placed = boxes(drawn)
     for number_, box in enumerate(placed):
         assert box.x0 >= 0.0
         assert box.y0 >= 0.0
-        assert box.x1 <= figure.bbox.x1
-        assert box.y1 <= figure.bbox.y1
+        assert box.x1 <= drawn.bbox.x1
+        assert box.y1 <= drawn.bbox.y1
         assert not any(box.overlaps(other) for other in placed[number_ + 1 :])
 
 
 def test_lines_of_a_figure_are_the_curves(found: Comparison) -> None:
-    figure = found.figure()
-    for axes, against in zip(figure.axes, ("iterations", "rounds", "bytes", "seconds on lan"), strict=True):
+    drawn = figure(found)
+    for axes, against in zip(drawn.axes, ("iterations", "rounds", "bytes", "seconds on lan"), strict=True):
         lines = [line for line in axes.lines if line.get_gid() == "median"]
         for entry, line in zip(found.entries, lines, strict=True):
             expected = curve(found, entry, "gradient_norm", against)
@@ -212,14 +212,14 @@ def test_lines_of_a_figure_are_the_curves(found: Comparison) -> None:
 
 def test_a_metric_that_a_method_lacks_is_drawn_for_the_others() -> None:
     some = small(algorithms={"drfgt": DRFGT(), "template": Template()}, rules=replace(RULES, trials=1))
-    (row,) = [figure.axes for figure in [some.figure(("tracking_error",))]]
+    (row,) = [drawn.axes for drawn in [figure(some, ("tracking_error",))]]
     assert [sum(line.get_gid() == "median" for line in axes.lines) for axes in row] == [1] * 4
 
 
 def test_many_methods_are_told_apart() -> None:
     many = small(algorithms=[f"drfgt:step_size={step}" for step in np.linspace(1e-3, 4e-3, 9)], rules=replace(RULES, trials=1))
-    lines = [line for line in many.figure().axes[0].lines if line.get_gid() == "median"]
+    lines = [line for line in figure(many).axes[0].lines if line.get_gid() == "median"]
     looks = {(line.get_color(), str(line._dash_pattern)) for line in lines}  # type: ignore[attr-defined]
     assert len(looks) == len(lines) == 9
-    placed = boxes(many.figure())
+    placed = boxes(figure(many))
     assert not any(box.overlaps(other) for i, box in enumerate(placed) for other in placed[i + 1 :])

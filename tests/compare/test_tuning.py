@@ -13,9 +13,9 @@ from decentorth import DRFGT
 from decentorth.algorithms._template import Template
 from decentorth.compare import Rules
 from decentorth.compare.comparison import Comparison, Entry
-from decentorth.compare.contenders import Contender
+from decentorth.compare.methods import Method
 from decentorth.compare.trials import Trace
-from decentorth.compare.tuning import Candidate, Tried, at_edge, best, candidates, merit
+from decentorth.compare.tuning import Candidate, at_edge, best, candidates, merit
 from tests.compare.cases import ATC, CTA, graph, procrustes, small
 
 TUNED = Rules(trials=2, iterations=500, tolerances=(1.0, 1e-1, 1e-3), tune=True, grid=5, tune_seeds=2)
@@ -42,7 +42,7 @@ def test_the_choice_is_the_argmin_of_its_grid(tuned: Comparison) -> None:
             histories = [
                 do.solve(
                     procrustes(seed),
-                    one.candidate.algorithm,
+                    one.algorithm,
                     graph(seed),
                     seed=seed,
                     iterations=500,
@@ -61,7 +61,7 @@ def test_the_choice_is_the_argmin_of_its_grid(tuned: Comparison) -> None:
 
 def test_every_method_has_the_same_budget(tuned: Comparison) -> None:
     for entry in tuned.entries:
-        assert [one.candidate.factor for one in entry.tried] == list(TUNED.factors)
+        assert [one.factor for one in entry.tried] == list(TUNED.factors)
         assert {len(one.traces) for one in entry.tried} == {2}
         assert all(trace.history["iteration"][-1] <= 500 for one in entry.tried for trace in one.traces)
 
@@ -69,18 +69,18 @@ def test_every_method_has_the_same_budget(tuned: Comparison) -> None:
 def test_the_grid_is_centred_at_the_methods_own_step(tuned: Comparison) -> None:
     for label, entry in zip((CTA, ATC), tuned.entries, strict=True):
         order: Any = label.partition("=")[2]
-        assert [one.candidate.algorithm for one in entry.tried if one.candidate.factor == 1.0] == [DRFGT(order=order)]
+        assert [one.algorithm for one in entry.tried if one.factor == 1.0] == [DRFGT(order=order)]
         state = next(do.iterate(procrustes(2), DRFGT(order=order), graph(2), seed=2))
         centre = float(f"{state.step_size.mean():.3g}")
         for one in entry.tried:
-            if one.candidate.factor != 1.0:
-                assert one.candidate.algorithm == DRFGT(order=order, step_size=centre * one.candidate.factor)
+            if one.factor != 1.0:
+                assert one.algorithm == DRFGT(order=order, step_size=centre * one.factor)
 
 
 def test_the_tuned_method_is_what_the_trials_run(tuned: Comparison) -> None:
     for entry in tuned.entries:
         for seed, trace in zip((0, 1), entry.traces, strict=True):
-            algorithm = entry.chosen.candidate.algorithm
+            algorithm = entry.chosen.algorithm
             result = do.solve(procrustes(seed), algorithm, graph(seed), seed=seed, iterations=500, rows=TUNED.rows(500))
             shown = len(trace.history["iteration"])
             assert np.array_equal(result.history["gradient_norm"][:shown], trace.history["gradient_norm"])
@@ -108,8 +108,8 @@ def test_merits_by_hand() -> None:
     assert merit([trace(2.0, {}, "diverged")], RULES) == merit([trace(math.nan, {})], RULES) == (math.inf, math.inf, math.inf)
 
 
-def tried(*traces: Trace) -> list[Tried]:
-    return [Tried(Candidate(2.0**place, DRFGT(step_size=2.0**place)), (one,)) for place, one in enumerate(traces)]
+def tried(*traces: Trace) -> list[Candidate]:
+    return [Candidate(2.0**place, DRFGT(step_size=2.0**place), (one,)) for place, one in enumerate(traces)]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def tried(*traces: Trace) -> list[Tried]:
     ],
 )
 def test_which_step_is_best(traces: list[Trace], expected: float) -> None:
-    assert best(tried(*traces), RULES).candidate.factor == expected
+    assert best(tried(*traces), RULES).factor == expected
 
 
 def test_a_best_step_at_the_edge_is_told() -> None:
@@ -136,8 +136,8 @@ def test_a_given_step_is_the_centre() -> None:
     run = do.solve(procrustes(0), DRFGT(step_size=0.003), graph(0), iterations=0)
     rules = Rules(tune=True, grid=3)
     for step, made in ((0.003, lambda s: s), ("diminishing:initial=0.003", lambda s: f"diminishing:initial={s}")):
-        contender = Contender("drfgt", DRFGT(step_size=step))
-        grid = candidates(contender, contender.algorithm, run, rules)
+        method = Method("drfgt", DRFGT(step_size=step))
+        grid = candidates(method, method.algorithm, run, rules)
         assert [one.algorithm for one in grid] == [DRFGT(step_size=made(s)) for s in (0.0015, 0.003, 0.006)]
 
 
@@ -145,7 +145,7 @@ def test_an_automatic_policy_is_centred_where_it_starts() -> None:
     """The horizon's step is its start divided by the square root of the horizon."""
     method = DRFGT(step_size="horizon:iterations=400")
     run = do.solve(procrustes(0), method, graph(0), iterations=0)
-    grid = candidates(Contender("drfgt", method), method, run, Rules(tune=True, grid=2))
+    grid = candidates(Method("drfgt", method), method, run, Rules(tune=True, grid=2))
     automatic = do.solve(procrustes(0), DRFGT(), graph(0), iterations=0).state.step_size.mean()
     assert grid[1].algorithm.step_size.initial == pytest.approx(2.0 * automatic, rel=5e-3)
 
@@ -157,14 +157,14 @@ def test_methods_without_a_step_are_tried_once() -> None:
         __dataclass_fields__: ClassVar[dict[str, Any]] = {}
 
     run = do.solve(procrustes(0), DRFGT(), graph(0), iterations=0)
-    assert len(candidates(Contender("stepless", Stepless()), Stepless(), run, TUNED)) == 1
+    assert len(candidates(Method("stepless", Stepless()), Stepless(), run, TUNED)) == 1
 
 
 def test_a_step_that_is_not_told_must_be_given() -> None:
     run = do.solve(procrustes(0), DRFGT(), graph(0), iterations=0)
     hidden = run.__class__(**{**run.__dict__, "state": run.state._replace(step_size=None)})
     with pytest.raises(ValueError, match=r"own does not say which step it starts with: give one, as own:step_size=0.01"):
-        candidates(Contender("own", DRFGT()), DRFGT(), hidden, TUNED)
+        candidates(Method("own", DRFGT()), DRFGT(), hidden, TUNED)
 
 
 def test_a_small_number_of_iterations_for_tuning_is_kept_to() -> None:

@@ -250,7 +250,7 @@ CASES: dict[str, Case] = {
     "deepca": Case(pca, UNEVEN, (50, 20), ring, do.DeEPCA(), iterations=100),
     "drgta": Case(procrustes, UNEVEN, (50, 20), ring, do.DRGTA(rounds=2), 200),
     "drgta-vector": Case(pca, (1, 2, 3, 4, 5) * 2, (5, 1), random_graph, do.DRGTA(rounds=2, chebyshev=True), 100),
-    "dprgt": Case(pca, UNEVEN, (50, 20), random_graph, do.DPRGT(step_size="bb"), 200),
+    "dprgt": Case(pca, UNEVEN, (50, 20), random_graph, do.DPRGT(step_size="diminishing"), 200),
     "destiny": Case(procrustes, UNEVEN, (50, 20), random_graph, do.DESTINY(order="adapt-then-combine"), 200, "fewer-cuts"),
     "destiny-safe": Case(pca, UNEVEN, (50, 20), ring, do.DESTINY(step_size=1e4, variant="dissolved", safe=True), 200),
     "tracking": Case(pca, UNEVEN, (50, 20), ring, do.GradientTracking(penalty=20.0, order="combine-then-adapt"), 200),

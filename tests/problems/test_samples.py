@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from decentorth import DGD, DPRGD, DRFGT, DRSGD, Landing, solve
-from decentorth.algorithms.fields import evaluate, gradients
+from decentorth.algorithms.fields import blockwise, on_samples
 from decentorth.problems import PCA, FunctionProblem, Procrustes
 from decentorth.protocols import Array, Eigenproblem, Index, Sampled
 from decentorth.runner import check_capabilities
@@ -99,7 +99,7 @@ def test_drawn_batches_average_to_the_gradient(name: str) -> None:
     problem, x, size, K = whole(name), gaussian(N), 4, 1000
     streams = CounterStreams(5, slice(0, N))
     exact = problem.gradient(x)
-    drawn = np.array([evaluate(problem, x, gradients(problem, streams, k, size)) for k in range(K)])
+    drawn = np.array([blockwise(lambda part, x: part.gradient(x), on_samples(problem, streams, k, size), x) for k in range(K)])
     error = np.linalg.norm((drawn.mean(axis=0) - exact).reshape(N, -1), axis=1)
     expected = np.sqrt((drawn.var(axis=0) / K).reshape(N, -1).sum(axis=1))
     several = np.array(UNEVEN) > 1

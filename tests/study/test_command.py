@@ -43,7 +43,7 @@ def test_help_names_every_study(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["spectrl"], "no study is called 'spectrl'; did you mean 'spectral'?"),
+        (["spectrl"], "no study is called 'spectrl' (there are spectral, consensus, drfgt, scaling); did you mean spectral?"),
         (["spectral", "--workers", "0"], "workers must be at least 1, got 0"),
         (["spectral", "--seed", "-1"], "seed must be at least 0, got -1"),
         (["spectral", "--fulll"], "unexpected '--fulll'"),
@@ -70,4 +70,4 @@ def test_interrupted_twice_it_ends_and_keeps_whole_trials(tmp_path: Path) -> Non
             os.killpg(study.pid, signal.SIGKILL)
     assert study.returncode == 130
     assert "the same command goes on where it stopped" in said
-    assert len(STUDIES["drfgt"].table(file).complete()) == file.read_bytes().count(b"\n") - 1 > 0
+    assert len(STUDIES["drfgt"].kept(file)) == file.read_bytes().count(b"\n") - 1 > 0

@@ -1,17 +1,18 @@
-"""Sweeps: the same bytes for any number of workers and after any interruption."""
+"""Sweeps: the same bytes for any number of workers and after any interruption, and a file that reads back digit for digit."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from decentorth.cli.flags import InputError
 from decentorth.study import consensus, spectral
-from decentorth.study.sweep import Study, sweep
-from decentorth.study.table import Row, Trial
+from decentorth.study.sweep import Row, Study, Trial, sweep
 
 FEW = [{"family": family, "n": 16, "weights": "metropolis", "seed": 3} for family in ("ring", "random_geometric", "star")]
 
@@ -30,14 +31,62 @@ def test_the_number_of_workers_leaves_every_byte(study: Study, tmp_path: Path) -
     assert written(study, FEW, tmp_path / "one.csv", 1) == written(study, FEW, tmp_path / "two.csv", 2)
 
 
-def test_an_interrupted_sweep_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("done", range(len(FEW)))
+def test_an_interrupted_sweep_goes_on_to_the_same_bytes(done: int, tmp_path: Path) -> None:
+    """Interrupted after any trial, the file holds all trials so far as a whole."""
     study, path = consensus.STUDY, tmp_path / "study.csv"
-    whole = written(study, FEW, path)
-    path.write_bytes(whole[: int(0.6 * len(whole))])
+    whole = written(study, FEW, tmp_path / "whole.csv")
+
+    def interrupt(trial: Trial) -> None:
+        if trial is FEW[done]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep(study, FEW, path, workers=1, advance=interrupt)
+    assert whole.startswith(path.read_bytes())
+    assert {name: len(rows) for name, rows in study.kept(path).items()} == {
+        study.named(trial): consensus.POINTS for trial in FEW[: done + 1]
+    }
     made: list[str] = []
     sweep(study, FEW, path, workers=1, advance=lambda trial: made.append(str(trial["family"])))
     assert path.read_bytes() == whole
-    assert made == ["random_geometric", "star"]
+    assert made == [trial["family"] for trial in FEW[done + 1 :]]
+
+
+def test_numbers_keep_every_digit_and_their_kind(tmp_path: Path) -> None:
+    """Of doubles of any bits, the extremes of their range, and whole numbers."""
+    drawn = np.random.default_rng(0).bytes(8 * 2000)
+    values: list[float | int | None] = [each for each in np.frombuffer(drawn).tolist() if each == each]
+    values += [0.0, 5e-324, 1.7976931348623157e308, math.inf, -math.inf, 0.1, 1e16, 3, -7, 10**20, None]
+
+    def run(trial: Trial) -> list[Row]:
+        return [{**trial, "value": value} for value in values]
+
+    study = replace(spectral.STUDY, key=("name",), columns=("name", "value"), run=run)
+    rows = sweep(study, [{"name": "torus"}], tmp_path / "study.csv", workers=1, advance=lambda trial: None)
+    for row, value in zip(rows, values, strict=True):
+        assert row["name"] == "torus"
+        if value is None:
+            assert math.isnan(row["value"])
+        else:
+            assert (row["value"], type(row["value"])) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"something,else\n1,2\n", "has other columns than this study, or is damaged"),
+        (b"", "has other columns than this study, or is damaged"),
+        (",".join(spectral.STUDY.columns).encode() + b"\nring,16\n", "has other columns than this study, or is damaged"),
+        (b"\xff\xfe\n", "cannot read"),
+    ],
+)
+def test_a_file_that_is_not_of_the_study_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "study.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"{message}.*choose another --out, or remove it"):
+        written(spectral.STUDY, FEW, path)
+    assert path.read_bytes() == content
 
 
 def test_rows_that_are_there_are_not_made_again(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from decentorth import DRFGT, Landing, registry
 from decentorth.algorithms.policies import BarzilaiBorwein, Diminishing
 from decentorth.cli.flags import InputError, specifications
-from decentorth.compare.contenders import called, contenders, has_step, with_step
+from decentorth.compare.methods import called, has_step, methods, with_step
 
 NAMED: list[tuple[Any, dict[str, Any]]] = [
     ("drfgt", {"drfgt": DRFGT()}),
@@ -29,7 +29,7 @@ NAMED: list[tuple[Any, dict[str, Any]]] = [
             "landing": Landing(),
         },
     ),
-    ("drfgt:step_size=bb:cap=3", {"drfgt:step_size=bb:cap=3": DRFGT(step_size=BarzilaiBorwein(cap=3.0))}),
+    ("landing:step_size=bb:cap=3", {"landing:step_size=bb:cap=3": Landing(step_size=BarzilaiBorwein(cap=3.0))}),
     ([DRFGT(penalty=2.0), "landing"], {"drfgt:penalty=2.0": DRFGT(penalty=2.0), "landing": Landing()}),
     ({"ours": DRFGT(), "theirs": Landing()}, {"ours": DRFGT(), "theirs": Landing()}),
 ]
@@ -37,14 +37,14 @@ NAMED: list[tuple[Any, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("named", "expected"), NAMED)
 def test_methods_by_name(named: Any, expected: dict[str, Any]) -> None:
-    assert {one.label: one.algorithm for one in contenders(named)} == expected
+    assert {one.label: one.algorithm for one in methods(named)} == expected
     if isinstance(named, str):
-        assert contenders(named.split(",")) == contenders(named)
+        assert methods(named.split(",")) == methods(named)
 
 
 def test_a_label_names_its_own_method() -> None:
     for algorithm in (DRFGT(), DRFGT(step_size=0.5, order="adapt-then-combine"), DRFGT(step_size="diminishing:power=0.75")):
-        (again,) = contenders(called(algorithm))
+        (again,) = methods(called(algorithm))
         assert (again.algorithm, again.label) == (algorithm, called(algorithm))
 
 
@@ -73,7 +73,7 @@ def test_a_label_names_its_own_method() -> None:
 )
 def test_what_is_no_method(named: Any, words: str) -> None:
     with pytest.raises(InputError) as caught:
-        contenders(named)
+        methods(named)
     assert words in str(caught.value)
 
 
@@ -95,8 +95,8 @@ def test_methods_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     own.add("demanding", Demanding)
     monkeypatch.setattr(registry, "algorithms", own)
     with pytest.raises(InputError, match="algorithms: demanding needs width, as demanding:width="):
-        contenders("demanding")
-    (found,) = contenders("demanding:width=3")
+        methods("demanding")
+    (found,) = methods("demanding:width=3")
     assert found.algorithm == Demanding(3)
     assert not has_step(found.algorithm)
 

@@ -8,20 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..cli.flags import InputError
-from ..plot import COLOURS, DASHES, LABELS
+from ..cli.figures import COLOURS, DASHES, label, logarithmic, panels, say_empty
 from ..protocols import Array
-from ..study.figures import logarithmic
 from .comparison import Comparison, Entry
+from .words import title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-NAMES = LABELS | {
-    "consensus_rms": r"consensus $(\frac{1}{n}\sum_i \|x_i - \hat x\|_F^2)^{1/2}$",
-    "feasibility": r"feasibility $\max_i \|x_i^\top x_i - I\|_F$",
-}
 WIDTH, HEIGHT = 3.1, 2.7
 _NARROW = 1.05
 """A logarithmic axis spans at least this factor."""
@@ -57,37 +52,37 @@ def curve(comparison: Comparison, entry: Entry, metric: str, against: str) -> Cu
     return Curve(np.nanmedian(x, axis=0), np.median(y, axis=0), y.min(axis=0), y.max(axis=0))
 
 
-def figure(comparison: Comparison, metrics: Sequence[str]) -> Figure:
-    """See `Comparison.figure`."""
-    try:
-        from matplotlib.figure import Figure
-        from matplotlib.lines import Line2D
-    except ImportError:
-        raise InputError('figures need matplotlib: pip install "decentorth[plot]"') from None
-    network = next(name for name in comparison.quantities if " on " in name) if comparison.networks else None
-    columns = ["iterations", "rounds", "bytes", *([network] if network else [])]
+def figure(comparison: Comparison, metrics: Sequence[str] = ()) -> Figure:
+    """The metric against iterations, rounds, bytes and modelled seconds on the first network, medians and ranges over trials.
+
+    Parameters
+    ----------
+    metrics
+        A row of panels for each of these columns of the history, with the methods that have it; by default for the metric that was
+        compared.
+
+    Raises
+    ------
+    InputError
+        Without matplotlib.
+    """
+    metrics = metrics or (comparison.rules.metric,)
+    columns = ["iterations", "rounds", "bytes", *(f"seconds on {name}" for name in list(comparison.networks)[:1])]
     per_row = max(1, round(len(columns) * WIDTH / 3.6))
     lines = math.ceil(len(comparison.entries) / per_row)
-    drawn = Figure(figsize=(len(columns) * WIDTH, 0.5 + len(metrics) * HEIGHT + 0.2 * lines), layout="constrained")
-    axes = drawn.subplots(len(metrics), len(columns), squeeze=False, sharex="col", sharey="row")
-    for row, metric in zip(axes, metrics, strict=True):
+    size = len(columns) * WIDTH, 0.5 + len(metrics) * HEIGHT + 0.2 * lines
+    drawn, rows = panels(len(metrics), len(columns), size, sharex="col", sharey="row")
+    for row, metric in zip(rows, metrics, strict=True):
         for panel, against in zip(row, columns, strict=True):
             _panel(panel, comparison, metric, against)
-        row[0].set_ylabel(NAMES.get(metric, metric.replace("_", " ")), fontsize=8)
-    for panel, against in zip(axes[-1], columns, strict=True):
-        panel.set_xlabel(f"modelled {against}" if " on " in against else LABELS[against], fontsize=8)
-    drawn.suptitle(comparison.title, fontsize=9)
-    handles = [
-        Line2D(
-            [],
-            [],
-            linewidth=1.2,
-            label=entry.label if entry.step == "none" else f"{entry.label}, step {entry.step}",
-            **_look(place),
-        )
-        for place, entry in enumerate(comparison.entries)
-    ]
-    drawn.legend(handles=handles, loc="outside lower center", ncols=per_row, fontsize=7, frameon=False)
+        row[0].set_ylabel(label(metric), fontsize=8)
+    for panel, against in zip(rows[-1], columns, strict=True):
+        panel.set_xlabel(f"modelled {against}" if " on " in against else label(against), fontsize=8)
+    drawn.suptitle(title(comparison), fontsize=9)
+    for place, entry in enumerate(comparison.entries):
+        words = entry.label if entry.step == "none" else f"{entry.label}, step {entry.step}"
+        rows[0][0].plot([], [], linewidth=1.2, label=words, gid="legend", **_look(place))
+    drawn.legend(*rows[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=per_row, fontsize=7, frameon=False)
     return drawn
 
 
@@ -115,13 +110,11 @@ def _panel(panel: Axes, comparison: Comparison, metric: str, against: str) -> No
         low = kept.low if metric == "objective" else np.maximum(kept.low, 1e-300)
         panel.fill_between(kept.x, low, high, color=look["color"], alpha=0.15, linewidth=0, gid="range")
         panel.plot(kept.x, kept.median, linewidth=1.2, gid="median", **look)
-    logarithmic(panel, "", "")
+    logarithmic(panel)
     _limits(panel, shown)
     if metric == "objective":  # of any sign
         panel.set_yscale("linear")
         panel.autoscale(axis="y")
-    panel.tick_params(labelsize=7, which="both")
-    panel.grid(which="major", linewidth=0.3, color="0.85")
     if metric == comparison.rules.metric:
         for tolerance in comparison.shown:
             panel.axhline(tolerance, color="0.5", linewidth=0.6, linestyle=(0, (1, 2)), zorder=0, gid="tolerance")
@@ -130,7 +123,7 @@ def _panel(panel: Axes, comparison: Comparison, metric: str, against: str) -> No
 def _limits(panel: Axes, shown: Sequence[Curve]) -> None:
     """Limits that fit what is drawn."""
     if not shown:
-        panel.text(0.5, 0.5, "nothing above zero", transform=panel.transAxes, ha="center", va="center", fontsize=7)
+        say_empty(panel)
         return
     x, y = (np.concatenate([getattr(one, of) for one in shown]) for of in ("x", "median"))
     panel.set_xlim(max(x.min(), x.max() / _DECADES), max(x.max(), _NARROW * x.min()))

@@ -16,7 +16,7 @@ from ..cli.flags import InputError, read_value, settings, specifications, unknow
 
 
 @dataclass(frozen=True)
-class Contender:
+class Method:
     """A method with its settings, and what it is called."""
 
     label: str
@@ -34,8 +34,8 @@ def with_step(algorithm: Any, step: float) -> Any:
     return replace(algorithm, step_size=replace(given, initial=step) if is_dataclass(given) else step)  # type: ignore[type-var]
 
 
-def contenders(named: str | Sequence[Any] | Mapping[str, Any]) -> tuple[Contender, ...]:
-    """The contenders that are named.
+def methods(named: str | Sequence[Any] | Mapping[str, Any]) -> tuple[Method, ...]:
+    """The methods that are named.
 
     Parameters
     ----------
@@ -48,18 +48,18 @@ def contenders(named: str | Sequence[Any] | Mapping[str, Any]) -> tuple[Contende
         None, an unknown name or parameter, a value that does not fit, or two alike.
     """
     if isinstance(named, Mapping):
-        found = [Contender(label, algorithm) for label, algorithm in named.items()]
+        found = [Method(label, algorithm) for label, algorithm in named.items()]
     else:
         found = []
         for text, group in groupby([named] if isinstance(named, str) else named, lambda one: isinstance(one, str)):
             words = list(group)
             if text:
-                found += [_contender(one) for one in specifications(words)]
+                found += [_method(one) for one in specifications(words)]
             else:
-                found += [Contender(called(one), one) for one in words]
+                found += [Method(called(one), one) for one in words]
     if not found:
         raise InputError("algorithms must name at least one method, as --algorithms drfgt,drgta")
-    labels = [contender.label for contender in found]
+    labels = [method.label for method in found]
     for label in labels:
         if labels.count(label) > 1:
             raise InputError(f"algorithms: {label} is named twice; give one of them other parameters")
@@ -77,7 +77,7 @@ def _label(name: str, given: Mapping[str, Any]) -> str:
     return f"{name}:{','.join(f'{key}={value}' for key, value in given.items())}" if given else name
 
 
-def _contender(specification: str) -> Contender:
+def _method(specification: str) -> Method:
     written, colon, text = specification.partition(":")
     name = written.lower().replace("-", "_")
     try:
@@ -107,6 +107,6 @@ def _contender(specification: str) -> Contender:
         except ValueError as error:
             raise InputError(f"algorithms: {name}: {key}: {error}") from None
     try:
-        return Contender(_label(name, given), entry(**read))
+        return Method(_label(name, given), entry(**read))
     except (ValueError, TypeError) as error:
         raise InputError(f"algorithms: {name}: {error}") from None

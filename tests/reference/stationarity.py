@@ -1,4 +1,4 @@
-"""What RSSM's analysis is about: the averaging operator, the adaptive proximal map and the surrogate measure of stationarity.
+"""The averaging operator, the adaptive proximal map and the surrogate measure of stationarity of RSSM's analysis.
 
 Cheung, Wang, Yue, So, "Randomized submanifold subgradient method for optimization over Stiefel manifolds", first version (paper
 000), Section 4, for l >= 2 blocks of the columns of x in St(n, p):
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..protocols import Array, Index, WeaklyConvex
+from decentorth.protocols import Array, Index
 
 Value = Callable[[Array], float]
 Subgradient = Callable[[Array], Array]
@@ -47,9 +47,6 @@ class Averaging:
 
     x: Array
     blocks: tuple[Index, ...]
-
-    def __post_init__(self) -> None:
-        check_blocks(self.blocks, self.x.shape[1])
 
     def _weighted(self, xi: Array, weight: float) -> Array:
         """xi with its part x B, B = x^T xi outside the diagonal blocks, multiplied by ``weight``."""
@@ -76,20 +73,6 @@ class Averaging:
         n, p = self.x.shape
         inside = sum(len(block) ** 2 for block in self.blocks)
         return (1.0, (n - p) * p + inside), (1.0 / (len(self.blocks) - 1), p * p - inside)
-
-
-def check_blocks(blocks: Sequence[Index], p: int) -> None:
-    """Refuse what is no partition of p columns into two blocks or more.
-
-    Raises
-    ------
-    ValueError
-        With what is wrong.
-    """
-    if len(blocks) < 2:
-        raise ValueError(f"there must be at least two blocks of columns, got {len(blocks)}")
-    if sorted(int(column) for block in blocks for column in block) != list(range(p)):
-        raise ValueError(f"each of the columns 0 to {p - 1} must be in one block")
 
 
 class Proximal(NamedTuple):
@@ -123,23 +106,13 @@ def surrogate_stationarity(problem: Any, x: Array, blocks: Sequence[Index], para
         The columns of each block.
     parameter
         lam; by default half of `largest_parameter`.
-
-    Raises
-    ------
-    TypeError
-        For a problem that does not know its weak convexity and its Lipschitz constant.
-    ValueError
-        For blocks that are no partition, and as in `proximal`.
     """
-    if not isinstance(problem, WeaklyConvex):
-        raise TypeError(f"stationarity needs WeaklyConvex of its problem; {type(problem).__name__} has none")
-    f: Any = problem
-    tau, steep = float(f.weak_convexity[0]), float(f.lipschitz_value[0])
+    tau, steep = float(problem.weak_convexity[0]), float(problem.lipschitz_value[0])
     if parameter is None:
         parameter = 0.5 * largest_parameter(len(blocks), tau, steep)
     return proximal(
-        lambda y: float(f.value(y[None])[0]),
-        lambda y: f.gradient(y[None])[0],
+        lambda y: float(problem.value(y[None])[0]),
+        lambda y: problem.gradient(y[None])[0],
         Averaging(x, tuple(blocks)),
         parameter,
         weak_convexity=tau,
@@ -170,14 +143,7 @@ def proximal(
         Of Theta, relative to 1 + Theta, as far as the last digits of the objective f allow: about 2e-7 sqrt((1 + |f|) / lam).
     iterations
         The most cutting planes.
-
-    Raises
-    ------
-    ValueError
-        For a parameter that is not below 1 / tau, and when so many cutting planes are not enough.
     """
-    if not 0.0 < parameter < (1.0 / weak_convexity if weak_convexity > 0.0 else np.inf):
-        raise ValueError(f"parameter must be positive and below 1 / weak_convexity = 1 / {weak_convexity:g}, got {parameter}")
     lam, tau, x = parameter, weak_convexity, averaging.x
     model = _Planes(value, subgradient, tau)
 
@@ -211,9 +177,7 @@ def proximal(
             curvature *= 4.0  # the planes are right, the tangent space is not
         else:
             before = bound
-    raise ValueError(
-        f"{iterations} cutting planes are not enough for a tolerance of {tolerance:g}: the problem is too large or too flat"
-    )
+    raise AssertionError(f"{iterations} cutting planes are not enough for a tolerance of {tolerance:g}")
 
 
 class _Planes:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
 
-from ..cli.flags import specifications, unknown
+from ..cli.flags import specifications
 from ..cli.trials import results
 from ..network.communicator import connect
 from ..protocols import SETUP
 from .comparison import Comparison, Entry
-from .contenders import Contender, contenders, has_step, with_step
+from .methods import Method, has_step, methods, with_step
 from .model import NetworkModel
 from .rules import Rules
 from .trials import Job, Store, Trace, make
-from .tuning import Candidate, Tried, best, candidates
+from .tuning import Candidate, best, candidates
 
 Networks = str | Sequence[str] | Mapping[str, NetworkModel]
 
@@ -35,8 +36,8 @@ def networks_named(named: Networks) -> dict[str, NetworkModel]:
     return {name: NetworkModel.named(name) for name in specifications([named] if isinstance(named, str) else named)}
 
 
-class Contest:
-    """What is to be compared, checked before anything runs; the parameters are those of `compare`.
+class ComparisonPlan:
+    """A comparison that is checked before anything runs, and its runs; the parameters are those of `compare`.
 
     Raises
     ------
@@ -64,37 +65,22 @@ class Contest:
         self.W = {seed: W(seed) if callable(W) else W for seed in seeds}
         self.grids: dict[str, tuple[Candidate, ...]] = {}
         self.columns: set[str] = set()
-        named = contenders(algorithms)
-        self.contenders = tuple(self._with_common_step(one) for one in named)
-        for number, contender in enumerate(self.contenders, 1):
-            SETUP.info("the method %s, %d of %d", contender.label, number, len(self.contenders))
+        self.methods = tuple(self._with_common_step(one) for one in methods(algorithms))
+        for number, method in enumerate(self.methods, 1):
+            SETUP.info("the method %s, %d of %d", method.label, number, len(self.methods))
             seed = (*rules.tuning_seeds, *rules.seeds)[0]
-            run = self._job(contender.label, contender.algorithm, seed, 1).run(self.communicator)
+            run = self._job(method.label, method.algorithm, seed, 1).run(self.communicator)
             start = run.solve(iterations=0)
             self.columns.update(start.history)
-            self.grids[contender.label] = (
-                candidates(contender, run.algorithm, start, rules) if rules.tune else (Candidate(1.0, contender.algorithm),)
-            )
+            own = (Candidate(1.0, method.algorithm),)
+            self.grids[method.label] = candidates(method, run.algorithm, start, rules) if rules.tune else own
         if rules.metric not in self.columns:
             raise ValueError("metric: error needs a problem whose answer is known, and this one's is not; take gradient_norm")
 
-    def _with_common_step(self, contender: Contender) -> Contender:
-        if self.rules.step_size is None or not has_step(contender.algorithm):
-            return contender
-        return Contender(contender.label, with_step(contender.algorithm, self.rules.step_size))
-
-    def check_metrics(self, metrics: Sequence[str]) -> None:
-        """Refuse what no run's history will have.
-
-        Raises
-        ------
-        InputError
-            With what there is.
-        """
-        for metric in metrics:
-            if metric not in self.columns:
-                there = f"there are {', '.join(sorted(self.columns))}"
-                raise unknown(f"no run has the metric {metric!r} ({there})", metric, self.columns, "")
+    def _with_common_step(self, method: Method) -> Method:
+        if self.rules.step_size is None or not has_step(method.algorithm):
+            return method
+        return Method(method.label, with_step(method.algorithm, self.rules.step_size))
 
     def _job(self, label: str, algorithm: Any, seed: int, iterations: int) -> Job:
         return Job(label, algorithm, seed, iterations, self.rules, self._problem, self.W[seed], self._placement)
@@ -104,7 +90,7 @@ class Contest:
         """Runs that are to be made."""
         return sum(len(grid) * len(self._tuning(grid)) + self.rules.trials for grid in self.grids.values())
 
-    def hold(
+    def run(
         self, *, workers: int = 1, store: Store | None = None, advance: Callable[[str], None] = lambda words: None
     ) -> Comparison:
         """Make the runs.
@@ -125,33 +111,24 @@ class Contest:
         ValueError
             Methods did not get the same data, start and network.
         """
-        rules = self.rules
-
-        def jobs(label: str, algorithm: Any, seeds: range, iterations: int) -> list[Job]:
-            return [self._job(label, algorithm, seed, iterations) for seed in seeds]
-
-        plan = [
-            job
+        rules, most = self.rules, self.rules.tune_iterations or self.rules.iterations
+        jobs = [
+            self._job(label, one.algorithm, seed, most)
             for label, grid in self.grids.items()
-            for candidate in grid
-            for job in jobs(label, candidate.algorithm, self._tuning(grid), rules.tune_iterations or rules.iterations)
+            for one in grid
+            for seed in self._tuning(grid)
         ]
-        found = iter(self._made(plan, workers, store, advance))
+        found = iter(self._made(jobs, workers, store, advance))
         tried = {
-            label: [Tried(candidate, tuple(islice(found, len(self._tuning(grid))))) for candidate in grid]
+            label: tuple(replace(one, traces=tuple(islice(found, len(self._tuning(grid))))) for one in grid)
             for label, grid in self.grids.items()
         }
         chosen = {label: best(grid, rules) if len(grid) > 1 else grid[0] for label, grid in tried.items()}
-        plan = [
-            job
-            for label, choice in chosen.items()
-            for job in jobs(label, choice.candidate.algorithm, rules.seeds, rules.iterations)
+        jobs = [
+            self._job(label, choice.algorithm, seed, rules.iterations) for label, choice in chosen.items() for seed in rules.seeds
         ]
-        found = iter(self._made(plan, workers, store, advance))
-        entries = [
-            Entry(contender, tuple(tried[contender.label]), chosen[contender.label], tuple(islice(found, rules.trials)))
-            for contender in self.contenders
-        ]
+        found = iter(self._made(jobs, workers, store, advance))
+        entries = [Entry(one, tried[one.label], chosen[one.label], tuple(islice(found, rules.trials))) for one in self.methods]
         return Comparison(rules, tuple(entries), self.networks, {seed: self.W[seed] for seed in rules.seeds})
 
     def _tuning(self, grid: Sequence[Candidate]) -> range:
@@ -229,5 +206,5 @@ def compare(
     RuntimeError
         A run failed, or its process died (`concurrent.futures.BrokenExecutor`); it is named.
     """
-    contest = Contest(problem, algorithms, W, rules or Rules(), networks=networks, comm=comm, placement=placement)
-    return contest.hold(workers=workers)
+    plan = ComparisonPlan(problem, algorithms, W, rules or Rules(), networks=networks, comm=comm, placement=placement)
+    return plan.run(workers=workers)
