@@ -29,7 +29,7 @@ from .collective import AgentCollective, ReplicaCollective
 from .history import History
 from .network import Channel, Network, Placement, Shrinking, UnreliableNetwork, connect, even_bounds, surviving
 from .problems import Deferred, Spread
-from .protocols import Array, Index, Metric, Recorder, Row, Stop, StoppingRule
+from .protocols import Algorithm, Array, Index, Metric, P, Recorder, Row, Stop, StoppingRule
 from .rewind import Rewind
 from .streams import CounterStreams
 from .sums import norms
@@ -457,8 +457,8 @@ class Run:
 
 
 def solve(
-    problem: Any,
-    algorithm: Any,
+    problem: P | Deferred | Spread,
+    algorithm: Algorithm[P, Any],
     W: Any = None,
     *,
     x0: Array | None = None,
@@ -569,8 +569,8 @@ def solve(
 
 
 def iterate(
-    problem: Any,
-    algorithm: Any,
+    problem: P | Deferred | Spread,
+    algorithm: Algorithm[P, Any],
     W: Any = None,
     *,
     x0: Array | None = None,

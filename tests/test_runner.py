@@ -164,7 +164,7 @@ def test_a_limit_of_time_is_not_convergence() -> None:
     assert result.state.k < 10**9
 
 
-def exploding(agent_to_blame: int) -> FunctionProblem:
+def exploding(agent_to_blame: int) -> FunctionProblem[Stiefel]:
     """Gradients of size one, but for one agent's of 1e60."""
 
     def gradient(agent: int, x: Array) -> Array:
@@ -258,7 +258,7 @@ def test_one_blas_thread_wherever_bits_are_made(moment: str) -> None:
         look("gradient")
         return x
 
-    def build(agents: slice, collective: Collective) -> FunctionProblem:
+    def build(agents: slice, collective: Collective) -> FunctionProblem[Stiefel]:
         look("build")
         return FunctionProblem(value, gradient, Stiefel(4, 2), N).restrict(agents)
 
