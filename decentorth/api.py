@@ -31,7 +31,7 @@ from .history import History
 from .metrics import RUNAWAY
 from .network import Channel, Network, Placement, Shrinking, UnreliableNetwork, connect, even_bounds, surviving
 from .problems import Deferred, Spread
-from .protocols import SETUP, Array, Index, Metric, Recorder, Row, Stop, StoppingRule
+from .protocols import SETUP, Algorithm, Array, Index, Metric, P, Recorder, Row, Stop, StoppingRule
 from .rewind import Rewind
 from .streams import CounterStreams
 from .sums import norms
@@ -485,8 +485,8 @@ class Run:
 
 
 def solve(
-    problem: Any,
-    algorithm: Any,
+    problem: P | Deferred | Spread,
+    algorithm: Algorithm[P, Any],
     W: Any = None,
     *,
     x0: Array | None = None,
@@ -597,8 +597,8 @@ def solve(
 
 
 def iterate(
-    problem: Any,
-    algorithm: Any,
+    problem: P | Deferred | Spread,
+    algorithm: Algorithm[P, Any],
     W: Any = None,
     *,
     x0: Array | None = None,

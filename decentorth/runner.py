@@ -72,7 +72,7 @@ def check_capabilities(problem: Any, algorithm: Any) -> None:
 
 
 def iterate(
-    problem: Any, algorithm: Algorithm[S], network: Any, streams: Streams, x0: Array, state: S | None = None
+    problem: Any, algorithm: Algorithm[Any, S], network: Any, streams: Streams, x0: Array, state: S | None = None
 ) -> Iterator[S]:
     """The states of a run, from the initial one or ``state`` on, for ever. A state is valid until the next is asked for."""
     if state is None:

@@ -128,7 +128,7 @@ def test_a_set_without_tangents_is_refused() -> None:
         def __repr__(self) -> str:
             return "Bare(12, 3)"
 
-    problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Bare(), N)  # type: ignore[arg-type]
+    problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Bare(), N)  # type: ignore[type-var]
     with pytest.raises(TypeError, match=r"need a constraint set with Riemannian; Bare\(12, 3\) has none"):
         StandardMetrics(problem, Plain(np.zeros((N, 12, 3))))
 

@@ -168,7 +168,7 @@ def test_a_limit_of_time_is_not_convergence() -> None:
     assert result.state.k < 10**9
 
 
-def slow(after: int) -> FunctionProblem:
+def slow(after: int) -> FunctionProblem[Stiefel]:
     """Three agents, of which the first takes 0.05 s for each gradient after so many."""
     calls: list[int] = []
 
@@ -225,7 +225,7 @@ def test_a_limit_of_time_that_does_not_end_the_run_adds_one_row() -> None:
             assert found[-1] <= 6
 
 
-def exploding(agent_to_blame: int) -> FunctionProblem:
+def exploding(agent_to_blame: int) -> FunctionProblem[Stiefel]:
     """Gradients of size one, but for one agent's of 1e60."""
 
     def gradient(agent: int, x: Array) -> Array:
@@ -244,7 +244,7 @@ def test_divergence_names_agent_iteration_and_a_smaller_step(agent: int) -> None
     assert result.history["iteration"].tolist() == [0]
 
 
-def spoilt(name: str) -> FunctionProblem:
+def spoilt(name: str) -> FunctionProblem[Stiefel]:
     """f_i(x) = tr(x^T D x) / 2, D diagonal, whose gradient or objective agent 2 loses once the first entry of x is below 0.3."""
     slopes = np.arange(4.0, 0.0, -1.0)[:, None]
 
@@ -405,7 +405,7 @@ def test_one_blas_thread_wherever_bits_are_made(moment: str) -> None:
         look("gradient")
         return x
 
-    def build(agents: slice, collective: Collective) -> FunctionProblem:
+    def build(agents: slice, collective: Collective) -> FunctionProblem[Stiefel]:
         look("build")
         return FunctionProblem(value, gradient, Stiefel(4, 2), N).restrict(agents)
 

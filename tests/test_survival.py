@@ -46,7 +46,7 @@ def points(n: int, seed: int = 0, near: float = 0.05) -> Array:
     return np.ascontiguousarray(turned)
 
 
-def own_functions() -> FunctionProblem:
+def own_functions() -> FunctionProblem[Stiefel]:
     """f_i(x) = i tr(x^T x) / 2, from functions of an agent's number."""
     return FunctionProblem(lambda i, x: 0.5 * i * float((x * x).sum()), lambda i, x: i * x, Stiefel(D, R), N)
 

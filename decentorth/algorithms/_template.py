@@ -15,9 +15,9 @@ a minimiser: the agents pull apart. Then every symbol with its name in the code,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
-from ..protocols import Array, Landing, Network, Streams
+from ..protocols import Array, Landing, Network, Problem, Streams
 from .fields import blockwise, landing
 from .policies import Auto, Constant, check_positive
 from .step_sizes import StepSize, checked
@@ -57,11 +57,11 @@ class Template:
         object.__setattr__(self, "step_size", checked(self.step_size, allowed=(Constant,)))
         check_positive("penalty", self.penalty)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> TemplateState:
+    def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> TemplateState:
         step, penalty, spent = resolve(self, problem, network, streams, x0, "combine-then-adapt")
         return TemplateState(x0.copy(), step, penalty, 0, spent)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: TemplateState) -> TemplateState:
+    def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: TemplateState) -> TemplateState:
         (x,) = network.mix(state.x)
         x -= state.step_size[:, None, None] * blockwise(landing, problem, state.x, state.penalty)  # (1)
         return state._replace(x=x, k=state.k + 1, gradients=state.gradients + 1)

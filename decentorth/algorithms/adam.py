@@ -12,11 +12,11 @@ from 1,
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ..protocols import Array
+from ..protocols import Array, Signatures
 
 BETAS = (0.9, 0.999)
 EPS = 1e-8
@@ -31,18 +31,18 @@ class Moments(NamedTuple):
     square: Array
 
 
-def free_rows(constraint: Any) -> slice:
+def free_rows(constraint: Signatures) -> slice:
     """Those below the matrices of a `Signatures`."""
     return slice(constraint.copies * len(constraint.each.signs), None)
 
 
-def begin(constraint: Any, x0: Array) -> Moments:
+def begin(constraint: Signatures, x0: Array) -> Moments:
     """The moments at the start."""
     mean = np.zeros_like(x0[:, free_rows(constraint)])
     return Moments(mean, mean.copy())
 
 
-def descend(constraint: Any, x: Array, gradient: Array, moments: Moments, k: int, rate: float) -> None:
+def descend(constraint: Signatures, x: Array, gradient: Array, moments: Moments, k: int, rate: float) -> None:
     """The step numbered ``k``, from 0 on; x and the moments in place."""
     mean, square = moments
     if not mean.size:

@@ -22,9 +22,9 @@ trackers start. The paper has B = sum_i B_i and no momentum, preconditioner, ave
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ..protocols import Array
+from ..protocols import Array, TrackedProducts
 from .double_tracking import DoubleTracking
 
 
@@ -43,10 +43,8 @@ class CDADT(DoubleTracking):
     penalties: ClassVar[float] = 1.5
     gap_share: ClassVar[float] = 4.5
 
-    def _point(self, constraint: Any, x: Array, bx: Array) -> Array:
-        point: Array = constraint.dissolve_with(x, bx)
-        return point
+    def _point(self, constraint: TrackedProducts, x: Array, bx: Array) -> Array:
+        return constraint.dissolve_with(x, bx)
 
-    def _field(self, constraint: Any, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
-        field: Array = constraint.dissolved_with(x, g, bx, penalty)  # (a)
-        return field
+    def _field(self, constraint: TrackedProducts, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
+        return constraint.dissolved_with(x, g, bx, penalty)  # (a)

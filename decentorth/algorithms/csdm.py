@@ -26,11 +26,11 @@ go a step of `adam`. The start is decomposed by one singular value decomposition
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ..protocols import Array, Index, Network, Signatures, Streams
+from ..protocols import Array, Index, Network, Problem, Signatures, Streams
 from . import adam
 from .adam import Moments
 from .policies import check_positive
@@ -96,12 +96,12 @@ class CSDM:
         check_positive("step_size", self.step_size)
         check_positive("learning_rate", self.learning_rate)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> CSDMState:
+    def init(self, problem: Problem[Signatures], network: Network, streams: Streams, x0: Array) -> CSDMState:
         order, p = _sorted(problem.constraint.each.signs)
         factors = _decomposed(_matrices(problem.constraint, x0)[:, order[:, None], order], p).flat()[None]
         return CSDMState(x0.copy(), factors, np.zeros_like(factors), adam.begin(problem.constraint, x0), 0, 0)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: CSDMState) -> CSDMState:
+    def step(self, problem: Problem[Signatures], network: Network, streams: Streams, state: CSDMState) -> CSDMState:
         constraint, gradient = problem.constraint, problem.gradient(state.x)
         order, p = _sorted(constraint.each.signs)
         n, still = state.x.shape[-1], hasattr(problem, "trace_form")
@@ -121,7 +121,7 @@ class CSDM:
         return CSDMState(state.x, following.flat()[None], squares[None], state.moments, state.k + 1, state.gradients + 1)
 
 
-def _matrices(constraint: Any, x: Array) -> Array:
+def _matrices(constraint: Signatures, x: Array) -> Array:
     """``(copies, n, n)``: the matrices of a point, as a view."""
     n = x.shape[-1]
     return x[0, : constraint.copies * n].reshape(-1, n, n)

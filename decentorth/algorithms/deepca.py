@@ -26,11 +26,11 @@ What differs from the paper, and why:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from typing import ClassVar, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from ..protocols import Array, Eigenproblem, Network, Streams
+from ..protocols import Array, Eigenproblem, Network, Problem, Streams
 from .fields import blockwise
 from .mixing import check_rounds, fewest_rounds, mix
 from .policies import Auto
@@ -44,6 +44,10 @@ class DeEPCAState(NamedTuple):
     field: Array
     k: int
     gradients: int
+
+
+class AgentEigenproblem(Problem[object], Eigenproblem, Protocol):
+    """An eigenproblem over agents, whatever its constraint."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,11 +79,11 @@ class DeEPCA:
             return self
         return replace(self, rounds=fewest_rounds(network.spectrum, 0.05, self.chebyshev))
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DeEPCAState:
+    def init(self, problem: AgentEigenproblem, network: Network, streams: Streams, x0: Array) -> DeEPCAState:
         return DeEPCAState(x0.copy(), np.zeros_like(x0), np.zeros_like(x0), 0, 0)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: DeEPCAState) -> DeEPCAState:
-        product = blockwise(lambda part, x: part.product(x), problem, state.x)
+    def step(self, problem: AgentEigenproblem, network: Network, streams: Streams, state: DeEPCAState) -> DeEPCAState:
+        product = blockwise(_product, problem, state.x)
         s = state.tracker
         s += product
         s -= state.field
@@ -87,7 +91,12 @@ class DeEPCA:
         return DeEPCAState(blockwise(_orthonormal, problem, s), s, product, state.k + 1, state.gradients + 1)
 
 
-def _orthonormal(problem: Any, s: Array) -> Array:
+def _product(problem: AgentEigenproblem, x: Array) -> Array:
+    """C_i x_i."""
+    return problem.product(x)
+
+
+def _orthonormal(problem: object, s: Array) -> Array:
     """The factor Q of s = Q R, R with a positive diagonal (2)."""
     q, r = np.linalg.qr(s)
     signs = np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0.0, -1.0, 1.0)

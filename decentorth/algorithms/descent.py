@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..protocols import Array, Network, Streams
+from ..protocols import Array, Network, Problem, Streams
 from .agreed import agreed
 from .mixing import effective
 from .step_sizes import policy
@@ -30,7 +30,7 @@ def descent_limit(network: Network, rounds: int = 1, chebyshev: bool = False) ->
     return 1.0 + effective(network.spectrum, rounds, chebyshev).lambda_min
 
 
-def step_on_manifold(algorithm: Any, problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
+def step_on_manifold(algorithm: Any, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
     """``(n_local,)``: where the steps of a method on a manifold start, given or automatic (half the limit), and gradients spent."""
     rounds, chebyshev = algorithm.rounds, algorithm.chebyshev
 

@@ -30,11 +30,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast, get_args
+from typing import ClassVar, Literal, Protocol, cast, get_args, runtime_checkable
 
 import numpy as np
 
-from ..protocols import Array, Dissolvable, Network, Spectrum, Streams
+from ..protocols import Array, Network, Oracle, Problem, Spectrum, Streams
 from .fields import blockwise, check_batch_size, on_samples, sampled, track
 from .policies import Auto, check_choice, check_positive
 from .safe import Safe, check_eps
@@ -43,6 +43,17 @@ from .steps import Order, check_order, curved_step, steepness, tracking_limit, w
 from .tracking import PenalisedState
 
 Variant = Literal["direct", "dissolved"]
+
+
+@runtime_checkable
+class Dissolvable(Protocol):
+    """A penalised set with a smooth map A of the space onto itself that fixes its points and, there, flattens what leaves it."""
+
+    def dissolve(self, x: Array) -> Array:
+        """A(x), fresh."""
+
+    def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
+        """``DA(x)^T g + penalty grad p(x)``: with ``g`` the gradient of f at A(x), the gradient of f(A(x)) + penalty p(x)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,13 +111,13 @@ class DESTINY:
         """This method with the order that auto means on this network, in safe steps where they are asked for."""
         return Safe.around(with_order(self, network, _product), self.penalty == "auto" and policy(self.step_size).initial != "auto")
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> PenalisedState:
+    def init(self, problem: Problem[Dissolvable], network: Network, streams: Streams, x0: Array) -> PenalisedState:
         base, penalty, spent = self._constants(problem, network, streams, x0)
         field = blockwise(self._field, on_samples(problem, streams, 0, self.batch_size), x0, penalty)
         step_size = base * policy(self.step_size).scale(0)
         return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
+    def step(self, problem: Problem[Dissolvable], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
         k, eta, penalty = state.k + 1, state.step_size[:, None, None], state.penalty
         f = on_samples(problem, streams, k, self.batch_size)
         if self.order == "combine-then-adapt":
@@ -120,14 +131,13 @@ class DESTINY:
         step_size = state.base * policy(self.step_size).scale(k)
         return PenalisedState(x, y, field, step_size, state.base, penalty, k, state.gradients + 1)
 
-    def _field(self, problem: Any, x: Array, penalty: Array) -> Array:
+    def _field(self, problem: Oracle[Dissolvable], x: Array, penalty: Array) -> Array:
         """H_i (3), with the gradient at x or at the point A(x) nearer to the manifold."""
         constraint = problem.constraint
         gradient = problem.gradient(x if self.variant == "direct" else constraint.dissolve(x))
-        field: Array = constraint.dissolved(x, gradient, penalty)
-        return field
+        return constraint.dissolved(x, gradient, penalty)
 
-    def _constants(self, problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, Array, int]:
+    def _constants(self, problem: Problem[Dissolvable], network: Network, streams: Streams, x0: Array) -> tuple[Array, Array, int]:
         """Where the steps start, the penalties, and gradients spent.
 
         In the directions off the manifold H_i grows at a stationary point by 2 beta - 3 (m_j + m_k)/2, with the eigenvalues m of

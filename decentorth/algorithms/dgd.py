@@ -20,9 +20,9 @@ stopped as diverged); with one, towards a minimiser of the penalised problem.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from ..protocols import Array, Network, Streams
+from ..protocols import Array, Network, Oracle, Problem, Streams
 from .agreed import agreed
 from .descent import DescentState, descent_limit
 from .fields import blockwise, check_batch_size, check_soft, on_samples, sampled, soft, soft_set
@@ -66,7 +66,7 @@ class DGD:
         """A penalty, where one is asked for."""
         return soft_set(self.penalty)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DescentState:
+    def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> DescentState:
         steps = policy(self.step_size)
 
         def automatic() -> tuple[Array, int]:
@@ -78,11 +78,11 @@ class DGD:
         base, spent = start(steps, len(x0), automatic)
         return DescentState(x0.copy(), base * steps.scale(0), base, 0, spent)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: DescentState) -> DescentState:
+    def step(self, problem: Problem[object], network: Network, streams: Streams, state: DescentState) -> DescentState:
         f, k = on_samples(problem, streams, state.k, self.batch_size), state.k + 1
         (mixed,) = network.mix(state.x)
 
-        def moved(part: Any, x: Array, mixed: Array, a: Array) -> Array:
+        def moved(part: Oracle[object], x: Array, mixed: Array, a: Array) -> Array:
             return mixed - a[:, None, None] * soft(part, x, self.penalty)  # (1)
 
         x = blockwise(moved, f, state.x, mixed, state.step_size)

@@ -42,11 +42,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import ClassVar, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 
-from ..protocols import Array, LocalProducts, Network, Spectrum, Streams, TrackedProducts
+from ..protocols import Array, LocalProducts, Network, Problem, Spectrum, Streams, TrackedProducts
 from .mixing import average
 from .policies import Auto, check_choice, check_positive
 from .preconditioning import Kind, Preconditioner, preconditioner, probe
@@ -79,6 +79,10 @@ class DoubleTrackingState(NamedTuple):
     basis: Array
     k: int
     gradients: int
+
+
+class DistributedProblem(Problem[TrackedProducts], LocalProducts, Protocol):
+    """A problem whose agents each know a part of the constraint's B, on a set that takes products with B from them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,14 +138,14 @@ class DoubleTracking(ABC):
                 raise ValueError(f"sketch_columns are those of preconditioner 'sketch', got {self.preconditioner!r}")
 
     @abstractmethod
-    def _point(self, constraint: Any, x: Array, bx: Array) -> Array:
+    def _point(self, constraint: TrackedProducts, x: Array, bx: Array) -> Array:
         """A(x, d): where gradients are taken."""
 
     @abstractmethod
-    def _field(self, constraint: Any, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
+    def _field(self, constraint: TrackedProducts, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
         """F(x, g, d), fresh."""
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DoubleTrackingState:
+    def init(self, problem: DistributedProblem, network: Network, streams: Streams, x0: Array) -> DoubleTrackingState:
         x, metric = self._prepared(problem, network, streams, x0)
         product = _over_blocks(problem, x, lambda part, x: part.local_product(x))
         gradient = _over_blocks(problem, x, lambda part, x: part.gradient(x))
@@ -154,7 +158,9 @@ class DoubleTracking(ABC):
             x, x.copy(), tracker, field, np.ascontiguousarray(d), product, step, penalty, *metric, 0, spent + 2
         )
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: DoubleTrackingState) -> DoubleTrackingState:
+    def step(
+        self, problem: DistributedProblem, network: Network, streams: Streams, state: DoubleTrackingState
+    ) -> DoubleTrackingState:
         moved = np.empty_like(state.x)
         for block, part in problem.blocks():
             x, g, d = state.x[block], state.tracker[block], state.product_tracker[block]
@@ -174,7 +180,7 @@ class DoubleTracking(ABC):
             x=mixed, before=state.x, tracker=tracker, product_tracker=products, k=state.k + 1, gradients=state.gradients + 1
         )
 
-    def _prepared(self, problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, Preconditioner]:
+    def _prepared(self, problem: DistributedProblem, network: Network, streams: Streams, x0: Array) -> tuple[Array, Preconditioner]:
         """The start, made feasible, and the preconditioner."""
         constraint, p = problem.constraint, x0.shape[-1]
         omega = probe(self.preconditioner, self.sketch_columns, constraint.rows, p, streams)
@@ -188,7 +194,7 @@ class DoubleTracking(ABC):
 
     def _constants(
         self,
-        problem: Any,
+        problem: DistributedProblem,
         network: Network,
         streams: Streams,
         x: Array,
@@ -209,7 +215,7 @@ class DoubleTracking(ABC):
         y = solve(g)
         by = average(network, problem.local_product(y), _ROUGHLY)
         nearest, _ = constraint.retract_with(y, by)
-        nearest = np.where(np.isfinite(nearest).all((-2, -1))[:, None, None], nearest, x)
+        nearest = np.where(np.isfinite(nearest).all((-2, -1), keepdims=True), nearest, x)
         mean = average(network, problem.gradient(nearest), _ROUGHLY)
         multiplier = 1.5 * constraint.multiplier_norm(nearest, mean, "natural")
         spent = 0
@@ -237,7 +243,7 @@ def heavy_ball_limit(spectrum: Spectrum, momentum: float) -> float:
     return min(alone, (1.0 - size * size * (1.0 - momentum) / (1.0 + size * momentum)) / size) if size > 0.0 else alone
 
 
-def _over_blocks(problem: Any, x: Array, function: Callable[..., Array], *others: Array) -> Array:
+def _over_blocks(problem: DistributedProblem, x: Array, function: Callable[..., Array], *others: Array) -> Array:
     """``function(part, x, ...)`` at all local points, fresh."""
     out = np.empty_like(x)
     for block, part in problem.blocks():

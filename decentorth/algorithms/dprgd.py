@@ -18,9 +18,9 @@ Beyond the paper: gradients from mini-batches; Chebyshev polynomials of W in pla
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from ..protocols import Array, Network, Projection, Riemannian, Streams
+from ..protocols import Array, Network, Oracle, Problem, ProjectableManifold, Projection, Riemannian, Streams
 from .descent import DescentState, step_on_manifold
 from .fields import blockwise, check_batch_size, on_samples, riemannian, sampled
 from .mixing import check_rounds, mix
@@ -62,17 +62,16 @@ class DPRGD:
         """Samples, where a batch of them is asked for."""
         return sampled(self.batch_size)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DescentState:
+    def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> DescentState:
         base, spent = step_on_manifold(self, problem, network, streams, x0)
         return DescentState(x0.copy(), base * policy(self.step_size).scale(0), base, 0, spent)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: DescentState) -> DescentState:
+    def step(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: DescentState) -> DescentState:
         f, k = on_samples(problem, streams, state.k, self.batch_size), state.k + 1
         (mixed,) = mix(network, self.rounds, self.chebyshev, state.x)
 
-        def moved(part: Any, x: Array, mixed: Array, a: Array) -> Array:
-            point: Array = part.constraint.project(mixed - a[:, None, None] * riemannian(part, x), "polar")  # (1)
-            return point
+        def moved(part: Oracle[ProjectableManifold], x: Array, mixed: Array, a: Array) -> Array:
+            return part.constraint.project(mixed - a[:, None, None] * riemannian(part, x), "polar")  # (1)
 
         x = blockwise(moved, f, state.x, mixed, state.step_size)
         return DescentState(x, state.base * policy(self.step_size).scale(k), state.base, k, state.gradients + 1)

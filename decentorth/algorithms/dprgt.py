@@ -21,9 +21,9 @@ The equations are those of the authors' published program. Beyond the paper: Che
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from ..protocols import Array, Network, Projection, Riemannian, Streams
+from ..protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
 from .fields import blockwise, check_batch_size, on_samples, riemannian, sampled, track
 from .mixing import check_rounds, mix
 from .step_sizes import StepSize, checked, policy
@@ -66,18 +66,19 @@ class DPRGT:
         """Samples, where a batch of them is asked for."""
         return sampled(self.batch_size)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> TrackingState:
+    def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> TrackingState:
         base, spent = manifold_step(self, problem, network, streams, x0)
         field = blockwise(riemannian, on_samples(problem, streams, 0, self.batch_size), x0)
         return TrackingState(x0.copy(), field.copy(), field, base * policy(self.step_size).scale(0), base, 0, spent + 1)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: TrackingState) -> TrackingState:
+    def step(
+        self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: TrackingState
+    ) -> TrackingState:
         k = state.k + 1
         mixed, s = mix(network, self.rounds, self.chebyshev, state.x, state.tracker)
 
-        def moved(part: Any, x: Array, mixed: Array, s: Array, a: Array) -> Array:
-            point: Array = part.constraint.project(mixed - a[:, None, None] * part.constraint.tangent(x, s), "polar")  # (1)
-            return point
+        def moved(part: Problem[ProjectableManifold], x: Array, mixed: Array, s: Array, a: Array) -> Array:
+            return part.constraint.project(mixed - a[:, None, None] * part.constraint.tangent(x, s), "polar")  # (1)
 
         x = blockwise(moved, problem, state.x, mixed, state.tracker, state.step_size)
         field = track(riemannian, on_samples(problem, streams, k, self.batch_size), x, s, state.field)  # (2)

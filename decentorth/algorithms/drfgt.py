@@ -21,11 +21,11 @@ at the price of two dependent exchanges an iteration (the same bytes in twice th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
-from ..protocols import Array, Landing, Network, Streams
+from ..protocols import Array, Landing, Network, Problem, Streams
 from .fields import blockwise, check_batch_size, landing, on_samples, sampled, track
 from .policies import Auto, check_positive
 from .safe import Safe, check_eps
@@ -84,13 +84,13 @@ class DRFGT:
         """This method with the order that auto means on this network, in safe steps where they are asked for."""
         return Safe.around(with_order(self, network))
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> PenalisedState:
+    def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> PenalisedState:
         base, penalty, spent = resolve(self, problem, network, streams, x0, cast(Order, self.order))
         field = blockwise(landing, on_samples(problem, streams, 0, self.batch_size), x0, penalty)
         step_size = base * policy(self.step_size).scale(0)
         return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
+    def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
         k, alpha, penalty = state.k + 1, state.step_size[:, None, None], state.penalty
         f = on_samples(problem, streams, k, self.batch_size)
         if self.order == "combine-then-adapt":

@@ -22,9 +22,9 @@ retractions than polar, ``step_size="auto"``. With one agent it is Riemannian gr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from ..protocols import Array, Network, Retractable, Retraction, Riemannian, Streams
+from ..protocols import Array, Network, Problem, Retractable, RetractableManifold, Retraction, Riemannian, Streams
 from .fields import blockwise, check_batch_size, on_samples, riemannian, sampled, track
 from .mixing import check_rounds, mix
 from .step_sizes import StepSize, checked, policy
@@ -76,19 +76,20 @@ class DRGTA:
         """Samples, where a batch of them is asked for."""
         return sampled(self.batch_size)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> TrackingState:
+    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> TrackingState:
         base, spent = manifold_step(self, problem, network, streams, x0, self.consensus_step)
         field = blockwise(riemannian, on_samples(problem, streams, 0, self.batch_size), x0)
         return TrackingState(x0.copy(), field.copy(), field, base * policy(self.step_size).scale(0), base, 0, spent + 1)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: TrackingState) -> TrackingState:
+    def step(
+        self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: TrackingState
+    ) -> TrackingState:
         k, a = state.k + 1, self.consensus_step
         mixed, y = mix(network, self.rounds, self.chebyshev, state.x, state.tracker)
 
-        def moved(part: Any, x: Array, mixed: Array, y: Array, b: Array) -> Array:
+        def moved(part: Problem[RetractableManifold], x: Array, mixed: Array, y: Array, b: Array) -> Array:
             direction = part.constraint.tangent(x, a * (mixed - x) - b[:, None, None] * y)
-            point: Array = part.constraint.retract(x, direction, self.retraction)  # (1)
-            return point
+            return part.constraint.retract(x, direction, self.retraction)  # (1)
 
         x = blockwise(moved, problem, state.x, mixed, state.tracker, state.step_size)
         field = track(riemannian, on_samples(problem, streams, k, self.batch_size), x, y, state.field)  # (2)

@@ -20,9 +20,9 @@ than polar.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from ..protocols import Array, Network, Retractable, Retraction, Riemannian, Streams
+from ..protocols import Array, Network, Oracle, Problem, Retractable, RetractableManifold, Retraction, Riemannian, Streams
 from .descent import DescentState, step_on_manifold
 from .fields import blockwise, check_batch_size, on_samples, sampled
 from .mixing import check_rounds, mix
@@ -74,18 +74,17 @@ class DRSGD:
         """Samples, where a batch of them is asked for."""
         return sampled(self.batch_size)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DescentState:
+    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> DescentState:
         base, spent = step_on_manifold(self, problem, network, streams, x0)
         return DescentState(x0.copy(), base * policy(self.step_size).scale(0), base, 0, spent)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: DescentState) -> DescentState:
+    def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: DescentState) -> DescentState:
         f, k, a = on_samples(problem, streams, state.k, self.batch_size), state.k + 1, self.consensus_step
         (mixed,) = mix(network, self.rounds, self.chebyshev, state.x)
 
-        def moved(part: Any, x: Array, mixed: Array, b: Array) -> Array:
+        def moved(part: Oracle[RetractableManifold], x: Array, mixed: Array, b: Array) -> Array:
             direction = part.constraint.tangent(x, a * (mixed - x) - b[:, None, None] * part.gradient(x))
-            point: Array = part.constraint.retract(x, direction, self.retraction)  # (1)
-            return point
+            return part.constraint.retract(x, direction, self.retraction)  # (1)
 
         x = blockwise(moved, f, state.x, mixed, state.step_size)
         return DescentState(x, state.base * policy(self.step_size).scale(k), state.base, k, state.gradients + 1)

@@ -21,11 +21,10 @@ from a random start, stop elsewhere. Where no minimum is sharp, geometric steps 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from ..protocols import Array, Network, Recommends, Streams
+from ..protocols import Array, Network, Problem, Recommends, RetractableManifold, Streams
 from .descent import DescentState
 from .drsgd import DRSGD
 from .mixing import average, effective
@@ -57,13 +56,13 @@ class DRSM(DRSGD):
             ratio = max(ratio, 1.0 - (1.0 - effective(network.spectrum, self.rounds, self.chebyshev).lambda_2) / 4.0)
         return replace(self, step_size=Geometric(ratio=round(ratio, 6)))
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> DescentState:
+    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> DescentState:
         steps = policy(self.step_size)
         base, spent = start(steps, len(x0), lambda: _automatic(problem, network, x0))
         return DescentState(x0.copy(), base * steps.scale(0), base, 0, spent)
 
 
-def _automatic(problem: Any, network: Network, x0: Array) -> tuple[Array, int]:
+def _automatic(problem: Problem[RetractableManifold], network: Network, x0: Array) -> tuple[Array, int]:
     """``(n_local,)``: gamma_0, and gradients spent."""
     if isinstance(problem, Recommends):
         recommended = policy(problem.subgradient_settings(1).step_size)

@@ -18,11 +18,9 @@ alpha F_i(x_i).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ..protocols import Array, Network, Streams
+from ..protocols import Array, Network, Problem, Streams
 from .agreed import agreed
 from .policies import Auto, Constant
 from .step_sizes import StepSize, checked, policy
@@ -47,13 +45,15 @@ def extra_limit(network: Network) -> float:
     return (5.0 + 3.0 * network.spectrum.lambda_min) / 4.0 if network.n_agents > 1 else 2.0
 
 
-def step_along_gradients(step_size: StepSize, problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
+def step_along_gradients(
+    step_size: StepSize, problem: Problem[object], network: Network, streams: Streams, x0: Array
+) -> tuple[Array, int]:
     """``(n_local,)``: the step along Riemannian gradients, given or automatic (half the limit), and gradients spent."""
     return start(policy(step_size), len(x0), lambda: agreed(problem, network, streams, x0, 0.5 * extra_limit(network), 1.6))
 
 
 def step_along_landing(
-    step_size: StepSize, penalty: float | Auto, problem: Any, network: Network, streams: Streams, x0: Array
+    step_size: StepSize, penalty: float | Auto, problem: Problem[object], network: Network, streams: Streams, x0: Array
 ) -> tuple[Array, int]:
     """``(n_local,)``: the step along landing fields, given or automatic, and gradients spent.
 

@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Concatenate, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
-from ..protocols import Array, Index, Penalised, Sampled, Streams
+from ..protocols import Array, Index, Landing, Oracle, Problem, Riemannian, Sampled, Streams
 
-Field = Callable[..., Array]
+C = TypeVar("C")
+C_co = TypeVar("C_co", covariant=True)
+G = TypeVar("G", bound=Oracle[object])
+Field = Callable[Concatenate[G, Array, ...], Array]
 """``field(problem, x, *others)``: a fresh array like ``x``, each agent's row from its own rows of ``x`` and of the others alone."""
+
+
+@runtime_checkable
+class Penalised(Protocol):
+    """A set whose infeasibility p can be added to an objective on the whole space."""
+
+    def penalised(self, x: Array, g: Array, penalty: Array) -> Array:
+        """The gradient of f + penalty p at any ``x``, from the Euclidean gradient ``g`` of f; ``penalty`` is ``(n_local,)``."""
 
 
 def check_batch_size(batch_size: int | None) -> None:
@@ -58,63 +69,62 @@ def soft_set(penalty: float) -> tuple[type, ...]:
     return (Penalised,) if penalty > 0.0 else ()
 
 
-class OnSamples:
+class SampledProblem(Problem[C_co], Sampled, Protocol[C_co]):
+    """A problem whose f_i is a mean over samples."""
+
+
+class OnSamples(Generic[C]):
     """A problem whose gradients come from a mini-batch.
 
     Parameters
     ----------
-    problem
-        A `Sampled` problem.
     batch
         ``(n_local, b)``: the numbers of each agent's samples.
     """
 
-    def __init__(self, problem: Any, batch: Index) -> None:
-        self.constraint = problem.constraint
+    def __init__(self, problem: SampledProblem[C], batch: Index) -> None:
+        self.constraint: C = problem.constraint
         self._problem, self._batch = problem, batch
 
     def gradient(self, x: Array) -> Array:
         """Like ``x``, fresh: an unbiased estimate of each agent's Euclidean gradient."""
-        gradient: Array = self._problem.gradient_on(x, self._batch)
-        return gradient
+        return self._problem.gradient_on(x, self._batch)
 
-    def blocks(self) -> Sequence[tuple[slice, Any]]:
+    def blocks(self) -> Sequence[tuple[slice, OnSamples[C]]]:
         """As for every problem."""
         return [(block, OnSamples(part, self._batch[block])) for block, part in self._problem.blocks()]
 
 
-def on_samples(problem: Any, streams: Streams, k: int, batch_size: int | None) -> Any:
-    """The problem with the gradients of iteration ``k``: exact, or from ``batch_size`` samples of each agent.
+def on_samples(problem: Problem[C], streams: Streams, k: int, batch_size: int | None) -> Oracle[C]:
+    """The problem with the gradients of iteration ``k``: exact, or from ``batch_size`` samples of each agent (`sampled`).
 
     Samples are drawn with replacement from each agent's own stream, so an agent's batch does not depend on who shares its process.
     """
     if batch_size is None:
         return problem
-    return OnSamples(problem, streams.integers("batch", k, batch_size, problem.n_samples))
+    means = cast(SampledProblem[C], problem)
+    return OnSamples(means, streams.integers("batch", k, batch_size, means.n_samples))
 
 
-def landing(problem: Any, x: Array, penalty: Array) -> Array:
+def landing(problem: Oracle[Landing], x: Array, penalty: Array) -> Array:
     """Lambda_i(x_i), the landing field with the penalties ``(n_local,)`` (paper 004 (5)), fresh."""
-    field: Array = problem.constraint.landing(x, problem.gradient(x), penalty)
-    return field
+    return problem.constraint.landing(x, problem.gradient(x), penalty)
 
 
-def riemannian(problem: Any, x: Array) -> Array:
+def riemannian(problem: Oracle[Riemannian], x: Array) -> Array:
     """grad f_i(x_i) = P_x(G_i(x_i)), the Riemannian gradient, fresh."""
-    gradient: Array = problem.constraint.tangent(x, problem.gradient(x))
-    return gradient
+    return problem.constraint.tangent(x, problem.gradient(x))
 
 
-def soft(problem: Any, x: Array, penalty: float) -> Array:
-    """The gradient of f_i + penalty p, p the set's infeasibility; that of f_i for 0; fresh."""
-    gradient: Array = problem.gradient(x)
+def soft(problem: Oracle[object], x: Array, penalty: float) -> Array:
+    """The gradient of f_i + penalty p, p the set's infeasibility (`soft_set`); that of f_i for 0; fresh."""
+    gradient = problem.gradient(x)
     if penalty == 0.0:
         return gradient
-    penalised: Array = problem.constraint.penalised(x, gradient, np.full(len(x), penalty))
-    return penalised
+    return cast(Penalised, problem.constraint).penalised(x, gradient, np.full(len(x), penalty))
 
 
-def blockwise(field: Field, problem: Any, x: Array, *others: Array) -> Array:
+def blockwise(field: Field[G], problem: G, x: Array, *others: Array) -> Array:
     """``field(problem, x, *others)`` in blocks of agents, fresh; all arrays have the agent axis first."""
     blocks = problem.blocks()
     if len(blocks) == 1:
@@ -125,7 +135,7 @@ def blockwise(field: Field, problem: Any, x: Array, *others: Array) -> Array:
     return out
 
 
-def track(field: Field, problem: Any, x: Array, tracker: Array, old: Array, *others: Array) -> Array:
+def track(field: Field[G], problem: G, x: Array, tracker: Array, old: Array, *others: Array) -> Array:
     """``tracker += field(problem, x, *others) - old`` in place, in blocks of agents; returns the new field and uses up ``old``."""
     blocks = problem.blocks()
     if len(blocks) == 1:

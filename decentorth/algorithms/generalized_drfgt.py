@@ -18,9 +18,9 @@ and with trackers that part it needed steps four times shorter with momentum, an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ..protocols import Array
+from ..protocols import Array, TrackedProducts
 from .double_tracking import DoubleTracking
 
 
@@ -38,9 +38,8 @@ class GeneralizedDRFGT(DoubleTracking):
     gap_share: ClassVar[float] = 2.2
     soft: ClassVar[float] = 1.0 / 32.0
 
-    def _point(self, constraint: Any, x: Array, bx: Array) -> Array:
+    def _point(self, constraint: TrackedProducts, x: Array, bx: Array) -> Array:
         return x
 
-    def _field(self, constraint: Any, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
-        field: Array = constraint.landing_image(x, g, bx, penalty)  # (a)
-        return field
+    def _field(self, constraint: TrackedProducts, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
+        return constraint.landing_image(x, g, bx, penalty)  # (a)

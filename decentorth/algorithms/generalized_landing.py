@@ -31,11 +31,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import ClassVar, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from ..protocols import Array, Direction, Network, ProductLanding, Streams
+from ..protocols import (
+    Array,
+    Direction,
+    Network,
+    Problem,
+    ProductLanding,
+    Sampled,
+    SampledMatrices,
+    SampledProducts,
+    Streams,
+    WithMatrices,
+)
 from .policies import Auto, check_choice, check_positive, following
 from .samples import Covariance, check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
 from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
@@ -130,7 +141,7 @@ class GeneralizedLanding:
         """Landing fields, and other B where their mean is taken."""
         return (ProductLanding, *set_needs(self.covariance))
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> GeneralizedLandingState:
+    def init(self, problem: Problem[ProductLanding], network: Network, streams: Streams, x0: Array) -> GeneralizedLandingState:
         measure, length = _STEPS[self.direction]
         if self.direction == "psi-b":
             length *= 0.5 * problem.constraint.landing_scale()
@@ -139,7 +150,9 @@ class GeneralizedLanding:
         step = base * policy(self.step_size).scale(0)
         return GeneralizedLandingState(x0.copy(), *field, step, base, penalty, 0, spent + 1)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: GeneralizedLandingState) -> GeneralizedLandingState:
+    def step(
+        self, problem: Problem[ProductLanding], network: Network, streams: Streams, state: GeneralizedLandingState
+    ) -> GeneralizedLandingState:
         k, eta = state.k + 1, state.step_size
         if self.safe is True or (self.safe == "auto" and self.covariance == "exact"):
             safe = problem.constraint.safe_step(state.x, state.field, state.penalty, self.eps, state.product)  # Lemma 2.4
@@ -149,20 +162,25 @@ class GeneralizedLanding:
         step_size = following(policy(self.step_size), state, x, field.value)
         return GeneralizedLandingState(x, *field, step_size, state.base, state.penalty, k, state.gradients + 1)
 
-    def _field(self, problem: Any, streams: Streams, k: int, x: Array, penalty: Array, matrices: Array) -> Field:
+    def _field(
+        self, problem: Problem[ProductLanding], streams: Streams, k: int, x: Array, penalty: Array, matrices: Array
+    ) -> Field:
         constraint = problem.constraint
         if self.batch_size is None:
             g = problem.gradient(x)
         elif self.covariance == "sampled":
-            xi, zeta, zeta2 = draws(problem, streams, k, self.batch_size, 3)
-            bx, bx2 = problem.product_on(x, zeta), problem.product_on(x, zeta2)
-            value = constraint.landing_from_products(x, problem.gradient_on(x, xi), bx, bx2, penalty)  # (2), (3)
+            products = cast(SampledProducts, problem)
+            xi, zeta, zeta2 = draws(products, streams, k, self.batch_size, 3)
+            bx, bx2 = products.product_on(x, zeta), products.product_on(x, zeta2)
+            value = constraint.landing_from_products(x, products.gradient_on(x, xi), bx, bx2, penalty)  # (2), (3)
             return Field(value, bx, matrices)
         elif self.covariance == "rolling":
-            batch = passing(streams, k, self.batch_size, int(problem.n_samples[0]))
-            matrices = rolled(problem, k, batch, self.batch_size, matrices)
-            constraint, g = constraint.with_matrices(matrices), problem.gradient_on(x, batch)
+            means = cast(SampledMatrices, problem)
+            batch = passing(streams, k, self.batch_size, int(means.n_samples[0]))
+            matrices = rolled(means, k, batch, self.batch_size, matrices)
+            constraint, g = cast(WithMatrices, constraint).with_matrices(matrices), means.gradient_on(x, batch)
         else:
-            g = problem.gradient_on(x, *draws(problem, streams, k, self.batch_size, 1))
+            samples = cast(Sampled, problem)
+            g = samples.gradient_on(x, *draws(samples, streams, k, self.batch_size, 1))
         bx = constraint.product(x)
         return Field(constraint.landing(x, g, penalty, self.direction, bx), bx, matrices)  # (13)

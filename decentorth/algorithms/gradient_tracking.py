@@ -23,11 +23,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
-from ..protocols import Array, Network, Streams
+from ..protocols import Array, Network, Oracle, Problem, Streams
 from .fields import blockwise, check_batch_size, check_soft, on_samples, sampled, soft, soft_set, track
 from .policies import Auto
 from .step_sizes import StepSize, checked, policy
@@ -81,7 +81,7 @@ class GradientTracking:
         """This method with the order that auto means on this network."""
         return with_order(self, network)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> TrackingState:
+    def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> TrackingState:
         order = cast(Order, self.order)
 
         def automatic() -> tuple[Array, int]:
@@ -97,7 +97,7 @@ class GradientTracking:
         field = blockwise(self._field, on_samples(problem, streams, 0, self.batch_size), x0)
         return TrackingState(x0.copy(), field.copy(), field, base * steps.scale(0), base, 0, spent + 1)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: TrackingState) -> TrackingState:
+    def step(self, problem: Problem[object], network: Network, streams: Streams, state: TrackingState) -> TrackingState:
         k, alpha = state.k + 1, state.step_size[:, None, None]
         f = on_samples(problem, streams, k, self.batch_size)
         if self.order == "combine-then-adapt":
@@ -110,6 +110,6 @@ class GradientTracking:
             (y,) = network.mix(state.tracker)
         return TrackingState(x, y, field, state.base * policy(self.step_size).scale(k), state.base, k, state.gradients + 1)
 
-    def _field(self, problem: Any, x: Array) -> Array:
+    def _field(self, problem: Oracle[object], x: Array) -> Array:
         """F_i."""
         return soft(problem, x, self.penalty)

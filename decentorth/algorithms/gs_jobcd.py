@@ -14,14 +14,14 @@ J-JOBCD, but at least `LEAST`; for other f, where each step takes a gradient of 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
 from ..kernels import Kernel, load, ready
-from ..protocols import Array, Network, Signature, Stop, Streams, TraceForm
+from ..protocols import Array, Network, Problem, Signature, Stop, Streams, TraceForm
 from . import jobcd
-from .jobcd import JOBCDState, Varsigma
+from .jobcd import JOBCDState, OneSignature, Varsigma
 
 LEAST = 250
 """Steps in an iteration, unless a setting says otherwise."""
@@ -70,13 +70,13 @@ class GSJOBCD:
         """This method with the kernel that auto means here."""
         return replace(self, kernel=ready(self.kernel))
 
-    def _varsigma(self, problem: Any) -> float | str:
+    def _varsigma(self, problem: object) -> float | str:
         return "exact" if self.varsigma == "auto" and isinstance(problem, TraceForm) else self.varsigma
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> JOBCDState:
+    def init(self, problem: Problem[OneSignature], network: Network, streams: Streams, x0: Array) -> JOBCDState:
         return jobcd.begin(self._varsigma(problem), problem, streams, x0)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
+    def step(self, problem: Problem[OneSignature], network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
         n, quadratic, varsigma = state.x.shape[-1], state.product.size > 0, self._varsigma(problem)
         if n < 2:
             return state._replace(k=state.k + 1)
@@ -95,7 +95,7 @@ class GSJOBCD:
             done, ray = load(self.kernel).gauss_seidel(
                 state.x[0],
                 state.product[0],
-                problem.trace_form()[0],
+                cast(TraceForm, problem).trace_form()[0],
                 problem.constraint.signs,
                 first,
                 second,
@@ -114,6 +114,6 @@ class GSJOBCD:
         following: JOBCDState = jobcd.finish(state, problem, self.correction, state.gradients + spent)
         return following
 
-    def ending(self, problem: Any, state: JOBCDState) -> Stop | None:
+    def ending(self, problem: Problem[OneSignature], state: JOBCDState) -> Stop | None:
         """Once a subproblem has no minimum, nor has the objective."""
         return jobcd.unbounded(problem, state)

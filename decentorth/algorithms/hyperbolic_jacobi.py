@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from ..kernels import Kernel, load, ready
-from ..protocols import Array, Network, Signature, Stop, Streams, TraceForm
+from ..protocols import Array, Network, Problem, Signature, Stop, Streams, TraceForm
 from . import jobcd
 
 
@@ -35,6 +35,10 @@ class HyperbolicJacobiState(NamedTuple):
     ray: Array
     k: int
     gradients: int
+
+
+class QuadraticProblem(Problem[Signature], TraceForm, Protocol):
+    """min tr(x^T H x)/2 under J-orthogonality."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +68,12 @@ class HyperbolicJacobi:
         """This method with the kernel that auto means here."""
         return replace(self, kernel=ready(self.kernel))
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> HyperbolicJacobiState:
+    def init(self, problem: QuadraticProblem, network: Network, streams: Streams, x0: Array) -> HyperbolicJacobiState:
         return HyperbolicJacobiState(x0.copy(), np.full(1, math.nan), np.full(1, math.nan), np.full((1, 3), math.nan), 0, 0)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: HyperbolicJacobiState) -> HyperbolicJacobiState:
+    def step(
+        self, problem: QuadraticProblem, network: Network, streams: Streams, state: HyperbolicJacobiState
+    ) -> HyperbolicJacobiState:
         x, ray, xt = state.x, state.ray, state.x[0].T.copy()
         gram = 0.5 * (x.swapaxes(-1, -2) @ (problem.trace_form() @ x))
         gram = 0.5 * (gram + gram.swapaxes(-1, -2))
@@ -78,7 +84,7 @@ class HyperbolicJacobi:
         x[0] = xt.T
         return HyperbolicJacobiState(x, np.full(1, value), np.full(1, fallen), ray, state.k + 1, state.gradients + 1)
 
-    def ending(self, problem: Any, state: HyperbolicJacobiState) -> Stop | None:
+    def ending(self, problem: QuadraticProblem, state: HyperbolicJacobiState) -> Stop | None:
         """When the objective no longer falls, or falls for ever."""
         endless = jobcd.unbounded(problem, state, "columns")
         if endless is None and state.fallen[0] <= self.tolerance * state.value[0]:

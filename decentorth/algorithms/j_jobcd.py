@@ -11,10 +11,10 @@ f(x) = tr(x^T H x)/2 an iteration costs O(n^2). Of several matrices in one point
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from ..kernels import Kernel, ready
-from ..protocols import Array, Network, Signatures, Stop, Streams
+from ..protocols import Array, Network, Problem, Signatures, Stop, Streams
 from . import adam, jobcd
 from .jobcd import JOBCDState, Varsigma
 from .policies import check_positive
@@ -60,10 +60,10 @@ class JJOBCD:
         """This method with the kernel that auto means here."""
         return replace(self, kernel=ready(self.kernel))
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> JOBCDState:
+    def init(self, problem: Problem[Signatures], network: Network, streams: Streams, x0: Array) -> JOBCDState:
         return jobcd.begin(self.varsigma, problem, streams, x0)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
+    def step(self, problem: Problem[Signatures], network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
         pairs = jobcd.disjoint_pairs(streams, state.k, problem.constraint, self.rounds)
         gradient = state.x if state.product.size else problem.gradient(state.x)
         state = jobcd.move(self.kernel, self.varsigma, self.theta, problem, state, gradient, pairs)  # (12)
@@ -71,6 +71,6 @@ class JJOBCD:
         following: JOBCDState = jobcd.finish(state, problem, self.correction, state.gradients + 1)
         return following
 
-    def ending(self, problem: Any, state: JOBCDState) -> Stop | None:
+    def ending(self, problem: Problem[Signatures], state: JOBCDState) -> Stop | None:
         """Where nothing bounds the objective and x has grown out of all measure."""
         return jobcd.unbounded(problem, state)

@@ -21,11 +21,11 @@ by default beta is constant, 0.3 l; ``schedule="published"`` is the other. x bec
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ..protocols import Array, Network, Signature, Streams
+from ..protocols import Array, Network, Problem, Signature, Streams
 from .policies import Auto, check_choice, check_positive
 from .steps import steepest
 
@@ -74,7 +74,7 @@ class JADMM:
         check_positive("penalty", self.penalty)
         check_choice("schedule", self.schedule, ("constant", "published"))
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> JADMMState:
+    def init(self, problem: Problem[Signature], network: Network, streams: Streams, x0: Array) -> JADMMState:
         curvature, spent = (np.full(1, float(self.curvature)), 0) if self.curvature != "auto" else steepest(problem, streams, x0)
         if self.penalty != "auto":
             penalty = np.full(1, float(self.penalty))
@@ -84,7 +84,7 @@ class JADMM:
         y = problem.constraint.signs[:, None] * x0
         return JADMMState(x0.copy(), y, zero, zero.copy(), penalty, curvature, 0, spent)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: JADMMState) -> JADMMState:
+    def step(self, problem: Problem[Signature], network: Network, streams: Streams, state: JADMMState) -> JADMMState:
         J = problem.constraint.signs
         x, y, z, w = state.x, state.y, state.z, state.w
         curvature, beta, k = state.curvature[:, None, None], state.penalty[:, None, None], state.k + 1

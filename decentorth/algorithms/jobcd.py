@@ -31,13 +31,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from ..kernels import Kernel, load
 from ..kernels.subproblem import CERTAIN, isotropic, largest_eigenvalue, linear_term, ray_matrix
-from ..protocols import Array, Index, Smooth, Stop, Streams, TraceForm
+from ..protocols import Array, Index, Problem, Signature, Signatures, Smooth, Stop, Streams, TraceForm
 from ..sums import sums
 from . import adam
 from .adam import Moments
@@ -56,6 +56,10 @@ LOST = 1e-9
 DOUBLINGS = 60
 SLACK = 1e-13
 """Rounding of an objective, relative to its terms."""
+
+
+class OneSignature(Signature, Signatures, Protocol):
+    """A set of single matrices {x : x^T J x = J}."""
 
 
 class JOBCDState(NamedTuple):
@@ -113,7 +117,7 @@ def check_whole(name: str, value: int, least: int) -> None:
         raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
-def rule(varsigma: float | str, problem: Any) -> str:
+def rule(varsigma: float | str, problem: object) -> str:
     """What a setting of varsigma means for a problem: exact, pair, backtracking or constant."""
     if not isinstance(varsigma, str):
         return "constant"
@@ -122,7 +126,12 @@ def rule(varsigma: float | str, problem: Any) -> str:
     return varsigma
 
 
-def begin(varsigma: float | str, problem: Any, streams: Streams, x0: Array) -> JOBCDState:
+def _form(problem: object) -> Array:
+    """The trace form of a problem whose state has a product x x^T."""
+    return cast(TraceForm, problem).trace_form()
+
+
+def begin(varsigma: float | str, problem: Problem[Signatures], streams: Streams, x0: Array) -> JOBCDState:
     """The state at the start."""
     spent, kind = 0, rule(varsigma, problem)
     if kind == "constant":
@@ -137,7 +146,7 @@ def begin(varsigma: float | str, problem: Any, streams: Streams, x0: Array) -> J
     return JOBCDState(x0.copy(), product, level, value, np.zeros(1), np.full((1, 3), math.nan), moments, 0, 0, spent)
 
 
-def disjoint_pairs(streams: Streams, k: int, constraint: Any, rounds: int) -> list[Pairs]:
+def disjoint_pairs(streams: Streams, k: int, constraint: Signatures, rounds: int) -> list[Pairs]:
     """Of each round of iteration ``k`` n/2 pairs of rows of each matrix, from a random permutation; odd n leave one row out."""
     n, found = len(constraint.each.signs), []
     for number in range(k * rounds, (k + 1) * rounds):
@@ -148,7 +157,13 @@ def disjoint_pairs(streams: Streams, k: int, constraint: Any, rounds: int) -> li
 
 
 def move(
-    kernel: Kernel, varsigma: float | str, theta: float, problem: Any, state: Any, gradient: Array, rounds: Sequence[Pairs]
+    kernel: Kernel,
+    varsigma: float | str,
+    theta: float,
+    problem: Problem[Signatures],
+    state: Any,
+    gradient: Array,
+    rounds: Sequence[Pairs],
 ) -> Any:
     """Solve (6) for disjoint pairs and multiply their rows, those of a round at once; x and product in place.
 
@@ -167,7 +182,7 @@ def move(
     def turn(level: Array, x: Array, m: Array) -> None:
         for number, (first, second) in enumerate(rounds):
             if m.size:
-                t = kernels.blocks(problem.trace_form()[0], m, first, second)
+                t = kernels.blocks(_form(problem)[0], m, first, second)
                 ii, ij, jj = m[first, first], m[first, second], m[second, second]
             else:
                 g = gradient[0] if number == 0 else gradient[0, bound] + level * (x[bound] - start)
@@ -188,14 +203,14 @@ def move(
     for _ in range(DOUBLINGS):
         trial, product = state.x.copy(), state.product.copy()
         turn(level, trial[0], product[0])
-        value = 0.5 * sums(problem.trace_form() * product) if product.size else problem.value(trial)
+        value = 0.5 * sums(_form(problem) * product) if product.size else problem.value(trial)
         if value[0] <= state.value[0] + SLACK * abs(state.value[0]):
             return state._replace(x=trial, product=product, value=value, varsigma=level)
         level = 2.0 * level
     return state  # no step is short enough to be seen above rounding
 
 
-def release(problem: Any, state: Any, gradient: Array, rate: float) -> Any:
+def release(problem: Problem[Signatures], state: Any, gradient: Array, rate: float) -> Any:
     """The state after a step of Adam on the free rows, along the gradient from which the others have moved."""
     if not state.moments.mean.size:
         return state
@@ -209,7 +224,7 @@ def room(state: Any) -> float:
     return bound if np.trace(state.product[0]) <= bound else math.inf
 
 
-def finish(state: Any, problem: Any, correction: int, gradients: int) -> Any:
+def finish(state: Any, problem: Problem[Signatures], correction: int, gradients: int) -> Any:
     """The state after the rows have moved: counted, x corrected and product made anew where due, its ray looked for."""
     k = state.k + 1
     state = state._replace(k=k, gradients=gradients)
@@ -226,7 +241,7 @@ def finish(state: Any, problem: Any, correction: int, gradients: int) -> Any:
         drift = np.abs(product - state.product).reshape(1, -1).max(-1) / size
         state = state._replace(product=product, drift=drift)
     if np.isnan(state.ray[0, 0]) and room(state) == math.inf:
-        state = state._replace(ray=steepest_ray(problem.trace_form()[0], state.product[0], problem.constraint.signs))
+        state = state._replace(ray=steepest_ray(_form(problem)[0], state.product[0], problem.constraint.each.signs))
     return state
 
 
@@ -252,7 +267,7 @@ def steepest_ray(form: Array, product: Array, signs: Array) -> Array:
     return np.array([[float(i), float(j), (family + 1.0) * (-1.0 if d[family, i, j] > 0.0 else 1.0)]])
 
 
-def unbounded(problem: Any, state: Any, lines: str = "rows") -> Stop | None:
+def unbounded(problem: Problem[object], state: Any, lines: str = "rows") -> Stop | None:
     """The end of a run that has met a ray, with the objective along it, at mu = t, to show for it.
 
     Parameters

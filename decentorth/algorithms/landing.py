@@ -15,11 +15,11 @@ Garcia, Shahrampour), equation (4):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ..protocols import Array, Network, Streams
+from ..protocols import Array, Network, Problem, Streams
 from ..protocols import Landing as CanLand
 from .fields import check_batch_size, landing, on_samples, sampled
 from .policies import Auto, check_positive, following
@@ -78,12 +78,12 @@ class Landing:
         """Samples, where a batch of them is asked for."""
         return sampled(self.batch_size)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> LandingState:
+    def init(self, problem: Problem[CanLand], network: Network, streams: Streams, x0: Array) -> LandingState:
         base, penalty, spent = resolve(self, problem, network, streams, x0, None)
         field = landing(on_samples(problem, streams, 0, self.batch_size), x0, penalty)
         return LandingState(x0.copy(), field, base * policy(self.step_size).scale(0), base, penalty, 0, spent + 1)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: LandingState) -> LandingState:
+    def step(self, problem: Problem[CanLand], network: Network, streams: Streams, state: LandingState) -> LandingState:
         k, eta = state.k + 1, state.step_size
         if self.safe:
             eta = np.minimum(eta, problem.constraint.safe_step(state.x, state.field, state.penalty, self.eps))

@@ -18,9 +18,8 @@ The method does not project at the end, as the paper suggests; the metrics and t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from ..protocols import Array, Streams
+from ..protocols import Array, AugmentedLagrangian, Problem, Streams
 from .plam import PLAM
 
 
@@ -38,11 +37,11 @@ class PCAL(PLAM):
         Samples in a gradient; by default all.
     """
 
-    def _moved(self, constraint: Any, y: Array) -> tuple[Array, Array | None]:
-        moved: tuple[Array, Array] = constraint.normalized(y)
-        return moved
+    def _moved(self, constraint: AugmentedLagrangian, y: Array) -> tuple[Array, Array | None]:
+        return constraint.normalized(y)
 
-    def _field(self, problem: Any, streams: Streams, k: int, x: Array, penalty: Array, bx: Array | None = None) -> Array:
+    def _field(
+        self, problem: Problem[AugmentedLagrangian], streams: Streams, k: int, x: Array, penalty: Array, bx: Array | None = None
+    ) -> Array:
         bx = problem.constraint.product(x) if bx is None else bx
-        field: Array = problem.constraint.column_tangent(x, super()._field(problem, streams, k, x, penalty, bx), bx)
-        return field
+        return problem.constraint.column_tangent(x, super()._field(problem, streams, k, x, penalty, bx), bx)

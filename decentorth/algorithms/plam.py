@@ -16,9 +16,9 @@ penalty smaller than the largest eigenvalue of the multiplier at the solution ca
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from ..protocols import Array, AugmentedLagrangian, Network, Streams
+from ..protocols import Array, AugmentedLagrangian, Network, Problem, Streams
 from .fields import check_batch_size, on_samples, sampled
 from .landing import LandingState
 from .policies import Auto, check_positive, following
@@ -60,23 +60,24 @@ class PLAM:
         """Samples, where a batch of them is asked for."""
         return sampled(self.batch_size)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> PLAMState:
+    def init(self, problem: Problem[AugmentedLagrangian], network: Network, streams: Streams, x0: Array) -> PLAMState:
         base, penalty, spent = augmented(self, problem, network, streams, x0)
         field = self._field(problem, streams, 0, x0, penalty)
         return PLAMState(x0.copy(), field, base * policy(self.step_size).scale(0), base, penalty, 0, spent + 1)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: PLAMState) -> PLAMState:
+    def step(self, problem: Problem[AugmentedLagrangian], network: Network, streams: Streams, state: PLAMState) -> PLAMState:
         k = state.k + 1
         x, bx = self._moved(problem.constraint, state.x - state.step_size[:, None, None] * state.field)
         field = self._field(problem, streams, k, x, state.penalty, bx)
         step_size = following(policy(self.step_size), state, x, field)
         return PLAMState(x, field, step_size, state.base, state.penalty, k, state.gradients + 1)
 
-    def _moved(self, constraint: Any, y: Array) -> tuple[Array, Array | None]:
+    def _moved(self, constraint: AugmentedLagrangian, y: Array) -> tuple[Array, Array | None]:
         """The next point from the gradient step's, and its product with B where it is at hand."""
         return y, None
 
-    def _field(self, problem: Any, streams: Streams, k: int, x: Array, penalty: Array, bx: Array | None = None) -> Array:
+    def _field(
+        self, problem: Problem[AugmentedLagrangian], streams: Streams, k: int, x: Array, penalty: Array, bx: Array | None = None
+    ) -> Array:
         g = on_samples(problem, streams, k, self.batch_size).gradient(x)
-        field: Array = problem.constraint.augmented_gradient(x, g, penalty, bx)
-        return field
+        return problem.constraint.augmented_gradient(x, g, penalty, bx)

@@ -21,11 +21,11 @@ An iteration sends half the bytes of gradient tracking. With one agent it is pro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ..protocols import Array, Network, Projection, Riemannian, Streams
+from ..protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
 from .extra import checked_extra, step_along_gradients
 from .fields import blockwise, riemannian
 from .step_sizes import StepSize
@@ -60,15 +60,15 @@ class REXTRA:
     def __post_init__(self) -> None:
         object.__setattr__(self, "step_size", checked_extra(self.step_size))
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> REXTRAState:
+    def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> REXTRAState:
         step, spent = step_along_gradients(self.step_size, problem, network, streams, x0)
         return REXTRAState(x0.copy(), np.zeros_like(x0), step, 0, spent)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: REXTRAState) -> REXTRAState:
+    def step(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: REXTRAState) -> REXTRAState:
         (mixed,) = network.mix(state.x)
 
-        def moved(part: Any, x: Array, mixed: Array, u: Array, alpha: Array) -> Array:
-            point: Array = part.constraint.project(mixed - alpha[:, None, None] * riemannian(part, x) + u, "polar")  # (1)
+        def moved(part: Problem[ProjectableManifold], x: Array, mixed: Array, u: Array, alpha: Array) -> Array:
+            point = part.constraint.project(mixed - alpha[:, None, None] * riemannian(part, x) + u, "polar")  # (1)
             u += 0.5 * (mixed - x)  # (2)
             return point
 

@@ -19,11 +19,11 @@ An iteration sends half the bytes of DRFGT, which sends its trackers too. With o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ..protocols import Array, Landing, Network, Streams
+from ..protocols import Array, Landing, Network, Problem, Streams
 from .extra import checked_extra, step_along_landing
 from .fields import blockwise, landing
 from .policies import Auto, check_positive
@@ -64,15 +64,15 @@ class RFEXTRA:
         object.__setattr__(self, "step_size", checked_extra(self.step_size))
         check_positive("penalty", self.penalty)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> RFEXTRAState:
+    def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> RFEXTRAState:
         step, spent = step_along_landing(self.step_size, self.penalty, problem, network, streams, x0)
         penalty = 0.1 / step if self.penalty == "auto" else np.full(len(x0), float(self.penalty))
         return RFEXTRAState(x0.copy(), np.zeros_like(x0), step, penalty, 0, spent)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: RFEXTRAState) -> RFEXTRAState:
+    def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: RFEXTRAState) -> RFEXTRAState:
         (mixed,) = network.mix(state.x)
 
-        def moved(part: Any, x: Array, mixed: Array, u: Array, alpha: Array, penalty: Array) -> Array:
+        def moved(part: Problem[Landing], x: Array, mixed: Array, u: Array, alpha: Array, penalty: Array) -> Array:
             point = mixed - alpha[:, None, None] * landing(part, x, penalty) + u  # (1)
             u += 0.5 * (mixed - x)  # (2)
             return point

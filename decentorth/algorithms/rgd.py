@@ -26,9 +26,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import ClassVar, Literal, NamedTuple, TypeGuard, cast, get_args
 
-from ..protocols import Array, MetricName, Network, Retractable, Retraction, Riemannian, Signature, Streams
+from ..protocols import (
+    Array,
+    ByProducts,
+    MetricName,
+    Network,
+    Problem,
+    Retractable,
+    RetractableManifold,
+    Retraction,
+    Riemannian,
+    Sampled,
+    SampledMatrices,
+    Signature,
+    Streams,
+    WithMatrices,
+)
 from ..sums import sums
 from .policies import BarzilaiBorwein, check_choice, following
 from .samples import check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
@@ -63,7 +78,7 @@ class Gradient(NamedTuple):
     matrices: Array
 
 
-def by_products(constraint: Any) -> bool:
+def by_products(constraint: object) -> TypeGuard[ByProducts]:
     """Whether a set is `ByProducts`; asked in every iteration, where ``isinstance`` would take longer than a small product."""
     return hasattr(constraint, "retract_with")
 
@@ -111,7 +126,7 @@ class RGD:
         """Tangents and retractions, and other B where their mean is taken."""
         return (Riemannian, Retractable, *set_needs(self.covariance))
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> RGDState:
+    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> RGDState:
         def automatic() -> tuple[Array, int]:
             measure = partial(curvature, metric="natural") if self.metric == "natural" else embedded_curvature
             if isinstance(problem.constraint, Signature):
@@ -125,34 +140,37 @@ class RGD:
         found = self._gradient(problem, streams, 0, x0, nothing, nothing)
         return RGDState(x0.copy(), *found, base * steps.scale(0), base, 0, spent + 1)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: RGDState) -> RGDState:
+    def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: RGDState) -> RGDState:
         k, eta = state.k + 1, state.step_size[:, None, None]
         x, bx = self._moved(problem.constraint, state, eta)
         found = self._gradient(problem, streams, k, x, bx, state.matrices)
         return RGDState(x, *found, self._following(state, x, found), state.base, k, state.gradients + 1)
 
-    def _moved(self, constraint: Any, state: RGDState, eta: Array) -> tuple[Array, Array]:
+    def _moved(self, constraint: RetractableManifold, state: RGDState, eta: Array) -> tuple[Array, Array]:
         """The next point, and its product with B where that is used."""
         if self.covariance == "rolling":
-            constraint = constraint.with_matrices(state.matrices)
+            constraint = cast(WithMatrices, constraint).with_matrices(state.matrices)
         if not by_products(constraint):
             return constraint.retract(state.x, -eta * state.field, self.retraction), state.product
         y = state.x - eta * state.field
         by = state.product - eta * state.image if self.metric == "natural" else constraint.product(y)
-        moved: tuple[Array, Array] = constraint.retract_with(y, by, self.retraction)
-        return moved
+        return constraint.retract_with(y, by, self.retraction)
 
-    def _gradient(self, problem: Any, streams: Streams, k: int, x: Array, bx: Array, matrices: Array) -> Gradient:
+    def _gradient(
+        self, problem: Problem[RetractableManifold], streams: Streams, k: int, x: Array, bx: Array, matrices: Array
+    ) -> Gradient:
         constraint, nothing = problem.constraint, nothing_seen(len(x))
         fresh = k % REFRESHED == 0
         if self.batch_size is None:
             g = problem.gradient(x)
         elif self.covariance == "rolling":
-            batch = passing(streams, k, self.batch_size, int(problem.n_samples[0]))
-            matrices = rolled(problem, k, batch, self.batch_size, matrices)
-            constraint, g, fresh = constraint.with_matrices(matrices), problem.gradient_on(x, batch), True
+            means = cast(SampledMatrices, problem)
+            batch = passing(streams, k, self.batch_size, int(means.n_samples[0]))
+            matrices = rolled(means, k, batch, self.batch_size, matrices)
+            constraint, g, fresh = cast(WithMatrices, constraint).with_matrices(matrices), means.gradient_on(x, batch), True
         else:
-            g = problem.gradient_on(x, *draws(problem, streams, k, self.batch_size, 1))
+            samples = cast(Sampled, problem)
+            g = samples.gradient_on(x, *draws(samples, streams, k, self.batch_size, 1))
         if not by_products(constraint):
             return Gradient(constraint.tangent(x, g), nothing, nothing, matrices)
         bx = constraint.product(x) if fresh else bx

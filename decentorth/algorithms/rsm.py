@@ -15,9 +15,9 @@ Journal on Optimization 2021; the rival of paper 002 (Cheung, Wang, Yue, So):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
-from ..protocols import Array, Network, Retractable, Retraction, Riemannian, Streams
+from ..protocols import Array, Network, Problem, Retractable, RetractableManifold, Retraction, Riemannian, Streams
 from .step_sizes import SCHEDULES, StepSize, checked, policy
 from .steps import check_retraction
 from .subgradient import first_steps, iteration_flops, suited
@@ -58,17 +58,17 @@ class RSM:
         object.__setattr__(self, "step_size", checked(self.step_size, allowed=SCHEDULES))
         check_retraction(self.retraction)
 
-    def suited(self, problem: Any) -> RSM:
+    def suited(self, problem: object) -> RSM:
         """This method with the steps that auto means on a problem."""
         return suited(self, problem, blocks=1)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> RSMState:
+    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> RSMState:
         method = self.suited(problem)
         base, spent = first_steps(method, problem, x0)
         step = base * policy(method.step_size).scale(0)
         return RSMState(x0.copy(), step, 0.0 * base, base, 0, spent)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: RSMState) -> RSMState:
+    def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: RSMState) -> RSMState:
         steps, k = policy(self.suited(problem).step_size), state.k + 1
         tangent = problem.constraint.tangent(state.x, problem.gradient(state.x))
         x = problem.constraint.retract(state.x, -state.step_size[:, None, None] * tangent, self.retraction)

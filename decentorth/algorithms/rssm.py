@@ -27,11 +27,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 
-from ..protocols import Array, ColumnBlocks, Index, Network, Projection, Streams
+from ..protocols import Array, ColumnOracle, ConstraintSet, Index, Network, Problem, Projection, Streams
 from .policies import check_count
 from .step_sizes import SCHEDULES, StepSize, checked, policy
 from .subgradient import first_steps, iteration_flops, suited
@@ -55,6 +55,18 @@ class RSSMState(NamedTuple):
     base: Array
     k: int
     gradients: int
+
+
+@runtime_checkable
+class ColumnBlocks(Protocol):
+    """A set whose points stay in it when some of their columns move and the others do not."""
+
+    def move_columns(self, x: Array, columns: Index, v: Array) -> Array:
+        """``(n_local, d, c)``, fresh: where the columns ``(c,)`` of a feasible x come to along the tangent part of ``v``."""
+
+
+class BlockManifold(ConstraintSet, ColumnBlocks, Projection, Protocol):
+    """A manifold on which some columns can move, and to which one comes back by the projection."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,18 +110,18 @@ class RSSM:
         if self.reorthogonalize is not None:
             check_count("reorthogonalize", self.reorthogonalize)
 
-    def suited(self, problem: Any) -> RSSM:
+    def suited(self, problem: object) -> RSSM:
         """This method with the steps and the partition that auto means on a problem."""
         return suited(self, problem, self.blocks or BLOCKS)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> RSSMState:
+    def init(self, problem: Problem[BlockManifold], network: Network, streams: Streams, x0: Array) -> RSSMState:
         method = self.suited(problem)
         method.division(problem.shape[1])  # refused now rather than in the first step
         base, spent = first_steps(method, problem, x0)
         step = base * policy(method.step_size).scale(0)
         return RSSMState(x0.copy(), _cache(problem, x0), step, 0.0 * base, 0.0 * base, base, 0, spent)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: RSSMState) -> RSSMState:
+    def step(self, problem: Problem[BlockManifold], network: Network, streams: Streams, state: RSSMState) -> RSSMState:
         method, k = self.suited(problem), state.k + 1
         x, cache = state.x, state.cache
         columns = method.drawn(streams, state.k, problem.shape[1])
@@ -117,7 +129,7 @@ class RSSM:
         v *= -state.step_size[:, None, None]
         x[:, :, columns] = problem.constraint.move_columns(x, columns, v)  # (15), (16)
         if cache.size:
-            problem.refresh(cache, x, columns)
+            cast(ColumnOracle, problem).refresh(cache, x, columns)
         drift = state.drift
         if self.reorthogonalize is not None and k % self.reorthogonalize == 0:
             drift = np.maximum(drift, problem.constraint.feasibility(x))
@@ -208,15 +220,18 @@ def _pairs(blocks: int) -> tuple[tuple[int, int], ...]:
     return tuple(combinations(range(blocks), 2))
 
 
-def _cache(problem: Any, x: Array) -> Array:
+def _by_columns(problem: object) -> TypeGuard[ColumnOracle]:
+    """Whether a problem is a `ColumnOracle`; asked in every iteration, where ``isinstance`` would take long."""
+    return hasattr(problem, "partial_gradient")
+
+
+def _cache(problem: object, x: Array) -> Array:
     """What makes a block of the problem cheap; nothing where it has no column oracle."""
-    found: Array = problem.cache(x) if hasattr(problem, "partial_gradient") else np.zeros((len(x), 0))
-    return found
+    return problem.cache(x) if _by_columns(problem) else np.zeros((len(x), 0))
 
 
-def _partial(problem: Any, x: Array, columns: Index, cache: Array) -> Array:
+def _partial(problem: Problem[object], x: Array, columns: Index, cache: Array) -> Array:
     """``(n_local, d, c)``, fresh: those columns of a subgradient."""
-    if hasattr(problem, "partial_gradient"):
-        found: Array = problem.partial_gradient(x, columns, cache)
-        return found
+    if _by_columns(problem):
+        return problem.partial_gradient(x, columns, cache)
     return np.take(problem.gradient(x), columns, axis=-1)

@@ -33,7 +33,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..protocols import Array, Network, Spectrum, Streams
+from ..protocols import Array, ConstraintSet, Network, Problem, Spectrum, Streams
 from .tracking import PenalisedState
 
 M = TypeVar("M", bound=Any)
@@ -124,7 +124,7 @@ class Safe:
         """As for the method."""
         return self.method.step_size
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> SafeState:
+    def init(self, problem: Problem[ConstraintSet], network: Network, streams: Streams, x0: Array) -> SafeState:
         state: PenalisedState = self.method.init(problem, network, streams, x0)
         label = np.zeros(len(state.x))
         for block, part in problem.blocks():
@@ -145,7 +145,7 @@ class Safe:
         self._halve(begun, label, slice(None))
         return begun
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: SafeState) -> SafeState:
+    def step(self, problem: Problem[ConstraintSet], network: Network, streams: Streams, state: SafeState) -> SafeState:
         """An iteration among agents of equal label, in all its exchanges; agents outside, or with a lower label, start over."""
         alike = _Alike(network, state.label)
         moved: PenalisedState = self.method.step(problem, alike, streams, PenalisedState(*state[:8]))

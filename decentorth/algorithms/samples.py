@@ -6,7 +6,7 @@ For methods on {x : x^T B x = I} whose B is a mean over samples.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def set_needs(covariance: Covariance) -> tuple[type, ...]:
     return (WithMatrices,) if covariance == "rolling" else ()
 
 
-def draws(problem: Any, streams: Streams, k: int, batch_size: int, number: int) -> list[Index]:
+def draws(problem: Sampled, streams: Streams, k: int, batch_size: int, number: int) -> list[Index]:
     """``number`` independent batches of iteration ``k``, each ``(n_local, batch_size)``, with replacement."""
     drawn = streams.integers("batch", k, number * batch_size, problem.n_samples)
     return [np.ascontiguousarray(batch) for batch in np.split(drawn, number, axis=1)]
@@ -72,7 +72,7 @@ def nothing_seen(n_local: int) -> Array:
     return np.zeros((n_local, 0, 0))
 
 
-def rolled(problem: Any, k: int, batch: Index, batch_size: int, mean: Array) -> Array:
+def rolled(problem: SampledMatrices, k: int, batch: Index, batch_size: int, mean: Array) -> Array:
     """The mean of B over the samples seen up to iteration ``k``, whose batch is ``batch``; after one pass it is B, and is kept.
 
     Parameters
@@ -83,7 +83,7 @@ def rolled(problem: Any, k: int, batch: Index, batch_size: int, mean: Array) -> 
     seen = k * batch_size
     if seen >= int(problem.n_samples[0]):
         return mean
-    new: Array = problem.matrices_on(batch)
+    new = problem.matrices_on(batch)
     if k > 0:
         new -= mean
         new *= batch.shape[1] / (seen + batch.shape[1])

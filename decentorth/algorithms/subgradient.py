@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..protocols import Array, Counted, Recommends, WeaklyConvex
+from ..protocols import Array, Counted, Problem, Recommends, WeaklyConvex
 from ..sums import norms
 from .step_sizes import policy
 from .steps import start
@@ -17,7 +17,7 @@ UNKNOWN = "diminishing"
 """The steps on a problem that recommends none: those of paper 000, Theorem 4.9 (b)."""
 
 
-def suited(method: Method, problem: Any, blocks: int) -> Method:
+def suited(method: Method, problem: object, blocks: int) -> Method:
     """The method with what its ``auto`` settings stand for on a problem: what it recommends for so many blocks."""
     auto = [name for name in ("step_size", "block_partition") if getattr(method, name, None) == "auto"]
     if not auto:
@@ -29,7 +29,7 @@ def suited(method: Method, problem: Any, blocks: int) -> Method:
     return replace(method, **{name: recommended[name] for name in auto})
 
 
-def first_steps(method: Any, problem: Any, x0: Array) -> tuple[Array, int]:
+def first_steps(method: Any, problem: Problem[object], x0: Array) -> tuple[Array, int]:
     """``(n_local,)``: Delta, from which the steps follow, and gradients spent: given, or 1 / L, see `steepness`."""
 
     def automatic() -> tuple[Array, int]:
@@ -39,7 +39,7 @@ def first_steps(method: Any, problem: Any, x0: Array) -> tuple[Array, int]:
     return start(policy(method.step_size), len(x0), automatic)
 
 
-def steepness(problem: Any, x0: Array) -> tuple[Array, int]:
+def steepness(problem: Problem[object], x0: Array) -> tuple[Array, int]:
     """``(n_local,)``: L, and gradients spent: the problem's Lipschitz constant of f, or, where it knows none, the norm of its
     subgradient at x0."""
     if isinstance(problem, WeaklyConvex):
@@ -48,7 +48,7 @@ def steepness(problem: Any, x0: Array) -> tuple[Array, int]:
     return np.where(steep > 0.0, steep, 1.0), 1
 
 
-def iteration_flops(problem: Any, columns: int) -> Array:
+def iteration_flops(problem: Problem[object], columns: int) -> Array:
     """``(n_local,)``: floating-point operations of an iteration that moves ``columns`` = c of the r columns of a point.
 
     4 d r c for the tangent part, 4 d c^2 + 10 c^3 for the polar factor by way of its Gram matrix (10 c^3 stands for its inverse

@@ -22,11 +22,11 @@ x becomes feasible as it converges, not before.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from ..protocols import Array, HessianProducts, Network, Signature, Streams
+from ..protocols import Array, HessianProducts, Network, Problem, Signature, Streams
 from .policies import Auto, BarzilaiBorwein, Constant, check_choice, check_positive, following
 from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
 from .steps import start, steepest
@@ -49,6 +49,10 @@ class UMCMState(NamedTuple):
     penalty: Array
     k: int
     gradients: int
+
+
+class CurvedProblem(Problem[Signature], HessianProducts, Protocol):
+    """A problem under J-orthogonality that can differentiate its gradients."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +92,7 @@ class UMCM:
             return self
         return replace(self, step_size=PUBLISHED if self.optimizer == "adagrad" else BarzilaiBorwein())
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> UMCMState:
+    def init(self, problem: CurvedProblem, network: Network, streams: Streams, x0: Array) -> UMCMState:
         steps, spent = policy(self.resolved(network).step_size), 0
         if self.penalty == "auto":
             lipschitz, spent = steepest(problem, streams, x0)
@@ -106,7 +110,7 @@ class UMCM:
         squares = field * field if self.optimizer == "adagrad" else np.empty((1, 0, 0))
         return UMCMState(x0.copy(), field, squares, base * steps.scale(0), base, penalty, 0, spent + more + 1)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: UMCMState) -> UMCMState:
+    def step(self, problem: CurvedProblem, network: Network, streams: Streams, state: UMCMState) -> UMCMState:
         k = state.k + 1
         direction = state.field / (np.sqrt(state.squares) + SMALL) if state.squares.size else state.field
         x = state.x - state.step_size[:, None, None] * direction
@@ -116,7 +120,7 @@ class UMCM:
         return UMCMState(x, field, squares, step_size, state.base, state.penalty, k, state.gradients + 1)
 
 
-def _field(problem: Any, x: Array, penalty: Array) -> Array:
+def _field(problem: CurvedProblem, x: Array, penalty: Array) -> Array:
     """(1)."""
     J, g = problem.constraint.signs, problem.gradient(x)
     jx, xt = J[:, None] * x, x.swapaxes(-1, -2)

@@ -30,7 +30,7 @@ from ..kernels import Kernel, ready
 from ..protocols import Array, Index, Network, Sampled, Signatures, Streams
 from . import adam, jobcd
 from .adam import Moments
-from .fields import check_batch_size
+from .fields import SampledProblem, check_batch_size
 from .jobcd import Pairs
 from .policies import check_positive
 
@@ -110,25 +110,22 @@ class VRJJOBCD:
         """This method with the kernel that auto means here."""
         return replace(self, kernel=ready(self.kernel))
 
-    def _sizes(self, problem: Any) -> tuple[int, int, float]:
+    def _sizes(self, problem: SampledProblem[Signatures]) -> tuple[int, int, float]:
         """b, b' and p'."""
         total = int(problem.n_samples[0])
         large, small = self.large_batch or total, self.batch_size or max(1, math.isqrt(total))
         return large, small, small / (large + small) if self.restart is None else self.restart
 
-    def _afresh(self, problem: Any, streams: Streams, k: int, x: Array, size: int) -> Array:
+    def _afresh(self, problem: SampledProblem[Signatures], streams: Streams, k: int, x: Array, size: int) -> Array:
         """The mean over S+."""
-        gradient: Array
         if size >= int(problem.n_samples[0]):
-            gradient = problem.gradient(x)
-        else:
-            gradient = problem.gradient_on(x, self._draw(problem, streams, k, size))
-        return gradient
+            return problem.gradient(x)
+        return problem.gradient_on(x, self._draw(problem, streams, k, size))
 
-    def _draw(self, problem: Any, streams: Streams, k: int, size: int) -> Index:
+    def _draw(self, problem: SampledProblem[Signatures], streams: Streams, k: int, size: int) -> Index:
         return streams.integers("batch", k, size, problem.n_samples)
 
-    def init(self, problem: Any, network: Network, streams: Streams, x0: Array) -> VRJJOBCDState:
+    def init(self, problem: SampledProblem[Signatures], network: Network, streams: Streams, x0: Array) -> VRJJOBCDState:
         large, _, _ = self._sizes(problem)
         estimate = self._afresh(problem, streams, 0, x0, large)  # (9)
         begun = jobcd.begin(self.varsigma, problem, streams, x0)
@@ -140,7 +137,7 @@ class VRJJOBCD:
         """Whether the estimate of iteration ``k`` is a new one."""
         return k == 0 or bool(streams.integers("blocks", k, 1, COIN)[0, 0] < restart * COIN)
 
-    def _moved(self, problem: Any, state: VRJJOBCDState, pairs: list[Pairs], anew: bool) -> Any:
+    def _moved(self, problem: SampledProblem[Signatures], state: VRJJOBCDState, pairs: list[Pairs], anew: bool) -> Any:
         """The state with turned rows."""
         if self.varsigma != "backtracking":
             return jobcd.move(self.kernel, self.varsigma, self.theta, problem, state, state.estimate, pairs)
@@ -152,7 +149,7 @@ class VRJJOBCD:
         state = state._replace(varsigma=CAUTION * found)
         return jobcd.move(self.kernel, "pair", self.theta, problem, state, state.estimate, pairs)._replace(varsigma=found)
 
-    def step(self, problem: Any, network: Network, streams: Streams, state: VRJJOBCDState) -> VRJJOBCDState:
+    def step(self, problem: SampledProblem[Signatures], network: Network, streams: Streams, state: VRJJOBCDState) -> VRJJOBCDState:
         large, small, restart = self._sizes(problem)
         pairs = jobcd.disjoint_pairs(streams, state.k, problem.constraint, self.rounds)
         before = state.x.copy()

@@ -19,7 +19,7 @@ class StepShare:
 
     columns = ("step_share",)
 
-    def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
+    def __call__(self, problem: object, state: Any, collective: Collective) -> tuple[float, ...]:
         """The same on every rank."""
         return (collective.max(float((state.step_size / state.base).max())),)
 

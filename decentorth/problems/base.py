@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from ..protocols import Array, Collective, ConstraintSet, Index
 BLOCK_BYTES = 1 << 19
 """Agents are worked on in runs whose points together take about this much: temporaries stay in cache and are reused."""
 
-
+C = TypeVar("C", bound=ConstraintSet)
+"""The kind of set that a problem is on."""
 Selection = slice | Index
 """Local agents: a run of them, or ascending numbers."""
 
@@ -24,7 +25,7 @@ def selected(items: Sequence[Any], local: Selection) -> list[Any]:
     return list(items[local]) if isinstance(local, slice) else [items[i] for i in local]
 
 
-class AgentProblem(ABC):
+class AgentProblem(ABC, Generic[C]):
     """The objectives f_i of the agents in ``agents``; subclasses add data and formulas.
 
     Parameters
@@ -37,7 +38,7 @@ class AgentProblem(ABC):
         The feasible set; its ``shape`` is a point's shape.
     """
 
-    def __init__(self, n_agents: int, agents: slice, constraint: ConstraintSet) -> None:
+    def __init__(self, n_agents: int, agents: slice, constraint: C) -> None:
         self.n_agents = n_agents
         self.agents = agents
         self.constraint = constraint
@@ -65,7 +66,7 @@ class AgentProblem(ABC):
     def gradient(self, x: Array) -> Array:
         """``(n_local, *shape)``, fresh: the Euclidean gradients G_i(x_i)."""
 
-    def prepare(self, collective: Collective) -> None:  # noqa: B027  # most problems need nothing from the others
+    def prepare(self, collective: Collective) -> None:  # most problems need nothing from the others
         """Set up what needs all agents (a pooled optimum), once, before a run."""
 
     def restrict(self, agents: slice) -> Self:

@@ -41,7 +41,7 @@ _LARGEST_FORMED = 2000
 """A view with more columns than this: a single agent's covariance is never formed, and the answer is not computed."""
 
 
-class CCA(AgentProblem):
+class CCA(AgentProblem[Any]):
     """f_i(X, Y) = -tr(X^T C12_i Y) over St_{C11 + r1 I} x St_{C22 + r2 I}, a point being [X; Y].
 
     Parameters
@@ -72,8 +72,6 @@ class CCA(AgentProblem):
     ValueError
         When shapes do not fit, an entry is not finite, ``rank`` exceeds n1 or n2, or a covariance with its ridge is singular.
     """
-
-    constraint: Any
 
     def __init__(
         self,

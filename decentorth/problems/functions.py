@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..protocols import Array, ConstraintSet, Index
-from .base import AgentProblem, Selection
+from ..protocols import Array, Index
+from .base import AgentProblem, C, Selection
 from .columns import SeparateColumns
 
 
-class FunctionProblem(AgentProblem):
+class FunctionProblem(AgentProblem[C]):
     """Objectives given as functions of one agent's number and point.
 
     Parameters
@@ -52,7 +52,7 @@ class FunctionProblem(AgentProblem):
         self,
         value: Callable[..., float | Array],
         gradient: Callable[..., Array],
-        constraint: ConstraintSet,
+        constraint: C,
         n_agents: int,
         *,
         stacked: bool = False,
@@ -114,7 +114,7 @@ class FunctionProblem(AgentProblem):
         return out
 
 
-class NonsmoothFunctionProblem(FunctionProblem, SeparateColumns):
+class NonsmoothFunctionProblem(FunctionProblem[C], SeparateColumns):
     """The same with subgradients in place of gradients.
 
     Parameters
@@ -142,7 +142,7 @@ class NonsmoothFunctionProblem(FunctionProblem, SeparateColumns):
         self,
         value: Callable[..., float | Array],
         subgradient: Callable[..., Array],
-        constraint: ConstraintSet,
+        constraint: C,
         n_agents: int,
         *,
         partial_subgradient: Callable[..., Array] | None = None,

@@ -32,7 +32,7 @@ _LARGEST_OPTIMUM = 3000
 """Above this order the answer is not computed, and no error is reported."""
 
 
-class GEVP(AgentProblem):
+class GEVP(AgentProblem[GeneralizedStiefel]):
     """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, B the same for all agents.
 
     Parameters
@@ -52,7 +52,6 @@ class GEVP(AgentProblem):
         For what is none of these kinds.
     """
 
-    constraint: Any
     error_name = ""
     """``subspace_distance`` once `prepare` has computed the answer."""
     optimal_value: float | None = None

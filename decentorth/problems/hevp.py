@@ -37,7 +37,7 @@ from .squares import SquaresProblem
 Form = Literal["well-posed", "as-printed"]
 
 
-class HEVP(SquaresProblem):
+class HEVP(SquaresProblem[JOrthogonal]):
     """f(x) = tr(x^T D^T D x), or minus that, over {x : x^T J x = J}, for a single agent.
 
     As a finite sum, f_i(x) = +-N ||d_i^T x||^2 for the N rows d_i of D. In blocks of rows, one for each of n agents, f is the mean
@@ -63,7 +63,6 @@ class HEVP(SquaresProblem):
         When the shapes do not fit, an entry is not finite, or D^T D is not positive definite in the well-posed form.
     """
 
-    constraint: JOrthogonal
     error_name = ""
     """``relative_gap`` in the well-posed form."""
 

@@ -38,7 +38,7 @@ PASS_BYTES = 1 << 19
 """The pairs are gone through in pieces of this size, which stay in cache."""
 
 
-class HSPP(AgentProblem):
+class HSPP(AgentProblem[JOrthogonal]):
     """(1/m^2) sum_ij (T_ij - d(q_i, q_j))^2 over {x : x^T J x = J}, for a single agent.
 
     Parameters
@@ -72,8 +72,6 @@ class HSPP(AgentProblem):
     wanted
         Of each block that is here its rows of T, from the column of its first row on.
     """
-
-    constraint: JOrthogonal
 
     def __init__(
         self,

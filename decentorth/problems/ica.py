@@ -22,9 +22,9 @@ from typing import Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..protocols import Array, Collective, ConstraintSet, Index
+from ..protocols import Array, Collective, Index
 from ..sets import GeneralizedStiefel, SampleCovariance, Stiefel
-from .base import Deferred, loaded
+from .base import C, Deferred, loaded
 from .checks import agent_weights, matrices, same_columns
 from .division import DIVIDED, Divided, divided, idle_data
 from .generated import stream
@@ -53,7 +53,7 @@ def amari_distance(product: Array) -> float:
     return float(sum(excess) / (2 * n * (n - 1)))
 
 
-class LogCosh(SeparableLosses):
+class LogCosh(SeparableLosses[C]):
     """f_i(x) = (w_i/N_i) sum_{jk} log cosh([Z_i x]_jk), whatever the constraint.
 
     Parameters
@@ -72,7 +72,7 @@ class LogCosh(SeparableLosses):
         self,
         Z: Sequence[Array],
         weights: Array,
-        constraint: ConstraintSet,
+        constraint: C,
         n_agents: int | None,
         first_agent: int,
         mixing: Array | None,
@@ -112,7 +112,7 @@ class LogCosh(SeparableLosses):
         return amari_distance(xhat.T @ self.mixing)
 
 
-class ICA(LogCosh):
+class ICA(LogCosh[Stiefel]):
     """f_i(x) = (w_i/N_i) sum_{jk} log cosh([Z_i x]_jk) over O(n).
 
     Parameters
@@ -151,7 +151,7 @@ class ICA(LogCosh):
         return loaded(loader, n_agents, ICA)
 
 
-class GeneralizedICA(LogCosh):
+class GeneralizedICA(LogCosh[GeneralizedStiefel]):
     """f(x) = (1/N) sum_{jk} log cosh([A x]_jk) over {x : x^T B x = I}, B = A^T A / N, for one agent.
 
     B is formed, as it has the size of a point; batches of samples estimate it without (`SampledProducts`).

@@ -55,7 +55,7 @@ class L1PCA(AbsoluteLosses):
         super().__init__(rows, [-1.0 / len(a) for a in rows], Stiefel(d, rank), n_agents, first_agent)
 
 
-class SparsePCA(AgentProblem, SeparateColumns):
+class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
     """f_i(x) = -1/2 tr(x^T A_i^T A_i x) / m_i + mu ||x||_1 over St(d, rank).
 
     Parameters
@@ -175,13 +175,13 @@ class L1PCASettings(Divided):
         if self.rank < 1:
             raise ValueError(f"rank must be at least 1, got {self.rank}")
 
-    def _made(self, rows: Sequence[Array], n_agents: int, first_agent: int) -> AgentProblem:
+    def _made(self, rows: Sequence[Array], n_agents: int, first_agent: int) -> AgentProblem[Stiefel]:
         return L1PCA(rows, self.rank, n_agents=n_agents, first_agent=first_agent)
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem, to be built by each rank for its own agents."""
 
-        def build(agents: slice, collective: Collective) -> AgentProblem:
+        def build(agents: slice, collective: Collective) -> AgentProblem[Stiefel]:
             with collective.together():
                 mine = divided(self.data, self, n_agents, agents, seed)
             if self.center:
@@ -210,5 +210,5 @@ class SparsePCASettings(L1PCASettings):
         super().__post_init__()
         check_mu(self.mu)
 
-    def _made(self, rows: Sequence[Array], n_agents: int, first_agent: int) -> AgentProblem:
+    def _made(self, rows: Sequence[Array], n_agents: int, first_agent: int) -> AgentProblem[Stiefel]:
         return SparsePCA(rows, self.rank, self.mu, n_agents=n_agents, first_agent=first_agent)

@@ -71,7 +71,7 @@ def least_squares(mask: Array, a: Array, x: Array, ridge: float) -> Array:
     return np.ascontiguousarray(systems[:, :, r])
 
 
-class MatrixCompletion(AgentProblem):
+class MatrixCompletion(AgentProblem[Stiefel]):
     """f_i(x) = 1/2 sum_j min_v (||P_Omega_j (x v - a_j)||^2 + ridge ||v||^2) over St(d, rank).
 
     Parameters

@@ -44,7 +44,7 @@ def subspace_distance(x: Array, basis: Array) -> float:
     return float(2.0 * np.sqrt((half * half).sum()))
 
 
-class PCA(SquaresProblem):
+class PCA(SquaresProblem[Stiefel]):
     """f_i(x) = -1/2 tr(x^T A_i^T A_i x) / m_i over St(d, rank).
 
     Parameters

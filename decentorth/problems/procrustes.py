@@ -23,7 +23,7 @@ from .rows import SumsOfSquares
 from .squares import SquaresProblem
 
 
-class Procrustes(SquaresProblem):
+class Procrustes(SquaresProblem[Stiefel]):
     """f_i(x) = ||A_i x - B_i^T||_F^2 over St(d, r).
 
     Parameters

@@ -12,9 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ..protocols import Array, ConstraintSet, Index
+from ..protocols import Array, Index
+from ..sets import Stiefel
 from ..sums import sums
-from .base import AgentProblem, Selection
+from .base import AgentProblem, C, Selection
 from .columns import SeparateColumns
 from .runs import Runs
 
@@ -29,7 +30,7 @@ def pieces(samples: int, width: int) -> Iterator[slice]:
         yield slice(start, min(start + size, samples))
 
 
-class RowLosses(AgentProblem):
+class RowLosses(AgentProblem[C]):
     """f_i(x) = w_i sum_j h(x^T a_j), the sum over the rows a_j of an agent's samples A_i.
 
     Parameters
@@ -46,7 +47,7 @@ class RowLosses(AgentProblem):
         self,
         rows: Sequence[Array],
         weights: Sequence[float] | Array,
-        constraint: ConstraintSet,
+        constraint: C,
         n_agents: int | None,
         first_agent: int,
     ) -> None:
@@ -114,7 +115,7 @@ class RowLosses(AgentProblem):
                 out += rows.swapaxes(-1, -2) @ products
 
 
-class SeparableLosses(RowLosses, SeparateColumns):
+class SeparableLosses(RowLosses[C], SeparateColumns):
     """The same where h(y) is a sum over the entries of y, so that columns of the gradient cost their share and no more."""
 
     def flops(self, columns: int) -> Array:
@@ -122,7 +123,7 @@ class SeparableLosses(RowLosses, SeparateColumns):
         return (self.n_samples * ((4 * self.shape[0] + 1) * columns)).astype(np.float64)
 
 
-class AbsoluteLosses(SeparableLosses):
+class AbsoluteLosses(SeparableLosses[Stiefel]):
     """f_i(x) = w_i ||A_i x||_1, with the subgradient w_i A_i^T sign(A_i x), in which the sign of 0 is 0."""
 
     nonsmooth = True

@@ -56,7 +56,7 @@ def complement_distance(x: Array, subspace: Array) -> float:
     return float(np.sqrt(2.0 * (squares / (1.0 + np.sqrt(1.0 - squares))).sum(-1)))
 
 
-class RobustSubspaceRecovery(RowLosses):
+class RobustSubspaceRecovery(RowLosses[Stiefel]):
     """f_i(x) = (w_i/m_i) sum_j ||x^T a_j||_2 over St(n, n - rank).
 
     Parameters

@@ -27,6 +27,7 @@ from ..protocols import (
     HessianProducts,
     Index,
     LocalProducts,
+    Problem,
     Quadratic,
     Recommends,
     Sampled,
@@ -56,7 +57,7 @@ class Spread:
         that each rank builds for its own.
     """
 
-    problem: Any
+    problem: Problem[object] | Deferred
     n_agents = 1
 
     @property
@@ -78,7 +79,7 @@ class Spread:
         return made
 
 
-class SpreadProblem(AgentProblem):
+class SpreadProblem(AgentProblem[Any]):
     """f(x) = (1/n) sum_i f_i(x) of a single agent, who is on every rank.
 
     It has an answer and a least value where the problem has, and subclasses for what else the problem can do. All ranks call its

@@ -6,12 +6,12 @@ import copy
 from functools import cached_property
 from typing import Self
 
-from ..protocols import Array, ConstraintSet, Index
-from .base import AgentProblem, Selection
+from ..protocols import Array, Index
+from .base import AgentProblem, C, Selection
 from .rows import SumsOfSquares
 
 
-class SquaresProblem(AgentProblem):
+class SquaresProblem(AgentProblem[C]):
     """f_i(x) = w_i ||A_i x - B_i||_F^2, with its gradient, its Lipschitz constants and its mean.
 
     Parameters
@@ -22,7 +22,7 @@ class SquaresProblem(AgentProblem):
         The objectives of the agents that are here.
     """
 
-    def __init__(self, n_agents: int, agents: slice, constraint: ConstraintSet, sums: SumsOfSquares) -> None:
+    def __init__(self, n_agents: int, agents: slice, constraint: C, sums: SumsOfSquares) -> None:
         super().__init__(n_agents, agents, constraint)
         self._sums = sums
 

@@ -75,7 +75,7 @@ class _Samples(NamedTuple):
         return _Samples(*(part[rows] for part in self))
 
 
-class UltraE(AgentProblem):
+class UltraE(AgentProblem[JOrthogonalStack]):
     """Binary cross-entropy of a knowledge graph's triples and their corruptions, over relations R_r^T J R_r = J and free entities.
 
     Of n agents each has a share of the training triples: the objective is the mean of theirs.
@@ -112,8 +112,6 @@ class UltraE(AgentProblem):
     ValueError, TypeError
         For triples that are none, a triple that cannot be corrupted, and numbers out of range.
     """
-
-    constraint: JOrthogonalStack
 
     def __init__(
         self,

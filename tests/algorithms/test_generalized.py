@@ -175,7 +175,8 @@ def test_methods_on_the_stiefel_manifold_are_those_with_the_identity() -> None:
     """PLAM, PCAL and RGD run on St(d, r) itself; GeneralizedLanding is `Landing` there with half the step and half the penalty."""
     rng = np.random.default_rng(0)
     A, targets = rng.standard_normal((30, 6)), rng.standard_normal((3, 30))
-    plain, general = Procrustes([A], [targets]), Procrustes([A], [targets])
+    plain = Procrustes([A], [targets])
+    general: Any = Procrustes([A], [targets])
     general.constraint = GeneralizedStiefel(np.eye(6), 3)
     x0 = point(plain, 1)
     for method in (PLAM(step_size=1e-3), PCAL(step_size=1e-3), RGD(step_size=1e-3), RGD(step_size=1e-3, metric="euclidean")):
@@ -223,6 +224,7 @@ def test_automatic_numbers_scale_with_the_problem(scale: float) -> None:
     """B <- s B and x <- x / sqrt(s) is the same problem: the same points up to that factor, for every method."""
     problem, B, _, x0 = small()
     other = GEVP(scale * problem.A, GeneralizedStiefel(scale * B, 3))
+    method: Any
     for method in (GeneralizedLanding(), GeneralizedLanding(direction="psi-br"), RGD(), RGD(metric="euclidean"), PLAM(), PCAL()):
         first = solve(problem, method, x0=x0, iterations=50, seed=3)
         second = solve(other, method, x0=x0 / np.sqrt(scale), iterations=50, seed=3)
@@ -359,6 +361,7 @@ def test_sampled_landing_approaches_the_answer() -> None:
 def test_stochastic_gradients_with_the_exact_constraint() -> None:
     problem = sampled_gevp(10, 2, 2000)
     problem.constraint = GeneralizedStiefel(problem.B, 2)
+    method: Any
     for method in (
         GeneralizedLanding(step_size="diminishing:initial=0.3", penalty=1.0, batch_size=16),
         RGD(step_size="diminishing:initial=0.3", batch_size=16),
@@ -422,6 +425,7 @@ def test_rolling_covariances(name: str) -> None:
 
 def test_rolling_covariances_find_the_answer() -> None:
     problem = sampled_gevp(10, 2, 500)
+    method: Any
     for method in (
         GeneralizedLanding(step_size="diminishing:initial=0.2", penalty=1.0, batch_size=32, covariance="rolling"),
         RGD(step_size="diminishing:initial=0.2", batch_size=32, covariance="rolling"),
@@ -486,6 +490,7 @@ def test_a_solve_that_is_not_possible_says_what_is() -> None:
     """At the start of a run, before any iteration."""
     problem = sampled_gevp(6, 2, 40)
     assert isinstance(problem.constraint.operator, SampleCovariance)
+    method: Any
     for method in (RGD(), GeneralizedLanding(direction="psi-br")):
         with pytest.raises(TypeError, match=r"never formed, and B\^\{-1\} g is needed: .*\(psi-b, euclidean\)"):
             next(Run(problem, method).states())

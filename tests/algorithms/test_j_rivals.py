@@ -183,11 +183,9 @@ def test_feasible_methods_stay_feasible(algorithm: Any) -> None:
 
 def test_other_functions_have_one_minimum() -> None:
     """log cosh is convex, its minimum over the set the same for all: to each other and to a vanishing gradient."""
-    problem = log_cosh(8)
-    ends = [
-        solve(problem, algorithm, x0=np.eye(8), iterations=iterations, rows=2).row.values
-        for algorithm, iterations in ((RGD(step_size="bb"), 1000), (UMCM(), 3000), (JADMM(), 6000))
-    ]
+    problem: Any = log_cosh(8)
+    methods: list[tuple[Any, int]] = [(RGD(step_size="bb"), 1000), (UMCM(), 3000), (JADMM(), 6000)]
+    ends = [solve(problem, algorithm, x0=np.eye(8), iterations=iterations, rows=2).row.values for algorithm, iterations in methods]
     for end in ends:
         assert end["gradient_norm"] <= 1e-8
         assert end["feasibility"] <= 1e-10
@@ -227,6 +225,7 @@ def test_published_umcm_stands_still_and_a_small_penalty_runs_away() -> None:
 def test_nothing_crashes_where_there_is_no_minimum() -> None:
     """Paper 001's form of hevp: x grows until a run ends as diverged."""
     problem = HEVP(np.random.default_rng(0).standard_normal((10, 10)), JOrthogonal(5, 5).signs, "as-printed")
+    algorithm: Any
     for algorithm in (CSDM(), JADMM(), UMCM()):
         result = solve(problem, algorithm, iterations=20_000, rows=100)
         assert result.status == "diverged"
@@ -274,4 +273,4 @@ def test_settings_are_checked(make: Callable[[], Any], message: str) -> None:
 def test_umcm_needs_second_derivatives() -> None:
     problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, JOrthogonal(2, 2), 1)
     with pytest.raises(TypeError, match="UMCM needs HessianProducts of its problem; FunctionProblem has none"):
-        solve(problem, UMCM(), iterations=1)
+        solve(problem, UMCM(), iterations=1)  # type: ignore[misc]

@@ -431,4 +431,4 @@ def test_exact_needs_a_trace_form() -> None:
     with pytest.raises(TypeError, match="GSJOBCD needs TraceForm of its problem; LogCosh has none"):
         solve(log_cosh(4), GSJOBCD(varsigma="exact"), x0=np.eye(4), iterations=1)
     with pytest.raises(TypeError, match="HyperbolicJacobi needs TraceForm"):
-        solve(log_cosh(4), HyperbolicJacobi(), x0=np.eye(4), iterations=1)
+        solve(log_cosh(4), HyperbolicJacobi(), x0=np.eye(4), iterations=1)  # type: ignore[misc]

@@ -366,7 +366,7 @@ def landing_bb(case: Case, x0: Array, first: float, lam: float, cap: float, form
 # Quadratics in Euclidean space, f(x) = <x, H x>/2.
 
 
-def quadratic(H: Array, r: int = 1) -> FunctionProblem:
+def quadratic(H: Array, r: int = 1) -> FunctionProblem[Euclidean]:
     def value(agent: int, x: Array) -> float:
         return float(np.sum(x * (H @ x))) / 2
 

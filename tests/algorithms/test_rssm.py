@@ -106,7 +106,8 @@ def test_columns_of_the_subgradient_are_as_good_as_all(name: str, division: str)
     assert isinstance(problem, ColumnOracle)
     x0 = point(problem)
     method = RSSM(blocks=4, step_size=f"diminishing:initial={SIZES[name]}", block_partition=division)
-    one, other = (solve(p, method, x0=x0, iterations=150, rows=2).x for p in (problem, whole))
+    both: tuple[Any, Any] = (problem, whole)
+    one, other = (solve(p, method, x0=x0, iterations=150, rows=2).x for p in both)
     assert relative(one, other) < 1e-10
 
 
@@ -318,7 +319,7 @@ def test_columns_that_cannot_be_divided() -> None:
     with pytest.raises(ValueError, match="block_partition must have each of the columns 0 to 6 in one block, got '0-2/4-6'"):
         solve(problem, RSSM(block_partition="0-2/4-6"))
     with pytest.raises(TypeError, match="RSSM needs ColumnBlocks"):
-        solve(FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Euclidean(4, 2), 1), RSSM(blocks=2))
+        solve(FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Euclidean(4, 2), 1), RSSM(blocks=2))  # type: ignore[misc]
 
 
 def test_a_partition_may_be_written_in_several_ways() -> None:

@@ -22,10 +22,8 @@ N, COPIES, FREE, SAMPLES, RATE = 7, 3, 2, 40, 0.05
 BOUND = COPIES * N
 
 
-class Stacked(AgentProblem):
+class Stacked(AgentProblem[JOrthogonalStack]):
     """sum_c f_c(x_c) + f_0(rows below), functions `LogCosh` of as many samples; no Lipschitz constant."""
-
-    constraint: JOrthogonalStack
 
     def __init__(self) -> None:
         super().__init__(1, slice(0, 1), JOrthogonalStack(JOrthogonal.with_signs(signs(N)), COPIES, FREE))

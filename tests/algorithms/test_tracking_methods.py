@@ -148,10 +148,8 @@ def test_without_a_constraint_they_are_all_gradient_tracking() -> None:
         N,
     )
     W, x0 = GRAPHS["path"](N), rng.standard_normal((6, 2))
-    results = {
-        type(algorithm).__name__: solve(problem, algorithm, W, x0=x0, iterations=200).x
-        for algorithm in (DRGTA(step_size=2e-3), DPRGT(step_size=2e-3), DESTINY(step_size=2e-3), DRFGT(step_size=2e-3))
-    }
+    methods: list[Any] = [method(step_size=2e-3) for method in (DRGTA, DPRGT, DESTINY, DRFGT)]
+    results = {type(algorithm).__name__: solve(problem, algorithm, W, x0=x0, iterations=200).x for algorithm in methods}
     expected = solve(problem, GradientTracking(step_size=2e-3), W, x0=x0, iterations=200).x
     for name, x in results.items():
         assert relative(x, expected) < 1e-12, name

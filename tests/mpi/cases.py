@@ -70,7 +70,7 @@ def loaded_pca(rows: tuple[int, ...], d: int, r: int) -> Any:
     return PCA.from_loader(lambda i: draw(i, rows[i], d, 2) * spread, len(rows), r)
 
 
-def own_functions(rows: tuple[int, ...], d: int, r: int) -> FunctionProblem:
+def own_functions(rows: tuple[int, ...], d: int, r: int) -> FunctionProblem[Stiefel]:
     """A user's own problem: the Lipschitz constants of its automatic step are estimated from drawn directions."""
     data = [draw(i, m, d, 3) / np.sqrt(m) for i, m in enumerate(rows)]
     return FunctionProblem(

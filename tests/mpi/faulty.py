@@ -117,7 +117,7 @@ class Quadratic:
         return result
 
 
-def problem(stop: Callable[[], None] | None = None) -> FunctionProblem:
+def problem(stop: Callable[[], None] | None = None) -> FunctionProblem[Stiefel]:
     """The problem of two functions."""
     functions = Quadratic(stop)
     return FunctionProblem(functions.value, functions.gradient, Stiefel(6, 2), AGENTS)

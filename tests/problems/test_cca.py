@@ -281,6 +281,7 @@ def test_many_columns_are_never_formed() -> None:
     assert all(isinstance(part.operator, SampleCovariance) for part in cca.constraint.parts)
     assert cca.error_name == ""
     assert cca.optimal_value is None
+    method: Any
     for method in (GeneralizedLanding(batch_size=20, covariance="sampled"), GeneralizedLanding(), RGD(metric="euclidean")):
         result = solve(cca, method, iterations=3)
         assert result.row.values["objective"] < result.history["objective"][0] - 0.5

@@ -172,7 +172,7 @@ def test_a_users_file(tmp_path: Path) -> None:
 # A user's own functions
 
 
-def own(partial: bool = True, stacked: bool = False, n: int = N) -> NonsmoothFunctionProblem:
+def own(partial: bool = True, stacked: bool = False, n: int = N) -> NonsmoothFunctionProblem[Stiefel]:
     """The l1 norms of all agents' products, as functions."""
     data = samples()
 

@@ -261,7 +261,7 @@ def test_starting_points_are_feasible_and_follow_the_seed(name: str) -> None:
     assert variables["x"].base is start or np.shares_memory(variables["x"], start)
 
 
-def function_problem(case: Case, stacked: bool) -> FunctionProblem:
+def function_problem(case: Case, stacked: bool) -> FunctionProblem[Stiefel]:
     """The case's objectives through a user's two functions."""
     data = samples(UNEVEN, D, 0)
     covariances = np.stack([a.T @ a / len(a) for a in data])

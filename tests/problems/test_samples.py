@@ -13,7 +13,7 @@ import pytest
 from decentorth import DGD, DPRGD, DRFGT, DRSGD, Landing, solve
 from decentorth.algorithms.fields import blockwise, on_samples
 from decentorth.problems import PCA, FunctionProblem, Procrustes
-from decentorth.protocols import Array, Eigenproblem, Index, Sampled
+from decentorth.protocols import Array, Eigenproblem, Index, Oracle, Sampled
 from decentorth.runner import check_capabilities
 from decentorth.sets import Stiefel
 from decentorth.streams import CounterStreams
@@ -99,7 +99,11 @@ def test_drawn_batches_average_to_the_gradient(name: str) -> None:
     problem, x, size, K = whole(name), gaussian(N), 4, 1000
     streams = CounterStreams(5, slice(0, N))
     exact = problem.gradient(x)
-    drawn = np.array([blockwise(lambda part, x: part.gradient(x), on_samples(problem, streams, k, size), x) for k in range(K)])
+
+    def gradient(part: Oracle[object], x: Array) -> Array:
+        return part.gradient(x)
+
+    drawn = np.array([blockwise(gradient, on_samples(problem, streams, k, size), x) for k in range(K)])
     error = np.linalg.norm((drawn.mean(axis=0) - exact).reshape(N, -1), axis=1)
     expected = np.sqrt((drawn.var(axis=0) / K).reshape(N, -1).sum(axis=1))
     several = np.array(UNEVEN) > 1
@@ -190,7 +194,7 @@ def test_products_are_minus_the_gradients_of_pca() -> None:
 # A user's own functions.
 
 
-def own(stacked: bool, **more: Any) -> FunctionProblem:
+def own(stacked: bool, **more: Any) -> FunctionProblem[Stiefel]:
     """PCA through a user's three functions."""
     a, _ = data()
 

@@ -184,7 +184,7 @@ def logarithms(blocks: int) -> Any:
     return Several(parts)
 
 
-class Several(FunctionProblem):
+class Several(FunctionProblem[Any]):
     """Agents' problems, each given for itself."""
 
     def __init__(self, parts: list[Any]) -> None:

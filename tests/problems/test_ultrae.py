@@ -321,7 +321,7 @@ def test_what_cannot_be_is_refused() -> None:
 
 
 SMALL: dict[str, Any] = {"entities": 20, "relations": 3, "triples": 120, "dimension": 6, "negatives": 8}
-METHODS = {
+METHODS: dict[str, Any] = {
     "j_jobcd": JJOBCD(),
     "vr_j_jobcd": VRJJOBCD(varsigma="backtracking", batch_size=50, restart=0.3),
     "csdm": CSDM(),
@@ -341,7 +341,7 @@ def test_the_loss_falls_and_relations_stay_feasible(name: str) -> None:
 
 
 def test_riemannian_gradient_descent_fits_and_admm_does_not() -> None:
-    problem = built(**SMALL)
+    problem: Any = built(**SMALL)
     result = solve(problem, RGD(step_size=1e-3), iterations=30, comm="serial")
     assert result.row.values["objective"] < result.history["objective"][0]
     assert problem.constraint.violation(result.x)[0] < 1e-10

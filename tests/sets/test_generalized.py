@@ -736,7 +736,7 @@ def test_a_product_is_its_parts() -> None:
     assert both.landing_scale() == max(first.landing_scale(), second.landing_scale())
     assert both.largest == max(first.largest, second.largest)
     assert both.solvable
-    assert not Product(first, GeneralizedStiefel(SampleCovariance(gaussian((9, 4))[0]), 2)).solvable  # type: ignore[attr-defined]
+    assert not Product(first, GeneralizedStiefel(SampleCovariance(gaussian((9, 4))[0]), 2)).solvable
     assert both.feasibility(both.random(np.random.default_rng(0))[None])[0] < 1e-12
 
 

@@ -10,7 +10,9 @@ import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decentorth.protocols import Array, ConstraintSet, Dissolvable, Landing, Penalised, Projection, Riemannian
+from decentorth.algorithms.destiny import Dissolvable
+from decentorth.algorithms.fields import Penalised
+from decentorth.protocols import Array, ConstraintSet, Landing, Projection, Riemannian
 from decentorth.sets import Stiefel
 from tests.reference import naive
 

@@ -58,7 +58,7 @@ def meet(moment: str) -> None:
             EVENTS.get(what, lambda what=what: os.kill(os.getpid(), signal.Signals[what]))()
 
 
-class Eventful(FunctionProblem):
+class Eventful(FunctionProblem[Stiefel]):
     """-1/2 ||A x||^2 for each agent."""
 
     def unpack(self, x: Array) -> Mapping[str, Array]:

@@ -30,7 +30,7 @@ def pencil(n: int, condition: float = 100.0, seed: int = 0) -> tuple[Array, Arra
     )
 
 
-class TraceProblem(AgentProblem):
+class TraceProblem(AgentProblem[Any]):
     """f_i(x) = -1/2 tr(x^T A_i x), where a subclass has A."""
 
     A: Array
@@ -47,8 +47,6 @@ class TraceProblem(AgentProblem):
 
 class GEVP(TraceProblem):
     """f(x) = -1/2 tr(x^T A x) over a set {x : x^T B x = I}; the answer is minus half the sum of the p largest eigenvalues."""
-
-    constraint: Any
 
     def __init__(self, A: Array, constraint: Any) -> None:
         super().__init__(1, slice(0, 1), constraint)
@@ -105,8 +103,6 @@ def sampled_gevp(n: int, p: int, samples: int, seed: int = 0, ridge: float = 0.0
 
 class CCA(TraceProblem):
     """f(x, y) = -tr(x^T C12 y) over St_{C11} x St_{C22}; the answer is minus the sum of the p largest canonical correlations."""
-
-    constraint: Any
 
     def __init__(self, first: Array, second: Array, p: int, ridge: float = 0.0) -> None:
         n1, n2, N = first.shape[1], second.shape[1], len(first)

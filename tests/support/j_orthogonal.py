@@ -23,7 +23,7 @@ def hevp(n: int, condition: float = 100.0, samples: int | None = None, seed: int
     return HEVP(np.ascontiguousarray(left * np.logspace(0.0, -0.5 * np.log10(condition), n) @ right), signs(n, seed))
 
 
-class LogCosh(AgentProblem):
+class LogCosh(AgentProblem[JOrthogonal]):
     """f(x) = (1/N) sum_samples sum_k log cosh(a^T x)_k: convex and coercive, not quadratic, and smooth with L = ||A||_2^2 / N.
 
     Parameters
@@ -31,8 +31,6 @@ class LogCosh(AgentProblem):
     A
         ``(N, n)``.
     """
-
-    constraint: JOrthogonal
 
     def __init__(self, A: Array, signs: Array) -> None:
         super().__init__(1, slice(0, 1), JOrthogonal.with_signs(signs))

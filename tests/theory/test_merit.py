@@ -17,7 +17,7 @@ N, D, R = 5, 6, 2
 GAMMA = 7.0
 
 
-def problem(name: str) -> do.problems.PCA | do.problems.Procrustes | do.problems.FunctionProblem:
+def problem(name: str) -> do.problems.PCA | do.problems.Procrustes | do.problems.FunctionProblem[Stiefel]:
     rng = np.random.default_rng(5)
     A = rng.standard_normal((N, 8, D))
     if name == "pca":
@@ -29,7 +29,7 @@ def problem(name: str) -> do.problems.PCA | do.problems.Procrustes | do.problems
     )
 
 
-def value(own: do.problems.PCA | do.problems.Procrustes | do.problems.FunctionProblem, x: Array) -> float:
+def value(own: do.problems.PCA | do.problems.Procrustes | do.problems.FunctionProblem[Stiefel], x: Array) -> float:
     points = np.repeat(x[None], N, axis=0)
     return merit(x, float(own.value(points).mean()), own.gradient(points).mean(0), GAMMA)
 

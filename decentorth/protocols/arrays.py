@@ -1,0 +1,9 @@
+"""The arrays that all parts exchange."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
