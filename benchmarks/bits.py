@@ -51,10 +51,8 @@ RUNS = {
         safe-resumed --safe --step-size 2 --checkpoint-every 7 --iterations 18 then --iterations 30
         diverges --step-size 10
         leaves-region --step-size 0.05 --penalty 5 --safety-region 0.5 --order combine-then-adapt
-        step-* --step-size * for diminishing horizon square-summable bb
+        step-* --step-size * for diminishing horizon square-summable
         step-annealed --step-size annealed:initial=1e-3,pairs=9,cap=9 --algorithm destiny --variant dissolved
-        bb-* --algorithm * --step-size bb:initial=1e-3,cap=4,formula=alternating for destiny gradient_tracking drgta dprgt
-        resumed-bb --order adapt-then-combine --step-size bb --checkpoint-every 7 --iterations 18 then --iterations 30
         rounds-* --algorithm * --rounds 2 for dprgt dprgd
         rounds-* --algorithm * --rounds 2 --consensus-step 0.5 for drgta drsgd
         chebyshev-* --algorithm * --rounds 3 --chebyshev --step-size geometric:initial=2e-3,ratio=0.96 for drgta dprgt dprgd drsgd
@@ -84,9 +82,9 @@ RUNS = {
         batches-spread-* --data synthetic --algorithm * --agents 1 --batch-size 40 --spread-samples 12 for landing rgd plam pcal
         spread-safe --data synthetic --algorithm landing --agents 1 --safe --step-size 10 --penalty 20 --spread-samples 12
         deepca-* --data synthetic --algorithm deepca * --gradient-tolerance 1e-3 for --chebyshev --no-chebyshev
-        digits --data digits --partition by-label --algorithm rfextra
     """,
     "--record-every 6": """
+        digits --problem pca --data digits --rank 3 --partition by-label --algorithm rfextra
         many-* --agents 300 --iterations 12 --algorithm * for drfgt destiny gradient_tracking drgta dprgt rfextra rextra dprgd
         many-safe --agents 300 --iterations 12 --algorithm destiny --variant dissolved --safe --step-size 1
         many-losses --agents 300 --iterations 12 --topology torus:15x20 --channel loss:p=0.1 --channel topk:share=0.2
