@@ -219,7 +219,7 @@ def test_a_sequence_uses_the_matrix_of_each_round() -> None:
 
 
 def test_the_wall_time_of_a_run_is_the_sum_of_its_parts() -> None:
-    """Set-up rounds with their own payload, then iterations of two rounds each, computing divided over agents and rounds."""
+    """Set-up rounds of five numbers, then iterations of two rounds each, computing divided over agents and rounds."""
     case = problems.procrustes()
     W = ring(5)
     result = do.solve(case.problem, do.DRFGT(order="adapt-then-combine"), W, iterations=30, record_every=1)
@@ -229,12 +229,12 @@ def test_the_wall_time_of_a_run_is_the_sum_of_its_parts() -> None:
     assert before > 0
     assert (history["rounds"] == before + 2 * k).all()
     seconds = history["seconds"] / 5
-    setup = seconds[0] + before * (0.01 + 2 * 8 / 1e5)
+    setup = seconds[0] + before * (0.01 + 2 * 8 * 5 / 1e5)
     an_iteration = (seconds[-1] - seconds[0]) / 30 + 2 * (0.01 + 2 * 8 * 36 / 1e5)
     np.testing.assert_allclose(found.seconds, setup + k * an_iteration, rtol=1e-10)
     given_compute = wall_time(NetworkModel(latency=0.01, bandwidth=1e5, compute=0.7), W, history)
     np.testing.assert_allclose(
-        given_compute.seconds, 0.7 + before * (0.01 + 16 / 1e5) + k * (0.7 + 2 * (0.01 + 576 / 1e5)), rtol=1e-10
+        given_compute.seconds, 0.7 + before * (0.01 + 2 * 8 * 5 / 1e5) + k * (0.7 + 2 * (0.01 + 576 / 1e5)), rtol=1e-10
     )
 
 

@@ -90,8 +90,8 @@ def averaging_rounds(case: Case) -> int:
 
 
 def averaged(case: Case) -> int:
-    """Doubles per agent of each of these exchanges: DRFGT's Lhat; L and the largest multiplier of the others."""
-    return 1 if isinstance(case.algorithm, DRFGT) else 2
+    """Doubles per agent of each of these exchanges, five for DRFGT's Lhat, ten for L and the largest multiplier of the others."""
+    return 5 if isinstance(case.algorithm, DRFGT) else 10
 
 
 def per_iteration(case: Case) -> list[int]:

@@ -88,7 +88,7 @@ def test_rate_is_predicted_from_the_linearisation_within_ten_percent(problem: st
     edges = {"ring": 20, "star": 18, "complete": 90}[family]
     spent = row["rounds"] - exchanges * row["iterations"]
     assert 0 < spent < 200
-    assert row["bytes"] == row["iterations"] * edges * 2 * 6 * 2 * 8 + spent * edges * 8
+    assert row["bytes"] == row["iterations"] * edges * 2 * 6 * 2 * 8 + spent * edges * 5 * 8
 
 
 def test_scaling_counts_edges_and_state() -> None:
