@@ -1,11 +1,11 @@
 """Template: decentralized landing without tracking. Copy this file, rename, and replace the mathematics.
 
-First say which method it is, with its citation, and its update equations with the source's numbers:
+First name the method, with its citation, and give its update equations with the source's numbers:
 
     x_i <- sum_j W_ij x_j - alpha Lambda_i(x_i)                                        (1)
 
 the landing counterpart of decentralized gradient descent (Nedic & Ozdaglar 2009). With a constant alpha it stops near, not at,
-a minimiser: the agents pull apart. Then every symbol with its name in the code, and what differs from the source and why:
+a minimiser: the agents pull apart. Then list every symbol with its name in the code, and the differences from the source:
 
     W_ij    network.mix             alpha   step_size  (n_local,)
     x_i     state.x                 lambda  penalty    (n_local,)
@@ -36,7 +36,7 @@ class TemplateState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Template:
-    """One line that says what it is; the fields below become flags of the command line, with this text as help.
+    """One line that describes the method; the fields below become flags of the command line, with this text as help.
 
     Parameters
     ----------

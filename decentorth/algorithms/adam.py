@@ -1,8 +1,8 @@
-"""Adam on the rows of a point that its constraint leaves free, for methods that turn the others by their own mathematics.
+"""Adam on the unconstrained rows of a point, beside a method that moves the constrained rows.
 
 Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015, Algorithm 1. Paper 001 moves
-entities and biases by it, whichever method moves the relations. With G the gradient in the free rows, entry by entry, and k counted
-from 1,
+entities and biases by Adam, whichever method moves the relations. With G the gradient in the free rows, entry by entry, and k
+counted from 1,
 
     m <- beta_1 m + (1 - beta_1) G,   s <- beta_2 s + (1 - beta_2) G^2
     x <- x - rate (m / (1 - beta_1^k)) / (sqrt(s / (1 - beta_2^k)) + eps)
@@ -21,18 +21,18 @@ from ..protocols import Array, Signatures
 BETAS = (0.9, 0.999)
 EPS = 1e-8
 LEARNING_RATE = 0.03
-"""What methods take where none is given."""
+"""The default learning rate."""
 
 
 class Moments(NamedTuple):
-    """m and s, each ``(1, free, n)``; no rows where none is free."""
+    """The moments m and s, each ``(1, free, n)``; empty if no row is free."""
 
     mean: Array
     square: Array
 
 
 def free_rows(constraint: Signatures) -> slice:
-    """Those below the matrices of a `Signatures`."""
+    """The free rows of a point: those below the matrices of a `Signatures`."""
     return slice(constraint.copies * len(constraint.each.signs), None)
 
 
@@ -43,7 +43,7 @@ def begin(constraint: Signatures, x0: Array) -> Moments:
 
 
 def descend(constraint: Signatures, x: Array, gradient: Array, moments: Moments, k: int, rate: float) -> None:
-    """The step numbered ``k``, from 0 on; x and the moments in place."""
+    """Make the Adam step of iteration ``k`` = 0, 1, ...; changes x and the moments in place."""
     mean, square = moments
     if not mean.size:
         return

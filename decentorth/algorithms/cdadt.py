@@ -14,9 +14,9 @@ with d_i too: equations (1)-(3) of `double_tracking`.
 
     beta   penalty       A(x)   constraint.dissolve_with(x, d)       (a)   constraint.dissolved_with(x, g, d, beta)
 
-The paper's text was not at hand. From the description we have the penalty function h and that both averages are tracked; (a) is
-derived. Not verified: that its direction has all three terms of (a), where its iteration mixes points and trackers, and how its
-trackers start. The paper has B = sum_i B_i and no momentum, preconditioner, averaged start or automatic step: those are ours.
+The paper's text was not at hand. The penalty function h and the two trackers come from a description of it; (a) is derived. Not
+verified: that its direction has all three terms of (a), where its iteration mixes points and trackers, and how its trackers start.
+The paper has B = sum_i B_i and no momentum, preconditioner, averaged start or automatic step: these are additions.
 """
 
 from __future__ import annotations

@@ -10,17 +10,17 @@ with C = cosh(mu), S = sinh(mu). With T = U^T G V and G the gradient of f, the s
     the skew parts of the diagonal blocks of T H and of T^T H,
     sinh(mu_i) (T_ii + T_{p+i,p+i}) + cosh(mu_i) (T_{i,p+i} + T_{p+i,i})       along mu_i
 
-and each entry goes Adagrad's step, a = rate slope / (sqrt(sum of slope^2) + 1e-10), along minus it:
+and each entry makes Adagrad's step, a = rate slope / (sqrt(sum of slope^2) + 1e-10), against its slope:
 
     U <- U cay(a), V <- V cay(a), mu <- mu - a,     cay(a) = (I + a/2)^{-1} (I - a/2)
 
     U1, U2, V1, V2, mu   state.factors, flat, one after the other       sums of slope^2   state.squares
     x                    state.x                                        rate              step_size
 
-What differs from the paper: it says only that U, V and mu are found by Adagrad, with rates from 5e-4 to 5e-3. Those stand still far
-from a minimiser; 0.2 does not. Where f(x) = tr(x^T H x)/2, which no V changes, V stays. Here pairs are rows i and p + i, and any
-order of signs is sorted first. Of several matrices in one point (`protocols.Signatures`) each has its factors, and rows below them
-go a step of `adam`. The start is decomposed by one singular value decomposition of its upper right block.
+Differences from the paper: it says only that Adagrad finds U, V and mu, with rates from 5e-4 to 5e-3. These rates stall far from a
+minimiser; 0.2 does not. V is constant for f(x) = tr(x^T H x)/2, which does not depend on V. Here pairs are rows i and p + i, and
+any order of signs is sorted first. Each of several matrices in one point (`protocols.Signatures`) has its own factors, and the
+free rows below them make a step of `adam`. One singular value decomposition of the start's upper right block gives its factors.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ SMALL = 1e-10
 
 
 class CSDMState(NamedTuple):
-    """x ``(1, n, n)``, or what is stacked; factors (U1, U2, V1, V2 and mu, flat, for the signs +1 first) and squares (Adagrad's
-    sums), each ``(1, copies, 2 p^2 + 2 q^2 + min(p, q))``, a row for each matrix; Adam's moments of free rows."""
+    """The point x ``(1, n, n)``, or a stack of matrices; factors (U1, U2, V1, V2 and mu, flat, for the signs +1 first) and squares
+    (Adagrad's sums), each ``(1, copies, 2 p^2 + 2 q^2 + min(p, q))``, a row for each matrix; Adam's moments of free rows."""
 
     x: Array
     factors: Array
@@ -52,7 +52,7 @@ class CSDMState(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """U1, V1 ``(copies, p, p)``, U2, V2 ``(copies, q, q)`` and mu ``(copies, min(p, q))``, or what belongs to each of them."""
+    """The factors U1, V1 ``(copies, p, p)``, U2, V2 ``(copies, q, q)`` and mu ``(copies, min(p, q))``, or arrays like them."""
 
     u1: Array
     u2: Array
@@ -61,12 +61,12 @@ class Factors(NamedTuple):
     mu: Array
 
     def flat(self) -> Array:
-        """One after the other, ``(copies, ...)``."""
+        """The factors one after the other in one array, ``(copies, ...)``."""
         return np.concatenate([part.reshape(len(self.mu), -1) for part in self], axis=-1)
 
     @classmethod
     def of(cls, flat: Array, p: int, q: int) -> Factors:
-        """The views of a flat one."""
+        """The factors as views of a flat array."""
         sizes = (p, q, p, q)
         *parts, mu = np.split(flat, np.cumsum([size * size for size in sizes], axis=-1), axis=-1)
         u1, u2, v1, v2 = (part.reshape(len(flat), size, size) for part, size in zip(parts, sizes, strict=True))
@@ -122,7 +122,7 @@ class CSDM:
 
 
 def _matrices(constraint: Signatures, x: Array) -> Array:
-    """``(copies, n, n)``: the matrices of a point, as a view."""
+    """The matrices of a point, ``(copies, n, n)``, as a view."""
     n = x.shape[-1]
     return x[0, : constraint.copies * n].reshape(-1, n, n)
 
@@ -159,7 +159,7 @@ def _mixed(first: Array, second: Array, mu: Array) -> tuple[Array, Array]:
 
 
 def _product(factors: Factors) -> Array:
-    """U H V^T."""
+    """The product U H V^T."""
     u1, u2, v1, v2, mu = factors
     p, n = u1.shape[-1], u1.shape[-1] + u2.shape[-1]
     upper, lower = np.zeros((len(u1), p, n)), np.zeros((len(u1), n - p, n))
@@ -173,7 +173,7 @@ def _product(factors: Factors) -> Array:
 
 
 def _slopes(g: Array, factors: Factors, still: bool) -> Factors:
-    """Of f along each factor; zeros along V where it stays."""
+    """The slopes of f along each factor; zeros along V if ``still``."""
     u1, u2, v1, v2, mu = factors
     p = u1.shape[-1]
     upper, lower = u1.swapaxes(-1, -2) @ g[:, :p], u2.swapaxes(-1, -2) @ g[:, p:]

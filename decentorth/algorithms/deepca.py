@@ -13,7 +13,7 @@ of mixing make up for the differences. No step size.
     FastMix_K   mixing.mix, rounds K, chebyshev        S_i   state.tracker
     x_i         state.x                                C_i x_i   problem.product(x), kept in state.field
 
-What differs from the paper, and why:
+Differences from the paper, and the reasons:
 
 - The rounds are those of the Chebyshev polynomial that averages best on the spectrum of W. FastMix is another second-order
   recursion, for a positive semidefinite W.
@@ -92,7 +92,7 @@ class DeEPCA:
 
 
 def _product(problem: AgentEigenproblem, x: Array) -> Array:
-    """C_i x_i."""
+    """The products C_i x_i."""
     return problem.product(x)
 
 

@@ -1,6 +1,6 @@
-"""Decentralized gradient descent: what the methods have in common that mix points and follow their own gradients.
+"""The common parts of decentralized gradient descent methods, in which agents mix points and follow their own gradients.
 
-No one corrects for the differences between the agents' objectives. With a constant step a the points stop within a distance of
+Nothing corrects for the differences between the agents' objectives. With a constant step a the points stop within a distance of
 order a of a minimiser and of each other; with diminishing steps they approach one.
 """
 
@@ -16,7 +16,7 @@ from .steps import start
 
 
 class DescentState(NamedTuple):
-    """x ``(n_local, d, r)`` and step_size ``(n_local,)`` change; base, the steps at the start, does not."""
+    """The point x ``(n_local, d, r)`` and step_size ``(n_local,)`` change; base, the steps at the start, does not."""
 
     x: Array
     step_size: Array
@@ -31,7 +31,7 @@ def descent_limit(network: Network, rounds: int = 1, chebyshev: bool = False) ->
 
 
 def step_on_manifold(algorithm: Any, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
-    """``(n_local,)``: where the steps of a method on a manifold start, given or automatic (half the limit), and gradients spent."""
+    """The first steps ``(n_local,)`` of a method on a manifold, given or automatic (half the limit), and the gradients spent."""
     rounds, chebyshev = algorithm.rounds, algorithm.chebyshev
 
     def automatic() -> tuple[Array, int]:

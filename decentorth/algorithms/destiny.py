@@ -14,7 +14,7 @@ Both sums use the values of the same iteration, so one message per neighbour car
 - ``variant="dissolved"``: at Y = X (3I - X^T X)/2. H_i is the gradient of f_i(Y) + beta/4 ||X^T X - I||_F^2 (Xiao, Liu & Toh,
   "Dissolving constraints for Riemannian optimization", 2023).
 
-On the manifold both are P_X(G_i), the Riemannian gradient: where DRFGT's landing field has half of it.
+On the manifold both are P_X(G_i), the Riemannian gradient; DRFGT's landing field has half of it.
 
     W_ij    network.mix             eta     step_size  (n_local,)
     X_i     state.x                 beta    penalty    (n_local,)
@@ -50,10 +50,10 @@ class Dissolvable(Protocol):
     """A penalised set with a smooth map A of the space onto itself that fixes its points and, there, flattens what leaves it."""
 
     def dissolve(self, x: Array) -> Array:
-        """A(x), fresh."""
+        """The image A(x), fresh."""
 
     def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
-        """``DA(x)^T g + penalty grad p(x)``: with ``g`` the gradient of f at A(x), the gradient of f(A(x)) + penalty p(x)."""
+        """The gradient ``DA(x)^T g + penalty grad p(x)`` of f(A(x)) + penalty p(x), where ``g`` is the gradient of f at A(x)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,11 +104,11 @@ class DESTINY:
 
     @property
     def requires(self) -> tuple[type, ...]:
-        """Samples, where a batch of them is asked for."""
+        """The capabilities that a problem must have: `Sampled` for mini-batches."""
         return sampled(self.batch_size)
 
     def resolved(self, network: Network) -> DESTINY | Safe:
-        """This method with the order that auto means on this network, in safe steps where they are asked for."""
+        """This method with ``order="auto"`` resolved for this network, wrapped in `Safe` if ``safe`` is set."""
         return Safe.around(with_order(self, network, _product), self.penalty == "auto" and policy(self.step_size).initial != "auto")
 
     def init(self, problem: Problem[Dissolvable], network: Network, streams: Streams, x0: Array) -> PenalisedState:
@@ -132,13 +132,13 @@ class DESTINY:
         return PenalisedState(x, y, field, step_size, state.base, penalty, k, state.gradients + 1)
 
     def _field(self, problem: Oracle[Dissolvable], x: Array, penalty: Array) -> Array:
-        """H_i (3), with the gradient at x or at the point A(x) nearer to the manifold."""
+        """The field H_i (3), with the gradient at x or at the point A(x) nearer to the manifold."""
         constraint = problem.constraint
         gradient = problem.gradient(x if self.variant == "direct" else constraint.dissolve(x))
         return constraint.dissolved(x, gradient, penalty)
 
     def _constants(self, problem: Problem[Dissolvable], network: Network, streams: Streams, x0: Array) -> tuple[Array, Array, int]:
-        """Where the steps start, the penalties, and gradients spent.
+        """The first steps, the penalties, and the gradients spent.
 
         In the directions off the manifold H_i grows at a stationary point by 2 beta - 3 (m_j + m_k)/2, with the eigenvalues m of
         sym(X^T G). With M at least their size, beta = 2 M leaves between M and 7 M, and steps of `_product` / M are stable.
@@ -161,10 +161,10 @@ class DESTINY:
 
 
 def _share(spectrum: Spectrum, order: Order) -> float:
-    """0.8 of the tracking limit."""
+    """The automatic share, 0.8, of the tracking limit."""
     return 0.8 * tracking_limit(spectrum, order)
 
 
 def _product(spectrum: Spectrum, order: Order) -> float:
-    """Of step and M beside an automatic penalty: the share of the limit over 7, and no more than consensus keeps up with."""
+    """The target product of step and M for an automatic penalty: a seventh of `_share`, at most sqrt(1 - lambda_2)."""
     return min(_share(spectrum, order) / 7.0, math.sqrt(1.0 - spectrum.lambda_2))

@@ -1,4 +1,4 @@
-"""DGD: decentralized gradient descent in Euclidean space, the control that knows no constraint, or only a soft one.
+"""DGD: decentralized gradient descent in Euclidean space, a baseline without a constraint, or with a soft one.
 
 Nedic & Ozdaglar, "Distributed subgradient methods for multi-agent optimization", IEEE Trans. Autom. Control 2009; Yuan, Ling, Yin,
 "On the convergence of decentralized gradient descent", SIAM J. Optim. 2016. From a common start, every agent repeats
@@ -58,12 +58,12 @@ class DGD:
 
     @property
     def requires(self) -> tuple[type, ...]:
-        """Samples, where a batch of them is asked for."""
+        """The capabilities that a problem must have: `Sampled` for mini-batches."""
         return sampled(self.batch_size)
 
     @property
     def requires_set(self) -> tuple[type, ...]:
-        """A penalty, where one is asked for."""
+        """The capabilities that a set must have: `Penalised` for a positive penalty."""
         return soft_set(self.penalty)
 
     def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> DescentState:

@@ -1,7 +1,7 @@
-"""Double tracking: what the methods have in common that work on {x : x^T B x = I} with B = (1/n) sum_i B_i, agent i knowing B_i.
+"""Double tracking: the common parts of methods on {x : x^T B x = I} with B = (1/n) sum_i B_i, where agent i knows only B_i.
 
 No agent can tell alone whether its point is feasible. So each keeps two trackers, d_i of the product B x and g_i of the gradient,
-and makes its field F from them. With P_i a preconditioner (`preconditioning`) and m the momentum it repeats
+and computes its field F from them. With P_i a preconditioner (`preconditioning`) and m the momentum it repeats
 
     x_i <- sum_j W_ij (x_j - alpha_j P_j F(x_j, g_j, d_j)) + m (x_i - previous x_i)                 (1)
     d_i <- sum_j W_ij d_j + B_i (new x_i - old x_i)                                                 (2)
@@ -15,10 +15,10 @@ curvature to be up to `heavy_ball_limit`, for m = 0 min(2, (1 - w^2)/|w|) with w
 the orders of `tracking` allow (1 + w)^2 / 2 with one exchange, or 2 with two. m > 0 is heavy-ball momentum (Polyak 1964), which
 needs no exchange either.
 
-Before the start, in counted rounds of averaging, the agents make: what P needs; B Z, with which any matrix Z of full rank that is
-given as x_0 becomes Z (Z^T B Z)^{-1/2}, unless it is feasible already (||x^T B x - I|| <= 0.1); and the mean of d_i and g_i. So
-nobody need know a feasible point: what a set's ``random`` makes of Z with B, the agents make of it without. From trackers that
-agree the first steps can be as long as the last. Automatic steps are
+Before the start, the agents average in counted rounds: the quantities that P needs; B Z, by which any x_0 = Z of full rank becomes
+the feasible Z (Z^T B Z)^{-1/2}, unless it is feasible already (||x^T B x - I|| <= 0.1); and d_i and g_i. So no agent needs to know
+a feasible point: a set's ``random`` makes one from Z and B, the agents do it without knowing B. Since the trackers agree at the
+start, the first steps can be as long as the last. Automatic steps are
 
     alpha = (1 - m) min(0.35 u, c min(1, 0.22 (1 + m)/(1 - m)) sqrt(1 - lambda_2)) / Lhat
 
@@ -53,18 +53,18 @@ from .preconditioning import Kind, Preconditioner, preconditioner, probe
 from .steps import lipschitz, power_mean
 
 _AGREED = 1e-8
-"""How well the agents agree on what P is made of."""
+"""The agents' accuracy in averaging the quantities that determine P."""
 _CLOSE = 1e-3
-"""How close the trackers are to each other at the start."""
+"""The accuracy to which the trackers agree at the start."""
 _ROUGHLY = 1e-2
-"""How well they agree on what the automatic step is made of."""
+"""The agents' accuracy in averaging the quantities that determine the automatic step."""
 _FEASIBLE = 0.1
 """A start that is this near to the set is left as it is."""
 
 
 class DoubleTrackingState(NamedTuple):
-    """What changes: x, before (x an iteration ago), tracker (g) and field (the own gradient), product_tracker (d) and product (the
-    own B_i x_i), each ``(n_local, d, p)``; what does not: step_size, penalty ``(n_local,)`` and the preconditioner, weights
+    """The changing arrays x, before (x an iteration ago), tracker (g) and field (the own gradient), product_tracker (d) and
+    product (the own B_i x_i), each ``(n_local, d, p)``; the constant step_size, penalty ``(n_local,)`` and preconditioner, weights
     ``(n_local, d)`` and basis ``(n_local, d, s)``."""
 
     x: Array
@@ -82,24 +82,24 @@ class DoubleTrackingState(NamedTuple):
 
 
 class DistributedProblem(Problem[TrackedProducts], LocalProducts, Protocol):
-    """A problem whose agents each know a part of the constraint's B, on a set that takes products with B from them."""
+    """A problem whose agents each know a part of the constraint's B, on a set that uses their products with B."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DoubleTracking(ABC):
-    """A method with both trackers; what it makes of them is its own.
+    """A method with both trackers; each subclass defines its field.
 
     Parameters
     ----------
     step_size
         alpha > 0, or auto: from the agents' curvatures in the metric of the preconditioner, the spectrum of W and a given penalty.
     penalty
-        Of infeasibility, above 0, or auto: from the multiplier.
+        The weight of infeasibility, above 0, or auto: from the multiplier.
     momentum
         Heavy-ball momentum in [0, 1).
     preconditioner
-        What agents learn of B before the start: sketch (its products with a few random columns), diagonal, none, or covariance,
-        all of B, which then everybody sees.
+        The part of B that the agents average before the start: sketch (its products with a few random columns), diagonal, none, or
+        covariance (all of B, which every agent then knows).
     sketch_columns
         Columns of the sketch; by default three times those of a point, and at most half of those of B.
     """
@@ -108,11 +108,11 @@ class DoubleTracking(ABC):
     requires_set: ClassVar[tuple[type, ...]] = (TrackedProducts,)
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
     penalties: ClassVar[float]
-    """Automatic penalties as a multiple of M."""
+    """The automatic penalty as a multiple of M."""
     gap_share: ClassVar[float]
-    """c of the automatic step."""
+    """The constant c of the automatic step."""
     soft: ClassVar[float] = 1.0
-    """What is left of the automatic step beside the smallest penalties."""
+    """The share of the automatic step that remains with the smallest penalties."""
 
     step_size: float | Auto = "auto"
     penalty: float | Auto = "auto"
@@ -139,11 +139,11 @@ class DoubleTracking(ABC):
 
     @abstractmethod
     def _point(self, constraint: TrackedProducts, x: Array, bx: Array) -> Array:
-        """A(x, d): where gradients are taken."""
+        """The point A(x, d) at which gradients are taken."""
 
     @abstractmethod
     def _field(self, constraint: TrackedProducts, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
-        """F(x, g, d), fresh."""
+        """The field F(x, g, d), fresh."""
 
     def init(self, problem: DistributedProblem, network: Network, streams: Streams, x0: Array) -> DoubleTrackingState:
         x, metric = self._prepared(problem, network, streams, x0)
@@ -203,7 +203,7 @@ class DoubleTracking(ABC):
         g: Array,
         metric: Preconditioner,
     ) -> tuple[Array, Array, int]:
-        """Steps and penalties ``(n_local,)``, and gradients spent."""
+        """The steps and penalties ``(n_local,)``, and the gradients spent."""
         n, constraint = len(x), problem.constraint
         step, penalty = (np.full(n, np.nan if given == "auto" else float(given)) for given in (self.step_size, self.penalty))
         if "auto" not in (self.step_size, self.penalty):
@@ -234,17 +234,17 @@ class DoubleTracking(ABC):
 
 
 def heavy_ball_limit(spectrum: Spectrum, momentum: float) -> float:
-    """The largest stable product of step / (1 - m) and curvature for (1)-(3) between agents that are alike.
+    """The largest stable product of step / (1 - m) and curvature for (1)-(3) if the agents are alike.
 
-    2 (1 + m)/(1 - m), as for one agent, and (1 - w^2 (1 - m)/(1 + |w| m))/|w| for a negative eigenvalue w of W: with a the product
-    of step and curvature, (z - w)(z^2 - (w + m) z + m) + w a z (z - 1) has its roots in the unit circle (Jury's criterion).
+    It is 2 (1 + m)/(1 - m), as for one agent, and (1 - w^2 (1 - m)/(1 + |w| m))/|w| for an eigenvalue w < 0 of W: with the product
+    a of step and curvature, (z - w)(z^2 - (w + m) z + m) + w a z (z - 1) has its roots in the unit circle (Jury's criterion).
     """
     size, alone = max(-spectrum.lambda_min, 0.0), 2.0 * (1.0 + momentum) / (1.0 - momentum)
     return min(alone, (1.0 - size * size * (1.0 - momentum) / (1.0 + size * momentum)) / size) if size > 0.0 else alone
 
 
 def _over_blocks(problem: DistributedProblem, x: Array, function: Callable[..., Array], *others: Array) -> Array:
-    """``function(part, x, ...)`` at all local points, fresh."""
+    """Evaluate ``function(part, x, ...)`` at all local points, in blocks; fresh."""
     out = np.empty_like(x)
     for block, part in problem.blocks():
         out[block] = function(part, x[block], *[other[block] for other in others])
@@ -252,7 +252,7 @@ def _over_blocks(problem: DistributedProblem, x: Array, function: Callable[..., 
 
 
 def _exchange(own: Array, new: Array, tracker: Array) -> None:
-    """``tracker += new - own`` and ``own = new``, in place."""
+    """Set ``tracker += new - own`` and ``own = new``, in place."""
     tracker += new
     tracker -= own
     own[...] = new

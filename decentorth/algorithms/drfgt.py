@@ -77,11 +77,11 @@ class DRFGT:
 
     @property
     def requires(self) -> tuple[type, ...]:
-        """Samples, where a batch of them is asked for."""
+        """The capabilities that a problem must have: `Sampled` for mini-batches."""
         return sampled(self.batch_size)
 
     def resolved(self, network: Network) -> DRFGT | Safe:
-        """This method with the order that auto means on this network, in safe steps where they are asked for."""
+        """This method with ``order="auto"`` resolved for this network, wrapped in `Safe` if ``safe`` is set."""
         return Safe.around(with_order(self, network))
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> PenalisedState:

@@ -71,7 +71,7 @@ class DRSGD:
 
     @property
     def requires(self) -> tuple[type, ...]:
-        """Samples, where a batch of them is asked for."""
+        """The capabilities that a problem must have: `Sampled` for mini-batches."""
         return sampled(self.batch_size)
 
     def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> DescentState:

@@ -5,17 +5,17 @@ common feasible start, every agent repeats
 
     x_i <- R_{x_i}(a P_{x_i}(sum_j [W^t]_ij x_j - x_i) - gamma_k P_{x_i}(G_i(x_i)))                   (1)
 
-with a subgradient G_i of the weakly convex f_i. That is the iteration of `drsgd`, where the symbols stand; what is different is the
-steps. A subgradient does not vanish at a minimiser, so gamma_k must: like 1 / sqrt(k) in general, geometrically where the minimum
-is sharp (f rises in proportion to the distance), as those of robust subspaces and of dictionaries are.
+with a subgradient G_i of the weakly convex f_i. That is the iteration of `drsgd`, which explains the symbols; only the steps
+differ. A subgradient does not vanish at a minimiser, so gamma_k must: like 1 / sqrt(k) in general, geometrically where the minimum
+is sharp (f rises in proportion to the distance), as in robust subspace recovery and dictionary learning.
 
     gamma_k   step_size  (n_local,), gamma_0 base
 
 ``step_size="auto"`` is gamma_0 r^k. gamma_0 is the first step that the problem recommends for a subgradient method; elsewhere 1 / L
 with L the mean over the network of the agents' Lipschitz constants of f_i, or of their subgradients' norms at the start. Steps must
-not shrink faster than the agents agree: r = max(0.97, 1 - (1 - lambda_2) / 4), lambda_2 the second eigenvalue of what an iteration
-mixes by. With 1 - lambda_2 in place of a quarter of it, agents on a ring that are unlike each other, or that look for a dictionary
-from a random start, stop elsewhere. Where no minimum is sharp, geometric steps stop short of it: give diminishing ones.
+not shrink faster than the consensus error: r = max(0.97, 1 - (1 - lambda_2) / 4), lambda_2 the second eigenvalue of an iteration's
+mixing. With 1 - lambda_2 in place of a quarter of it, agents on a ring with different data, or dictionary learning from a random
+start, do not reach a minimiser. Where no minimum is sharp, geometric steps stop short of it: give diminishing ones.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class DRSM(DRSGD):
     step_size: StepSize = "auto"
 
     def resolved(self, network: Network) -> DRSM:
-        """This method with the ratio of the steps that auto means on this network."""
+        """This method with the ratio of automatic steps resolved for this network."""
         if self.step_size != "auto":
             return self
         ratio = 0.97
@@ -63,7 +63,7 @@ class DRSM(DRSGD):
 
 
 def _automatic(problem: Problem[RetractableManifold], network: Network, x0: Array) -> tuple[Array, int]:
-    """``(n_local,)``: gamma_0, and gradients spent."""
+    """The first step gamma_0 ``(n_local,)``, and the gradients spent."""
     if isinstance(problem, Recommends):
         recommended = policy(problem.subgradient_settings(1).step_size)
         if recommended.initial != "auto":

@@ -1,4 +1,4 @@
-"""EXTRA: what the methods have in common that correct decentralized gradient descent without sending gradients.
+"""The common parts of EXTRA methods, which correct decentralized gradient descent without sending gradients.
 
 Shi, Ling, Wu, Yin, "EXTRA: an exact first-order algorithm for decentralized consensus optimization", SIAM J. Optim. 2015. With
 V = (I + W)/2, a field F_i (a gradient, Riemannian gradient or landing field) and s_i(0) = -alpha F_i(x_0),
@@ -10,9 +10,9 @@ where both sums are over the old points. Summed over the iterations, (2) reads s
 
     u_i <- u_i + sum_j (W - V)_ij x_j = u_i + (sum_j W_ij x_j - x_i)/2                                (2')
 
-which is what the methods compute: W x is mixed once for both equations, one message with one array goes to each neighbour, and no
-gradient has to be kept. W's columns sum to 1, so the u_i sum to zero and the s_i to -alpha sum_i F_i: where the points agree and
-stand still, sum_i F_i = 0. It takes one and the same alpha, for all agents and all the time: u_i comes to cancel
+The methods compute (2'): one mixing serves both equations, one message with one array goes to each neighbour, and no gradient has
+to be kept. W's columns sum to 1, so the u_i sum to zero and the s_i to -alpha sum_i F_i: where the points agree and stand still,
+sum_i F_i = 0. The step alpha must be constant and equal on all agents, since u_i converges to a value that cancels
 alpha F_i(x_i).
 """
 
@@ -30,12 +30,12 @@ _WHY = "each agent's correction comes to cancel the step size times its own grad
 
 
 def checked_extra(step_size: StepSize) -> StepSize:
-    """`checked` for the one step of EXTRA.
+    """The step size, checked: EXTRA needs a constant one.
 
     Raises
     ------
     ValueError
-        For a policy whose steps change, saying why.
+        For a policy whose steps change; the message gives the reason.
     """
     return checked(step_size, allowed=(Constant,), why=_WHY)
 
@@ -48,14 +48,14 @@ def extra_limit(network: Network) -> float:
 def step_along_gradients(
     step_size: StepSize, problem: Problem[object], network: Network, streams: Streams, x0: Array
 ) -> tuple[Array, int]:
-    """``(n_local,)``: the step along Riemannian gradients, given or automatic (half the limit), and gradients spent."""
+    """The step along Riemannian gradients ``(n_local,)``, given or automatic (half the limit), and the gradients spent."""
     return start(policy(step_size), len(x0), lambda: agreed(problem, network, streams, x0, 0.5 * extra_limit(network), 1.6))
 
 
 def step_along_landing(
     step_size: StepSize, penalty: float | Auto, problem: Problem[object], network: Network, streams: Streams, x0: Array
 ) -> tuple[Array, int]:
-    """``(n_local,)``: the step along landing fields, given or automatic, and gradients spent.
+    """The step along landing fields ``(n_local,)``, given or automatic, and the gradients spent.
 
     The field is half the Riemannian gradient in the complement of x and equal to it in the span of x: twice the step goes as far in
     the former and twice as far in the latter, so that less is stable; and off the manifold no W makes 0.5 / Lhat safe. Beside a

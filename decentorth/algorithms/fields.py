@@ -1,4 +1,4 @@
-"""Gradients, exact or from a mini-batch, and functions of them, evaluated in blocks of agents that stay in cache.
+"""Gradients, exact or from a mini-batch, and fields computed from them, in blocks of agents that fit into the cache.
 
 ``problem.blocks()`` gives runs of local agents whose points take about half a megabyte, each as a slice and as the problem of these
 agents alone.
@@ -18,7 +18,7 @@ C = TypeVar("C")
 C_co = TypeVar("C_co", covariant=True)
 G = TypeVar("G", bound=Oracle[object])
 Field = Callable[Concatenate[G, Array, ...], Array]
-"""``field(problem, x, *others)``: a fresh array like ``x``, each agent's row from its own rows of ``x`` and of the others alone."""
+"""A function ``field(problem, x, *others)``: a fresh array like ``x``, where each agent's row depends on its own rows alone."""
 
 
 @runtime_checkable
@@ -35,7 +35,7 @@ def check_batch_size(batch_size: int | None) -> None:
     Raises
     ------
     ValueError, TypeError
-        With what was given.
+        If it is not; the message gives the value.
     """
     if batch_size is None:
         return
@@ -46,7 +46,7 @@ def check_batch_size(batch_size: int | None) -> None:
 
 
 def sampled(batch_size: int | None) -> tuple[type, ...]:
-    """The capabilities that a problem needs for gradients from so many samples."""
+    """The capabilities that a problem needs for mini-batches of this size."""
     return () if batch_size is None else (Sampled,)
 
 
@@ -56,7 +56,7 @@ def check_soft(penalty: float) -> None:
     Raises
     ------
     ValueError, TypeError
-        With what was given.
+        If it is not; the message gives the value.
     """
     if isinstance(penalty, bool) or not isinstance(penalty, int | float):
         raise TypeError(f"penalty must be a number, 0 for none, got {type(penalty).__name__}")
@@ -87,18 +87,18 @@ class OnSamples(Generic[C]):
         self._problem, self._batch = problem, batch
 
     def gradient(self, x: Array) -> Array:
-        """Like ``x``, fresh: an unbiased estimate of each agent's Euclidean gradient."""
+        """An unbiased estimate of each agent's Euclidean gradient, like ``x``, fresh."""
         return self._problem.gradient_on(x, self._batch)
 
     def blocks(self) -> Sequence[tuple[slice, OnSamples[C]]]:
-        """As for every problem."""
+        """Runs of local agents, as for every problem."""
         return [(block, OnSamples(part, self._batch[block])) for block, part in self._problem.blocks()]
 
 
 def on_samples(problem: Problem[C], streams: Streams, k: int, batch_size: int | None) -> Oracle[C]:
     """The problem with the gradients of iteration ``k``: exact, or from ``batch_size`` samples of each agent (`sampled`).
 
-    Samples are drawn with replacement from each agent's own stream, so an agent's batch does not depend on who shares its process.
+    Samples are drawn with replacement from each agent's own stream, so a batch does not depend on the other agents in the process.
     """
     if batch_size is None:
         return problem
@@ -107,17 +107,17 @@ def on_samples(problem: Problem[C], streams: Streams, k: int, batch_size: int | 
 
 
 def landing(problem: Oracle[Landing], x: Array, penalty: Array) -> Array:
-    """Lambda_i(x_i), the landing field with the penalties ``(n_local,)`` (paper 004 (5)), fresh."""
+    """The landing field Lambda_i(x_i) with the penalties ``(n_local,)`` (paper 004 (5)), fresh."""
     return problem.constraint.landing(x, problem.gradient(x), penalty)
 
 
 def riemannian(problem: Oracle[Riemannian], x: Array) -> Array:
-    """grad f_i(x_i) = P_x(G_i(x_i)), the Riemannian gradient, fresh."""
+    """The Riemannian gradient grad f_i(x_i) = P_x(G_i(x_i)), fresh."""
     return problem.constraint.tangent(x, problem.gradient(x))
 
 
 def soft(problem: Oracle[object], x: Array, penalty: float) -> Array:
-    """The gradient of f_i + penalty p, p the set's infeasibility (`soft_set`); that of f_i for 0; fresh."""
+    """The gradient of f_i + penalty p, p the set's infeasibility (`soft_set`), or of f_i for a penalty of 0; fresh."""
     gradient = problem.gradient(x)
     if penalty == 0.0:
         return gradient
@@ -125,7 +125,7 @@ def soft(problem: Oracle[object], x: Array, penalty: float) -> Array:
 
 
 def blockwise(field: Field[G], problem: G, x: Array, *others: Array) -> Array:
-    """``field(problem, x, *others)`` in blocks of agents, fresh; all arrays have the agent axis first."""
+    """Evaluate ``field(problem, x, *others)`` in blocks of agents; fresh. All arrays have the agent axis first."""
     blocks = problem.blocks()
     if len(blocks) == 1:
         return field(problem, x, *others)
@@ -136,7 +136,7 @@ def blockwise(field: Field[G], problem: G, x: Array, *others: Array) -> Array:
 
 
 def track(field: Field[G], problem: G, x: Array, tracker: Array, old: Array, *others: Array) -> Array:
-    """``tracker += field(problem, x, *others) - old`` in place, in blocks of agents; returns the new field and uses up ``old``."""
+    """Add ``field(problem, x, *others) - old`` to ``tracker``, in blocks of agents; return the new field. Uses up ``old``."""
     blocks = problem.blocks()
     if len(blocks) == 1:
         new = field(problem, x, *others)

@@ -57,13 +57,13 @@ _STEPS: dict[Direction, tuple[Callable[..., tuple[Array, int]], float]] = {
     "psi-br": (partial(curvature, metric="natural"), 4.0),
     "riemannian": (embedded_curvature, 2.0),
 }
-"""What automatic steps are made of: the curvature, and how much longer than half a Riemannian gradient the field may be, for psi-b
-where beta_1 = 1."""
+"""The curvature measure of automatic steps, and the largest ratio of the field to half a Riemannian gradient (for psi-b: where
+beta_1 = 1), for each direction."""
 
 
 class GeneralizedLandingState(NamedTuple):
-    """What changes: x, field (Lambda at x) and product (B x, or its first estimate), each ``(1, n, p)``, matrices (the running mean
-    of B, or nothing) ``(1, n, w)``, step_size ``(1,)``; what does not: where the steps started, base, and the penalty."""
+    """The changing arrays x, field (Lambda at x) and product (B x, or its first estimate), each ``(1, n, p)``, matrices (the
+    running mean of B, or nothing) ``(1, n, w)`` and step_size ``(1,)``; the constant base (the first step) and penalty."""
 
     x: Array
     field: Array
@@ -77,7 +77,7 @@ class GeneralizedLandingState(NamedTuple):
 
 
 class Field(NamedTuple):
-    """Lambda at a point, the product B x, and the running mean of B."""
+    """The field Lambda at a point, the product B x, and the running mean of B."""
 
     value: Array
     product: Array
@@ -133,12 +133,12 @@ class GeneralizedLanding:
 
     @property
     def requires(self) -> tuple[type, ...]:
-        """Samples, where a batch of them is asked for."""
+        """The capabilities that a problem must have: `Sampled` for mini-batches."""
         return problem_needs(self.covariance, self.batch_size)
 
     @property
     def requires_set(self) -> tuple[type, ...]:
-        """Landing fields, and other B where their mean is taken."""
+        """The capabilities that a set must have: landing fields, and `WithMatrices` for a running mean of B."""
         return (ProductLanding, *set_needs(self.covariance))
 
     def init(self, problem: Problem[ProductLanding], network: Network, streams: Streams, x0: Array) -> GeneralizedLandingState:

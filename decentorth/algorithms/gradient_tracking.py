@@ -1,4 +1,4 @@
-"""Gradient tracking in Euclidean space: the control that knows no constraint, or only a soft one.
+"""Gradient tracking in Euclidean space: a baseline without a constraint, or with a soft one.
 
 Nedic, Olshevsky & Shi, "Achieving geometric convergence for distributed optimization over time-varying graphs", SIAM J. Optim. 2017
 (DIGing); Qu & Li, "Harnessing smoothness to accelerate distributed optimization", 2018. From a common start x_i(0) = x_0 and
@@ -69,16 +69,16 @@ class GradientTracking:
 
     @property
     def requires(self) -> tuple[type, ...]:
-        """Samples, where a batch of them is asked for."""
+        """The capabilities that a problem must have: `Sampled` for mini-batches."""
         return sampled(self.batch_size)
 
     @property
     def requires_set(self) -> tuple[type, ...]:
-        """A penalty, where one is asked for."""
+        """The capabilities that a set must have: `Penalised` for a positive penalty."""
         return soft_set(self.penalty)
 
     def resolved(self, network: Network) -> GradientTracking:
-        """This method with the order that auto means on this network."""
+        """This method with ``order="auto"`` resolved for this network."""
         return with_order(self, network)
 
     def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> TrackingState:
@@ -111,5 +111,5 @@ class GradientTracking:
         return TrackingState(x, y, field, state.base * policy(self.step_size).scale(k), state.base, k, state.gradients + 1)
 
     def _field(self, problem: Oracle[object], x: Array) -> Array:
-        """F_i."""
+        """The gradient F_i."""
         return soft(problem, x, self.penalty)

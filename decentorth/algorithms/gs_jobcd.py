@@ -4,7 +4,7 @@ Paper 001, Algorithm 1. Each step draws a pair B of rows, uniformly and with rep
 
     x[B] <- V x[B],   V a global minimiser of (6)
 
-as `jobcd` has it, where the symbols are. The paper has two Q: the exact one, for f(x) = tr(x^T H x)/2, and varsigma I.
+see `jobcd` for (6) and the symbols. The paper has two Q: the exact one, for f(x) = tr(x^T H x)/2, and varsigma I.
 
 An iteration here is as many steps as ``pairs`` says, in one call of a compiled kernel, since a call from Python costs as much as
 some hundred steps of small matrices: for f(x) = tr(x^T H x)/2 by default n/2, which look at as many rows as an iteration of
@@ -24,7 +24,7 @@ from . import jobcd
 from .jobcd import JOBCDState, OneSignature, Varsigma
 
 LEAST = 250
-"""Steps in an iteration, unless a setting says otherwise."""
+"""The least default number of steps in an iteration."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +63,11 @@ class GSJOBCD:
 
     @property
     def requires(self) -> tuple[type, ...]:
-        """A trace form, where its exact subproblem is asked for."""
+        """The capabilities that a problem must have: `TraceForm` for the exact subproblem."""
         return (TraceForm,) if self.varsigma == "exact" else ()
 
     def resolved(self, network: Network) -> GSJOBCD:
-        """This method with the kernel that auto means here."""
+        """This method with ``kernel="auto"`` resolved on this machine."""
         return replace(self, kernel=ready(self.kernel))
 
     def _varsigma(self, problem: object) -> float | str:
@@ -115,5 +115,5 @@ class GSJOBCD:
         return following
 
     def ending(self, problem: Problem[OneSignature], state: JOBCDState) -> Stop | None:
-        """Once a subproblem has no minimum, nor has the objective."""
+        """Stop once a subproblem has no minimum, since then the objective has none."""
         return jobcd.unbounded(problem, state)

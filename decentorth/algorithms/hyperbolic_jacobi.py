@@ -26,8 +26,8 @@ from . import jobcd
 
 
 class HyperbolicJacobiState(NamedTuple):
-    """x ``(1, n, n)``; value (f before the last sweep) and fallen (by how much it fell), ``(1,)``; ray ``(1, 3)``: columns and the
-    direction of a pair along which f has no minimum, else NaN."""
+    """The point x ``(1, n, n)``; value (f before the last sweep) and fallen (its decrease), ``(1,)``; ray ``(1, 3)``: the columns
+    and the direction of a pair along which f has no minimum, else NaN."""
 
     x: Array
     value: Array
@@ -38,7 +38,7 @@ class HyperbolicJacobiState(NamedTuple):
 
 
 class QuadraticProblem(Problem[Signature], TraceForm, Protocol):
-    """min tr(x^T H x)/2 under J-orthogonality."""
+    """The problem min tr(x^T H x)/2 under J-orthogonality."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class HyperbolicJacobi:
             raise ValueError(f"tolerance must lie in [0, 1), got {self.tolerance}")
 
     def resolved(self, network: Network) -> HyperbolicJacobi:
-        """This method with the kernel that auto means here."""
+        """This method with ``kernel="auto"`` resolved on this machine."""
         return replace(self, kernel=ready(self.kernel))
 
     def init(self, problem: QuadraticProblem, network: Network, streams: Streams, x0: Array) -> HyperbolicJacobiState:
@@ -85,7 +85,7 @@ class HyperbolicJacobi:
         return HyperbolicJacobiState(x, np.full(1, value), np.full(1, fallen), ray, state.k + 1, state.gradients + 1)
 
     def ending(self, problem: QuadraticProblem, state: HyperbolicJacobiState) -> Stop | None:
-        """When the objective no longer falls, or falls for ever."""
+        """Stop when the objective no longer falls, or is unbounded below."""
         endless = jobcd.unbounded(problem, state, "columns")
         if endless is None and state.fallen[0] <= self.tolerance * state.value[0]:
             return Stop("converged", True, f"the last sweep lowered the objective by {state.fallen[0] / state.value[0]:.1e} of it")

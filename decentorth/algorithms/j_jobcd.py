@@ -4,7 +4,7 @@ Paper 001, Algorithm 2 with N = 1. A random permutation divides the rows into di
 
     x[B] <- V_B x[B],   V_B a global minimiser of (12), which is (6) with Q = varsigma I                           (12)
 
-for all of them, from one gradient, as `jobcd` has it, where the symbols are. With varsigma = "pair" f never increases. For
+for all of them, from one gradient, see `jobcd` for (6) and the symbols. With varsigma = "pair" f never increases. For
 f(x) = tr(x^T H x)/2 an iteration costs O(n^2). Of several matrices in one point all are turned at once.
 """
 
@@ -57,7 +57,7 @@ class JJOBCD:
         jobcd.check(self.varsigma, self.theta, self.correction, ("auto", "pair", "backtracking"), self.rounds)
 
     def resolved(self, network: Network) -> JJOBCD:
-        """This method with the kernel that auto means here."""
+        """This method with ``kernel="auto"`` resolved on this machine."""
         return replace(self, kernel=ready(self.kernel))
 
     def init(self, problem: Problem[Signatures], network: Network, streams: Streams, x0: Array) -> JOBCDState:
@@ -72,5 +72,5 @@ class JJOBCD:
         return following
 
     def ending(self, problem: Problem[Signatures], state: JOBCDState) -> Stop | None:
-        """Where nothing bounds the objective and x has grown out of all measure."""
+        """Stop if the objective is unbounded below and x has become too large."""
         return jobcd.unbounded(problem, state)

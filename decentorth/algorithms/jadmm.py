@@ -1,7 +1,7 @@
 """JADMM: the alternating direction method of multipliers under J-orthogonality, linearised.
 
 Paper 001, "Block coordinate descent methods for optimization under J-orthogonality constraints with applications", appendix F.3,
-which has x^T J x = J as x^T y = J, y = J x, and the augmented Lagrangian
+which writes x^T J x = J as x^T y = J, y = J x, with the augmented Lagrangian
 
     f(x) + <x^T y - J, z> + <J x - y, w> + beta/2 ||x^T y - J||^2 + beta/2 ||J x - y||^2
 
@@ -13,7 +13,7 @@ in turn minimised over x, with f replaced by f(x_k) + <G, x - x_k> + l/2 ||x - x
 
     x, y, z, w   state.x, y, z, w       l   state.curvature       beta   state.penalty      G   problem.gradient
 
-What differs from the paper: its printed updates have slips, those here are the minimisers (tested). y starts at J x, z and w at
+Differences from the paper: its printed updates have errors; those here are the minimisers (tested). y starts at J x, z and w at
 zero. Its schedule, beta doubled every 5 iterations while it is at most 1e9, freezes x at a feasible point that is not optimal, so
 by default beta is constant, 0.3 l; ``schedule="published"`` is the other. x becomes feasible as it converges, not before.
 """
@@ -30,12 +30,12 @@ from .policies import Auto, check_choice, check_positive
 from .steps import steepest
 
 PUBLISHED, DOUBLED, LARGEST = 1e3, 5, 1e9
-"""The schedule: where beta starts (the paper takes 1e2 to 1e5), iterations after which it doubles, and up to where."""
+"""The published schedule: the first beta (1e2 to 1e5 in the paper), the iterations between doublings, and the largest beta."""
 
 
 class JADMMState(NamedTuple):
-    """x, y and the multipliers z (of x^T y = J) and w (of J x = y), each ``(1, n, n)``; penalty (beta) and curvature (l),
-    ``(1,)``."""
+    """The variables x, y and the multipliers z (of x^T y = J) and w (of J x = y), each ``(1, n, n)``; penalty (beta) and curvature
+    (l), ``(1,)``."""
 
     x: Array
     y: Array
@@ -101,7 +101,7 @@ class JADMM:
 
 
 def _solved(shift: Array, beta: Array, y: Array, right: Array) -> Array:
-    """(shift I + beta y y^T)^{-1} right; NaN once y is so large that rounding leaves nothing of the first term."""
+    """The solution (shift I + beta y y^T)^{-1} right; NaN once y is so large that rounding removes the first term."""
     gram = beta * (y @ y.swapaxes(-1, -2))
     diagonal = gram.reshape(1, -1)[:, :: y.shape[-1] + 1]
     if not diagonal.sum(-1)[0] * np.finfo(np.float64).eps < shift[0, 0, 0]:

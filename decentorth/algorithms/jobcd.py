@@ -1,4 +1,4 @@
-"""Block coordinate descent under J-orthogonality: what its methods have in common.
+"""The common parts of block coordinate descent methods under J-orthogonality.
 
 Paper 001, "Block coordinate descent methods for optimization under J-orthogonality constraints with applications". Two rows B are
 multiplied by the V that minimises a majoriser of f,
@@ -11,20 +11,20 @@ Q = (x x^T)_BB kron H_BB.
     x    state.x        Q  varsigma                              theta  theta
     B    first, second  V  kernels.minimise                      G      problem.gradient, or H x
 
-What differs from the paper:
+Differences from the paper:
 
 - Its (4) asks varsigma <= L_f of the majoriser. That is not one: it needs varsigma_B >= L_f ||x[B]||_2^2, and x is not bounded.
   Here varsigma = "pair" is L_f lambda_max((x x^T)_BB), with which f never increases, however many disjoint pairs move at once:
   ||(V - I) Z||_F^2 <= lambda_max(Z Z^T) ||V - I||_F^2. A number is a constant varsigma as in the paper; "backtracking" halves an
   L in each iteration and doubles it until f does not increase, where no L_f is known.
 - For f(x) = tr(x^T H x)/2 the product M = x x^T is maintained. [G x^T]_BB = H[B] M[:, B] then costs O(n) and M_BB nothing: a pair
-  O(n) instead of O(n^2), n/2 disjoint pairs O(n^2) instead of O(n^3). M is made anew after every `REFRESHED` iterations, and how
-  far it had drifted is kept in the state.
+  O(n) instead of O(n^2), n/2 disjoint pairs O(n^2) instead of O(n^3). M is made anew after every `REFRESHED` iterations, and its
+  drift until then is kept in the state.
 - A point may be several matrices of one signature, stacked by rows, and free rows below them (`protocols.Signatures`). Pairs are
-  within matrices, those of all matrices move at once; free rows go a step of `adam` along the same gradient.
+  within matrices, those of all matrices move at once; free rows make a step of `adam` along the same gradient.
 - J-JOBCD may make several rounds of disjoint pairs from one gradient (`move`): one round turns each row in one of n - 1 planes.
-- An objective that is not bounded below is said to be so, with the rows along which it falls (`Ending`): by the exact subproblem,
-  and, where varsigma hides it, once x has grown so large that its feasibility is lost to rounding.
+- A run reports an objective that is unbounded below, with the rows along which it falls (`Ending`): the exact subproblem shows it,
+  or, with Q = varsigma I, x once it has grown so large that its feasibility is lost to rounding.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from .steps import lipschitz
 Pairs = tuple[Index, Index]
 """The rows of k pairs, ``(k,)`` each."""
 Varsigma = Literal["auto", "pair", "backtracking"]
-"""How large varsigma is: L_f lambda_max((x x^T)_BB) for each pair, or found by trial; auto is pair where L_f is known."""
+"""The choice of varsigma: L_f lambda_max((x x^T)_BB) for each pair, or found by trial; auto is pair where L_f is known."""
 
 REFRESHED = 200
-"""Iterations after which x x^T is made anew."""
+"""The number of iterations after which x x^T is made anew."""
 LOST = 1e-9
-"""Where rounding alone makes the feasibility this large, x is too large to go on if nothing bounds the objective."""
+"""The infeasibility by rounding alone from which x is too large to go on if the objective is unbounded."""
 DOUBLINGS = 60
 SLACK = 1e-13
-"""Rounding of an objective, relative to its terms."""
+"""The rounding error of an objective, relative to its terms."""
 
 
 class OneSignature(Signature, Signatures, Protocol):
@@ -63,12 +63,12 @@ class OneSignature(Signature, Signatures, Protocol):
 
 
 class JOBCDState(NamedTuple):
-    """What a method on pairs of rows knows.
+    """The state of a method on pairs of rows.
 
-    x and product (x x^T of a trace form, else ``(1, 0, 0)``), ``(1, n, n)``; varsigma (the constant, or L) and value (f(x) when
-    backtracking, else NaN), ``(1,)``; drift ``(1,)``: how far product was from x x^T when last made anew, relative to its largest
-    entry; ray ``(1, 3)``: rows and `Solution.ray` along which f has no minimum, else NaN; Adam's moments of free rows;
-    how often x was corrected.
+    The arrays are x and product (x x^T of a trace form, else ``(1, 0, 0)``), ``(1, n, n)``; varsigma (the constant, or L) and value
+    (f(x) when backtracking, else NaN), ``(1,)``; drift ``(1,)``, the error of product when last made anew, relative to its largest
+    entry; ray ``(1, 3)``, the rows and `Solution.ray` along which f has no minimum, else NaN; Adam's moments of free rows; and the
+    number of corrections of x.
     """
 
     x: Array
@@ -84,12 +84,12 @@ class JOBCDState(NamedTuple):
 
 
 def check(varsigma: float | str, theta: float, correction: int, choices: tuple[str, ...], rounds: int = 1) -> None:
-    """Refuse settings that cannot be.
+    """Raise unless the settings are valid.
 
     Raises
     ------
     ValueError, TypeError
-        With the name of the parameter.
+        If they are not; the message names the parameter.
     """
     if not (isinstance(varsigma, str) and varsigma in choices):
         if isinstance(varsigma, str):
@@ -104,12 +104,12 @@ def check(varsigma: float | str, theta: float, correction: int, choices: tuple[s
 
 
 def check_whole(name: str, value: int, least: int) -> None:
-    """Refuse what is no whole number, or too small a one.
+    """Raise unless ``value`` is an integer of at least ``least``.
 
     Raises
     ------
     ValueError, TypeError
-        With the name of the parameter.
+        If they are not; the message names the parameter.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
@@ -118,7 +118,7 @@ def check_whole(name: str, value: int, least: int) -> None:
 
 
 def rule(varsigma: float | str, problem: object) -> str:
-    """What a setting of varsigma means for a problem: exact, pair, backtracking or constant."""
+    """The rule that a setting of varsigma selects for a problem: exact, pair, backtracking or constant."""
     if not isinstance(varsigma, str):
         return "constant"
     if varsigma == "auto":
@@ -147,7 +147,7 @@ def begin(varsigma: float | str, problem: Problem[Signatures], streams: Streams,
 
 
 def disjoint_pairs(streams: Streams, k: int, constraint: Signatures, rounds: int) -> list[Pairs]:
-    """Of each round of iteration ``k`` n/2 pairs of rows of each matrix, from a random permutation; odd n leave one row out."""
+    """The n/2 pairs of rows of each matrix in each round of iteration ``k``, from a random permutation; odd n leave one row out."""
     n, found = len(constraint.each.signs), []
     for number in range(k * rounds, (k + 1) * rounds):
         order = streams.permutation("blocks", number, constraint.copies * n)
@@ -165,12 +165,12 @@ def move(
     gradient: Array,
     rounds: Sequence[Pairs],
 ) -> Any:
-    """Solve (6) for disjoint pairs and multiply their rows, those of a round at once; x and product in place.
+    """Solve (6) for disjoint pairs and multiply their rows, a round of pairs at once; changes x and product in place.
 
     Parameters
     ----------
     gradient
-        G at x, like x; not looked at for a trace form.
+        G at x, like x; not used for a trace form.
     rounds
         One, or several where varsigma is no constant. Together they go down the majoriser f(x) + <G, y - x> + (L/2) ||y - x||^2,
         whose gradient at y is G + L (y - x); for a trace form down f itself.
@@ -225,7 +225,7 @@ def room(state: Any) -> float:
 
 
 def finish(state: Any, problem: Problem[Signatures], correction: int, gradients: int) -> Any:
-    """The state after the rows have moved: counted, x corrected and product made anew where due, its ray looked for."""
+    """The state at the end of an iteration: counters increased, x corrected and product made anew where due, rays searched for."""
     k = state.k + 1
     state = state._replace(k=k, gradients=gradients)
     corrected = correction > 0 and k % correction == 0
@@ -246,7 +246,7 @@ def finish(state: Any, problem: Problem[Signatures], correction: int, gradients:
 
 
 def _falls(form: Array, product: Array, signs: Array) -> tuple[Array, Array]:
-    """``(2, n, n)``: w - |d| and d of the exact subproblems, for both hyperbolic families; inf where bounded."""
+    """The numbers w - |d| and d of the exact subproblems, ``(2, n, n)``, for both hyperbolic families; inf where bounded."""
     h, m = np.diagonal(form), np.diagonal(product)
     hs, ms = h[:, None] + h, m[:, None] + m
     even, odd = 0.5 * hs * ms, 2.0 * form * product
@@ -257,8 +257,8 @@ def _falls(form: Array, product: Array, signs: Array) -> tuple[Array, Array]:
 
 
 def steepest_ray(form: Array, product: Array, signs: Array) -> Array:
-    """``(1, 3)``: the rows i, j and the `Solution.ray` along which tr(x^T form x) falls fastest at ``product`` = x x^T; NaN if none
-    does."""
+    """The rows i, j and the `Solution.ray`, ``(1, 3)``, along which tr(x^T form x) falls fastest at ``product`` = x x^T; NaN if
+    there is none."""
     falls, d = _falls(form, product, signs)
     at = int(falls.reshape(1, -1).argmin(-1)[0])
     family, i, j = np.unravel_index(at, falls.shape)
@@ -268,12 +268,12 @@ def steepest_ray(form: Array, product: Array, signs: Array) -> Array:
 
 
 def unbounded(problem: Problem[object], state: Any, lines: str = "rows") -> Stop | None:
-    """The end of a run that has met a ray, with the objective along it, at mu = t, to show for it.
+    """The reason to stop once a ray is found, with the objective along it at mu = t.
 
     Parameters
     ----------
     lines
-        Whether the ray belongs to rows or to columns of x.
+        The ray's lines in x: rows or columns.
     """
     if np.isnan(state.ray[0, 0]):
         return None

@@ -9,7 +9,7 @@ Garcia, Shahrampour), equation (4):
     x       state.x                 Lambda  constraint.landing(x, gradient, penalty)
 
 ``safe=True`` takes min(eta, eta_max(x)) with the largest step proved to keep ||x^T x - I||_F <= eps
-(`Stiefel.safe_step`). It is what DRFGT does with one agent.
+(`Stiefel.safe_step`). DRFGT with one agent is this method.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .steps import resolve
 
 
 class LandingState(NamedTuple):
-    """x and field (Lambda at x), each ``(1, d, r)``, the steps, where they started, and the penalty, each ``(1,)``."""
+    """The point x and field (Lambda at x), each ``(1, d, r)``; the step, the first step, and the penalty, each ``(1,)``."""
 
     x: Array
     field: Array
@@ -75,7 +75,7 @@ class Landing:
 
     @property
     def requires(self) -> tuple[type, ...]:
-        """Samples, where a batch of them is asked for."""
+        """The capabilities that a problem must have: `Sampled` for mini-batches."""
         return sampled(self.batch_size)
 
     def init(self, problem: Problem[CanLand], network: Network, streams: Streams, x0: Array) -> LandingState:

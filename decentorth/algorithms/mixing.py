@@ -16,12 +16,12 @@ from ..protocols import Array, Network, Spectrum
 
 
 def check_rounds(rounds: int) -> None:
-    """Refuse a number of rounds below 1.
+    """Raise unless ``rounds`` is an integer of at least 1.
 
     Raises
     ------
     ValueError, TypeError
-        With what was given.
+        If it is not; the message gives the value.
     """
     if isinstance(rounds, bool) or not isinstance(rounds, int):
         raise TypeError(f"rounds must be a whole number, got {type(rounds).__name__}")
@@ -30,7 +30,7 @@ def check_rounds(rounds: int) -> None:
 
 
 def mix(network: Network, rounds: int, chebyshev: bool, *xs: Array) -> tuple[Array, ...]:
-    """``W^rounds x`` or ``P_rounds(W) x`` for each array, one message per neighbour and round; fresh arrays."""
+    """Mix each array to ``W^rounds x`` or ``P_rounds(W) x``, with one message per neighbour and round; fresh arrays."""
     if not chebyshev:
         return network.mix(*xs, rounds=rounds)
     low, high = network.spectrum.lambda_min, network.spectrum.lambda_2
@@ -48,12 +48,12 @@ def mix(network: Network, rounds: int, chebyshev: bool, *xs: Array) -> tuple[Arr
 
 
 def _image(network: Network, low: float, high: float, xs: tuple[Array, ...]) -> list[Array]:
-    """z(W) x for each array."""
+    """The product z(W) x for each array."""
     return [(2.0 * mixed - (high + low) * x) / (high - low) for mixed, x in zip(network.mix(*xs), xs, strict=True)]
 
 
 def growth(spectrum: Spectrum, rounds: int) -> float:
-    """T_rounds(z(1)): how much smaller than the mean Chebyshev mixing makes everything else."""
+    """The factor T_rounds(z(1)) by which Chebyshev mixing damps the deviations from the mean."""
     low, high = spectrum.lambda_min, spectrum.lambda_2
     if high - low < 1e-12:
         return math.inf
@@ -61,7 +61,7 @@ def growth(spectrum: Spectrum, rounds: int) -> float:
 
 
 def effective(spectrum: Spectrum, rounds: int, chebyshev: bool) -> Spectrum:
-    """Bounds on the eigenvalues other than 1 of what `mix` multiplies by."""
+    """Bounds on the eigenvalues other than 1 of the matrix that `mix` multiplies by."""
     if chebyshev:
         left = 1.0 / growth(spectrum, rounds)
         return Spectrum(left, -left)
@@ -72,7 +72,7 @@ def effective(spectrum: Spectrum, rounds: int, chebyshev: bool) -> Spectrum:
 
 
 def fewest_rounds(spectrum: Spectrum, left: float, chebyshev: bool = True) -> int:
-    """The fewest rounds of `mix` that leave at most ``left``, below 1, of everything but the mean."""
+    """The fewest rounds of `mix` that leave at most the share ``left`` < 1 of the deviations from the mean."""
     rounds = 1
     while max(np.abs(effective(spectrum, rounds, chebyshev))) > left:
         rounds += 1
@@ -80,7 +80,7 @@ def fewest_rounds(spectrum: Spectrum, left: float, chebyshev: bool = True) -> in
 
 
 def average(network: Network, values: Array, accuracy: float = 1e-2) -> Array:
-    """Like ``values``, ``(n_local, ...)``: the network mean of each of an agent's numbers, by Chebyshev-accelerated rounds.
+    """The network means of the agents' ``values``, ``(n_local, ...)``, by Chebyshev-accelerated rounds.
 
     Enough rounds are made that no agent's error exceeds ``accuracy`` times the root mean square deviation of the numbers: about
     ``log(2 sqrt(n) / accuracy) / sqrt(2 gap)``, where plain averaging would need the order of ``1 / gap``.
@@ -89,7 +89,7 @@ def average(network: Network, values: Array, accuracy: float = 1e-2) -> Array:
 
 
 def averages(network: Network, accuracy: float, *values: Array) -> tuple[Array, ...]:
-    """`average` of several arrays, in the same messages."""
+    """The `average` of each of several arrays, in the same messages."""
     if network.n_agents == 1:
         return tuple([one.copy() for one in values])
     rounds = fewest_rounds(network.spectrum, accuracy / math.sqrt(network.n_agents))

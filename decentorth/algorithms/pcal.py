@@ -1,4 +1,4 @@
-"""PCAL: the parallelizable column-wise block minimisation of the augmented Lagrangian, centralized.
+"""PCAL: parallelizable column-wise block minimisation of the augmented Lagrangian, centralized.
 
 Gao, Liu, Yuan, "Parallelizable algorithms for optimization problems with orthogonality constraints", SIAM Journal on Scientific
 Computing 2019, Algorithm 3, which adds to PLAM that every column keeps its norm, so that the iterates stay bounded:
@@ -11,7 +11,8 @@ Computing 2019, Algorithm 3, which adds to PLAM that every column keeps its norm
     F     constraint.augmented_gradient, column_tangent             x_j <- ...   constraint.normalized
 
 This is from memory of the paper, with B = I there: its multiplier Psi(G^T x) + Phi(x^T F), with Psi the symmetric part and Phi the
-diagonal, is the second line for unit columns. The form for general B is ours; automatic steps and penalties are those of `plam`.
+diagonal, is the second line for unit columns. The form for general B is an addition; automatic steps and penalties are those of
+`plam`.
 The method does not project at the end, as the paper suggests; the metrics and the result's ``project`` do.
 """
 

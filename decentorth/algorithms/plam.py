@@ -26,7 +26,7 @@ from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
 from .steps import augmented
 
 PLAMState = LandingState
-"""As for landing; the field is the augmented Lagrangian's gradient at x."""
+"""The state of `Landing`, where the field is the augmented Lagrangian's gradient at x."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class PLAM:
 
     @property
     def requires(self) -> tuple[type, ...]:
-        """Samples, where a batch of them is asked for."""
+        """The capabilities that a problem must have: `Sampled` for mini-batches."""
         return sampled(self.batch_size)
 
     def init(self, problem: Problem[AugmentedLagrangian], network: Network, streams: Streams, x0: Array) -> PLAMState:
@@ -73,7 +73,7 @@ class PLAM:
         return PLAMState(x, field, step_size, state.base, state.penalty, k, state.gradients + 1)
 
     def _moved(self, constraint: AugmentedLagrangian, y: Array) -> tuple[Array, Array | None]:
-        """The next point from the gradient step's, and its product with B where it is at hand."""
+        """The next point, from the result of the gradient step, and its product with B where it is known."""
         return y, None
 
     def _field(

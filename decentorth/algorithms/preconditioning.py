@@ -1,7 +1,7 @@
 """Preconditioners that agents agree on for a matrix B = (1/n) sum_i B_i of which each knows its own B_i.
 
 Methods that move along P times a field need P to be symmetric and positive definite, and the closer P B is to a multiple of I, the
-fewer iterations they take. What is averaged over the network before the start, once, decides how much anybody learns of B:
+fewer iterations they take. The quantities averaged over the network, once before the start, determine what an agent learns of B:
 
     none         nothing                            P = I
     diagonal     d numbers, the diagonal of B       P = R^2,  R = diag(B)^{-1/2}
@@ -13,11 +13,11 @@ Omega is orthonormal, from random signs that all agents draw alike. The sketch i
 Nystrom preconditioning", 2023, on top of the diagonal; the s largest eigenvalues no longer count in the condition of P B. With as
 many columns as B has, Omega is I and it is the covariance.
 
-Agents agree to about 1e-8. Nothing depends on how well: a method whose P follows its tracker (`double_tracking`) has the same fixed
-points with any P, even with different ones.
+The agents' preconditioners agree to about 1e-8. No fixed point depends on that: a method that multiplies its tracked field by P
+(`double_tracking`) has the same fixed points with any P, even if the agents' P differ.
 
-Kept for each agent are w ``(d,)`` and V ``(d, s)`` with P = diag(w) - V V^T, where V^T y adds up the rows of each factor of a
-product of sets on its own, so that P has its blocks.
+Each agent keeps w ``(d,)`` and V ``(d, s)`` with P = diag(w) - V V^T, where V^T y sums over the rows of each factor of a product of
+sets separately, so that P is block diagonal.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _NEGLIGIBLE = 1e-12
 
 
 class Preconditioner(NamedTuple):
-    """P = diag(weights) - basis basis^T of each agent: ``(n_local, d)`` and ``(n_local, d, s)``."""
+    """The matrices P = diag(weights) - basis basis^T of the agents: ``(n_local, d)`` and ``(n_local, d, s)``."""
 
     weights: Array
     basis: Array
 
     def apply(self, rows: tuple[slice, ...], y: Array) -> Array:
-        """P y, fresh."""
+        """The product P y, fresh."""
         image: Array = self.weights[:, :, None] * y
         if self.basis.shape[-1]:
             for part in rows:
@@ -51,12 +51,12 @@ class Preconditioner(NamedTuple):
 
 
 def probe(kind: Kind, columns: int | None, rows: tuple[slice, ...], p: int, streams: Streams) -> Array:
-    """``(d, s)``: Omega, the same for all agents; no columns unless B is sketched.
+    """The matrix Omega ``(d, s)``, the same for all agents; no columns unless B is sketched.
 
     Parameters
     ----------
     columns
-        s; None: 3 p, which tells no more than the products of three iterations, and at most half of what B has.
+        The number s; None: 3 p, as many columns as the products of three iterations, and at most half of those of B.
     p
         Columns of a point.
     """
@@ -78,7 +78,7 @@ def probe(kind: Kind, columns: int | None, rows: tuple[slice, ...], p: int, stre
 
 
 def preconditioner(kind: Kind, rows: tuple[slice, ...], diagonal: Array, omega: Array, images: Array) -> Preconditioner:
-    """From the averages: ``diagonal`` ``(n_local, d)``, that of B, and ``images`` ``(n_local, d, s)``, B ``omega``."""
+    """The preconditioner from the averages ``diagonal`` ``(n_local, d)``, that of B, and ``images`` ``(n_local, d, s)``, B ``omega``."""
     basis = np.zeros(images.shape)
     if kind == "none":
         return Preconditioner(np.ones(diagonal.shape), basis)
@@ -93,7 +93,7 @@ def preconditioner(kind: Kind, rows: tuple[slice, ...], diagonal: Array, omega: 
 
 
 def _tail(omega: Array, images: Array, roots: Array) -> tuple[Array, Array]:
-    """l ``(n_local,)`` and U (1/l - 1/L)^{1/2} ``(n_local, n, s)`` of the Nystrom approximation."""
+    """The terms l ``(n_local,)`` and U (1/l - 1/L)^{1/2} ``(n_local, n, s)`` of the Nystrom approximation."""
     core: Array = omega.T @ images
     values, vectors = np.linalg.eigh(0.5 * (core + core.swapaxes(-1, -2)))
     seen = values > _NEGLIGIBLE * values[:, -1:]

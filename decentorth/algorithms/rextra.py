@@ -32,7 +32,7 @@ from .step_sizes import StepSize
 
 
 class REXTRAState(NamedTuple):
-    """What changes: x and dual (u), each ``(n_local, d, r)``; what does not: step_size ``(n_local,)``."""
+    """The changing arrays x and dual (u), each ``(n_local, d, r)``, and the constant step_size ``(n_local,)``."""
 
     x: Array
     dual: Array

@@ -31,7 +31,7 @@ from .step_sizes import StepSize
 
 
 class RFEXTRAState(NamedTuple):
-    """What changes: x and dual (u), each ``(n_local, d, r)``; what does not: step_size and penalty, ``(n_local,)``."""
+    """The changing arrays x and dual (u), each ``(n_local, d, r)``, and the constant step_size and penalty, ``(n_local,)``."""
 
     x: Array
     dual: Array

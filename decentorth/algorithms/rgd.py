@@ -1,4 +1,4 @@
-"""Riemannian gradient descent: the centralized method that retracts.
+"""RGD: Riemannian gradient descent, the centralized method with retractions.
 
 Absil, Mahony, Sepulchre, "Optimization algorithms on matrix manifolds", 2008, Section 4.2; on {x : x^T B x = I} the rival of
 paper 003 (Vary, Ablin, Gao, Absil, ICML 2024), with the retractions of its appendix A:
@@ -51,12 +51,13 @@ from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
 from .steps import check_retraction, curvature, embedded_curvature, group_curvature, start
 
 REFRESHED = 64
-"""B x is carried from iteration to iteration, and made anew after so many."""
+"""The number of iterations after which B x, otherwise updated from iteration to iteration, is made anew."""
 
 
 class RGDState(NamedTuple):
-    """What changes: x and field (grad f at x), each ``(1, n, p)``; product (B x) and image (B grad f), the same, or ``(1, 0, 0)``
-    where they are not used; matrices (the running mean of B, or nothing) ``(1, n, w)``, step_size ``(1,)``; base does not."""
+    """The changing arrays x and field (grad f at x), each ``(1, n, p)``; product (B x) and image (B grad f), the same, or
+    ``(1, 0, 0)`` where they are not used; matrices (the running mean of B, or nothing) ``(1, n, w)`` and step_size ``(1,)``; the
+    constant base."""
 
     x: Array
     field: Array
@@ -70,7 +71,7 @@ class RGDState(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """grad f at a point, B x and B grad f where they are used, and the running mean of B."""
+    """The gradient grad f at a point, B x and B grad f where they are used, and the running mean of B."""
 
     field: Array
     product: Array
@@ -79,7 +80,7 @@ class Gradient(NamedTuple):
 
 
 def by_products(constraint: object) -> TypeGuard[ByProducts]:
-    """Whether a set is `ByProducts`; asked in every iteration, where ``isinstance`` would take longer than a small product."""
+    """True if a set is `ByProducts`; called in every iteration, where ``isinstance`` would take longer than a small product."""
     return hasattr(constraint, "retract_with")
 
 
@@ -118,12 +119,12 @@ class RGD:
 
     @property
     def requires(self) -> tuple[type, ...]:
-        """Samples, where a batch of them is asked for."""
+        """The capabilities that a problem must have: `Sampled` for mini-batches."""
         return problem_needs(self.covariance, self.batch_size)
 
     @property
     def requires_set(self) -> tuple[type, ...]:
-        """Tangents and retractions, and other B where their mean is taken."""
+        """The capabilities that a set must have: tangents and retractions, and `WithMatrices` for a running mean of B."""
         return (Riemannian, Retractable, *set_needs(self.covariance))
 
     def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> RGDState:
@@ -147,7 +148,7 @@ class RGD:
         return RGDState(x, *found, self._following(state, x, found), state.base, k, state.gradients + 1)
 
     def _moved(self, constraint: RetractableManifold, state: RGDState, eta: Array) -> tuple[Array, Array]:
-        """The next point, and its product with B where that is used."""
+        """The next point, and its product with B if used."""
         if self.covariance == "rolling":
             constraint = cast(WithMatrices, constraint).with_matrices(state.matrices)
         if not by_products(constraint):
@@ -180,7 +181,7 @@ class RGD:
         return Gradient(constraint.tangent(x, g, bx), bx, nothing, matrices)
 
     def _following(self, state: RGDState, x: Array, found: Gradient) -> Array:
-        """The next step; Barzilai-Borwein's with the inner products of the metric."""
+        """The next step; a Barzilai-Borwein step uses the inner products of the metric."""
         steps = policy(self.step_size)
         if not (isinstance(steps, BarzilaiBorwein) and state.image.size):
             return following(steps, state, x, found.field)

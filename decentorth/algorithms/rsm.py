@@ -1,4 +1,4 @@
-"""RSM: the Riemannian subgradient method, centralized, for functions that need not be differentiable.
+"""RSM: the centralized Riemannian subgradient method, for functions that need not be differentiable.
 
 Li, Chen, Deng, Qu, Zhu, So, "Weakly convex optimization over Stiefel manifold using Riemannian subgradient-type methods", SIAM
 Journal on Optimization 2021; the rival of paper 002 (Cheung, Wang, Yue, So):
@@ -24,7 +24,7 @@ from .subgradient import first_steps, iteration_flops, suited
 
 
 class RSMState(NamedTuple):
-    """What changes: x ``(1, d, r)``, step_size and flops (operations made) ``(1,)``; what does not: base (Delta)."""
+    """The changing x ``(1, d, r)``, step_size and flops (operations made) ``(1,)``, and the constant base (Delta)."""
 
     x: Array
     step_size: Array
@@ -59,7 +59,7 @@ class RSM:
         check_retraction(self.retraction)
 
     def suited(self, problem: object) -> RSM:
-        """This method with the steps that auto means on a problem."""
+        """This method with automatic steps resolved for a problem."""
         return suited(self, problem, blocks=1)
 
     def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> RSMState:

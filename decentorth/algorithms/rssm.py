@@ -37,15 +37,15 @@ from .step_sizes import SCHEDULES, StepSize, checked, policy
 from .subgradient import first_steps, iteration_flops, suited
 
 BLOCKS = 5
-"""How many blocks there are by default."""
+"""The default number of blocks."""
 NAMED = ("auto", "fixed", "redraw")
 Partition = str | Sequence[Sequence[int]]
-"""One of `NAMED`, or the columns of each block: ((0, 1), (2, 3, 4)), or as text 0,1/2-4."""
+"""A name from `NAMED`, or the columns of each block: ((0, 1), (2, 3, 4)), or as text 0,1/2-4."""
 
 
 class RSSMState(NamedTuple):
-    """What changes: x ``(1, d, r)``, cache (the problem's, or ``(1, 0)``), step_size, drift (the largest ||x^T x - I||_F that a
-    re-orthogonalisation has found) and flops (operations made) ``(1,)``; what does not: base (Delta)."""
+    """The changing x ``(1, d, r)``, cache (the problem's, or ``(1, 0)``), step_size, drift (the largest ||x^T x - I||_F that a
+    re-orthogonalisation has found) and flops (operations made) ``(1,)``, and the constant base (Delta)."""
 
     x: Array
     cache: Array
@@ -62,11 +62,11 @@ class ColumnBlocks(Protocol):
     """A set whose points stay in it when some of their columns move and the others do not."""
 
     def move_columns(self, x: Array, columns: Index, v: Array) -> Array:
-        """``(n_local, d, c)``, fresh: where the columns ``(c,)`` of a feasible x come to along the tangent part of ``v``."""
+        """The new columns ``(n_local, d, c)``, fresh, after moving the columns ``(c,)`` of a feasible x along the tangent part of ``v``."""
 
 
 class BlockManifold(ConstraintSet, ColumnBlocks, Projection, Protocol):
-    """A manifold on which some columns can move, and to which one comes back by the projection."""
+    """A manifold on which some columns can move alone, and which has a projection."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +111,7 @@ class RSSM:
             check_count("reorthogonalize", self.reorthogonalize)
 
     def suited(self, problem: object) -> RSSM:
-        """This method with the steps and the partition that auto means on a problem."""
+        """This method with automatic steps and partition resolved for a problem."""
         return suited(self, problem, self.blocks or BLOCKS)
 
     def init(self, problem: Problem[BlockManifold], network: Network, streams: Streams, x0: Array) -> RSSMState:
@@ -147,7 +147,7 @@ class RSSM:
         )
 
     def division(self, r: int) -> tuple[Index, ...]:
-        """The blocks, of positions in the order of the columns that an iteration draws where the block partition is ``redraw``.
+        """The blocks; with ``redraw``, of positions in the order of the columns that an iteration draws.
 
         Raises
         ------
@@ -157,7 +157,7 @@ class RSSM:
         return divided(str(self.block_partition), self.blocks or BLOCKS, r)
 
     def drawn(self, streams: Streams, k: int, r: int) -> Index:
-        """``(c,)``: the columns, of r, that move in iteration ``k``."""
+        """The columns ``(c,)``, of r, that move in iteration ``k``."""
         blocks = self.division(r)
         pairs = len(blocks) * (len(blocks) - 1) // 2
         i, j = _pairs(len(blocks))[int(streams.integers("blocks", k, 1, pairs)[0, 0])]
@@ -168,7 +168,7 @@ class RSSM:
 
 
 def _as_text(partition: Partition) -> str:
-    """A partition in its one form."""
+    """The canonical text of a partition."""
     if isinstance(partition, str):
         return partition
     return "/".join(",".join(str(column) for column in block) for block in partition)
@@ -181,7 +181,7 @@ def explicit(partition: str) -> tuple[tuple[int, ...], ...]:
     Raises
     ------
     ValueError
-        For what is neither a name nor a partition.
+        Unless the text is a partition.
     """
     blocks = []
     for part in partition.split("/"):
@@ -198,7 +198,7 @@ def explicit(partition: str) -> tuple[tuple[int, ...], ...]:
 
 @lru_cache
 def divided(partition: str, blocks: int, r: int) -> tuple[Index, ...]:
-    """The columns of each block: as they are given, or ``blocks`` runs of consecutive columns, as equal as can be.
+    """The columns of each block: as given, or ``blocks`` runs of consecutive columns of nearly equal size.
 
     Raises
     ------
@@ -221,17 +221,17 @@ def _pairs(blocks: int) -> tuple[tuple[int, int], ...]:
 
 
 def _by_columns(problem: object) -> TypeGuard[ColumnOracle]:
-    """Whether a problem is a `ColumnOracle`; asked in every iteration, where ``isinstance`` would take long."""
+    """True if a problem is a `ColumnOracle`; called in every iteration, where ``isinstance`` would take long."""
     return hasattr(problem, "partial_gradient")
 
 
 def _cache(problem: object, x: Array) -> Array:
-    """What makes a block of the problem cheap; nothing where it has no column oracle."""
+    """The cache for cheap gradients of column blocks; empty if the problem has no column oracle."""
     return problem.cache(x) if _by_columns(problem) else np.zeros((len(x), 0))
 
 
 def _partial(problem: Problem[object], x: Array, columns: Index, cache: Array) -> Array:
-    """``(n_local, d, c)``, fresh: those columns of a subgradient."""
+    """The given columns of a subgradient, ``(n_local, d, c)``, fresh."""
     if _by_columns(problem):
         return problem.partial_gradient(x, columns, cache)
     return np.take(problem.gradient(x), columns, axis=-1)

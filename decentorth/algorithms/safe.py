@@ -1,21 +1,20 @@
-"""Safe steps on a network: no agent's point ever leaves ||x^T x - I||_F <= eps, whatever step size was given.
+"""Safe steps on a network: every agent's point stays in ||x^T x - I||_F <= eps, for any given step size.
 
-Not in paper 004, whose guaranteed steps (Proposition IV.1) are some 1e9 times smaller than useful ones, and not the safe step of a
-single agent (Ablin & Peyre 2022), which does not hold for agents that mix. Here steps are halved until they turn out to be safe.
-How often is an agent's label h_i: its steps are 2^-h_i times those it was given, and where the penalty follows the step, it is
-2^h_i times as large. An iteration of the method is made between agents of equal label only, on the matrix W(h) in which an edge
-counts where h_i = h_j and the own weight takes up the rest,
+The rule is not from paper 004, whose guaranteed steps (Proposition IV.1) are some 1e9 times smaller than useful ones, and not the
+safe step of a single agent (Ablin & Peyre 2022), which does not hold for agents that mix. Here steps are halved until they are
+safe. The number of halvings is an agent's label h_i: its steps are 2^-h_i times the given ones, and where the penalty follows the
+step, it is 2^h_i times as large. An iteration uses only edges between agents of equal label: its mixing matrix is W(h),
 
     W(h)_ij = W_ij [h_i = h_j] (i != j),    W(h)_ii = 1 - sum_{j != i} W(h)_ij,
 
-symmetric and doubly stochastic like W. Then every agent judges alone, from its own new point and the labels of its neighbours:
+symmetric and doubly stochastic like W. Then every agent updates its label from its own new point and its neighbours' labels:
 
     h_i <- max(h_i + [||x_i^T x_i - I||_F > eps], max_{j: W_ij > 0} h_j)
 
-and where its label has risen it starts over from the common start, x_i = x_0 and y_i = Lambda_i(x_0), as if it had just begun. So
-a label that proved necessary at one agent reaches all of them in at most as many iterations as the graph is wide; agents of equal
-label have equal steps; and among those of the largest label the mean of the trackers stays the mean of the fields, since an agent
-that joins them brings y_i = Lambda_i.
+and if its label has risen it starts over from the common start, x_i = x_0 and y_i = Lambda_i(x_0). So a label that one agent needs
+reaches all agents in at most as many iterations as the graph's diameter; agents of equal label have equal steps; and among the
+agents of the largest label the mean of the trackers stays the mean of the fields, since an agent that joins them has
+y_i = Lambda_i.
 
 Every agent begins with the least label whose first step, x_0 - alpha_i Lambda_i(x_0), stays inside: a step 1e8 times too large is
 corrected at once, and few halvings are left for later. A point that is not a number counts as outside. Safe means inside: nothing
@@ -38,12 +37,12 @@ from .tracking import PenalisedState
 
 M = TypeVar("M", bound=Any)
 LAST = 1100
-"""A step halved so often is zero. An agent that is outside even then (its gradient is not a number) stays there: the run has
-diverged."""
+"""The number of halvings after which a step is zero. An agent that is outside even then (its gradient is not a number) stays there:
+the run has diverged."""
 
 
 def check_eps(eps: float) -> None:
-    """Raise unless paper 004's theory has the safety region ``eps``.
+    """Raise unless ``eps`` is a safety region in the theory of paper 004.
 
     Raises
     ------
@@ -73,16 +72,16 @@ class SafeState(NamedTuple):
 
 @dataclass(frozen=True)
 class Safe:
-    """A tracking method in safe steps.
+    """A tracking method with safe steps.
 
     Parameters
     ----------
     method
-        Its state is a `PenalisedState`.
+        The method; its state is a `PenalisedState`.
     eps
         The safety region ||x^T x - I||_F <= eps, in (0, 3/4).
     follows
-        Whether the penalty is a multiple of 1 / step, or stays as given.
+        True if the penalty is a multiple of 1 / step, False if it stays as given.
     """
 
     method: Any
@@ -91,7 +90,7 @@ class Safe:
 
     @classmethod
     def around(cls, method: M, follows: bool | None = None) -> M | Safe:
-        """The method itself, or in safe steps where its setting ``safe`` asks for them; by default the penalty follows if auto."""
+        """The method, wrapped in `Safe` if its setting ``safe`` is set; by default the penalty follows the step if it is auto."""
         if not method.safe:
             return method
         return cls(replace(method, safe=False), method.eps, method.penalty == "auto" if follows is None else follows)
@@ -110,18 +109,18 @@ class Safe:
 
     @property
     def network(self) -> Literal["decentralized"]:
-        """Safe steps are for networks; `Landing` has its own."""
+        """The kind of method: safe steps are for networks; `Landing` has its own."""
         return "decentralized"
 
     @property
     def gradient_factor(self) -> float:
-        """As for the method."""
+        """The value of the method."""
         factor: float = self.method.gradient_factor
         return factor
 
     @property
     def step_size(self) -> Any:
-        """As for the method."""
+        """The value of the method."""
         return self.method.step_size
 
     def init(self, problem: Problem[ConstraintSet], network: Network, streams: Streams, x0: Array) -> SafeState:
@@ -146,7 +145,7 @@ class Safe:
         return begun
 
     def step(self, problem: Problem[ConstraintSet], network: Network, streams: Streams, state: SafeState) -> SafeState:
-        """An iteration among agents of equal label, in all its exchanges; agents outside, or with a lower label, start over."""
+        """An iteration, with exchanges between agents of equal label only; agents outside, or with a lower label, start over."""
         alike = _Alike(network, state.label)
         moved: PenalisedState = self.method.step(problem, alike, streams, PenalisedState(*state[:8]))
         outside = np.empty(len(moved.x), dtype=np.bool_)
@@ -164,7 +163,7 @@ class Safe:
         return following
 
     def _halve(self, state: SafeState, times: Array, agents: Any) -> None:
-        """Halve the steps of some agents so many times, and double the penalties that follow them; exact, in place."""
+        """Halve the steps of ``agents`` ``times`` times, and double the penalties that follow them; exact, in place."""
         n = times[agents].astype(np.int64)
         state.step_size[agents] = np.ldexp(state.step_size[agents], -n)
         state.base[agents] = np.ldexp(state.base[agents], -n)
@@ -173,7 +172,7 @@ class Safe:
 
 
 class _Alike:
-    """The network between agents of equal label, and the largest label that each agent has received."""
+    """The network restricted to edges between agents of equal label, and the largest label that each agent has received."""
 
     def __init__(self, network: Network, label: Array) -> None:
         self._network, self._label = network, label

@@ -1,6 +1,6 @@
-"""Samples of a single agent's constraint: independent draws of a batch, and passes over all samples with a running mean of B.
+"""Samples of a single agent's constraint: independent mini-batches, and passes over all samples with a running mean of B.
 
-For methods on {x : x^T B x = I} whose B is a mean over samples.
+They serve methods on {x : x^T B x = I} whose B is a mean over samples.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from .policies import check_choice
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 Covariance = Literal["exact", "sampled", "rolling"]
-"""Where the constraint's B comes from: the set itself; two independent batches an iteration; the mean of all samples seen."""
+"""The source of the constraint's B: the set itself; two independent batches an iteration; the mean of all samples seen."""
 
 
 def check_covariance(covariance: str, batch_size: int | None) -> None:
-    """Refuse a source of B that there is not, or that needs a batch size.
+    """Raise unless ``covariance`` is a source of B, with a batch size if it needs one.
 
     Raises
     ------
     ValueError, TypeError
-        With what was given.
+        If it is not; the message gives the value.
     """
     check_choice("covariance", covariance, get_args(Covariance))
     check_batch_size(batch_size)
@@ -34,25 +34,25 @@ def check_covariance(covariance: str, batch_size: int | None) -> None:
 
 
 def problem_needs(covariance: Covariance, batch_size: int | None) -> tuple[type, ...]:
-    """What the samples ask of a problem."""
+    """The capabilities that a problem needs for its samples."""
     if batch_size is None:
         return ()
     return ({"exact": Sampled, "sampled": SampledProducts, "rolling": SampledMatrices}[covariance],)
 
 
 def set_needs(covariance: Covariance) -> tuple[type, ...]:
-    """What a running mean of B asks of a problem's set."""
+    """The capabilities that a problem's set needs for a running mean of B."""
     return (WithMatrices,) if covariance == "rolling" else ()
 
 
 def draws(problem: Sampled, streams: Streams, k: int, batch_size: int, number: int) -> list[Index]:
-    """``number`` independent batches of iteration ``k``, each ``(n_local, batch_size)``, with replacement."""
+    """The ``number`` independent batches of iteration ``k``, each ``(n_local, batch_size)``, drawn with replacement."""
     drawn = streams.integers("batch", k, number * batch_size, problem.n_samples)
     return [np.ascontiguousarray(batch) for batch in np.split(drawn, number, axis=1)]
 
 
 def passing(streams: Streams, k: int, batch_size: int, n_samples: int) -> Index:
-    """``(1, b)``: the batch of iteration ``k`` in passes over all samples, b = ``batch_size`` or what a pass has left.
+    """The batch ``(1, b)`` of iteration ``k`` in passes over all samples, with b = ``batch_size`` or the rest of a pass.
 
     The order of a pass is position -> (a position + c) mod n_samples, where c is drawn for each pass, and a is the first number
     from the golden section of n_samples on that has no divisor in common with it: so every batch is spread evenly over the
@@ -68,17 +68,17 @@ def passing(streams: Streams, k: int, batch_size: int, n_samples: int) -> Index:
 
 
 def nothing_seen(n_local: int) -> Array:
-    """``(n_local, 0, 0)``: the state of a running mean that is not kept."""
+    """An empty array ``(n_local, 0, 0)`` in place of a running mean."""
     return np.zeros((n_local, 0, 0))
 
 
 def rolled(problem: SampledMatrices, k: int, batch: Index, batch_size: int, mean: Array) -> Array:
-    """The mean of B over the samples seen up to iteration ``k``, whose batch is ``batch``; after one pass it is B, and is kept.
+    """The mean of B over the samples seen up to iteration ``k``, whose batch is ``batch``; after one pass it is B, and constant.
 
     Parameters
     ----------
     mean
-        That of iteration ``k - 1``; `nothing_seen` before the first.
+        The mean at iteration ``k - 1``; `nothing_seen` before the first.
     """
     seen = k * batch_size
     if seen >= int(problem.n_samples[0]):

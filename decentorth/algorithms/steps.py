@@ -1,13 +1,13 @@
-"""Step sizes: what a number given by the user means, and how ``auto`` finds one.
+"""Automatic step sizes and penalties, and the steps of given schedules.
 
-``auto`` uses what each agent knows of its own objective (L_i, or an estimate), what the network's design tells everybody
-(lambda_2 and lambda_min of W), and one number averaged over the network by counted rounds before the start. With h the curvature
-an agent sees, gradient tracking is stable in the direction of an eigenvalue w of W for
+``auto`` uses each agent's own Lipschitz constant (L_i, or an estimate), the spectrum of W, which every agent knows in advance
+(lambda_2 and lambda_min), and one number averaged over the network by counted rounds before the start. With h the curvature of an
+agent's objective, gradient tracking is stable in the direction of an eigenvalue w of W for
 
 - combine-then-adapt: ``a h < (1 + w)^2 / 2``,
 - adapt-then-combine: ``a h < min(2, (1 + w)^2 / (2 w^2))``, where only a negative w can be below 2,
 
-so only lambda_min matters; the slowest consensus mode asks for ``a h`` of the order of ``sqrt(1 - lambda_2)``.
+so only lambda_min matters; the slowest consensus mode requires ``a h`` of the order of ``sqrt(1 - lambda_2)``.
 """
 
 from __future__ import annotations
@@ -43,29 +43,29 @@ Order = Literal["combine-then-adapt", "adapt-then-combine"]
 Ordered = TypeVar("Ordered", bound=Any)
 """A method with an order and a step size."""
 _ORDERS = 240
-"""Binary orders of magnitude of which eighth powers fit into float64."""
+"""The number of binary orders of magnitude whose eighth powers fit into float64."""
 _PARTS = (-2, -1, 0, 1, 2)
-"""The centres of the ranges of so many, as multiples of so many."""
+"""The centres of the ranges of `_ORDERS` orders of magnitude, as multiples of `_ORDERS`."""
 
 
 def check_order(order: str) -> None:
-    """Refuse what is no order of mixing.
+    """Raise unless ``order`` is a mixing order.
 
     Raises
     ------
     ValueError
-        With the choices.
+        If it is not; the message gives the choices.
     """
     check_choice("order", order, (*get_args(Order), "auto"))
 
 
 def check_retraction(retraction: str) -> None:
-    """Refuse what is no retraction.
+    """Raise unless ``retraction`` is a retraction.
 
     Raises
     ------
     ValueError
-        With the choices.
+        If it is not; the message gives the choices.
     """
     check_choice("retraction", retraction, get_args(Retraction))
 
@@ -78,15 +78,15 @@ def lipschitz(
     rounds: int = 12,
     solve: Callable[[Array], Array] | None = None,
 ) -> tuple[Array, int]:
-    """``(n_local,)``: a Lipschitz constant of each agent's gradient, and how many gradients that took.
+    """A Lipschitz constant of each agent's gradient, ``(n_local,)``, and the number of gradients spent.
 
-    The problem's own where it knows one; otherwise the power method on the Hessian at x0 by finite differences of gradients
-    (a lower bound that is close after a dozen rounds).
+    It is the problem's own where it has one; otherwise the power method estimates the largest eigenvalue of the Hessian at x0 from
+    differences of gradients (a lower bound that is close after a dozen rounds).
 
     Parameters
     ----------
     solve
-        B^{-1}, for the constant in the metric tr(u^T B v): that of B^{-1} G, always by the power method.
+        The map B^{-1}, for the constant of B^{-1} G in the metric tr(u^T B v), always by the power method.
     """
     if solve is None and isinstance(problem, Smooth):
         return problem.lipschitz, 0
@@ -109,7 +109,7 @@ def lipschitz(
 
 
 def steepest(problem: Any, streams: Streams, x0: Array) -> tuple[Array, int]:
-    """As `lipschitz`, never zero, where no gradient is at hand."""
+    """The constants of `lipschitz`, never zero, without a given gradient."""
     if isinstance(problem, Smooth):
         found, spent = problem.lipschitz, 0
     else:
@@ -132,7 +132,7 @@ def tracking_share(spectrum: Spectrum, order: Order) -> float:
 
 
 def tracking_step(spectrum: Spectrum, order: Order) -> float:
-    """The product of step and curvature that ``auto`` aims at: a share of the limit, and no more than consensus keeps up with."""
+    """The product of step and curvature that ``auto`` aims at: a share of the limit, at most the bound from consensus."""
     return min(tracking_share(spectrum, order), math.sqrt(1.0 - spectrum.lambda_2))
 
 
@@ -149,7 +149,7 @@ def better_order(spectrum: Spectrum, product: Callable[[Spectrum, Order], float]
 
 
 def with_order(algorithm: Ordered, network: Network, product: Callable[[Spectrum, Order], float] = tracking_step) -> Ordered:
-    """The method with what its order auto means on this network: with an automatic step `better_order`, otherwise the usual."""
+    """The method with ``order="auto"`` resolved for this network: with an automatic step `better_order`, otherwise the default."""
     if algorithm.order != "auto":
         return algorithm
     automatic = policy(algorithm.step_size).initial == "auto"
@@ -157,7 +157,7 @@ def with_order(algorithm: Ordered, network: Network, product: Callable[[Spectrum
 
 
 class Means(NamedTuple):
-    """Means of powers p that may lie outside of float64: ``mean * 2**(p * exponent)``, each like the numbers."""
+    """The means of powers p, which may exceed the range of float64: ``mean * 2**(p * exponent)``, each like the numbers."""
 
     mean: Array
     exponent: Index
@@ -168,25 +168,25 @@ class Means(NamedTuple):
         return found
 
     def columns(self) -> list[Means]:
-        """Those of each of the last axis."""
+        """The means of each entry of the last axis."""
         return [Means(self.mean[..., j], self.exponent[..., j]) for j in range(self.mean.shape[-1])]
 
 
 def power_means(network: Network, local: Array, powers: float | tuple[float, ...], accuracy: float) -> Means:
-    """Means over the network of each of an agent's numbers to a power of at most 8, by counted rounds.
+    """The means over the network of each of an agent's numbers to a power of at most 8, by counted rounds.
 
     No agent knows the scale of the others' numbers. So the range from 2^-600 to 2^600 is divided into five parts of 240 binary
-    orders of magnitude; a number is added up in its part, divided by a power of two, and in the others it is zero. The result is
-    that of the highest part in which there is any, with what the part below adds.
+    orders of magnitude; a number counts in its part, divided by a power of two, and is zero in the others. The result is that of the
+    highest part that is not zero, plus the contribution of the part below.
 
     Parameters
     ----------
     local
         ``(n_local, ...)``, not negative.
     powers
-        One for all, or one for each of the last axis.
+        One power for all numbers, or one for each entry of the last axis.
     accuracy
-        As in `average`, of the powers.
+        The accuracy of the powers, as in `average`.
     """
     p = np.array(powers)
     part = np.clip(np.rint(np.frexp(local)[1] / _ORDERS), _PARTS[0], _PARTS[-1])
@@ -204,16 +204,16 @@ def power_means(network: Network, local: Array, powers: float | tuple[float, ...
 
 
 def power_mean(network: Network, local: Array) -> Array:
-    """Like ``local``, ``(n_local, ...)``: fourth-power means over the network of each of an agent's numbers, by counted rounds."""
+    """The fourth-power means over the network of the agents' numbers ``local``, ``(n_local, ...)``, by counted rounds."""
     return power_means(network, local, 4.0, 0.05 / math.sqrt(network.n_agents)).root(0.25)  # the powers to 5 % of their mean
 
 
 def curvature(problem: Any, network: Network, streams: Streams, x0: Array, metric: MetricName = "euclidean") -> tuple[Array, int]:
-    """``(n_local,)``: Lhat, what the agents agree on as the curvature of their objectives, and gradients spent per agent.
+    """Lhat ``(n_local,)``, the agents' common measure of the curvature of their objectives, and the gradients spent per agent.
 
-    The fourth-power mean over the network of max(L_i, M_i), M_i the `largest_multiplier` of G_i(x0), ||G_i(x0)||_2 on St: L_i alone
-    diverges on badly scaled Procrustes, and so does ||sym(x0^T G_i(x0))||_2 on a star; the plain mean diverges where agents are
-    unlike, the fourth-power mean does not.
+    It is the fourth-power mean over the network of max(L_i, M_i), M_i the `largest_multiplier` of G_i(x0), ||G_i(x0)||_2 on St. With
+    L_i alone badly scaled Procrustes problems diverge, as they do with ||sym(x0^T G_i(x0))||_2 on a star; with the plain mean, runs
+    with heterogeneous agents diverge.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def curvature(problem: Any, network: Network, streams: Streams, x0: Array, metri
 
 
 def embedded_curvature(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
-    """Lhat for Riemannian gradients of the Euclidean metric, and gradients spent per agent.
+    """Lhat for Riemannian gradients of the Euclidean metric, and the gradients spent per agent.
 
     On {x : x^T B x = I} it is Lhat + beta_1 Lhat', beta_1 the largest eigenvalue of B and Lhat' in the natural metric, which
     bounds the multiplier at a solution too: that can be much larger than at x0. Where B cannot be solved with it is Lhat alone.
@@ -243,8 +243,8 @@ def embedded_curvature(problem: Any, network: Network, streams: Streams, x0: Arr
 
 
 def group_curvature(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
-    """``(n_local,)``: Lhat of f along exp(a) x0 in the metric tr(a^T a), a group's: L ||x0||_2^2 + ||G x0^T||_2, and gradients
-    spent per agent."""
+    """Lhat ``(n_local,)`` of f along exp(a) x0 in the group's metric tr(a^T a), L ||x0||_2^2 + ||G x0^T||_2, and the gradients spent
+    per agent."""
     gradient = problem.gradient(x0)
     own, spent = lipschitz(problem, streams, x0, gradient)
     size, multiplier = (np.linalg.norm(one, 2, axis=(-2, -1)) for one in (x0, gradient @ x0.swapaxes(-1, -2)))
@@ -252,23 +252,23 @@ def group_curvature(problem: Any, network: Network, streams: Streams, x0: Array)
 
 
 def start(step_size: StepPolicy, n_local: int, automatic: Callable[[], tuple[Array, int]]) -> tuple[Array, int]:
-    """``(n_local,)``: where the steps of a policy start, given or by the method's automatic rule, and gradients spent."""
+    """The first steps ``(n_local,)`` of a policy, given or by the method's automatic rule, and the gradients spent."""
     if step_size.initial == "auto":
         return automatic()
     return np.full(n_local, float(step_size.initial)), 0
 
 
 class Steepness(NamedTuple):
-    """What the agents agree on about their objectives, each ``(n_local,)``."""
+    """The agents' common measures of their objectives, each ``(n_local,)``."""
 
     lipschitz: Array
-    """L, of the Lipschitz constants of their gradients."""
+    """The mean L of the Lipschitz constants of their gradients."""
     multiplier: Array
-    """G, of the largest multipliers that their gradients at x0 can have."""
+    """The mean G of the largest multipliers that their gradients at x0 can have."""
 
 
 def steepness(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Steepness, int]:
-    """Fourth-power means over the network, in the same counted averaging rounds, and gradients spent per agent."""
+    """The `Steepness`, of fourth-power means by the same counted rounds for both, and the gradients spent per agent."""
     gradient = problem.gradient(x0)
     own, spent = lipschitz(problem, streams, x0, gradient)
     means = power_mean(network, np.stack((own, largest_multiplier(problem.constraint, x0, gradient)), axis=-1))
@@ -276,10 +276,10 @@ def steepness(problem: Any, network: Network, streams: Streams, x0: Array) -> tu
 
 
 def largest_multiplier(constraint: Any, x0: Array, gradient: Array, *metric: MetricName) -> Array:
-    """``(n_local,)``: the most that a gradient G can add to the curvature at any feasible point.
+    """A bound ``(n_local,)`` on the curvature that a gradient G can add at any feasible point.
 
-    ||sym(x^T G)||_2 at the point nearest to G, where on St it is ||G||_2; at x0 where the set cannot project; and ||G||_2 where it
-    knows of no multipliers.
+    It is ||sym(x^T G)||_2 at the point nearest to G, on St ||G||_2; at x0 where the set has no projection; and ||G||_2 where it has
+    no multipliers.
     """
     if isinstance(constraint, Landing):
         nearest = constraint.project(gradient) if isinstance(constraint, Projection) else x0
@@ -289,10 +289,10 @@ def largest_multiplier(constraint: Any, x0: Array, gradient: Array, *metric: Met
 
 
 def curved_step(steep: Steepness, c: float, gap: float) -> Array:
-    """``(n_local,)``: ``c / max(L, G)``, and at most ``2 gap / G``, for methods whose points are held to a manifold.
+    """The steps ``c / max(L, G)`` ``(n_local,)``, at most ``2 gap / G``, for methods whose points stay on a manifold.
 
-    Until the trackers agree, agents part by the order of ``step G / gap``. On a curved set those who have parted too far stay
-    apart; a linear space has no such limit.
+    Until the trackers agree, the consensus error is of the order of ``step G / gap``. On a curved set agents that are too far apart
+    do not reach consensus again; a linear space has no such limit.
     """
     step: Array = c / np.maximum(steep.lipschitz, max(1.0, c / (2.0 * gap)) * steep.multiplier)
     return step
@@ -301,12 +301,12 @@ def curved_step(steep: Steepness, c: float, gap: float) -> Array:
 def manifold_step(
     algorithm: Any, problem: Any, network: Network, streams: Streams, x0: Array, consensus_step: float = 1.0
 ) -> tuple[Array, int]:
-    """Where the steps of a method start that tracks Riemannian gradients, ``(n_local,)``, and gradients spent.
+    """The first steps ``(n_local,)`` of a method that tracks Riemannian gradients, and the gradients spent.
 
     Automatic steps are those of `curved_step` with ``c = min(0.5 u, sqrt(gap))``, u the tracking limit (combine-then-adapt), of W
     as ``algorithm.rounds`` and ``algorithm.chebyshev`` make it; for a single agent c = 0.7. Where the points go only the share
     ``consensus_step``, at most 1, of the way to their neighbours' mean, the gap is that much smaller. A policy whose steps may grow
-    starts so much lower: on a curved set agents whose steps are beyond that part, and stay apart.
+    starts with steps as much smaller: on a curved set larger steps make the agents lose consensus for good.
     """
 
     given = policy(algorithm.step_size)
@@ -333,7 +333,7 @@ def resolve(
     measure: Callable[[Any, Network, Streams, Array], tuple[Array, int]] = curvature,
     length: float | None = None,
 ) -> tuple[Array, Array, int]:
-    """Where the steps of a landing method start and its penalties, ``(n_local,)``, and gradients spent.
+    """The first steps of a landing method and its penalties, each ``(n_local,)``, and the gradients spent.
 
     Automatic steps are ``2 c / Lhat`` (the landing direction is half the Riemannian gradient) with
     ``c = min(0.5 u (combine-then-adapt) or 0.35 u (adapt-then-combine), sqrt(1 - lambda_2))`` and u the tracking limit; for a
@@ -344,11 +344,11 @@ def resolve(
     Parameters
     ----------
     order
-        Of tracking; None where nothing is tracked (a single agent).
+        The mixing order of tracking; None without tracking (a single agent).
     measure
-        Finds Lhat.
+        The function that finds Lhat.
     length
-        How much longer than half the Riemannian gradient the objective's part of the field may be; by default s.
+        The largest ratio of the objective's part of the field to half the Riemannian gradient; by default s.
     """
     given = policy(algorithm.step_size)
     limit, c = 2.0, 0.7
@@ -370,9 +370,9 @@ def resolve(
 
 
 def augmented(algorithm: Any, problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, Array, int]:
-    """Where the steps of a method on the augmented Lagrangian start and its penalties, ``(n_local,)``, and gradients spent.
+    """The first steps of a method on the augmented Lagrangian and its penalties, each ``(n_local,)``, and the gradients spent.
 
-    Automatic penalties are Lhat in the metric tr(u^T B v), in which the multiplier sym(x^T G) is what it is compared with;
+    Automatic penalties are Lhat in the metric tr(u^T B v), to compare with the multiplier sym(x^T G);
     automatic steps 0.7 / (Lhat + beta_1 penalty) with the Euclidean Lhat and the largest eigenvalue beta_1 of B, which bound the
     curvature of the objective and of the penalty. Beside a smaller penalty they stay at those of the automatic one where B can be
     solved with: the multiplier's term curves as much, and on {x : x^T B x = I} the multiplier can grow from x0 on.

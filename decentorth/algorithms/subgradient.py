@@ -1,4 +1,4 @@
-"""What the subgradient methods on the Stiefel manifold share: which steps, and what an iteration costs."""
+"""The common parts of subgradient methods on the Stiefel manifold: the steps, and the cost of an iteration."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .steps import start
 
 Method = TypeVar("Method", bound=Any)
 UNKNOWN = "diminishing"
-"""The steps on a problem that recommends none: those of paper 000, Theorem 4.9 (b)."""
+"""The default steps if a problem recommends none: those of paper 000, Theorem 4.9 (b)."""
 
 
 def suited(method: Method, problem: object, blocks: int) -> Method:
-    """The method with what its ``auto`` settings stand for on a problem: what it recommends for so many blocks."""
+    """The method with its ``auto`` settings resolved: to the problem's recommendations for this number of blocks."""
     auto = [name for name in ("step_size", "block_partition") if getattr(method, name, None) == "auto"]
     if not auto:
         return method
@@ -30,7 +30,7 @@ def suited(method: Method, problem: object, blocks: int) -> Method:
 
 
 def first_steps(method: Any, problem: Problem[object], x0: Array) -> tuple[Array, int]:
-    """``(n_local,)``: Delta, from which the steps follow, and gradients spent: given, or 1 / L, see `steepness`."""
+    """The base step Delta ``(n_local,)``, given or 1 / L (see `steepness`), and the gradients spent."""
 
     def automatic() -> tuple[Array, int]:
         steep, spent = steepness(problem, x0)
@@ -40,8 +40,8 @@ def first_steps(method: Any, problem: Problem[object], x0: Array) -> tuple[Array
 
 
 def steepness(problem: Problem[object], x0: Array) -> tuple[Array, int]:
-    """``(n_local,)``: L, and gradients spent: the problem's Lipschitz constant of f, or, where it knows none, the norm of its
-    subgradient at x0."""
+    """The problem's Lipschitz constant L of f ``(n_local,)``, or, without one, its subgradient's norm at x0; and the gradients
+    spent."""
     if isinstance(problem, WeaklyConvex):
         return problem.lipschitz_value, 0
     steep = norms(problem.gradient(x0))
@@ -49,10 +49,10 @@ def steepness(problem: Problem[object], x0: Array) -> tuple[Array, int]:
 
 
 def iteration_flops(problem: Problem[object], columns: int) -> Array:
-    """``(n_local,)``: floating-point operations of an iteration that moves ``columns`` = c of the r columns of a point.
+    """The floating-point operations ``(n_local,)`` of an iteration that moves ``columns`` = c of the r columns of a point.
 
-    4 d r c for the tangent part, 4 d c^2 + 10 c^3 for the polar factor by way of its Gram matrix (10 c^3 stands for its inverse
-    root), 3 d c for the step; and the oracle's own, where the problem counts them.
+    They are 4 d r c for the tangent part, 4 d c^2 + 10 c^3 for the polar factor from its Gram matrix (10 c^3 stands for its inverse
+    root), 3 d c for the step, and the oracle's own if the problem counts them.
     """
     d, r = problem.shape
     c = columns

@@ -11,11 +11,12 @@ whole space,
     G    problem.gradient           beta   penalty         x <- x - eta grad h(x)
     DG   problem.hessian_product    eta    step_size       grad h   state.field
 
-For f(x) = tr(x^T H x)/2 the second term is G sym(J E), and an iteration has 5 products of n x n matrices, otherwise 7 of ours.
+For f(x) = tr(x^T H x)/2 the second term is G sym(J E), and an iteration has 5 products of n x n matrices, otherwise 7.
 
-What differs from the paper: (1) is ours, the paper differentiates h by PyTorch and takes Adagrad's steps (``optimizer="adagrad"``,
-a step for each entry, rates 5e-4 to 5e-3), which stand still far from a minimiser: by default the steps are Barzilai-Borwein's. Its
-beta grows from 1e2 to 1e5 and on. By default beta is constant, 3 L_f: from 1.5 to 5 L_f converge, with 0.5 L_f x may run away.
+Differences from the paper: it has no formula (1) but differentiates h by PyTorch, and takes Adagrad's steps
+(``optimizer="adagrad"``, a step for each entry, rates 5e-4 to 5e-3), which stall far from a minimiser: the default is
+Barzilai-Borwein steps. Its beta grows from 1e2 to 1e5 and on. By default beta is constant, 3 L_f: 1.5 L_f to 5 L_f converge, with
+0.5 L_f x may diverge.
 x becomes feasible as it converges, not before.
 """
 
@@ -32,14 +33,14 @@ from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
 from .steps import start, steepest
 
 PUBLISHED = 5e-3
-"""The rate of Adagrad."""
+"""The default rate of Adagrad."""
 SMALL = 1e-10
 """Added to Adagrad's root, so that a slope of zero does not move."""
 
 
 class UMCMState(NamedTuple):
-    """x and field (grad h), each ``(1, n, n)``; squares (Adagrad's sums), the same or ``(1, 0, 0)``; step_size, base (where the
-    steps started) and penalty, ``(1,)``."""
+    """The point x and field (grad h), each ``(1, n, n)``; squares (Adagrad's sums), the same or ``(1, 0, 0)``; step_size, base (the
+    first step) and penalty, ``(1,)``."""
 
     x: Array
     field: Array
@@ -87,7 +88,7 @@ class UMCM:
         object.__setattr__(self, "step_size", given)
 
     def resolved(self, network: Network) -> UMCM:
-        """This method with the steps that auto means."""
+        """This method with automatic steps resolved."""
         if self.step_size != "auto":
             return self
         return replace(self, step_size=PUBLISHED if self.optimizer == "adagrad" else BarzilaiBorwein())
@@ -121,7 +122,7 @@ class UMCM:
 
 
 def _field(problem: CurvedProblem, x: Array, penalty: Array) -> Array:
-    """(1)."""
+    """The gradient grad h (1)."""
     J, g = problem.constraint.signs, problem.gradient(x)
     jx, xt = J[:, None] * x, x.swapaxes(-1, -2)
     e = xt @ jx - np.diag(J)

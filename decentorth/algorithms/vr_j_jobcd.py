@@ -15,7 +15,7 @@ Richtarik, ICML 2021): with f = (1/N) sum_i f_i,
 By default b = N, b' = sqrt(N) and p' = b' / (b + b'), as in the paper's theorems.
 
 Beyond the paper: varsigma = "backtracking" finds an L as J-JOBCD does, from values of f, in the iterations in which the estimate is
-a new one. In those between, whose estimates err, it takes `CAUTION` times that L.
+a new one. In the iterations between, whose estimates have errors, it takes `CAUTION` times that L.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from .policies import check_positive
 
 COIN = 1 << 31
 CAUTION = 100.0
-"""How much larger than the L of a new estimate that of the others is."""
+"""The ratio of L between new estimates to L at a new estimate."""
 
 
 class VRJJOBCDState(NamedTuple):
-    """The fields of a `JOBCDState`, then estimate (G at x), like x, and how many gradients of single samples were taken."""
+    """The fields of a `JOBCDState`, then estimate (G at x), like x, and the number of gradients of single samples."""
 
     x: Array
     product: Array
@@ -107,17 +107,17 @@ class VRJJOBCD:
             raise ValueError(f"restart is a probability, got {self.restart}")
 
     def resolved(self, network: Network) -> VRJJOBCD:
-        """This method with the kernel that auto means here."""
+        """This method with ``kernel="auto"`` resolved on this machine."""
         return replace(self, kernel=ready(self.kernel))
 
     def _sizes(self, problem: SampledProblem[Signatures]) -> tuple[int, int, float]:
-        """b, b' and p'."""
+        """The numbers b, b' and p'."""
         total = int(problem.n_samples[0])
         large, small = self.large_batch or total, self.batch_size or max(1, math.isqrt(total))
         return large, small, small / (large + small) if self.restart is None else self.restart
 
     def _afresh(self, problem: SampledProblem[Signatures], streams: Streams, k: int, x: Array, size: int) -> Array:
-        """The mean over S+."""
+        """The mean gradient over the samples S+."""
         if size >= int(problem.n_samples[0]):
             return problem.gradient(x)
         return problem.gradient_on(x, self._draw(problem, streams, k, size))
@@ -134,11 +134,11 @@ class VRJJOBCD:
         return VRJJOBCDState(*begun, estimate, min(large, int(problem.n_samples[0])))
 
     def _starts_over(self, streams: Streams, k: int, restart: float) -> bool:
-        """Whether the estimate of iteration ``k`` is a new one."""
+        """True if the estimate of iteration ``k`` is a new one."""
         return k == 0 or bool(streams.integers("blocks", k, 1, COIN)[0, 0] < restart * COIN)
 
     def _moved(self, problem: SampledProblem[Signatures], state: VRJJOBCDState, pairs: list[Pairs], anew: bool) -> Any:
-        """The state with turned rows."""
+        """The state after the rows are multiplied."""
         if self.varsigma != "backtracking":
             return jobcd.move(self.kernel, self.varsigma, self.theta, problem, state, state.estimate, pairs)
         if anew:
