@@ -1,16 +1,16 @@
 """Channels: combinations of message and agent faults, and their effect on mixing.
 
-In a round of a reliable network x_i <- sum_j W_ij x_j. On an unreliable one agent j's message of round k carries m_j, which may be a
+In a round of a reliable network x_i <- sum_j W_ij x_j. On an unreliable one agent j's message of round k carries m_j, a possibly
 compressed, late, noisy or wrong x_j, and some messages are lost:
 
     x_i <- sum_j W_ij(k) m_j + c_i (x_i - m_i)                                         (1)
 
-where W(k) is W without the weights of the lost messages, which are added to the receiver's own weight, and the second term accounts
-for the agent having its own x_i, not m_i. Without ``repair`` c_i = W_ii(k): each agent's own part is exact, the rows of W(k) sum to 1,
-its columns only where both directions of an edge are lost together, and the mean of the x_i drifts. With ``repair`` an edge is used
-where both directions arrive (each end tells the other), so W(k) is symmetric and doubly stochastic, and c_i = 1: each agent keeps the
-difference x_i - m_i. Then the mean is kept to rounding, and with it the invariant of gradient tracking. A message with a wrong
-checksum (four bytes) counts as lost.
+where W(k) is W without the weights of the lost messages, which are added to the receiver's own weight, and the second term corrects
+for the agent having its own x_i, not m_i. Without ``repair`` c_i = W_ii(k): each agent's own part is exact, the rows of W(k) sum to
+1, its columns only where both directions of an edge are lost together, and the mean of the x_i drifts. With ``repair`` an edge is
+used where both directions arrive (each end tells the other), so W(k) is symmetric and doubly stochastic, and c_i = 1: each agent
+keeps the difference x_i - m_i. Then the mean is kept to rounding, and with it the invariant of gradient tracking. A message with a
+wrong checksum (four bytes) counts as lost.
 
 =============================  ===================  ==============================================  ============================
 fault                          affects              without repair                                  with repair
@@ -29,8 +29,8 @@ With repair and messages up to d iterations late, the eigenvalues w of W must sa
 - (I - W) x(k - d) must be stable; without repair, averaging is stable with any delay, but to another mean. `randomk_limit` gives
 the limit for ``randomk`` with feedback.
 
-The crash of an agent removes y_i - F_i(x_i) from the sum of trackers y_i minus fields F_i. The error remains unless, with repair, all
-trackers start again from y_i = F_i(x_i) when an agent returns.
+The crash of an agent removes y_i - F_i(x_i) from the sum of trackers y_i minus fields F_i. The error remains unless, with repair,
+all trackers start again from y_i = F_i(x_i) when an agent returns.
 
 ``correction`` = c pulls trackers back against this and all other drift, without communication: after iteration k
 
@@ -99,7 +99,7 @@ def fault(given: str | Fault) -> Fault:
 
 
 def delay_limit(late: int) -> float:
-    """The upper limit of 1 - w, for the eigenvalues w of W, for stable averaging with repair and messages ``late`` iterations late."""
+    """The upper limit of 1 - w, for the eigenvalues w of W, for stable averaging with repair and delays of ``late`` iterations."""
     return 2.0 * math.sin(math.pi / (4 * late + 2))
 
 

@@ -58,7 +58,7 @@ class Code(NamedTuple):
             out.reshape(-1)[self.places] = self.values
 
     def add_to(self, said: Array, x: Array, rest: Array) -> None:
-        """Add the sent values to ``said``, and write ``x - said`` into the sent entries of ``rest``; the others must hold it already.
+        """Add the sent values to ``said``, and write ``x - said`` into the sent entries of ``rest``; the others hold it already.
 
         All arrays are ``(n_local, size)``, C-contiguous.
         """
@@ -117,8 +117,8 @@ class TopK(_Sparse):
     share
         In (0, 1].
     feedback
-        Entries that are left out are sent later (Richtarik, Sokolov, Fatkhullin, "EF21", 2021; between neighbours Koloskova, Stich, Jaggi,
-        "CHOCO", 2019).
+        Entries that are left out are sent later (Richtarik, Sokolov, Fatkhullin, "EF21", 2021; between neighbours Koloskova, Stich,
+        Jaggi, "CHOCO", 2019).
     """
 
     name: ClassVar[str] = "topk"

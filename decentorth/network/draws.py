@@ -62,9 +62,9 @@ class Draws:
 class Chain:
     """A two-state Markov chain (good, bad) for each pair, as a pure function of the round.
 
-    In every round the state is drawn anew with probability ``1 / (length (1 - p))``, and is then bad with probability ``p``; so it is
-    bad a share ``p`` of the time, ``length`` rounds in a row on average. The state of a round is that of the last new draw, searched
-    backwards if the state of the round before is not known, so nothing has to be stored.
+    In every round the state is drawn anew with probability ``1 / (length (1 - p))``, and is then bad with probability ``p``; so it
+    is bad a share ``p`` of the time, ``length`` rounds in a row on average. The state of a round is that of the last new draw,
+    which is searched backwards if the state of the round before is not known, so nothing has to be stored.
 
     Parameters
     ----------

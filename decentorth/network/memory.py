@@ -170,7 +170,7 @@ class Memory:
         return buffer
 
     def state(self) -> dict[str, Array]:
-        """All stored messages as arrays ``(n_local, ...)``, with the same names at all times and the same layout for every agent."""
+        """All stored messages as arrays ``(n_local, ...)``, with the same names at all times and one layout for all agents."""
         if not self._channel.remembers:
             return {}
         parts = [said[late] for said in self._said.values() for late in range(len(said))]

@@ -10,8 +10,9 @@ itself may hang, nor through files, which a run need not have. In a ring each ra
 if some ranks are alive and some are not, an alive one has a dead predecessor.
 
 Datagrams may be lost, so several must be missing. Time in which the listener itself did not run does not count: a job whose
-processes are all stopped together, as schedulers do to suspend it, continues. A predecessor that was never heard (a firewall between
-hosts) is not watched, which is logged. On one host the sockets are on the loopback; a datagram without the job's token is ignored.
+processes are all stopped together, as schedulers do to suspend it, continues. A predecessor that was never heard (a firewall
+between hosts) is not watched, which is logged. On one host the sockets are on the loopback; a datagram without the job's token is
+ignored.
 
 The same thread ends a rank whose launcher has died and, if a limit is given, one that computes for too long without communicating,
 with the lines of code where it is. Failures before all ranks are connected are left to the launcher.
