@@ -1,6 +1,6 @@
-"""When one rank fails, the job ends: what the ranks of a launcher get when decentorth is imported.
+"""The end of the whole job when one rank fails, set up on the ranks of a launcher when decentorth is imported.
 
-Without it, MPI leaves the other ranks waiting for ever for the one that has raised.
+Without it, the other ranks wait for ever for the failed one.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from typing import Any
 from ._mpienv import expected_ranks, rank
 
 RANK_TIMEOUT = 300.0
-"""Seconds without a sign of life after which a rank is given up, unless another limit is given."""
+"""The default number of seconds without a sign of life after which a rank counts as lost."""
 _FORWARDING = 0.1
-"""Seconds that a launcher gets to forward what was written before it is told to end."""
+"""The seconds that a launcher gets to forward output before it is told to end."""
 _ENDING = 3.0
-"""Seconds that a launcher gets to end this process."""
+"""The seconds that a launcher gets to end this process."""
 
 
 def patience(name: str, seconds: float) -> float:
-    """The seconds of a limit: infinity where it is 0.
+    """The seconds of a time limit; infinity for 0.
 
     Raises
     ------
     ValueError
-        With the name of the limit.
+        The limit ``name`` is neither 0 nor at least 1 second.
     """
     if seconds == 0:
         return math.inf
@@ -54,18 +54,18 @@ def abort(code: int) -> None:
 
 
 def end_soon() -> None:
-    """End this process whatever its threads do, and whether or not the launcher still can."""
+    """End this process after a few seconds, whatever its threads do and even if the launcher cannot."""
     faulthandler.dump_traceback_later(_ENDING, exit=True, file=os.open(os.devnull, os.O_WRONLY))
 
 
 def end_job_on_error() -> None:
-    """Let an uncaught exception of this rank end the job; an error that all ranks meet is printed once, by rank 0."""
+    """Let an uncaught exception of this rank end the job; an error on all ranks is printed once, by rank 0."""
     before, process = sys.excepthook, os.getpid()
     if getattr(before, "ends_job", False):
         return
 
     def end_job(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if os.getpid() != process:  # a child of this rank, by os.fork: its end is its own
+        if os.getpid() != process:  # a child of this rank, by os.fork, does not end the job
             before(kind, error, trace)
             return
         if rank() != 0:

@@ -1,6 +1,6 @@
-"""Settings that must hold before NumPy or an MPI library is loaded, and what the launcher says about ranks.
+"""Settings that must hold before NumPy or an MPI library is loaded, and the launcher's variables about ranks.
 
-A user's own script needs none of it to be correct: BLAS threads are also limited while an algorithm runs.
+A user's own script is correct without these settings: BLAS threads are also limited while an algorithm runs.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 
 def prepare() -> None:
-    """Set what the user has not: for ranks, and for the command line, before NumPy is imported.
+    """Set the variables that the user has not set, for ranks and for the command line, before NumPy is imported.
 
-    Standard streams that are closed lead nowhere, so that no other file gets their descriptors, to which libraries write.
+    Closed standard streams are opened on the null device, so that no other file gets their descriptors, to which libraries write.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -25,7 +25,7 @@ def prepare() -> None:
 
 
 def expected_ranks(environ: Mapping[str, str] = os.environ) -> tuple[int, str]:
-    """How many ranks the launcher started, and the variable that says so (``(1, "")`` without a launcher)."""
+    """The number of ranks that the launcher started, and the variable with it (``(1, "")`` without a launcher)."""
     for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
         if environ.get(name, "").isdigit():
             return int(environ[name]), name
@@ -37,7 +37,7 @@ def expected_ranks(environ: Mapping[str, str] = os.environ) -> tuple[int, str]:
 
 
 def local_ranks(environ: Mapping[str, str] = os.environ) -> int:
-    """How many of the ranks run on this host (1 if the launcher does not say)."""
+    """The number of ranks on this host (1 if the launcher does not say)."""
     for name in ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"):
         if environ.get(name, "").isdigit():
             return int(environ[name])
@@ -45,12 +45,12 @@ def local_ranks(environ: Mapping[str, str] = os.environ) -> int:
 
 
 def fault_tolerant(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether Open MPI's launcher was told to let ranks outlive others (``--with-ft ulfm``)."""
+    """True if Open MPI's launcher was started with fault tolerance (``--with-ft ulfm``)."""
     return environ.get("OMPI_MCA_mpi_ft_enable") == "1"
 
 
 def rank(environ: Mapping[str, str] = os.environ) -> int:
-    """This process's rank, before any MPI library is loaded (0 without a launcher)."""
+    """The rank of this process, before any MPI library is loaded (0 without a launcher)."""
     for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"):
         if environ.get(name, "").isdigit():
             return int(environ[name])

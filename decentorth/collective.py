@@ -1,4 +1,4 @@
-"""Whole-network quantities for metrics, stopping, set-up and files. An algorithm never sees this."""
+"""Whole-network quantities for metrics, stopping, set-up and files. No algorithm uses them."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class AgentCollective:
 
     @property
     def n_agents(self) -> int:
-        """Agents over all ranks."""
+        """The number of agents over all ranks."""
         return int(self.bounds[-1])
 
     @property
     def own(self) -> slice:
-        """The agents that this rank answers for."""
+        """The agents whose terms this rank adds."""
         return slice(int(self.bounds[self.rank]), int(self.bounds[self.rank + 1]))
 
     def fold(self, size: int, add: Callable[[Array], None]) -> Array:
-        """``(size,)``: ``add(total)`` is called on one rank after another and adds its agents' terms in agent order.
+        """``(size,)``: the sum that ``add(total)``, called on one rank after another, forms in agent order.
 
-        The partial sum travels along the chain of ranks and comes back in one broadcast.
+        The partial sum is sent along the chain of ranks, and the result is broadcast.
         """
         total = np.zeros(size)
         if self.rank > 0:
@@ -76,7 +76,7 @@ class AgentCollective:
         return float("nan") if has_nan else float(largest)
 
     def largest(self, values: Array) -> Array:
-        """The largest of each over all ranks; finite or infinite."""
+        """The elementwise maximum over all ranks, of finite or infinite numbers."""
         return self.communicator.max(values)
 
     def everyone(self, data: bytes) -> list[bytes]:
@@ -90,12 +90,12 @@ class AgentCollective:
         return bool(answer[0])
 
     def same(self, what: str, digest: bytes) -> None:
-        """Check that every rank has the same.
+        """Raise unless ``digest`` is the same on every rank.
 
         Raises
         ------
         ValueError
-            On every rank, naming the ranks that differ from rank 0.
+            The digests differ; raised on every rank, naming the ranks that differ from rank 0.
         """
         digests = self.communicator.allgather_bytes(digest)
         different = [rank for rank, other in enumerate(digests) if other != digests[0]]
@@ -107,12 +107,12 @@ class AgentCollective:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """What fails inside on one rank, fails on every rank. Nothing inside may communicate.
+        """A context in which an error on one rank is raised on every rank. Code inside must not communicate.
 
         Raises
         ------
         ValueError
-            On the ranks that did not fail themselves, with the first failing rank's message.
+            Another rank failed; raised with the first failing rank's message.
         """
         failure: Exception | None = None
         report = b""
@@ -133,7 +133,7 @@ class AgentCollective:
                 raise elsewhere
 
     def stream(self, per_agent: Array) -> Iterator[Array]:
-        """On rank 0 the blocks of all ranks in agent order, one rank at a time; the others send and get nothing."""
+        """On rank 0 the blocks of all ranks in agent order, one rank at a time; the other ranks send and get nothing."""
         if self.rank > 0:
             self.communicator.send(np.ascontiguousarray(per_agent), 0)
             return
@@ -144,12 +144,12 @@ class AgentCollective:
             yield block
 
     def gather(self, per_agent: Array) -> Array | None:
-        """``(n, ...)`` in agent order on rank 0, None on the others."""
+        """``(n, ...)`` in agent order on rank 0, None on the other ranks."""
         blocks = list(self.stream(per_agent))
         return np.concatenate(blocks) if self.rank == 0 else None
 
     def sha256(self, per_agent: Array) -> str:
-        """SHA-256 over the float64 bytes in agent order, on every rank."""
+        """The SHA-256 of the float64 bytes in agent order, on every rank."""
         hashed = hashlib.sha256()
         for block in self.stream(per_agent):
             hashed.update(np.ascontiguousarray(block).tobytes())
@@ -157,7 +157,7 @@ class AgentCollective:
 
 
 class ReplicaCollective(AgentCollective):
-    """Of a single agent that is on every rank alike: what is asked of all agents, each rank knows by itself; rank 0 answers for it.
+    """The collective of a single agent that every rank holds a copy of: sums need no messages, and rank 0 writes its arrays.
 
     Parameters
     ----------
@@ -169,12 +169,12 @@ class ReplicaCollective(AgentCollective):
         super().__init__(communicator, np.minimum(np.arange(communicator.size + 1, dtype=np.int64), 1))
 
     def fold(self, size: int, add: Callable[[Array], None]) -> Array:
-        """``(size,)``: the agent's own; no message is sent."""
+        """``(size,)``: the agent's own terms, without messages."""
         total = np.zeros(size)
         add(total)
         return total
 
     def stream(self, per_agent: Array) -> Iterator[Array]:
-        """On rank 0 the agent's; nothing on the others."""
+        """The agent's array on rank 0; nothing on the other ranks."""
         if self.rank == 0:
             yield per_agent

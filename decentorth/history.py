@@ -1,4 +1,4 @@
-"""The table of a run: one typed column per count and metric, bounded in memory."""
+"""The history of a run: a table with one typed column per count and metric, bounded in memory."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from .protocols import Row
 COUNTS = ("iteration", "rounds", "messages", "bytes", "gradients")
 """The integer columns; ``seconds`` and the metrics are float64."""
 LIMIT = 20_000
-"""The most rows that a history keeps."""
+"""The largest number of rows that a history keeps."""
 
 
 class History(Mapping[str, NDArray[Any]]):
-    """Columns by name, as NumPy arrays: ``history["gradient_norm"]``.
+    """The recorded rows of a run, as a mapping from names to NumPy columns: ``history["gradient_norm"]``.
 
     Parameters
     ----------
     limit
-        The most rows kept in memory; beyond it every second row (but the first and the last) is dropped. A history file keeps all.
+        The largest number of rows in memory; beyond it every second row (but the first and the last) is dropped. A history file
+        keeps all.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -48,7 +49,7 @@ class History(Mapping[str, NDArray[Any]]):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of all columns."""
+        """The names of all columns."""
         return (*COUNTS, "seconds", *(self._rows[0].values if self._rows else ()))
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -73,7 +74,7 @@ class History(Mapping[str, NDArray[Any]]):
         Raises
         ------
         ModuleNotFoundError
-            Without pandas, with what to install.
+            pandas is not installed.
         """
         try:
             import pandas as pd

@@ -1,7 +1,7 @@
 """Counter-based randomness: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 
-A number is a pure function of (seed, purpose, agent, iteration, position), so nothing has to be saved for a restart, nothing
-depends on which rank holds an agent, and all agents are drawn at once.
+A number is a pure function of (seed, purpose, agent, iteration, position), so nothing has to be saved for a restart, the draws do
+not depend on the rank that holds an agent, and all agents are drawn at once.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def philox(counter: tuple[_Words, _Words, _Words, _Words], key: tuple[int, int])
 
 @dataclass(frozen=True)
 class CounterStreams:
-    """The streams of the agents in ``agents`` (global numbers, which they keep when others leave).
+    """The random streams of ``agents``, by global numbers, which agents keep when others leave.
 
     Parameters
     ----------
     seed
         Up to 64 bits are used.
     agents
-        The agents that live in this process: a run of them, or where some have left their numbers, ``(n_local,)``.
+        The agents of this process: a slice or, if some have left, their numbers, ``(n_local,)``.
     """
 
     seed: int
@@ -67,9 +67,9 @@ class CounterStreams:
         return np.stack(words, axis=-1).reshape(len(agents), -1)[:, :size]
 
     def integers(self, purpose: Purpose, k: int, size: int, high: int | Index) -> Index:
-        """``(n_local, size)`` integers in ``[0, high)``, with replacement; ``high`` is a number or one per agent, below 2^32.
+        """``(n_local, size)`` integers in ``[0, high)``, with replacement; ``high`` is one number or one per agent, below 2^32.
 
-        A word of 32 bits times ``high``, shifted: the probabilities differ from uniform by less than ``high / 2^32``.
+        Each is a word of 32 bits times ``high``, shifted: the probabilities differ from uniform by less than ``high / 2^32``.
         """
         mine = self.agents
         agents = np.arange(mine.start, mine.stop, dtype=np.uint64) if isinstance(mine, slice) else mine.astype(np.uint64)

@@ -1,9 +1,9 @@
-"""The sums whose order of additions fixes every bit of a run: a sparse row times stacked points, over agents, within an agent.
+"""Sums with a fixed order of additions, so that runs are bitwise reproducible: sparse rows times points, over agents, within one.
 
 `accumulate` and `add_agents` call SciPy's ``csr_matvecs``, the loop behind ``csr_array @ dense``: for each row, for each stored
 column in order,
 ``out[row] += weight * x[column]`` over the whole point. It accumulates into ``out``, which the public operator cannot: so a row
-whose columns live on several ranks is added piece by piece, in global agent order, without copying the pieces together first.
+whose columns are on several ranks is added piece by piece, in global agent order, without copying the pieces together first.
 `scatter` calls ``csc_matvecs``, the same by columns.
 """
 
@@ -17,7 +17,7 @@ from scipy.sparse import _sparsetools
 from .protocols import Array, Index
 
 _SMALL, _LARGE = 2.0**-450, 2.0**500
-"""Norms between these are the root of the sum of squares; beyond, squares lose digits, or are infinite."""
+"""Norms between these are the root of the sum of squares; outside, squares underflow or overflow."""
 
 
 class Csr(NamedTuple):
@@ -31,12 +31,12 @@ class Csr(NamedTuple):
 
 
 def accumulate(block: Csr, width: int, x: Array, out: Array) -> None:
-    """``out += block @ x``, both flat and C-contiguous, of ``width`` numbers a row."""
+    """Compute ``out += block @ x``, both flat and C-contiguous, with ``width`` numbers per row."""
     _sparsetools.csr_matvecs(block.rows, block.columns, width, block.indptr, block.indices, block.data, x, out)
 
 
 def add_agents(x: Array, out: Array) -> None:
-    """``out += x[0]``, ``out += x[1]``, ...: a sum over agents strictly in their order (NumPy's own sums are pairwise)."""
+    """Compute ``out += x[0]``, ``out += x[1]``, ...: a sum strictly in agent order (NumPy's own sums are pairwise)."""
     n = len(x)
     if n == 1:
         out += x[0]
@@ -46,7 +46,7 @@ def add_agents(x: Array, out: Array) -> None:
 
 
 def scatter(places: Index, weights: Array, x: Array, out: Array) -> None:
-    """``out[places[i, j]] += weights[i, j] * x[i]``, strictly in the order of i and, within it, j.
+    """Compute ``out[places[i, j]] += weights[i, j] * x[i]``, strictly in the order of i and, within it, j.
 
     Parameters
     ----------
@@ -64,13 +64,13 @@ def scatter(places: Index, weights: Array, x: Array, out: Array) -> None:
 
 
 def sums(x: Array) -> Array:
-    """``(n, ...) -> (n,)``: the sum of each agent's entries, the same bits whoever else is in the stack."""
+    """``(n, ...) -> (n,)``: the sum of each agent's entries; its bits do not depend on the other agents."""
     total: Array = x.reshape(len(x), -1).sum(-1)
     return total
 
 
 def norms(x: Array) -> Array:
-    """``(n, ...) -> (n,)``: the Frobenius norm of each agent's array, of any size that float64 has."""
+    """``(n, ...) -> (n,)``: the Frobenius norm of each agent's array, without overflow or underflow."""
     root: Array = np.sqrt(sums(x * x))
     if not (root.min() > _SMALL and root.max() < _LARGE):
         odd = np.flatnonzero(~((root > _SMALL) & (root < _LARGE)))
@@ -82,6 +82,6 @@ def norms(x: Array) -> Array:
 
 
 def power_of_two(size: Array) -> Array:
-    """The largest power of two that is at most each size, and divides without rounding; 1 for 0 and what is not finite."""
+    """The largest power of two that is at most each size, by which division is exact; 1 for 0 and sizes that are not finite."""
     usual = (size > 0.0) & (size < np.inf)
     return np.where(usual, np.ldexp(1.0, np.frexp(size)[1] - 1), 1.0)

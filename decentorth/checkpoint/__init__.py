@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a run as files, written while it goes on, and read to go on with it on any number of ranks."""
+"""Checkpoints: files with the state of a run, written during it, and read to continue it on any number of ranks."""
 
 from .files import FOLDER, CheckpointError, kept, limited
 from .keeper import LOOK_SECONDS, Checkpoints, Identity, Keeper, Moment, interval, look_ahead

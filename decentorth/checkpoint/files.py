@@ -1,16 +1,16 @@
-"""A checkpoint on disk: a folder named by its iteration, which is there whole or not at all.
+"""A checkpoint on disk: a folder named by its iteration, which is either complete or absent.
 
 ================== ===========================================================================================================
 ``block-00000.bin`` a rank's agents: pieces of consecutive agents, about 4 MB each; in a piece one array after the other, raw,
                     little-endian, C order
-``common.bin``      what is not an agent's own (the history, the starting point), likewise
-``manifest.json``   format and version; SHA-256 of the rest; the rest: what run this is, counters, names, types and shapes of the
-                    arrays, which agents are in which block, the SHA-256 of every piece, and the notes of whoever wrote it
+``common.bin``      the arrays common to all agents (the history, the starting point), likewise
+``manifest.json``   format and version; SHA-256 of the rest; the rest: the identity of the run, counters, names, types and shapes
+                    of the arrays, the agents of each block, the SHA-256 of every piece, and the writer's notes
 ================== ===========================================================================================================
 
 Every rank writes its own agents to a file of its own, in a folder with a temporary name; rank 0 writes the manifest last, and
-renames the folder. Any number of ranks can read it: each reads the pieces in which its agents are. Sizes are compared with those
-of the files before anything is allocated; nothing is unpickled; no name of a file comes out of a file.
+renames the folder. Any number of ranks can read it: each reads the pieces that hold its agents. Sizes are compared with those of
+the files before anything is allocated; nothing is unpickled; no file name is read from a file.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ from .states import Arrays
 FORMAT, VERSION = "decentorth checkpoint", 1
 FOLDER, MANIFEST, COMMON = "checkpoints", "manifest.json", "common.bin"
 PIECE_BYTES = 1 << 22
-"""About how much of a block one checksum is of: the most that a reader reads without using it."""
+"""The approximate bytes of a block under one checksum: the most that a reader reads beyond its own agents."""
 MANIFEST_BYTES = 1 << 24
-"""The most that a manifest may have: it has 70 bytes for each piece."""
+"""The largest size of a manifest, which has 70 bytes for each piece."""
 KINDS = ("<f8", "<f4", "<f2", "<i8", "<i4", "<u8", "<u4", "|u1", "|b1")
-"""The types that arrays may have."""
+"""The types of arrays that a checkpoint can hold."""
 _NAME = re.compile(r"\d{9,}")
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint cannot be written, or not be gone on from; the message says which, why, and what there is instead."""
+    """A checkpoint cannot be written, or a run cannot continue from it; the message names it, the reason and an alternative."""
 
 
 class DamagedError(CheckpointError):
-    """The files of a checkpoint are not those that were written."""
+    """The files of a checkpoint differ from the ones that were written."""
 
 
 T = TypeVar("T")
 
 
 def agreed(collective: Collective, work: Callable[[], T], kind: type[CheckpointError] = CheckpointError) -> T:
-    """The result of ``work``, which must not communicate; what fails on one rank is an error of that ``kind`` on all."""
+    """The result of ``work``, which must not communicate; a failure on one rank raises an error of that ``kind`` on all."""
     try:
         with collective.together():
             return work()
@@ -71,37 +71,37 @@ class Layout(NamedTuple):
     name: str
     kind: str
     shape: tuple[int, ...]
-    """Of one agent, or of the whole where it is common to all."""
+    """The shape for one agent, or of the whole array if it is common to all agents."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of one agent, or of the whole."""
+        """The bytes of one agent, or of the whole array if it is common to all agents."""
         return np.dtype(self.kind).itemsize * math.prod(self.shape)
 
     def read(self, data: bytes | bytearray, offset: int, count: int | None = None) -> NDArray[Any]:
-        """A view of ``data``: the whole, or so many agents."""
+        """A view of ``data`` as the whole array, or as that of ``count`` agents."""
         shape = self.shape if count is None else (count, *self.shape)
         return np.frombuffer(data, self.kind, math.prod(shape), offset).reshape(shape)
 
 
 class Block(NamedTuple):
-    """A file of consecutive agents."""
+    """The description of a file of consecutive agents."""
 
     start: int
     stop: int
     piece: int
-    """Agents in each piece but the last."""
+    """The number of agents in each piece but the last."""
     sha256: list[str]
-    """Of every piece."""
+    """The SHA-256 of every piece."""
 
     @property
     def pieces(self) -> Iterator[tuple[int, int]]:
-        """First agent and end of every piece."""
+        """The first agent and the end of every piece."""
         return ((a, min(a + self.piece, self.stop)) for a in range(self.start, self.stop, self.piece))
 
 
 class Manifest(NamedTuple):
-    """What a checkpoint says of itself."""
+    """The content of a checkpoint's manifest."""
 
     path: Path
     arrays: list[Layout]
@@ -109,7 +109,7 @@ class Manifest(NamedTuple):
     common_sha256: str
     blocks: list[Block]
     facts: dict[str, Any]
-    """What the writer added."""
+    """The facts that the writer added."""
 
 
 def kept(root: Path) -> list[Path]:
@@ -124,12 +124,12 @@ def _iteration(path: Path) -> int:
 
 
 def found(given: str | os.PathLike[str]) -> list[Path]:
-    """The checkpoints that a path means, the newest first: a run's folder, its folder of checkpoints, or one of these.
+    """The checkpoints of a path, the newest first; the path is a run's folder, its folder of checkpoints, or a checkpoint.
 
     Raises
     ------
     ValueError
-        There is none.
+        There is no checkpoint.
     """
     path = Path(given)
     paths = kept(path / FOLDER) or kept(path)
@@ -151,21 +151,21 @@ def write(
     facts: Mapping[str, Any],
     collective: Collective,
 ) -> Path:
-    """Write a checkpoint and remove all but the last ``keep``, and those of later iterations; called by every rank.
+    """Write a checkpoint, and remove all but the last ``keep`` and all of later iterations; a collective call.
 
     Parameters
     ----------
     agents
-        Those of this rank; none where another rank writes them (a single agent that is on every rank).
+        The agents of this rank; empty if another rank writes them (a single agent that every rank holds).
     arrays
         ``(n_local, ...)`` by name, the same names on every rank.
     common, facts
-        What rank 0 adds.
+        The common arrays and the facts, from rank 0.
 
     Raises
     ------
     CheckpointError
-        On every rank; the earlier checkpoints are as they were.
+        The checkpoint cannot be written; raised on every rank, and the earlier checkpoints are unchanged.
     """
     part = root / f".{iteration:09d}.part"
     path = root / f"{iteration:09d}"
@@ -211,7 +211,7 @@ def write(
 
 
 def _finish(part: Path, layouts: list[Layout], common: Arrays, facts: Mapping[str, Any]) -> None:
-    """Rank 0's files, the manifest last."""
+    """Write the files of rank 0, the manifest last."""
     canonical = {name: _canonical(name, array) for name, array in common.items()}
     data = b"".join(array.tobytes() for array in canonical.values())
     with _new(part / COMMON) as file:
@@ -230,14 +230,14 @@ def _finish(part: Path, layouts: list[Layout], common: Arrays, facts: Mapping[st
 
 
 def _remove(path: Path) -> None:
-    """Remove a checkpoint so that no half of it is ever seen; what a file system keeps of it goes with the next one."""
+    """Rename a checkpoint, then delete it, so that it is never seen in part; the next write deletes any remains."""
     aside = path.with_name(f".{path.name}.removed.part")
     path.rename(aside)
     shutil.rmtree(aside, ignore_errors=True)
 
 
 def _canonical(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """The array as it is written."""
+    """The array in the byte order and layout of the file."""
     kind = array.dtype.newbyteorder("<")
     if kind.str not in KINDS:
         raise ValueError(f"a checkpoint cannot hold {name} of type {array.dtype}; it holds {', '.join(KINDS)}")
@@ -246,7 +246,7 @@ def _canonical(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 @contextlib.contextmanager
 def _new(path: Path) -> Iterator[Any]:
-    """A file that is on the disk when it is closed."""
+    """Open a new file, and flush it to the disk before it is closed."""
     with path.open("xb") as file:
         yield file
         file.flush()
@@ -254,7 +254,7 @@ def _new(path: Path) -> Iterator[Any]:
 
 
 def _sync(folder: Path) -> None:
-    """The names in a folder on the disk."""
+    """Flush the names in a folder to the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -278,14 +278,14 @@ def words(error: Exception) -> str:
 
 
 def limited(path: Path, most: int) -> bytes:
-    """The content of a regular file that has at most so many bytes; no more than that is read.
+    """The content of a regular file of at most ``most`` bytes; no more than that is read.
 
     Raises
     ------
     ValueError
-        It is larger, or no regular file: a FIFO would be waited for, a device might never end.
+        The file is larger, or is not regular: reading a FIFO would block, and a device might never end.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         status = os.fstat(file.fileno())
@@ -302,7 +302,7 @@ def parsed(path: Path, raw: bytes) -> Manifest:
     Raises
     ------
     ValueError
-        They are damaged, or of another version.
+        The bytes are damaged, or of another version.
     """
     try:
         try:
@@ -336,7 +336,7 @@ def _layout(entry: Any) -> Layout:
 
 
 def counted(value: Any) -> bool:
-    """Whether ``value`` is a number that something can have been counted to: whole, not negative, of 64 bits."""
+    """True if ``value`` is a possible count: a non-negative integer below 2^63."""
     return type(value) is int and 0 <= value < 2**63
 
 
@@ -350,12 +350,12 @@ def _block(entry: Any) -> Block:
 
 
 def read_manifest(path: Path, collective: Collective) -> Manifest:
-    """What a checkpoint says of itself, read by rank 0 for every rank.
+    """The manifest of a checkpoint, read by rank 0 for every rank.
 
     Raises
     ------
     DamagedError
-        On every rank.
+        The manifest cannot be read or is damaged; raised on every rank.
     """
     raw = agreed(collective, lambda: limited(path / MANIFEST, MANIFEST_BYTES) if collective.rank == 0 else b"", DamagedError)
     whole = collective.everyone(raw)[0]
@@ -363,12 +363,12 @@ def read_manifest(path: Path, collective: Collective) -> Manifest:
 
 
 def read_common(manifest: Manifest, collective: Collective) -> Arrays:
-    """The arrays that are no agent's own, read by rank 0 for every rank.
+    """The arrays common to all agents, read by rank 0 for every rank.
 
     Raises
     ------
     DamagedError
-        On every rank.
+        The file cannot be read or is damaged; raised on every rank.
     """
 
     def read() -> bytes:
@@ -384,12 +384,12 @@ def read_common(manifest: Manifest, collective: Collective) -> Arrays:
 
 
 def read_agents(manifest: Manifest, n_agents: int, agents: slice) -> Arrays:
-    """The arrays ``(n_local, ...)`` of some agents; pieces without any of them are not looked at.
+    """The arrays ``(n_local, ...)`` of ``agents``; pieces without any of them are not read.
 
     Raises
     ------
     ValueError, OSError
-        The files that hold them are damaged, or not those that the manifest describes.
+        The files with these agents are damaged, or differ from the manifest's description.
     """
     if _agents(manifest) != n_agents:
         raise ValueError(f"its blocks do not hold the agents 0 to {n_agents - 1} in order")
@@ -419,12 +419,12 @@ def read_agents(manifest: Manifest, n_agents: int, agents: slice) -> Arrays:
 
 
 def held(manifest: Manifest) -> int:
-    """How many agents a checkpoint has, by the sizes of its files; what is in them is not looked at.
+    """The number of agents of a checkpoint, by the sizes of its files, whose content is not read.
 
     Raises
     ------
     ValueError, OSError
-        The files are not those that the manifest describes.
+        The files differ from the manifest's description.
     """
     for number, block in enumerate(manifest.blocks):
         if not _sized(manifest.path / _block_name(number), manifest.arrays, block.stop - block.start):
@@ -434,12 +434,12 @@ def held(manifest: Manifest) -> int:
 
 
 def _agents(manifest: Manifest) -> int:
-    """How many agents its blocks hold.
+    """The number of agents in the blocks of a manifest.
 
     Raises
     ------
     ValueError
-        They do not follow one another.
+        The blocks are not consecutive.
     """
     ends = [0, *(block.stop for block in manifest.blocks)]
     if [block.start for block in manifest.blocks] != ends[:-1]:
@@ -448,7 +448,7 @@ def _agents(manifest: Manifest) -> int:
 
 
 def _sized(path: Path, layouts: Sequence[Layout], count: int) -> int:
-    """The bytes of ``count`` times these arrays, which must be what the file has."""
+    """The bytes of ``count`` times these arrays; raise unless the file has that size."""
     expected, status = count * sum(layout.nbytes for layout in layouts), path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{path.name} is not a regular file")

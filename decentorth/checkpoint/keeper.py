@@ -1,4 +1,4 @@
-"""When checkpoints are written, and what is in them."""
+"""The writing of checkpoints: their times and their content."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ from .signals import ENDINGS, PendingSignals
 from .states import Arrays, copied, taken_apart
 
 LOOK_SECONDS = 0.25
-"""About how often ranks agree on whether a signal has come or the time is over; between, nobody is asked."""
+"""The approximate seconds between two times at which ranks agree on signals and on the time; between, they do not communicate."""
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where and when a run writes checkpoints: as ``every`` says, on SIGUSR1, on SIGTERM, SIGHUP, SIGUSR2 and the first SIGINT
-    (Ctrl-C), which then end the run, at its end; where it diverges, of the last recorded state that was finite. A second SIGINT
+    """The folder and the times of a run's checkpoints.
+
+    A checkpoint is written at intervals of ``every``; on SIGUSR1; on SIGTERM, SIGHUP, SIGUSR2 and the first SIGINT (Ctrl-C), which
+    then end the run; and at the end of the run, or, if it diverges, of the last recorded state that was finite. A second SIGINT
     raises KeyboardInterrupt at once.
 
     Parameters
@@ -42,19 +44,19 @@ class Checkpoints:
     every
         So many iterations (``1000``), or so much time (``"30s"``, ``"10m"``, ``"2h"``).
     keep
-        How many are kept.
+        The number of checkpoints that are kept.
     notes
-        Called by rank 0 for each checkpoint: what to store with it, as JSON can hold it.
+        Called by rank 0 for each checkpoint; returns notes to store with it, as JSON can hold them.
 
     Attributes
     ----------
     signals
-        Entered by the run; also by the caller where they are to wait until more than the checkpoints is written.
+        A context that the run enters; a caller may enter it too, so that signals wait until its own files are written.
 
     Raises
     ------
     ValueError
-        For what cannot be meant.
+        ``every`` is neither a number of iterations nor a time, or ``keep`` is below 1.
     """
 
     folder: str | os.PathLike[str]
@@ -70,12 +72,12 @@ class Checkpoints:
 
 
 def interval(name: str, every: int | str | None) -> tuple[float, float]:
-    """Iterations and seconds between checkpoints; infinity where it is not that.
+    """The iterations and the seconds between checkpoints; infinity for the unit that ``every`` does not use.
 
     Raises
     ------
     ValueError
-        With the name of the parameter.
+        ``every`` is neither a number of iterations nor a time; the message has ``name``.
     """
     if every is None:
         return math.inf, math.inf
@@ -87,23 +89,23 @@ def interval(name: str, every: int | str | None) -> tuple[float, float]:
 
 
 def look_ahead(iterations: int, seconds: float, within: float = LOOK_SECONDS) -> int:
-    """After how many more iterations to look again, where the last ones took so many seconds: after ``within`` seconds, but at
-    most four times as many iterations as those."""
+    """The iterations until the next look, if the last ``iterations`` took ``seconds``: those of ``within`` seconds, but at most
+    ``4 * iterations``."""
     return int(min(max(1.0, iterations * within / max(seconds, 1e-9)), 4.0 * iterations))
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What must be the same for a run to go on as if it had never stopped.
+    """The facts and arrays that must be the same for a run to continue as if it had never stopped.
 
     Parameters
     ----------
     facts
-        Of the problem, the algorithm, the seed and W; by group and name, as JSON can hold them.
+        The facts of the problem, the algorithm, the seed and W, by group and name, as JSON can hold them.
     start
         ``shape``: the common starting point.
     probes
-        ``(n_local,)`` each: quantities of the agents' data at the start.
+        Quantities of the agents' data at the start, ``(n_local,)`` each.
     """
 
     facts: Mapping[str, Mapping[str, Any]]
@@ -112,41 +114,41 @@ class Identity:
 
 
 class Moment(NamedTuple):
-    """A run between two iterations."""
+    """The state of a run between two iterations."""
 
     state: Any
     counts: tuple[int, int, int]
-    """Rounds, messages and bytes of the network."""
+    """The rounds, messages and bytes of the network."""
     in_flight: Mapping[str, Array]
     seconds: Mapping[str, float]
     agreement: Mapping[str, Any] = MappingProxyType({})
-    """What the agents know, as JSON can hold it."""
+    """The agents' knowledge about stopping, as JSON can hold it."""
 
     def copied(self, into: Moment | None = None) -> Moment:
-        """A moment that stays as the run goes on; the arrays of ``into``, an earlier copy, are used again."""
+        """A copy that stays unchanged during the run; the arrays of ``into``, an earlier copy, are reused."""
         state = copied(self.state, None if into is None else into.state)
         return self._replace(state=state, in_flight={name: array.copy() for name, array in self.in_flight.items()})
 
 
 class Keeper:
-    """Watches a run and writes its checkpoints; used by every rank alike, inside the context ``signals``.
+    """The writer of a run's checkpoints; every rank makes the same calls, inside the context ``signals``.
 
     Parameters
     ----------
     checkpoints
-        Where and when.
+        The folder and the times.
     identity
-        What run it is.
+        The identity of the run.
     agents
-        Those of this rank.
+        The agents of this rank.
     history
-        The run's, which goes on.
+        The history of the run, which grows.
     resumed
-        The checkpoint that the run goes on from.
+        The checkpoint that the run continues from.
     k
-        The iteration at which it begins.
+        The first iteration.
     anew
-        Go on in the folder, in which every checkpoint from here on is written whatever is there: agents have left.
+        True after agents have left: the run continues in its folder, and writes every checkpoint from here on.
 
     Attributes
     ----------
@@ -155,7 +157,7 @@ class Keeper:
     last
         The newest checkpoint.
     signals
-        Those that wait for the next look.
+        The signals that wait for the next look.
 
     Raises
     ------
@@ -191,9 +193,9 @@ class Keeper:
         self.next = k + 1
 
     def look(self, k: int) -> tuple[bool, int]:
-        """Whether a checkpoint is due after iteration ``k``, and the signal that ends the run, or 0; the same on every rank.
+        """True if a checkpoint is due after iteration ``k``, and the signal that ends the run, or 0; the same on every rank.
 
-        A signal to any rank counts, and rank 0's clock. In the same message rank 0 says when to look again.
+        Signals to any rank count, and the clock of rank 0, which also sends the iteration of the next look in the same message.
         """
         signals = self.signals.take()
         now = time.monotonic()
@@ -210,7 +212,7 @@ class Keeper:
         return bool(due), int(ends)
 
     def write_earlier(self, moment: Moment) -> None:
-        """Write a checkpoint of the last moment that was good, unless there is one of a later iteration."""
+        """Write a checkpoint of the last finite state, unless there is one of its iteration or a later one."""
         if self.last is None or int(self.last.name) < moment.state.k:
             self.write(moment)
 
@@ -220,7 +222,7 @@ class Keeper:
         Raises
         ------
         files.CheckpointError
-            On every rank: the disk is full, the folder cannot be written to, or a rank does not see it.
+            The disk is full, the folder cannot be written to, or a rank does not see it; raised on every rank.
         """
         k = moment.state.k
         if self.last is None or int(self.last.name) != k:

@@ -1,4 +1,4 @@
-"""Going on from a checkpoint, on any number of ranks, with the bits of a run that never stopped."""
+"""Resuming from a checkpoint, on any number of ranks, with the bits of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -22,50 +22,50 @@ from .keeper import Identity
 from .states import put_together, taken_apart
 
 TOLERANCE = 1e-9
-"""Relative difference in what is computed from the same data that another processor's rounding explains."""
+"""The largest relative difference, on the same data, that another processor's rounding explains."""
 _NETWORK = "network."
 _LONGEST = 60
 log = logging.getLogger(__name__)
 
 
 class Begun(NamedTuple):
-    """The run that is to go on, as it begins."""
+    """The resumed run, as set up before the checkpoint is read."""
 
     identity: Identity
     like: Any
-    """The method's state at the start: what a state is made of."""
+    """The method's state at the start, as a template of states."""
     in_flight: Collection[str]
-    """Names of what the network may have in flight."""
+    """The names of the arrays that the network may have in flight."""
     agents: slice
-    """Those of this rank."""
+    """The agents of this rank."""
 
 
 Losses = tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...]
-"""Iterations, and the ranks and agents that were lost there."""
+"""The iterations at which ranks were lost, with these ranks and their agents."""
 
 
 class Resumed(NamedTuple):
-    """A run as it was when a checkpoint was written."""
+    """The state of a run when a checkpoint was written."""
 
     path: Path | None
-    """None where it is no checkpoint that the run goes on from."""
+    """The checkpoint; None if the run does not continue from one."""
     state: Any
     counts: tuple[int, int, int]
-    """Rounds, messages and bytes of the network."""
+    """The rounds, messages and bytes of the network."""
     in_flight: Mapping[str, Array]
     history: History
     seconds: Mapping[str, float]
     notes: Mapping[str, Any]
     agreement: Mapping[str, Any] = MappingProxyType({})
-    """What the agents know, where they decide about the end."""
+    """The agents' knowledge about stopping, if they decide on it."""
     losses: Losses = ()
 
 
 class _Contents(NamedTuple):
-    """What a manifest says of the run."""
+    """The facts of a run in a manifest."""
 
     version: str
-    """Of who wrote it."""
+    """The version of decentorth that wrote it."""
     run: Mapping[str, Mapping[str, Any]]
     numbers: Mapping[str, Any]
     """The state's counters, by name."""
@@ -82,20 +82,19 @@ def resume(
     begin: Callable[[Losses], Begun],
     collective: Collective,
 ) -> Resumed:
-    """The newest checkpoint that is whole; called by every rank, each of which reads its own agents.
+    """The run of the newest undamaged checkpoint; a collective call, in which each rank reads its own agents.
 
     Parameters
     ----------
     given
         A run's folder, its folder of checkpoints, or one checkpoint.
     begin
-        Called by every rank alike: the run that is to go on, after the losses that the checkpoint tells of; a ValueError where it
-        cannot be.
+        Called by every rank; returns the run to resume, given the losses in the checkpoint, or raises ValueError.
 
     Raises
     ------
     files.CheckpointError
-        On every rank: there is no checkpoint, none is whole, or it is of another run.
+        There is no checkpoint, all are damaged, or it is of another run; raised on every rank.
     """
     listed = files.agreed(collective, lambda: [str(path) for path in files.found(given)] if collective.rank == 0 else [])
     paths = [Path(path) for path in json.loads(collective.everyone(json.dumps(listed).encode())[0])]
@@ -114,7 +113,7 @@ def resume(
 
 def _resume(manifest: files.Manifest, begin: Callable[[Losses], Begun], collective: Collective) -> Resumed:
     def refuse(difference: str | None) -> None:
-        """If any rank has found one."""
+        """Raise if any rank has found a difference."""
         if found := [text.decode() for text in collective.everyone((difference or "").encode()) if text]:
             raise files.CheckpointError(f"{manifest.path} is of another run: {found[0]}")
 
@@ -164,12 +163,12 @@ def _resume(manifest: files.Manifest, begin: Callable[[Losses], Begun], collecti
 
 
 def _contents(manifest: files.Manifest) -> _Contents:
-    """What a manifest says of the run.
+    """The facts of a run in a manifest.
 
     Raises
     ------
     ValueError
-        Something is missing, or not what it should be.
+        A fact is missing or invalid.
     """
     facts = manifest.facts
     try:
@@ -201,18 +200,18 @@ def _contents(manifest: files.Manifest) -> _Contents:
 
 
 def newest_notes(given: str | os.PathLike[str]) -> tuple[Mapping[str, Any], int]:
-    """The notes of the newest checkpoint that a path means and whose files have the sizes that its manifest says.
+    """The notes of the newest checkpoint of a path whose files have the sizes in its manifest.
 
     Returns
     -------
     notes : mapping
     agents : int
-        How many there were when the run began: those that the files hold, and those that were lost.
+        The number of agents at the start of the run: those in the files, and those that were lost.
 
     Raises
     ------
     ValueError
-        There is none.
+        There is no such checkpoint.
     """
     damage = []
     for path in files.found(given):
@@ -226,7 +225,7 @@ def newest_notes(given: str | os.PathLike[str]) -> tuple[Mapping[str, Any], int]
 
 
 def _agreement(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What the agents knew, and what that had taken; nothing where they decided about nothing."""
+    """The agents' knowledge about stopping, and its cost in attempts and messages; empty if they do not decide on it."""
     if not facts:
         return {}
     attempts, rounds, messages, sent = (int(count) for count in facts["tally"])
@@ -238,7 +237,7 @@ def _agreement(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_common(manifest: files.Manifest, contents: _Contents, start: Array) -> None:
-    """The layout of a starting point and a history, before it is read."""
+    """Raise unless the common arrays are a starting point and a history."""
     rows = manifest.common[-1].shape[0] if manifest.common and manifest.common[-1].shape else 0
     expected = [
         files.Layout("start", "<f8", start.shape),
@@ -259,7 +258,7 @@ def _history(counts: NDArray[Any], values: NDArray[Any], contents: _Contents) ->
 
 
 def _kind(kind: str, shape: tuple[int, ...]) -> str:
-    """An array of each agent in words."""
+    """The type and shape of an agent's array in words."""
     return f"{kind} {' x '.join(map(str, shape))}".rstrip()
 
 
@@ -290,11 +289,11 @@ def _other_start(then: Array, now: Array) -> str | None:
 
 
 def _other_data(then: Mapping[str, Array], now: Mapping[str, Array], first: int) -> str | None:
-    """The first agent whose data give other numbers at the start; equal bits are equal, whatever they are."""
+    """The first agent whose data give other numbers at the start, in words; NaN and equal infinities count as equal."""
     for name, mine in now.items():
         old = then[name]
         with np.errstate(all="ignore"):
-            size = np.abs(old) + (name == "start.feasibility")  # which is mere rounding at a feasible point
+            size = np.abs(old) + (name == "start.feasibility")  # rounding only, at a feasible point
             close = (np.abs(old - mine) <= TOLERANCE * size) | (old == mine) | (np.isnan(old) & np.isnan(mine))
         if not close.all():
             agent = int(np.argmin(close))

@@ -1,4 +1,4 @@
-"""Signals that wait for a run: they are noted when they come, and answered between two iterations or when all is written."""
+"""Pending signals of a run: each is noted when it comes, and handled between two iterations or when all files are written."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ ENDINGS = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR
 
 
 class PendingSignals:
-    """A context in which signals wait until somebody takes them; a second SIGINT raises KeyboardInterrupt at once.
+    """A context in which signals wait until they are taken; a second SIGINT raises KeyboardInterrupt at once.
 
-    It may be entered again inside itself. A signal of `ENDINGS` that nobody has taken takes effect when the outermost context ends;
-    one that the process ignores stays ignored (nohup, a background job of a shell). Only the main thread receives signals: in
-    another one the context changes nothing.
+    It may be nested. A signal of `ENDINGS` that has not been taken takes effect when the outermost context ends; an ignored signal
+    stays ignored (nohup, a background job of a shell). Only the main thread receives signals: in another thread the context changes
+    nothing.
 
     Attributes
     ----------
     seen
-        All signals that have come since the outermost context began.
+        All signals received since the outermost context began.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class PendingSignals:
                 signal.raise_signal(max(late))
 
     def take(self) -> set[int]:
-        """The signals that have come since the last call."""
+        """The signals received since the last call."""
         taken, self._waiting = self._waiting, set()
         return taken
 

@@ -1,4 +1,4 @@
-"""A method's state as named arrays and numbers, and back."""
+"""The conversion of a method's state to named arrays and numbers, and back."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def leaves(state: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """``(dotted name, array or number)`` of everything in a state: NamedTuples and tuples within one another.
+    """``(dotted name, array or number)`` for every entry of a state of nested NamedTuples and tuples.
 
     Raises
     ------
     TypeError
-        For what is neither; names the field.
+        An entry is neither an array nor a number; the message names it.
     """
     if isinstance(state, tuple):
         for field, value in zip(_fields(state), state, strict=True):
@@ -42,7 +42,7 @@ def taken_apart(state: Any, name: str) -> tuple[Arrays, dict[str, Number]]:
 
 
 def put_together(like: Any, name: str, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Number]) -> Any:
-    """A state built as ``like`` is, with other arrays and numbers."""
+    """A state of the structure of ``like``, with other arrays and numbers."""
     if isinstance(like, tuple):
         parts = [put_together(value, f"{name}.{field}", arrays, numbers) for field, value in zip(_fields(like), like, strict=True)]
         return type(like)(*parts) if hasattr(like, "_fields") else tuple(parts)
@@ -50,7 +50,7 @@ def put_together(like: Any, name: str, arrays: Mapping[str, NDArray[Any]], numbe
 
 
 def copied(state: Any, into: Any = None) -> Any:
-    """A state that shares no memory with ``state``; the arrays of ``into``, an earlier copy, are used again."""
+    """A state that shares no memory with ``state``; the arrays of ``into``, an earlier copy, are reused."""
     if isinstance(state, tuple):
         parts = [copied(value, None if into is None else into[number]) for number, value in enumerate(state)]
         return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)

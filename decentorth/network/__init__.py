@@ -1,4 +1,4 @@
-"""Mixing over a network of agents: the plan, the transport, the one `Network` class, and what may go wrong on the way."""
+"""Mixing over a network of agents: the exchange plan, the transport, the `Network` class, and faults of messages and agents."""
 
 from .channel import Channel
 from .communicator import Communicator, SerialCommunicator, Shrinking, connect, surviving

@@ -1,43 +1,43 @@
-"""What happens to messages on their way: faults put together, and what they do to averages.
+"""Channels: combinations of message and agent faults, and their effect on mixing.
 
-In a round of a good network x_i <- sum_j W_ij x_j. On a bad one agent j's message of round k says m_j, which may be less than x_j,
-late, noisy or wrong, and some messages are lost:
+In a round of a reliable network x_i <- sum_j W_ij x_j. On an unreliable one agent j's message of round k carries m_j, a possibly
+compressed, late, noisy or wrong x_j, and some messages are lost:
 
     x_i <- sum_j W_ij(k) m_j + c_i (x_i - m_i)                                         (1)
 
-where W(k) is W without the lost messages, each agent's own weight taking up theirs, and the second term makes up for the agent
-having its own x_i, not m_i. Without ``repair`` c_i = W_ii(k): everybody's own part is exact, the rows of W(k) sum to 1, its columns
-only where both directions of an edge are lost together, and the mean of the x_i drifts. With ``repair`` an edge is used where both
-directions arrive (each end tells the other), so W(k) is symmetric and doubly stochastic, and c_i = 1: what an agent did not say
-stays its own. Then the mean stays what it was, to rounding, and with it the invariant of gradient tracking. A message of which the
-checksum (four bytes) is wrong counts as lost.
+where W(k) is W without the weights of the lost messages, which are added to the receiver's own weight, and the second term corrects
+for the agent having its own x_i, not m_i. Without ``repair`` c_i = W_ii(k): each agent's own part is exact, the rows of W(k) sum to
+1, its columns only where both directions of an edge are lost together, and the mean of the x_i drifts. With ``repair`` an edge is
+used where both directions arrive (each end tells the other), so W(k) is symmetric and doubly stochastic, and c_i = 1: each agent
+keeps the difference x_i - m_i. Then the mean is kept to rounding, and with it the invariant of gradient tracking. A message with a
+wrong checksum (four bytes) counts as lost.
 
 =============================  ===================  ==============================================  ============================
-fault                          concerns             without repair                                  with repair
+fault                          affects              without repair                                  with repair
 =============================  ===================  ==============================================  ============================
 loss, bursts (bad, good < 1)   each message         rows of W(k) sum to 1, columns do not: drift    doubly stochastic, mean kept
 failures, bursts               both directions      doubly stochastic, mean kept                    the same
 sleep, crash                   an agent's edges     doubly stochastic, mean kept                    the same
-topk, randomk, quantize,       what a message says  W(k) m keeps the mean of m, not that of x:      mean kept
-float32, float16, noise                             drift, without bias where coding has none
-delay, stragglers, link        when it is said      drift                                           mean kept; stable for short
+topk, randomk, quantize,       message content      W(k) m keeps the mean of m, not that of x:      mean kept
+float32, float16, noise                             drift, unbiased where the coding is
+delay, stragglers, link        message time         drift                                           mean kept; stable for short
                                                                                                     delays only
-corrupt                        what a message says  drift                                           found out, and lost
+corrupt                        message content      drift                                           detected, and lost
 =============================  ===================  ==============================================  ============================
 
-With repair and messages up to d iterations late, W must have its eigenvalues w within ``1 - w < 2 sin(pi / (4 d + 2))``, as x <- x
-- (I - W) x(k - d) must be stable; without repair, agents average stably with any delay, but to another mean. For what ``randomk``
-with feedback can bear see `randomk_limit`.
+With repair and messages up to d iterations late, the eigenvalues w of W must satisfy ``1 - w < 2 sin(pi / (4 d + 2))``, as x <- x
+- (I - W) x(k - d) must be stable; without repair, averaging is stable with any delay, but to another mean. `randomk_limit` gives
+the limit for ``randomk`` with feedback.
 
-The crash of an agent takes y_i - F_i(x_i) out of the sum of trackers y_i minus fields F_i, which stays as wrong, unless, with
-repair, all trackers begin anew as y_i = F_i(x_i) when somebody is back.
+The crash of an agent removes y_i - F_i(x_i) from the sum of trackers y_i minus fields F_i. The error remains unless, with repair,
+all trackers start again from y_i = F_i(x_i) when an agent returns.
 
-``correction`` = c draws trackers back for this and all other drift, without a word to anybody: after iteration k
+``correction`` = c pulls trackers back against this and all other drift, without communication: after iteration k
 
     y_i <- y_i + min(1, c / k) (F_i(x_i) - y_i)                                        (2)
 
-It shrinks the error of the mean by 1 - c / k, and leaves each tracker a share of about c / k of its agent's own field, so that
-errors vanish like c / k where what makes them does, and not linearly.
+It multiplies the error of the mean by 1 - c / k, and leaves in each tracker a share of about c / k of its agent's own field, so
+errors vanish like c / k, not linearly, where their cause vanishes.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ F = TypeVar("F", bound=Fault)
 
 
 def fault(given: str | Fault) -> Fault:
-    """A fault, or the one that is written as text.
+    """The fault itself, or the fault that the text describes.
 
     Raises
     ------
     ValueError, TypeError
-        For what is none.
+        ``given`` is neither a fault nor the text of one.
     """
     if isinstance(given, Fault):
         return given
@@ -99,41 +99,42 @@ def fault(given: str | Fault) -> Fault:
 
 
 def delay_limit(late: int) -> float:
-    """What 1 - w must be below, for the eigenvalues w of W, to average with repair and messages so many iterations late."""
+    """The upper limit of 1 - w, for the eigenvalues w of W, for stable averaging with repair and delays of ``late`` iterations."""
     return 2.0 * math.sin(math.pi / (4 * late + 2))
 
 
 def randomk_limit(share: float) -> float:
-    """What eigenvalues l = 1 - w of I - W must be below for ``randomk`` with feedback and repair to average in mean square.
+    """The upper limit of the eigenvalues l = 1 - w of I - W for ``randomk`` with feedback and repair to average in mean square.
 
     With e = x - m, an agent's entry goes from (x, m) to m + b e, x - l (m + b e), where b = 1 with probability s, the share, and
     agents draw independently. The noise (b - s) e, of variance s (1 - s) E e^2, makes along an eigenvector
 
         E e^2 = s (1 - s) h(l) E e^2,    s (1 - s) h(l) = (1 - s) ((2 + s) l + 2 s) / (s (4 - 2 s - s l))
 
-    of itself in the long run, by the squared H2 norm of a system of order two. This is 1 at l = 2 s / (2 - s), which is sufficient
-    where all l are below. It is convex, so that agents whose mean of 1 - W_ii, that of all l, is above run apart on every graph.
+    in the long run, by the squared H2 norm of a system of order two. The factor of E e^2 is 1 at l = 2 s / (2 - s), so it is
+    sufficient that all l are below that. It is convex, so agents diverge on every graph where the mean of 1 - W_ii, which is the
+    mean of all l, is above it.
     """
     return 2.0 * share / (2.0 - share)
 
 
 @dataclass(frozen=True, init=False)
 class Channel:
-    """Faults, in order: those that code a message work one after another; then it is delayed, then corrupted, and maybe lost.
+    """Faults in order: codings are applied to a message one after another; then it is delayed, then corrupted, and maybe lost.
 
     Parameters
     ----------
     *faults
         As objects or as text: ``Channel("loss:p=0.1", TopK(share=0.1))``.
     repair
-        Keep the mean of what is averaged, at the cost of what arrives in one direction only.
+        Keep the mean of the averaged arrays, at the cost of messages that arrive in one direction only.
     correction
-        c of (2): trackers go back to what they track, at iteration k by a share c / k; 0 is never.
+        c of (2): trackers are pulled to the agent's own field, at iteration k by a share c / k; 0 is never.
 
     Raises
     ------
     ValueError, TypeError
-        For what is no fault, none at all, and a negative correction.
+        An argument is not a fault, there is none, or the correction is negative or infinite.
     """
 
     faults: tuple[Fault, ...]
@@ -150,17 +151,17 @@ class Channel:
         object.__setattr__(self, "correction", float(correction))
 
     def all(self, kind: type[F]) -> list[tuple[int, F]]:
-        """Its faults of a kind, with their numbers."""
+        """The faults of a kind, with their numbers."""
         return [(number, one) for number, one in enumerate(self.faults) if isinstance(one, kind)]
 
     @property
     def feedback(self) -> bool:
-        """Whether what is coded is the difference to what was sent."""
+        """True if the difference to the earlier messages is coded."""
         return any(coding.feedback for _, coding in self.all(Coding))
 
     @property
     def remembers(self) -> bool:
-        """Whether a message depends on earlier ones."""
+        """True if a message depends on earlier ones."""
         return self.feedback or bool(self.all(Late))
 
     @property
@@ -169,7 +170,7 @@ class Channel:
         return [str(one) for one in self.faults]
 
     def wire(self, size: int) -> int:
-        """Bytes of ``size`` numbers on the wire."""
+        """The bytes of an array of ``size`` numbers in a message."""
         wire = Wire(size, 64)
         for _, coding in self.all(Coding):
             wire = coding.wire(wire)
@@ -177,29 +178,29 @@ class Channel:
 
     @property
     def overhead(self) -> int:
-        """Bytes of a message beside its arrays."""
+        """The bytes of a message in addition to its arrays."""
         return _CHECKSUM if self.repair and self.all(Corrupt) else 0
 
     def size(self, sizes: Sequence[int]) -> int:
-        """Bytes of a message of arrays with so many numbers."""
+        """The bytes of a message of arrays with ``sizes`` numbers."""
         return self.overhead + sum(self.wire(size) for size in sizes)
 
     def longest(self, sizes: Sequence[int]) -> int:
-        """How many iterations late such a message is at most."""
+        """The largest delay, in iterations, of a message of arrays with ``sizes`` numbers."""
         return self.lateness(self.size(sizes))
 
     def lateness(self, size: int) -> int:
-        """How many iterations late a message of so many bytes is at most."""
+        """The largest delay, in iterations, of a message of ``size`` bytes."""
         each = [late.longest(size) for _, late in self.all(Late)]
         return sum(each)
 
     def cautions(self, own: float, smallest: float) -> list[str]:
-        """What makes agents run apart whatever they compute.
+        """Warnings about settings that make agents diverge whatever they compute.
 
         Parameters
         ----------
         own, smallest
-            The mean of the own weights W_ii, and the smallest eigenvalue of W.
+            The mean of the self-weights W_ii, and the smallest eigenvalue of W.
         """
         if not self.repair:
             return []
@@ -223,18 +224,18 @@ class Channel:
 
 
 class Fates:
-    """What becomes of the messages over the edges of one matrix.
+    """The lost and the used messages over the edges of one mixing matrix.
 
     Parameters
     ----------
     channel, seed
         The faults, and the seed of their draws.
     halo
-        Of the matrix.
+        The exchange plan of the matrix.
     pairs
         Its edges, sorted by their upper end, then by their lower one.
     n_agents
-        Over all ranks.
+        The number of agents over all ranks.
     """
 
     def __init__(self, channel: Channel, seed: int, halo: Halo, pairs: Pairs, n_agents: int) -> None:
@@ -251,12 +252,12 @@ class Fates:
             self._entries.append(np.where(sender == receiver, 2 * self._edges, number))
 
     def lost(self, t: int, silent: Mask, deaf: Mask) -> Mask:
-        """Which of the ``directed`` messages of round ``t`` do not arrive, or cannot be read.
+        """The mask of the ``directed`` messages of round ``t`` that do not arrive or cannot be read.
 
         Parameters
         ----------
         silent, deaf
-            ``(n,)``: agents whose messages are of no use, and agents that hear nothing.
+            ``(n,)``: agents whose messages cannot be used, and agents that receive nothing.
         """
         lost = reduce(np.logical_or, [fate(t) for fate in self._losses], np.zeros(2 * self._edges, dtype=np.bool_))
         if silent.any() or deaf.any():
@@ -264,7 +265,7 @@ class Fates:
         return lost
 
     def used(self, lost: Mask) -> list[Mask] | None:
-        """For each piece of the halo which of its entries are used; None for all of them."""
+        """For each piece of the halo the mask of its used entries; None if all are used."""
         if not lost.any():
             return None
         if self._channel.repair:
@@ -272,7 +273,7 @@ class Fates:
         return self.entries(~lost, True)
 
     def entries(self, arrived: Mask, own: bool) -> list[Mask]:
-        """For each piece of the halo which of its entries belong to these of the ``directed`` messages, or to agents themselves."""
+        """For each piece of the halo the mask of its entries, from ``arrived``, ``directed``, and ``own`` for self-weights."""
         known = np.append(arrived, own)
         return [known[entries] for entries in self._entries]
 
@@ -285,12 +286,12 @@ def pairs(W: Any) -> Pairs:
 
 
 class Striking:
-    """Who is struck, each ``(n,)``.
+    """The agents that sleep, crash or send wrong messages, as masks ``(n,)``.
 
     Parameters
     ----------
     channel, seed, n_agents
-        The faults, the seed of their draws, and how many agents there are over all ranks.
+        The faults, the seed of their draws, and the number of agents over all ranks.
     """
 
     def __init__(self, channel: Channel, seed: int, n_agents: int) -> None:
@@ -301,18 +302,18 @@ class Striking:
         self._nobody = np.zeros(n_agents, dtype=np.bool_)
 
     def back(self, k: int) -> Mask:
-        """Who comes back at iteration ``k`` from a crash; to be asked for before `asleep`, which knows this iteration then."""
+        """The agents that return at iteration ``k`` from a crash; call it before `asleep`, which then reuses this iteration."""
         if k == 0 or not self._crashed:
             return self._nobody
         before = self._any(self._crashed, k - 1)
         return before & ~self._any(self._crashed, k)
 
     def asleep(self, k: int) -> Mask:
-        """Who sleeps or is down in iteration ``k``."""
+        """The agents that sleep or are down in iteration ``k``."""
         return self._any(self._asleep, k)
 
     def struck(self, t: int) -> Mask:
-        """Whose messages of round ``t`` are wrong."""
+        """The agents whose messages of round ``t`` are wrong."""
         return self._any(self._struck, t)
 
     def _any(self, fates: Sequence[Fate], t: int) -> Mask:

@@ -1,4 +1,4 @@
-"""Messages that say less than what their sender has: how an array is coded, and how that is written on the wire."""
+"""Codings of messages: compression, rounding and noise, and the number of bytes that a coded message takes."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from .draws import Mask, normal, uniform
 from .faults import Fault, Source
 
 _FEW = 256
-"""Up to so many entries are looked at in full."""
+"""Rows of up to this many entries are searched in full, without a sample."""
 
 
 class Wire(NamedTuple):
-    """How an agent's array is written on the wire."""
+    """The size of an agent's array in a message."""
 
     values: int
-    """How many numbers."""
+    """The number of numbers."""
     bits: int
-    """Of each."""
+    """The bits of each number."""
     beside: int = 0
-    """Bytes beside them: positions, scales, checksums."""
+    """The bytes in addition to the numbers: positions, scales, checksums."""
 
     @property
     def bytes(self) -> int:
-        """All together."""
+        """The bytes in total."""
         return -(-self.values * self.bits // 8) + self.beside
 
 
 class Code(NamedTuple):
-    """What is sent of an array ``(n_local, size)``."""
+    """The sent values of an array ``(n_local, size)``."""
 
     values: Array
     """``(n_local, kept)``."""
     places: Index | None = None
-    """``(n_local, kept)``: where they stand in the flat array; None where all entries are sent."""
+    """``(n_local, kept)``: their positions in the flat array; None if all entries are sent."""
 
     def only(self, chosen: Index) -> Code:
-        """The code with some of its values, given by their numbers in the flat array of values, ``(n_local, fewer)``."""
+        """The code with some of its values, given by their positions in the flat array of values, ``(n_local, fewer)``."""
         return Code(self.values.take(chosen), chosen if self.places is None else self.places.take(chosen))
 
     def put(self, out: Array) -> None:
-        """Write into ``out``, ``(n_local, size)``, C-contiguous, what is sent, and 0 for what is not."""
+        """Write the sent values into ``out``, ``(n_local, size)``, C-contiguous, and 0 for the others."""
         if self.places is None:
             out[...] = self.values
         else:
@@ -58,9 +58,9 @@ class Code(NamedTuple):
             out.reshape(-1)[self.places] = self.values
 
     def add_to(self, said: Array, x: Array, rest: Array) -> None:
-        """Add what is sent to ``said``, and write ``x - said`` into ``rest``, which has it already where nothing is sent.
+        """Add the sent values to ``said``, and write ``x - said`` into the sent entries of ``rest``; the others hold it already.
 
-        All ``(n_local, size)``, C-contiguous.
+        All arrays are ``(n_local, size)``, C-contiguous.
         """
         if self.places is None:
             said += self.values
@@ -75,24 +75,24 @@ class Code(NamedTuple):
 
 @dataclass(frozen=True)
 class Coding(Fault, ABC):
-    """A message says less than the array that its sender has.
+    """A fault that changes the content of a message: compression, rounding or noise.
 
-    With ``feedback`` what is coded is the difference to what was sent so far, which every receiver adds up: what a message leaves
-    out stays in the difference and is sent later.
+    With ``feedback`` the difference to the sum of the earlier messages is coded, and every receiver adds the messages up: entries
+    that a message leaves out stay in the difference and are sent later.
     """
 
     cached: ClassVar[int] = 1 << 16
-    """How many numbers to code at a time; what is worked on should stay in the processor's cache."""
+    """The number of numbers to code at a time, so that they stay in the processor's cache."""
 
     feedback: bool = False
 
     @abstractmethod
     def coded(self, code: Code, source: Source, number: int) -> Code:
-        """What becomes of what is sent, in fresh arrays."""
+        """The code after this coding, in fresh arrays."""
 
     @abstractmethod
     def wire(self, wire: Wire) -> Wire:
-        """How that is written."""
+        """The size of the array after this coding."""
 
 
 @dataclass(frozen=True)
@@ -104,21 +104,21 @@ class _Sparse(Coding):
         self._check("share must be above 0 and at most 1", 0.0 < self.share <= 1.0, self.share)
 
     def kept(self, size: int) -> int:
-        """How many of ``size`` numbers are sent."""
+        """The number of entries that are sent of ``size``."""
         return max(1, round(self.share * size))
 
 
 @dataclass(frozen=True)
 class TopK(_Sparse):
-    """The share of an array's entries that is largest in absolute value, with their positions; of equals the first.
+    """The largest entries of an array in absolute value, with their positions; among equal ones the first.
 
     Parameters
     ----------
     share
         In (0, 1].
     feedback
-        What is left out comes later (Richtarik, Sokolov, Fatkhullin, "EF21", 2021; between neighbours Koloskova, Stich, Jaggi,
-        "CHOCO", 2019).
+        Entries that are left out are sent later (Richtarik, Sokolov, Fatkhullin, "EF21", 2021; between neighbours Koloskova, Stich,
+        Jaggi, "CHOCO", 2019).
     """
 
     name: ClassVar[str] = "topk"
@@ -141,7 +141,7 @@ class RandomK(_Sparse):
     share
         In (0, 1].
     feedback
-        As for topk; without it entries are divided by the share that is sent, so that their mean is right.
+        As for topk; without it entries are divided by the share that is sent, so that the coding is unbiased.
     """
 
     name: ClassVar[str] = "randomk"
@@ -161,14 +161,14 @@ class RandomK(_Sparse):
 @dataclass(frozen=True)
 class Quantize(Coding):
     """Stochastic uniform quantization: whole multiples of the largest entry / (2^(bits - 1) - 1), rounded up or down at random so
-    that the mean is right (QSGD, Alistarh et al. 2017), but for 2^-17 of such a unit, as 16 random bits decide.
+    that it is unbiased (QSGD, Alistarh et al. 2017) up to 2^-17 of such a unit, as 16 random bits decide.
 
     Parameters
     ----------
     feedback
         Code the difference to what was sent so far.
     bits
-        Of a number, 2 to 32.
+        The bits of a number, 2 to 32.
     """
 
     name: ClassVar[str] = "quantize"
@@ -193,7 +193,7 @@ class Quantize(Coding):
 
 class _Rounded(Coding):
     kind: ClassVar[type[np.floating[Any]]]
-    """What numbers are rounded to."""
+    """The type that numbers are rounded to."""
 
     def coded(self, code: Code, source: Source, number: int) -> Code:
         return code._replace(values=code.values.astype(self.kind).astype(np.float64))
@@ -232,7 +232,7 @@ class Float16(_Rounded):
 
 @dataclass(frozen=True)
 class Noise(Coding):
-    """Gaussian noise that the sender adds to what it sends, as for privacy; it has 65,536 values, the quantiles, and mean 0.
+    """Gaussian noise that the sender adds to its messages, as for privacy; it takes 65,536 values, the quantiles, with mean 0.
 
     Parameters
     ----------
@@ -260,10 +260,10 @@ class Noise(Coding):
 
 
 def _largest(x: Array, kept: int) -> Index:
-    """``(n, kept)``: where in the flat array the largest absolute values of each row stand, ascending; of equals the first.
+    """``(n, kept)``: positions in the flat array of each row's largest absolute values, ascending; among equal ones the first.
 
-    Absolute values are ordered as their bits are, and almost always as they are in single precision. Of a long row only what is
-    not below the threshold of a sample is parted, which is a fifth of it where a tenth is asked for.
+    Absolute values have the order of their bits, and almost always that of their single-precision roundings. Of a long row only the
+    entries above the threshold of a sample are partitioned, about a fifth of the row where a tenth is kept.
     """
     n = len(x)
     with np.errstate(over="ignore", under="ignore"):
@@ -278,13 +278,13 @@ def _largest(x: Array, kept: int) -> Index:
 
 
 def _at_least(rows: NDArray[Any], kept: int) -> Mask:
-    """What is not below the ``kept``-th largest of its row."""
+    """The mask of the entries that are at least the ``kept``-th largest of their row."""
     mask: Mask = rows >= np.partition(rows, -kept, axis=1)[:, -kept, None]
     return mask
 
 
 def _chosen(rows: NDArray[Any], kept: int) -> Mask:
-    """The ``kept`` largest of each row; of equals the first."""
+    """The mask of the ``kept`` largest of each row; among equal ones the first."""
     chosen = _at_least(rows, kept)
     if np.count_nonzero(chosen) > len(rows) * kept:
         least = np.where(chosen, rows, np.iinfo(rows.dtype).max).min(axis=1, keepdims=True)
@@ -294,11 +294,11 @@ def _chosen(rows: NDArray[Any], kept: int) -> Mask:
 
 
 def _hopeful(keys: NDArray[np.int32], kept: int) -> tuple[Index, Mask | None]:
-    """Where in the flat array what may be among the ``kept`` largest of a row stands, ascending, and which entries these are of an
-    array with as many columns as a row has of them at most; nothing and None if it would be too much.
+    """Positions in the flat array, ascending, of the candidates for the ``kept`` largest of each row, and the mask that places them
+    in an array with one row per row of keys; an empty array and None if sampling does not pay.
 
-    The threshold is one of a sample's order statistics, four standard deviations on the safe side; where it takes too few of some
-    row in spite of that, that row's block is looked at in full.
+    The threshold is an order statistic of a sample, four standard deviations on the safe side; where it still leaves too few
+    candidates in some row, all rows are searched in full.
     """
     n, size = keys.shape
     nothing = np.empty(0, dtype=np.int64)
@@ -316,7 +316,7 @@ def _hopeful(keys: NDArray[np.int32], kept: int) -> tuple[Index, Mask | None]:
 
 
 def _gathered(keys: NDArray[Any], places: Index, inside: Mask | None) -> NDArray[Any]:
-    """The keys at the places, row by row, followed by -1; all of them without ``inside``."""
+    """The keys at the places, row by row, padded with -1; all keys if ``inside`` is None."""
     if inside is None:
         return keys
     rows = np.full(inside.shape, -1, dtype=keys.dtype)
@@ -326,18 +326,17 @@ def _gathered(keys: NDArray[Any], places: Index, inside: Mask | None) -> NDArray
 
 @cache
 def _sample(size: int) -> Index:
-    """Some columns, spread evenly whatever repeats itself in a row; none of a short one."""
+    """A sample of the columns, evenly spread and without a period; empty for a short row."""
     number = 0 if size <= _FEW else size // 7
     golden: Index = np.sort(np.floor(size * (np.arange(number) * 0.6180339887498949 % 1.0)).astype(np.int64))
     return golden
 
 
 def _subsets(source: Source, number: int, size: int, kept: int) -> Index:
-    """``(n_local, kept)``: for each agent distinct places in the flat array, all subsets of a row alike.
+    """``(n_local, kept)``: for each agent distinct places in the flat array, all subsets of a row equally likely.
 
-    Of few an agent draws as many as it needs, with replacement, and then, some at a time, makes up for those that were not
-    distinct. What is drawn are the entries that are left out, where these are few. Otherwise each entry gets a number, and the
-    largest count.
+    Where few entries are kept, an agent draws as many as it needs, with replacement, and then replaces repeated ones, some at a
+    time. Where few are left out, these are drawn instead. Otherwise each entry gets a random number, and the largest are kept.
     """
     n = source.agents.stop - source.agents.start
     fewer = min(kept, size - kept)
@@ -371,7 +370,7 @@ def _subsets(source: Source, number: int, size: int, kept: int) -> Index:
 
 
 def _draws(source: Source, number: int, size: int, first: int) -> Iterator[NDArray[np.uint32]]:
-    """Places in a row with replacement, ``(n_local, first)`` and then, for ever, some more."""
+    """Places in a row, drawn with replacement: ``(n_local, first)``, then further arrays without end."""
     some, begin = max(12, first // 16), first
     for stretch in count():
         words = source.words(number, begin + 2 * some, stretch) * np.uint64(size)
@@ -386,5 +385,5 @@ def _draws(source: Source, number: int, size: int, first: int) -> Iterator[NDArr
 
 @cache
 def _before(number: int) -> Mask:
-    """Which of so many comes before which."""
+    """The mask ``[i, j]`` of j < i, for ``number`` indices."""
     return np.tri(number, k=-1, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""What carries arrays between processes: the contract, and the process that is alone."""
+"""Communication between processes: the contract of a communicator, and the communicator of a single process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Exchange(Protocol):
 
 
 class Communicator(Protocol):
-    """A group of processes. Every call but ``send`` and ``receive`` is made by all of them."""
+    """A group of processes. All calls but ``send`` and ``receive`` are collective."""
 
     rank: int
     size: int
@@ -33,44 +33,44 @@ class Communicator(Protocol):
 
     def send(self, array: Array, target: int) -> None: ...
     def receive(self, array: Array, source: int) -> None:
-        """Into ``array``."""
+        """Receive into ``array``."""
 
     def bcast(self, array: Array) -> None:
-        """Rank 0's ``array`` into everybody's."""
+        """Copy rank 0's ``array`` into that of every rank."""
 
     def bcast_bytes(self, data: bytes) -> bytes:
-        """Rank 0's bytes."""
+        """Rank 0's bytes, on every rank."""
 
     def allgather_bytes(self, data: bytes) -> list[bytes]:
-        """Everybody's bytes, in rank order."""
+        """The bytes of every rank, in rank order."""
 
     def max(self, values: Array) -> Array:
-        """Elementwise over ranks, of finite numbers or infinities."""
+        """The elementwise maximum over ranks, of finite numbers or infinities."""
 
     def watch(self, silence: float, computing: float) -> None:
-        """From now on, end the job when a rank has given no sign of life, or has computed by itself, for so many seconds."""
+        """Start the watchdog: end the job when a rank is silent for ``silence`` seconds or computes alone for ``computing``."""
 
     def describe(self) -> Mapping[str, Any]:
-        """What carries the messages, for the summary."""
+        """The kind of transport and the number of ranks, for the summary."""
 
 
 @runtime_checkable
 class Shrinking(Communicator, Protocol):
-    """A group whose calls raise one of ``failures`` when a member is lost; the others then go on as a smaller one."""
+    """A group whose calls raise one of ``failures`` when a member is lost; the other members then continue as a smaller group."""
 
     failures: tuple[type[Exception], ...]
     alive: tuple[int, ...]
-    """The members' ranks at the start."""
+    """The ranks that the members had at the start."""
 
     def agree(self) -> None:
-        """Return on all members or, where one has been lost, on none."""
+        """Return on all members or, if one has been lost, on none."""
 
     def shrunk(self) -> Self:
-        """Those that are left, in their order."""
+        """The communicator of the remaining members, in their order."""
 
 
 class SerialCommunicator:
-    """This process alone."""
+    """The communicator of a single process."""
 
     rank = 0
     size = 1
@@ -85,7 +85,7 @@ class SerialCommunicator:
         raise ValueError(f"a process that is alone cannot receive from rank {source}")
 
     def bcast(self, array: Array) -> None:
-        """Nothing to do."""
+        """Do nothing: there are no other ranks."""
 
     def bcast_bytes(self, data: bytes) -> bytes:
         return data
@@ -97,14 +97,14 @@ class SerialCommunicator:
         return values
 
     def watch(self, silence: float, computing: float) -> None:
-        """Nobody to watch."""
+        """Do nothing: there are no other ranks."""
 
     def describe(self) -> Mapping[str, Any]:
         return {"kind": "in-process", "ranks": 1}
 
 
 def surviving(comm: Any = None) -> Communicator:
-    """The communicator of a run that is to go on when ranks are lost: where there are several, a `Shrinking` one.
+    """The communicator of a run that continues when ranks are lost: with several ranks, a `Shrinking` one.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def surviving(comm: Any = None) -> Communicator:
     Raises
     ------
     ValueError
-        Beside the errors of `connect`: the MPI library cannot do that, or was not started so that it does; says how.
+        In addition to the errors of `connect`: the MPI library lacks fault tolerance, or was started without it.
     """
     communicator: Any = connect(comm)
     if communicator.size == 1:
@@ -130,13 +130,13 @@ def connect(comm: Any | Literal["serial"] | None = None) -> Communicator:
     Parameters
     ----------
     comm
-        None: this process alone, unless a launcher started it with more than one rank, where it means all of them;
-        ``"serial"``: this process alone, whatever the launcher; an mpi4py communicator; or the result of an earlier call.
+        None: all ranks that the launcher started (this process alone, without a launcher); ``"serial"``: this process alone in any
+        case; an mpi4py communicator; or the result of an earlier call.
 
     Raises
     ------
     RuntimeError
-        When ranks are asked for and no MPI library is installed, or launcher and library do not belong together.
+        Several ranks are requested and no MPI library is installed, or launcher and library do not belong together.
     """
     if comm is None:
         comm = "world" if expected_ranks()[0] > 1 else "serial"

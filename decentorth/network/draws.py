@@ -1,8 +1,8 @@
-"""Random numbers of a bad network: pure functions of the seed, the fault, who is concerned and the round.
+"""Random numbers of an unreliable network: pure functions of the seed, the fault, the agents and the round.
 
-Both ends of an edge, and all ranks, draw the same. Fates of messages, edges and agents are words of Philox4x32-10 with the counter
-(first agent, second agent, round / 4, fault), four rounds at a time; what concerns every entry of a message is a run of
-Philox4x64-10 (NumPy's), in which each agent has its own stretch.
+Both ends of an edge, and all ranks, draw the same. Draws for messages, edges and agents are words of Philox4x32-10 with the counter
+(first agent, second agent, round / 4, fault), four rounds at a time; draws for every entry of a message are a run of Philox4x64-10
+(NumPy's), in which each agent has its own segment.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 Words = NDArray[np.uint32]
 ShortWords = NDArray[np.uint16]
 _FAULTS = 0xFA000000
-"""No purpose of the agents' streams has a number as large."""
+"""The tag of faults, above the number of every purpose of the agents' streams."""
 _UNIT = 1.0 / 2.0**32
 
 
@@ -32,7 +32,7 @@ class Draws:
     seed
         Up to 64 bits are used.
     number
-        Of the fault, below 2^20: faults draw independently.
+        The number of the fault, below 2^20: faults draw independently.
     first, second
         The pairs.
     """
@@ -45,7 +45,7 @@ class Draws:
         self._numbers: tuple[Array, ...] = ()
 
     def __call__(self, t: int) -> Array:
-        """Those of round ``t``."""
+        """The numbers of round ``t``."""
         block, row = divmod(t, 4)
         if block != self._block:
             rounds = np.full(len(self._first), block & 0xFFFFFFFF, dtype=np.uint64)
@@ -60,18 +60,18 @@ class Draws:
 
 
 class Chain:
-    """Two states for each pair, good and bad, that last: a Markov chain, as a pure function of the round.
+    """A two-state Markov chain (good, bad) for each pair, as a pure function of the round.
 
-    In every round a state starts over with probability ``1 / (length (1 - p))``, and is then bad with probability ``p``; so it is
-    bad a share ``p`` of the time, ``length`` rounds in a row on average. A round's state is that of the last new start, looked for
-    backwards where the round before is not known: there is nothing to store.
+    In every round the state is drawn anew with probability ``1 / (length (1 - p))``, and is then bad with probability ``p``; so it
+    is bad a share ``p`` of the time, ``length`` rounds in a row on average. The state of a round is that of the last new draw,
+    which is searched backwards if the state of the round before is not known, so nothing has to be stored.
 
     Parameters
     ----------
     draws
-        The pairs' numbers.
+        The random numbers of the pairs.
     p, length
-        As above; ``length >= 1 / (1 - p)``, where rounds are independent.
+        As above; ``length`` is at least ``1 / (1 - p)``, for which rounds are independent.
     """
 
     def __init__(self, draws: Draws, p: float, length: float) -> None:
@@ -80,7 +80,7 @@ class Chain:
         self._bad: Mask = np.empty(0, dtype=np.bool_)
 
     def __call__(self, t: int) -> Mask:
-        """Which are bad in round ``t``."""
+        """The mask of the pairs that are bad in round ``t``."""
         if t == self._at:
             return self._bad
         bad, open_ = self._round(t)
@@ -97,7 +97,7 @@ class Chain:
         return bad
 
     def _round(self, t: int) -> tuple[Mask, Mask]:
-        """Which turn bad, and which go on as they were."""
+        """The masks of the pairs that turn bad, and of those that keep their state."""
         numbers = self._draws(t)
         if t == 0:
             return numbers < self._p, np.zeros(len(numbers), dtype=np.bool_)
@@ -112,16 +112,16 @@ def words(seed: int, number: int, t: int, part: int, agents: slice, size: int, s
     seed, number
         As for `Draws`.
     t, part
-        The round, and which of its arrays.
+        The round, and the number of the array in it.
     stretch
-        Where one run of words is not enough, which one.
+        The number of the run of words, where one is not enough.
     """
     drawn: Words = _raw(seed, number, t, part, agents, -(-size // 2), stretch).view("<u4")[:, :size]
     return drawn
 
 
 def short_words(seed: int, number: int, t: int, part: int, agents: slice, size: int) -> ShortWords:
-    """The same with 16 bits."""
+    """As `words`, with 16 bits."""
     drawn: ShortWords = _raw(seed, number, t, part, agents, -(-size // 4), 0).view("<u2")[:, :size]
     return drawn
 
@@ -139,7 +139,7 @@ def _raw(seed: int, number: int, t: int, part: int, agents: slice, size: int, st
 
 
 def uniform(words: NDArray[np.unsignedinteger[Any]]) -> Array:
-    """Numbers in (0, 1) from words of 16 or 32 bits: the middles of as many intervals, so that their mean is 1/2."""
+    """Numbers in (0, 1) from words of 16 or 32 bits: midpoints of equal intervals, so that their mean is 1/2."""
     unit = 2.0 ** (-8 * words.itemsize)
     numbers: Array = np.multiply(words, unit, dtype=np.float64)
     numbers += 0.5 * unit
@@ -147,7 +147,7 @@ def uniform(words: NDArray[np.unsignedinteger[Any]]) -> Array:
 
 
 def normal(words: ShortWords) -> Array:
-    """Gaussian numbers, each one of 65,536 quantiles; of mean 0 and variance 1."""
+    """Gaussian numbers of mean 0 and variance 1, each one of 65,536 quantiles."""
     numbers: Array = _quantiles().take(words.astype(np.intp), mode="clip")
     return numbers
 

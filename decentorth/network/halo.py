@@ -1,7 +1,7 @@
-"""Who needs what from whom: pure bookkeeping from W and a division of the agents over ranks.
+"""Exchange plans: the values that each rank sends and receives, from W and a division of the agents over ranks.
 
 Each rank holds a run of consecutive agents. Its rows of W are cut by columns at the ranks' borders; the pieces, taken in rank
-order, keep every row's columns in global agent order, which is what makes a row's sum the same bits for any number of ranks.
+order, keep every row's columns in global agent order, so a row's sum has the same bits for any number of ranks.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from ..protocols import Array, Index
 from ..sums import Csr, accumulate
 
 Mask = NDArray[np.bool_]
-"""One answer for each stored entry of a block."""
+"""One boolean for each stored entry of a block."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A rank's rows of W, restricted to the columns that rank ``source`` holds."""
+    """A rank's rows of W, restricted to the agents of rank ``source``."""
 
     source: int
     agents: Index
-    """The source's agents that are needed, ascending."""
+    """The source's agents whose values are needed, ascending."""
     block: Csr
-    """``(n_local, number of those agents)``."""
+    """``(n_local, number of these agents)``."""
 
     @property
     def rows(self) -> Index:
@@ -46,30 +46,30 @@ class Send:
 
 @dataclass(frozen=True)
 class Halo:
-    """The exchange plan of one rank: what it sends, and in which order it adds what it has and gets."""
+    """The exchange plan of one rank: its messages, and the order in which it adds its own and the received values."""
 
     agents: slice
     pieces: tuple[Piece, ...]
     sends: tuple[Send, ...]
     own: int
-    """Which piece holds the rank's own columns, and so the own weights W_ii."""
+    """The number of the piece with the rank's own columns, and so the self-weights W_ii."""
 
     def alike(self, labels: Sequence[Array], arrived: Sequence[Mask] | None = None) -> tuple[Array, tuple[Csr, ...]]:
-        """What mixing among agents of the same label needs.
+        """The largest labels received, and the matrix of a round of mixing among agents of the same label.
 
         Parameters
         ----------
         labels
-            For each piece those of its columns' agents.
+            For each piece the labels of its columns' agents.
         arrived
-            For each piece which of its entries' messages arrived; by default all.
+            For each piece the mask of the entries whose messages arrived; by default all.
 
         Returns
         -------
         heard : array
             ``(n_local,)``: the largest label among an agent and its neighbours.
         blocks
-            Those of the pieces, with the edges between equal labels only.
+            The pieces' blocks, with the edges between equal labels only.
         """
         mine = labels[self.own]
         heard, used = mine.copy(), []
@@ -85,12 +85,12 @@ class Halo:
         return heard, self.using(used)
 
     def largest(self, values: Sequence[Array]) -> Array:
-        """``(n_local, width)``: the largest of each number among an agent and its neighbours.
+        """``(n_local, width)``: the elementwise maximum over an agent and its neighbours.
 
         Parameters
         ----------
         values
-            For each piece those of its columns' agents, ``(agents, width)``.
+            For each piece the values of its columns' agents, ``(agents, width)``.
         """
         found = values[self.own].copy()
         for piece, theirs in zip(self.pieces, values, strict=True):
@@ -102,15 +102,15 @@ class Halo:
         return found
 
     def using(self, used: Sequence[Mask]) -> tuple[Csr, ...]:
-        """The pieces' blocks with some edges only; an agent's own weight takes up those of the others, added in global agent order.
+        """The pieces' blocks with some edges only; the weights of the others are added to the self-weight, in global agent order.
 
-        Where both ends leave out the same edges, W stays symmetric and doubly stochastic. What is left out is not multiplied by
-        zero: whatever its agent holds, it is not looked at.
+        If both ends leave out the same edges, W stays symmetric and doubly stochastic. The values of a neighbour that is left out
+        are not read, so they may be anything, NaN included.
 
         Parameters
         ----------
         used
-            For each piece which of its stored entries to use; the own weights must be among them.
+            For each piece the mask of the stored entries to use; it must contain the self-weights.
         """
         rest = np.zeros(self.agents.stop - self.agents.start)
         for piece, keep in zip(self.pieces, used, strict=True):
@@ -128,7 +128,7 @@ class Halo:
         return tuple(blocks)
 
     def own_weights(self, blocks: Sequence[Csr]) -> Array:
-        """``(n_local,)``: W_ii in these blocks of the pieces."""
+        """``(n_local,)``: the self-weights W_ii in these blocks of the pieces."""
         block = blocks[self.own]
         own: Array = block.data[block.indices == _rows(block)]
         return own
@@ -145,7 +145,7 @@ def even_bounds(n_agents: int, ranks: int) -> Index:
     Raises
     ------
     ValueError
-        When there are more ranks than agents.
+        There are more ranks than agents.
     """
     if ranks > n_agents:
         raise ValueError(
@@ -158,9 +158,9 @@ def even_bounds(n_agents: int, ranks: int) -> Index:
 
 
 def fewer_cuts_bounds(W: csr_array, ranks: int, slack: float = 0.2) -> Index:
-    """Like `even_bounds`, each border moved by up to ``slack / 2`` of a block to where the fewest edges cross it.
+    """`even_bounds` with each border moved by up to ``slack / 2`` of a block to the place that the fewest edges cross.
 
-    The agents keep their order, so a graph whose neighbours have far-apart numbers gains little.
+    The agents keep their order, so a graph whose neighbours have distant numbers gains little.
     """
     n = W.shape[0]
     bounds = even_bounds(n, ranks)
@@ -202,7 +202,7 @@ def plan(W: csr_array, bounds: Index, rank: int) -> Halo:
             needed = np.arange(low, high, dtype=np.int64)
         else:
             needed = np.unique(columns)
-            sends.append(Send(int(source), np.unique(row_of[chosen])))  # W is symmetric: who gives also gets
+            sends.append(Send(int(source), np.unique(row_of[chosen])))  # W is symmetric: a rank sends where it receives
         indptr = np.concatenate(([0], np.cumsum(np.bincount(row_of[chosen], minlength=high - low)))).astype(np.int64)
         block = Csr(high - low, len(needed), indptr, np.searchsorted(needed, columns).astype(np.int64), mine.data[chosen])
         pieces.append(Piece(int(source), needed, block))

@@ -1,4 +1,4 @@
-"""What agents say through a `Channel`, coded, late or wrong, and what they have said before, on which messages build."""
+"""The messages that agents send through a `Channel`, coded, late or wrong, and the earlier messages that they build on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .faults import Corrupt, Late, Source
 
 
 class _Key(NamedTuple):
-    """Which of the arrays that an iteration exchanges."""
+    """The number and size of one of the arrays that an iteration exchanges."""
 
     exchange: int
     part: int
@@ -23,7 +23,7 @@ class _Key(NamedTuple):
 
 
 class _Said:
-    """What agents said of one array: ``(depth, n_local, size)``, a ring whose newest is number ``newest``."""
+    """The last messages of one array, ``(depth, n_local, size)``, as a ring buffer; number 0 is the newest."""
 
     def __init__(self, said: Array) -> None:
         self._newest = 0
@@ -36,33 +36,33 @@ class _Said:
         return self._said[(self._newest + late) % len(self)]
 
     def go_on(self) -> Array:
-        """Where to write what is said next: the oldest."""
+        """The buffer of the next message, which takes the place of the oldest."""
         self._newest = (self._newest - 1) % len(self)
         return self[0]
 
 
 class Messages(NamedTuple):
-    """Those of an exchange."""
+    """The messages of an exchange."""
 
     arrays: list[Array]
-    """What arrives of each array x, ``(n_local, size)``; x itself where that is what arrives."""
+    """The array m that arrives for each array x, ``(n_local, size)``; x itself if it is unchanged."""
     rests: list[Array | None]
-    """``(n_local, size)``, fresh: x minus that, None where it is nothing."""
+    """``(n_local, size)``, fresh: x - m; None if it is zero."""
     size: int
-    """Bytes of each."""
+    """The bytes of a message."""
     whole: int
-    """Bytes of the first, of which nobody has heard before."""
+    """The bytes of an uncoded message, as sent to receivers without earlier ones."""
 
 
 class Memory:
-    """What this process's agents say, and what they said: of each array that an iteration exchanges, one after another.
+    """The messages of this process's agents, present and past, for each array that an iteration exchanges.
 
     Parameters
     ----------
     channel, seed
         The faults, and the seed of their draws.
     agents, n_agents
-        Those of this process, and how many there are over all ranks.
+        The agents of this process, and the number of agents over all ranks.
     """
 
     def __init__(self, channel: Channel, seed: int, agents: slice, n_agents: int) -> None:
@@ -76,18 +76,18 @@ class Memory:
         self._buffers: dict[_Key, Array] = {}
 
     def messages(self, xs: tuple[Array, ...], t: int, exchange: int, asleep: Mask, struck: Mask, back: Mask) -> Messages:
-        """What agents say, valid until the next time.
+        """The messages of a round, valid until the next call.
 
         Parameters
         ----------
         t, exchange
-            The round, and which exchange of its iteration it is.
+            The round, and the number of the exchange in its iteration.
         asleep
-            ``(n_local,)``: agents that say nothing.
+            ``(n_local,)``: agents that send nothing.
         struck
             ``(n_local,)``: agents whose messages have wrong numbers.
         back
-            ``(n_local,)``: agents that do not know what they said before.
+            ``(n_local,)``: agents that have lost their earlier messages.
         """
         keys = [_Key(exchange, part, array.size // self._n_local) for part, array in enumerate(xs)]
         sizes = [key.size for key in keys]
@@ -112,7 +112,7 @@ class Memory:
     def _say(
         self, key: _Key, x: Array, source: Source, asleep: Mask, back: Mask, late: Index | int, depth: int
     ) -> tuple[Array, Array | None]:
-        """What arrives of ``x``, which is coded and remembered, and the rest where it is known."""
+        """The array that arrives for ``x``, which is coded and stored, and the rest if it is known."""
         if not self._channel.remembers:
             message = self._buffer(key)
             return message, self._code(x, source, message)
@@ -139,10 +139,9 @@ class Memory:
         return message, None
 
     def _code(self, x: Array, source: Source, out: Array, before: Array | None = None, asleep: Mask | None = None) -> Array:
-        """Into ``out`` what ``x`` is coded as or, where ``before`` is given, that plus what the difference is coded as.
+        """Write into ``out`` the coded ``x`` or, if ``before`` is given, ``before`` plus the coded difference; return ``x - out``.
 
-        A few agents at a time, so that what is worked on stays in the processor's cache. Gives the rest, ``x`` minus what is now in
-        ``out``.
+        A few agents are coded at a time, so that their arrays stay in the processor's cache.
         """
         each = max(1, self._cached // x.shape[1])
         rest = np.empty_like(x)
@@ -171,7 +170,7 @@ class Memory:
         return buffer
 
     def state(self) -> dict[str, Array]:
-        """Everything, as arrays ``(n_local, ...)`` with the same names at all times; the layout is the same for every agent."""
+        """All stored messages as arrays ``(n_local, ...)``, with the same names at all times and one layout for all agents."""
         if not self._channel.remembers:
             return {}
         parts = [said[late] for said in self._said.values() for late in range(len(said))]
@@ -182,12 +181,12 @@ class Memory:
         }
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Go on with what `state` gave.
+        """Continue from a result of `state`.
 
         Raises
         ------
         ValueError
-            For what it did not give.
+            ``state`` has other names or shapes.
         """
         if state.keys() != self.state().keys():
             raise ValueError(

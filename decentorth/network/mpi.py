@@ -1,7 +1,7 @@
-"""Everything that speaks MPI: with `ulfm`, which does so after a loss, the only module that imports mpi4py.
+"""Communication over MPI. Only this module and `ulfm`, for the loss of ranks, import mpi4py.
 
-Every wait is a polled one, so that a rank which waits for another that has left the job says so instead of hanging: a rank that
-ends tells the others if they have not ended too after a moment, and whoever still waits for messages then ends the job.
+Every wait polls its requests, so a rank that waits for another that has left the job reports that instead of hanging: a rank that
+ends tells the others if they have not ended shortly after, and a rank that still waits for messages then ends the job.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..protocols import Array
 from .watch import Pulse, Watch
 
 finalizing = "mpi4py.MPI" not in sys.modules
-"""Whether MPI is finalized here. mpi4py would also do so after a rank was lost, and in a child by os.fork: both wait for ever."""
+"""True if this module finalizes MPI. mpi4py also does so after the loss of a rank, and in a child by os.fork; both hang."""
 
 
 def _finalize(process: int) -> None:
@@ -49,7 +49,7 @@ except (ImportError, RuntimeError) as error:  # mpi4py raises RuntimeError when 
 
 _EXCHANGE, _MESSAGE, _GOODBYE = 1, 2, 3
 _SPINS = 1 if local_ranks() > len(os.sched_getaffinity(0)) else 20
-"""Tests of a request before the core is offered to others: few where there are more ranks than cores."""
+"""The number of tests of a request before the core is yielded: 1 if there are more ranks than cores."""
 _LOOK_EVERY = 0.25
 _GRACE = 1.0
 _pulse = Pulse()
@@ -77,7 +77,7 @@ class _Exchange:
         self._owner.wait(self._all)
 
     def keep(self) -> None:
-        """Never free the requests."""
+        """Keep the requests allocated for good."""
         self._finalizer.detach()
 
 
@@ -88,17 +88,14 @@ def _free(requests: list[MPI.Prequest]) -> None:
 
 
 class MpiCommunicator:
-    """An mpi4py communicator behind decentorth's contract; works on its own duplicate, so no other traffic can be mistaken for its.
-
-    Counts what crossed the transport: ``messages`` and ``bytes`` sent by this rank in exchanges.
-    """
+    """A `Communicator` on a duplicate of an mpi4py communicator, so its messages cannot be mixed up with other traffic."""
 
     def __init__(self, comm: MPI.Intracomm) -> None:
         self._open(comm.Dup())
 
     def _open(self, comm: MPI.Intracomm) -> None:
         self.comm, self.rank, self.size = comm, comm.rank, comm.size
-        self._leaving = comm.Dup()  # where a barrier cannot be taken for a part of what the others do
+        self._leaving = comm.Dup()  # its barrier cannot match another collective call
         self._watch = Watch(self.rank, self.size, self.allgather_bytes, _pulse, MPI.Is_finalized) if self.size > 1 else None
         _opened.add(self)
 
@@ -108,7 +105,7 @@ class MpiCommunicator:
         Raises
         ------
         RuntimeError
-            When a rank has left the job for good and the requests still do not complete.
+            A rank has left the job for good and the requests still do not complete.
         """
         _pulse.count += 1
         done = MPI.Request.Testall
@@ -134,7 +131,7 @@ class MpiCommunicator:
                     )
 
     def departed(self) -> set[int]:
-        """Ranks that have said goodbye since the last call."""
+        """The ranks that have announced their end since the last call."""
         status = MPI.Status()
         gone = set()
         while self.comm.Iprobe(MPI.ANY_SOURCE, _GOODBYE, status):
@@ -143,7 +140,7 @@ class MpiCommunicator:
         return gone
 
     def leave(self) -> None:
-        """End together with the others; if they go on, tell them that this rank will not answer any more."""
+        """End together with the other ranks; if they continue, tell them that this rank will not answer any more."""
         barrier = self._leaving.Ibarrier()
         told = time.monotonic() + _LOOK_EVERY * 2
         goodbyes: list[MPI.Request] = []
@@ -158,7 +155,7 @@ class MpiCommunicator:
         self.unwatch()
 
     def unwatch(self) -> None:
-        """Watch the others no more."""
+        """Stop the watchdog."""
         if self._watch is not None:
             self._watch.close()
 
@@ -206,10 +203,10 @@ _communicators: dict[int, MpiCommunicator] = {}
 
 
 def mpi_communicator(comm: Any) -> MpiCommunicator:
-    """Ours for an mpi4py communicator (``"world"``: all ranks); the same one each time.
+    """The `MpiCommunicator` of an mpi4py communicator (``"world"``: all ranks); the same object each time.
 
     The first call checks that the launcher and the library belong together, installs the hooks that end the whole job when one
-    rank fails, and, where there are more ranks than cores, asks the kernel for short time slices.
+    rank fails, and, if there are more ranks than cores, asks the kernel for short time slices.
     """
     if comm == "world":
         comm = MPI.COMM_WORLD
@@ -238,7 +235,7 @@ def _check_launcher() -> None:
 
 
 def _short_slices() -> None:
-    """With more ranks than cores, 100 microsecond slices win the core back early from other load (Linux >= 6.12; else ignored)."""
+    """Ask for 100 microsecond time slices if there are more ranks than cores, to get cores back early (Linux >= 6.12)."""
     if platform.machine() == "x86_64" and sys.platform == "linux" and local_ranks() > len(os.sched_getaffinity(0)):
         with contextlib.suppress(OSError):
             attributes = struct.pack("IIQiIQQQ", 48, 0, 0, 0, 0, 100_000, 0, 0)

@@ -1,4 +1,4 @@
-"""The one network class: mixing with W, whether the agents share a process or not."""
+"""Mixing with W over agents in one process or on several ranks."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _KEPT_PLANS = 64
 
 
 class Plan(NamedTuple):
-    """What is prepared for one matrix."""
+    """The exchange plan of one matrix, with its buffers."""
 
     halo: Halo
     directed_edges: int
     ways: dict[tuple[int, ...], Traffic]
-    """By the widths of the arrays that are mixed."""
+    """The exchanges, by the widths of the mixed arrays."""
 
 
 class Network:
@@ -40,26 +40,26 @@ class Network:
     ----------
     W
         ``(n, n)``: symmetric, doubly stochastic, connected; anything `topologies.check_weights` accepts. Or a
-        `topologies.WeightSequence`: the round numbered k (from 0, over everything that is mixed) uses its W(k).
+        `topologies.WeightSequence`: round k (counted from 0 over all mixing) uses its W(k).
     comm
-        See `connect`.
+        The processes, as for `connect`.
     placement
-        How consecutive agents are divided over ranks: ``"even"``, ``"fewer-cuts"`` (borders moved by up to a tenth of a block
-        to where fewer edges cross), or the borders themselves.
+        The division of consecutive agents over ranks: ``"even"``, ``"fewer-cuts"`` (borders moved by up to a tenth of a block
+        so that fewer edges cross them), or the borders themselves.
 
     Attributes
     ----------
     agents
-        The agents that live in this process, a slice of the global order.
+        The agents of this process, a slice of the global order.
     rounds, messages, bytes
-        What has been exchanged so far, counted per edge of the graph: the same for any number of ranks.
+        The communication so far, counted per edge of the graph: the same for any number of ranks.
     transport_messages, transport_bytes
-        What this rank really sent to other ranks.
+        The messages and bytes that this rank sent to other ranks.
 
     Raises
     ------
     ValueError
-        For a W that cannot average, or more ranks than agents; the same on every rank.
+        W cannot average, or there are more ranks than agents; the same on every rank.
     """
 
     def __init__(self, W: Any, comm: Any = None, placement: Placement | Index = "even") -> None:
@@ -88,12 +88,12 @@ class Network:
 
     @cached_property
     def spectrum(self) -> Spectrum:
-        """Second largest and smallest eigenvalue of W (for a single agent 0 and 0).
+        """The second largest and the smallest eigenvalue of W (0 and 0 for a single agent).
 
         Raises
         ------
         ValueError
-            On a time-varying network.
+            The network is time-varying.
         """
         if self.sequence is not None:
             raise ValueError(
@@ -104,12 +104,12 @@ class Network:
 
     @cached_property
     def self_weights(self) -> Array:
-        """``(n_local,)``: W_ii of this process's agents.
+        """``(n_local,)``: the self-weights W_ii of this process's agents.
 
         Raises
         ------
         ValueError
-            On a time-varying network.
+            The network is time-varying.
         """
         if self.sequence is not None:
             raise ValueError("on a time-varying network an agent's own weight changes: give step_size as a number")
@@ -121,7 +121,7 @@ class Network:
         return Spectrum(values.lambda_2, values.lambda_min)
 
     def digest(self) -> bytes:
-        """SHA-256 of W (of the first matrices of a sequence): what must be the same on every rank."""
+        """The SHA-256 of W (or of the first matrices of a sequence), which must be the same on every rank."""
         hashed = hashlib.sha256()
         matrices = [self.W] if self.sequence is None else [self.sequence.at(k) for k in range(self.sequence.period or 4)]
         for W in matrices:
@@ -130,38 +130,38 @@ class Network:
         return hashed.digest()
 
     def in_flight(self) -> dict[str, Array]:
-        """What has been sent and has not arrived, arrays ``(n_local, ...)`` by name; the names are the same from the start on.
+        """The messages that have not arrived, as arrays ``(n_local, ...)`` by name; the names never change.
 
-        None, as each message arrives in its round.
+        There are none here, as each message arrives in its round.
         """
         return {}
 
     def restore(self, rounds: int, messages: int, bytes: int, in_flight: Mapping[str, Array]) -> None:
-        """Go on from these counts and with what is in flight, as a checkpoint has them.
+        """Continue from the counts and the messages in flight of a checkpoint.
 
         Raises
         ------
         ValueError
-            For what this network has not.
+            This network has no messages in flight of that name.
         """
         if in_flight:
             raise ValueError(f"this network delivers every message in its round, so it has no {', '.join(in_flight)}")
         self.rounds, self.messages, self.bytes = rounds, messages, bytes
 
     def without(self, lost: Index, communicator: Any = "serial", ranks: Sequence[int] = (0,)) -> Network:
-        """The network of the agents that are left when those in ``lost`` have left for good, numbered anew in their order.
+        """The network without the agents in ``lost``; the remaining agents are renumbered in their order.
 
-        What an agent gave to those that leave, it keeps (`topologies.without_agents`). Counts begin at 0.
+        Weights of lost neighbours are added to the self-weight (`topologies.without_agents`). Counts begin at 0.
 
         Parameters
         ----------
         communicator, ranks
-            The processes that are left, and which of this network's each of them is.
+            The remaining processes, and the rank of each of them in this network.
 
         Raises
         ------
         ValueError
-            Those that are left fall apart, or cannot average; a rank has nobody left; on a time-varying network.
+            The remaining agents are not connected or cannot average, a rank has no agent left, or the network is time-varying.
         """
         if self.sequence is not None:
             raise ValueError("agents cannot leave a time-varying network")
@@ -173,17 +173,17 @@ class Network:
         return Network(without_agents(self.W, lost), communicator, np.concatenate(([0], np.cumsum(sizes))))
 
     def iterating(self, step: Callable[..., Any], state: Any, x0: Array) -> Callable[..., Any]:
-        """A method's step as it is made on this network; here as it is.
+        """A method's step adapted to this network; here it is unchanged.
 
         Parameters
         ----------
         state, x0
-            Where it begins, and the common start of the run.
+            The first state, and the common starting point of the run.
         """
         return step
 
     def _plan(self) -> Plan:
-        """The plan of the round to come; those of a sequence are kept by its distinct matrices, the oldest given up first."""
+        """The plan of the next round; plans of a sequence are cached by distinct matrix, and the oldest is dropped first."""
         key = None if self.sequence is None else self.sequence.distinct(self.rounds)
         known = self._plans.get(key)
         if known is None:
@@ -201,7 +201,7 @@ class Network:
         *xs
             Each ``(n_local, ...)``, float64, C-contiguous.
         rounds
-            How many times to mix.
+            The number of rounds of mixing.
 
         Returns
         -------
@@ -211,7 +211,7 @@ class Network:
         Raises
         ------
         ValueError
-            For ``rounds < 1``.
+            ``rounds`` is below 1.
         """
         if rounds < 1:
             raise ValueError(f"rounds must be at least 1, got {rounds}")
@@ -220,10 +220,10 @@ class Network:
         return xs
 
     def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
-        """One round of mixing in which agents listen only to those with their own label.
+        """One round of mixing among agents with the same label.
 
-        An edge is used where both its ends have the same label, and each agent's own weight takes up the rest, so that the matrix
-        of the round is symmetric and doubly stochastic too. The labels travel in the same messages, as one more array.
+        An edge is used if both its ends have the same label; the other weights are added to the self-weights, so that the matrix
+        of the round is symmetric and doubly stochastic too. The labels are sent in the same messages, as one more array.
 
         Parameters
         ----------
@@ -242,16 +242,16 @@ class Network:
         return self._mix((labels, *xs), alike=True)
 
     def max(self, x: Array, rounds: int = 1) -> Array:
-        """The largest of each number among the agents within so many rounds, an agent itself included: max-consensus.
+        """Max-consensus: the elementwise maximum over the agents within ``rounds`` edges, the agent itself included.
 
-        After `flooding_rounds` it is that of all agents, on all of them. NaN counts as the largest.
+        After `flooding_rounds` it is the maximum over all agents, on all of them. NaN counts as the largest.
 
         Parameters
         ----------
         x
             ``(n_local, ...)``, float64, C-contiguous.
         rounds
-            How many times agents tell their neighbours the largest that they know of.
+            The number of rounds in which agents send their current maximum to their neighbours.
 
         Returns
         -------
@@ -266,20 +266,20 @@ class Network:
 
     @cached_property
     def flooding_rounds(self) -> int:
-        """Rounds after which what an agent knew has reached all others; see `topologies.flooding_rounds`."""
+        """The number of rounds after which a value has reached all agents (`topologies.flooding_rounds`)."""
         return flooding_rounds(self.W if self.sequence is None else self.sequence)
 
     @property
     def period(self) -> int | None:
-        """Rounds after which the neighbours are the same again; None where they need not be."""
+        """The number of rounds after which the neighbours repeat; None if they need not."""
         return 1 if self.sequence is None else self.sequence.period
 
     def surely(self) -> contextlib.AbstractContextManager[None]:
-        """What is exchanged inside arrives, however bad the network: agents wait for one another."""
+        """A context in which every message arrives, even on an unreliable network: agents wait for one another."""
         return contextlib.nullcontext()
 
     def _traffic(self, widths: tuple[int, ...]) -> tuple[Traffic, int]:
-        """How arrays of these widths are exchanged in the round to come, and over how many directed edges."""
+        """The exchange of arrays of these widths in the next round, and its number of directed edges."""
         halo, directed_edges, ways = self._plan()
         way = ways.get(widths)
         if way is None:
@@ -294,7 +294,7 @@ class Network:
         return out
 
     def _count_round(self, way: Traffic, directed_edges: int, size: int) -> None:
-        """A round is over, in which messages of ``size`` bytes have arrived."""
+        """Count a round with messages of ``size`` bytes."""
         self.rounds += 1
         self.messages += directed_edges
         self.bytes += directed_edges * size

@@ -1,7 +1,7 @@
-"""How one exchange is carried out: buffers and requests made once for arrays of given widths, used every time.
+"""The exchange of one round: buffers and requests are made once for arrays of given widths, and used in every round.
 
-Three ways that give the same bits, because each adds a row's terms in global agent order: no messages at all; blocks of agents on
-every rank; one agent a rank with one agent's values from each neighbour rank, where everything fits in one small table.
+Three variants give the same bits, because each adds a row's terms in global agent order: all agents in one process, without
+messages; blocks of agents on every rank; one agent on each rank, with its own and the received values in one small table.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ class Traffic(Protocol):
     """One round of mixing."""
 
     messages: int
-    """Messages that this rank sends in a round."""
+    """The number of messages that this rank sends in a round."""
     bytes: int
     waited: float
-    """Seconds that the last round waited for the others' messages."""
+    """The seconds that the last round waited for messages of other ranks."""
 
     def mix(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
         """W x for each array; fresh, C-contiguous."""
 
     def mix_alike(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
-        """The largest label heard, then W x for each array where W has the edges between equal labels only.
+        """The largest label received, then W x for each array, where W has the edges between equal labels only.
 
-        The first of ``xs`` has the labels. Where all labels that come together here agree, W is used as it is: the same bits.
+        The first of ``xs`` holds the labels. If all labels on this rank agree, W is used unchanged, which gives the same bits.
         """
 
     def max(self, x: Array) -> Array:
-        """The largest of each number among an agent and its neighbours; fresh, C-contiguous."""
+        """The elementwise maximum over an agent and its neighbours; fresh, C-contiguous."""
 
 
 class Gathering(Protocol):
@@ -48,16 +48,16 @@ class Gathering(Protocol):
     waited: float
 
     def gather(self, xs: tuple[Array, ...]) -> list[Sequence[Array]]:
-        """For each piece of the halo the arrays of its agents, in one piece of memory each."""
+        """For each piece of the halo the arrays of its agents, each contiguous."""
 
 
 def gathering(halo: Halo, communicator: Communicator, widths: tuple[int, ...]) -> Gathering:
-    """The way for this rank and arrays of ``widths`` numbers an agent."""
+    """The `Gathering` of this rank for arrays of ``widths`` numbers per agent."""
     return _Blocks(halo, communicator, widths) if halo.sends else _Alone(halo, widths)
 
 
 def traffic(halo: Halo, communicator: Communicator, widths: tuple[int, ...]) -> Traffic:
-    """The way for this rank and arrays of ``widths`` numbers an agent."""
+    """The `Traffic` of this rank for arrays of ``widths`` numbers per agent."""
     if not halo.sends:
         return _Alone(halo, widths)
     if halo.agents.stop - halo.agents.start == 1 and all(piece.block.data.size == 1 for piece in halo.pieces):
@@ -66,7 +66,7 @@ def traffic(halo: Halo, communicator: Communicator, widths: tuple[int, ...]) -> 
 
 
 class _Alone:
-    """All agents are here."""
+    """The exchange of a rank that needs no messages: all neighbours are in this process."""
 
     messages = bytes = 0
     waited = 0.0
@@ -106,7 +106,7 @@ def _agree(labels: Array, label: float) -> bool:
 
 
 class _Exchanging:
-    """Common to both ways with messages."""
+    """The common part of the two variants with messages."""
 
     def __init__(self, communicator: Communicator, sends: list[tuple[int, Array]], receives: list[tuple[int, Array]]) -> None:
         self.exchange: Exchange = communicator.exchange(sends, receives)
@@ -115,14 +115,14 @@ class _Exchanging:
         self.waited = 0.0
 
     def wait(self) -> None:
-        """Until all messages have come and gone."""
+        """Wait until all messages are received and sent."""
         begun = time.perf_counter()
         self.exchange.wait()
         self.waited = time.perf_counter() - begun
 
 
 class _Table(_Exchanging):
-    """One agent here, and one from each neighbour rank: the rows of a table, in agent order, the own row being what is sent."""
+    """One own agent, and one of each neighbour rank: a table of one row per agent, in agent order; the own row is sent."""
 
     def __init__(self, halo: Halo, communicator: Communicator, widths: tuple[int, ...]) -> None:
         total, count = sum(widths), len(halo.pieces)
@@ -160,7 +160,7 @@ class _Table(_Exchanging):
         return largest
 
     def _swap(self, xs: tuple[Array, ...]) -> None:
-        """Until the table holds everybody's arrays."""
+        """Fill the table with the arrays of this agent and its neighbours."""
         self.exchange.receive()
         for x, segment in zip(xs, self._own, strict=True):
             segment[...] = x.reshape(-1)
@@ -172,12 +172,12 @@ class _Table(_Exchanging):
 
 
 class _Blocks(_Exchanging):
-    """Any number of agents on any rank: one message per neighbour rank holds the needed agents of each array, one after another."""
+    """Any number of agents per rank: a message to a neighbour rank holds its needed agents of each array, one after another."""
 
     def __init__(self, halo: Halo, communicator: Communicator, widths: tuple[int, ...]) -> None:
         total = sum(widths)
         self._halo, self._widths, self._n_local = halo, widths, halo.agents.stop - halo.agents.start
-        buffers: dict[bytes, Array] = {}  # ranks that need the same agents are sent the same buffer
+        buffers: dict[bytes, Array] = {}  # ranks that need the same agents get the same buffer
         self._packs: list[tuple[slice | Index, list[Array]]] = []
         sends, receives = [], []
         for send in halo.sends:
@@ -189,7 +189,7 @@ class _Blocks(_Exchanging):
                 self._packs.append((rows, [part.reshape(-1, w) for part, w in _split(buffers[key], widths)]))
             sends.append((send.target, buffers[key]))
         self._blocks = tuple([piece.block for piece in halo.pieces])
-        self._arrived: list[list[Array] | None] = []  # what each block of W multiplies; None for the own agents
+        self._arrived: list[list[Array] | None] = []  # the factor of each block of W; None for the own agents
         for piece in halo.pieces:
             arrived = None
             if piece.source != communicator.rank:
@@ -222,7 +222,7 @@ class _Blocks(_Exchanging):
         return self._halo.largest(values).reshape(x.shape)
 
     def _swap(self, xs: tuple[Array, ...]) -> None:
-        """Until everybody's arrays have come."""
+        """Exchange the arrays with the neighbour ranks."""
         self.exchange.receive()
         for rows, segments in self._packs:
             for x, segment in zip(xs, segments, strict=True):
@@ -231,7 +231,7 @@ class _Blocks(_Exchanging):
         self.wait()
 
     def _products(self, blocks: tuple[Csr, ...], xs: tuple[Array, ...], first: int) -> list[Array]:
-        """Those of the arrays from number ``first`` on."""
+        """W x for each array from number ``first`` on."""
         out = []
         for number in range(first, len(xs)):
             x, width = xs[number], self._widths[number]

@@ -1,7 +1,7 @@
-"""Ranks that outlive others: Open MPI's user-level failure mitigation (ULFM), of which every call here is a part.
+"""Runs that continue after the loss of ranks, by Open MPI's user-level failure mitigation (ULFM).
 
-When a rank is lost, calls that wait for it fail on those that do; they revoke the communicator, so that all others' calls fail too,
-and those that are left make a smaller one. MPI_Finalize may wait for the lost for ever, so it is left out after a loss.
+When a rank is lost, calls that wait for it fail; the ranks where they fail revoke the communicator, so that all other calls fail
+too, and the remaining ranks make a smaller one. MPI_Finalize may wait for lost ranks for ever, so it is not called after a loss.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .watch import Watch
 
 _COMMAND = "mpirun --with-ft ulfm -n 4 python -m decentorth.run --on-rank-loss shrink"
 _kept: list[object] = []
-"""What the library may still write to after a communicator was revoked."""
+"""The objects that the library may still write to after a communicator was revoked."""
 
 
 class SurvivingCommunicator(MpiCommunicator):
@@ -30,7 +30,7 @@ class SurvivingCommunicator(MpiCommunicator):
     Attributes
     ----------
     alive
-        The members' ranks at the start.
+        The ranks that the members had at the start.
     """
 
     failures = (MPI.Exception,)
@@ -64,28 +64,28 @@ class SurvivingCommunicator(MpiCommunicator):
         return exchange
 
     def watch(self, silence: float, computing: float) -> None:
-        """As in `MpiCommunicator`; those that are left watch each other from the first time on."""
+        """As in `MpiCommunicator`; the first call starts the watchdog of a smaller group."""
         if self._watch is None and self.size > 1:
             self._watch = Watch(self.rank, self.size, self.allgather_bytes, mpi._pulse, MPI.Is_finalized)
         super().watch(silence, computing)
 
     def leave(self) -> None:
-        """As in `MpiCommunicator`; who is lost meanwhile is not waited for."""
+        """As in `MpiCommunicator`, without waiting for ranks that are lost meanwhile."""
         try:
             super().leave()
         except MPI.Exception:
             mpi.finalizing = False
 
     def agree(self) -> None:
-        """Return on all members or, where a rank has been lost, on none."""
+        """Return on all members or, if a rank has been lost, on none."""
         self.comm.Agree(1)
 
     def shrunk(self) -> SurvivingCommunicator:
-        """Those that are left, in their order; called by all of them."""
+        """The communicator of the remaining members, in their order; a collective call."""
         mpi._opened.clear()
         mpi.finalizing = False
         self.unwatch()
-        for exchange in self._exchanges:  # to free what waits for a lost rank is not defined
+        for exchange in self._exchanges:  # freeing requests that wait for a lost rank is undefined
             exchange.keep()
             _kept.append(exchange)
         with contextlib.suppress(MPI.Exception):
@@ -94,12 +94,12 @@ class SurvivingCommunicator(MpiCommunicator):
 
 
 def surviving(communicator: MpiCommunicator) -> SurvivingCommunicator:
-    """The same ranks, which outlive others.
+    """A communicator of the same ranks that can continue after the loss of some.
 
     Raises
     ------
     ValueError
-        The MPI library cannot do that, or was not started so that it does; says how.
+        The MPI library lacks fault tolerance, or was started without it.
     """
     library = MPI.Get_library_version().split("\n")[0].strip("\x00 ")
     name, version = MPI.get_vendor()
@@ -118,6 +118,6 @@ def surviving(communicator: MpiCommunicator) -> SurvivingCommunicator:
         )
     if advice:
         raise ValueError(f"to go on without lost ranks takes Open MPI 5 with its fault tolerance, ULFM, and {advice}")
-    mpi._opened.discard(communicator)  # the copy takes leave for it, and is watched
+    mpi._opened.discard(communicator)  # the copy leaves in its place, and has a watchdog of its own
     communicator.unwatch()
     return SurvivingCommunicator(communicator.comm)

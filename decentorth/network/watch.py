@@ -1,20 +1,21 @@
-"""A rank that gives no sign of life ends the job, by name: one that is stopped, or whose host is frozen or cannot be reached.
+"""The watchdog: it ends the job, naming the rank, when a rank is stopped or its host is frozen or cannot be reached.
 
 Every rank has a daemon thread that sends its successor in the ring of ranks a datagram (UDP) about once a second, and listens for
-its predecessor's. Who has heard nothing of its predecessor for ``limit`` seconds says so and ends the job.
+those of its predecessor. A rank that receives nothing from its predecessor for ``limit`` seconds says so and ends the job.
 
-Why so: a signal that stops a process stops all its threads, so a stopped rank is silent, while one with a long gradient is not, as
-NumPy and BLAS let Python's other threads run. Silent too is one call that holds Python's lock for all that time, which is why the
-limit is minutes by default, and 0 switches it off. Beats do not go through MPI, where a second thread is a burden on every message
-and whose library may be what hangs, nor through files, which a run need not have. In a ring each rank has one neighbour to hear,
-whatever their number, and where some rank lives, so does one whose predecessor does not.
+A signal that stops a process stops all its threads, so a stopped rank is silent, while a rank in a long gradient is not, as NumPy
+and BLAS let Python's other threads run. A call that holds Python's lock for all that time is silent too, so the limit is minutes by
+default, and 0 switches it off. Datagrams do not go through MPI, where a second thread slows every message down and the library
+itself may hang, nor through files, which a run need not have. In a ring each rank listens to one other, whatever their number, and
+if some ranks are alive and some are not, an alive one has a dead predecessor.
 
-Datagrams may be lost, so it takes several. Time in which the listener itself did not run does not count: a job whose processes are
-all stopped together, as schedulers do to suspend it, goes on. A neighbour of whom nothing was ever heard (a firewall between hosts)
-is not judged, which is logged. On one host the sockets are those of the loopback; a datagram without the job's token is ignored.
+Datagrams may be lost, so several must be missing. Time in which the listener itself did not run does not count: a job whose
+processes are all stopped together, as schedulers do to suspend it, continues. A predecessor that was never heard (a firewall
+between hosts) is not watched, which is logged. On one host the sockets are on the loopback; a datagram without the job's token is
+ignored.
 
-The same thread ends a rank whose launcher has died, and, where that is asked for, one that computes for too long without meeting
-the others, with the lines of code where it is. What happens before all ranks are connected is the launcher's to notice.
+The same thread ends a rank whose launcher has died and, if a limit is given, one that computes for too long without communicating,
+with the lines of code where it is. Failures before all ranks are connected are left to the launcher.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ from .._mpienv import expected_ranks, local_ranks
 
 _BEAT_SECONDS = 1.0
 _BEATS = 5
-"""At least so many beats are missed before a rank is given up."""
+"""The least number of datagrams that are missed before a rank counts as lost."""
 _TOKEN_BYTES = 16
 _SIOCGIFADDR = 0x8915  # Linux; elsewhere it fails, and only ranks of one host are watched
 log = logging.getLogger(__name__)
 
 
 class Pulse:
-    """Counts what the working thread does with other ranks: it stands still while that thread computes."""
+    """A count of the working thread's calls to other ranks: it is constant while that thread computes."""
 
     __slots__ = ("count",)
 
@@ -55,7 +56,7 @@ class Pulse:
 
 
 class _Peer(NamedTuple):
-    """How a rank is reached, and what it is called."""
+    """The addresses and the name of a rank."""
 
     token: str
     addresses: list[str]
@@ -65,18 +66,18 @@ class _Peer(NamedTuple):
 
 
 class Watch:
-    """Watches the predecessor of this rank and is watched by its successor, until `close`.
+    """The watchdog of this rank: it watches the predecessor and is watched by the successor, until `close`.
 
     Parameters
     ----------
     rank, size
-        This rank, and how many there are; at least 2.
+        This rank, and the number of ranks, at least 2.
     everyone
-        Every rank's bytes, in rank order; called by all ranks.
+        A collective call that returns every rank's bytes, in rank order.
     pulse
-        Moves while the working thread is with the others.
+        The count of the working thread's calls to other ranks.
     finished
-        Whether MPI has been finalized, after which ranks owe each other nothing.
+        True if MPI has been finalized, after which the watchdog stops.
     """
 
     def __init__(
@@ -97,11 +98,11 @@ class Watch:
         threading.Thread(target=self._run, name="decentorth-watch", daemon=True).start()
 
     def limit(self, silence: float, computing: float) -> None:
-        """End the job when the predecessor has been silent, or the calling thread has computed by itself, for so many seconds."""
+        """Set the seconds after which a silent predecessor, or a calling thread that computes alone, ends the job."""
         self._silence, self._computing, self._worker = silence, computing, threading.get_ident()
 
     def close(self) -> None:
-        """Watch no more, and be watched no more: called when all ranks are about to end."""
+        """Stop watching and being watched; called when all ranks are about to end."""
         self._open = False
 
     def _run(self) -> None:
@@ -117,7 +118,7 @@ class Watch:
             now = time.monotonic()
             beat = min(_BEAT_SECONDS, self._silence / _BEATS, self._computing / _BEATS)
             if now >= due:
-                lived = min(now - last, 2 * beat)  # what is missing, this process did not run
+                lived = min(now - last, 2 * beat)  # in the rest this process did not run
                 last, due = now, now + beat
                 silent, computing = silent + lived, computing + lived
                 self._send(self._after, b"")
@@ -148,7 +149,7 @@ class Watch:
                 self._socket.sendto(self._token + struct.pack("<I", self._rank) + word, (address, peer.port))
 
     def _read(self, datagram: bytes) -> tuple[int, bool]:
-        """Who sent it (-1: a stranger), and whether the job is to end."""
+        """The rank that sent it (-1: not of this job), and True if the job is to end."""
         if len(datagram) < _TOKEN_BYTES + 4 or not datagram.startswith(self._token):
             return -1, False
         return struct.unpack_from("<I", datagram, _TOKEN_BYTES)[0], len(datagram) > _TOKEN_BYTES + 4
@@ -170,10 +171,10 @@ class Watch:
         )
 
     def _end(self, why: str) -> None:
-        """End all ranks, also those that the launcher cannot reach."""
+        """End all ranks, including ranks that the launcher cannot reach."""
         self._open = False
         end_soon()
-        with contextlib.suppress(OSError):  # nobody reads it
+        with contextlib.suppress(OSError):  # standard error is closed
             os.write(2, f"decentorth: {why.rstrip()}\n".encode())  # not through sys.stderr, which another thread may hold
         for other in range(len(self._peers)):
             if other != self._rank:
@@ -182,7 +183,7 @@ class Watch:
 
 
 def _addresses() -> list[str]:
-    """The IPv4 addresses of this host, the loopback's among them, for the other ranks of this host."""
+    """The IPv4 addresses of this host, including the loopback for other ranks on this host."""
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
