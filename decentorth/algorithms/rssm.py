@@ -62,7 +62,7 @@ class ColumnBlocks(Protocol):
     """A set whose points stay in it when some of their columns move and the others do not."""
 
     def move_columns(self, x: Array, columns: Index, v: Array) -> Array:
-        """The new columns ``(n_local, d, c)``, fresh, after moving the columns ``(c,)`` of a feasible x along the tangent part of ``v``."""
+        """The columns ``(c,)`` of a feasible x, moved along the tangent part of ``v``: ``(n_local, d, c)``, fresh."""
 
 
 class BlockManifold(ConstraintSet, ColumnBlocks, Projection, Protocol):
