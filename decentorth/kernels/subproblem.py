@@ -12,7 +12,7 @@ w = q + e > |d|, the shift nu = mu + log(rho), rho^4 = (w + d) / (w - d), takes 
 
     D cosh(2 nu)/2 + a' cosh(nu) + b' sinh(nu) + const,   D = sqrt(w^2 - d^2)                                      (1)
 
-(for c > 0). The better sign of c is that of -a', the better sign of s that of -b', and what is left is convex beyond the last
+(for c > 0). The better sign of c is that of -a', the better sign of s that of -b', and the rest is convex beyond the last
 stationary point, so t = |sinh(nu)| is the largest root of 2 D t - |a'| t / sqrt(1 + t^2) = |b'|. On the circle a rotation of the
 angle likewise leads to -K cos(2 phi) - p cos(phi) - r sin(phi), p, r, K >= 0, whose minimum on the first quadrant is where
 t = tan(phi) solves p t + 4 K t / sqrt(1 + t^2) = r. `_root` solves both, by Newton's method from the side where it is monotone.

@@ -18,7 +18,7 @@ The fast methods take two products with y and a few of r x r matrices:
   Newton-Schulz steps z = I - e / 2, I + e <- z (I + e) z precede the series: they leave e^2 (e - 3 I) / 4.
 - Cholesky-QR: q = y u with u upper triangular, the inverse of the Cholesky factor of y^T y, by Newton's iteration
   u <- u (I - up(h)), h = u^T y^T y u - I, where up is the upper triangle with half the diagonal. It leaves an error of norm at most
-  ``3/2 delta^2 + delta^3 / 2``, since ``||up(h)||_F <= ||h||_F / sqrt(2)``. There is no pivot that could break down.
+  ``3/2 delta^2 + delta^3 / 2``, since ``||up(h)||_F <= ||h||_F / sqrt(2)``. No pivot can break down.
 
 The number of an agent's steps depends on its own delta alone. If y is not finite, the agent's slice is NaN, and is not passed to
 LAPACK, for which NumPy raises for a whole stack.
