@@ -143,14 +143,14 @@ def _decomposed(x: Array, p: int) -> Factors:
 
 
 def _cosh(mu: Array, size: int) -> Array:
-    """``(1, size)``: cosh(mu), and ones for the rows that have no mu."""
+    """The values cosh(mu), and ones for the rows that have no mu, ``(1, size)``."""
     c = np.ones((len(mu), size))
     c[:, : mu.shape[-1]] = np.cosh(mu)
     return c
 
 
 def _mixed(first: Array, second: Array, mu: Array) -> tuple[Array, Array]:
-    """(first, second) H: the columns i of two blocks of columns, which are those i and p + i of a matrix."""
+    """The product (first, second) H for two blocks of columns, with the columns i and p + i of a matrix."""
     m, c, s = mu.shape[-1], np.cosh(mu)[:, None, :], np.sinh(mu)[:, None, :]
     one, two = first.copy(), second.copy()
     one[:, :, :m] = first[:, :, :m] * c + second[:, :, :m] * s
@@ -195,7 +195,7 @@ def _skew(m: Array) -> Array:
 
 
 def _turned(u: Array, a: Array) -> Array:
-    """u cay(a), orthogonal as u is, for skew a."""
+    """The product u cay(a) for skew a, orthogonal if u is."""
     one = np.eye(u.shape[-1])
     turned: Array = u @ np.linalg.solve(one + 0.5 * a, one - 0.5 * a)
     return turned

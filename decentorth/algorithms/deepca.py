@@ -37,7 +37,7 @@ from .policies import Auto
 
 
 class DeEPCAState(NamedTuple):
-    """x, tracker (S) and field (the product that S has last taken in), each ``(n_local, d, r)``."""
+    """The point x, tracker (S) and field (the product last added to S), each ``(n_local, d, r)``."""
 
     x: Array
     tracker: Array

@@ -41,7 +41,7 @@ class DRSM(DRSGD):
     Parameters
     ----------
     step_size
-        gamma_0 > 0; auto: geometric, from what the problem recommends and the spectrum of W; or a policy: geometric, diminishing,
+        gamma_0 > 0; auto: geometric, from the problem's recommendation and the spectrum of W; or a policy: geometric, diminishing,
         square-summable, annealed, piecewise, horizon.
     """
 

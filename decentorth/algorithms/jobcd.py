@@ -219,7 +219,7 @@ def release(problem: Problem[Signatures], state: Any, gradient: Array, rate: flo
 
 
 def room(state: Any) -> float:
-    """The squared norm of x at which rounding alone loses its feasibility, `LOST`; infinite for an x that is beyond it already."""
+    """The squared norm of x at which rounding makes its infeasibility `LOST`; infinite for an x that is beyond it already."""
     bound = LOST * state.x.shape[-1] / float(np.finfo(np.float64).eps)
     return bound if np.trace(state.product[0]) <= bound else math.inf
 

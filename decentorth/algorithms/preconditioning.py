@@ -78,7 +78,7 @@ def probe(kind: Kind, columns: int | None, rows: tuple[slice, ...], p: int, stre
 
 
 def preconditioner(kind: Kind, rows: tuple[slice, ...], diagonal: Array, omega: Array, images: Array) -> Preconditioner:
-    """The preconditioner from the averages ``diagonal`` ``(n_local, d)``, that of B, and ``images`` ``(n_local, d, s)``, B ``omega``."""
+    """The preconditioner from averages: ``diagonal`` ``(n_local, d)`` of B, and ``images`` ``(n_local, d, s)`` = B ``omega``."""
     basis = np.zeros(images.shape)
     if kind == "none":
         return Preconditioner(np.ones(diagonal.shape), basis)

@@ -14,7 +14,7 @@ so an iteration takes about 2/l of the operations of one that moves all columns,
     x         state.x                (15), (16)   constraint.move_columns
     gamma_k   step_size, from base
 
-``step_size="auto"`` and ``block_partition="auto"`` take what the problem recommends for l blocks (the published schedules, repaired
+``step_size="auto"`` and ``block_partition="auto"`` follow the problem's advice for l blocks (the published schedules, repaired
 where those as printed fail), elsewhere 1 / (L sqrt(k + 1)) with L a Lipschitz constant of f, and fixed blocks. Beyond the papers:
 blocks drawn anew in every iteration; (15) is taken of x_C - gamma_k Z, not of Z, which removes rounding errors instead of piling
 them up (`Stiefel.move_columns`); re-orthogonalisation, with the drift that it found; the count of floating-point operations. A
@@ -62,7 +62,7 @@ class ColumnBlocks(Protocol):
     """A set whose points stay in it when some of their columns move and the others do not."""
 
     def move_columns(self, x: Array, columns: Index, v: Array) -> Array:
-        """The new columns ``(n_local, d, c)``, fresh, after moving the columns ``(c,)`` of a feasible x along the tangent part of ``v``."""
+        """The columns ``(c,)`` of a feasible x, moved along the tangent part of ``v``: ``(n_local, d, c)``, fresh."""
 
 
 class BlockManifold(ConstraintSet, ColumnBlocks, Projection, Protocol):

@@ -176,8 +176,8 @@ def power_means(network: Network, local: Array, powers: float | tuple[float, ...
     """The means over the network of each of an agent's numbers to a power of at most 8, by counted rounds.
 
     No agent knows the scale of the others' numbers. So the range from 2^-600 to 2^600 is divided into five parts of 240 binary
-    orders of magnitude; a number counts in its part, divided by a power of two, and is zero in the others. The result is that of the
-    highest part that is not zero, plus the contribution of the part below.
+    orders of magnitude; a number counts in its part, divided by a power of two, and is zero in the others. The result is that of
+    the highest part that is not zero, plus the contribution of the part below.
 
     Parameters
     ----------
@@ -211,9 +211,9 @@ def power_mean(network: Network, local: Array) -> Array:
 def curvature(problem: Any, network: Network, streams: Streams, x0: Array, metric: MetricName = "euclidean") -> tuple[Array, int]:
     """Lhat ``(n_local,)``, the agents' common measure of the curvature of their objectives, and the gradients spent per agent.
 
-    It is the fourth-power mean over the network of max(L_i, M_i), M_i the `largest_multiplier` of G_i(x0), ||G_i(x0)||_2 on St. With
-    L_i alone badly scaled Procrustes problems diverge, as they do with ||sym(x0^T G_i(x0))||_2 on a star; with the plain mean, runs
-    with heterogeneous agents diverge.
+    It is the fourth-power mean over the network of max(L_i, M_i), M_i the `largest_multiplier` of G_i(x0), ||G_i(x0)||_2 on St.
+    With L_i alone badly scaled Procrustes problems diverge, as they do with ||sym(x0^T G_i(x0))||_2 on a star; with the plain mean,
+    runs with heterogeneous agents diverge.
 
     Parameters
     ----------
@@ -243,8 +243,8 @@ def embedded_curvature(problem: Any, network: Network, streams: Streams, x0: Arr
 
 
 def group_curvature(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
-    """Lhat ``(n_local,)`` of f along exp(a) x0 in the group's metric tr(a^T a), L ||x0||_2^2 + ||G x0^T||_2, and the gradients spent
-    per agent."""
+    """Lhat ``(n_local,)`` of f along exp(a) x0 in the group's metric tr(a^T a), L ||x0||_2^2 + ||G x0^T||_2, and the gradients
+    spent per agent."""
     gradient = problem.gradient(x0)
     own, spent = lipschitz(problem, streams, x0, gradient)
     size, multiplier = (np.linalg.norm(one, 2, axis=(-2, -1)) for one in (x0, gradient @ x0.swapaxes(-1, -2)))

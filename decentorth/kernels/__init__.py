@@ -1,7 +1,7 @@
-"""Loops over pairs of rows that NumPy's calls would dominate: compiled where numba is installed, with a twin in plain NumPy.
+"""Loops over pairs of rows: compiled if numba is installed, with an equivalent version in NumPy.
 
-All of them work on one agent's matrices, ``(n, n)``, in place. The two agree to rounding, not to the bit; which one ran stands in
-the summary of a run, as the method's setting ``kernel``.
+All kernels work on one agent's matrices, ``(n, n)``, in place. The two versions agree to rounding, not bitwise; the summary of a
+run records the one used as the method's setting ``kernel``.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from ..protocols import SETUP, Array, Index
 from .subproblem import Solution, isotropic, linear_term
 
 Kernel = Literal["auto", "numba", "numpy"]
-"""Which of the two: auto is numba where it is installed."""
+"""The version of the kernels: auto is numba if it is installed."""
 
 
 class Kernels(Protocol):
-    """What both modules offer. ``first`` and ``second`` are the rows of k pairs, each ``(k,)``, ``v`` their factors ``(k, 2, 2)``,
+    """The functions of both modules. ``first``, ``second`` are the rows of k pairs, ``(k,)`` each, ``v`` the factors ``(k, 2, 2)``,
     ``signs`` the diagonal of J, ``(n,)``. Except for `gauss_seidel`, pairs have no row in common."""
 
     def minimise(self, hyperbolic: Any, linear: Array, curvature: Array) -> Solution:
         """See `subproblem.minimise`."""
 
     def blocks(self, a: Array, b: Array, first: Index, second: Index) -> Array:
-        """``(k, 2, 2)``: [a b^T]_BB of each pair B."""
+        """The blocks [a b^T]_BB of the pairs B, ``(k, 2, 2)``."""
 
     def turn_rows(self, x: Array, v: Array, first: Index, second: Index) -> None:
-        """``x[B] <- V x[B]``, in place."""
+        """Set ``x[B] <- V x[B]``, in place."""
 
     def turn_columns(self, x: Array, v: Array, first: Index, second: Index) -> None:
-        """``x[:, B] <- x[:, B] V^T``, in place."""
+        """Set ``x[:, B] <- x[:, B] V^T``, in place."""
 
     def congruence(self, m: Array, v: Array, first: Index, second: Index) -> None:
-        """``m[B] <- V m[B]`` and then ``m[:, B] <- m[:, B] V^T``, in place."""
+        """Set ``m[B] <- V m[B]`` and then ``m[:, B] <- m[:, B] V^T``, in place."""
 
     def gauss_seidel(
         self,
@@ -52,48 +52,48 @@ class Kernels(Protocol):
         scaled: float,
         limit: float,
     ) -> tuple[int, int]:
-        """Minimise tr(x^T form x)/2 over the pairs one after the other, in place; ``product`` is x x^T and stays it.
+        """Minimise tr(x^T form x)/2 over the pairs one after the other, in place; ``product`` holds x x^T and is kept up to date.
 
         Parameters
         ----------
         exact
-            Q is the pair's own quadratic form; otherwise varsigma I.
+            True if Q is the pair's own quadratic form, False if it is varsigma I.
         constant, scaled
-            varsigma = ``constant + scaled * lambda_max(product_BB)``; of an exact pair too, where its form looks unbounded, but not
-            for certain.
+            The terms of varsigma = ``constant + scaled * lambda_max(product_BB)``, which also serves an exact pair whose form seems
+            unbounded, but not with certainty.
         limit
             Stop before a pair whose rows together have a larger squared norm.
 
         Returns
         -------
         tuple of int
-            How many pairs were done, and 0; or the number of the pair whose subproblem is unbounded, and its ray, see `Solution`.
+            The number of pairs done, and 0; or the index of the pair whose subproblem is unbounded, and its ray, see `Solution`.
         """
 
     def jacobi_sweep(self, xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]:
-        """One sweep of the hyperbolic Jacobi method over all pairs of columns of x, in rounds of disjoint pairs; ``gram``, x^T C x
-        for some C, becomes diagonal. In place.
+        """Make one sweep of the hyperbolic Jacobi method over all pairs of columns of x, in rounds of disjoint pairs; ``gram``,
+        x^T C x for some C, tends to a diagonal matrix. In place.
 
         Parameters
         ----------
         xt
-            x^T: there the columns are contiguous.
+            The transpose x^T, in which the columns of x are contiguous.
 
         Returns
         -------
         tuple
-            By how much the trace of ``gram`` fell, and 0, 0; or the columns i < j, i + j > 0, of a pair along which it has no
-            minimum, where the sweep ended.
+            The decrease of the trace of ``gram``, and 0, 0; or, if the sweep ended early, the columns i < j, i + j > 0, of a pair
+            along which it has no minimum.
         """
 
 
 def resolved(kernel: Kernel) -> Literal["numba", "numpy"]:
-    """What auto means here.
+    """The version that a setting selects on this machine.
 
     Raises
     ------
     ImportError
-        When numba is asked for and not installed; says how to install it.
+        If numba is requested and not installed; the message says how to install it.
     """
     installed = importlib.util.find_spec("numba") is not None
     if kernel == "numba" and not installed:
@@ -104,14 +104,14 @@ def resolved(kernel: Kernel) -> Literal["numba", "numpy"]:
 
 
 def load(kernel: Kernel) -> Kernels:
-    """The kernels themselves."""
+    """The module with the kernels."""
     if kernel == "auto":
         kernel = resolved(kernel)
     return cast(Kernels, import_module(".compiled" if kernel == "numba" else ".plain", __name__))
 
 
 def ready(kernel: Kernel) -> Literal["numba", "numpy"]:
-    """What auto means here, its code compiled: once and for all where numba can keep it on disk, else for this process."""
+    """The version that a setting selects, with its code compiled: for good if numba can cache it on disk, else for this process."""
     made = resolved(kernel)
     if made == "numba":
         SETUP.info("the compiled kernels")
@@ -120,7 +120,7 @@ def ready(kernel: Kernel) -> Literal["numba", "numpy"]:
 
 
 def _run_all(kernels: Kernels) -> None:
-    """Every kernel once, on a pair."""
+    """Run every kernel once, on one pair."""
     first, second = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
     one, signs = np.eye(2), np.array([1.0, -1.0])
     curvature = isotropic(np.ones(1))

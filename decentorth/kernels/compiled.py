@@ -1,7 +1,7 @@
-"""The kernels, compiled by numba. `plain` says the same in NumPy, `subproblem` derives the mathematics of `minimise`.
+"""The kernels, compiled by numba. `plain` is the version in NumPy, `subproblem` derives the mathematics of `minimise`.
 
-What is compiled stays on disk for the next process, where there is a place for it. One thread: the bits of a run do not depend on
-how many processors there are.
+Compiled code is cached on disk for the next process if a folder is writable. The kernels use one thread, so that the bits of a run
+do not depend on the number of processors.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ SQRT2 = sqrt(2.0)
 
 
 def _compiled(**options: Any) -> Callable[[F], F]:
-    """Compile at the first call; what is divided by zero is infinite or NaN, as in NumPy."""
+    """Compile at the first call; division by zero gives infinity or NaN, as in NumPy."""
 
     def compile(function: F) -> F:
         try:
             made: F = numba.njit(cache=True, error_model="numpy", **options)(function)
-        except RuntimeError:  # there is nowhere to keep it
+        except RuntimeError:  # no folder for the cache
             made = numba.njit(error_model="numpy", **options)(function)
         return made
 
@@ -35,9 +35,9 @@ def _compiled(**options: Any) -> Callable[[F], F]:
 
 
 _exact = _compiled()
-"""The arithmetic as it is written: the order of additions is what keeps it exact."""
+"""Compile without reordering the arithmetic, whose accuracy depends on the order of additions."""
 _fast = _compiled(fastmath={"reassoc", "contract", "nsz"})
-"""Sums may be reordered and products fused, which lets long loops use vector registers."""
+"""Compile with reordered sums and fused products, so that long loops use vector registers."""
 
 
 @_exact
@@ -127,7 +127,7 @@ def _pair(
     squares: tuple[float, float, float, float],
     mixed: tuple[float, float, float, float],
 ) -> tuple[float, float, float, float, float, int]:
-    """V by rows, the minimum and the ray; ``linear`` and ``squares`` are <E, P> and <E, E>_Q for I, X, Z, R, ``mixed`` is
+    """The rows of V, the minimum and the ray; ``linear`` and ``squares`` are <E, P> and <E, E>_Q for I, X, Z, R, ``mixed`` is
     <I, X>_Q, <Z, R>_Q, <I, R>_Q, <Z, X>_Q."""
     p_i, p_x, p_z, p_r = linear
     i, x, z, r = squares
@@ -170,7 +170,7 @@ def minimise(hyperbolic: NDArray[np.bool_], linear: Array, curvature: Array) -> 
 
 @_fast
 def _products(a: Array, b: Array, i: int, j: int) -> tuple[float, float, float, float]:
-    """a_i . b_i, a_i . b_j, a_j . b_i, a_j . b_j."""
+    """The products a_i . b_i, a_i . b_j, a_j . b_i, a_j . b_j."""
     ai, aj, bi, bj = a[i], a[j], b[i], b[j]
     ii = ij = ji = jj = 0.0
     for k in range(a.shape[1]):
@@ -227,7 +227,7 @@ def turn_columns(x: Array, v: Array, first: Index, second: Index) -> None:
 
 @_fast
 def congruence(m: Array, v: Array, first: Index, second: Index) -> None:
-    """See `Kernels`. A pair of rows at a time, which stays in cache."""
+    """See `Kernels`. One pair of rows at a time, which stays in cache."""
     alone = np.ones(len(m), dtype=np.bool_)
     for k in range(len(first)):
         i, j = first[k], second[k]

@@ -1,4 +1,4 @@
-"""The kernels in NumPy: the reference for the compiled ones, and what runs without numba."""
+"""The kernels in NumPy: the reference for the compiled ones, and their replacement without numba."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def gauss_seidel(
 
 
 def round_robin(n: int, turn: int) -> tuple[Index, Index]:
-    """The pairs of round ``turn`` of ``n - 1`` (``n`` for odd n), i < j, in which each meets another; odd n leave one out."""
+    """The disjoint pairs i < j of round ``turn`` of ``n - 1`` (``n`` for odd n) of a round robin; odd n leave one index out."""
     even = n + n % 2
     p = np.arange(even // 2)
     i, j = (turn + p) % (even - 1), (turn - p) % (even - 1)
@@ -91,7 +91,7 @@ def jacobi_sweep(xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]
         endless = np.flatnonzero(~alike & (total - 2.0 * np.abs(b) < -CERTAIN * (np.abs(total) + 2.0 * np.abs(b))))
         if len(endless):
             return fallen, int(i[endless[0]]), int(j[endless[0]])
-        with np.errstate(invalid="ignore", divide="ignore"):  # each formula where it is for the pair
+        with np.errstate(invalid="ignore", divide="ignore"):  # each formula is used only for its kind of pair
             t = np.where(b != 0.0, np.copysign(2.0 * b / (np.abs(lean) + np.hypot(lean, 2.0 * b)), b * lean), 0.0)
             root = np.sqrt(np.maximum((total - 2.0 * b) * (total + 2.0 * b), (STEEPEST * total) ** 2))
             s = np.where(b != 0.0, np.where(alike, t / np.hypot(1.0, t), -2.0 * b / np.sqrt(2.0 * root * (total + root))), 0.0)

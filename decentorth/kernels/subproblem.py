@@ -7,12 +7,12 @@ J_BB = I up to sign, c^2 + s^2 = 1 and (I, R), the rotations, or (Z, X), the ref
 Z = diag(1, -1), R = [[0, -1], [1, 0]]. On a family the objective is a c + b s + q c^2 + d c s + e s^2 with a = <E1, P>,
 b = <E2, P>, q = <E1, E1>_Q / 2, e = <E2, E2>_Q / 2, d = <E1, E2>_Q.
 
-Paper 001 solves quartics. Not needed: each family has one equation with one root. Hyperbolic, with w = q + e > |d|, the shift
-nu = mu + log(rho), rho^4 = (w + d) / (w - d), takes c = +-cosh(mu), s = +-sinh(mu) to
+Paper 001 solves quartics. They are not needed: each family has one equation with one root. For a hyperbolic family, with
+w = q + e > |d|, the shift nu = mu + log(rho), rho^4 = (w + d) / (w - d), takes c = +-cosh(mu), s = +-sinh(mu) to
 
     D cosh(2 nu)/2 + a' cosh(nu) + b' sinh(nu) + const,   D = sqrt(w^2 - d^2)                                      (1)
 
-(for c > 0). The better sign of c is that of -a', the better sign of s that of -b', and what is left is convex beyond the last
+(for c > 0). The better sign of c is that of -a', the better sign of s that of -b', and the rest is convex beyond the last
 stationary point, so t = |sinh(nu)| is the largest root of 2 D t - |a'| t / sqrt(1 + t^2) = |b'|. On the circle a rotation of the
 angle likewise leads to -K cos(2 phi) - p cos(phi) - r sin(phi), p, r, K >= 0, whose minimum on the first quadrant is where
 t = tan(phi) solves p t + 4 K t / sqrt(1 + t^2) = r. `_root` solves both, by Newton's method from the side where it is monotone.
@@ -31,22 +31,22 @@ from numpy.typing import NDArray
 from ..protocols import Array
 
 EPS = 4.0 * float(np.finfo(np.float64).eps)
-"""Rounding of the coefficients, relative to their terms."""
+"""The rounding error of the coefficients, relative to their terms."""
 CERTAIN = 1e-9
-"""By how much |d| exceeds w, relative to both, where a method takes an objective for unbounded: it knows w and d from products of a
-point that may be large, so that a subproblem with a minimum can look as if it had none."""
+"""The excess of |d| over w, relative to both, from which a method takes an objective for unbounded. It computes w and d from
+products of a point that may be large, so that rounding can make a subproblem with a minimum seem unbounded."""
 NEAR = 1e-6
-"""exp(-|mu|) where the infimum is only approached as mu goes to infinity."""
+"""The value of exp(-|mu|) where the infimum is only approached as mu goes to infinity."""
 STEEPEST = 1e-6
 """The least sqrt(1 - tanh(2 mu)^2) of a Jacobi step."""
 MOST = 100
-"""Newton steps; about 8 are made."""
+"""The largest number of Newton steps; about 8 are made."""
 TINY = 1e-200
 
 BASIS = np.array([[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0], [1.0, 0.0, 0.0, -1.0], [0.0, 1.0, -1.0, 0.0]])
-"""vec, column by column, of I, X, Z and R."""
+"""The vectors vec(E), column by column, of E = I, X, Z and R."""
 HYPERBOLIC = ((0, 1, 1.0), (2, 3, -1.0))
-"""(E1, E2, sign of E1) of both families, as rows of `BASIS`."""
+"""The entries (E1, E2, sign of E1) of both families, as rows of `BASIS`."""
 ORTHOGONAL = ((0, 3, 1.0), (2, 1, 1.0))
 
 
@@ -54,28 +54,28 @@ class Solution(NamedTuple):
     """The minimisers of k subproblems."""
 
     v: Array
-    """``(k, 2, 2)``; NaN where there is none."""
+    """The minimisers ``(k, 2, 2)``; NaN where there is none."""
     value: Array
-    """``(k,)``: the minimum, -inf where there is none."""
+    """The minima ``(k,)``, -inf where there is none."""
     ray: NDArray[np.int64]
-    """``(k,)``: 0, or along what the objective falls for ever: 1 and -1 for [[cosh, sinh], [sinh, cosh]](mu) as mu goes to plus and
-    to minus infinity, 2 and -2 for [[-cosh, -sinh], [sinh, cosh]](mu)."""
+    """The rays ``(k,)``: 0, or the curve along which the objective is unbounded: 1 and -1 for [[cosh, sinh], [sinh, cosh]](mu) as
+    mu goes to plus and to minus infinity, 2 and -2 for [[-cosh, -sinh], [sinh, cosh]](mu)."""
 
 
 def ray_matrix(ray: int, mu: float) -> Array:
-    """``(2, 2)``: the factor V(mu), mu > 0, that a ray other than 0 stands for."""
+    """The factor V(mu) ``(2, 2)``, mu > 0, of a ray other than 0."""
     c, s = np.cosh(mu), np.copysign(np.sinh(mu), ray)
     return np.array([[c, s], [s, c]] if abs(ray) == 1 else [[-c, -s], [s, c]])
 
 
 def form(quadratic: Array) -> Array:
-    """``(k, 4, 4)``: <E, F>_Q for E, F in the basis I, X, Z, R, from Q (which works on vec(V), column by column)."""
+    """The forms <E, F>_Q ``(k, 4, 4)`` for E, F in the basis I, X, Z, R, from Q (which acts on vec(V), column by column)."""
     product: Array = BASIS @ quadratic @ BASIS.T
     return product
 
 
 def exact_form(h: Array, m: Array, theta: float) -> Array:
-    """The same for Q = M kron H + theta I: that of tr(x^T H x)/2 under x[B] <- V x[B], with the blocks H_BB and M_BB, M = x x^T.
+    """The `form` of Q = M kron H + theta I, from tr(x^T H x)/2 under x[B] <- V x[B], with the blocks H_BB and M_BB, M = x x^T.
 
     Parameters
     ----------
@@ -87,23 +87,23 @@ def exact_form(h: Array, m: Array, theta: float) -> Array:
 
 
 def isotropic(kappa: Array) -> Array:
-    """The same for Q = kappa I, ``(k,)``."""
+    """The `form` of Q = kappa I, for kappa ``(k,)``."""
     return 2.0 * kappa[:, None, None] * np.eye(4)
 
 
 def largest_eigenvalue(ii: Array, ij: Array, jj: Array) -> Array:
-    """``(k,)``: of [[ii, ij], [ij, jj]]."""
+    """The largest eigenvalues of [[ii, ij], [ij, jj]], ``(k,)``."""
     largest: Array = 0.5 * (ii + jj) + np.hypot(0.5 * (ii - jj), ij)
     return largest
 
 
 def linear_term(t: Array, curvature: Array) -> Array:
-    """``(k, 4)``: <E, P> for E in the basis, P = T - mat(Q vec(I)).
+    """The linear terms <E, P> ``(k, 4)`` for E in the basis, P = T - mat(Q vec(I)).
 
     Parameters
     ----------
     t
-        ``(k, 2, 2)``: T = [grad f(x) x^T]_BB.
+        The blocks T = [grad f(x) x^T]_BB, ``(k, 2, 2)``.
     curvature
         ``(k, 4, 4)``, as `form` gives it.
     """
@@ -117,7 +117,7 @@ def solve(hyperbolic: NDArray[np.bool_], P: Array, Q: Array) -> Solution:
     Parameters
     ----------
     hyperbolic
-        ``(k,)``: whether J_BB has two signs.
+        Booleans ``(k,)``: True if J_BB has two signs.
     P
         ``(k, 2, 2)``.
     Q
@@ -136,7 +136,7 @@ def solve(hyperbolic: NDArray[np.bool_], P: Array, Q: Array) -> Solution:
 
 
 def minimise(hyperbolic: NDArray[np.bool_], linear: Array, curvature: Array) -> Solution:
-    """The same from P and Q in the basis: ``linear`` ``(k, 4)``, <E, P>, and ``curvature`` ``(k, 4, 4)``, <E, F>_Q."""
+    """The minimisers from P and Q in the basis: ``linear`` ``(k, 4)``, <E, P>, and ``curvature`` ``(k, 4, 4)``, <E, F>_Q."""
     k = len(hyperbolic)
     solution = Solution(np.empty((k, 2, 2)), np.empty(k), np.zeros(k, dtype=np.int64))
     for kind, families, minimum in ((True, HYPERBOLIC, _hyperbolic), (False, ORTHOGONAL, _orthogonal)):
@@ -157,7 +157,7 @@ def minimise(hyperbolic: NDArray[np.bool_], linear: Array, curvature: Array) -> 
 
 
 def _hyperbolic(a: Array, b: Array, q: Array, e: Array, d: Array) -> tuple[Array, Array, Array, NDArray[np.int64]]:
-    """c, s, the minimum and the end (1, -1; 0 where bounded) of a c + b s + q c^2 + d c s + e s^2 on c^2 - s^2 = 1."""
+    """The minimiser c, s, the minimum and the end (1, -1; 0 if bounded) of a c + b s + q c^2 + d c s + e s^2 on c^2 - s^2 = 1."""
     w = q + e
     flat, level = EPS * (np.abs(q) + np.abs(e) + np.abs(d)), EPS * (np.abs(a) + np.abs(b))
     up, down, push, pull = w + d, w - d, a + b, a - b  # the ends mu -> inf and mu -> -inf: curvatures and linear terms
@@ -188,7 +188,7 @@ def _hyperbolic(a: Array, b: Array, q: Array, e: Array, d: Array) -> tuple[Array
 
 
 def _orthogonal(a: Array, b: Array, q: Array, e: Array, d: Array) -> tuple[Array, Array, Array, NDArray[np.int64]]:
-    """c, s, the minimum and zeros for a c + b s + q c^2 + d c s + e s^2 on c^2 + s^2 = 1."""
+    """The minimiser c, s, the minimum and zeros for a c + b s + q c^2 + d c s + e s^2 on c^2 + s^2 = 1."""
     k = 0.5 * np.hypot(q - e, d)
     turn = np.where(k > 0.0, 0.5 * np.arctan2(-d, e - q), 0.0)  # phi = theta - turn
     cos, sin = np.cos(turn), np.sin(turn)
@@ -205,7 +205,7 @@ def _orthogonal(a: Array, b: Array, q: Array, e: Array, d: Array) -> tuple[Array
 
 
 def _start(y: Array, r: Array) -> Array:
-    """Where Newton's method for `_root` starts, within a small factor of the root: beyond it for y < 0, before it for y >= 0."""
+    """The start of Newton's method for `_root`, within a small factor of the root: above it for y < 0, below it for y >= 0."""
     size = np.maximum(np.abs(y), TINY)
     near = np.sqrt(3.42 * np.maximum(-y - 1.0, 0.0) / size) + np.cbrt(3.42 * r / size)  # t - t/h >= t^3/3.42 for t <= 1
     above = np.where(y > -1.0, np.minimum(r - y, r / np.maximum(1.0 + y, TINY)), r - y)
@@ -225,7 +225,7 @@ def _root(y: Array, r: Array) -> Array:
     """The largest t >= 0 with t + y t / sqrt(1 + t^2) = r, where r >= 0; ``y`` may have either sign.
 
     The left-hand side is convex from its last minimum on for y < 0, and concave for y >= 0: Newton's method is monotone from the
-    right, or from the left. An entry that has turned back, or no longer moves, stays.
+    right, or from the left. The iteration of an entry ends when it reverses or no longer moves.
     """
     t = _start(y, r)
     side = np.where(y < 0.0, 1.0, -1.0)

@@ -12,26 +12,26 @@ Purpose = Literal["data", "partition", "start", "batch", "blocks", "fault"]
 
 
 class Streams(Protocol):
-    """Counter-based randomness: a pure function of (seed, agent, purpose, k). Nothing to save, nothing that knows a rank."""
+    """Counter-based randomness: a pure function of (seed, agent, purpose, k), without a state and independent of ranks."""
 
     def integers(self, purpose: Purpose, k: int, size: int, high: int | Index) -> Index:
-        """``(n_local, size)`` integers in ``[0, high)``; ``high`` may differ per agent, shape ``(n_local,)``."""
+        """Random integers ``(n_local, size)`` in ``[0, high)``; ``high`` may differ per agent, shape ``(n_local,)``."""
 
     def permutation(self, purpose: Purpose, k: int, n: int) -> Index:
-        """``(n,)``: the same permutation on every agent (shared key)."""
+        """A random permutation ``(n,)``, the same on every agent (shared key)."""
 
 
 class Spectrum(NamedTuple):
-    """What the mixing matrix's design tells every agent in advance, like its own row of W."""
+    """The eigenvalues of the mixing matrix W that every agent knows in advance, like its own row of W."""
 
     lambda_2: float
-    """Second largest eigenvalue of W."""
+    """The second largest eigenvalue of W."""
     lambda_min: float
-    """Smallest eigenvalue of W."""
+    """The smallest eigenvalue of W."""
 
 
 class Network(Protocol):
-    """All an algorithm may know of the other agents: no rank, no reduction, nothing that depends on who shares a process."""
+    """The agents' network, without ranks, reductions or anything that depends on the placement of agents in processes."""
 
     n_agents: int
 
@@ -39,13 +39,13 @@ class Network(Protocol):
     def spectrum(self) -> Spectrum: ...
     @property
     def self_weights(self) -> Array:
-        """``(n_local,)``: W_ii, what each agent keeps of its own."""
+        """The diagonal entries W_ii, ``(n_local,)``, the weights of the agents' own values."""
 
     def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
-        """``W^rounds x`` for each array, in one message per neighbour and round; always a tuple of fresh C-contiguous arrays."""
+        """Mix each array to ``W^rounds x``, in one message per neighbour and round; always a tuple of fresh C-contiguous arrays."""
 
     def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
-        """``(heard, W x, ...)`` for one round in which agents listen only to those with their own label.
+        """Mix for one round among agents of equal label and return ``(heard, W x, ...)``.
 
         ``heard``, ``(n_local,)``, is the largest label among an agent and its neighbours; an edge counts only between equal
         labels, the own weight takes up the rest. ``labels`` is ``(n_local,)`` and travels in the same message.
@@ -53,34 +53,34 @@ class Network(Protocol):
 
 
 class Collective(Protocol):
-    """Whole-network quantities for metrics, stopping, set-up and files; never handed to an algorithm."""
+    """Quantities of the whole network for metrics, stopping, set-up and files; never passed to an algorithm."""
 
     rank: int
     size: int
 
     def fold(self, size: int, add: Callable[[Array], None]) -> Array:
-        """``(size,)``: like `sum`, where each rank in turn adds its agents' terms in agent order to the partial sum."""
+        """The sum ``(size,)`` to which each rank in turn adds its agents' terms in agent order."""
 
     def sum(self, *per_agent: Array) -> tuple[Array, ...]:
-        """``(n_local, ...) -> (...)`` for each, added in agent order: the same bits on any number of ranks."""
+        """The sums over agents, ``(n_local, ...) -> (...)`` each, added in agent order: the same bits on any number of ranks."""
 
     def max(self, value: float) -> float:
         """The largest over all ranks; NaN if any is NaN."""
 
     def largest(self, values: Array) -> Array:
-        """The largest of each over all ranks; finite or infinite."""
+        """The largest of each of the values over all ranks; finite or infinite."""
 
     def decide(self, on_root: bool) -> bool:
-        """Rank 0's answer, on every rank (wall clock)."""
+        """The decision of rank 0, on every rank (wall clock)."""
 
     def everyone(self, data: bytes) -> list[bytes]:
-        """Every rank's bytes, in rank order, on every rank."""
+        """The bytes of all ranks in rank order, on every rank."""
 
     def same(self, what: str, digest: bytes) -> None:
-        """Raises on every rank, naming the ranks that differ, unless all pass the same digest."""
+        """Raise on every rank, naming the ranks that differ, unless all pass the same digest."""
 
     def together(self) -> AbstractContextManager[None]:
-        """What fails inside on one rank, fails on every rank; nothing inside may communicate."""
+        """A context in which a failure on one rank is a failure on every rank; its body must not communicate."""
 
     def stream(self, per_agent: Array) -> Iterator[Array]:
-        """On rank 0 the blocks of all ranks in agent order, on the others nothing (they send)."""
+        """The blocks of all ranks in agent order on rank 0, nothing on the other ranks (they send)."""

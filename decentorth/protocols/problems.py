@@ -8,17 +8,17 @@ from typing import Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkab
 from .arrays import Array, Index
 
 C_co = TypeVar("C_co", covariant=True)
-"""A constraint set, or what a method needs of one: `Problem[Landing]` is a problem on a set that has a landing field."""
+"""A constraint set or capability of sets: `Problem[Landing]` is a problem on a set that has a landing field."""
 
 
 class Oracle(Protocol[C_co]):
-    """Gradients of the local agents' objectives f_i, exact or from samples, and the set that the points belong to."""
+    """Gradients of the local agents' objectives f_i, exact or from samples, and the constraint set."""
 
     @property
     def constraint(self) -> C_co: ...
 
     def gradient(self, x: Array) -> Array:
-        """Like ``x``, C-contiguous and fresh: the Euclidean gradient G_i(x_i), or an unbiased estimate."""
+        """The Euclidean gradient G_i(x_i), or an unbiased estimate, like ``x``, C-contiguous and fresh."""
 
     def blocks(self) -> Sequence[tuple[slice, Self]]:
         """Runs of local agents small enough to stay in cache, as (local slice, restricted oracle)."""
@@ -33,7 +33,7 @@ class Problem(Oracle[C_co], Protocol[C_co]):
     def agents(self) -> slice: ...
     @property
     def n_local(self) -> int:
-        """Agents that are here."""
+        """The number of local agents."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -42,10 +42,10 @@ class Problem(Oracle[C_co], Protocol[C_co]):
         """The same problem for fewer agents (global numbers, a sub-slice of ``self.agents``)."""
 
     def value(self, x: Array) -> Array:
-        """``(n_local,)``: f_i(x_i)."""
+        """The values f_i(x_i), ``(n_local,)``."""
 
     def start(self, seed: int) -> Array:
-        """``shape``: the default common start, the same on every rank."""
+        """The default common start, of ``shape``, the same on every rank."""
 
     def unpack(self, x: Array) -> Mapping[str, Array]:
         """The problem's named variables as views of a stacked point."""
@@ -53,11 +53,11 @@ class Problem(Oracle[C_co], Protocol[C_co]):
 
 @runtime_checkable
 class Smooth(Protocol):
-    """A problem that knows how steep its gradients are."""
+    """A problem with known Lipschitz constants of its gradients."""
 
     @property
     def lipschitz(self) -> Array:
-        """``(n_local,)``: a Lipschitz constant L_i of each agent's Euclidean gradient."""
+        """A Lipschitz constant L_i of each agent's Euclidean gradient, ``(n_local,)``."""
 
 
 @runtime_checkable
@@ -65,15 +65,15 @@ class Quadratic(Protocol):
     """A problem with f_i(x) = <x, H_i x>/2 - <x, K_i> + constant."""
 
     def hessian(self) -> Array:
-        """``(n_local, d, d)``: H_i, symmetric, the Hessian of f_i in each column of x."""
+        """The symmetric Hessians H_i of f_i in each column of x, ``(n_local, d, d)``."""
 
 
 @runtime_checkable
 class TraceForm(Protocol):
-    """A problem with f_i(x) = tr(x^T H_i x)/2, which knows H_i."""
+    """A problem with f_i(x) = tr(x^T H_i x)/2 and known H_i."""
 
     def trace_form(self) -> Array:
-        """``(n_local, d, d)``: H_i, symmetric; the problem's own, not to be written to."""
+        """The symmetric H_i, ``(n_local, d, d)``; the problem's own arrays, read-only."""
 
 
 @runtime_checkable
@@ -81,7 +81,7 @@ class HessianProducts(Protocol):
     """A problem that can differentiate its gradients."""
 
     def hessian_product(self, x: Array, v: Array) -> Array:
-        """Like ``x``, fresh: the derivative of G_i at x_i along v_i."""
+        """The derivative of G_i at x_i along v_i, like ``x``, fresh."""
 
 
 @runtime_checkable
@@ -90,10 +90,10 @@ class Sampled(Protocol):
 
     @property
     def n_samples(self) -> Index:
-        """``(n_local,)``: samples of each agent."""
+        """The number of samples of each agent, ``(n_local,)``."""
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """Like ``gradient``, from the samples ``batch``, ``(n_local, b)`` numbers within each agent, repeats allowed."""
+        """The gradient from the samples ``batch``, ``(n_local, b)`` numbers within each agent, repeats allowed."""
 
 
 @runtime_checkable
@@ -107,24 +107,24 @@ class SampledProducts(Protocol):
     def n_samples(self) -> Index: ...
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """As in `Sampled`."""
+        """The gradient as in `Sampled`."""
 
     def product_on(self, x: Array, batch: Index) -> Array:
-        """B x, fresh, with the B of the samples ``batch``, ``(n_local, b)``."""
+        """The product B x, fresh, with the B of the samples ``batch``, ``(n_local, b)``."""
 
 
 @runtime_checkable
 class SampledMatrices(Protocol):
-    """A problem whose constraint's B is a mean over samples, and small enough to be formed and averaged as they come."""
+    """A problem whose constraint's B is a mean over samples and small enough to be formed and averaged batch by batch."""
 
     @property
     def n_samples(self) -> Index: ...
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """As in `Sampled`."""
+        """The gradient as in `Sampled`."""
 
     def matrices_on(self, batch: Index) -> Array:
-        """``(n_local, n, w)``, fresh: the B of the samples ``batch``, as the set's ``with_matrices`` takes it."""
+        """The B of the samples ``batch``, ``(n_local, n, w)``, fresh, as the set's ``with_matrices`` takes it."""
 
 
 @runtime_checkable
@@ -132,10 +132,10 @@ class LocalProducts(Protocol):
     """A problem whose constraint is {x : x^T B x = I}, B = (1/n) sum_i B_i, where each agent knows its own B_i only."""
 
     def local_product(self, x: Array) -> Array:
-        """Like ``x``, fresh: B_i x_i, for any number of columns."""
+        """The products B_i x_i for any number of columns, like ``x``, fresh."""
 
     def local_diagonal(self) -> Array:
-        """``(n_local, d)``: the diagonal of each B_i."""
+        """The diagonal of each B_i, ``(n_local, d)``."""
 
 
 @runtime_checkable
@@ -143,7 +143,7 @@ class Eigenproblem(Protocol):
     """A problem with f_i(x) = -1/2 tr(x^T C_i x), which power iterations can solve."""
 
     def product(self, x: Array) -> Array:
-        """C_i x_i, fresh."""
+        """The products C_i x_i, fresh."""
 
 
 @runtime_checkable
@@ -151,7 +151,7 @@ class Nonsmooth(Protocol):
     """A problem that need not be differentiable: ``gradient`` gives a subgradient, whose norm need not vanish at a minimiser."""
 
     nonsmooth: bool
-    """Whether this one is not (a user's function may be either)."""
+    """True if this problem is not differentiable (a user's function may be either)."""
 
 
 @runtime_checkable
@@ -160,28 +160,28 @@ class WeaklyConvex(Protocol):
 
     @property
     def weak_convexity(self) -> Array:
-        """``(n_local,)``: tau_i, 0 for a convex function."""
+        """The constants tau_i, ``(n_local,)``; 0 for a convex function."""
 
     @property
     def lipschitz_value(self) -> Array:
-        """``(n_local,)``: a Lipschitz constant of f_i itself, which bounds its subgradients' Frobenius norms."""
+        """A Lipschitz constant of each f_i, ``(n_local,)``, which bounds its subgradients' Frobenius norms."""
 
 
 @runtime_checkable
 class ColumnOracle(Protocol):
-    """A problem whose (sub)gradient can be had for some columns at a fraction of the cost.
+    """A problem whose (sub)gradient in some columns takes a fraction of the cost.
 
     ``columns`` is ``(c,)``: column numbers, the same for all agents, without repeats, in any order.
     """
 
     def cache(self, x: Array) -> Array:
-        """``(n_local, ...)``, fresh: what makes a block cheap, from x alone; the method keeps it in its state. May be empty."""
+        """The cache ``(n_local, ...)`` for cheap partial gradients, from x alone, fresh; the method keeps it. May be empty."""
 
     def refresh(self, cache: Array, x: Array, columns: Index) -> None:
         """Bring the cache up to date in place, after those columns of x, and no others, have changed."""
 
     def partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
-        """``(n_local, d, c)``, fresh: those columns of ``gradient(x)``, in their order."""
+        """The given columns of ``gradient(x)``, ``(n_local, d, c)``, in their order, fresh."""
 
 
 @runtime_checkable
@@ -189,39 +189,39 @@ class Counted(Protocol):
     """A problem that counts the floating-point operations of its oracle."""
 
     def flops(self, columns: int) -> Array:
-        """``(n_local,)``: additions and multiplications of a (sub)gradient of so many columns, its cache's refresh included."""
+        """The additions and multiplications ``(n_local,)`` of a (sub)gradient of ``columns`` columns, with its cache's refresh."""
 
 
 class SubgradientSettings(NamedTuple):
-    """How a subgradient method is to go on a problem."""
+    """The recommended settings of subgradient methods on a problem."""
 
     step_size: str
     """The step policy, as text."""
     block_partition: Literal["fixed", "redraw"] = "fixed"
-    """Whether the blocks of columns stay, or are drawn anew in every iteration."""
+    """The blocks of columns: fixed, or drawn anew in every iteration."""
 
 
 @runtime_checkable
 class Recommends(Protocol):
-    """A problem that knows the settings with which subgradient methods solve it: what their ``auto`` stands for."""
+    """A problem that recommends settings for subgradient methods, which ``auto`` selects."""
 
     def subgradient_settings(self, blocks: int) -> SubgradientSettings:
-        """For so many blocks of columns of which two move at a time; one block: all columns move."""
+        """The settings for ``blocks`` blocks of columns of which two move at a time; one block: all columns move."""
 
 
 @runtime_checkable
 class KnownOptimum(Protocol):
-    """A problem whose answer is known."""
+    """A problem whose solution is known."""
 
     error_name: str
 
     def error(self, xhat: Array) -> float:
-        """Distance of the feasible point ``xhat``, shape ``shape``, from the answer, in the measure ``error_name``."""
+        """The distance of the feasible point ``xhat``, shape ``shape``, from the solution, in the measure ``error_name``."""
 
 
 @runtime_checkable
 class KnownValue(Protocol):
-    """A problem whose least value is known; None where it was too much to compute."""
+    """A problem whose least value is known; None if it was too costly to compute."""
 
     @property
     def optimal_value(self) -> float | None: ...
@@ -229,10 +229,10 @@ class KnownValue(Protocol):
 
 @runtime_checkable
 class Evaluated(Protocol):
-    """A problem that judges points by more than its objective: each measure is a column of the history."""
+    """A problem with measures of points beside its objective: each measure is a column of the history."""
 
     evaluations: tuple[str, ...]
-    """Names of the measures; none where there is nothing to judge by."""
+    """The names of the measures, possibly none."""
 
     def evaluate(self, xhat: Array) -> tuple[float, ...]:
         """The measures of the feasible point ``xhat``, shape ``shape``, finite, in their order."""

@@ -13,7 +13,7 @@ from .problems import Problem
 SETUP = logging.getLogger("decentorth.setup")
 """The name of each long part of the set-up goes to this logger: "NAME", or "NAME, N of M" where it has parts."""
 Quantity = Literal["gradient", "movement", "disagreement", "feasibility"]
-"""What an agent can tell of itself; see `stopping.LocalMaximum`."""
+"""A quantity that an agent computes for itself; see `stopping.LocalMaximum`."""
 
 
 class State(Protocol):
@@ -23,11 +23,11 @@ class State(Protocol):
     def x(self) -> Array: ...
     @property
     def k(self) -> int:
-        """Iterations made."""
+        """The number of iterations made."""
 
     @property
     def gradients(self) -> int:
-        """Local gradient evaluations made, per agent."""
+        """The number of local gradient evaluations made, per agent."""
 
 
 S = TypeVar("S", bound=State)
@@ -36,19 +36,19 @@ P_contra = TypeVar("P_contra", bound=Problem[object], contravariant=True)
 
 
 class Algorithm(Protocol[P_contra, S]):
-    """A frozen dataclass of numbers and names. ``step`` OWNS the state it is given and may reuse its arrays; who keeps a state
-    copies it. It never touches problem data or x0.
+    """A frozen dataclass of numbers and names. ``step`` OWNS the state it is given and may reuse its arrays; a caller that keeps a
+    state copies it. It never changes problem data or x0.
 
-    The type of its problems says what it always needs of them, `requires` and `requires_set` what it needs with these settings.
+    The type of its problems names the capabilities that it always needs, `requires` and `requires_set` those for these settings.
     """
 
     @property
     def requires(self) -> tuple[type, ...]:
-        """Capabilities the problem must have; a class variable where no setting changes them."""
+        """The capabilities the problem must have; a class variable if no setting changes them."""
 
     @property
     def requires_set(self) -> tuple[type, ...]:
-        """Capabilities the problem's constraint must have."""
+        """The capabilities the problem's constraint must have."""
 
     network: ClassVar[Literal["decentralized", "single-agent"]]
 
@@ -58,10 +58,10 @@ class Algorithm(Protocol[P_contra, S]):
 
 @runtime_checkable
 class Ending(Protocol):
-    """A single-agent method that can tell when there is nothing left to do: it has converged, or there is no minimiser."""
+    """A single-agent method that can detect the end of a run: it has converged, or there is no minimiser."""
 
     def ending(self, problem: Any, state: Any) -> Stop | None:
-        """Why to stop here, or None to go on; asked before every step, so it must cost next to nothing."""
+        """The reason to stop here, or None to continue; called before every step, so it must be cheap."""
 
 
 @runtime_checkable
@@ -75,7 +75,7 @@ class TracksGradient(Protocol):
 
 
 class Metric(Protocol):
-    """Columns of the history, the same numbers on every rank."""
+    """Columns of the history, with the same numbers on every rank."""
 
     @property
     def columns(self) -> tuple[str, ...]: ...
@@ -83,15 +83,15 @@ class Metric(Protocol):
 
 
 class Agreed(NamedTuple):
-    """What all agents know of all of them, by max-consensus."""
+    """The quantities that all agents know after a max-consensus."""
 
     iteration: int
     rounds: int
-    """Of the max-consensus."""
+    """The rounds of the max-consensus."""
     maxima: Mapping[str, float]
     """The largest over the agents of each quantity."""
     usual: tuple[str, ...]
-    """The quantities by which this method's agents judge themselves when none is named."""
+    """The default quantities for this method's agents."""
 
 
 class Row(NamedTuple):
@@ -99,22 +99,22 @@ class Row(NamedTuple):
 
     iteration: int
     rounds: int
-    """Exchanges with the neighbours so far."""
+    """The number of exchanges with the neighbours so far."""
     messages: int
-    """Messages over directed edges so far, over the whole network."""
+    """The number of messages over directed edges so far, over the whole network."""
     bytes: int
-    """Payload of those messages."""
+    """The payload of these messages."""
     gradients: int
-    """Local gradient evaluations so far, per agent."""
+    """The number of local gradient evaluations so far, per agent."""
     seconds: float
-    """Wall time of the iterations on rank 0, the clock stopped while measuring."""
+    """The wall time of the iterations on rank 0, without the time of measuring."""
     values: Mapping[str, float]
     agreed: Agreed | None = None
-    """What the agents know, where they have agreed at this iteration; no part of the table."""
+    """The result of the agents' max-consensus, if one was made at this iteration; not part of the table."""
 
 
 class Stop(NamedTuple):
-    """Why a run ended."""
+    """The reason why a run ended."""
 
     status: str
     """One word: converged, iterations, time_limit, objective_floor, unbounded, terminated, diverged, left_safe_region."""
@@ -123,20 +123,20 @@ class Stop(NamedTuple):
 
 
 class StoppingRule(Protocol):
-    """Looks at each recorded row; rules combine with ``|`` and ``&``."""
+    """A rule that is evaluated on each recorded row; rules combine with ``|`` and ``&``."""
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None: ...
 
 
 class Recorder(Protocol):
-    """Watches a run: rank 0 gets rows as they are made."""
+    """A recorder of a run: rank 0 gets rows as they are made."""
 
     def record(self, row: Row) -> None: ...
 
 
 @runtime_checkable
 class Rewound(Protocol):
-    """A recorder that is told when a run has gone back, because ranks were lost."""
+    """A recorder that is notified when a run has gone back after a loss of ranks."""
 
     def rewound(self, rows: Sequence[Row], lost: str) -> None:
-        """Called on the rank that is rank 0 from now on, with the rows that there still are and what was lost, in words."""
+        """Accept, on the new rank 0, the remaining rows and a description of the loss."""

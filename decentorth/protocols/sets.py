@@ -9,11 +9,11 @@ import numpy as np
 from .arrays import Array
 
 Retraction = Literal["polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr"]
-"""How a tangent step comes back to the manifold; polar is the fastest of its kinds that is accurate where it is used."""
+"""The retractions of a tangent step to the manifold; polar selects the fastest accurate of the polar methods."""
 Direction = Literal["psi-b", "psi-br", "riemannian"]
 """The objective's part of the landing field of {x : x^T B x = I}: from products with B, with B^{-1}, or the Riemannian gradient."""
 MetricName = Literal["euclidean", "natural"]
-"""tr(u^T v), or tr(u^T B v) on {x : x^T B x = I}, in which that set is a Stiefel manifold."""
+"""The metric tr(u^T v), or tr(u^T B v) on {x : x^T B x = I}, in which that set is a Stiefel manifold."""
 
 
 @runtime_checkable
@@ -24,10 +24,10 @@ class ConstraintSet(Protocol):
     def shape(self) -> tuple[int, ...]: ...
 
     def feasibility(self, x: Array) -> Array:
-        """``(n_local,)``: the distance-like measure of infeasibility that the source paper reports."""
+        """The measure of infeasibility that the source paper reports, ``(n_local,)``."""
 
     def random(self, rng: np.random.Generator) -> Array:
-        """``shape``: a random feasible point."""
+        """A random feasible point, of ``shape``."""
 
 
 @runtime_checkable
@@ -38,7 +38,7 @@ class Projection(Protocol):
         """The nearest point, per agent, fresh; the metrics call it xhat. NaN for agents where ``y`` is not finite."""
 
     def distance(self, x: Array) -> Array:
-        """``(n_local,)``: Frobenius distance to the nearest point."""
+        """The Frobenius distance to the nearest point, ``(n_local,)``."""
 
 
 @runtime_checkable
@@ -46,12 +46,12 @@ class Riemannian(Protocol):
     """A set with tangent spaces."""
 
     def tangent(self, x: Array, g: Array) -> Array:
-        """Riemannian gradient at a feasible ``x`` from the Euclidean gradient ``g``."""
+        """The Riemannian gradient at a feasible ``x`` from the Euclidean gradient ``g``."""
 
 
 @runtime_checkable
 class Retractable(Protocol):
-    """A set on which one moves along tangents."""
+    """A set with a retraction."""
 
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
         """The feasible point reached from a feasible ``x`` along the tangent ``v``, fresh; NaN for agents where ``x + v`` is not
@@ -59,11 +59,11 @@ class Retractable(Protocol):
 
 
 class RetractableManifold(Riemannian, Retractable, Protocol):
-    """A manifold on which one moves along tangents, by a retraction."""
+    """A manifold with tangent spaces and a retraction."""
 
 
 class ProjectableManifold(Riemannian, Projection, Protocol):
-    """A manifold to which one comes back by the projection."""
+    """A manifold with tangent spaces and a projection."""
 
 
 @runtime_checkable
@@ -77,34 +77,34 @@ class Landing(Protocol):
         """The landing field; ``penalty`` has shape ``(n_local,)``."""
 
     def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float) -> Array:
-        """``(n_local,)``: a step along ``-direction`` (the landing field at x) that stays within ``feasibility <= eps``."""
+        """A step ``(n_local,)`` along ``-direction`` (the landing field at x) that stays within ``feasibility <= eps``."""
 
     def multiplier_norm(self, x: Array, g: Array) -> Array:
-        """``(n_local,)``: the constraint's contribution to the curvature at ``x``, from the Euclidean gradient."""
+        """The constraint's contribution to the curvature at ``x``, ``(n_local,)``, from the Euclidean gradient."""
 
 
 @runtime_checkable
 class ByProducts(Protocol):
-    """A set {x : x^T B x = I} that is known through products B x. Methods take ``bx``, the product, where it is at hand."""
+    """A set {x : x^T B x = I} known through products B x. Methods take ``bx``, the product, if the caller has it."""
 
     solvable: bool
-    """Whether `solve` can be called."""
+    """True if `solve` can be called."""
 
     @property
     def largest(self) -> float:
         """A bound on the eigenvalues of B that is close to the largest."""
 
     def product(self, x: Array) -> Array:
-        """B x."""
+        """The product B x."""
 
     def solve(self, g: Array) -> Array:
-        """B^{-1} g; a TypeError, which says what to do, where B is known by products only."""
+        """The solution B^{-1} g; a TypeError, which says what to do, if B is known by products only."""
 
     def tangent(self, x: Array, g: Array, bx: Array | None = None) -> Array:
         """The Riemannian gradient of the Euclidean metric."""
 
     def natural_gradient(self, x: Array, g: Array, bx: Array | None = None) -> tuple[Array, Array]:
-        """z, the Riemannian gradient of the metric tr(u^T B v) at a feasible x, and B z."""
+        """The Riemannian gradient z of the metric tr(u^T B v) at a feasible x, and B z."""
 
     def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> tuple[Array, Array]:
         """The feasible point x to which the retraction brings y, from y and B y, and B x; fresh."""
@@ -115,22 +115,22 @@ class ProductLanding(Protocol):
     """A set {x : x^T B x = I} that is approached along one of several landing fields."""
 
     def landing_scale(self) -> float:
-        """How much longer the field psi-b may be than half the Riemannian gradient: steps are as much shorter."""
+        """The largest ratio of the field psi-b to half the Riemannian gradient, by which steps are divided."""
 
     def product(self, x: Array) -> Array:
-        """B x."""
+        """The product B x."""
 
     def multiplier_norm(self, x: Array, g: Array, metric: MetricName = "euclidean") -> Array:
-        """As in `Landing`, in either metric."""
+        """The contribution to the curvature as in `Landing`, in either metric."""
 
     def landing(self, x: Array, g: Array, penalty: Array, direction: Direction = "psi-b", bx: Array | None = None) -> Array:
-        """Psi(x) + penalty grad N(x), N = ||x^T B x - I||_F^2 / 2; ``penalty`` has shape ``(n_local,)``."""
+        """The field Psi(x) + penalty grad N(x), N = ||x^T B x - I||_F^2 / 2; ``penalty`` has shape ``(n_local,)``."""
 
     def landing_from_products(self, x: Array, g: Array, bx: Array, bx2: Array, penalty: Array) -> Array:
         """The field psi-b from products with B, where ``bx`` and ``bx2`` may be two independent estimates of B x."""
 
     def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float, bx: Array | None = None) -> Array:
-        """``(n_local,)``: a step along ``-direction`` (a landing field at x) that stays within ``feasibility <= eps``."""
+        """A step ``(n_local,)`` along ``-direction`` (a landing field at x) that stays within ``feasibility <= eps``."""
 
 
 @runtime_checkable
@@ -138,53 +138,50 @@ class AugmentedLagrangian(Protocol):
     """A set {x : x^T B x = I} whose multiplier sym(x^T G) has a closed form."""
 
     def product(self, x: Array) -> Array:
-        """B x."""
+        """The product B x."""
 
     def augmented_gradient(self, x: Array, g: Array, penalty: Array, bx: Array | None = None) -> Array:
-        """G - B x sym(x^T G) + penalty B x (x^T B x - I); ``penalty`` has shape ``(n_local,)``."""
+        """The field G - B x sym(x^T G) + penalty B x (x^T B x - I); ``penalty`` has shape ``(n_local,)``."""
 
     def column_tangent(self, x: Array, field: Array, bx: Array | None = None) -> Array:
         """The part of a field that keeps every x_j^T B x_j."""
 
     def normalized(self, y: Array) -> tuple[Array, Array]:
-        """x, the columns of y scaled so that x_j^T B x_j = 1, and B x; fresh."""
+        """The point x, the columns of y scaled so that x_j^T B x_j = 1, and B x; fresh."""
 
 
 @runtime_checkable
 class TrackedProducts(Protocol):
-    """A set {x : x^T B x = I}, or a product of such, that works with products B x from elsewhere: nobody need know B.
-
-    ``bx`` is B x, or what is believed to be it.
-    """
+    """A set {x : x^T B x = I}, or a product of such sets, with methods that take ``bx``, B x or an estimate of it, and not B."""
 
     rows: tuple[slice, ...]
-    """Where the rows of each factor of a product are in a point; all rows where there is one factor."""
+    """The rows of each factor of a product in a point; all rows if there is one factor."""
 
     def feasibility(self, x: Array, bx: Array | None = None) -> Array:
-        """As in `ConstraintSet`."""
+        """The infeasibility as in `ConstraintSet`."""
 
     def multiplier_norm(self, x: Array, g: Array, metric: MetricName = "euclidean") -> Array:
-        """As in `ProductLanding`; in the natural metric without B."""
+        """The contribution to the curvature as in `ProductLanding`; the natural metric does not use B."""
 
     def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> tuple[Array, Array]:
-        """As in `ByProducts`."""
+        """The retraction as in `ByProducts`."""
 
     def dissolve_with(self, x: Array, bx: Array) -> Array:
-        """A(x), fresh: a smooth map that fixes the points of the set and flattens what leaves it."""
+        """The image A(x), fresh, under a smooth map that fixes the points of the set and flattens normal directions."""
 
     def dissolved_with(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
         """The gradient of f(A(x)) + penalty/4 ||x^T B x - I||_F^2, with ``g`` the gradient of f at A(x)."""
 
     def landing_image(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
-        """B times the landing field psi-br, with the penalty's gradient in the metric tr(u^T B v)."""
+        """The product of B and the landing field psi-br, with the penalty's gradient in the metric tr(u^T B v)."""
 
 
 @runtime_checkable
 class WithMatrices(Protocol):
-    """A set {x : x^T B x = I} that can be had with another B."""
+    """A set {x : x^T B x = I} that can be rebuilt with another B."""
 
     def with_matrices(self, matrices: Array) -> Any:
-        """The set with the B that ``matrices``, ``(n_local, n, w)``, hold; a product's are stacked by rows, padded with zeros."""
+        """The set with the B in ``matrices``, ``(n_local, n, w)``; those of a product are stacked by rows, padded with zeros."""
 
 
 @runtime_checkable
@@ -192,22 +189,22 @@ class Signature(Protocol):
     """A set {x : x^T J x = J}, J a diagonal of signs."""
 
     signs: Array
-    """``(n,)``: the diagonal of J."""
+    """The diagonal of J, ``(n,)``."""
 
     def corrected(self, x: Array) -> Array:
-        """A point near x that is closer to the set, fresh; a ValueError where that cannot be had."""
+        """A point near x that is closer to the set, fresh; a ValueError if the correction does not converge."""
 
 
 @runtime_checkable
 class Signatures(Protocol):
-    """A set of J-orthogonal matrices of one signature, stacked by rows, below which rows may be free."""
+    """A set of J-orthogonal matrices of one signature, stacked by rows, with optional free rows below."""
 
     copies: int
-    """How many matrices."""
+    """The number of matrices."""
 
     @property
     def each(self) -> Signature:
-        """The set that each of them is in, whose J is n x n: their rows are the first ``copies * n`` of a point."""
+        """The set of each matrix, with J of order n; the matrices are the first ``copies * n`` rows of a point."""
 
     def corrected(self, x: Array) -> Array:
-        """As in `Signature`; free rows stay."""
+        """The correction as in `Signature`; free rows do not change."""

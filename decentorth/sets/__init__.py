@@ -1,4 +1,4 @@
-"""Constraint sets, each with its capabilities; pure functions of stacked arrays."""
+"""Constraint sets with their capabilities, as pure functions of stacked arrays."""
 
 from .euclidean import Euclidean
 from .generalized import GeneralizedStiefel

@@ -11,7 +11,7 @@ from ..protocols import Array, Retraction
 
 
 class Euclidean:
-    """R^{d x r}.
+    """The Euclidean space R^{d x r}.
 
     Parameters
     ----------
@@ -33,53 +33,53 @@ class Euclidean:
         return f"R({self.shape[0]}, {self.shape[1]})"
 
     def feasibility(self, x: Array) -> Array:
-        """``(n_local,)``: zeros."""
+        """Zeros, ``(n_local,)``."""
         return np.zeros(len(x))
 
     def project(self, y: Array, method: str = "polar-svd") -> Array:
-        """``y`` itself, copied."""
+        """A copy of ``y``."""
         return y.copy()
 
     def distance(self, x: Array) -> Array:
-        """``(n_local,)``: zeros."""
+        """Zeros, ``(n_local,)``."""
         return np.zeros(len(x))
 
     def random(self, rng: np.random.Generator) -> Array:
-        """``(d, r)``: Gaussian."""
+        """A Gaussian matrix ``(d, r)``."""
         return rng.standard_normal(self.shape)
 
     def tangent(self, x: Array, g: Array) -> Array:
-        """``g`` itself, copied."""
+        """A copy of ``g``."""
         return g.copy()
 
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
-        """``x + v``, whatever the retraction."""
+        """The point ``x + v``, for any retraction."""
         return x + v
 
     def relative_gradient(self, x: Array, g: Array) -> Array:
-        """``g`` itself, copied."""
+        """A copy of ``g``."""
         return g.copy()
 
     def landing(self, x: Array, g: Array, penalty: Array) -> Array:
-        """``g`` itself, copied; there is nothing to penalise."""
+        """A copy of ``g``, since there is no constraint to penalise."""
         return g.copy()
 
     def penalised(self, x: Array, g: Array, penalty: Array) -> Array:
-        """``g`` itself, copied; there is nothing to penalise."""
+        """A copy of ``g``, since there is no constraint to penalise."""
         return g.copy()
 
     def dissolve(self, x: Array) -> Array:
-        """``x`` itself, copied."""
+        """A copy of ``x``."""
         return x.copy()
 
     def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
-        """``g`` itself, copied; there is nothing to dissolve."""
+        """A copy of ``g``, since there is no constraint to dissolve."""
         return g.copy()
 
     def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float) -> Array:
-        """``(n_local,)``: infinite, since no step leaves the set."""
+        """Infinity, ``(n_local,)``, since no step leaves the set."""
         return np.full(len(x), np.inf)
 
     def multiplier_norm(self, x: Array, g: Array) -> Array:
-        """``(n_local,)``: zeros, since there is no multiplier."""
+        """Zeros, ``(n_local,)``, since there is no multiplier."""
         return np.zeros(len(x))

@@ -14,7 +14,7 @@ riemannian, where ||h||_F <= eps and beta_1, beta_n are the largest and the smal
 with B; psi-b's fails for 100 B).
 
 Stacked arrays have shape ``(n_local, n, p)``, and B is the same for all agents. Beside B and its factor, nothing of order n is
-formed. Methods take ``bx``, the product B x, where it is at hand; otherwise they make it.
+formed. Methods take ``bx``, the product B x, if the caller has it; otherwise they compute it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NEAR = 0.9
 
 
 class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
-    """St_B(p, n).
+    """The generalized Stiefel manifold St_B(p, n).
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
         self.solvable = B.solvable
 
     def with_matrices(self, matrices: Array) -> GeneralizedStiefel:
-        """The same set with other B, ``(n_local, n, n)``, one for each agent, taken as they are: a running mean of samples' B."""
+        """The set with other B, ``(n_local, n, n)``, one for each agent, not checked: running means of the samples' B."""
         other = object.__new__(GeneralizedStiefel)
         other._build(Matrices(matrices), self.shape[1])
         return other
@@ -75,30 +75,30 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
         return f"St_B({self.shape[1]}, {self.shape[0]})"
 
     def product(self, x: Array) -> Array:
-        """B x, fresh."""
+        """The product B x, fresh."""
         return self.operator.product(x)
 
     def solve(self, g: Array) -> Array:
-        """B^{-1} g, fresh.
+        """The solution B^{-1} g, fresh.
 
         Raises
         ------
         TypeError
-            Where B cannot be solved with; says what can.
+            If B has no inverse map; the message says which kinds of B have one.
         """
         return self.operator.solve(g)
 
     @property
     def largest(self) -> float:
-        """beta_1, or a close bound on it from above."""
+        """The largest eigenvalue beta_1, or a close upper bound on it."""
         return self.operator.largest
 
     def landing_scale(self) -> float:
-        """2 beta_1: how much longer the field psi-b may be than half the Riemannian gradient, which `Stiefel.landing` has."""
+        """The largest ratio 2 beta_1 of the field psi-b to half the Riemannian gradient, the length of `Stiefel.landing`."""
         return 2.0 * self.largest
 
     def feasibility(self, x: Array, bx: Array | None = None) -> Array:
-        """``(n_local,)``: ||x^T B x - I||_F."""
+        """The infeasibility ||x^T B x - I||_F, ``(n_local,)``."""
         return norms(self._gap(x, self.product(x) if bx is None else bx))
 
     def project(self, y: Array, method: Polar = "polar") -> Array:
@@ -109,12 +109,12 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
         return self.retract_with(y, self.product(y), method)[0]
 
     def distance(self, x: Array) -> Array:
-        """``(n_local,)``: ||B^{1/2} (x - project(x))||_F, that is, the norm of s - 1 for the singular values s of B^{1/2} x."""
+        """The distance ||B^{1/2} (x - project(x))||_F, ``(n_local,)``: the norm of s - 1 for the singular values s of B^{1/2} x."""
         squares = np.linalg.eigvalsh(x.swapaxes(-1, -2) @ self.product(x))
         return norms((squares - 1.0) / (np.sqrt(np.maximum(squares, 0.0)) + 1.0))
 
     def random(self, rng: np.random.Generator) -> Array:
-        """``(n, p)``: the projection of a Gaussian matrix."""
+        """The projection of a Gaussian matrix, ``(n, p)``."""
         point: Array = self.project(rng.standard_normal((1, *self.shape)))[0]
         return point
 
@@ -126,9 +126,9 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
     def natural_gradient(self, x: Array, g: Array, bx: Array | None = None) -> tuple[Array, Array]:
         """The Riemannian gradient z = B^{-1} G - x sym(x^T G) of the metric tr(u^T B v) at a feasible x, and B z; both fresh.
 
-        It is as in Sato & Aihara, "Cholesky QR-based retraction on the generalized Stiefel manifold", 2019. What is solved for is
-        z = B^{-1} (G - B x sym(x^T G)), so that an error in ``bx`` leaves B z right for z, and does not grow from one carried
-        product to the next.
+        It is as in Sato & Aihara, "Cholesky QR-based retraction on the generalized Stiefel manifold", 2019. It is computed as
+        z = B^{-1} (G - B x sym(x^T G)), so that B z belongs to z despite an error in ``bx``, which therefore does not grow when
+        products are carried from iteration to iteration.
         """
         bx = self.product(x) if bx is None else bx
         image = bx @ _sym(x.swapaxes(-1, -2) @ g)
@@ -159,7 +159,7 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
         Raises
         ------
         ValueError
-            For a retraction that is none.
+            For an unknown retraction.
         """
         if retraction not in get_args(Retraction):
             raise ValueError(f"retraction must be one of {', '.join(get_args(Retraction))}, got {retraction!r}")
@@ -176,20 +176,20 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
         return np.ascontiguousarray(both[:, :n]), np.ascontiguousarray(both[:, n:])
 
     def relative_gradient(self, x: Array, g: Array, direction: Direction = "psi-b", bx: Array | None = None) -> Array:
-        """Psi(x) for any x."""
+        """The direction Psi(x) for any x."""
         return self.landing(x, g, np.zeros(len(x)), direction, bx)
 
     def landing(self, x: Array, g: Array, penalty: Array, direction: Direction = "psi-b", bx: Array | None = None) -> Array:
-        """Psi(x) + penalty grad N(x) for any x; ``penalty`` is ``(n_local,)``.
+        """The landing field Psi(x) + penalty grad N(x) for any x; ``penalty`` is ``(n_local,)``.
 
-        One product with B and five of order n p^2 (psi-b, (13)); psi-br also solves with B once.
+        It takes one product with B and five of order n p^2 (psi-b, (13)); psi-br also solves with B once.
 
         Raises
         ------
         ValueError
-            For a direction that is none.
+            For an unknown direction.
         TypeError
-            For psi-br where B cannot be solved with.
+            For psi-br if B has no inverse map.
         """
         bx = self.product(x) if bx is None else bx
         if direction == "psi-b":
@@ -209,8 +209,8 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
     def landing_from_products(x: Array, g: Array, bx: Array, bx2: Array, penalty: Array) -> Array:
         """The field psi-b from products alone, for B that is sampled, averaged or tracked; ``penalty`` is ``(n_local,)``.
 
-        2 skew(G x^T B) B' x + 2 penalty B x (x^T B' x - I) (2)-(3) with ``bx`` = B x and ``bx2`` = B' x: its mean is the field
-        itself where G, B and B' are drawn independently of each other, and biased where any two share their draw.
+        It is 2 skew(G x^T B) B' x + 2 penalty B x (x^T B' x - I) (2)-(3) with ``bx`` = B x and ``bx2`` = B' x, an unbiased estimate
+        of the field if G, B and B' come from independent samples, and a biased one if any two share samples.
         """
         right: Array = gram(bx) if bx2 is bx else bx.swapaxes(-1, -2) @ bx2
         inner = _penalised(x.swapaxes(-1, -2) @ bx2, 2.0 * penalty)
@@ -220,23 +220,23 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
         return field
 
     def multiplier_norm(self, x: Array, g: Array, metric: MetricName = "euclidean") -> Array:
-        """``(n_local,)``: beta_1 ||sym(x^T G)||_2, what the constraint adds to the curvature; natural without beta_1."""
+        """The constraint's contribution beta_1 ||sym(x^T G)||_2 to the curvature, ``(n_local,)``; natural without beta_1."""
         values = np.linalg.eigvalsh(_sym(x.swapaxes(-1, -2) @ g))
         largest: Array = np.abs(values[:, [0, -1]]).max(-1)
         return largest if metric == "natural" else self.largest * largest
 
     def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float | Array, bx: Array | None = None) -> Array:
-        """``(n_local,)``: the largest step that Lemma 2.4 proves to keep ``||h||_F <= eps`` along minus the landing field.
+        """The largest step ``(n_local,)`` that Lemma 2.4 proves to keep ``||h||_F <= eps`` along minus the landing field.
 
-        (omega ||grad N||^2 + sqrt(omega^2 ||grad N||^4 + L ||Lambda||^2 (eps^2 - ||h||^2))) / (L ||Lambda||^2), with ``direction``
-        the field Lambda in any of the directions and L = 2 beta_1 (2 + 3 eps). From outside the region it is the step that makes
-        ||h|| smallest as far as the same bound can tell, with ||h|| for eps in L.
+        It is (omega ||grad N||^2 + sqrt(omega^2 ||grad N||^4 + L ||Lambda||^2 (eps^2 - ||h||^2))) / (L ||Lambda||^2), with
+        ``direction`` the field Lambda in any of the directions and L = 2 beta_1 (2 + 3 eps). From outside the region it is the step
+        that minimises the same bound on ||h||, with ||h|| for eps in L.
         """
         bx = self.product(x) if bx is None else bx
         gap = self._gap(x, bx)
         h = norms(gap)
         curvature = 2.0 * self.largest * (2.0 + 3.0 * np.maximum(eps, h))
-        size = np.frexp(np.abs(direction).max((-2, -1)))[1]  # all lengths along the field are measured in this power of two
+        size = np.frexp(np.abs(direction).max((-2, -1)))[1]  # lengths along the field are in units of this power of two
         pull = np.ldexp(penalty * norms(2.0 * (bx @ gap)) ** 2, -size)
         bend = np.maximum(curvature * norms(np.ldexp(direction, -size[:, None, None])) ** 2, np.finfo(np.float64).tiny)
         step = (pull + np.sqrt(pull * pull + bend * np.maximum(eps * eps - h * h, 0.0))) / bend
@@ -245,7 +245,7 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
 
     @staticmethod
     def _gap(x: Array, bx: Array) -> Array:
-        """x^T B x - I, made symmetric."""
+        """The gap x^T B x - I, made symmetric."""
         product: Array = _sym(x.swapaxes(-1, -2) @ bx)
         diagonals = product.reshape(len(x), -1)[:, :: x.shape[-1] + 1]
         diagonals -= 1.0
@@ -253,7 +253,7 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
 
 
 def _nearest(squares: Array) -> Index:
-    """``(n_local,)``: the exponent of the power of 256 that is nearest to the roots; 0 for roots from 1/16 to 16."""
+    """The exponents ``(n_local,)`` of the powers of 256 nearest to the roots; 0 for roots from 1/16 to 16."""
     exponents: Index = 8 * np.rint(np.frexp(squares)[1] / 16.0).astype(np.int64)
     return exponents
 
@@ -263,7 +263,7 @@ def _sym(a: Array) -> Array:
 
 
 def _penalised(s: Array, penalty: Array) -> Array:
-    """penalty (s - I), in place."""
+    """The matrix penalty (s - I), in place."""
     s *= penalty[:, None, None]
     diagonals = s.reshape(len(s), -1)[:, :: s.shape[-1] + 1]
     diagonals -= penalty[:, None]
@@ -271,7 +271,7 @@ def _penalised(s: Array, penalty: Array) -> Array:
 
 
 def _multiplier(g: Array, bx: Array) -> Array:
-    """The symmetric S with M S + S M = (Bx)^T G + G^T Bx, M = (Bx)^T Bx: what (Bx)^T (G - Bx S) has no symmetric part with."""
+    """The symmetric S with M S + S M = (Bx)^T G + G^T Bx, M = (Bx)^T Bx, which makes (Bx)^T (G - Bx S) skew."""
     m = gram(bx)
     usable = np.isfinite(np.abs(m).max((-2, -1)))[:, None, None]
     values, vectors = np.linalg.eigh(np.where(usable, m, np.eye(m.shape[-1])))
@@ -282,7 +282,7 @@ def _multiplier(g: Array, bx: Array) -> Array:
 
 
 def _each(way: Any, both: Array, e: Array, _: Array | None = None) -> Array:
-    """``way(both_i, I + e_i)`` for each agent, NaN where the Gram matrix I + e_i is not finite."""
+    """The value ``way(both_i, I + e_i)`` for each agent, NaN if the Gram matrix I + e_i is not finite."""
     out = np.empty_like(both)
     identity = np.eye(e.shape[-1])
     for i in range(len(both)):
@@ -292,7 +292,7 @@ def _each(way: Any, both: Array, e: Array, _: Array | None = None) -> Array:
 
 
 def _polar(both: Array, square: Array) -> Array:
-    """``both square^{-1/2}`` from the eigenvectors of the Gram matrix, where they are accurate enough."""
+    """The product ``both square^{-1/2}`` from the eigenvectors of the Gram matrix, where they are accurate enough."""
     w, u = np.linalg.eigh(square)
     if not w[0] * CONDITION >= w[-1]:
         return _polar_svd(both, square)
@@ -310,7 +310,7 @@ def _cholesky_qr(both: Array, square: Array) -> Array:
 
 
 def _factored(both: Array, square: Array, polar: bool = False, twice: bool = True) -> Array:
-    """``both R^{-1}``, R the Cholesky factor of ``square``, or ``both square^{-1/2}``; where ``twice``, of any condition.
+    """The product ``both R^{-1}``, R the Cholesky factor of ``square``, or ``both square^{-1/2}``; for any condition if ``twice``.
 
     With y R^{-1} = q, y the first half of ``both``, and U = R^{-1} = P S V^T, the polar factor y (P S P^T) is q (V P^T).
     """

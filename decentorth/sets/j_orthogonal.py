@@ -2,7 +2,7 @@
 
 Paper 001, "Block coordinate descent methods for optimization under J-orthogonality constraints with applications"; the
 hyperbolic CS decomposition is its Proposition 2.2, the first-order condition, x G^T J symmetric, its Lemma 3.1.
-There is no nearest-point projection. The signs may stand in any order.
+There is no nearest-point projection. The signs may have any order.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ..sums import norms, sums
 
 
 class JOrthogonal:
-    """{x : x^T J x = J} with p signs +1, then q signs -1.
+    """The set {x : x^T J x = J} with p signs +1, then q signs -1.
 
     Parameters
     ----------
     p, q
-        How many signs of each kind; x is (p + q) x (p + q).
+        The numbers of signs +1 and -1; x is (p + q) x (p + q).
 
     Raises
     ------
@@ -31,7 +31,7 @@ class JOrthogonal:
     """
 
     copies = 1
-    """A point is one matrix (`protocols.Signatures`)."""
+    """The number of matrices in a point (`protocols.Signatures`)."""
 
     def __init__(self, p: int, q: int) -> None:
         if p < 0 or q < 0 or p + q < 1:
@@ -39,7 +39,7 @@ class JOrthogonal:
                 f"a signature needs p >= 0 signs +1 and q >= 0 signs -1, one of them at least, got p = {p} and q = {q}"
             )
         self.signs = np.concatenate((np.ones(p), -np.ones(q)))
-        """``(n,)``: the diagonal of J."""
+        """The diagonal of J, ``(n,)``."""
 
     @classmethod
     def with_signs(cls, signs: ArrayLike) -> Self:
@@ -53,7 +53,7 @@ class JOrthogonal:
         Raises
         ------
         ValueError
-            For anything else; names the first entry that is wrong.
+            For other entries; the message names the first one.
         """
         given = np.asarray(signs, dtype=np.float64)
         if given.ndim != 1 or not len(given):
@@ -67,12 +67,12 @@ class JOrthogonal:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """A point's shape, (n, n)."""
+        """The shape (n, n) of a point."""
         return len(self.signs), len(self.signs)
 
     @property
     def each(self) -> Self:
-        """The set itself."""
+        """This set."""
         return self
 
     def __repr__(self) -> str:
@@ -81,25 +81,25 @@ class JOrthogonal:
         return f"J({p}, {len(self.signs) - p}{order})"
 
     def _gap(self, x: Array) -> Array:
-        """``(n_local, n, n)``: x^T J x - J."""
+        """The gap x^T J x - J, ``(n_local, n, n)``."""
         gap: Array = x.swapaxes(-1, -2) @ (self.signs[:, None] * x)
         diagonals = gap.reshape(len(x), -1)[:, :: len(self.signs) + 1]
         diagonals -= self.signs
         return gap
 
     def feasibility(self, x: Array) -> Array:
-        """``(n_local,)``: (1/n^2) sum_ij |x^T J x - J|_ij, as paper 001 reports it."""
+        """The mean entry (1/n^2) sum_ij |x^T J x - J|_ij, ``(n_local,)``, as paper 001 reports it."""
         return sums(np.abs(self._gap(x))) / float(x.shape[-1] ** 2)
 
     def violation(self, x: Array) -> Array:
-        """``(n_local,)``: the largest entry of |x^T J x - J|."""
+        """The largest entry of |x^T J x - J|, ``(n_local,)``."""
         largest: Array = np.abs(self._gap(x)).reshape(len(x), -1).max(-1)
         return largest
 
     def random(self, rng: np.random.Generator, spread: float = 1.0) -> Array:
-        """``(n, n)``: a feasible point from a random hyperbolic CS decomposition.
+        """A feasible point ``(n, n)`` from a random hyperbolic CS decomposition.
 
-        diag(U1, U2) [[C, 0, S], [0, I, 0], [S, 0, C]] diag(V1, V2)^T with uniformly distributed orthogonal factors,
+        It is diag(U1, U2) [[C, 0, S], [0, I, 0], [S, 0, C]] diag(V1, V2)^T with uniformly distributed orthogonal factors,
         C = cosh(mu), S = sinh(mu) and Gaussian mu of standard deviation ``spread``.
         """
         p = len(np.flatnonzero(self.signs > 0.0))
@@ -118,9 +118,9 @@ class JOrthogonal:
         return point
 
     def tangent(self, x: Array, g: Array) -> Array:
-        """skew(g x^T J) J x: the Riemannian gradient of the metric <a x, b x> = tr(a^T b), which no right translation changes.
+        """The Riemannian gradient skew(g x^T J) J x of the metric <a x, b x> = tr(a^T b), invariant under right translations.
 
-        It vanishes exactly where Lemma 3.1 of paper 001 holds. `project_tangent` is the one of the Euclidean metric.
+        It vanishes exactly where Lemma 3.1 of paper 001 holds. `project_tangent` gives that of the Euclidean metric.
         """
         w = g @ x.swapaxes(-1, -2) * self.signs
         w = 0.5 * (w - w.swapaxes(-1, -2))
@@ -130,7 +130,7 @@ class JOrthogonal:
     def project_tangent(self, x: Array, v: Array) -> Array:
         """The nearest tangent at a feasible x, v - J x S with x^T x S + S x^T x = x^T J v + v^T J x.
 
-        Of a Euclidean gradient it is the Riemannian gradient of the Euclidean metric. Takes the eigenvectors of x^T x.
+        For a Euclidean gradient v it is the Riemannian gradient of the Euclidean metric. It takes the eigenvectors of x^T x.
         """
         jx = self.signs[:, None] * x
         values, vectors = np.linalg.eigh(x.swapaxes(-1, -2) @ x)
@@ -141,9 +141,9 @@ class JOrthogonal:
         return projected
 
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
-        """The Cayley retraction (I - a/2)^{-1} (I + a/2) x along the tangent v = a x, whatever the retraction is called.
+        """The Cayley retraction (I - a/2)^{-1} (I + a/2) x along the tangent v = a x, for any ``retraction``.
 
-        Feasible to rounding and of second order. Fresh.
+        The result is feasible to rounding, of second order, and fresh.
         """
         left: Array = v @ (self.signs[:, None] * x.swapaxes(-1, -2) * self.signs)  # v x^{-1} = v J x^T J
         left *= -0.5
@@ -153,12 +153,12 @@ class JOrthogonal:
         return point
 
     def corrected(self, x: Array) -> Array:
-        """x (3 I - J x^T J x) / 2: a Newton-Schulz step towards the set, whose distance from it is of the order of the square.
+        """The Newton-Schulz step x (3 I - J x^T J x) / 2 towards the set, which squares the order of the distance from it.
 
         Raises
         ------
         ValueError
-            Where it does not converge, unless ||J x^T J x - I||_2 < 1; names the agent.
+            Unless ||J x^T J x - I||_2 < 1, so that it converges; the message names the agent.
         """
         excess = self.signs[:, None] * self._gap(x)  # J x^T J x - I
         for agent in np.flatnonzero(~(norms(excess) < 1.0)):  # the Frobenius norm is cheap and bounds the other
@@ -173,7 +173,7 @@ class JOrthogonal:
 
 
 def _orthogonal(rng: np.random.Generator, n: int) -> Array:
-    """``(n, n)``: uniformly distributed."""
+    """A uniformly distributed orthogonal matrix, ``(n, n)``."""
     q, r = np.linalg.qr(rng.standard_normal((n, n)))
     factor: Array = q * np.where(np.diagonal(r) < 0.0, -1.0, 1.0)
     return factor

@@ -1,8 +1,7 @@
-"""Several J-orthogonal matrices of one signature stacked by rows, and below them rows that are free.
+"""Several J-orthogonal matrices of one signature stacked by rows, and free rows below them.
 
-A point is ``(copies * n + free, n)``: x_1, ..., x_copies with x_c^T J x_c = J, then rows of R^n. So the relations of an
-ultrahyperbolic knowledge graph embedding and all that belongs to its entities are one point. The matrices are worked on together,
-as a stack of so many agents would be (`JOrthogonal`).
+A point is ``(copies * n + free, n)``: x_1, ..., x_copies with x_c^T J x_c = J, then rows of R^n. So the relations and the entities
+of an ultrahyperbolic knowledge graph embedding are one point. `JOrthogonal` handles the matrices as a stack of agents.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ from .j_orthogonal import JOrthogonal
 
 
 class JOrthogonalStack:
-    """x_1, ..., x_copies with x_c^T J x_c = J, stacked by rows, then ``free`` rows without a constraint.
+    """The points x_1, ..., x_copies with x_c^T J x_c = J, stacked by rows, then ``free`` rows without a constraint.
 
     Parameters
     ----------
     each
         The set of each matrix.
     copies
-        How many of them.
+        The number of matrices.
     free
-        How many free rows.
+        The number of free rows.
 
     Raises
     ------
     ValueError
-        Unless there is a matrix, and no fewer than zero free rows.
+        Unless there is a matrix and the number of free rows is not negative.
     """
 
     def __init__(self, each: JOrthogonal, copies: int, free: int = 0) -> None:
@@ -39,7 +38,7 @@ class JOrthogonalStack:
         self.each, self.copies = each, copies
         n = each.shape[0]
         self.bound = copies * n
-        """The rows of the matrices; those from here on are free."""
+        """The number of rows of the matrices; the rows from this index on are free."""
         self.shape: tuple[int, ...] = (self.bound + free, n)
 
     def __repr__(self) -> str:
@@ -47,40 +46,40 @@ class JOrthogonalStack:
         return f"{self.each!r}^{self.copies}" + (f" x R({free}, {self.shape[1]})" if free else "")
 
     def matrices(self, x: Array) -> Array:
-        """``(n_local * copies, n, n)``: the matrices of all agents, a view where there is one agent."""
+        """The matrices of all agents, ``(n_local * copies, n, n)``, a view if there is one agent."""
         return x[:, : self.bound].reshape(-1, *self.each.shape)
 
     def _by_agent(self, numbers: Array) -> Array:
-        """``(n_local, copies)``: a number of each matrix."""
+        """The matrices' numbers as ``(n_local, copies)``."""
         return numbers.reshape(-1, self.copies)
 
     def feasibility(self, x: Array) -> Array:
-        """``(n_local,)``: the largest of the matrices' (1/n^2) sum |x_c^T J x_c - J|."""
+        """The largest of the matrices' (1/n^2) sum |x_c^T J x_c - J|, ``(n_local,)``."""
         largest: Array = self._by_agent(self.each.feasibility(self.matrices(x))).max(-1)
         return largest
 
     def violation(self, x: Array) -> Array:
-        """``(n_local,)``: the largest entry of all |x_c^T J x_c - J|."""
+        """The largest entry of all |x_c^T J x_c - J|, ``(n_local,)``."""
         largest: Array = self._by_agent(self.each.violation(self.matrices(x))).max(-1)
         return largest
 
     def random(self, rng: np.random.Generator, spread: float = 1.0) -> Array:
-        """``shape``: matrices from random hyperbolic CS decompositions (`JOrthogonal.random`), and Gaussian free rows."""
+        """A point of matrices from random hyperbolic CS decompositions (`JOrthogonal.random`) and Gaussian free rows."""
         matrices = [self.each.random(rng, spread) for _ in range(self.copies)]
         return np.concatenate((*matrices, rng.standard_normal((self.shape[0] - self.bound, self.shape[1]))))
 
     def _with_free(self, free: Array, matrices: Callable[[], Array]) -> Array:
-        """A point of new matrices over rows ``free`` of R^n, which is a point itself."""
+        """A point of new matrices, with the free rows of the point ``free``."""
         point = free.copy()
         point[:, : self.bound] = matrices().reshape(len(point), self.bound, -1)
         return point
 
     def tangent(self, x: Array, g: Array) -> Array:
-        """The Riemannian gradient of each matrix; what belongs to free rows as it is."""
+        """The Riemannian gradient of each matrix; the gradient unchanged in free rows."""
         return self._with_free(g, lambda: self.each.tangent(self.matrices(x), self.matrices(g)))
 
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
-        """The Cayley retraction of each matrix, whatever the retraction is called, and x + v in free rows. Fresh."""
+        """The Cayley retraction of each matrix, for any ``retraction``, and x + v in free rows. Fresh."""
         return self._with_free(x + v, lambda: self.each.retract(self.matrices(x), self.matrices(v)))
 
     def corrected(self, x: Array) -> Array:

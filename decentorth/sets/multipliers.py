@@ -15,21 +15,21 @@ from ..protocols import Array
 
 
 class AugmentedLagrangian(ABC):
-    """The fields of a set that is known by products with B."""
+    """The fields of a set {x : x^T B x = I} known through products with B."""
 
     @abstractmethod
     def product(self, x: Array) -> Array:
-        """B x."""
+        """The product B x."""
 
     def augmented_gradient(self, x: Array, g: Array, penalty: Array, bx: Array | None = None) -> Array:
-        """G - B x sym(x^T G) + penalty B x (x^T B x - I), at any x; ``penalty`` is ``(n_local,)``.
+        """The field G - B x sym(x^T G) + penalty B x (x^T B x - I), at any x; ``penalty`` is ``(n_local,)``.
 
-        The gradient in x of f - <S, x^T B x - I>/2 + penalty/4 ||x^T B x - I||_F^2 at the multiplier S = sym(x^T G).
+        It is the gradient in x of f - <S, x^T B x - I>/2 + penalty/4 ||x^T B x - I||_F^2 at the multiplier S = sym(x^T G).
 
         Parameters
         ----------
         bx
-            B x, where it is at hand.
+            The product B x, if the caller has it.
         """
         bx = self.product(x) if bx is None else bx
         xt = x.swapaxes(-1, -2)
@@ -51,7 +51,7 @@ class AugmentedLagrangian(ABC):
         return tangent
 
     def normalized(self, y: Array) -> tuple[Array, Array]:
-        """x, the columns of y scaled so that each x_j^T B x_j = 1, and B x; fresh."""
+        """The point x, the columns of y scaled so that each x_j^T B x_j = 1, and B x; fresh."""
         by = self.product(y)
         length = np.sqrt((y * by).sum(-2, keepdims=True))
         return y / length, by / length

@@ -1,8 +1,8 @@
 """The B of a constraint x^T B x = I, known through its products: matrices, a sparse matrix, an operator, or samples.
 
-Each has its order ``n``, ``product(x)`` = B x and ``solve(g)`` = B^{-1} g for stacked arrays ``(n_local, n, p)``, and a bound on
-its eigenvalues, ``largest``. `operator` finds which one a user's B is; `symmetric` does for a matrix that need not be positive
-definite, such as the A of an eigenvalue problem.
+Each kind has its order ``n``, ``product(x)`` = B x and ``solve(g)`` = B^{-1} g for stacked arrays ``(n_local, n, p)``, and a bound
+on its eigenvalues, ``largest``. `operator` converts a user's B; `symmetric` converts a matrix that need not be positive definite,
+such as the A of an eigenvalue problem.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ..sums import norms
 _SYMMETRY = 1e-10
 """The largest difference between B and its transpose, relative to its entries."""
 _LANCZOS = 1e-4
-"""Relative accuracy of the largest eigenvalue of what is not a matrix; the bound is larger by as much."""
+"""The relative accuracy of the largest eigenvalue by Lanczos iterations; the bound is larger by as much."""
 _SMALL = 64
-"""Up to this order the largest eigenvalue comes from the matrix, made by products."""
+"""The largest order at which the largest eigenvalue comes from the matrix, formed by products."""
 
 
 class Operator(Protocol):
@@ -34,7 +34,7 @@ class Operator(Protocol):
     def n(self) -> int: ...
     @property
     def solvable(self) -> bool:
-        """Whether `solve` can be called."""
+        """True if `solve` can be called."""
 
     @property
     def largest(self) -> float:
@@ -42,23 +42,23 @@ class Operator(Protocol):
 
     @property
     def radius(self) -> float:
-        """A bound on their absolute values that is close to the largest."""
+        """A bound on the absolute values of the eigenvalues that is close to the largest."""
 
     def product(self, x: Array) -> Array:
-        """B x, fresh."""
+        """The product B x, fresh."""
 
     def solve(self, g: Array) -> Array:
-        """B^{-1} g, fresh.
+        """The solution B^{-1} g, fresh.
 
         Raises
         ------
         TypeError
-            Where B cannot be solved with; says what can.
+            If B has no inverse map; the message says which kinds of B have one.
         """
 
 
 def operator(B: Any) -> Operator:
-    """B as an `Operator`.
+    """The `Operator` of B.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def operator(B: Any) -> Operator:
     ValueError
         Unless B is square, finite, symmetric and, as far as its kind lets see, positive definite.
     TypeError
-        For what is none of these, or does not hold real numbers.
+        For another type, or entries that are not real numbers.
     """
     found = symmetric("B", B)
     if not isinstance(found, SampleCovariance):
@@ -79,7 +79,7 @@ def operator(B: Any) -> Operator:
 
 
 def symmetric(name: str, A: Any) -> Matrices | SparseMatrix | LinearOperator | SampleCovariance:
-    """A symmetric A, positive definite or not, as an `Operator`; what `operator` takes, and errors that call it ``name``."""
+    """The operator of a symmetric A of any type that `operator` takes, positive definite or not; errors call it ``name``."""
     if isinstance(A, SampleCovariance):
         return A
     if _is_sparse(A):
@@ -94,7 +94,7 @@ def symmetric(name: str, A: Any) -> Matrices | SparseMatrix | LinearOperator | S
 
 
 def formed(A: Operator) -> Array:
-    """``(n, n)``: the matrix, made by products with the columns of the identity, and symmetric to the last bit."""
+    """The matrix of A ``(n, n)``, formed by products with the columns of the identity, and exactly symmetric."""
     matrix = A.product(np.eye(A.n)[None])[0]
     made: Array = 0.5 * (matrix + matrix.T)
     return made
@@ -116,7 +116,7 @@ class Matrices:
     Parameters
     ----------
     stack
-        ``(1, n, n)`` or ``(n_local, n, n)``, symmetric; factored when first solved with.
+        The matrices ``(1, n, n)`` or ``(n_local, n, n)``, symmetric; factored at the first solve.
     """
 
     solvable = True
@@ -135,7 +135,7 @@ class Matrices:
         Raises
         ------
         ValueError
-            Where a matrix is not positive definite; gives its smallest eigenvalue.
+            If a matrix is not positive definite; the message gives its smallest eigenvalue.
         """
         from scipy.linalg.lapack import dpotrf
 
@@ -165,7 +165,7 @@ class Matrices:
             return max([float(np.abs(np.linalg.eigvalsh(matrix)[[0, -1]]).max(-1)) for matrix in self.stack])
 
     def check_definite(self) -> None:
-        """Raises the ValueError of ``factors``."""
+        """Raise the ValueError of ``factors`` unless every matrix is positive definite."""
         with threadpool_limits(1):  # the bits of a factor depend on the number of BLAS threads
             _ = self.factors
 
@@ -174,7 +174,7 @@ class Matrices:
         return image
 
     def solve(self, g: Array) -> Array:
-        """Two triangular solves from the right with g^T, which in Fortran order is g itself: no copy but the result."""
+        """The solution B^{-1} g by two triangular solves from the right with g^T, in Fortran order g itself."""
         from scipy.linalg.blas import dtrsm
 
         out = np.empty_like(g)
@@ -206,14 +206,14 @@ class _ByProducts(ABC):
 
 
 class SparseMatrix(_ByProducts):
-    """A sparse matrix, factored by SuperLU when first solved with.
+    """A sparse matrix, factored by SuperLU at the first solve.
 
     Parameters
     ----------
     B
         ``(n, n)``, any SciPy sparse format.
     name
-        What errors call it.
+        The name of the matrix in errors.
     """
 
     solvable = True
@@ -226,7 +226,7 @@ class SparseMatrix(_ByProducts):
         _check_symmetric(name, abs(self.matrix - self.matrix.T).max(), abs(self.matrix).max())
 
     def check_definite(self) -> None:
-        """Raises a ValueError for a diagonal that no positive definite matrix has; the factorization, a check of all, can wait."""
+        """Raise unless the diagonal is that of a positive definite matrix; the factorization checks the rest at the first solve."""
         least = self.matrix.diagonal().min()
         if not least > 0.0:
             raise ValueError(f"B must be positive definite; its diagonal has the entry {least:.3g}")
@@ -248,14 +248,14 @@ class SparseMatrix(_ByProducts):
 
 
 class LinearOperator(_ByProducts):
-    """A ``scipy.sparse.linalg.LinearOperator``, or whatever has ``shape`` and ``matmat``.
+    """A ``scipy.sparse.linalg.LinearOperator``, or any object with ``shape`` and ``matmat``.
 
     Parameters
     ----------
     B
-        The operator. Where it has a method ``solve``, ``(n, p) -> (n, p)``, that is its inverse.
+        The operator. A method ``solve``, ``(n, p) -> (n, p)``, if it has one, is its inverse.
     name
-        What errors call it.
+        The name of the matrix in errors.
     """
 
     def __init__(self, B: Any, name: str = "B") -> None:
@@ -271,7 +271,7 @@ class LinearOperator(_ByProducts):
         self._probed = min(first, second)
 
     def check_definite(self) -> None:
-        """Raises a ValueError for a vector v that was seen to have v^T B v <= 0."""
+        """Raise if a vector v with v^T B v <= 0 was found."""
         if not self._probed > 0.0:
             raise ValueError(f"B must be positive definite; v^T B v = {self._probed:.3g} for a vector v")
 
@@ -290,7 +290,7 @@ class LinearOperator(_ByProducts):
 class SampleCovariance(_ByProducts):
     """B = A^T A / N + ridge I for N samples in the rows of A, without ever forming it: products are A^T (A x) / N + ridge x.
 
-    Nothing is centred. The samples are shared by all agents of the set; agents with samples of their own reach the set through
+    The samples are not centred. They are shared by all agents of the set; agents with samples of their own reach the set through
     `GeneralizedStiefel.landing_from_products`.
 
     Parameters
@@ -298,7 +298,7 @@ class SampleCovariance(_ByProducts):
     A
         ``(N, n)``: an array or a SciPy sparse matrix.
     ridge
-        Added to every eigenvalue; must be positive where there are fewer samples than columns.
+        The number added to every eigenvalue; it must be positive if there are fewer samples than columns.
 
     Raises
     ------
@@ -338,7 +338,7 @@ class SampleCovariance(_ByProducts):
         return image
 
     def product_on(self, x: Array, batch: Index) -> Array:
-        """B x from the samples ``batch``, ``(n_local, b)`` row numbers: its mean is `product` where they are uniform."""
+        """The product B x from the samples ``batch``, ``(n_local, b)`` row numbers; for uniform draws its mean is `product`."""
         rows = self._taken(batch)
         image: Array = rows.swapaxes(-1, -2) @ (rows @ x)
         image /= batch.shape[1]
@@ -347,7 +347,7 @@ class SampleCovariance(_ByProducts):
         return image
 
     def matrix_on(self, batch: Index) -> Array:
-        """``(n_local, n, n)``: B from the samples ``batch``, formed."""
+        """The matrices B of the samples ``batch``, ``(n_local, n, n)``."""
         rows = self._taken(batch)
         matrix: Array = rows.swapaxes(-1, -2) @ rows
         matrix /= batch.shape[1]
@@ -356,7 +356,7 @@ class SampleCovariance(_ByProducts):
         return matrix
 
     def _taken(self, batch: Index) -> Array:
-        """``(n_local, b, n)``."""
+        """The samples ``batch`` as a dense array, ``(n_local, b, n)``."""
         rows: Any = self.rows
         taken: Array = np.stack([rows[one].toarray() for one in batch]) if _is_sparse(rows) else rows[batch]
         return taken
@@ -374,7 +374,7 @@ def _is_sparse(a: Any) -> bool:
 
 
 def _each(function: Callable[[Array], Any], x: Array) -> Array:
-    """The function of each agent's array, as a fresh stack."""
+    """Apply the function to each agent's array; a fresh stack."""
     out = np.empty_like(x)
     for i, one in enumerate(x):
         out[i] = function(one)
@@ -382,7 +382,7 @@ def _each(function: Callable[[Array], Any], x: Array) -> Array:
 
 
 def _lanczos(operator: Operator, which: Literal["LA", "LM"] = "LA") -> float:
-    """A bound on the largest eigenvalue (LA) or absolute value (LM), right but for starts orthogonal to the eigenspace."""
+    """A bound on the largest eigenvalue (LA) or absolute value (LM), valid unless the start is orthogonal to the eigenspace."""
     n = operator.n
     with threadpool_limits(1):
         if n <= _SMALL:
@@ -396,7 +396,7 @@ def _lanczos(operator: Operator, which: Literal["LA", "LM"] = "LA") -> float:
 
 
 def _probe(n: int, columns: int) -> Array:
-    """``(n, columns)``: the same vectors every time, without structure that an operator could share."""
+    """Fixed vectors ``(n, columns)`` without structure that an operator could share."""
     vectors: Array = np.cos(np.arange(1.0, n * columns + 1.0).reshape(n, columns) ** 2)
     return vectors
 

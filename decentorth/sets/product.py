@@ -1,6 +1,6 @@
 """Products of sets whose points are stacked by rows into one array, ``(n_1 + n_2 + ..., p)``: CCA's St_{C11} x St_{C22}.
 
-A product can do what all its parts can do: its class is made of the mixins below whose protocol every part satisfies.
+A product has the capabilities that all its parts have: its class is made of the mixins below whose protocol every part satisfies.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ..sums import norms
 from .retractions import Polar
 
 _Able: Any = object
-"""A product can do what all its parts can: a type checker is not to refuse it anywhere."""
+"""The base for type checkers, which then accept a product wherever a set is required."""
 
 
 class Product(_Able):  # type: ignore[misc]  # its base is known at run time only
-    """first x second x ..., points stacked by rows.
+    """The product first x second x ... of sets, with points stacked by rows.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ class Product(_Able):  # type: ignore[misc]  # its base is known at run time onl
     ValueError
         For fewer than two parts, or points of different widths.
     TypeError
-        For a part that is no set of matrices.
+        For a part that is not a set of matrices.
     """
 
     parts: tuple[Any, ...]
     rows: tuple[slice, ...]
-    """Where each part's rows are in a point."""
+    """The rows of each part in a point."""
     shape: tuple[int, ...]
 
     def __new__(cls, *parts: Any) -> Self:
@@ -62,26 +62,26 @@ class Product(_Able):  # type: ignore[misc]  # its base is known at run time onl
         return [x[..., rows, :] for rows in self.rows]
 
     def feasibility(self, x: Array) -> Array:
-        """``(n_local,)``: the root of the sum of the parts' squares."""
+        """The root of the sum of the parts' squares, ``(n_local,)``."""
         return norms(self._numbers(lambda part, x: part.feasibility(x), x))
 
     def random(self, rng: np.random.Generator) -> Array:
-        """``shape``: a random point of each part."""
+        """A random point of each part, stacked to ``shape``."""
         return np.concatenate([part.random(rng) for part in self.parts])
 
     def _numbers(self, function: Callable[..., Array], *arrays: Array | None) -> Array:
-        """``(n_local, parts)``: a number of each part and agent."""
+        """A number of each part and agent, ``(n_local, parts)``."""
         return np.stack([function(part, *own) for part, own in self._with(arrays)], axis=-1)
 
     def _points(self, function: Callable[..., Array], x: Array, *arrays: Array | None) -> Array:
-        """Like x: the function of each part and its rows of the arrays."""
+        """An array like x from the function of each part and its rows of the arrays."""
         out = np.empty_like(x)
         for rows, (part, own) in zip(self.rows, self._with((x, *arrays)), strict=True):
             out[:, rows] = function(part, *own)
         return out
 
     def _pairs(self, function: Callable[..., tuple[Array, Array]], x: Array, *arrays: Array | None) -> tuple[Array, Array]:
-        """Two arrays like x, from a function that gives two for each part."""
+        """Two arrays like x, from a function that returns two for each part."""
         first, second = np.empty_like(x), np.empty_like(x)
         for rows, (part, own) in zip(self.rows, self._with((x, *arrays)), strict=True):
             first[:, rows], second[:, rows] = function(part, *own)
@@ -97,11 +97,11 @@ class Product(_Able):  # type: ignore[misc]  # its base is known at run time onl
 
 class _Projection(Product):
     def project(self, y: Array, *method: Polar) -> Array:
-        """Each part's nearest point, by the method if one is given, or its own."""
+        """Each part's nearest point, by the given method or the part's default."""
         return self._points(lambda part, y: part.project(y, *method), y)
 
     def distance(self, x: Array) -> Array:
-        """``(n_local,)``: the root of the sum of the parts' squares."""
+        """The root of the sum of the parts' squares, ``(n_local,)``."""
         return norms(self._numbers(lambda part, x: part.distance(x), x))
 
 
@@ -119,7 +119,7 @@ class _Retractable(Product):
 
 class _Landing(Product):
     def relative_gradient(self, x: Array, g: Array) -> Array:
-        """Each part's part of the landing field."""
+        """Each part's objective term of the landing field."""
         return self._points(lambda part, x, g: part.relative_gradient(x, g), x, g)
 
     def landing(self, x: Array, g: Array, penalty: Array) -> Array:
@@ -127,7 +127,7 @@ class _Landing(Product):
         return self._points(lambda part, x, g: part.landing(x, g, penalty), x, g)
 
     def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float) -> Array:
-        """``(n_local,)``: the least of the parts' safe steps, the room that is left divided equally among them.
+        """The least of the parts' safe steps, ``(n_local,)``, with the remaining slack divided equally among the parts.
 
         The squares of the parts' own eps add up to eps^2.
         """
@@ -144,7 +144,7 @@ class _Landing(Product):
         return least
 
     def multiplier_norm(self, x: Array, g: Array) -> Array:
-        """``(n_local,)``: the largest of the parts'."""
+        """The largest of the parts' norms, ``(n_local,)``."""
         largest: Array = self._numbers(lambda part, x, g: part.multiplier_norm(x, g), x, g).max(-1)
         return largest
 
@@ -158,12 +158,12 @@ class _Products(Product):
 class _ByProducts(_Products, _Riemannian):
     @property
     def solvable(self) -> bool:
-        """Whether every part is."""
+        """True if every part is solvable."""
         return all(part.solvable for part in self.parts)
 
     @property
     def largest(self) -> float:
-        """The largest of the parts'."""
+        """The largest of the parts' values."""
         return max([float(part.largest) for part in self.parts])
 
     def solve(self, g: Array) -> Array:
@@ -185,7 +185,7 @@ class _ByProducts(_Products, _Riemannian):
 
 class _TrackedProducts(_ByProducts):
     def feasibility(self, x: Array, bx: Array | None = None) -> Array:
-        """As for any product."""
+        """The value as for any product."""
         return norms(self._numbers(lambda part, x, bx: part.feasibility(x, bx), x, bx))
 
     def dissolve_with(self, x: Array, bx: Array) -> Array:
@@ -193,7 +193,7 @@ class _TrackedProducts(_ByProducts):
         return self._points(lambda part, x, bx: part.dissolve_with(x, bx), x, bx)
 
     def dissolved_with(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
-        """Each part's gradient."""
+        """Each part's gradient of the dissolved objective."""
         return self._points(lambda part, x, g, bx: part.dissolved_with(x, g, bx, penalty), x, g, bx)
 
     def landing_image(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
@@ -203,7 +203,7 @@ class _TrackedProducts(_ByProducts):
 
 class _ProductLanding(_Products, _Landing):
     def landing_scale(self) -> float:
-        """The largest of the parts'."""
+        """The largest of the parts' values."""
         return max([float(part.landing_scale()) for part in self.parts])
 
     def relative_gradient(self, x: Array, g: Array, direction: Direction = "psi-b", bx: Array | None = None) -> Array:
@@ -219,11 +219,11 @@ class _ProductLanding(_Products, _Landing):
         return self._points(lambda part, x, g, bx, bx2: part.landing_from_products(x, g, bx, bx2, penalty), x, g, bx, bx2)
 
     def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float, bx: Array | None = None) -> Array:
-        """As for any product."""
+        """The value as for any product."""
         return self._safe_step(penalty, eps, x, direction, bx)
 
     def multiplier_norm(self, x: Array, g: Array, metric: MetricName = "euclidean") -> Array:
-        """``(n_local,)``: the largest of the parts'."""
+        """The largest of the parts' norms, ``(n_local,)``."""
         largest: Array = self._numbers(lambda part, x, g: part.multiplier_norm(x, g, metric), x, g).max(-1)
         return largest
 
@@ -234,7 +234,7 @@ class _AugmentedLagrangian(_Products):
         return self._points(lambda part, x, g, bx: part.augmented_gradient(x, g, penalty, bx), x, g, bx)
 
     def column_tangent(self, x: Array, field: Array, bx: Array | None = None) -> Array:
-        """What keeps the norms of each part's columns."""
+        """Each part's component of the field that keeps the norms of its columns."""
         return self._points(lambda part, x, field, bx: part.column_tangent(x, field, bx), x, field, bx)
 
     def normalized(self, y: Array) -> tuple[Array, Array]:
@@ -245,7 +245,7 @@ class _AugmentedLagrangian(_Products):
 class _WithMatrices(Product):
     def with_matrices(self, matrices: Array) -> Product:
         """The product with other B: ``(n_local, n_1 + n_2 + ..., w)``, stacked by rows and padded with zeros to the largest n_i."""
-        other: Product = object.__new__(type(self))  # the parts can do what they could: to ask them would take their eigenvalues
+        other: Product = object.__new__(type(self))  # the capabilities are the same: checking them would compute eigenvalues
         Product.__init__(
             other,
             *[part.with_matrices(matrices[:, rows, : part.shape[0]]) for part, rows in zip(self.parts, self.rows, strict=True)],
@@ -264,12 +264,12 @@ _ABILITIES: tuple[tuple[Any, type[Product]], ...] = (
     (protocols.Riemannian, _Riemannian),
     (protocols.Projection, _Projection),
 )
-"""What a part must satisfy for the product to be able to do the same; what builds on another comes before it."""
+"""The capabilities and their mixins, for products whose parts all have the capability; a derived mixin precedes its base."""
 
 
 @cache
 def _product_class(abilities: tuple[type[Product], ...]) -> Any:
-    """Product with these abilities, one class for each set of them."""
+    """The class of products with these capabilities, one for each set of them."""
     return type("Product", (*abilities, Product), {"__module__": __name__})
 
 

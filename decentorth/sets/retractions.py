@@ -1,4 +1,4 @@
-"""From a point near the Stiefel manifold back onto it: polar factors and orthonormal factors of stacked arrays ``(n, d, r)``.
+"""Retractions to the Stiefel manifold: polar factors and orthonormal factors of stacked arrays ``(n, d, r)``.
 
     polar(y) = y (y^T y)^{-1/2}, the nearest point of St(d, r); R_x(v) = polar(x + v) is a retraction of second order.
     qr(y) = Q of y = Q R with diag(R) > 0; R_x(v) = qr(x + v) is a retraction of first order.
@@ -6,11 +6,11 @@
 Absil, Mahony & Sepulchre, "Optimization algorithms on matrix manifolds", 2008, example 4.1.3; of second order because it projects:
 Absil & Malick, "Projection-like retractions on matrix manifolds", 2012.
 
-What knows y only through its Gram matrix y^T y errs by the machine precision times cond(y^T y) = cond(y)^2. It is used only where
-that number is known to be small: by ``delta = ||y^T y - I||_F``, since cond <= (1 + delta) / (1 - delta), or by the eigenvalues.
-Elsewhere an agent falls back on the singular value decomposition or on Householder's QR.
+A method that uses y only through its Gram matrix y^T y has errors of the machine precision times cond(y^T y) = cond(y)^2. It is
+used only where that number is known to be small: by ``delta = ||y^T y - I||_F``, since cond <= (1 + delta) / (1 - delta), or by the
+eigenvalues. Otherwise the singular value decomposition or Householder's QR is used.
 
-The fast ways are two products with y and a few of r x r matrices:
+The fast methods take two products with y and a few of r x r matrices:
 
 - polar: the binomial series of (I + e)^{-1/2} with e = y^T y - I, of the least degree k in a table whose remainder, at most
   ``|binom(-1/2, k + 1)| delta^{k+1} / (1 - delta)``, is below 2^-53, by the scheme of Paterson & Stockmeyer (1973). Where no degree
@@ -18,10 +18,10 @@ The fast ways are two products with y and a few of r x r matrices:
   Newton-Schulz steps z = I - e / 2, I + e <- z (I + e) z precede the series: they leave e^2 (e - 3 I) / 4.
 - Cholesky-QR: q = y u with u upper triangular, the inverse of the Cholesky factor of y^T y, by Newton's iteration
   u <- u (I - up(h)), h = u^T y^T y u - I, where up is the upper triangle with half the diagonal. It leaves an error of norm at most
-  ``3/2 delta^2 + delta^3 / 2``, since ``||up(h)||_F <= ||h||_F / sqrt(2)``. There is no pivot that could break down.
+  ``3/2 delta^2 + delta^3 / 2``, since ``||up(h)||_F <= ||h||_F / sqrt(2)``. No pivot can break down.
 
-How many steps an agent makes depends on its own delta alone. Where y is not finite, the agent's slice is NaN, and LAPACK, for which
-NumPy raises on behalf of a whole stack, never sees it.
+The number of an agent's steps depends on its own delta alone. If y is not finite, the agent's slice is NaN, and is not passed to
+LAPACK, for which NumPy raises for a whole stack.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ Polar = Literal["polar", "polar-svd", "polar-eigh"]
 """The retractions that are projections."""
 
 SERIES = ((1, 1, 1.72e-8), (2, 1, 7.08e-6), (2, 2, 8.52e-4), (2, 3, 6.56e-3), (3, 3, 3.01e-2), (4, 4, 0.128))
-"""Powers of e that are formed, blocks of as many terms (the degree is their product), the largest delta."""
+"""The powers of e that are formed, the number of blocks of as many terms (the degree is the product), and the largest delta."""
 STEPS = ((1, 0.388), (2, 0.651), (3, 0.825))
-"""Newton-Schulz steps before the longest series, the largest delta."""
+"""The Newton-Schulz steps before the longest series, and the largest delta."""
 FACTOR_STEPS = (8.6e-9, 7.57e-5, 7.09e-3, 6.79e-2, 0.205, 0.349, 0.449)
 """The largest delta with which 1, 2, ... steps find the inverse Cholesky factor."""
 CONDITION = 128.0
@@ -51,12 +51,12 @@ CONDITION = 128.0
 
 _SYRK_COLUMNS = 48
 _BLOCK_NUMBERS, _BLOCK_AGENTS = 1 << 15, 16
-"""A block has at least so many numbers and agents: for 10,000 agents of 50 x 20 half the time of one piece."""
+"""The least numbers of entries and agents in a block: for 10,000 agents of 50 x 20, blocks take half the time of one piece."""
 _quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
 def gram(y: Array, spare: Array | None = None) -> Array:
-    """``(n, r, r)``: y^T y; ``spare``, like y, may be overwritten."""
+    """The Gram matrices y^T y, ``(n, r, r)``; ``spare``, like y, may be overwritten."""
     right = y
     if y.shape[-1] <= _SYRK_COLUMNS:  # NumPy takes BLAS's syrk where both factors are the same memory; a copy is faster
         right = np.empty_like(y) if spare is None else spare
@@ -66,17 +66,17 @@ def gram(y: Array, spare: Array | None = None) -> Array:
 
 
 def gap(y: Array, spare: Array | None = None) -> Array:
-    """``(n, r, r)``: y^T y - I; ``spare``, like y, may be overwritten."""
+    """The gaps y^T y - I, ``(n, r, r)``; ``spare``, like y, may be overwritten."""
     return plus(gram(y, spare), -1.0)
 
 
 def named(argument: str, name: str, names: Sequence[str]) -> Callable[[Array], Array]:
-    """The function of y with a name, one of ``names``; ``argument`` is what the user calls it.
+    """The function of y with the name ``name`` out of ``names``; errors call it ``argument``.
 
     Raises
     ------
     ValueError
-        With the names there are.
+        For another name; the message lists ``names``.
     """
     if name not in names:
         raise ValueError(f"{argument} must be one of {', '.join(names)}, got {name!r}")
@@ -84,7 +84,7 @@ def named(argument: str, name: str, names: Sequence[str]) -> Callable[[Array], A
 
 
 def in_blocks(function: Callable[..., Array], *stacks: Array) -> Array:
-    """A function of agents' slices, like the first stack, in runs of agents whose temporaries stay in cache."""
+    """Apply a function to agents' slices, in runs of agents whose temporaries stay in cache; like the first stack."""
     n, size = len(stacks[0]), max(_BLOCK_AGENTS, _BLOCK_NUMBERS // stacks[0][0].size)
     if n <= size:
         return function(*stacks)
@@ -96,7 +96,7 @@ def in_blocks(function: Callable[..., Array], *stacks: Array) -> Array:
 
 @_quiet
 def polar(y: Array) -> Array:
-    """The polar factor, in the fastest way that is accurate: series, series after scaling and Newton-Schulz steps, eigh, SVD."""
+    """The polar factor by the fastest accurate method: series, series after scaling and Newton-Schulz steps, eigh, SVD."""
     if y.shape[-1] == 1:
         return _normalised(y)
     spare = np.empty_like(y)
@@ -118,35 +118,35 @@ def polar_eigh(y: Array) -> Array:
 
 @_quiet
 def qr(y: Array) -> Array:
-    """Q of y = Q R with diag(R) > 0, by Householder's reflections, for any y whose columns' norms do not overflow."""
+    """The factor Q of y = Q R with diag(R) > 0, by Householder's reflections, for any y whose columns' norms do not overflow."""
     return _where_finite(_householder, y)
 
 
 @_quiet
 def cholesky_qr(y: Array) -> Array:
-    """Q of y = Q R with diag(R) > 0, from the Cholesky factor R of y^T y; by `qr` where y^T y is far from I."""
+    """The factor Q of y = Q R with diag(R) > 0, from the Cholesky factor R of y^T y; by `qr` where y^T y is far from I."""
     spare = np.empty_like(y)
     e = gap(y, spare)
     return _per_kind(_kinds(_FACTORED, e), _FACTORS, y, e, spare)
 
 
 Far = Callable[..., Array]
-"""``far(y, e, spare)``: what is done for agents whose Gram matrix is farther from I than a table reaches, or not finite."""
+"""A function ``far(y, e, spare)`` for agents whose Gram matrix is too far from I for a table, or not finite."""
 
 
 @_quiet
 def times_root(y: Array, e: Array, far: Far) -> Array:
-    """``y (I + e)^{-1/2}``, for any symmetric e ``(n, r, r)``, whatever it is to y."""
+    """The product ``y (I + e)^{-1/2}``, for any symmetric e ``(n, r, r)``, related to y or not."""
     return _per_kind(_kinds(_REACHED, e), (*_NEAR, far), y, e, np.empty_like(y))
 
 
 def _kinds(reached: Array, e: Array) -> NDArray[np.intp]:
-    """``(n,)``: the first entry of a table that reaches as far as delta = ||e||_F, their number if none does or delta is NaN."""
+    """The index ``(n,)`` of the first entry of a table valid for delta = ||e||_F; its length if there is none or delta is NaN."""
     return np.asarray(np.searchsorted(reached, norms(e)), dtype=np.intp)
 
 
 def _per_kind(kinds: NDArray[Any], functions: Sequence[Callable[..., Array]], y: Array, *more: Array) -> Array:
-    """Like y: for each agent ``functions[kind]`` of its slices of the arrays, one call for all agents of a kind."""
+    """Apply ``functions[kind]`` to each agent's slices of the arrays, in one call for all agents of a kind; like y."""
     present: list[int] = sorted(set(kinds.tolist()))
     if len(present) == 1:
         return functions[present[0]](y, *more)
@@ -158,7 +158,7 @@ def _per_kind(kinds: NDArray[Any], functions: Sequence[Callable[..., Array]], y:
 
 
 def _where_finite(function: Callable[[Array], Array], y: Array) -> Array:
-    """The function for the agents whose entries are finite, NaN for the others."""
+    """Apply the function to the agents with finite entries; NaN for the others."""
     largest = np.abs(y.reshape(len(y), -1)).max(-1)
     return _per_kind(np.isfinite(largest), (_nan, function), y)
 
@@ -168,12 +168,12 @@ def _nan(y: Array) -> Array:
 
 
 def diagonals_of(squares: Array) -> Array:
-    """``(n, r)``: the diagonals of ``(n, r, r)``, a view."""
+    """The diagonals ``(n, r)`` of ``(n, r, r)``, a view."""
     return squares.reshape(len(squares), -1)[:, :: squares.shape[-1] + 1]
 
 
 def plus(squares: Array, number: float) -> Array:
-    """``squares + number I``, in place."""
+    """Set ``squares += number I``, in place."""
     diagonals = diagonals_of(squares)
     diagonals += number
     return squares
@@ -186,12 +186,12 @@ def _by_svd(y: Array) -> Array:
 
 
 def _alone(function: Callable[[Array], Array]) -> Callable[..., Array]:
-    """The function of y, also where more than y is known."""
+    """The function of y, with further arguments that it ignores."""
     return lambda y, *_: function(y)
 
 
 def _in_range(size: Array) -> NDArray[np.bool_]:
-    """Whether a Gram matrix of this size has neither overflowed nor lost digits to underflow, nor is NaN."""
+    """True if a Gram matrix of this size has no overflow, no digits lost to underflow, and no NaN."""
     return (size > 1e-280) & (size < 1e300)
 
 
@@ -226,7 +226,7 @@ def _by_eigh_of_gap(y: Array, e: Array, _: Array) -> Array:
 
 
 def _by_series(y: Array, e: Array, out: Array, steps: int, powers: int, blocks: int) -> Array:
-    """y (I + e)^{-1/2}: Newton-Schulz steps, then the binomial series of degree ``powers * blocks``."""
+    """The product y (I + e)^{-1/2} by Newton-Schulz steps, then the binomial series of degree ``powers * blocks``."""
     done = []
     for _ in range(steps):
         done.append(_series(e, 1, 1))
@@ -260,7 +260,7 @@ def _series(e: Array, powers: int, blocks: int) -> Array:
 
 @cache
 def _coefficients(powers: int, blocks: int) -> tuple[Array, Array]:
-    """Of the binomial series in blocks: the constants, ``(blocks, 1)``, and the factors of e, e^2, ..., ``(blocks, powers)``.
+    """The binomial series in blocks: the constants, ``(blocks, 1)``, and the factors of e, e^2, ..., ``(blocks, powers)``.
 
     Every block but the last leaves its highest power to the next one's constant.
     """
@@ -272,7 +272,7 @@ def _coefficients(powers: int, blocks: int) -> tuple[Array, Array]:
 
 
 def _by_factor(y: Array, e: Array, out: Array, steps: int) -> Array:
-    """y u, with u the inverse of the Cholesky factor of I + e; e is overwritten."""
+    """The product y u, with u the inverse of the Cholesky factor of I + e; e is overwritten."""
     half = _upper_half(y.shape[-1])
     u = plus(-half * e, 1.0)
     squares = plus(e, 1.0)
@@ -283,7 +283,7 @@ def _by_factor(y: Array, e: Array, out: Array, steps: int) -> Array:
 
 @cache
 def _upper_half(r: int) -> Array:
-    """Ones above the diagonal, halves on it."""
+    """The matrix with ones above the diagonal and halves on it."""
     return np.triu(np.ones((r, r))) - 0.5 * np.eye(r)
 
 

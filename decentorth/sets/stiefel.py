@@ -1,6 +1,6 @@
 """The Stiefel manifold St(d, r) = {x in R^{d x r} : x^T x = I_r}.
 
-Euclidean metric for ``tangent``, canonical metric (its half) for the landing field, as in paper 004 (Sun, Chen, Garcia,
+The metric is Euclidean for ``tangent``, canonical (its half) for the landing field, as in paper 004 (Sun, Chen, Garcia,
 Shahrampour, "Global convergence of decentralized retraction-free optimization on the Stiefel manifold"), equations (3)-(6).
 Stacked arrays have shape ``(n_local, d, r)``; no d x d matrix is ever formed.
 """
@@ -17,11 +17,11 @@ from .multipliers import AugmentedLagrangian
 from .retractions import Polar, gap, gram, in_blocks, named, plus, qr
 
 LONG = 0.5
-"""A step of some columns is long when what it would change others by has a Frobenius norm above this; see `move_columns`."""
+"""The norm ||Y||_F above which a step of some columns is long; see `move_columns`."""
 
 
 class Stiefel(AugmentedLagrangian):
-    """St(d, r).
+    """The Stiefel manifold St(d, r).
 
     Parameters
     ----------
@@ -46,37 +46,37 @@ class Stiefel(AugmentedLagrangian):
         return f"St({self.shape[0]}, {self.shape[1]})"
 
     def product(self, x: Array) -> Array:
-        """``x`` itself, not copied: B = I."""
+        """The array ``x`` itself, not copied: B = I."""
         return x
 
     def feasibility(self, x: Array) -> Array:
-        """``(n_local,)``: ||x^T x - I||_F."""
+        """The infeasibility ||x^T x - I||_F, ``(n_local,)``."""
         return norms(gap(x))
 
     def project(self, y: Array, method: Polar = "polar-svd") -> Array:
-        """The polar factor U V^T of y = U S V^T: the nearest point of St(d, r) in Frobenius norm, whatever the method.
+        """The polar factor U V^T of y = U S V^T: the nearest point of St(d, r) in Frobenius norm, for any method.
 
         NaN for agents where ``y`` is not finite.
 
         Raises
         ------
         ValueError
-            For a method that is none.
+            For an unknown method.
         """
         return in_blocks(named("method", method, get_args(Polar)), y)
 
     def distance(self, x: Array) -> Array:
-        """``(n_local,)``: ||x - polar(x)||_F, from the singular values s of x: the norm of s - 1 = (s^2 - 1) / (s + 1)."""
+        """The distance ||x - polar(x)||_F, ``(n_local,)``: the norm of s - 1 = (s^2 - 1) / (s + 1), s the singular values of x."""
         squares = np.linalg.eigvalsh(x.swapaxes(-1, -2) @ x)
         return norms((squares - 1.0) / (np.sqrt(np.maximum(squares, 0.0)) + 1.0))
 
     def random(self, rng: np.random.Generator) -> Array:
-        """``(d, r)``: a uniformly distributed point (QR of a Gaussian matrix, signs fixed)."""
+        """A uniformly distributed point ``(d, r)`` (QR of a Gaussian matrix, signs fixed)."""
         point: Array = qr(rng.standard_normal((1, *self.shape)))[0]
         return point
 
     def tangent(self, x: Array, g: Array) -> Array:
-        """P_x(g) = g - x sym(x^T g): the Riemannian gradient of the Euclidean metric at a feasible x."""
+        """The Riemannian gradient P_x(g) = g - x sym(x^T g) of the Euclidean metric at a feasible x."""
         product = x.swapaxes(-1, -2) @ g
         return g - x @ (0.5 * (product + product.swapaxes(-1, -2)))
 
@@ -88,20 +88,20 @@ class Stiefel(AugmentedLagrangian):
         Raises
         ------
         ValueError
-            For a retraction that is none.
+            For an unknown retraction.
         """
         back = named("retraction", retraction, get_args(Retraction))
         with np.errstate(over="ignore", invalid="ignore"):
             return in_blocks(lambda x, v: back(x + v), x, v)
 
     def move_columns(self, x: Array, columns: Index, v: Array) -> Array:
-        """``(n, d, c)``: polar(x_C + P(v)), where the columns C = ``columns``, ``(c,)``, of a feasible x come to along P(v).
+        """The columns C = ``columns``, ``(c,)``, of a feasible x, moved along P(v) to polar(x_C + P(v)), ``(n, d, c)``.
 
         P(v) = x_C skew(x_C^T v) + (I - x x^T) v is the part of v, ``(n, d, c)``, along which they stay orthonormal and orthogonal
         to the others (paper 000 (15), Lemma 3.2). With w = x_C + v and Y = x^T w, whose rows C are replaced by sym(x_C^T w) - I,
-        x_C + P(v) = w - x Y: two products with x, 4 d r c flops. What x_C lacks in being orthogonal to the other columns goes,
-        too, so that rounding errors do not pile up; where ||Y||_F is above `LONG`, so that they could grow, what is left of it in
-        the result is removed once more. NaN for agents where x or v is not finite.
+        x_C + P(v) = w - x Y: two products with x, 4 d r c flops. This also removes the component of x_C along the other columns, so
+        that rounding errors do not accumulate; if ||Y||_F is above `LONG`, so that they could grow, the rest is removed from the
+        result once more. NaN for agents where x or v is not finite.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             w = np.take(x, columns, axis=-1)
@@ -118,14 +118,14 @@ class Stiefel(AugmentedLagrangian):
         return self.project(w, "polar")
 
     def relative_gradient(self, x: Array, g: Array) -> Array:
-        """grad f(x) = skew(g x^T) x = (g (x^T x) - x (g^T x)) / 2, for any x (paper 004 (3))."""
+        """The field grad f(x) = skew(g x^T) x = (g (x^T x) - x (g^T x)) / 2, for any x (paper 004 (3))."""
         xt = x.swapaxes(-1, -2)
         return 0.5 * (g @ (xt @ x) - x @ (g.swapaxes(-1, -2) @ x))
 
     def landing(self, x: Array, g: Array, penalty: Array) -> Array:
         """The landing field skew(g x^T) x + penalty x (x^T x - I) (paper 004 (5)); ``penalty`` is ``(n_local,)``.
 
-        With S = x^T x and T = g^T x it is g S/2 - x (T/2 - penalty (S - I)): four products, 8 d r^2 flops.
+        With S = x^T x and T = g^T x this is g S/2 - x (T/2 - penalty (S - I)): four products, 8 d r^2 flops.
         """
         s = gram(x)
         t: Array = g.swapaxes(-1, -2) @ x
@@ -139,7 +139,7 @@ class Stiefel(AugmentedLagrangian):
         return field
 
     def penalised(self, x: Array, g: Array, penalty: Array) -> Array:
-        """g + penalty x (x^T x - I): the gradient of f + penalty/4 ||x^T x - I||_F^2; ``penalty`` is ``(n_local,)``."""
+        """The gradient g + penalty x (x^T x - I) of f + penalty/4 ||x^T x - I||_F^2; ``penalty`` is ``(n_local,)``."""
         s = gap(x)
         s *= penalty[:, None, None]
         field: Array = x @ s
@@ -147,16 +147,16 @@ class Stiefel(AugmentedLagrangian):
         return field
 
     def dissolve(self, x: Array) -> Array:
-        """A(x) = x (3I - x^T x)/2: a Newton-Schulz step, whose distance from the manifold is of the order of the square of x's."""
+        """The Newton-Schulz step A(x) = x (3I - x^T x)/2, whose distance from the manifold is of the order of the square of x's."""
         point: Array = x @ plus(-0.5 * gram(x), 1.5)
         return point
 
     def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
-        """g (3I - x^T x)/2 - x sym(x^T g) + penalty x (x^T x - I); ``penalty`` is ``(n_local,)``.
+        """The field g (3I - x^T x)/2 - x sym(x^T g) + penalty x (x^T x - I); ``penalty`` is ``(n_local,)``.
 
         With g taken at `dissolve` of x it is the gradient of f(A(x)) + penalty/4 ||x^T x - I||_F^2 (Xiao, Liu & Toh, "Dissolving
         constraints for Riemannian optimization", 2023); with g taken at x, that of f(x) - <sym(x^T g), x^T x - I>/2 + penalty/4
-        ||x^T x - I||_F^2 but for the Hessian of f. Four products, like `landing`.
+        ||x^T x - I||_F^2 without the term that has the Hessian of f. It takes four products, like `landing`.
         """
         e = gap(x)
         t: Array = x.swapaxes(-1, -2) @ g
@@ -169,16 +169,16 @@ class Stiefel(AugmentedLagrangian):
         return field
 
     def multiplier_norm(self, x: Array, g: Array) -> Array:
-        """``(n_local,)``: ||sym(x^T g)||_2, what the constraint adds to the curvature of the Lagrangian."""
+        """The constraint's contribution ||sym(x^T g)||_2 to the curvature of the Lagrangian, ``(n_local,)``."""
         product = x.swapaxes(-1, -2) @ g
         values = np.linalg.eigvalsh(0.5 * (product + product.swapaxes(-1, -2)))
         largest: Array = np.abs(values[:, [0, -1]]).max(-1)
         return largest
 
     def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float) -> Array:
-        """``(n_local,)``: the largest step proved to keep ``||x^T x - I||_F <= eps`` along minus the landing field.
+        """The largest step ``(n_local,)`` proved to keep ``||x^T x - I||_F <= eps`` along minus the landing field.
 
-        With d the infeasibility at x and g the norm of the field:
+        With d the infeasibility at x and g the norm of the field it is
         ``(lam d (1 - d) + sqrt(lam^2 d^2 (1 - d)^2 + g^2 max(eps - d, 0))) / g^2``, at most ``1 / (2 lam)``
         (Ablin & Peyre 2022, Lemma 6; sound for a single agent, not for agents that mix).
         """

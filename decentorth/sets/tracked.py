@@ -1,9 +1,9 @@
-"""Fields on the sets {x : x^T B x = I} from products B x that come from elsewhere, above all from trackers.
+"""Fields on the sets {x : x^T B x = I} from given products B x, mainly from trackers.
 
-Where B is the mean of matrices that different agents know, nobody can multiply with it, and ``bx`` is what somebody believes B x
-to be. With e = x^T bx - I, made symmetric, and the Euclidean gradient G:
+If B is the mean of matrices that different agents know, no agent can multiply with it, and ``bx`` is an agent's estimate of B x.
+With e = x^T bx - I, made symmetric, and the Euclidean gradient G:
 
-    A(x) = x (I - e/2)                                                  dissolving: fixes the set, flattens what leaves it
+    A(x) = x (I - e/2)                                                  dissolving: fixes the set, flattens normal directions
     G(A) (I - e/2) - bx sym(x^T G(A)) + beta bx e                       the gradient of f(A(x)) + beta/4 ||x^T B x - I||_F^2
     G (x^T bx) - bx (G^T x) + 2 omega bx (x^T bx - I)                   B times landing along psi-br
 
@@ -20,10 +20,10 @@ from ..protocols import Array
 
 
 class TrackedFields:
-    """The fields of a set {x : x^T B x = I} that do not look at its B."""
+    """The fields of a set {x : x^T B x = I} that do not use its B."""
 
     def dissolve_with(self, x: Array, bx: Array) -> Array:
-        """A(x) = x (3 I - x^T B x)/2, fresh."""
+        """The point A(x) = x (3 I - x^T B x)/2, fresh."""
         return x @ _half(_excess(x, bx))
 
     def dissolved_with(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
@@ -34,7 +34,7 @@ class TrackedFields:
         return field
 
     def landing_image(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
-        """B (Psi + 2 penalty x (x^T B x - I)) with the direction psi-br for Psi; ``penalty`` is ``(n_local,)``."""
+        """The field B (Psi + 2 penalty x (x^T B x - I)) with the direction psi-br for Psi; ``penalty`` is ``(n_local,)``."""
         s: Array = x.swapaxes(-1, -2) @ bx
         field: Array = g @ s
         inner = 2.0 * penalty[:, None, None] * s
@@ -45,7 +45,7 @@ class TrackedFields:
 
 
 def _excess(x: Array, bx: Array) -> Array:
-    """x^T B x - I, made symmetric."""
+    """The excess x^T B x - I, made symmetric."""
     s: Array = x.swapaxes(-1, -2) @ bx
     e: Array = 0.5 * (s + s.swapaxes(-1, -2))
     _diagonal(e)[...] -= 1.0
@@ -53,12 +53,12 @@ def _excess(x: Array, bx: Array) -> Array:
 
 
 def _half(e: Array) -> Array:
-    """I - e/2."""
+    """The matrix I - e/2."""
     half: Array = -0.5 * e
     _diagonal(half)[...] += 1.0
     return half
 
 
 def _diagonal(squares: Array) -> Array:
-    """``(n_local, p)``: a view of the diagonals."""
+    """The diagonals ``(n_local, p)``, a view."""
     return squares.reshape(len(squares), -1)[:, :: squares.shape[-1] + 1]
