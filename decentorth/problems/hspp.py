@@ -123,7 +123,7 @@ class HSPP(AgentProblem[JOrthogonal]):
             yield block, y, q
 
     def _pieces(self, q: Array, run: tuple[int, int]) -> Iterator[tuple[int, int, Array, Array]]:
-        """Rows ``start:end`` of a run in pieces, with the products and rounding of their pairs with the points from ``start`` on."""
+        """Rows ``start:end`` of a run in pieces, with the products and sizes of their pairs with the points from ``start`` on."""
         signed, sizes = q * self.constraint.signs, self.manifold.sizes(q)
         size = max(1, PASS_BYTES // (8 * len(q)))
         for start in range(*run, size):

@@ -101,7 +101,7 @@ class _Rows(NamedTuple):
 
 
 class _Gram(NamedTuple):
-    """The data of agents that keep products: ``h`` = 2 w A^T A (n, d, d), ``k`` = 2 w A^T B (n, d, r) or None, ``c`` = w ||B||^2 (n,).
+    """Products that agents keep: ``h`` = 2 w A^T A (n, d, d), ``k`` = 2 w A^T B (n, d, r) or None, ``c`` = w ||B||^2 (n,).
 
     For batches, also the ``rows`` A, the ``targets`` B or None, and ``twice`` 2 w (n, 1, 1).
     """

@@ -135,7 +135,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel]):
         return bound
 
     def cache(self, x: Array) -> Array:
-        """``(n_local, p + 2, m)``, m the most samples of any agent: A_i x by columns, the squared norms of its rows, and their maxima.
+        """``(n_local, p + 2, m)``, m the most samples of an agent: A_i x by columns, the squared norms of its rows, their maxima.
 
         The maximum of a squared norm is over the time since it was last summed, see `STALE`.
         """
@@ -179,7 +179,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel]):
         return np.ascontiguousarray(out.swapaxes(-1, -2))
 
     def flops(self, columns: int) -> Array:
-        """``(n_local,)``: the operations of two products with the samples for ``columns`` columns, and five an entry for the norms."""
+        """``(n_local,)``: the operations of two products with samples for ``columns`` columns, and five an entry for norms."""
         return (self.n_samples * ((4 * self.shape[0] + 5) * columns)).astype(np.float64)
 
     def subgradient_settings(self, blocks: int) -> SubgradientSettings:

@@ -213,7 +213,7 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         return np.stack([self._slope(point, share, scale) for point, share in zip(x, self._shares, strict=True)])
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, *shape)``: the gradient from each agent's training triples ``batch``, ``(n_local, b)``, and their corruptions.
+        """``(n_local, *shape)``: the gradient from the training triples ``batch``, ``(n_local, b)``, and their corruptions.
 
         The mean over random triples is the gradient.
         """

@@ -67,7 +67,7 @@ class Ultrahyperbolic:
         return back
 
     def sizes(self, q: Array) -> Array:
-        """``(m,)``: bounds on the size of the terms in products with the points q, relative to which rounding is measured."""
+        """``(m,)``: the norms ||q|| / alpha, to which the rounding of products with q is proportional."""
         sizes: Array = np.sqrt((q * q).sum(-1)) / self.alpha
         return sizes
 

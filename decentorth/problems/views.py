@@ -139,7 +139,7 @@ class CCASettings(Divided):
         return first, second
 
     def _generated(self, agents: slice, seed: int) -> tuple[list[Array], list[Array]]:
-        """Factors u_k = sqrt(c_k) z_k + sqrt(1 - c_k) e_k, v_k = sqrt(c_k) z_k + sqrt(1 - c_k) e'_k, mixed by a matrix for each view."""
+        """Gaussian views with u_k = sqrt(c_k) z_k + sqrt(1 - c_k) e_k, v_k = sqrt(c_k) z_k + sqrt(1 - c_k) e'_k, each mixed."""
         shared = stream(seed)
         mixings = [_mixing(n, self.condition, shared) for n in (self.dimension, self.dimension_y)]
         k = min(self.dimension, self.dimension_y)
