@@ -1,4 +1,4 @@
-"""Names on the command line and in files become algorithms and problems here; a user's own join by `register`."""
+"""The registries of algorithms and problems by their names on the command line and in files; `register` adds a user's own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 
 class Registry:
-    """Names to frozen dataclasses. A built-in entry is a place, imported when it is first asked for."""
+    """A mapping of names to frozen dataclasses; a built-in entry is an import path, imported when first used."""
 
     def __init__(self, kind: str, places: dict[str, tuple[str, str]]) -> None:
         self.kind = kind
@@ -27,7 +27,7 @@ class Registry:
         Raises
         ------
         ValueError
-            When nothing has that name; the message gives the nearest one and the list.
+            When the name is unknown; the message gives the nearest name and the list.
         """
         key = name.lower().replace("-", "_")
         if key in self._entries:
@@ -41,7 +41,7 @@ class Registry:
         raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {', '.join(self.names())}")
 
     def add(self, name: str, entry: type[Any]) -> None:
-        """Enter a user's own dataclass under a new name."""
+        """Add a user's own dataclass under a new name."""
         key = name.lower().replace("-", "_")
         if not (dataclasses.is_dataclass(entry) and isinstance(entry, type)):
             raise TypeError(f"{self.kind} {name!r} must be a dataclass (its fields become flags), got {entry!r}")
@@ -105,7 +105,7 @@ problems = Registry(
 
 
 def register(name: str, *, kind: Literal["algorithm", "problem"]) -> Callable[[type[Any]], type[Any]]:
-    """Class decorator: make a dataclass reachable from the command line and from files under ``name``.
+    """A class decorator that makes a dataclass available on the command line and in files under ``name``.
 
     An algorithm is a frozen dataclass with ``init`` and ``step`` (see ``algorithms/_template.py``); a problem is a frozen
     dataclass of settings with a method ``problem(n_agents, seed)``.

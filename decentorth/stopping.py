@@ -1,8 +1,8 @@
-"""When a run ends. Rules look at each recorded row, combine with ``|`` and ``&``, and know whether they mean convergence.
+"""Stopping rules. A rule reads each recorded row, combines with others by ``|`` and ``&``, and states if it means convergence.
 
-Every rank sees the same numbers, so every rank decides alike; wall-clock time is decided by rank 0 and told to the others. By
-`LocalMaximum` the agents decide themselves, from what they can tell of themselves and what their neighbours tell them (see
-`agreement`); the other rules are those of an observer who sees the whole network.
+Every rank has the same numbers, so every rank decides alike; rank 0 decides on wall-clock time and informs the other ranks. With
+`LocalMaximum` the agents decide themselves, by a max-consensus on each agent's own quantities (see `agreement`); the other rules
+are those of an observer of the whole network.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ R = TypeVar("R", bound="Rule")
 
 
 class Rule:
-    """Base of all rules: combination."""
+    """The base class of all rules, which combines them."""
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
-        """Why to stop at this row, or None to go on."""
+        """The reason to stop at this row, or None to continue."""
         raise TypeError(f"{type(self).__name__} is not a complete rule: it must define __call__")
 
     def __or__(self, other: StoppingRule) -> Rule:
-        """Stop when either says so."""
+        """The rule that stops when either rule stops."""
         return _Any(self, other)
 
     def __and__(self, other: StoppingRule) -> Rule:
-        """Stop when both say so."""
+        """The rule that stops when both rules stop."""
         return _All(self, other)
 
     def __bool__(self) -> bool:
-        """Refuse ``and``, ``or`` and ``not``, which would keep one rule and drop the other.
+        """Raise on ``and``, ``or`` and ``not``, which would keep one rule and drop the other.
 
         Raises
         ------
@@ -75,7 +75,7 @@ def _positive(name: str, value: float) -> None:
 
 @dataclass(frozen=True)
 class _Below(Rule):
-    """A metric at or below a tolerance: convergence."""
+    """Convergence when a metric is at or below a tolerance."""
 
     tolerance: float
     _metric = ""
@@ -92,7 +92,7 @@ class _Below(Rule):
 
 
 class GradientNorm(_Below):
-    """``gradient_norm`` (of the mean objective at the projected mean) at or below a tolerance; for differentiable problems."""
+    """Convergence in ``gradient_norm`` (of the mean objective at the projected mean); for differentiable problems."""
 
     _metric, _name = "gradient_norm", "gradient norm"
 
@@ -103,19 +103,19 @@ class GradientNorm(_Below):
 
 
 class Consensus(_Below):
-    """``consensus_rms`` at or below a tolerance."""
+    """Convergence when the consensus error ``consensus_rms`` is at or below a tolerance."""
 
     _metric, _name = "consensus_rms", "consensus rms"
 
 
 class Feasibility(_Below):
-    """``feasibility`` (of the worst agent) at or below a tolerance."""
+    """Convergence when ``feasibility`` (of the worst agent) is at or below a tolerance."""
 
     _metric, _name = "feasibility", "feasibility"
 
 
 class Error(_Below):
-    """``error`` (distance from the known answer) at or below a tolerance; only for problems that have one."""
+    """Convergence when ``error`` (the distance from a known answer) is at or below a tolerance."""
 
     _metric, _name = "error", "error"
 
@@ -127,12 +127,12 @@ class Error(_Below):
 
 @dataclass(frozen=True)
 class LocalMaximum(Rule):
-    """The agents find out by max-consensus that quantities of each of them are at or below a tolerance: convergence.
+    """Convergence when the agents find by max-consensus that quantities of every agent are at or below a tolerance.
 
     Parameters
     ----------
     tolerance
-        For each quantity.
+        The tolerance of each quantity.
     quantities
         gradient: the length of the agent's estimate of the mean Riemannian gradient, for methods that track it and for a single
         agent; movement: how far its point has moved in the last iteration, over its step; disagreement: how far its point is from
@@ -147,7 +147,7 @@ class LocalMaximum(Rule):
     Raises
     ------
     ValueError
-        For what cannot be meant.
+        For a tolerance, quantity or number out of range.
     """
 
     tolerance: float
@@ -174,7 +174,7 @@ class LocalMaximum(Rule):
         return Stop("converged", True, f"{who}: local {found} <= {self.tolerance:g}")
 
     def reached(self, agreed: Agreed) -> bool:
-        """Whether what the agents know is at or below the tolerance; what each of them asks itself."""
+        """True if the agents' maxima are at or below the tolerance, as each agent can check by itself."""
         return all(value <= self.tolerance for value in self._judged(agreed).values())
 
     def _judged(self, agreed: Agreed) -> dict[str, float]:
@@ -190,7 +190,7 @@ def rules_of(kind: type[R], rule: StoppingRule | None) -> tuple[R, ...]:
 
 @dataclass(frozen=True)
 class ObjectiveBelow(Rule):
-    """``objective`` at or below a value; says nothing about convergence."""
+    """A stop when ``objective`` is at or below a value, which does not mean convergence."""
 
     floor: float
 
@@ -207,9 +207,9 @@ class ObjectiveBelow(Rule):
 
 @dataclass(frozen=True)
 class Time(Rule):
-    """Wall time of the iterations (measuring not counted), in seconds; when it is over, a row is recorded for this rule to look at.
+    """A limit on the wall time of the iterations (without measuring), in seconds; at its end a row is recorded for this rule.
 
-    Several ranks agree about rank 0's clock four times a second, and after each iteration where one takes longer.
+    With several ranks, rank 0's clock is broadcast four times a second, or after each iteration where one takes longer.
     """
 
     seconds: float
@@ -225,7 +225,7 @@ class Time(Rule):
 
 @dataclass(frozen=True)
 class Iterations(Rule):
-    """A number of iterations."""
+    """A limit on the number of iterations."""
 
     number: int
 

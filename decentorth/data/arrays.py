@@ -1,4 +1,4 @@
-"""Matrices and labels in NumPy's own files: ``.npy`` through a memory map, ``.npz`` through its table of contents."""
+"""Matrices and labels in NumPy's files: ``.npy`` through a memory map, ``.npz`` through its table of contents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN = 20
 
 
 def as_float64(values: np.ndarray[Any, np.dtype[Any]]) -> Array:
-    """A fresh float64 C-contiguous copy; what float64 cannot hold becomes infinite, which the finiteness check then reports."""
+    """A fresh float64 C-contiguous copy; values too large for float64 become infinite, which the finiteness check reports."""
     with np.errstate(over="ignore"):
         return np.array(values, dtype=np.float64, order="C")
 

@@ -1,4 +1,4 @@
-"""Data sets that come with a dependency, and where a data specification becomes data: a bundled name, else a path."""
+"""The bundled data sets, which come with a dependency, and the samples of a data specification: a bundled name, else a path."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class Samples(Protocol):
 
     @property
     def name(self) -> str:
-        """As it was asked for."""
+        """The name by which the data was requested."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """``(m, d)``: samples, features."""
+        """``(m, d)``: the numbers of samples and features."""
 
     def rows(self, index: ArrayLike) -> Array:
-        """``(len(index), d)``: those samples; float64, C-contiguous, fresh."""
+        """``(len(index), d)``: the samples ``index``; float64, C-contiguous, fresh."""
 
     @property
     def labels(self) -> Labels | None:
-        """``(m,)``: the samples' labels, if they come with them."""
+        """``(m,)``: the samples' labels, or None without labels."""
 
 
 def digits() -> tuple[Array, Labels]:
@@ -66,7 +66,7 @@ BUNDLED: dict[str, Callable[[], tuple[Array, Labels]]] = {"digits": digits}
 
 
 class Bundled:
-    """One of the data sets in `BUNDLED`, loaded when it is first asked for."""
+    """One of the data sets in `BUNDLED`, loaded when first used."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Checks of the rows that are asked for and of the values that were read, and the answer to a wrong name."""
+"""Checks of requested rows and of values read, and suggestions for a wrong name."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from decentorth.protocols import Array, Index
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``" (did you mean 'nearest'?)"``, or nothing when no known name is near."""
+    """The text ``" (did you mean 'nearest'?)"``, or an empty text when no known name is near."""
     near = get_close_matches(name, list(known), n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def require_rows(rows: ArrayLike, m: int, what: str) -> Index:
-    """``rows`` as int64 indices into ``m`` rows, in the order given.
+    """The indices ``rows`` into ``m`` rows as int64, in the order given.
 
     Raises
     ------
@@ -37,14 +37,14 @@ def require_rows(rows: ArrayLike, m: int, what: str) -> Index:
 
 
 def require_finite(block: Array, rows: Index | None, what: str, missing: bool = False) -> None:
-    """Refuse infinity and, unless values may be ``missing``, NaN.
+    """Raise unless all values are finite, or NaN where values may be ``missing``.
 
     ``rows`` are the numbers of the block's rows in the file (None: all of them).
 
     Raises
     ------
     ValueError
-        With the place of the first and the number of all.
+        With the place of the first wrong value and the number of all of them.
     """
     bad = np.isinf(block) if missing else ~np.isfinite(block)
     count = int(np.count_nonzero(bad))

@@ -1,4 +1,4 @@
-"""Matrices and labels by path: the file's extension says how it is read.
+"""Matrices and labels from files, whose extension gives the format.
 
 =============================  =================================================================================
 ``.npy``                       NumPy array; only the wanted rows are read
@@ -8,10 +8,10 @@
 ``.libsvm``                    the same
 ``.mtx`` ``.mtx.gz``           Matrix Market, sparse or dense
 ``.idx`` ``-ubyte``            idx, as the files of MNIST (`decentorth.data.idx`); only the wanted rows are read
-``.idx.gz`` ``-ubyte.gz``      the same; whether it is compressed is seen from the content
+``.idx.gz`` ``-ubyte.gz``      the same; compression is detected from the content
 =============================  =================================================================================
 
-What a file's size does not bear out is refused before memory is taken for it: shapes and counts that are too large, compressed
+Contents that contradict the file's size are rejected before memory is allocated: shapes and counts that are too large, compressed
 arrays that would become more than 1 GiB and 100 times as large (`topologies.matrix_files`), and everything but regular files.
 
 A ``.npz`` may also be a sparse matrix saved by ``scipy.sparse.save_npz``. Sparse matrices are made dense, up to
@@ -42,10 +42,10 @@ from topologies.matrix_files import is_sparse, npz_keys, regular_size
 
 
 class Reader(Protocol):
-    """What a format must offer."""
+    """The interface of the reader of a format."""
 
     has_labels: ClassVar[bool]
-    """Whether the file holds labels beside the matrix."""
+    """True if the file holds labels beside the matrix."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -54,7 +54,7 @@ class Reader(Protocol):
     def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
         """The ``wanted`` rows (sorted, distinct, in range; None: all), float64 and C-contiguous, not yet checked for NaN.
 
-        Where a sparse format stores no entry, ``unstored`` stands.
+        Entries that a sparse format does not store are ``unstored``.
         """
 
     def labels(self) -> Labels:
@@ -79,11 +79,11 @@ _READERS: dict[str, Callable[[Path], Reader]] = {
 }
 
 EXTENSIONS: tuple[str, ...] = tuple(_READERS)
-"""The extensions that say how a file is read, in lower case; files may have them in upper case."""
+"""The known extensions, in lower case; files may have them in upper case."""
 
 
 def extension(path: Path) -> str:
-    """The known extension that ``path`` ends with, or ``""``."""
+    """The known extension of ``path``, or ``""``."""
     return next((known for known in EXTENSIONS if path.name.lower().endswith(known)), "")
 
 
@@ -112,7 +112,7 @@ def _reader(spec: str) -> Reader:
 class MatrixFile:
     """A matrix in a file: ``m`` samples (rows) of ``d`` features.
 
-    Opening it checks the path and the extension; contents are read, and checked, when they are asked for.
+    The path and the extension are checked at once, the contents when they are read.
 
     Raises
     ------
@@ -128,7 +128,7 @@ class MatrixFile:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """``(m, d)``; from the header where there is one, by counting lines in delimited text."""
+        """``(m, d)``: the shape, from the header or, in delimited text, by counting lines."""
         return self._reader.shape
 
     def rows(self, index: ArrayLike) -> Array:
@@ -136,9 +136,9 @@ class MatrixFile:
         return self._select(index, missing=False)
 
     def observed(self, index: ArrayLike) -> Array:
-        """Like `rows`, of a partly observed matrix: NaN where nothing was observed.
+        """``(len(index), d)``: the rows ``index`` of a partly observed matrix, with NaN for unobserved entries.
 
-        In a sparse file that is where no entry is stored (a stored zero counts as observed), in a dense one where it holds NaN.
+        These are the entries that a sparse file does not store (a stored zero counts as observed), or NaN in a dense file.
         """
         return self._select(index, missing=True)
 
@@ -164,7 +164,7 @@ class MatrixFile:
         return block
 
     def stored(self) -> Any:
-        """All rows as `matrix` gives them, or as a ``scipy.sparse.csr_array`` where the file holds a sparse matrix (.mtx, .npz)."""
+        """All rows as from `matrix`, or a ``scipy.sparse.csr_array`` where the file holds a sparse matrix (.mtx, .npz)."""
         found = self._reader.sparse() if isinstance(self._reader, MtxReader | SparseNpzReader) else None
         if found is None:
             return self.matrix()
@@ -178,12 +178,12 @@ class MatrixFile:
 
 
 def shape(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """``(m, d)`` of the matrix at ``path``, see `MatrixFile`."""
+    """The shape ``(m, d)`` of the matrix at ``path``, see `MatrixFile`."""
     return MatrixFile(path).shape
 
 
 def load_rows(path: str | os.PathLike[str], rows: ArrayLike) -> Array:
-    """``(len(rows), d)``: those rows of the matrix at ``path``, see `MatrixFile.rows`."""
+    """``(len(rows), d)``: the rows ``rows`` of the matrix at ``path``, see `MatrixFile.rows`."""
     return MatrixFile(path).rows(rows)
 
 

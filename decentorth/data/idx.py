@@ -1,8 +1,8 @@
-"""Matrices and labels in idx files, the format of MNIST and its kin, plain or compressed by gzip.
+"""Matrices and labels in idx files, the format of MNIST and similar sets, plain or compressed by gzip.
 
-Two zero bytes, the kind of number, how many dimensions, the dimensions as 32-bit integers, then the numbers, the last dimension
-fastest; everything is big-endian. A sample is what stands under one index of the first dimension, flattened; labels have one
-dimension. Bytes are handed on as they are, from 0 to 255.
+A file has two zero bytes, the type of the numbers, the number of dimensions, the dimensions as 32-bit integers, then the numbers,
+the last dimension fastest; everything is big-endian. A sample is the flattened array at one index of the first dimension; labels
+have one dimension. Bytes are returned unchanged, from 0 to 255.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class _Header(NamedTuple):
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     offset: int
-    """Bytes before the numbers."""
+    """The number of bytes before the numbers."""
 
 
 class IdxReader:
-    """One array in an idx file; a plain one is mapped into memory, so that reading some rows touches only those."""
+    """One array in an idx file; a plain file is mapped into memory, so that reading some rows touches only those."""
 
     has_labels: ClassVar[bool] = False
 
@@ -88,7 +88,7 @@ class IdxReader:
 
     @cached_property
     def _unpacked(self) -> bytes:
-        """The numbers of a compressed file; what follows them is not unpacked."""
+        """The numbers of a compressed file; bytes after them are not unpacked."""
         header = self._header
         with self._opened() as file:
             content = file.read(header.offset + math.prod(header.shape) * header.dtype.itemsize + 1)

@@ -9,14 +9,14 @@ Labels = NDArray[np.int64] | NDArray[np.str_]
 
 
 def as_labels(values: ArrayLike, what: str = "labels") -> Labels:
-    """``(m,)`` labels as int64 or as strings; floating-point numbers are taken when they are integers.
+    """``(m,)``: the labels as int64 or as strings; integral floating-point numbers are accepted.
 
     Raises
     ------
     TypeError
         For anything but integers, integral floating-point numbers and strings.
     ValueError
-        When they are not one-dimensional, are empty, or do not fit.
+        When they are not one-dimensional, are empty, or do not fit into int64.
     """
     given = np.asarray(values)
     if given.ndim != 1:

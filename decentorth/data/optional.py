@@ -1,4 +1,4 @@
-"""scikit-learn, the optional extra ``data``: imported where it is used, with the way to install it when it is missing."""
+"""The import of scikit-learn, the optional extra ``data``, with an error that names the command to install it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ def sklearn_datasets(what: str) -> Any:
     Raises
     ------
     ModuleNotFoundError
-        Naming the command that installs it.
+        When it is missing, with the command that installs it.
     """
     try:
-        import sklearn.datasets  # it ships no types
+        import sklearn.datasets  # scikit-learn ships no types
     except ModuleNotFoundError as error:
         repair = 'pip install "decentorth[data]"'
         raise ModuleNotFoundError(f"{what} needs scikit-learn ({error}): {repair}", name=error.name) from error

@@ -1,8 +1,8 @@
-"""How m samples are divided over n agents.
+"""Partitions of m samples over n agents.
 
 Each function returns a list of ``n_agents`` int64 arrays of sample numbers, **sorted ascending within an agent**; every sample
 belongs to exactly one agent and every agent has at least one. All are pure functions of their arguments and of a seed, so every
-rank computes the same partition without asking the others.
+rank computes the same partition without communication.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _cut(order: Index, n_agents: int) -> list[Index]:
 def even(m: int, n_agents: int, seed: int = 0, shuffle: bool = True) -> list[Index]:
     """Equal shares: sizes differ by at most one, the larger ones first.
 
-    Shuffled by ``seed``, or, with ``shuffle=False``, in the order of the file.
+    The samples are shuffled by ``seed`` or, with ``shuffle=False``, stay in the order of the file.
 
     Raises
     ------
@@ -78,9 +78,9 @@ def dirichlet(labels: ArrayLike, n_agents: int, alpha: float, seed: int = 0, min
     """Each label's samples in shares drawn from a symmetric Dirichlet(alpha) distribution over the agents.
 
     Small ``alpha`` gives each label to few agents, large ``alpha`` gives every agent the same mixture. A label's shares are
-    rounded to whole samples by largest remainder. An agent left with fewer than ``min_per_agent`` samples then takes single
-    ones from the largest agent, of the label that one has most of; the usual repair, to draw again until nobody is short, may
-    never end for small ``alpha``.
+    rounded to whole samples by largest remainder. An agent with fewer than ``min_per_agent`` samples then takes single samples
+    from the largest agent, of that agent's most frequent label; the usual repair, to draw again until every agent has enough,
+    may never end for small ``alpha``.
 
     References
     ----------
@@ -108,7 +108,7 @@ def dirichlet(labels: ArrayLike, n_agents: int, alpha: float, seed: int = 0, min
 
 
 def _whole(shares: Array, sizes: Index) -> Index:
-    """``shares`` (labels, agents), rounded by largest remainder to integers whose rows sum to ``sizes``."""
+    """The ``shares`` (labels, agents), rounded by largest remainder to integers whose rows sum to ``sizes``."""
     counts = np.floor(shares).astype(np.int64)
     order = np.argsort(counts - shares, axis=1, kind="stable")
     for row, first, missing in zip(counts, order, sizes - counts.sum(1), strict=True):
@@ -167,7 +167,7 @@ def describe(
 ) -> str:
     """One line about a partition, as in ``1797 samples over 10 agents: 179 to 180 each, even, shuffled with seed 0``.
 
-    With ``labels``, also how many of them an agent has; ``kind``, ``seed`` and ``alpha`` are told as far as they are given.
+    With ``labels``, also the number of labels of an agent; ``kind``, ``seed`` and ``alpha`` are included as far as given.
     """
     sizes = [len(part) for part in parts]
     said = [f"{_span(sizes)} each"]

@@ -1,4 +1,4 @@
-"""Matrices in sparse formats, SVMlight, Matrix Market and SciPy's own, made dense for the rows that are wanted."""
+"""Matrices in sparse formats (SVMlight, Matrix Market, SciPy's), made dense for the wanted rows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from decentorth.protocols import Array, Index
 from topologies.matrix_files import Stored, market_header, read_matrix
 
 DENSE_LIMIT = 4 * 2**30
-"""Bytes that one process may fill with zeros by making a sparse matrix dense: 4 GiB, or 2**29 values."""
+"""The most bytes that a sparse matrix may take in one process when made dense: 4 GiB, or 2**29 values."""
 
 
 class _Entries(NamedTuple):
-    """The stored entries of a sparse matrix; what is stored twice counts as the sum."""
+    """The stored entries of a sparse matrix; repeated entries are summed."""
 
     row: NDArray[np.integer[Any]]
     column: NDArray[np.integer[Any]]
@@ -69,7 +69,7 @@ class SvmlightReader:
         except (ValueError, TypeError, ArithmeticError, LookupError, MemoryError) as error:
             raise ValueError(f"{self.path}: {self._wrong() or 'not in SVMlight format'}: {error}") from error
         with self.path.open("rb") as file:
-            wrong = self._wrong() if any(b"_" in line for line in file) else ""  # Python's float takes 1_0 for 10
+            wrong = self._wrong() if any(b"_" in line for line in file) else ""  # Python's float reads 1_0 as 10
         if wrong:
             raise ValueError(f"{self.path}: {wrong}")
         m, d = matrix.shape
@@ -79,7 +79,7 @@ class SvmlightReader:
         return _Entries(coo.row, coo.col, coo.data), (m, d), targets
 
     def _wrong(self) -> str:
-        """The first line and column, counted from 1, that are not ``label index:value ...``."""
+        """The first line and column, counted from 1, that do not match ``label index:value ...``."""
         with self.path.open(encoding="utf-8", errors="replace") as file:
             for number, line in enumerate(file, 1):
                 for column, field in enumerate(line.partition("#")[0].split(), 1):

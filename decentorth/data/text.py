@@ -1,7 +1,7 @@
 """Matrices and labels in delimited text: ``.csv``, ``.tsv`` and ``.txt``.
 
-The format, in full. One row per line, columns separated by semicolons, tabs, commas or white space: the first of these that
-occurs in the first row of numbers. Blank lines count for nothing. The file may begin with comment lines (``#``) and then one
+The full format: one row per line, columns separated by semicolons, tabs, commas or white space, the first of these that
+occurs in the first row of numbers. Blank lines are ignored. The file may begin with comment lines (``#``) and then one
 header line, which is a line of names: letters, and no column that is a number. Numbers are decimal and are rounded correctly to
 float64.
 """
@@ -26,14 +26,14 @@ _SHOWN = 40
 
 class _Layout(NamedTuple):
     first_line: int
-    """Number of the first line of data, counted from 1."""
+    """The number of the first line of data, counted from 1."""
     delimiter: str | None
-    """None: runs of white space."""
+    """The delimiter; None for runs of white space."""
     columns: int
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """``(number counted from 1, text)`` of the lines that are not blank, after the leading comments."""
+    """The pairs ``(number counted from 1, text)`` of the lines that are not blank, after the leading comments."""
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         leading = True
         for number, line in enumerate(file, 1):
@@ -48,7 +48,7 @@ def _delimiter(text: str) -> str | None:
 
 
 def is_number(text: str) -> bool:
-    """Whether ``text`` is a number in decimal (NaN and infinity included), without underscores or other scripts' digits."""
+    """True if ``text`` is a decimal number (NaN and infinity included), without underscores or other scripts' digits."""
     try:
         float(text)
     except ValueError:
@@ -57,7 +57,7 @@ def is_number(text: str) -> bool:
 
 
 def shown(text: str) -> str:
-    """``text`` as messages quote it: at most 40 characters."""
+    """The first 40 characters of ``text`` at most, for messages."""
     return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
 
 
@@ -127,14 +127,14 @@ class TextReader:
         return [float(field) for field in fields]
 
     def _refuse(self, number: int, fields: list[str], repair: str) -> None:
-        """Raise for the first field of line ``number`` that is not a number; return when there is none."""
+        """Raise unless all fields of line ``number`` are numbers."""
         for column, field in enumerate(fields, 1):
             if not is_number(field):
                 got = f"{shown(field)} is not a number" if field.strip() else "there is nothing"
                 raise ValueError(f"{self.path}: line {number}, column {column} (counted from 1): {got}{repair}")
 
     def labels(self) -> Labels:
-        """One label per line: all integers, or else strings; a header above integers is skipped."""
+        """The labels, one per line: all integers, or else strings; a header above integers is skipped."""
         lines = list(_lines(self.path))
         if not lines:
             raise ValueError(f"{self.path} is empty: it has no label")

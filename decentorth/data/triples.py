@@ -1,8 +1,8 @@
-"""Knowledge graphs by path: triples (head, relation, tail) of names, one a line, separated by tabs, as FB15k and WN18RR have them.
+"""Knowledge graphs from files: one triple (head, relation, tail) of names per line, separated by tabs, as in FB15k and WN18RR.
 
-A file has all triples. A folder has them divided: one file for each of ``train``, ``valid`` and ``test``, whose name is that word,
+A single file has all triples. A folder has one file for each of ``train``, ``valid`` and ``test``, whose name is that word,
 or ends with it after ``-``, ``_`` or ``.``, before the extension ``.txt`` or ``.tsv`` (``train.txt``,
-``freebase_mtr100_mte100-train.txt``); only ``train`` must be there. Blank lines count for nothing; names may hold anything but tabs
+``freebase_mtr100_mte100-train.txt``); only ``train`` is required. Blank lines are ignored; names may hold anything but tabs
 and line ends.
 """
 
@@ -31,9 +31,9 @@ class Triples(NamedTuple):
     valid: Index
     test: Index
     entities: tuple[str, ...]
-    """Names, in the order in which they are first met."""
+    """The names of the entities, in the order of their first occurrence."""
     relations: tuple[str, ...]
-    """The same."""
+    """The names of the relations, in the order of their first occurrence."""
 
 
 def load_triples(path: str | os.PathLike[str]) -> Triples:
@@ -42,9 +42,9 @@ def load_triples(path: str | os.PathLike[str]) -> Triples:
     Raises
     ------
     FileNotFoundError
-        When there is nothing at ``path``, or no ``train`` in the folder.
+        When ``path`` does not exist, or the folder has no ``train``.
     ValueError
-        For a line that is no triple (with its number), two files for one part, and parts without triples.
+        For a line that is not a triple (with its number), two files for one part, and parts without triples.
     """
     place = Path(path).expanduser()
     if not place.exists():
@@ -60,7 +60,7 @@ def load_triples(path: str | os.PathLike[str]) -> Triples:
 
 
 def _parts(folder: Path) -> dict[str, Path]:
-    """The file of each part that is there."""
+    """The file of each part in the folder."""
     names = sorted(other.name for other in folder.iterdir() if other.is_file())
     files: dict[str, Path] = {}
     for part in PARTS:
@@ -75,7 +75,7 @@ def _parts(folder: Path) -> dict[str, Path]:
 
 
 def _read(file: Path, entities: dict[str, int], relations: dict[str, int]) -> Index:
-    """``(N, 3)``: the triples of a file; new names are entered, with the next numbers."""
+    """``(N, 3)``: the triples of a file; new names get the next numbers."""
     regular_size(file)
     numbers = array("q")
     with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="\n") as lines:

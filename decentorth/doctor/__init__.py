@@ -1,1 +1,1 @@
-"""``python -m decentorth.doctor``: what works here, and how what does not is repaired."""
+"""The doctor: an examination of the installation, with a remedy for each fault."""

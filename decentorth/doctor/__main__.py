@@ -1,7 +1,7 @@
-"""``python -m decentorth.doctor``: what works here, and how what does not is repaired.
+"""The command ``python -m decentorth.doctor``: an examination of the installation, with a remedy for each fault.
 
-Started alone it examines this process and starts ``mpirun -n 10`` on itself; started under a launcher it examines the ranks there
-are. Exit codes: 0 the main job works, 1 it does not, 2 bad input, 130 interrupted.
+Started alone it examines this process and starts ``mpirun -n 10`` on itself; started under a launcher it examines the launched
+ranks. Exit codes: 0 the main job works, 1 it does not, 2 bad input, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .findings import Finding, text, works
 
 @dataclass(frozen=True)
 class DoctorSettings:
-    """What the doctor takes.
+    """The settings of the doctor.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ class DoctorSettings:
     json: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse less than none."""
+        """Raise unless the number of ranks is not negative."""
         at_least(self, ranks=0)
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
-    """Do what the arguments say; the exit code."""
+    """Run the command and return the exit code."""
     words = list(sys.argv[1:] if tokens is None else tokens)
     _mpienv.prepare()
     root = _mpienv.rank() == 0
@@ -83,7 +83,7 @@ def _alone(ranks: int) -> Iterator[Finding]:
 
 
 def _launched() -> Iterator[Finding]:
-    """What these ranks find; on other ranks than 0 nothing but what keeps them from talking."""
+    """The findings of the launched ranks; ranks other than 0 give only a failure to communicate."""
     from ..network import connect
     from .host import host_findings
     from .launcher import belong_together, library, library_finding

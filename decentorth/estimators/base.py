@@ -1,4 +1,4 @@
-"""What the estimators share: the parameters of the method, and how it is run on data in one place or held by agents."""
+"""The base classes of the estimators: parameters, and the run of a method on data in one place or held by agents."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from ..protocols import Array, Metric
 from ..stopping import Consensus, GradientNorm, Rule
 
 ALONE = ("rgd", "landing", "generalized_landing")
-"""Methods of a single agent that take Barzilai-Borwein steps when these are left to be chosen; others take their own."""
+"""The methods of a single agent whose automatic step size is Barzilai-Borwein here, instead of their own."""
 
 
 class Solution(NamedTuple):
-    """What a run has found."""
+    """The result of a run."""
 
     point: Array
-    """The feasible point next to the agents' mean, the same on every rank."""
+    """The feasible point nearest to the agents' mean, the same on every rank."""
     iterations: int
-    """1 where the start was the answer."""
+    """The number of iterations, 1 where the start was the answer."""
     result: Result
 
 
 class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
-    """Parameters that all estimators here have, and the run that they lead to.
+    """The parameters of all estimators, and the run of the method.
 
-    Class variables: ``_alone`` and ``_together``, the methods for data in one place and for agents when none is asked for.
+    The class variables ``_alone`` and ``_together`` name the default methods for data in one place and for agents.
     """
 
     _alone: ClassVar[str] = "rgd"
     _together: ClassVar[str] = "drfgt"
     _slope: ClassVar[str] = "gradient_norm"
-    """The metric that tol is about."""
+    """The metric to which ``tol`` applies."""
     _metrics: ClassVar[tuple[Metric, ...]] = ()
-    """What is measured beside the standard metrics."""
+    """The metrics beside the standard ones."""
 
     n_components_: int
 
@@ -63,7 +63,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return self.n_components_
 
     def _method(self, n_agents: int) -> Any:
-        """The algorithm that the parameters name, or are."""
+        """The algorithm that the parameters name or hold."""
         method = self.algorithm
         if method == "auto":
             method = self._alone if n_agents == 1 else self._together
@@ -81,11 +81,11 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return method
 
     def _rule(self) -> Rule:
-        """When a single agent stops."""
+        """The stopping rule of a single agent."""
         return GradientNorm(self.tol)
 
     def _solve(self, problem: Deferred, W: Any) -> Solution:
-        """Run the method until the slope, and what keeps the agents apart, are as small as tol; warn if that fails."""
+        """Run the method until the metric and the consensus error are at most ``tol``; warn if that fails."""
         alone = W is None
         stopping = self._rule()
         result = solve(
@@ -113,14 +113,14 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return Solution(point, max(result.row.iteration, 1), result)
 
     def _agents(self, name: str, agents: Sequence[Any]) -> list[Array]:
-        """Each agent's samples, checked as a whole; sets ``n_features_in_`` and, from data frames, ``feature_names_in_``."""
+        """Check all agents' samples together; sets ``n_features_in_`` and, from data frames, ``feature_names_in_``."""
         checked = matrices(name, agents)
         same_columns(name, checked)
         validate_data(self, agents[0], skip_check_array=True)
         return checked
 
     def _coordinates(self, X: Any) -> Array:
-        """``(m, n_components)``: what an inverse transform is given, checked."""
+        """``(m, n_components)``: the coordinates given to an inverse transform, checked."""
         check_is_fitted(self)
         checked: Array = check_array(X, dtype=np.float64)
         if checked.shape[1] != self.n_components_:
@@ -133,7 +133,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AgentEstimator, ABC):  # type: ignore[misc]  # no types
     """An estimator of directions, ``components_``, along which samples have coordinates.
 
-    Class variable: ``_least_features``, with fewer of which there is nothing to find.
+    The class variable ``_least_features`` is the least number of features.
     """
 
     _least_features: ClassVar[int] = 1
@@ -142,14 +142,14 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
     mean_: Array
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the components of the samples X, ``(m, d)``; y is not looked at."""
+        """Find the components of the samples X, ``(m, d)``; y is ignored."""
         samples = validate_data(self, X, dtype=np.float64, ensure_min_samples=2, ensure_min_features=self._least_features)
         return self._fit([samples], None)
 
     def fit_agents(self, agents: Sequence[Any], W: Any) -> Self:
-        """Find the components of all agents' samples together, by exchanges between neighbours; every sample counts the same.
+        """Find the components of all agents' samples together, by exchanges between neighbours; every sample has the same weight.
 
-        Under ``mpirun`` every rank calls it with the same arguments, and gets the same components.
+        Under ``mpirun`` every rank calls it with the same arguments and gets the same components.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
 
     @abstractmethod
     def _fit(self, agents: list[Array], W: Any) -> Self:
-        """From the samples of each agent, which are not to be written to; W is None for data in one place."""
+        """Fit to the samples of each agent, which must not be written to; W is None for data in one place."""
 
     @property
     def _origin(self) -> Array | float:
@@ -176,7 +176,7 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
 
     @property
     def _axes(self) -> Array:
-        """``(n_components, d)``: how samples are put together from coordinates."""
+        """``(n_components, d)``: the matrix that maps coordinates to centred samples."""
         return self.components_
 
     def transform(self, X: Any) -> Array:
@@ -193,12 +193,12 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
 
 
 def check_components(n_components: Any, most: int, what: str) -> int:
-    """The number of components that is asked for, the most there are for None.
+    """The number of components, ``most`` for None.
 
     Raises
     ------
     TypeError, ValueError
-        With the bounds, and what sets them.
+        With the bounds and their reason.
     """
     if n_components is None:
         return most
@@ -210,6 +210,6 @@ def check_components(n_components: Any, most: int, what: str) -> int:
 
 
 def signs(vectors: NDArray[np.floating[Any]]) -> Array:
-    """``(k,)``: 1 or -1 for each row, such that its largest entry becomes positive."""
+    """``(k,)``: 1 or -1 for each row, which makes its largest entry positive."""
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1)[:, None], 1)[:, 0]
     return np.where(largest < 0.0, -1.0, 1.0)

@@ -1,16 +1,16 @@
-"""Canonical correlation analysis of data in one place, in a stream of batches, or held by agents that exchange points only.
+"""Canonical correlation analysis of data in one place, in a stream of batches, or held by agents that exchange only points.
 
 With C11, C12 and C22 the covariances of the columns of both views, centred and divided by their standard deviations, a method of
 the package minimises -tr(x^T C12 y) over x^T C11 x = I, y^T C22 y = I (`problems.CCA`). The singular value decomposition of
 x^T C12 y, of order p, turns the two spans into pairs of directions with their correlations.
 
-Batches are cut into pieces of 300 samples, and a piece into three independent parts. From products with the parts' covariances the
-landing field is made without bias (paper 003, Vary, Ablin, Gao, Absil, ICML 2024, (2)-(3)), and covariances are never formed: what
-is kept is the point [x; y], the average of the last ones, and averages of C11 x, C22 y and C12^T x there. Coordinates are such that
-the leading 2 p + 10 eigenvalues of the first batch's covariances are 1, and no other is larger, since the condition of what the
-field multiplies with decides how fast this converges. Steps after t pieces are s (1 + t / 300)^{-1/2}, s = 0.5 / beta^2, with beta
-the largest eigenvalue of the covariances of the first parts; the penalty is 0.1 / (beta s). Averages count a piece three times its
-share. In later passes over the same samples these should come in another order, or their parts are not independent.
+Batches are cut into pieces of 300 samples, and a piece into three independent parts. Products with the parts' covariances give an
+unbiased landing field (paper 003, Vary, Ablin, Gao, Absil, ICML 2024, (2)-(3)), and covariances are never formed. The stream keeps
+the point [x; y], the average of the last points, and averages of C11 x, C22 y and C12^T x there. Coordinates are such that the
+leading 2 p + 10 eigenvalues of the first batch's covariances are 1, and no other is larger, since the condition of the covariances
+determines the rate of convergence. Steps after t pieces are s (1 + t / 300)^{-1/2}, s = 0.5 / beta^2, with beta the largest
+eigenvalue of the covariances of the first parts; the penalty is 0.1 / (beta s). In averages a piece has three times the weight of
+its share. In later passes over the same samples these should come in another order, or their parts are not independent.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from ..sets import GeneralizedStiefel
 from .base import AgentEstimator, check_components, signs
 
 PIECE = 300
-"""Samples in a piece of a batch."""
+"""The number of samples in a piece of a batch."""
 DECAY = 300
-"""Pieces after which steps are shorter by the root of two."""
+"""The number of pieces after which steps are shorter by the root of two."""
 STEP = 0.5
 """The first step times the square of the largest eigenvalue."""
 PULL = 0.1
-"""Step times penalty times the largest eigenvalue."""
+"""The product of step, penalty and largest eigenvalue."""
 FLAT = 1e-6
-"""Directions that vary less than this share of the first are not made longer for it."""
+"""The share of the first variance below which a direction is not rescaled by its own."""
 RUNAWAY = 1e50
-"""Points larger than this have diverged."""
+"""The size above which a point counts as diverged."""
 AVERAGED = 3.0
-"""How much more than its share of the samples a piece counts in averages."""
+"""The weight of a piece in averages, relative to its share of the samples."""
 
 
 class Columns(NamedTuple):
-    """The means of a view's columns, and what they are divided by."""
+    """The means and the divisors of a view's columns."""
 
     mean: Array
     scale: Array
@@ -59,27 +59,27 @@ class Columns(NamedTuple):
 
 
 class Coordinates(NamedTuple):
-    """T, symmetric, with T C T close to the identity: ``scale`` in all directions, ``more`` of it along some orthonormal ones."""
+    """A symmetric T with T C T close to the identity: ``scale`` in all directions, ``more`` along some orthonormal ones."""
 
     scale: float
     directions: Array
-    """``(n, k)``."""
+    """``(n, k)``: the orthonormal directions."""
     more: Array
 
     def times(self, x: Array) -> Array:
-        """T x."""
+        """The product T x."""
         image: Array = self.scale * (x + self.directions @ (self.more[:, None] * (self.directions.T @ x)))
         return image
 
     def solve(self, x: Array) -> Array:
-        """T^{-1} x."""
+        """The solution T^{-1} x."""
         less = self.more / (1.0 + self.more)
         image: Array = (x - self.directions @ (less[:, None] * (self.directions.T @ x))) / self.scale
         return image
 
 
 class Products(NamedTuple):
-    """C11 x, C22 y and C12^T x of a point."""
+    """The products C11 x, C22 y and C12^T x of a point."""
 
     first: Array
     second: Array
@@ -87,23 +87,23 @@ class Products(NamedTuple):
 
 
 class Pairs(problems.CCA):
-    """The problem without its answer, which the metrics would have computed for a column of the history."""
+    """The problem without its answer, which the metrics would otherwise compute for a column of the history."""
 
     @property
     def optimal_value(self) -> None:
-        """Nothing."""
+        """The least value is left unknown."""
 
 
 class Stream(NamedTuple):
-    """What is kept of batches."""
+    """The state of a stream of batches."""
 
     coordinates: tuple[Coordinates, Coordinates]
     point: Array
-    """T^{-1} x and T^{-1} y, stacked by rows."""
+    """The point: T^{-1} x and T^{-1} y, stacked by rows."""
     average: Array
-    """Of the last points."""
+    """The average of the last points."""
     products: Products
-    """Averages of the last pieces'."""
+    """The averages of the last pieces' products."""
     step: float
     penalty: float
 
@@ -114,14 +114,14 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     Parameters
     ----------
     n_components
-        How many pairs of canonical directions.
+        The number of pairs of canonical directions.
     scale
-        Whether x_weights_ and y_weights_ are for columns divided by their standard deviations.
+        True if x_weights_ and y_weights_ are for columns divided by their standard deviations.
     ridge
         Added to the covariances, as a share of their mean eigenvalue; needed where columns depend on each other.
     algorithm
         The name of a method, or one such as ``RGD(metric="euclidean")``; auto: RGD for data in one place, GeneralizedDRFGT
-        for agents, of whom none needs to know the covariances. Views of more than 2000 columns, whose covariances are not formed,
+        for agents, none of which needs the covariances. Views of more than 2000 columns, whose covariances are not formed,
         need a method that multiplies with them only, such as ``RGD(metric="euclidean", step_size="bb")``.
     step_size
         The method's, where it is given by name; auto: Barzilai-Borwein steps for data in one place, otherwise the method's own. A
@@ -131,7 +131,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     max_iter
         The most iterations; a ConvergenceWarning says when they were too few.
     random_state
-        Of the start. Under ``mpirun`` it must be a number.
+        The seed of the start. Under ``mpirun`` it must be a number.
 
     Attributes
     ----------
@@ -181,9 +181,9 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         return self._fit([first], [second], None)
 
     def fit_agents(self, agents: Sequence[Any], W: Any) -> Self:
-        """Find the directions of all agents' samples together, by exchanges between neighbours; every sample counts the same.
+        """Find the directions of all agents' samples together, by exchanges between neighbours; every sample has the same weight.
 
-        Under ``mpirun`` every rank calls it with the same arguments, and gets the same directions.
+        Under ``mpirun`` every rank calls it with the same arguments and gets the same directions.
 
         Parameters
         ----------
@@ -208,7 +208,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         return self._fit(firsts, seconds, W)
 
     def _views(self, X: Any, y: Any, reset: bool) -> tuple[Array, Array]:
-        """Both views as matrices, checked."""
+        """The two views as matrices, checked."""
         first, second = validate_data(
             self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
         )
@@ -221,7 +221,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         return check_components(self.n_components, min(samples, n1, n2), "the fewest of samples, features and targets")
 
     def _standards(self, view: list[Array], count: int, collective: Collective) -> Columns:
-        """Of all agents' samples; a column that does not vary is not scaled."""
+        """The means and divisors of all agents' samples; a constant column is not scaled."""
         mean = pooled.mean(view, collective)
         variance = pooled.mean_squares([a - mean for a in view], collective) * (count / max(count - 1, 1))
         return Columns(mean, _deviations(variance) if self.scale else np.ones(len(mean)))
@@ -256,15 +256,15 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:
-        """Take in a batch of samples of both views, at least three, also after a fit.
+        """Update the fit with a batch of at least three samples of both views, also after `fit`.
 
-        No samples are kept, and no covariances: O((n_features + n_targets) n_components) numbers. The columns are scaled by their
-        standard deviations in the first batch, which must have at least three samples for each component.
+        Neither samples nor covariances are kept, only O((n_features + n_targets) n_components) numbers. The columns are scaled by
+        their standard deviations in the first batch, which must have at least three samples for each component.
 
         Raises
         ------
         ArithmeticError
-            Where the steps were too long.
+            When the steps were too long.
         """
         begun = hasattr(self, "x_weights_")
         first, second = self._views(X, y, reset=not begun)
@@ -281,7 +281,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         return self
 
     def _begin(self, first: Array, second: Array) -> None:
-        """Scales from the first batch, and a random point that is feasible for it."""
+        """Set the scales by the first batch, and start at a random point that is feasible for it."""
         rank, random = self._rank(len(first) // 3, first.shape[1], second.shape[1]), check_random_state(self.random_state)
         columns, points, ridges = [], [], []
         for view in (first, second):
@@ -295,7 +295,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         self._start(first, second, np.concatenate(points), products)
 
     def _start(self, first: Array, second: Array, point: Array, products: Products) -> None:
-        """Choose coordinates and steps for batches, by some samples."""
+        """Choose coordinates and steps for the stream from some samples."""
         most, coordinates, points, largest = 2 * point.shape[1] + 10, [], [], 0.0
         for columns, view, ridge, x in zip(
             self._columns, (first, second), self._ridges, np.split(point, [first.shape[1]]), strict=True
@@ -311,12 +311,12 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         self._stream = Stream((coordinates[0], coordinates[1]), start, start, products, float(step), PULL / (largest * step))
 
     def _original(self, point: Array) -> Array:
-        """[x; y] from a point in the coordinates of the batches."""
+        """The point [x; y], from its coordinates in the stream."""
         (first, second), (x, y) = self._stream.coordinates, np.split(point, [len(self._stream.products.first)])
         return np.concatenate((first.times(x), second.times(y)))
 
     def _take_in(self, *views: Array) -> None:
-        """One step from a piece of a batch."""
+        """Make one step with a piece of a batch."""
         coordinates, point, average, products, step, penalty = self._stream
         before, now, cut = self.n_samples_seen_, len(views[0]), [len(products.first)]
         share = now / (before + now)
@@ -345,7 +345,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         self._stream = Stream(coordinates, point, average, products, step, penalty)
 
     def _keep(self, point: Array, products: Products) -> None:
-        """Turn a point into pairs of directions, and what follows from the products there."""
+        """Set the pairs of directions and the other attributes from a point and its products."""
         (x, y), (rx, ry) = np.split(point, [len(products.first)]), self._ridges
         own = [view.T @ image for view, image in ((x, products.first), (y, products.second))]
         left, right = (
@@ -364,14 +364,14 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
 
     @property
     def coef_(self) -> Array:
-        """``(n_targets, n_features)``, made when it is asked for."""
+        """``(n_targets, n_features)``: the regression coefficients, computed when first used."""
         first, second = self._columns
         coefficients: Array = second.scale[:, None] * (self._regression @ self.x_weights_.T) / first.scale
         return coefficients
 
     @property
     def intercept_(self) -> Array:
-        """``(n_targets,)``."""
+        """``(n_targets,)``: the intercepts of the regression."""
         first, second = self._columns
         intercept: Array = second.mean - second.scale * (self._regression @ ((first.mean / first.scale) @ self.x_weights_))
         return intercept
@@ -383,7 +383,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         return scores
 
     def transform(self, X: Any, y: Any = None) -> Any:
-        """The scores of X, ``(m, n_components)``, or, where y is given, those of both views."""
+        """The scores of X, ``(m, n_components)``, or of both views where y is given."""
         scores = self._scores(X)
         if y is None:
             return scores
@@ -396,7 +396,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         return self.fit(X, y).transform(X, y)
 
     def inverse_transform(self, X: Any, y: Any = None) -> Any:
-        """The regression of X on its scores, ``(m, n_features)``, or, where those of y are given, of both views on theirs."""
+        """The regression of X on its scores, ``(m, n_features)``, or of both views on their scores where y is given."""
         first, second = self._columns
         samples: Array = first.mean + first.scale * (self._coordinates(X) @ self.x_loadings_.T)
         if y is None:
@@ -404,25 +404,25 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         return samples, second.mean + second.scale * (self._coordinates(y) @ self.y_loadings_.T)
 
     def predict(self, X: Any) -> Array:
-        """``(m, n_targets)``, or ``(m,)`` where y was so: the regression of y on the scores of X."""
+        """``(m, n_targets)``, or ``(m,)`` for a y of one dimension: the regression of y on the scores of X."""
         scores, second = self._scores(X), self._columns[1]
         predicted: Array = second.mean + second.scale * (scores @ self._regression.T)
         return predicted[:, 0] if self._predict_1d else predicted
 
 
 def _deviations(variance: Array) -> Array:
-    """Standard deviations, 1 for columns that do not vary."""
+    """The standard deviations, 1 for constant columns."""
     return np.sqrt(np.where(variance > 0.0, variance, 1.0))
 
 
 def _times(rows: Array, x: Array, ridge: float = 0.0) -> Array:
-    """The product with the covariance of some samples, and a ridge."""
+    """The product of x with the covariance of some samples plus a ridge."""
     image: Array = rows.T @ (rows @ x) / len(rows) + ridge * x
     return image
 
 
 def _coordinates(rows: Array, most: int, ridge: float) -> Coordinates:
-    """From the leading eigenvectors, ``most`` at most, of the covariance of some samples."""
+    """The coordinates from at most ``most`` leading eigenvectors of the covariance of some samples."""
     _, singular, directions = np.linalg.svd(rows, full_matrices=False)
     values = singular[:most] ** 2 / len(rows) + ridge
     values = np.maximum(values, FLAT * values[0])

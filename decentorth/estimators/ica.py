@@ -1,14 +1,14 @@
-"""Independent component analysis of data in one place, in a stream of batches, or held by agents that exchange points only.
+"""Independent component analysis of data in one place, in a stream of batches, or held by agents that exchange only points.
 
 The samples are whitened by the covariance of all of them, and a method of the package minimises the mean of sum_k log cosh(s_k)
-over the rotations s of what comes out (`problems.ICA`). That finds sources with heavier tails than Gaussian ones, where FastICA,
-whose contrast has the same stationary points, takes each source to either side.
+over the rotations s of the whitened samples (`problems.ICA`). That finds sources with heavier tails than Gaussian ones, while
+FastICA, whose contrast has the same stationary points, also finds sources with lighter tails.
 
 In batches the covariance B of the samples seen is kept, as large as the rotation, and each piece of 10 d samples makes one step of
 Riemannian gradient descent in the natural metric of {x : x^T B x = I}: the online method of paper 003 (Vary, Ablin, Gao, Absil,
 ICML 2024) with a rolling covariance, as landing would save no memory here, where x is as large as B. There B^{-1} = x x^T, and the
 gradient is x skew(x^T G). After n samples the step is 4 (1 + n / (100 d))^{-1/2}; the points are averaged, each with three times
-the weight of its piece, hence mostly the last ones
+the weight of its piece, which favours the last ones
 (Polyak & Juditsky, "Acceleration of stochastic approximation by averaging", SIAM Journal on Control and Optimization 1992).
 """
 
@@ -26,15 +26,15 @@ from ..protocols import Array, Collective
 from .base import ComponentEstimator, check_components, signs
 
 PIECE = 10
-"""A batch is taken in by pieces of so many samples for each feature."""
+"""The number of samples in a piece of a batch, for each feature."""
 STEP, DECAY = 4.0, 100
-"""The first step, and after how many samples for each feature it is shorter by the root of two."""
+"""The first step, and the number of samples for each feature after which steps are shorter by the root of two."""
 AVERAGED = 3.0
-"""How much more than its share of the samples a piece's point counts in the average."""
+"""The weight of a piece's point in the average, relative to the piece's share of the samples."""
 
 
 class Seen(NamedTuple):
-    """What is kept of a stream: how many samples, their mean and covariance, the last point and the average of the last ones."""
+    """The state of a stream: the number of samples, their mean and covariance, the last point and the average of the last ones."""
 
     samples: int
     mean: Array
@@ -51,7 +51,7 @@ class ICA(ComponentEstimator):
     Parameters
     ----------
     n_components
-        How many sources, found among as many principal components; by default as many as directions in which the samples vary.
+        The number of sources and of principal components; by default the number of directions in which the samples vary.
     algorithm
         The name of a method, or one such as ``DRFGT(penalty=5.0)``; auto: RGD for data in one place, DRFGT for agents.
     step_size
@@ -61,7 +61,7 @@ class ICA(ComponentEstimator):
     max_iter
         The most iterations; a ConvergenceWarning says when they were too few.
     random_state
-        Of the start. Under ``mpirun`` it must be a number.
+        The seed of the start. Under ``mpirun`` it must be a number.
 
     Attributes
     ----------
@@ -116,9 +116,9 @@ class ICA(ComponentEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Take in a batch of samples, ``(m, d)``, also after a fit; there are as many sources as features.
+        """Update the fit with a batch of samples, ``(m, d)``, also after `fit`; there are as many sources as features.
 
-        No samples are kept, but their mean, their covariance and two points, O(d^2) numbers. The first batch must vary in all
+        No samples are kept, only their mean, their covariance and two points, O(d^2) numbers. The first batch must vary in all
         directions.
         """
         first = not hasattr(self, "components_")
@@ -142,7 +142,7 @@ class ICA(ComponentEstimator):
         return self
 
     def _keep(self, samples: int, mean: Array, unmixing: Array) -> None:
-        """Put the columns of the unmixing matrix, ``(d, n_components)``, into their order, with their signs."""
+        """Sort the columns of the unmixing matrix, ``(d, n_components)``, choose their signs, and set the attributes."""
         mixing = np.linalg.pinv(unmixing.T)
         order = np.argsort(-(mixing * mixing).sum(axis=0), kind="stable")
         flip = signs(mixing.T)[order]
@@ -158,7 +158,7 @@ class ICA(ComponentEstimator):
 
 
 def _taken_in(seen: Seen, rows: Array) -> Seen:
-    """One step from a piece of a batch, ``(b, d)``."""
+    """The state after one step with a piece of a batch, ``(b, d)``."""
     d, count = rows.shape[1], seen.samples + len(rows)
     share, gap = len(rows) / count, rows.mean(axis=0) - seen.mean
     around = rows - (seen.mean + gap)

@@ -1,7 +1,7 @@
-"""What the estimators of nonsmooth problems share: their methods, and when these stop.
+"""The base class of the estimators of nonsmooth problems, and their stopping rule.
 
-A subgradient does not vanish at a minimiser, but the steps do: a run ends when they are the share ``tol`` of the first. Where the
-minimum is sharp, as those of subspaces and dictionaries are, the error is then of the order of ``tol`` times the first one.
+A subgradient does not vanish at a minimiser, but the steps do: a run ends when they are the share ``tol`` of the first step. Where
+the minimum is sharp, as for subspaces and dictionaries, the error is then of the order of ``tol`` times the initial error.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from .base import ComponentEstimator
 
 
 class StepShare:
-    """A column of the history: the largest share of its first step at which an agent's step is."""
+    """The largest ratio of an agent's step to its first step, a column of the history."""
 
     columns = ("step_share",)
 
     def __call__(self, problem: object, state: Any, collective: Collective) -> tuple[float, ...]:
-        """The same on every rank."""
+        """The ratio, the same on every rank."""
         return (collective.max(float((state.step_size / state.base).max())),)
 
 
 @dataclass(frozen=True)
 class StepsBelow(Rule):
-    """``step_share`` at or below a tolerance: convergence."""
+    """Convergence when ``step_share`` is at or below a tolerance."""
 
     tolerance: float
 

@@ -1,8 +1,8 @@
-"""Orthogonal dictionaries of data in one place, or held by agents that exchange points only.
+"""Orthogonal dictionaries of data in one place, or held by agents that exchange only points.
 
-Samples x = D s of an orthogonal dictionary D and sparse coefficients s: a subgradient method finds the orthonormal basis in which
-the coefficients of all samples have the least l1 norm (`problems.OrthogonalDictionaryLearning`). From a random start it finds D,
-but for the order and the signs of its atoms, where samples are enough: n features ask for about 10 n^1.5.
+For samples x = D s with an orthogonal dictionary D and sparse coefficients s, a subgradient method finds the orthonormal basis in
+which the coefficients of all samples have the least l1 norm (`problems.OrthogonalDictionaryLearning`). From a random start it finds
+D, up to the order and the signs of its atoms, with enough samples: about 10 n^1.5 for n features.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .nonsmooth import SubgradientEstimator
 class OrthogonalDictionary(SubgradientEstimator):
     """The orthonormal basis in which samples are sparsest.
 
-    Nothing is centred: the coefficients' mean should be about 0. Where the dictionary need not be orthogonal, whiten first, or see
+    Nothing is centred: the coefficients' mean should be about 0. For a dictionary that is not orthogonal, whiten first, or see
     `ICA`.
 
     Parameters
@@ -35,7 +35,7 @@ class OrthogonalDictionary(SubgradientEstimator):
     max_iter
         The most iterations; a ConvergenceWarning says when they were too few.
     random_state
-        Of the start. Under ``mpirun`` it must be a number.
+        The seed of the start. Under ``mpirun`` it must be a number.
 
     Attributes
     ----------

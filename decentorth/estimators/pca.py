@@ -1,9 +1,9 @@
-"""Principal component analysis of data in one place, in a stream of batches, or held by agents that exchange points only.
+"""Principal component analysis of data in one place, in a stream of batches, or held by agents that exchange only points.
 
 The components are the leading eigenvectors of the covariance of all samples. A method of the package finds their span, as the
 minimiser of -1/2 tr(x^T C x) over St(d, r); the eigenvectors of x^T C x, a matrix of order r, turn it into components.
 
-Batches need no method. What is kept of the samples seen is their number n, their mean, and their k = 2 r + 10 leading directions V
+Batches need no method. The estimator keeps the number n of samples seen, their mean, and their k = 2 r + 10 leading directions V
 with singular values S; a batch of m samples, centred to A, whose mean lies at a distance g from the other, makes the singular value
 decomposition of the rows S V^T, A and sqrt(n m / (n + m)) g^T (Ross, Lim, Lin, Yang, "Incremental learning for robust visual
 tracking", International Journal of Computer Vision 2008, with k = r). That is exact while the samples' rank is at most k. Otherwise
@@ -26,17 +26,17 @@ from .base import ComponentEstimator, check_components, signs
 
 
 class Components(problems.PCA):
-    """The problem without the eigenvectors of the whole covariance, its answer, which would be the most costly part."""
+    """The problem without its answer, the eigenvectors of the whole covariance, whose computation would cost most."""
 
     def prepare(self, collective: Collective) -> None:
-        """Nothing."""
+        """The answer is left unknown."""
 
 
 class Moments(NamedTuple):
-    """What is known of all samples together."""
+    """The mean and the sum of squares of all samples together."""
 
     mean: Array
-    """``(d,)``."""
+    """``(d,)``: the mean of the samples."""
     samples: int
     squares: float
     """The sum of the squares of the centred entries."""
@@ -48,7 +48,7 @@ class PCA(ComponentEstimator):
     Parameters
     ----------
     n_components
-        How many; by default as many as samples or features, whichever are fewer.
+        The number of components; by default the smaller of the numbers of samples and features.
     algorithm
         The name of a method, or one such as ``DRFGT(penalty=5.0)``; auto: RGD for data in one place, DeEPCA for agents.
     step_size
@@ -59,7 +59,7 @@ class PCA(ComponentEstimator):
     max_iter
         The most iterations; a ConvergenceWarning says when they were too few.
     random_state
-        Of the start. Under ``mpirun`` it must be a number.
+        The seed of the start. Under ``mpirun`` it must be a number.
 
     Attributes
     ----------
@@ -122,9 +122,9 @@ class PCA(ComponentEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Take in a batch of samples, ``(m, d)``, also after a fit.
+        """Update the fit with a batch of samples, ``(m, d)``, also after `fit`.
 
-        No samples are kept, but ``2 n_components + 10`` directions and the mean, O(d n_components) numbers. The first batch must
+        No samples are kept, only ``2 n_components + 10`` directions and the mean, O(d n_components) numbers. The first batch must
         have at least ``n_components`` samples.
         """
         first = not hasattr(self, "components_")

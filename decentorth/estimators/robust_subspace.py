@@ -1,11 +1,11 @@
-"""Robust subspaces of data in one place, or held by agents that exchange points only.
+"""Robust subspaces of data in one place, or held by agents that exchange only points.
 
-The samples that count, an unknown part of them, lie near a subspace through a location; the others are anywhere. Seen from the
-location, and divided by their distances from it, all samples are put on the unit sphere, and a subgradient method finds the
-directions across the subspace (`problems.RobustSubspaceRecovery`): those that make the sum of the samples' distances from it least,
-not of their squares as in principal component analysis. On the sphere samples far away have no more weight than others.
+The inliers, an unknown part of the samples, lie near a subspace through a location; the outliers are anywhere. The samples minus
+the location, divided by their norms, lie on the unit sphere, and a subgradient method finds the directions orthogonal to the
+subspace (`problems.RobustSubspaceRecovery`). They minimise the sum of the samples' distances from it, not of squared distances as
+in principal component analysis. On the sphere distant samples have no more weight than others.
 
-The location is the median of each feature; of agents, the mean of their medians, weighted by their samples.
+The location is the median of each feature; for agents, the mean of their medians, weighted by their numbers of samples.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .nonsmooth import SubgradientEstimator
 
 
 class RobustSubspace(SubgradientEstimator):
-    """A subspace that most samples are near, whatever the others do.
+    """A subspace near most of the samples, robust against outliers.
 
     Agents' medians, and second moments for the start, are summed over all agents in advance.
 
@@ -32,7 +32,7 @@ class RobustSubspace(SubgradientEstimator):
     n_components
         Dimension of the subspace, below the number of features; by default one less, a hyperplane.
     center
-        Whether the subspace goes through the samples' median, or through 0.
+        True for a subspace through the samples' median, false for one through 0.
     algorithm
         The name of a method, or one such as ``RSSM(blocks=5)``; auto: DRSM, which is RSM for data in one place.
     step_size
@@ -43,7 +43,7 @@ class RobustSubspace(SubgradientEstimator):
     max_iter
         The most iterations; a ConvergenceWarning says when they were too few.
     random_state
-        Of methods that draw. Under ``mpirun`` it must be a number.
+        The seed of random methods. Under ``mpirun`` it must be a number.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class RobustSubspace(SubgradientEstimator):
     def score_samples(self, X: Any) -> Array:
         """``(m,)``: minus the sine of the angle between a sample, seen from the location, and the subspace.
 
-        0 for samples in the subspace, -1 for those straight across it: the lower, the less a sample is like most others.
+        The score is 0 for samples in the subspace and -1 for samples orthogonal to it: low scores mark outliers.
         """
         along = self.transform(X)
         seen = np.asarray(X, dtype=np.float64) - self.location_

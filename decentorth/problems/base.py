@@ -1,4 +1,4 @@
-"""What all problems share: which agents live here, restriction to fewer, and blocks that fit in cache."""
+"""The base class of problems: the agents of this process, restriction to fewer, and blocks that fit in cache."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import numpy as np
 from ..protocols import Array, Collective, ConstraintSet, Index
 
 BLOCK_BYTES = 1 << 19
-"""Agents are worked on in runs whose points together take about this much: temporaries stay in cache and are reused."""
+"""The bytes of the points of a run of agents that are evaluated together, so that temporaries stay in cache."""
 
 C = TypeVar("C", bound=ConstraintSet)
-"""The kind of set that a problem is on."""
+"""The type of a problem's constraint set."""
 Selection = slice | Index
-"""Local agents: a run of them, or ascending numbers."""
+"""A selection of local agents: a slice, or ascending numbers."""
 
 
 def selected(items: Sequence[Any], local: Selection) -> list[Any]:
-    """Those of a list."""
+    """The items of the local agents in ``local``."""
     return list(items[local]) if isinstance(local, slice) else [items[i] for i in local]
 
 
@@ -31,9 +31,9 @@ class AgentProblem(ABC, Generic[C]):
     Parameters
     ----------
     n_agents
-        Agents in the whole network.
+        The number of agents in the whole network.
     agents
-        Those whose data is here, a slice of the global order.
+        The agents whose data this process holds, a slice of the global order.
     constraint
         The feasible set; its ``shape`` is a point's shape.
     """
@@ -46,17 +46,17 @@ class AgentProblem(ABC, Generic[C]):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """A point's shape."""
+        """The shape of a point."""
         return self.constraint.shape
 
     @property
     def n_local(self) -> int:
-        """Agents that are here."""
+        """The number of agents in this process."""
         return int(self.agents.stop - self.agents.start)
 
     @abstractmethod
     def _take(self, local: Any) -> None:
-        """Keep the data of these local agents only, a `Selection` (``self`` is a fresh shallow copy)."""
+        """Keep only the data of the local agents in the `Selection` ``local`` (``self`` is a fresh shallow copy)."""
 
     @abstractmethod
     def value(self, x: Array) -> Array:
@@ -66,11 +66,11 @@ class AgentProblem(ABC, Generic[C]):
     def gradient(self, x: Array) -> Array:
         """``(n_local, *shape)``, fresh: the Euclidean gradients G_i(x_i)."""
 
-    def prepare(self, collective: Collective) -> None:  # most problems need nothing from the others
-        """Set up what needs all agents (a pooled optimum), once, before a run."""
+    def prepare(self, collective: Collective) -> None:  # most problems need nothing from other agents
+        """Compute quantities of all agents' data (a pooled optimum), once, before a run."""
 
     def restrict(self, agents: slice) -> Self:
-        """The same problem for fewer agents (global numbers); nothing is copied or decided anew.
+        """The same problem for the agents in ``agents`` (global numbers) only; nothing is copied or chosen anew.
 
         Raises
         ------
@@ -91,10 +91,10 @@ class AgentProblem(ABC, Generic[C]):
         return part
 
     def without(self, lost: Index) -> Self:
-        """The problem of the agents that are left when those in ``lost`` (global numbers) have left for good.
+        """The problem of the remaining agents, once the agents in ``lost`` (global numbers) have left for good.
 
-        They are numbered anew, in their order. Their data and the constraint set stay as they are, the set's own data too, whoever
-        they came from; data is copied only where agents in between leave.
+        The remaining agents are renumbered in their order. Their data and the constraint set, with its own data, stay unchanged;
+        data is copied only where agents in between leave.
 
         Raises
         ------
@@ -116,7 +116,7 @@ class AgentProblem(ABC, Generic[C]):
         return part
 
     def blocks(self) -> Sequence[tuple[slice, Self]]:
-        """Runs of local agents whose points fit in `BLOCK_BYTES`, as (local slice, restricted problem)."""
+        """The runs of local agents whose points fit in `BLOCK_BYTES`, as (local slice, restricted problem)."""
         if self._blocks is None:
             size = max(1, BLOCK_BYTES // (8 * int(np.prod(self.shape))))
             first = self.agents.start
@@ -128,7 +128,7 @@ class AgentProblem(ABC, Generic[C]):
         return self._blocks
 
     def _check_whole(self) -> None:
-        """Refuse to pool the agents' data where some of them are elsewhere.
+        """Raise unless all agents are in this process.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class AgentProblem(ABC, Generic[C]):
 
 
 class Deferred(NamedTuple):
-    """A problem that each rank builds for its own agents, so that no rank holds all data."""
+    """A problem that each rank builds for its own agents, so that no rank holds the data of all."""
 
     n_agents: int
     build: Callable[[slice, Collective], Any]

@@ -38,7 +38,7 @@ from .pooled import Fold, here, root_inverse
 from .runs import Runs
 
 _LARGEST_FORMED = 2000
-"""A view with more columns than this: a single agent's covariance is never formed, and the answer is not computed."""
+"""The number of columns in a view above which a single agent's covariance is not formed and the answer not computed."""
 
 
 class CCA(AgentProblem[Any]):
@@ -48,16 +48,16 @@ class CCA(AgentProblem[Any]):
     ----------
     A, B
         Lists or stacks of samples, ``(N_i, n1)`` and ``(N_i, n2)``, one matrix per agent each, whose rows are the two views of the
-        same samples. Nothing is centred or scaled. What is already float64 and C-contiguous may be referred to rather than copied:
-        leave it as it is.
+        same samples. Nothing is centred or scaled. Arrays that are already float64 and C-contiguous may be referenced, not copied:
+        do not change them afterwards.
     rank
-        How many pairs of canonical directions p.
+        The number p of pairs of canonical directions.
     ridge
         r1 and r2 are this share of the mean eigenvalues of C11 and C22.
     n_agents, first_agent
-        When only some agents are given: how many there are, and the global number of the first one here.
+        When only some agents are given: the number of all agents, and the global number of the first one given.
     collective
-        Pools their samples with the others'; then every process must make the problem. Without it all agents are here.
+        Pools the agents' samples over all processes, each of which must then make the problem. Without it all agents are here.
 
     Attributes
     ----------
@@ -135,17 +135,17 @@ class CCA(AgentProblem[Any]):
         return (a, b) if keep else second_moments(a, b, self._weight)
 
     def _runs(self) -> Iterator[tuple[slice, Form]]:
-        """Runs of local agents in the same form."""
+        """The runs of consecutive local agents in the same form."""
         for local, arrays in self._forms:
             yield local, Samples(*arrays, self._weight) if len(arrays) == 2 else Moments(*arrays)
 
     def _add_sizes(self, total: Array) -> None:
-        """N_i, ||A_i||_F^2 and ||B_i||_F^2 of each agent in turn."""
+        """Add N_i, ||A_i||_F^2 and ||B_i||_F^2 of each agent to ``total``, in agent order."""
         for a, b in self._rows:
             total += (len(a), *[sums((view * view)[None])[0] for view in (a, b)])
 
     def _add_moments(self, total: Array) -> None:
-        """C11_i, C12_i and C22_i of each agent in turn, flat."""
+        """Add C11_i, C12_i and C22_i of each agent, flattened, to ``total``, in agent order."""
         for _, form in self._runs():
             for moments in form.moments():
                 total += np.concatenate([c.reshape(-1) for c in moments])
@@ -155,21 +155,21 @@ class CCA(AgentProblem[Any]):
         self.__dict__.pop("lipschitz", None)
 
     def _stacked(self, products: Callable[[Form, Array, Array], tuple[Array, Array]], x: Array) -> Array:
-        """Like x: two products of each agent, stacked by rows."""
+        """Two products of each agent, stacked by rows like ``x``."""
         out, n1 = np.empty_like(x), self._widths[0]
         for local, form in self._runs():
             out[local, :n1], out[local, n1:] = products(form, x[local, :n1], x[local, n1:])
         return out
 
     def _stacked_on(self, products: Callable[[Form, Array, Array], tuple[Array, Array]], x: Array, batch: Index) -> Array:
-        """The same with the covariances of the samples ``batch``."""
+        """Like `_stacked`, with the covariances of the samples ``batch``."""
         out, n1 = np.empty_like(x), self._widths[0]
         for i, form in enumerate(self._drawn(batch)):
             out[i : i + 1, :n1], out[i : i + 1, n1:] = products(form, x[i : i + 1, :n1], x[i : i + 1, n1:])
         return out
 
     def _drawn(self, batch: Index) -> Iterator[Samples]:
-        """Of each agent the samples ``batch``, their weights such that the mean is that of all samples."""
+        """The samples ``batch`` of each agent, weighted such that their moments estimate those of all its samples."""
         for (a, b), own in zip(self._rows, batch, strict=True):
             yield Samples(a.take(own, 0)[None], b.take(own, 0)[None], self._weight * len(a) / len(own))
 
@@ -236,7 +236,7 @@ class CCA(AgentProblem[Any]):
         return {"x": first, "y": second}
 
     def pooled(self) -> CCA:
-        """The mean of the agents' objectives as one agent's, who has all samples.
+        """The mean of the agents' objectives as the objective of a single agent that has all samples.
 
         Raises
         ------
@@ -284,10 +284,10 @@ class CCA(AgentProblem[Any]):
         return found
 
     def error(self, xhat: Array) -> float:
-        """``correlation_gap``: what the p largest canonical correlations add up to, less what those of ``xhat`` do.
+        """``correlation_gap``: the sum of the p largest canonical correlations, minus the sum of those of ``xhat``.
 
-        It sees the column spaces of X and Y only, and is of second order in their distance from the answer. Rounding can make it
-        negative.
+        It depends on the column spaces of X and Y only, and is of second order in their distance from the answer. Rounding can
+        make it negative.
         """
         return float((self.optimum.correlations[: self.shape[1]] - self.correlations(xhat)).sum(-1))
 

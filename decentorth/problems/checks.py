@@ -1,4 +1,4 @@
-"""Validation of what users hand over: shapes and finiteness, with messages that name the agent."""
+"""Validation of users' data: shapes and finiteness, with messages that name the agent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..protocols import Array
 
 LARGEST = 1e150
-"""The largest entry of data: sums of millions of its squares are finite."""
+"""The largest allowed entry of data: sums of millions of its squares are finite."""
 
 
 def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = False) -> list[Array]:
@@ -72,7 +72,7 @@ def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> in
 
 
 def agent_weights(weights: Array | None, n_local: int) -> Array:
-    """``(n_local,)``: the weights of the agents given, 1 for None.
+    """``(n_local,)``: the weights of the local agents, all 1 for None.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Columns of a gradient where the objective is a sum over the columns of the point: they need nothing but themselves."""
+"""Columns of the gradient of an objective that is a sum over the columns of the point, each from that column alone."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class SeparateColumns(ABC):
 
     @abstractmethod
     def gradient(self, x: Array) -> Array:
-        """Like ``x``."""
+        """The gradient, of the shape of ``x``."""
 
     def cache(self, x: Array) -> Array:
-        """``(n_local, 0)``: nothing is needed."""
+        """``(n_local, 0)``: an empty cache."""
         return np.empty((len(x), 0))
 
-    def refresh(self, cache: Array, x: Array, columns: Index) -> None:  # noqa: B027  # columns are not kept by all who have them
-        """Nothing is kept."""
+    def refresh(self, cache: Array, x: Array, columns: Index) -> None:  # noqa: B027  # not every column oracle has a cache
+        """The cache is empty: nothing to refresh."""
 
     def partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
         """``(n_local, d, c)``: the columns ``(c,)`` of the gradient."""

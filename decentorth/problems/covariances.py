@@ -1,4 +1,4 @@
-"""The covariances C11_i, C12_i and C22_i of the two views of an agent's samples, kept as samples or formed, and what they lead to.
+"""The covariances C11_i, C12_i and C22_i of the two views of an agent's samples, kept as samples or formed.
 
 `problems.CCA` has the definitions. With few samples their products cost less from the samples.
 """
@@ -16,7 +16,7 @@ from ..sets.operators import LinearOperator
 from .pooled import root_inverse
 
 _SHORT = 200
-"""Agents that keep their samples and have up to so many find their Lipschitz constants from triangular factors."""
+"""The number of samples up to which agents that keep them compute Lipschitz constants from triangular factors."""
 
 
 class Canonical(NamedTuple):
@@ -29,7 +29,7 @@ class Canonical(NamedTuple):
 
 
 def canonical_correlations(c11: Array, c12: Array, c22: Array) -> Canonical:
-    """From the covariances ``(n1, n1)``, ``(n1, n2)`` and ``(n2, n2)``: the singular values of C11^{-1/2} C12 C22^{-1/2}.
+    """The singular values of C11^{-1/2} C12 C22^{-1/2}, from covariances ``(n1, n1)``, ``(n1, n2)`` and ``(n2, n2)``.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def canonical_correlations(c11: Array, c12: Array, c22: Array) -> Canonical:
 
 
 class Samples(NamedTuple):
-    """Agents that keep their samples, ``(k, m, n1)`` and ``(k, m, n2)``, and the weight of a sample."""
+    """The samples of agents that keep them, ``(k, m, n1)`` and ``(k, m, n2)``, and the weight of a sample."""
 
     a: Array
     b: Array
@@ -65,7 +65,7 @@ class Samples(NamedTuple):
         return u, v
 
     def diagonals(self) -> tuple[Array, Array]:
-        """``(k, n1)`` and ``(k, n2)``: those of C11_i and C22_i."""
+        """``(k, n1)`` and ``(k, n2)``: the diagonals of C11_i and C22_i."""
         return self.weight * (self.a * self.a).sum(1), self.weight * (self.b * self.b).sum(1)
 
     def norms(self) -> Array:
@@ -89,7 +89,7 @@ class _Square(NamedTuple):
     shape: tuple[int, int]
 
     def matmat(self, y: Array) -> Array:
-        """Its product with ``(n2, k)``."""
+        """``(n2, k)``: the product with a matrix of that shape."""
         a, b, weight = self.samples
         image: Array = b[0].T @ (a[0] @ (a[0].T @ (b[0] @ y)))
         return weight * weight * image
@@ -102,7 +102,7 @@ def _norm(samples: Samples) -> float:
 
 
 class Moments(NamedTuple):
-    """Agents that keep C11_i, C12_i and C22_i, ``(k, n1, n1)``, ``(k, n1, n2)`` and ``(k, n2, n2)``."""
+    """The matrices C11_i, C12_i and C22_i of agents that keep them, ``(k, n1, n1)``, ``(k, n1, n2)`` and ``(k, n2, n2)``."""
 
     c11: Array
     c12: Array
@@ -117,7 +117,7 @@ class Moments(NamedTuple):
         return self.c11 @ x, self.c22 @ y
 
     def diagonals(self) -> tuple[Array, Array]:
-        """``(k, n1)`` and ``(k, n2)``: those of C11_i and C22_i."""
+        """``(k, n1)`` and ``(k, n2)``: the diagonals of C11_i and C22_i."""
         return diagonals(self.c11), diagonals(self.c22)
 
     def norms(self) -> Array:

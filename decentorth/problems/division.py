@@ -1,4 +1,4 @@
-"""Samples of a file or of a bundled set, divided over the agents as a problem's settings say."""
+"""The division of the samples of a file or bundled set over the agents, by a problem's settings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Divided:
             raise ValueError(f"dirichlet_alpha must be positive, got {self.dirichlet_alpha}")
 
     def idle(self) -> dict[str, str]:
-        """Settings without an effect beside the others, and why."""
+        """The settings that have no effect, and why."""
         found = {} if self.partition == "dirichlet" else {"dirichlet_alpha": "it is for partition dirichlet"}
         if self.partition == "even":
             return {**found, "labels": "they are for partition by-label and dirichlet"}
@@ -46,22 +46,22 @@ DIVIDED = ("partition", "labels", "dirichlet_alpha", "shuffle")
 
 
 def idle_data(from_file: bool, generated: Sequence[str], read: Sequence[str] = ()) -> dict[str, str]:
-    """Settings of generated data where data are read from a file, or those of files where they are not, and why they are idle."""
+    """The settings that have no effect, and why: of generated data where a file is read, of files where none is."""
     return dict.fromkeys(generated, "it is for generated data") if from_file else dict.fromkeys(read, "it is for data of a file")
 
 
 def divided(data: str, settings: Divided, n_agents: int, agents: slice, seed: int) -> list[Array]:
-    """The samples ``(m_i, d)`` of each agent in ``agents``, out of the file or bundled set ``data``."""
+    """The samples ``(m_i, d)`` of each agent in ``agents``, from the file or bundled set ``data``."""
     return divided_alike((data,), settings, n_agents, agents, seed)[0]
 
 
 def divided_alike(data: Sequence[str], settings: Divided, n_agents: int, agents: slice, seed: int) -> list[list[Array]]:
-    """The same for each of several views of the samples, whose rows are divided alike; labels are those of the first.
+    """The samples of each agent for several views, whose rows are divided alike, with the labels of the first view.
 
     Raises
     ------
     ValueError
-        Where they have different numbers of rows.
+        When the views have different numbers of rows.
     """
     from ..data import load_labels, partition, resolve
 

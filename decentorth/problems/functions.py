@@ -23,9 +23,9 @@ class FunctionProblem(AgentProblem[C]):
     constraint
         The feasible set, e.g. ``Stiefel(d, r)``.
     n_agents
-        How many agents there are.
+        The number of agents.
     stacked
-        The functions take all local agents at once instead: ``value(agents, x)`` with ``agents`` an index array and x
+        If true, the functions take all local agents at once: ``value(agents, x)`` with ``agents`` an index array and x
         ``(len(agents), *shape)`` returns ``(len(agents),)``, and ``gradient`` an array like x. Faster; to get the same bits for
         any number of ranks, treat each agent alone (batched ``@``, elementwise functions, sums over trailing axes).
     gradient_on
@@ -33,20 +33,20 @@ class FunctionProblem(AgentProblem[C]):
         ``batch``, repeats allowed; with ``stacked``, ``(agents, x, batch)`` with ``batch`` ``(len(agents), b)``. Methods with a
         ``batch_size`` need it.
     n_samples
-        How many samples the agents have: one number, or one for each agent. Goes with ``gradient_on``.
+        The number of samples of each agent: one number for all, or one each. Required by ``gradient_on``.
 
     Raises
     ------
     TypeError
-        When ``value``, ``gradient`` or ``gradient_on`` cannot be called. During a run, when what one returns is complex or no
-        numbers; names the agent.
+        When ``value``, ``gradient`` or ``gradient_on`` cannot be called. During a run, when one returns complex or non-numeric
+        values; names the agent.
     ValueError
-        For ``gradient_on`` without ``n_samples`` or the reverse, and for numbers of samples below 1. During a run, when what a
-        function returns has the wrong shape, and when it writes into x; names the agent.
+        For ``gradient_on`` without ``n_samples`` or the reverse, and for numbers of samples below 1. During a run, when a function
+        returns the wrong shape or writes into x; names the agent.
     """
 
     n_samples: Index
-    """``(n_local,)``, only where it was given."""
+    """``(n_local,)``: the numbers of samples; set only where they were given."""
 
     def __init__(
         self,
@@ -73,17 +73,17 @@ class FunctionProblem(AgentProblem[C]):
             self.n_samples = _counts(n_samples, n_agents)
 
     def _take(self, local: Selection) -> None:
-        """The functions serve any agent, by its number at the start."""
+        """Keep the original numbers of the local agents, which the functions take."""
         self._numbers = self._numbers[local]
         if self._gradient_on is not None:
             self.n_samples = self.n_samples[local]
 
     def value(self, x: Array) -> Array:
-        """``(n_local,)``."""
+        """``(n_local,)``: f_i(x_i)."""
         return self._answers("value", self._value, x, ())
 
     def gradient(self, x: Array) -> Array:
-        """``(n_local, *shape)``."""
+        """``(n_local, *shape)``: the gradients G_i(x_i)."""
         return self._answers("gradient", self._gradient, x, self.shape)
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
@@ -92,7 +92,7 @@ class FunctionProblem(AgentProblem[C]):
         Raises
         ------
         TypeError
-            When the problem was made without such a function.
+            When the problem has no ``gradient_on``.
         """
         if self._gradient_on is None:
             raise TypeError("gradients on a few samples need the function gradient_on, which this problem was made without")
@@ -101,7 +101,7 @@ class FunctionProblem(AgentProblem[C]):
     def _answers(
         self, name: str, function: Callable[..., object], x: Array, shape: tuple[int, ...], batch: Index | None = None
     ) -> Array:
-        """``(n_local, *shape)``: what a function that was given returns at the points ``x``, which it can read but not change."""
+        """``(n_local, *shape)``: the values of a user's function at the points ``x``, which are read-only for it."""
         points = x.view()
         points.flags.writeable = False
         if self._stacked:
@@ -115,7 +115,7 @@ class FunctionProblem(AgentProblem[C]):
 
 
 class NonsmoothFunctionProblem(FunctionProblem[C], SeparateColumns):
-    """The same with subgradients in place of gradients.
+    """A user's own nonsmooth problem: `FunctionProblem` with subgradients in place of gradients.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class NonsmoothFunctionProblem(FunctionProblem[C], SeparateColumns):
     partial_subgradient
         ``partial_subgradient(agent, x, columns) -> array`` of shape ``(d, c)``: the columns of the subgradient whose numbers are in
         the index array ``columns``, ``(c,)``; with ``stacked``, ``(agents, x, columns)``, and ``(len(agents), d, c)``. Methods that
-        move blocks of columns then do without the others.
+        move blocks of columns then do not compute the other columns.
 
     Raises
     ------
@@ -157,7 +157,7 @@ class NonsmoothFunctionProblem(FunctionProblem[C], SeparateColumns):
         self._partial = partial_subgradient
 
     def partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
-        """``(n_local, d, c)``: the columns ``(c,)`` of the subgradient, out of all of them where there is no partial one."""
+        """``(n_local, d, c)``: the columns ``(c,)`` of the subgradient, from all columns without a ``partial_subgradient``."""
         if self._partial is None:
             return self.gradient(x).take(columns, -1)
         some = self._partial
@@ -167,7 +167,7 @@ class NonsmoothFunctionProblem(FunctionProblem[C], SeparateColumns):
 
 
 def _answer(what: str, function: Callable[..., object], arguments: tuple[object, ...], shape: tuple[int, ...]) -> Array:
-    """What the function returns, as a fresh float64 array."""
+    """The value of the function, as a fresh float64 array."""
     try:
         result = np.asarray(function(*arguments))
     except ValueError as error:

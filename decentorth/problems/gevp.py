@@ -29,7 +29,7 @@ from .generated import stream
 from .pca import subspace_distance
 
 _LARGEST_OPTIMUM = 3000
-"""Above this order the answer is not computed, and no error is reported."""
+"""The order above which the answer is not computed and no error is reported."""
 
 
 class GEVP(AgentProblem[GeneralizedStiefel]):
@@ -42,20 +42,20 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
     B
         Symmetric positive definite, of the same kinds, or a `sets.SampleCovariance`.
     rank
-        p, how many eigenvectors.
+        The number p of eigenvectors.
 
     Raises
     ------
     ValueError
         When sizes differ, ``rank > n``, or a matrix is not symmetric, finite or, for B, positive definite; says which.
     TypeError
-        For what is none of these kinds.
+        When A or B is of another type.
     """
 
     error_name = ""
-    """``subspace_distance`` once `prepare` has computed the answer."""
+    """The name of the error: ``subspace_distance`` once `prepare` has computed the answer."""
     optimal_value: float | None = None
-    """Minus half the sum of the p largest eigenvalues, once `prepare` has computed it."""
+    """The least value, minus half the sum of the p largest eigenvalues, once `prepare` has computed it."""
 
     def __init__(self, A: Any, B: Any, rank: int):
         several = isinstance(A, Sequence) or (isinstance(A, np.ndarray) and A.ndim == 3)
@@ -84,7 +84,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         return image
 
     def value(self, x: Array) -> Array:
-        """``(n_local,)``."""
+        """``(n_local,)``: f_i(x_i)."""
         image = self._image(x)
         image *= x
         return -0.5 * sums(image)
@@ -104,7 +104,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         return np.stack([-formed(A) for A in self._operators])
 
     def pooled(self) -> Self:
-        """The mean of the agents' objectives as one agent's, its A formed.
+        """The mean of the agents' objectives as the objective of a single agent, with A formed.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         return pooled
 
     def prepare(self, collective: Collective) -> None:
-        """Compute the answer for the mean of the A_i, added over all agents in their order; not above order 3000."""
+        """Compute the answer for the mean of the A_i, summed in agent order; orders above 3000 are left out."""
         n, p = self.constraint.shape
         if n > _LARGEST_OPTIMUM:
             return
@@ -145,7 +145,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         Raises
         ------
         ValueError
-            Before `prepare`, and where the answer is too large to compute.
+            Before `prepare`, and where the order is too large for the answer.
         """
         if self._answer is None:
             raise ValueError("the optimum is not known: prepare() computes it from all agents up to order 3000 (solve() calls it)")
@@ -161,7 +161,7 @@ def pencil(n: int, condition: float, seed: int, *, frobenius_normalised: bool = 
     Parameters
     ----------
     frobenius_normalised
-        Divide each by its Frobenius norm.
+        Divide A and B by their Frobenius norms.
     """
     rng = stream(seed)
     low = 1.0 / condition
@@ -172,7 +172,7 @@ def pencil(n: int, condition: float, seed: int, *, frobenius_normalised: bool = 
 
 
 def _with_eigenvalues(values: Array, rng: np.random.Generator) -> Array:
-    """A symmetric matrix with these eigenvalues, its eigenvectors uniform over the orthogonal group."""
+    """A symmetric matrix with eigenvalues ``values`` and uniformly random orthonormal eigenvectors."""
     vectors, _ = np.linalg.qr(rng.standard_normal((len(values), len(values))))
     matrix: Array = (vectors * values) @ vectors.T
     matrix += matrix.T.copy()
@@ -240,13 +240,13 @@ class GEVPSettings:
                 raise ValueError(f"condition must be finite and at least 1, got {self.condition}")
 
     def idle(self) -> dict[str, str]:
-        """Settings without an effect beside the others, and why."""
+        """The settings that have no effect, and why."""
         return idle_data(self.matrix_a is not None, ("dimension", "condition", "frobenius_normalised"))
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, to be built by each rank for its own agents.
+        """The problem, which each rank builds for its own agents.
 
-        Generated matrices are divided over several agents by `shares`; those of files are one agent's.
+        Generated matrices are divided over several agents by `shares`; matrices from files belong to a single agent.
         """
         if self.matrix_a is not None and n_agents > 1:
             raise ValueError(

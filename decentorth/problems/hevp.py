@@ -5,7 +5,7 @@ Minimised, with C positive definite, it is well posed: the minimum is sum |eig(J
 
     min -tr(x^T D^T D x),
 
-which is unbounded below, since x is not bounded: what its table compares is how far a method gets in a given time. Its published
+which is unbounded below, since x is not bounded: its table compares the values that methods reach in a given time. Its published
 numbers are those of half this objective, from a start like the identity.
 """
 
@@ -46,16 +46,16 @@ class HEVP(SquaresProblem[JOrthogonal]):
     Parameters
     ----------
     D
-        ``(N, n)``; or a list of blocks of its rows. What is already float64 and C-contiguous may be referred to rather than copied:
-        leave it as it is.
+        ``(N, n)``; or a list of blocks of its rows. Arrays that are already float64 and C-contiguous may be referenced, not copied:
+        do not change them afterwards.
     signs
         ``(n,)``: the diagonal of J, +1 and -1 in any order.
     form
         well-posed, or as-printed: minus the trace, which is unbounded below.
     n_agents, first_agent
-        When only some blocks are given: how many there are, and the number of the first one here.
+        When only some blocks are given: the number of all blocks, and the number of the first one given.
     collective
-        Pools these with the others' blocks; then every process must make the problem. Without it all blocks are here.
+        Pools the blocks of all processes, each of which must then make the problem. Without it all blocks are here.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class HEVP(SquaresProblem[JOrthogonal]):
     """
 
     error_name = ""
-    """``relative_gap`` in the well-posed form."""
+    """The name of the error: ``relative_gap`` in the well-posed form."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class HEVP(SquaresProblem[JOrthogonal]):
         weights = np.full(len(rows), float(blocks if form == "well-posed" else -blocks))
         super().__init__(blocks, slice(first_agent, first_agent + len(rows)), constraint, SumsOfSquares(rows, None, weights))
         self.optimum: float | None = None
-        """sum |eig(J C)|, in the well-posed form."""
+        """The least value sum |eig(J C)|, in the well-posed form."""
         if form == "well-posed":
             self._root = _root(rows, here if collective is None else collective.fold)
             self.optimum = float(np.abs(np.linalg.eigvalsh(self._root * constraint.signs @ self._root.T)).sum(-1))
@@ -100,7 +100,7 @@ class HEVP(SquaresProblem[JOrthogonal]):
         return np.ascontiguousarray(self.hessian())
 
     def trace_form(self) -> Array:
-        """``(1, n, n)``: +-2 D^T D, made once; not to be written to."""
+        """``(1, n, n)``: +-2 D^T D, computed once; callers must not write to it."""
         return self._form
 
     def start(self, seed: int) -> Array:
@@ -113,7 +113,7 @@ class HEVP(SquaresProblem[JOrthogonal]):
         Raises
         ------
         ValueError
-            For the form that has no minimum.
+            For the form as printed, which has no minimum.
         """
         if self.optimum is None:
             raise ValueError("the hyperbolic eigenvalue problem as printed has no minimum: choose the form well-posed")
@@ -179,11 +179,11 @@ class HEVPSettings(SignedSettings):
             raise ValueError(f"ridge must be finite and not negative, got {self.ridge}")
 
     def idle(self) -> dict[str, str]:
-        """Settings without an effect beside the others, and why."""
+        """The settings that have no effect, and why."""
         return idle_data(self.data != "generated", ("dimension", "samples", "condition"))
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
-        """The rows of D in blocks of consecutive ones; of a file each rank reads its own."""
+        """The problem with the rows of D in blocks of consecutive rows; each rank reads only its own rows of a file."""
 
         def build(blocks: slice, collective: Collective) -> HEVP:
             with collective.together():
@@ -195,7 +195,7 @@ class HEVPSettings(SignedSettings):
         return Deferred(n_blocks, build)
 
     def _rows(self, n_blocks: int, blocks: slice, seed: int) -> list[Array]:
-        """Of each block, with the rows of the ridge after all others."""
+        """The rows of each block; the rows of the ridge come after all others."""
         (samples, n), rows = self._source(seed)
         total = samples + (n if self.ridge > 0.0 else 0)
         if n_blocks > total:

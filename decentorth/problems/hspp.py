@@ -6,12 +6,12 @@ over the m rows d_i of D, with phi and d of `ultrahyperbolic`. Paper 001 prints 
 x^T J x = J implies x J x^T = J, so <q_i, q_j>_q does not change with x.
 
 f is not smooth: where <q_i, q_j>_q = +-alpha^2 the slope of d is infinite, and where it is 0 d has a kink. Pairs at distance zero
-(i = j, equal rows) stay there whatever x is, so they count nothing in the gradient. No Lipschitz constant exists: methods find
-their own by trial (J-JOBCD's backtracking). Where pairs are sampled, infinite slopes are infinite variance: smooth the distances.
+(i = j, equal rows) stay there for every x, so they do not contribute to the gradient. No Lipschitz constant exists: methods find
+step sizes by trial (J-JOBCD's backtracking). Where pairs are sampled, infinite slopes give infinite variance: smooth the distances.
 
 As a finite sum over the N = m (m - 1) / 2 pairs i < j, f(x) = (1/N) sum_pairs (m - 1)/m (T_ij - d_ij)^2. In blocks, one for each of
 n agents, block b has the pairs whose i is in the b-th of n runs of rows, about equally many: f is the mean of f_b(x) = (2 n/m^2)
-sum_pairs (T_ij - d_ij)^2 over its own. All know D, each its rows of T.
+sum_pairs (T_ij - d_ij)^2 over its own pairs. Every agent has D; each has its own rows of T.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .signed import SignedSettings
 from .ultrahyperbolic import Ultrahyperbolic
 
 PASS_BYTES = 1 << 19
-"""The pairs are gone through in pieces of this size, which stay in cache."""
+"""The bytes of a piece of the pairs, small enough to stay in cache."""
 
 
 class HSPP(AgentProblem[JOrthogonal]):
@@ -52,13 +52,13 @@ class HSPP(AgentProblem[JOrthogonal]):
     alpha
         The radius of curvature.
     smoothing
-        Of the distances, see `ultrahyperbolic`; 0 for none.
+        The smoothing of the distances, see `ultrahyperbolic`; 0 for none.
     optimal_value
         The least value, where it is known.
     n_blocks
-        In how many blocks the pairs are, at most m/2: as if of so many agents.
+        The number of blocks of pairs, at most m/2; each block is the share of one agent.
 
-    What is already float64 and C-contiguous may be referred to rather than copied: leave it as it is.
+    Arrays that are already float64 and C-contiguous may be referenced, not copied: do not change them afterwards.
 
     Raises
     ------
@@ -70,7 +70,7 @@ class HSPP(AgentProblem[JOrthogonal]):
     rows
         D.
     wanted
-        Of each block that is here its rows of T, from the column of its first row on.
+        The rows of T of each local block, from the column of its first row on.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class HSPP(AgentProblem[JOrthogonal]):
         self.manifold = Ultrahyperbolic(constraint.signs, alpha, smoothing)
         self.optimal_value = optimal_value
         ahead = np.arange(m) * (2 * m - 1 - np.arange(m)) // 2
-        """Pairs of the rows before each."""
+        """The number of pairs of all earlier rows, for each row."""
         first = np.searchsorted(n_blocks * ahead, np.arange(n_blocks) * ahead[-1])
         self._runs = [*pairwise([*first.tolist(), m])]
         self._ahead = ahead
@@ -115,7 +115,7 @@ class HSPP(AgentProblem[JOrthogonal]):
         return self.manifold.points(self.rows @ x)
 
     def _placed(self, x: Array) -> Iterator[tuple[int, Array, Array]]:
-        """Of each block that is here its number, y = D x and q = phi(y), which blocks at the same point share."""
+        """The number of each local block, with y = D x and q = phi(y), which blocks at the same point share."""
         for block, point in enumerate(x):
             if block == 0 or not np.array_equal(point, x[block - 1]):
                 y = self.rows @ point
@@ -123,7 +123,7 @@ class HSPP(AgentProblem[JOrthogonal]):
             yield block, y, q
 
     def _pieces(self, q: Array, run: tuple[int, int]) -> Iterator[tuple[int, int, Array, Array]]:
-        """Rows ``start:end`` of a run, and of their pairs with the points from ``start`` on the products and the rounding."""
+        """Rows ``start:end`` of a run in pieces, with the products and sizes of their pairs with the points from ``start`` on."""
         signed, sizes = q * self.constraint.signs, self.manifold.sizes(q)
         size = max(1, PASS_BYTES // (8 * len(q)))
         for start in range(*run, size):
@@ -140,7 +140,7 @@ class HSPP(AgentProblem[JOrthogonal]):
         return found
 
     def value(self, x: Array) -> Array:
-        """``(n_local,)``."""
+        """``(n_local,)``: f_b(x_b)."""
         found = np.zeros(len(x))
         for block, _, q in self._placed(x):
             run = self._runs[block]
@@ -154,7 +154,7 @@ class HSPP(AgentProblem[JOrthogonal]):
         return found
 
     def _pull(self, products: Array, sizes: Array, wanted: Array) -> Array:
-        """The slope of (T - d)^2 in each of the products."""
+        """The derivative of (T - d)^2 with respect to each product."""
         u, sign = self.manifold.cosines(products, sizes)
         pull = self.manifold.distances(u)
         pull -= wanted
@@ -164,7 +164,7 @@ class HSPP(AgentProblem[JOrthogonal]):
         return pull
 
     def gradient(self, x: Array) -> Array:
-        """``(n_local, n, n)``; a kink's is 0."""
+        """``(n_local, n, n)``: the gradients; kinks contribute 0."""
         found = np.empty_like(x)
         for block, y, q in self._placed(x):
             run, signed = self._runs[block], q * self.constraint.signs
@@ -178,7 +178,7 @@ class HSPP(AgentProblem[JOrthogonal]):
         return found
 
     def pairs(self, numbers: Index, block: int = 0) -> tuple[Index, Index]:
-        """The points i and j > i of pairs of a block that is here, by their numbers from 0 on: row by row."""
+        """The points i and j > i of the pairs ``numbers`` of a local block; pairs are numbered from 0, row by row."""
         numbers = numbers + self._ahead[self._runs[block][0]]
         i = np.searchsorted(self._ahead, numbers, side="right") - 1
         return i, numbers - self._ahead[i] + i + 1
@@ -234,8 +234,10 @@ def squared_distances(D: Array) -> Array:
 
 
 def random_tree(rng: np.random.Generator, m: int) -> Array:
-    """``(m, m)``: of each node of a random recursive tree the edges on its way to the root, as zeros and ones (edge k is above node
-    k). The number of edges between two nodes is the squared distance of their rows."""
+    """``(m, m)``: zeros and ones that mark, for each node of a random recursive tree, the edges on its way to the root.
+
+    Edge k is above node k. The number of edges between two nodes is the squared distance of their rows.
+    """
     paths = np.zeros((m, m))
     for node in range(1, m):
         paths[node] = paths[int(rng.integers(node))]
@@ -288,11 +290,11 @@ class HSPPSettings(SignedSettings):
             raise ValueError(f"distances of a tree need its data: choose data tree, got {self.data!r}")
 
     def idle(self) -> dict[str, str]:
-        """Settings without an effect beside the others, and why."""
+        """The settings that have no effect, and why."""
         return idle_data(self.data not in ("tree", "gaussian"), ("points", "dimension"))
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
-        """The pairs in blocks, see `HSPP`; each rank keeps its own rows of T."""
+        """The problem with the pairs in blocks, see `HSPP`; each rank keeps its own rows of T."""
 
         def build(blocks: slice, collective: Collective) -> HSPP:
             with collective.together():

@@ -1,14 +1,14 @@
 """Independent component analysis over agents.
 
 Samples a = M s mix independent sources s. Whitened, z = T^T (a - mean) with the T that makes the second moments of all agents'
-samples the identity, they are an orthogonal mixture, and over O(n) = St(n, n)
+samples the identity, they are an orthogonal mixture. Over O(n) = St(n, n)
 
     f_i(x) = (1/N_i) sum_samples sum_k log cosh([Z_i x]_sample,k),    G_i(x) = Z_i^T tanh(Z_i x) / N_i
 
 is minimised by super-Gaussian sources (Hyvarinen, "Fast and robust fixed-point algorithms for independent component analysis",
 IEEE Transactions on Neural Networks 1999, has log cosh as a contrast). As sech^2 <= 1, L_i = lambda_max(Z_i^T Z_i / N_i).
 
-Samples A that are not whitened have the same minimisers, seen through T, over {x : x^T B x = I}, B = A^T A / N: `GeneralizedICA`,
+Samples A that are not whitened have the same minimisers, up to T, over {x : x^T B x = I}, B = A^T A / N: `GeneralizedICA`,
 Section 4 of paper 003 (Vary, Ablin, Gao, Absil, ICML 2024), where objective and constraint are both means over samples.
 """
 
@@ -33,14 +33,14 @@ from .rowwise import SeparableLosses
 
 
 def log_cosh(t: Array) -> Array:
-    """log(cosh(t)), entry by entry, without overflow: |t| + log(1 + exp(-2 |t|)) - log 2. Its derivative is tanh."""
+    """log(cosh(t)), entry by entry, without overflow: |t| + log(1 + exp(-2 |t|)) - log 2. The derivative is tanh."""
     size = np.abs(t)
     value: Array = size + np.log1p(np.exp(-2.0 * size)) - math.log(2.0)
     return value
 
 
 def amari_distance(product: Array) -> float:
-    """How far the ``(n, n)`` product of unmixing and mixing matrix is from a permutation with scales, from 0 to 1.
+    """The distance of the ``(n, n)`` product of unmixing and mixing matrix from a scaled permutation, from 0 to 1.
 
     The mean over all rows and columns of (sum_j |p_j| / max_j |p_j| - 1) / (n - 1): Amari, Cichocki, Yang, "A new learning
     algorithm for blind signal separation", NIPS 1995, divided by its largest value.
@@ -54,12 +54,12 @@ def amari_distance(product: Array) -> float:
 
 
 class LogCosh(SeparableLosses[C]):
-    """f_i(x) = (w_i/N_i) sum_{jk} log cosh([Z_i x]_jk), whatever the constraint.
+    """f_i(x) = (w_i/N_i) sum_{jk} log cosh([Z_i x]_jk) over any constraint set.
 
     Parameters
     ----------
     Z
-        ``(N_i, n)`` of each agent, checked.
+        ``(N_i, n)``: the samples of each agent, already checked.
     weights
         ``(n_local,)``: w_i.
     constraint, n_agents, first_agent
@@ -86,12 +86,12 @@ class LogCosh(SeparableLosses[C]):
 
     @staticmethod
     def losses(products: Array) -> Array:
-        """log cosh of every entry."""
+        """The log cosh of every entry."""
         return log_cosh(products)
 
     @staticmethod
     def differentiate(products: Array) -> None:
-        """tanh of every entry."""
+        """Replace every entry by its tanh."""
         np.tanh(products, out=products)
 
     @property
@@ -100,12 +100,12 @@ class LogCosh(SeparableLosses[C]):
         return self._weights * self.largest
 
     def error(self, xhat: Array) -> float:
-        """Amari distance of x^T mixing from a permutation with signs.
+        """The Amari distance of x^T mixing from a signed permutation.
 
         Raises
         ------
         ValueError
-            When the mixing is not known.
+            When the mixing matrix is not known.
         """
         if self.mixing is None:
             raise ValueError("the mixing is known for generated data only, or given as mixing")
@@ -118,13 +118,13 @@ class ICA(LogCosh[Stiefel]):
     Parameters
     ----------
     Z
-        List or stack of whitened samples ``(N_i, n)``, one matrix per agent. They are taken as they are.
+        List or stack of whitened samples ``(N_i, n)``, one matrix per agent, used unchanged.
     mixing
         ``(n, n)``: the matrix with z = mixing s for independent sources s, if it is known; then the error is ``amari_distance``.
     weights
-        ``(n_local,)``: w_i, by default 1. With N_i over the mean of all N_i every sample counts the same, not every agent.
+        ``(n_local,)``: w_i, by default 1. With N_i over the mean of all N_i every sample, not every agent, has the same weight.
     n_agents, first_agent
-        When only some agents are given: how many there are, and the global number of the first one here.
+        When only some agents are given: the number of all agents, and the global number of the first one given.
 
     Raises
     ------
@@ -154,12 +154,12 @@ class ICA(LogCosh[Stiefel]):
 class GeneralizedICA(LogCosh[GeneralizedStiefel]):
     """f(x) = (1/N) sum_{jk} log cosh([A x]_jk) over {x : x^T B x = I}, B = A^T A / N, for one agent.
 
-    B is formed, as it has the size of a point; batches of samples estimate it without (`SampledProducts`).
+    B is formed, as it has the size of a point; batches of samples estimate it without forming it (`SampledProducts`).
 
     Parameters
     ----------
     A
-        ``(N, n)``: samples, taken as they are; those of independent components have mean zero.
+        ``(N, n)``: samples, used unchanged; samples of independent components have mean zero.
     mixing
         ``(n, n)``: the matrix with a = mixing s for independent sources s, if it is known; then the error is ``amari_distance``.
 
@@ -184,11 +184,11 @@ class GeneralizedICA(LogCosh[GeneralizedStiefel]):
         self._covariance = SampleCovariance(self.samples)
 
     def product_on(self, x: Array, batch: Index) -> Array:
-        """``(1, n, n)``, fresh: B x with the B of the samples ``batch``, ``(1, b)``."""
+        """``(1, n, n)``, fresh: B x, with B from the samples ``batch``, ``(1, b)``."""
         return self._covariance.product_on(x, batch)
 
     def matrices_on(self, batch: Index) -> Array:
-        """``(1, n, n)``, fresh: the B of the samples ``batch``, ``(1, b)``."""
+        """``(1, n, n)``, fresh: B from the samples ``batch``, ``(1, b)``."""
         return self._covariance.matrix_on(batch)
 
 
@@ -232,11 +232,11 @@ class ICASettings(Divided):
                 raise ValueError(f"imbalance must be finite and at least 1, got {self.imbalance}")
 
     def idle(self) -> dict[str, str]:
-        """Settings without an effect beside the others, and why."""
+        """The settings that have no effect, and why."""
         return super().idle() | idle_data(self.data is not None, ("samples", "imbalance", "mixing"), DIVIDED)
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, to be built by each rank for its own agents."""
+        """The problem, which each rank builds for its own agents."""
         if not self.whiten and n_agents > 1:
             raise ValueError(
                 f"without whitening the covariance of all samples makes the constraint, which none of {n_agents} agents knows: "
@@ -273,13 +273,13 @@ class ICASettings(Divided):
         return GeneralizedICA(A, mixing=mixing)
 
     def _mixing(self, seed: int) -> Array:
-        """``(n, n)``: M, the same on every rank."""
+        """``(n, n)``: the mixing matrix M of the sources, the same on every rank."""
         n = self.sources or 10
         mixing: Array = stream(seed).standard_normal((n, n))
         return mixing if self.mixing == "general" else np.linalg.qr(mixing)[0]
 
     def _drawn(self, agent: int, n_agents: int, seed: int) -> Array:
-        """``(N_i, n)``: an agent's Laplace sources of unit variance, from its own stream."""
+        """``(N_i, n)``: an agent's Laplace sources of unit variance, drawn from its own stream."""
         along = agent / (n_agents - 1) if n_agents > 1 else 0.5
         count = max(1, round(self.samples * self.imbalance ** (0.5 - along)))
         return stream(seed, agent).laplace(0.0, math.sqrt(0.5), (count, self.sources or 10))

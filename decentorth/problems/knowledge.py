@@ -1,7 +1,7 @@
-"""Knowledge graphs as numbers: triples (head, relation, tail), which are held out, how they are corrupted, and generated graphs.
+"""Knowledge graphs as numbers: triples (head, relation, tail), their division into training and test, and their corruption.
 
-A corrupted triple has another head, or another tail, drawn uniformly from the entities that make it no training triple, by
-a counter of (seed, triple, side, position): the same whoever draws it.
+A corrupted triple has another head or tail, drawn uniformly from the entities that do not make it a training triple, by
+a counter of (seed, triple, side, position): the same on every rank.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..streams import CounterStreams
 
 Side = Literal["head", "tail"]
 PIECE = 4096
-"""Triples are corrupted so many at a time."""
+"""The number of triples that are corrupted at a time."""
 
 
 class KnowledgeGraph(NamedTuple):
@@ -30,7 +30,7 @@ class KnowledgeGraph(NamedTuple):
 
 
 def check(graph: KnowledgeGraph) -> None:
-    """Refuse what are no triples of a graph, or no training triples.
+    """Raise unless ``graph`` holds valid triples and at least one training triple.
 
     Raises
     ------
@@ -55,16 +55,16 @@ def check(graph: KnowledgeGraph) -> None:
 
 
 class Completions:
-    """Of each (head, relation) the tails in some triples, or of each (relation, tail) the heads.
+    """The tails of each (head, relation) in some triples, or the heads of each (relation, tail).
 
     Parameters
     ----------
     triples
-        ``(N, 3)``; what occurs twice counts once.
+        ``(N, 3)``; repeated triples count once.
     side
-        What completes.
+        The part of a triple that completes a query.
     n_entities
-        How many entities there are.
+        The number of entities.
     """
 
     def __init__(self, triples: Index, side: Side, n_entities: int) -> None:
@@ -75,12 +75,12 @@ class Completions:
         self._gaps = self._keys_of * n_entities + self._members - (np.arange(len(known)) - starts)
 
     def _keys(self, triples: Index) -> Index:
-        """``(b,)``: the number of what is to be completed."""
+        """``(b,)``: the number of the query of each triple."""
         keys: Index = triples[:, 1] * self._n_entities + triples[:, 0 if self._side == "tail" else 2]
         return keys
 
     def _runs(self, triples: Index) -> tuple[Index, Index]:
-        """Where the completions of each triple's query begin, and how many there are."""
+        """The position of the first completion of each triple's query, and the number of its completions."""
         keys = self._keys(triples)
         starts = np.searchsorted(self._keys_of, keys)
         return starts, np.searchsorted(self._keys_of, keys, side="right") - starts
@@ -93,17 +93,17 @@ class Completions:
         return queries, self._members[np.repeat(starts, counts) + within]
 
     def others(self, triples: Index, draw: Callable[[Index], Index]) -> Index:
-        """Entities that complete none of the triples, evenly.
+        """Entities that do not complete the query of each triple, drawn uniformly.
 
         Parameters
         ----------
         draw
-            From numbers m, ``(b,)``, to ``(b, c)`` numbers below m.
+            Maps numbers m, ``(b,)``, to ``(b, c)`` numbers below m.
 
         Raises
         ------
         ValueError
-            Where every entity completes a triple; names it.
+            When every entity completes a triple; names it.
         """
         starts, counts = self._runs(triples)
         full = np.flatnonzero(counts >= self._n_entities)
@@ -120,7 +120,7 @@ class Completions:
 
 
 def corrupted(graph: KnowledgeGraph, side: Side, count: int, first: int, last: int, seed: int) -> Index:
-    """``(last - first, count)``: in place of the heads, or tails, of training triples ``first`` to ``last - 1``."""
+    """``(last - first, count)``: replacements for the heads, or tails, of training triples ``first`` to ``last - 1``."""
     completions = Completions(graph.train, side, graph.n_entities)
     number = 0 if side == "tail" else 1
 
@@ -133,7 +133,7 @@ def corrupted(graph: KnowledgeGraph, side: Side, count: int, first: int, last: i
 
 
 def held_out(triples: Index, share: float, n_entities: int, n_relations: int, rng: np.random.Generator) -> tuple[Index, Index]:
-    """Triples to train on, and about that share of them to test with, whose entities and relations all occur in the others."""
+    """The triples to train on, and about ``share`` to test with, whose entities and relations all occur in the former."""
     entities = np.bincount(triples[:, [0, 2]].reshape(-1), minlength=n_entities)
     relations = np.bincount(triples[:, 1], minlength=n_relations)
     wanted, chosen = round(share * len(triples)), np.zeros(len(triples), dtype=np.bool_)
@@ -152,12 +152,12 @@ def held_out(triples: Index, share: float, n_entities: int, n_relations: int, rn
 
 
 def most_frequent(graph: KnowledgeGraph, count: int) -> KnowledgeGraph:
-    """The triples between the so many entities that occur most often in training triples, renumbered with their relations.
+    """The triples between the ``count`` entities that occur most often in training triples, renumbered with their relations.
 
     Raises
     ------
     ValueError
-        Where no training triple is left.
+        When no training triple is left.
     """
     often = np.argsort(-np.bincount(graph.train[:, [0, 2]].reshape(-1), minlength=graph.n_entities), kind="stable")[:count]
     kept = np.zeros(graph.n_entities, dtype=np.bool_)

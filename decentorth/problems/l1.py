@@ -5,9 +5,9 @@ Over St(d, r), with an agent's samples A_i, C_i = A_i^T A_i / m_i,
     l1_pca       f_i(x) = -(1/m_i) ||A_i x||_1                        G_i(x) = -(1/m_i) A_i^T sign(A_i x)
     sparse_pca   f_i(x) = -1/2 tr(x^T C_i x) + mu ||x||_1             G_i(x) = -C_i x + mu sign(x)
 
-l1_pca (Kwak, "Principal component analysis based on L1-norm maximization", IEEE TPAMI 2008) weighs samples by their distance, not
-by its square. It maximises a convex function, so f_i is not weakly convex and the theory of subgradient methods does not cover it;
-but at a minimiser no score is 0 in general, and f_i is smooth around it. sparse_pca (a form of Jolliffe, Trendafilov, Uddin, "A
+l1_pca (Kwak, "Principal component analysis based on L1-norm maximization", IEEE TPAMI 2008) weights samples by their distance,
+not by its square. It maximises a convex function, so f_i is not weakly convex and the theory of subgradient methods does not cover
+it; but at a minimiser no score is 0 in general, and f_i is smooth around it. sparse_pca (a form of Jolliffe, Trendafilov, Uddin, "A
 modified principal component technique based on the LASSO", JCGS 2003) is weakly convex, with constant lambda_max(C_i).
 """
 
@@ -39,9 +39,9 @@ class L1PCA(AbsoluteLosses):
     A
         List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
     rank
-        How many components r.
+        The number r of components.
     n_agents, first_agent
-        When only some agents are given: how many there are, and the global number of the first one here.
+        When only some agents are given: the number of all agents, and the global number of the first one given.
 
     Raises
     ------
@@ -61,14 +61,14 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
     Parameters
     ----------
     A
-        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled. What is already float64 and
-        C-contiguous may be referred to rather than copied: leave it as it is.
+        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled. Arrays that are already float64
+        and C-contiguous may be referenced, not copied: do not change them afterwards.
     rank
-        How many components r.
+        The number r of components.
     mu
-        Weight of the l1 norm, not negative: more of it makes more entries 0.
+        Weight of the l1 norm, not negative: a larger weight makes more entries 0.
     n_agents, first_agent
-        When only some agents are given: how many there are, and the global number of the first one here.
+        When only some agents are given: the number of all agents, and the global number of the first one given.
 
     Raises
     ------
@@ -95,11 +95,11 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
 
     @property
     def n_samples(self) -> Index:
-        """``(n_local,)``: m_i."""
+        """``(n_local,)``: the numbers of samples m_i."""
         return self._sums.n_samples
 
     def value(self, x: Array) -> Array:
-        """``(n_local,)``."""
+        """``(n_local,)``: f_i(x_i)."""
         return self._sums.value(x) + self._mu * sums(np.abs(x))
 
     def gradient(self, x: Array) -> Array:
@@ -123,23 +123,25 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
         return bound
 
     def prepare(self, collective: Collective) -> None:
-        """The largest lambda_max(C_i) of all agents, for steps that all of them take."""
+        """Compute the largest lambda_max(C_i) of all agents, for a common step."""
         self._steepest = collective.max(max(self.weak_convexity.tolist()))
 
     def subgradient_settings(self, blocks: int) -> SubgradientSettings:
-        """Geometric steps from 1 / lambda_max(C_i), which shrink as much slower as fewer columns move in an iteration; once
-        `prepare` has found that number."""
+        """Geometric steps from 1 / lambda_max(C_i), which shrink more slowly the fewer columns move in an iteration.
+
+        They need the largest lambda_max(C_i), from `prepare`.
+        """
         initial = f"{1.0 / self._steepest:.6g}" if self._steepest > 0.0 else "auto"
         return SubgradientSettings(f"geometric:initial={initial},ratio={1.0 - 0.005 * min(1.0, 2.0 / blocks):.6g}")
 
     def flops(self, columns: int) -> Array:
-        """``(n_local,)``: a product with C_i, or two with the samples where they are few, for so many columns, and the signs."""
+        """``(n_local,)``: the operations for ``columns`` columns: a product with C_i, or two with few samples, and the signs."""
         d = self.shape[0]
         return ((2 * np.minimum(d, 2 * self.n_samples) + 2) * (d * columns)).astype(np.float64)
 
 
 def check_mu(mu: float) -> None:
-    """Refuse a weight of the l1 norm that is none.
+    """Raise unless ``mu`` is a finite number that is not negative.
 
     Raises
     ------
@@ -179,7 +181,7 @@ class L1PCASettings(Divided):
         return L1PCA(rows, self.rank, n_agents=n_agents, first_agent=first_agent)
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, to be built by each rank for its own agents."""
+        """The problem, which each rank builds for its own agents."""
 
         def build(agents: slice, collective: Collective) -> AgentProblem[Stiefel]:
             with collective.together():

@@ -7,8 +7,8 @@ class c, their mean m_c and the mean m of all
     B = S_w + ridge (tr S_w / n) I
 
 A feature that is constant within every class makes S_w singular, and the ridge, which is relative to the mean eigenvalue, makes B
-positive definite. S_b has as many eigenvalues that are not zero as there are classes, less one. As S_b and S_w are sums over all
-samples, the problem is one agent's.
+positive definite. S_b has at most as many nonzero eigenvalues as classes, minus one. As S_b and S_w are sums over all samples, the
+problem is that of a single agent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .gevp import GEVP
 
 
 def scatters(samples: Array, classes: NDArray[Any]) -> tuple[Array, Array]:
-    """S_b and S_w, each ``(n, n)``, of the samples ``(N, n)``, whose classes are ``(N,)`` labels of any kind."""
+    """The scatters S_b and S_w, each ``(n, n)``, of the samples ``(N, n)`` with class labels ``(N,)`` of any kind."""
     n_samples, n = samples.shape
     mean = samples.mean(axis=-2)
     between, within = np.zeros((n, n)), np.zeros((n, n))
@@ -67,7 +67,7 @@ class LDASettings:
             raise ValueError(f"ridge must be finite and not negative, got {self.ridge}")
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem; the seed changes nothing."""
+        """The problem; the seed has no effect."""
         if n_agents > 1:
             raise ValueError(
                 f"the scatter matrices of lda are sums over all samples, so it is for one agent (--agents 1), got {n_agents}"

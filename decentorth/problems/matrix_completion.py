@@ -1,4 +1,4 @@
-"""Low-rank matrix completion over agents, each of which sees some entries of some columns.
+"""Low-rank matrix completion over agents, each of which has some entries of some columns.
 
 The columns of A (d x T, of rank about r) are divided over the agents, and Omega_j are the observed entries of column a_j. Over
 St(d, r)
@@ -10,8 +10,8 @@ f_i depends on the range of x alone, so x^T G_i(x) = 0, on the manifold and off 
 and nu r (d + T - r) observed entries, is an experiment of Deng & Hu, "Decentralized projected Riemannian gradient method for
 smooth optimization on compact submanifolds", 2023, and of its successors.
 
-No constant bounds the curvature of f_i for all x (the least squares may come close to singular), so the problem claims none:
-automatic steps estimate it at the start.
+No constant bounds the curvature of f_i for all x (the least squares may come close to singular), so the problem gives no Lipschitz
+constant: automatic steps estimate it at the start.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def least_squares(mask: Array, a: Array, x: Array, ridge: float) -> Array:
     """``(n, r, T)``: for each column the v that minimises ||mask * (x v) - a||^2 + ridge ||v||^2.
 
     One product with the mask gives the r (r + 1) / 2 different entries of all normal matrices x^T P_Omega_j x; then all columns are
-    eliminated together, without pivots, as positive definite matrices allow. NaN or infinity where a matrix is singular.
+    eliminated together, without pivoting, as positive definite matrices allow. NaN or infinity where a matrix is singular.
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ class MatrixCompletion(AgentProblem[Stiefel]):
     A
         List or stack of ``(d, T_i)``: the columns of each agent, NaN where an entry is not observed.
     rank
-        r.
+        The rank r.
     ridge
         Weight of ||v||^2, not negative. Without it each column needs at least ``rank`` observed entries.
     truth
         ``(d, rank)``: a basis of the true column space, if it is known; then the error is ``subspace_distance``.
     n_agents, first_agent
-        When only some agents are given: how many there are, and the global number of the first one here.
+        When only some agents are given: the number of all agents, and the global number of the first one given.
 
     Raises
     ------
@@ -140,7 +140,7 @@ class MatrixCompletion(AgentProblem[Stiefel]):
         self.n_samples, self._columns = self.n_samples[local], self._columns.take(local)
 
     def value(self, x: Array) -> Array:
-        """``(n_local,)``: half the squared residuals on the observed entries, and the ridge's part."""
+        """``(n_local,)``: half the sum of squared residuals on the observed entries, plus the ridge term."""
         out = np.empty(len(x))
         for local, (mask, a) in self._columns:
             v = least_squares(mask, a, x[local], self._ridge)
@@ -170,7 +170,7 @@ class MatrixCompletion(AgentProblem[Stiefel]):
         return gradient
 
     def completed(self, x: Array) -> list[Array]:
-        """Of each local agent ``(d, T_i)``: x_i V_i(x_i), its columns with all entries filled in."""
+        """The completed columns x_i V_i(x_i), ``(d, T_i)``, of each local agent."""
         return [
             point @ v
             for local, (mask, a) in self._columns
@@ -178,12 +178,12 @@ class MatrixCompletion(AgentProblem[Stiefel]):
         ]
 
     def error(self, xhat: Array) -> float:
-        """Distance of the orthonormal ``(d, r)`` matrix from the closest basis of the true column space.
+        """The distance of the orthonormal ``(d, r)`` matrix from the closest basis of the true column space.
 
         Raises
         ------
         ValueError
-            When that is not known.
+            When the true column space is not known.
         """
         if self.optimum is None:
             raise ValueError("the true column space is known for generated data without noise and ridge, or given as truth")
@@ -248,20 +248,20 @@ class MatrixCompletionSettings:
             raise ValueError(f"rank must be at least 1, got {self.rank}")
 
     def idle(self) -> dict[str, str]:
-        """Settings without an effect beside the others, and why."""
+        """The settings that have no effect, and why."""
         return idle_data(self.data is not None, ("dimension", "columns", "oversampling", "noise"), ("shuffle",))
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, to be built by each rank for its own agents."""
+        """The problem, which each rank builds for its own agents."""
         return Deferred(n_agents, self._generated(n_agents, seed) if self.data is None else self._from_file(n_agents, seed))
 
     def observed(self, n_agents: int) -> int:
-        """How many entries of the generated matrix are observed.
+        """The number of observed entries of the generated matrix.
 
         Raises
         ------
         ValueError
-            When that is more than there are, or, without ridge, less than rank in each column.
+            When the number exceeds that of all entries or, without ridge, is below rank in each column.
         """
         d, r, total = self.dimension, self.rank, n_agents * self.columns
         count = round(self.oversampling * r * (d + total - r))

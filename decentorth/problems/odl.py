@@ -1,12 +1,12 @@
-"""Orthogonal dictionary learning: samples a_j = D s_j of an orthogonal dictionary D and sparse coefficients s_j.
+"""Orthogonal dictionary learning, from samples a_j = D s_j with an orthogonal dictionary D and sparse coefficients s_j.
 
 Over O(n) = St(n, n)
 
     f_i(x) = ||A_i x||_1,    G_i(x) = A_i^T sign(A_i x)
 
-whose minimisers are the columns of D in any order and with any signs, where the samples are enough. The experiment of paper 002
+has the columns of D, in any order and with any signs, as minimisers where there are enough samples. The experiment of paper 002
 (Cheung, Wang, Yue, So, "Randomized submanifold subgradient method for optimization over Stiefel manifolds", Section 5.2): n = 60,
-4648 samples, Bernoulli(0.3)-Gaussian coefficients, D and the start uniformly distributed. Its Y has our samples as columns.
+4648 samples, Bernoulli(0.3)-Gaussian coefficients, D and the start uniformly distributed. The samples are the columns of its Y.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class OrthogonalDictionaryLearning(AbsoluteLosses):
     Parameters
     ----------
     A
-        List or stack of samples ``(m_i, n)``, one matrix per agent. They are taken as they are.
+        List or stack of samples ``(m_i, n)``, one matrix per agent, used unchanged.
     dictionary
         ``(n, n)``: the orthogonal dictionary, if it is known; then the error is ``dictionary_error``.
     n_agents, first_agent
-        When only some agents are given: how many there are, and the global number of the first one here.
+        When only some agents are given: the number of all agents, and the global number of the first one given.
 
     Raises
     ------
@@ -74,20 +74,20 @@ class OrthogonalDictionaryLearning(AbsoluteLosses):
 
     @property
     def weak_convexity(self) -> Array:
-        """``(n_local,)``: 0, f_i is convex."""
+        """``(n_local,)``: 0, since f_i is convex."""
         return np.zeros(self.n_local)
 
     def prepare(self, collective: Collective) -> None:
-        """The mean number of samples of an agent, for steps that all agents take."""
+        """Compute the mean number of samples of an agent, for a common step."""
         (total,) = collective.sum(self.n_samples.astype(np.float64))
         self._samples_each = float(total) / self.n_agents
 
     def subgradient_settings(self, blocks: int) -> SubgradientSettings:
-        """Paper 002's for up to five blocks, divided by the samples of an agent, whose entries are of the order of 1.
+        """The settings of paper 002 for up to five blocks, divided by an agent's number of samples, with entries of the order of 1.
 
-        With five, and blocks that stay, they miss the dictionary on two seeds of ten, with blocks drawn anew on none. With ten they
-        always do, and geometric steps with blocks drawn anew never. An iteration turns a pair of columns only where both move,
-        which is the share (2 / l)^2 of the pairs: so much more slowly those steps fall.
+        With five fixed blocks they miss the dictionary on two seeds of ten, with redrawn blocks on none. With ten they always miss
+        it, and geometric steps with redrawn blocks never do. An iteration rotates a pair of columns only where both move, which is
+        the share (2 / l)^2 of the pairs: the steps decrease more slowly by this factor.
         """
         initial = 1e-3 * (4648.0 / self._samples_each)
         if blocks == 1:
@@ -100,7 +100,7 @@ class OrthogonalDictionaryLearning(AbsoluteLosses):
         return SubgradientSettings(f"geometric:initial={4.0 * initial},ratio={1.0 - 0.5 / blocks**2:.6g}", "redraw")
 
     def error(self, xhat: Array) -> float:
-        """How far the columns of the orthogonal ``(n, n)`` matrix are from those of the dictionary.
+        """The distance of the columns of the orthogonal ``(n, n)`` matrix from those of the dictionary.
 
         Raises
         ------
@@ -145,11 +145,11 @@ class ODLSettings(Divided):
                 raise ValueError(f"density must be above 0 and at most 1, got {self.density}")
 
     def idle(self) -> dict[str, str]:
-        """Settings without an effect beside the others, and why."""
+        """The settings that have no effect, and why."""
         return super().idle() | idle_data(self.data is not None, ("dimension", "samples", "density"), (*DIVIDED, "normalize"))
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, to be built by each rank for its own agents."""
+        """The problem, which each rank builds for its own agents."""
         if self.data is None and self.samples < n_agents:
             raise ValueError(f"{n_agents} agents need at least as many samples, got {self.samples}: use fewer agents")
 
@@ -171,7 +171,7 @@ class ODLSettings(Divided):
         return Deferred(n_agents, build)
 
     def _drawn(self, agent: int, n_agents: int, seed: int) -> Array:
-        """``(m_i, n)``: an agent's coefficients, from its own stream."""
+        """``(m_i, n)``: an agent's coefficients, drawn from its own stream."""
         each, more = divmod(self.samples, n_agents)
         rng, size = stream(seed, agent), (each + (agent < more), self.dimension)
         drawn: Array = rng.standard_normal(size) * (rng.random(size) < self.density)

@@ -25,15 +25,15 @@ from .squares import SquaresProblem
 
 log = logging.getLogger(__name__)
 _SMALL = 1e-6
-"""Of an eigenvalue below this share of the largest, a covariance keeps at most ten digits."""
+"""The share of the largest eigenvalue below which a covariance gives at most ten digits of an eigenvalue."""
 _LOST = 1e-9
-"""Of a gap between singular values below this share of the largest, samples keep at most seven digits."""
+"""The share of the largest singular value below which samples give at most seven digits of a gap between singular values."""
 _LARGEST_OPTIMUM = 3000
-"""Above this dimension the pooled matrix and its eigenvectors are not computed, and no error is reported."""
+"""The dimension above which the pooled matrix and its eigenvectors are not computed and no error is reported."""
 
 
 def subspace_distance(x: Array, basis: Array) -> float:
-    """min over orthogonal R of ||x - basis R||_F for orthonormal ``(d, r)`` matrices, exact also where it is tiny.
+    """min over orthogonal R of ||x - basis R||_F for orthonormal ``(d, r)`` matrices, accurate also where it is tiny.
 
     From the principal angles t_k: sqrt(sum_k 4 sin(t_k / 2)^2), each angle from its sine and its cosine.
     """
@@ -50,12 +50,12 @@ class PCA(SquaresProblem[Stiefel]):
     Parameters
     ----------
     A
-        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled. What is already float64 and
-        C-contiguous may be referred to rather than copied: leave it as it is.
+        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled. Arrays that are already float64
+        and C-contiguous may be referenced, not copied: do not change them afterwards.
     rank
-        How many components r.
+        The number r of components.
     n_agents, first_agent
-        When only some agents are given: how many there are, and the global number of the first one here.
+        When only some agents are given: the number of all agents, and the global number of the first one given.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class PCA(SquaresProblem[Stiefel]):
     """
 
     error_name = ""
-    """``subspace_distance`` once `prepare` has computed the answer."""
+    """The name of the error: ``subspace_distance`` once `prepare` has computed the answer."""
 
     def __init__(self, A: Sequence[Array] | Array, rank: int, *, n_agents: int | None = None, first_agent: int = 0):
         rows = matrices("A", A, first_agent)
@@ -84,10 +84,10 @@ class PCA(SquaresProblem[Stiefel]):
         return np.negative(product, out=product)
 
     def prepare(self, collective: Collective) -> None:
-        """Compute the answer: the top-r eigenvectors of the pooled C, added over all agents in their order.
+        """Compute the answer: the top-r eigenvectors of the pooled C, summed in agent order.
 
-        Where C has lost most digits of the r-th, since it is so much smaller than the first, they are the singular vectors of the
-        samples. Where these have lost it too, it stays unknown, and rank 0 says so.
+        Where the r-th eigenvalue of C is so small that most of its digits are lost, the singular vectors of the samples are used.
+        Where the samples have lost them too, the answer stays unknown, and rank 0 prints a message.
         """
         d, r = self.constraint.shape
         if d > _LARGEST_OPTIMUM:
@@ -112,7 +112,7 @@ class PCA(SquaresProblem[Stiefel]):
         self.error_name = "subspace_distance"
 
     def error(self, xhat: Array) -> float:
-        """Distance of the orthonormal ``(d, r)`` matrix from the closest basis of the answer.
+        """The distance of the orthonormal ``(d, r)`` matrix from the closest basis of the answer.
 
         Raises
         ------
@@ -176,11 +176,11 @@ class PCASettings(Divided):
                 raise ValueError(f"heterogeneity must not be negative, got {self.heterogeneity}")
 
     def idle(self) -> dict[str, str]:
-        """Settings without an effect beside the others, and why."""
+        """The settings that have no effect, and why."""
         return super().idle() | idle_data(self.data != "synthetic", ("dimension", "samples", "gap", "heterogeneity"), DIVIDED)
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, to be built by each rank for its own agents."""
+        """The problem, which each rank builds for its own agents."""
         if self.data == "synthetic" and n_agents * self.samples < self.dimension:
             raise ValueError(
                 f"{n_agents} agents with {self.samples} samples each have {n_agents * self.samples} in all, fewer than dimension "
@@ -203,7 +203,7 @@ class PCASettings(Divided):
         return Deferred(n_agents, build)
 
     def _gaussian(self, agents: slice, seed: int) -> list[Array]:
-        """``(samples, dimension)`` of each agent from its own stream, stretched along its own axes."""
+        """Gaussian samples ``(samples, dimension)`` of each agent from its own stream, stretched along its own axes."""
         mine = []
         for agent in range(agents.start, agents.stop):
             rng = stream(seed, agent)

@@ -1,7 +1,7 @@
-"""A knowledge graph from a known ultrahyperbolic model, small enough to be learned in seconds.
+"""A knowledge graph from a known ultrahyperbolic model, small enough to learn in seconds.
 
 Entities are points around a pole of an ultrahyperbolic manifold of few dimensions, relations random J-orthogonal matrices R_r. The
-tails of (h, r) are the entities nearest to R_r e_h, as many for each.
+tails of (h, r) are the entities nearest to R_r e_h, the same number for every pair.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from .ultrahyperbolic import Ultrahyperbolic
 
 
 def around_pole(rng: np.random.Generator, signs: Array, number: int, spread: float) -> Array:
-    """``(number, n)``: Gaussian coordinates of that standard deviation around the pole, 1 at the first sign -1 and 0 elsewhere."""
+    """``(number, n)``: Gaussian points of standard deviation ``spread`` around the pole: 1 at the first sign -1, 0 elsewhere."""
     coordinates: Array = spread * rng.standard_normal((number, len(signs)))
     coordinates[:, np.flatnonzero(signs < 0.0)[0]] += 1.0
     return coordinates
 
 
 def planted(rng: np.random.Generator, constraint: JOrthogonal, entities: int, relations: int, triples: int) -> Index:
-    """``(N, 3)``: about so many triples, one for each (h, r) at least, in random order.
+    """``(N, 3)``: about ``triples`` triples, at least one for each (h, r), in random order.
 
     Parameters
     ----------
     constraint
-        Of the relations, one sign -1 at least.
+        The set of the relations, with at least one sign -1.
     """
     manifold = Ultrahyperbolic(constraint.signs, 1.0)
     points = manifold.points(around_pole(rng, constraint.signs, entities, 1.0))

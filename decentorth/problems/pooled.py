@@ -1,6 +1,6 @@
-"""What is made of the rows of all agents together, through the collective and in agent order, no rank holding all rows.
+"""Quantities of the rows of all agents together, from the collective and in agent order; no rank holds all rows.
 
-A_i stands for the ``(m_i, d)`` rows of an agent, a list ``A`` for those of the agents that are here.
+A_i denotes the ``(m_i, d)`` rows of an agent, and ``A`` a list of these for the agents of this process.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from ..protocols import Array, Collective
 from ..sums import sums
 
 Fold = Callable[[int, Callable[[Array], None]], Array]
-"""`Collective.fold`, or `here`."""
+"""A sum over all agents: `Collective.fold`, or `here`."""
 
 _SINGULAR = 1e-10
-"""Whitening refuses eigenvalues below this share of the largest."""
+"""The share of the largest eigenvalue below which whitening treats an eigenvalue as zero."""
 
 
 def here(size: int, add: Callable[[Array], None]) -> Array:
@@ -27,7 +27,7 @@ def here(size: int, add: Callable[[Array], None]) -> Array:
 
 
 def triangle(A: Sequence[Array], fold: Fold) -> Array:
-    """``(d, d)``: an upper triangular R with R^T R = sum_i A_i^T A_i, which is not formed: nothing of its condition is lost."""
+    """``(d, d)``: an upper triangular R with R^T R = sum_i A_i^T A_i, which is not formed: no digits are lost to squaring."""
     d = A[0].shape[1]
 
     def add(total: Array) -> None:
@@ -50,7 +50,7 @@ def gram(A: Sequence[Array], collective: Collective) -> Array:
 
 
 def rows(A: Sequence[Array], collective: Collective) -> int:
-    """How many rows all agents have together."""
+    """The number of rows of all agents."""
 
     def add(total: Array) -> None:
         for a in A:
@@ -70,7 +70,7 @@ def mean(A: Sequence[Array], collective: Collective) -> Array:
 
 
 def centered(A: Sequence[Array], collective: Collective) -> list[Array]:
-    """Without the mean of all rows."""
+    """The rows of the local agents minus the mean of all rows."""
     center = mean(A, collective)
     return [a - center for a in A]
 
@@ -86,7 +86,7 @@ def squares(A: Sequence[Array], collective: Collective) -> float:
 
 
 def normalized(A: Sequence[Array], collective: Collective) -> list[Array]:
-    """Divided by the root mean square of all entries, which becomes 1; as they are where all entries are 0."""
+    """The rows divided by the root mean square of all entries, unchanged where all entries are 0."""
     scale = np.sqrt(squares(A, collective) / (A[0].shape[1] * rows(A, collective))) or 1.0
     return [a / scale for a in A]
 
@@ -115,7 +115,7 @@ def mean_squares(A: Sequence[Array], collective: Collective) -> Array:
 
 
 def whitening(A: Sequence[Array], components: int | None, collective: Collective) -> Array:
-    """``(d, components)``: the T for which the rows A_i T of all agents have second moments ``(1/m) sum_i T^T A_i^T A_i T = I``.
+    """``(d, components)``: the T that gives the rows A_i T of all agents second moments ``(1/m) sum_i T^T A_i^T A_i T = I``.
 
     ``components`` None takes all directions in which the rows vary.
 
@@ -128,14 +128,14 @@ def whitening(A: Sequence[Array], components: int | None, collective: Collective
 
 
 def root_inverse(covariance: Array, components: int | None) -> Array:
-    """``(d, components)``: T with T^T C T = I for a covariance C of samples.
+    """``(d, components)``: a matrix T with T^T C T = I for a covariance C of samples.
 
-    T = U diag(s)^{-1/2} with the largest ``components`` eigenvalues s of C and their eigenvectors U; None takes all that are not 0.
+    T = U diag(s)^{-1/2} with the largest ``components`` eigenvalues s of C and their eigenvectors U; None takes all nonzero ones.
 
     Raises
     ------
     ValueError
-        When C has too few eigenvalues that are not zero.
+        When C has too few nonzero eigenvalues.
     """
     d = len(covariance)
     values, vectors = np.linalg.eigh(covariance)

@@ -29,12 +29,12 @@ class Procrustes(SquaresProblem[Stiefel]):
     Parameters
     ----------
     A
-        List or stack of ``(m_i, d)``, one matrix per agent. What is already float64 and C-contiguous may be referred to rather than
-        copied: leave it as it is.
+        List or stack of ``(m_i, d)``, one matrix per agent. Arrays that are already float64 and C-contiguous may be referenced, not
+        copied: do not change them afterwards.
     B
         List or stack of ``(r, m_i)``.
     n_agents, first_agent
-        When only some agents are given: how many there are, and the global number of the first one here.
+        When only some agents are given: the number of all agents, and the global number of the first one given.
 
     Raises
     ------
@@ -126,11 +126,11 @@ class ProcrustesSettings:
                 raise ValueError(f"largest_eigenvalue must be positive, got {self.largest_eigenvalue}")
 
     def idle(self) -> dict[str, str]:
-        """Settings without an effect beside the others, and why."""
+        """The settings that have no effect, and why."""
         return idle_data(self.data is not None, ("dimension", "rank", "rows", "decay", "largest_eigenvalue"), ("shuffle",))
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, to be built by each rank for its own agents."""
+        """The problem, which each rank builds for its own agents."""
         if self.rows is not None and self.data is None and n_agents * self.rows < self.dimension:
             raise ValueError(
                 f"{n_agents} agents with {self.rows} rows each have {n_agents * self.rows} rows in all, fewer than dimension "

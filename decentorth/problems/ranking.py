@@ -1,7 +1,7 @@
-"""Filtered ranks: where the right entity stands among all that would not make another known triple.
+"""Filtered ranks: the rank of the right entity among all entities that do not make another known triple.
 
 Bordes, Usunier, Garcia-Duran, Weston, Yakhnenko, "Translating embeddings for modeling multi-relational data", NeurIPS 2013.
-Entities with equal scores share their ranks' mean, so that a model that cannot tell them apart is no better than chance.
+Entities with equal scores get the mean of their ranks, so that a model that cannot distinguish them is no better than chance.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MEASURES = ("mrr", *(f"hits_at_{k}" for k in HITS))
 
 
 def filtered_ranks(scores: Array, truth: Index, known: tuple[Index, Index]) -> Array:
-    """``(b,)``: 1 + how many unknown entities have better scores, and half of those with equal ones; NaN where the right one's is.
+    """``(b,)``: 1 + the number of unknown entities with better scores + half of those with equal ones; NaN for a NaN score.
 
     Parameters
     ----------

@@ -2,8 +2,8 @@
 
 An agent with m_i rows in d columns computes its gradient ``2 w_i A_i^T (A_i x - B_i)`` from the rows (4 m_i d r flops) or from the
 Gram matrix ``A_i^T A_i`` made once (2 d^2 r flops): whichever is less. The choice, and the stacking of agents with equally many
-rows, depend on the agent alone, never on who shares its process. The rows themselves are never copied but into stacks of row-form
-agents; mini-batches are gathered from them in either form.
+rows, depend on the agent alone, never on the other agents of its process. Rows are copied only into stacks of row-form agents;
+mini-batches are gathered from them in either form.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .base import Selection, selected
 
 
 class _Table(Protocol):
-    """Rows that are read by their numbers: an array, or `_Joined`."""
+    """A table of rows that are read by their numbers: an array, or `_Joined`."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, numbers: Index, /) -> Array: ...
@@ -41,7 +41,7 @@ class _Form(Protocol):
 
 
 def _stacked(arrays: Sequence[Array]) -> Array:
-    """``(n, ...)``, C-contiguous, which `np.stack` is not where all of the arrays are transposed."""
+    """``(n, ...)``: the stacked arrays, C-contiguous, which `np.stack` does not give where all arrays are transposed."""
     return np.ascontiguousarray(np.stack(arrays))
 
 
@@ -53,7 +53,7 @@ def _residual(a: Array, b: Array | None, x: Array) -> Array:
 
 
 def _gradient(a: Array, b: Array | None, twice: Array, x: Array) -> Array:
-    """2 w a^T (a x - b) for each agent, ``twice`` 2 w, ``(n, 1, 1)``."""
+    """The gradient 2 w a^T (a x - b) of each agent, with ``twice`` = 2 w, ``(n, 1, 1)``."""
     residual = _residual(a, b, x)
     residual *= twice
     gradient: Array = a.swapaxes(-1, -2) @ residual
@@ -61,7 +61,7 @@ def _gradient(a: Array, b: Array | None, twice: Array, x: Array) -> Array:
 
 
 class _Rows(NamedTuple):
-    """Agents that keep their rows: ``a`` is (n, m, d), ``b`` (n, m, r) or None for zero, ``twice`` 2 w (n, 1, 1)."""
+    """The data of agents that keep their rows: ``a`` (n, m, d), ``b`` (n, m, r) or None for zero, ``twice`` 2 w (n, 1, 1)."""
 
     a: Array
     b: Array | None
@@ -101,8 +101,10 @@ class _Rows(NamedTuple):
 
 
 class _Gram(NamedTuple):
-    """Agents that keep products: ``h`` = 2 w A^T A (n, d, d), ``k`` = 2 w A^T B (n, d, r) or None, ``c`` = w ||B||^2 (n,); for
-    batches, their ``rows`` A and ``targets`` B or None where they were given, and ``twice`` 2 w (n, 1, 1)."""
+    """Products that agents keep: ``h`` = 2 w A^T A (n, d, d), ``k`` = 2 w A^T B (n, d, r) or None, ``c`` = w ||B||^2 (n,).
+
+    For batches, also the ``rows`` A, the ``targets`` B or None, and ``twice`` 2 w (n, 1, 1).
+    """
 
     h: Array
     k: Array | None
@@ -156,7 +158,7 @@ class _Gram(NamedTuple):
 
 
 class _Joined:
-    """The rows of several tables, each table scaled, under one numbering; nothing is copied until it is read."""
+    """The rows of several scaled tables under one numbering; rows are copied only when read."""
 
     def __init__(self, tables: Sequence[_Table], scales: Sequence[float]) -> None:
         self._tables, self._scales = tables, scales
@@ -172,7 +174,7 @@ class _Joined:
 
 
 def _forms(rows: Sequence[Array], targets: Sequence[Array] | None, weights: Array) -> list[tuple[Index | None, _Form]]:
-    """The agents' numbers (None for all) and their data in the cheaper form, one entry for each form and number of rows."""
+    """The numbers of agents (None for all) and their data in the cheaper form, for each form and number of rows."""
     d = rows[0].shape[1]
     kinds: dict[int, list[int]] = {}
     for agent, a in enumerate(rows):
@@ -200,7 +202,7 @@ class SumsOfSquares:
     Parameters
     ----------
     rows
-        A_i, each ``(m_i, d)``; those of agents that keep Gram matrices are referred to, not copied.
+        A_i, each ``(m_i, d)``; rows of agents that keep Gram matrices are referenced, not copied.
     targets
         B_i, each ``(m_i, r)``; None for zero.
     weights
@@ -213,7 +215,7 @@ class SumsOfSquares:
             self._parts = _forms(rows, targets, weights)
 
     def take(self, local: Selection) -> SumsOfSquares:
-        """The same for the agents in ``local``; those of a run are viewed, not copied."""
+        """The sums of the agents in ``local``; the data of a slice is viewed, not copied."""
         part = object.__new__(SumsOfSquares)
         part.n_local = local.stop - local.start if isinstance(local, slice) else len(local)
         part._parts = []
@@ -235,7 +237,7 @@ class SumsOfSquares:
 
     @property
     def n_samples(self) -> Index:
-        """``(n,)``: m_i."""
+        """``(n,)``: the numbers of rows m_i."""
         out = np.empty(self.n_local, dtype=np.int64)
         for members, form in self._parts:
             out[slice(None) if members is None else members] = form.counts()
@@ -247,13 +249,13 @@ class SumsOfSquares:
         return out
 
     def value(self, x: Array) -> Array:
-        """``(n_local,)``."""
+        """``(n_local,)``: f_i(x_i)."""
         if self._parts[0][0] is None:
             return self._parts[0][1].value(x)
         return self._each(x, np.empty(len(x)), lambda form, points: form.value(points))
 
     def gradient(self, x: Array) -> Array:
-        """``(n_local, d, r)``, fresh."""
+        """``(n_local, d, r)``, fresh: the gradients at x_i."""
         if self._parts[0][0] is None:
             return self._parts[0][1].gradient(x)
         return self._each(x, np.empty_like(x), lambda form, points: form.gradient(points))
@@ -265,8 +267,10 @@ class SumsOfSquares:
         return self._each(v, np.empty_like(v), lambda form, points: form.product(points))
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, d, r)``, fresh: m_i / b times the gradients of the rows ``batch``, ``(n_local, b)``: its mean over random
-        rows is the gradient."""
+        """``(n_local, d, r)``, fresh: m_i / b times the gradients of the rows ``batch``, ``(n_local, b)``.
+
+        The mean over random rows is the gradient.
+        """
         if self._parts[0][0] is None:
             return self._parts[0][1].gradient_on(x, batch)
         out = np.empty_like(x)
@@ -285,11 +289,11 @@ class SumsOfSquares:
         return out
 
     def weighted_rows(self) -> list[Array]:
-        """sqrt(2 |w_i|) A_i of each agent: copies."""
+        """The matrices sqrt(2 |w_i|) A_i of the agents, as copies."""
         return [math.sqrt(abs(own)) * rows[np.arange(len(rows))] for rows, _, own in self._tables()]
 
     def mean(self, d: int, r: int) -> SumsOfSquares:
-        """The mean of the objectives as one agent's."""
+        """The mean of the objectives as the objective of a single agent."""
         zero = np.zeros((self.n_local, d, r))
         parts = (self.hessian(), -self.gradient(zero), self.value(zero))  # f(x) = <x, H x>/2 - <x, K> + c
         sums = [np.zeros(part.shape[1:]) for part in parts]
@@ -302,11 +306,11 @@ class SumsOfSquares:
         return pooled
 
     def _tables(self) -> list[tuple[_Table, _Table | None, float]]:
-        """Rows, targets and twice the weight of each agent, in their order."""
+        """The rows, targets and twice the weight of each agent, in agent order."""
         return [table for i in range(self.n_local) for _, form in self.take(slice(i, i + 1))._parts for table in form.tables()]
 
     def _joined(self) -> tuple[list[_Table], list[_Table] | None, Array]:
-        """All agents' rows as one agent's: of weight 1 or -1, each row scaled by the root of its own weight and 1 / n."""
+        """The rows of all agents as one agent of weight 1 or -1, each row scaled by the root of its own weight and 1 / n."""
         rows, targets, twice = zip(*self._tables(), strict=True)
         scales = [math.sqrt(0.5 * abs(own) / self.n_local) for own in twice]
         joined: list[_Table] | None = None if targets[0] is None else [_Joined(targets, scales)]

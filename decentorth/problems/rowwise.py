@@ -1,4 +1,4 @@
-"""What problems made of a sum over samples share: f_i(x) = w_i sum_j h(x^T a_j) over the rows a_j of A_i.
+"""The base class of problems with a sum over samples: f_i(x) = w_i sum_j h(x^T a_j) over the rows a_j of A_i.
 
 Both passes over an agent's rows, the products A_i x and the sum A_i^T h'(A_i x), go piece by piece, so that a piece's products are
 still in cache when they are multiplied back.
@@ -20,11 +20,11 @@ from .columns import SeparateColumns
 from .runs import Runs
 
 PASS_BYTES = 1 << 17
-"""An agent's samples are passed through in pieces of this size, which stay in cache between the two products."""
+"""The bytes of a piece of an agent's samples, small enough to stay in cache between the two products."""
 
 
 def pieces(samples: int, width: int) -> Iterator[slice]:
-    """Runs of samples of ``width`` numbers each that take about `PASS_BYTES`; at least one."""
+    """Runs of samples of ``width`` numbers each that take about `PASS_BYTES`, at least one sample each."""
     size = max(1, PASS_BYTES // (8 * width))
     for start in range(0, samples, size):
         yield slice(start, min(start + size, samples))
@@ -40,7 +40,7 @@ class RowLosses(AgentProblem[C]):
     weights
         w_i, one for each agent.
     constraint, n_agents, first_agent
-        The feasible set, how many agents there are, and the global number of the first one here.
+        The feasible set, the number of all agents, and the global number of the first one here.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class RowLosses(AgentProblem[C]):
     @staticmethod
     @abstractmethod
     def losses(products: Array) -> Array:
-        """``(n, ...)``: numbers whose sum over an agent's is that of h over the samples with products ``(n, b, c)``."""
+        """``(n, ...)``: numbers that add up, for each agent, to the sum of h over the samples with products ``(n, b, c)``."""
 
     @staticmethod
     @abstractmethod
     def differentiate(products: Array) -> None:
-        """The gradients of h at the products ``(n, b, c)``, in their place."""
+        """Replace the products ``(n, b, c)`` by the gradients of h there."""
 
     def _take(self, local: Selection) -> None:
         self.n_samples, self._weights, self._rows = self.n_samples[local], self._weights[local], self._rows.take(local)
@@ -79,7 +79,7 @@ class RowLosses(AgentProblem[C]):
         return out
 
     def value(self, x: Array) -> Array:
-        """``(n_local,)``."""
+        """``(n_local,)``: f_i(x_i)."""
         out = np.zeros(len(x))
         for local, (a,) in self._rows:
             points = x[local]
@@ -116,10 +116,10 @@ class RowLosses(AgentProblem[C]):
 
 
 class SeparableLosses(RowLosses[C], SeparateColumns):
-    """The same where h(y) is a sum over the entries of y, so that columns of the gradient cost their share and no more."""
+    """Row losses with h(y) a sum over the entries of y, so that each column of the gradient is computed on its own."""
 
     def flops(self, columns: int) -> Array:
-        """``(n_local,)``: two products with the samples for so many columns; h' counts as one operation an entry."""
+        """``(n_local,)``: the operations of two products with the samples for ``columns`` columns; h' counts as one an entry."""
         return (self.n_samples * ((4 * self.shape[0] + 1) * columns)).astype(np.float64)
 
 
@@ -135,7 +135,7 @@ class AbsoluteLosses(SeparableLosses[Stiefel]):
 
     @staticmethod
     def differentiate(products: Array) -> None:
-        """The sign of every entry."""
+        """Replace every entry by its sign."""
         np.sign(products, out=products)
 
     @property

@@ -33,11 +33,11 @@ from .pooled import with_spectrum
 from .rowwise import RowLosses
 
 STALE = 1e-3
-"""A squared norm is added up anew once changes have made it smaller than this share of the largest it was since."""
+"""The share of its largest value since the last summation below which a squared norm is summed anew."""
 
 
 def complement_distance(x: Array, subspace: Array) -> float:
-    """min over bases B of the complement of ``subspace`` of ||x - B||_F, exact also where it is tiny.
+    """min over bases B of the complement of ``subspace`` of ||x - B||_F, accurate also where it is tiny.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ def complement_distance(x: Array, subspace: Array) -> float:
 
     Notes
     -----
-    Paper 002's sqrt(2 (p - ||(I - S S^T) x||_*)): the singular values of (I - S S^T) x are cosines, those of S^T x the sines s of
-    the same angles, and 1 - cos = s^2 / (1 + cos).
+    Paper 002 has sqrt(2 (p - ||(I - S S^T) x||_*)): the singular values of (I - S S^T) x are cosines, those of S^T x the sines s
+    of the same angles, and 1 - cos = s^2 / (1 + cos).
     """
     sines = np.minimum(np.linalg.svd(subspace.T @ x, compute_uv=False), 1.0)
     squares = sines * sines
@@ -62,16 +62,15 @@ class RobustSubspaceRecovery(RowLosses[Stiefel]):
     Parameters
     ----------
     A
-        List or stack of samples ``(m_i, n)``, one matrix per agent (the rows are the columns of paper 002's Y). They are taken as
-        they are.
+        List or stack of samples ``(m_i, n)``, one matrix per agent, used unchanged (the rows are the columns of paper 002's Y).
     rank
         Dimension d of the subspace, from 1 to n - 1.
     subspace
         ``(n, d)``: an orthonormal basis of the inliers' subspace, if it is known; then the error is ``complement_distance``.
     weights
-        ``(n_local,)``: w_i, by default 1. With m_i over the mean of all m_i every sample counts the same, not every agent.
+        ``(n_local,)``: w_i, by default 1. With m_i over the mean of all m_i every sample, not every agent, has the same weight.
     n_agents, first_agent
-        When only some agents are given: how many there are, and the global number of the first one here.
+        When only some agents are given: the number of all agents, and the global number of the first one given.
 
     Raises
     ------
@@ -115,18 +114,18 @@ class RobustSubspaceRecovery(RowLosses[Stiefel]):
 
     @staticmethod
     def losses(products: Array) -> Array:
-        """||x^T a_j|| of every sample."""
+        """The norm ||x^T a_j|| of every sample."""
         norms: Array = np.sqrt((products * products).sum(-1))
         return norms
 
     @staticmethod
     def differentiate(products: Array) -> None:
-        """Every sample's product divided by its norm."""
+        """Divide every sample's product by its norm."""
         products *= _inverse_root((products * products).sum(-1))[..., None]
 
     @property
     def weak_convexity(self) -> Array:
-        """``(n_local,)``: 0, f_i is convex."""
+        """``(n_local,)``: 0, since f_i is convex."""
         return np.zeros(self.n_local)
 
     @property
@@ -136,8 +135,10 @@ class RobustSubspaceRecovery(RowLosses[Stiefel]):
         return bound
 
     def cache(self, x: Array) -> Array:
-        """``(n_local, p + 2, m)``, m the most samples of any agent: A_i x by columns; the squared norms of its rows; the largest
-        that each of these was since it was last added up, see `STALE`."""
+        """``(n_local, p + 2, m)``, m the most samples of an agent: A_i x by columns, the squared norms of its rows, their maxima.
+
+        The maximum of a squared norm is over the time since it was last summed, see `STALE`.
+        """
         p = x.shape[-1]
         cache = np.zeros((len(x), p + 2, self._width))
         xt = x.swapaxes(-1, -2)
@@ -178,12 +179,14 @@ class RobustSubspaceRecovery(RowLosses[Stiefel]):
         return np.ascontiguousarray(out.swapaxes(-1, -2))
 
     def flops(self, columns: int) -> Array:
-        """``(n_local,)``: two products with the samples for so many columns, and five operations an entry for the norms."""
+        """``(n_local,)``: the operations of two products with samples for ``columns`` columns, and five an entry for norms."""
         return (self.n_samples * ((4 * self.shape[0] + 5) * columns)).astype(np.float64)
 
     def subgradient_settings(self, blocks: int) -> SubgradientSettings:
-        """Paper 002's, for samples of norm 1. With more than five blocks its first steps are cut to five times those of one block:
-        with ten, where they are 45 times as long, it lost the start on four seeds of ten, and cut to ten times on one.
+        """The settings of paper 002, for samples of norm 1.
+
+        With more than five blocks the first steps are limited to five times those of one block. With ten blocks and steps 45 times
+        as long, the method lost the start on four seeds of ten; with steps limited to ten times, on one.
         """
         if blocks == 1:
             return SubgradientSettings("square-summable:initial=0.9")
@@ -191,7 +194,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel]):
         return SubgradientSettings(printed if blocks <= 5 else f"{printed},cap=5.0")
 
     def prepare(self, collective: Collective) -> None:
-        """Add up the second moments of all agents, sum_i w_i A_i^T A_i / m_i, for the start."""
+        """Compute the second moments of all agents, sum_i w_i A_i^T A_i / m_i, for the start."""
         n = self.shape[0]
 
         def add(total: Array) -> None:
@@ -215,7 +218,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel]):
         return np.ascontiguousarray(np.linalg.eigh(self.moments)[1][:, : self.shape[1]])
 
     def error(self, xhat: Array) -> float:
-        """Distance of the orthonormal ``(n, n - rank)`` matrix from the closest basis of the subspace's complement.
+        """The distance of the orthonormal ``(n, n - rank)`` matrix from the closest basis of the subspace's complement.
 
         Raises
         ------
@@ -228,7 +231,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel]):
 
 
 def _inverse_root(squares: Array) -> Array:
-    """1 / sqrt of every entry that is positive, 0 for the others."""
+    """The inverse root of every positive entry, 0 for the others."""
     positive = squares > 0.0
     inverse: Array = positive / np.sqrt(np.where(positive, squares, 1.0))
     return inverse
@@ -282,13 +285,13 @@ class RSRSettings(Divided):
             raise ValueError(f"orthonormal outliers must be at least dimension = {self.dimension}, got {self.outliers}")
 
     def idle(self) -> dict[str, str]:
-        """Settings without an effect beside the others, and why."""
+        """The settings that have no effect, and why."""
         return super().idle() | idle_data(
             self.data is not None, ("dimension", "inliers", "outliers", "points"), ("labels", "normalize")
         )
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, to be built by each rank for its own agents."""
+        """The problem, which each rank builds for its own agents."""
         return Deferred(n_agents, self._generated(n_agents, seed) if self.data is None else self._from_file(n_agents, seed))
 
     def _generated(self, n_agents: int, seed: int) -> Callable[[slice, Collective], RobustSubspaceRecovery]:
@@ -333,5 +336,5 @@ class RSRSettings(Divided):
 
 
 def on_sphere(a: Array) -> Array:
-    """The rows of ``(m, n)`` divided by their norms; rows of zeros as they are."""
+    """The rows of ``(m, n)`` divided by their norms; rows of zeros stay zero."""
     return a * _inverse_root((a * a).sum(-1))[:, None]

@@ -1,4 +1,4 @@
-"""Agents' arrays of unequal sizes as stacks: runs of consecutive agents with equal shapes, as many as stay in cache together."""
+"""Stacks of agents' arrays of unequal sizes: runs of consecutive agents with equal shapes that fit in cache together."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ..protocols import Array
 from .base import Selection
 
 RUN_BYTES = 1 << 21
-"""The arrays of a run take about this much, or belong to a single agent."""
+"""The bytes of the arrays of a run, unless they belong to a single agent."""
 
 
 class Runs:
-    """The arrays of each agent, all agents having equally many of them.
+    """The arrays of each agent, the same number for every agent.
 
     Parameters
     ----------
     agents
-        Of each agent its arrays.
+        The arrays of each agent.
 
-    Iterating gives ``(local, arrays)``: the slice of the agents of a run, and their arrays stacked. Where a run begins and ends
-    depends on who shares an agent's process, so an agent's numbers must not depend on its run.
+    Iterating gives ``(local, arrays)``: the slice of the agents of a run, and their arrays stacked. The runs depend on which agents
+    share a process, so an agent's numbers must not depend on its run.
     """
 
     def __init__(self, agents: Sequence[tuple[Array, ...]]) -> None:
@@ -40,7 +40,7 @@ class Runs:
         return iter(self._runs)
 
     def take(self, local: Selection) -> Runs:
-        """The same for the agents in ``local``; those of a run are viewed, not copied."""
+        """The runs of the agents in ``local``; the arrays of a slice are viewed, not copied."""
         part = object.__new__(Runs)
         part._runs = []
         for own, arrays in self._runs:
@@ -58,5 +58,5 @@ class Runs:
 
 
 def _stack(arrays: Sequence[Array]) -> Array:
-    """The arrays of several agents, copied together; that of a single one as it is."""
+    """The stack of the arrays of several agents, copied; a view for a single agent."""
     return arrays[0][None] if len(arrays) == 1 else np.stack(arrays)

@@ -1,4 +1,4 @@
-"""What the settings of problems over {x : x^T J x = J} share: one agent, whose samples may be divided, and the signs of J."""
+"""The base class of settings of problems over {x : x^T J x = J}: a single agent, samples in blocks, and the signs of J."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class SignedSettings(ABC):
     """
 
     name: ClassVar[str]
-    """The problem's, for messages."""
+    """The name of the problem in messages."""
 
     positive: int | None = None
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, to be built where its one agent lives.
+        """The problem, which is built on the rank of its single agent.
 
         Raises
         ------
@@ -39,10 +39,10 @@ class SignedSettings(ABC):
 
     @abstractmethod
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
-        """The same with its samples in so many blocks, as if of so many agents, whose mean it is: for `Spread`."""
+        """The problem of ``n_blocks`` agents, one for each block of the samples, with the same mean: for `Spread`."""
 
     def _constraint(self, n: int, most: int) -> JOrthogonal:
-        """Of order n, with at most so many signs +1."""
+        """The constraint set of order n, with at most ``most`` signs +1."""
         p = n // 2 if self.positive is None else self.positive
         if not 0 <= p <= most:
             raise ValueError(f"positive must lie between 0 and {most}, got {p}")

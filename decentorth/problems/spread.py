@@ -1,12 +1,12 @@
-"""One agent whose samples are spread over the ranks: a problem of n agents, shown to a single-agent method as their mean.
+"""A single agent whose samples are spread over the ranks: the mean of a problem of n agents, for a single-agent method.
 
     f(x) = (1/n) sum_i f_i(x),   G(x) = (1/n) sum_i G_i(x)
 
 The n agents of the problem become n blocks of the samples of one agent. Every rank evaluates its own blocks at the same point, and
-what they give is added strictly in block order through the collective, which the method does not see: it runs on every rank alike,
-with the same bits whatever the number of ranks.
+the collective adds the results strictly in block order. The method runs on every rank alike, with the same bits for any number of
+ranks.
 
-What the blocks can do beside values and gradients, their mean can do: see `ABILITIES`.
+The mean has every ability that the blocks have beside values and gradients: see `ABILITIES`.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from .base import AgentProblem, Deferred, Selection
 from .columns import SeparateColumns
 
 LARGEST_HESSIAN = 1000
-"""The order of a Hessian up to which it is added up for a Lipschitz constant."""
+"""The order up to which a Hessian is summed for a Lipschitz constant."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The mean of a problem's objectives as one agent's, to be given to `solve` with a single-agent method.
+    """The mean of a problem's objectives as the objective of one agent, for `solve` with a single-agent method.
 
     Parameters
     ----------
     problem
-        Of n agents, the blocks of samples, n at least the number of ranks: given whole (each rank keeps its own), or a `Deferred`
-        that each rank builds for its own.
+        A problem of n agents, the blocks of samples, n at least the number of ranks: whole (each rank keeps its own blocks), or a
+        `Deferred` that each rank builds for its own blocks.
     """
 
     problem: Problem[object] | Deferred
@@ -62,16 +62,16 @@ class Spread:
 
     @property
     def n_blocks(self) -> int:
-        """The agents of the problem."""
+        """The number of agents of the problem."""
         return int(self.problem.n_agents)
 
     def build(self, blocks: slice, collective: Collective) -> SpreadProblem:
-        """The problem of the one agent, with the blocks of this rank; called by all of them.
+        """The problem of the one agent, with the blocks of this rank; every rank must call it.
 
         Parameters
         ----------
         collective
-            Of the blocks, as if they were agents.
+            The collective of the blocks, in the place of agents.
         """
         base = self.problem.build(blocks, collective) if isinstance(self.problem, Deferred) else self.problem.restrict(blocks)
         able = tuple(kind for ability, kind in ABILITIES.items() if isinstance(base, ability))
@@ -80,17 +80,17 @@ class Spread:
 
 
 class SpreadProblem(AgentProblem[Any]):
-    """f(x) = (1/n) sum_i f_i(x) of a single agent, who is on every rank.
+    """f(x) = (1/n) sum_i f_i(x) of a single agent that is on every rank.
 
-    It has an answer and a least value where the problem has, and subclasses for what else the problem can do. All ranks call its
+    It has an answer and a least value where the problem has them, and a subclass for each further ability. All ranks call its
     methods together.
 
     Parameters
     ----------
     base
-        The f_i of the blocks that are here.
+        The problem of the local blocks f_i.
     collective
-        Of the blocks.
+        The collective of the blocks.
     """
 
     def __init__(self, base: Any, collective: Collective) -> None:
@@ -98,20 +98,20 @@ class SpreadProblem(AgentProblem[Any]):
         self.base, self._collective = base, collective
 
     def _take(self, local: Selection) -> None:
-        """There is one agent."""
+        """Keep the only agent."""
 
     def _total(self, per_block: Array) -> Array:
-        """``(1, ...)``: added in block order."""
+        """``(1, ...)``: the sum over all blocks, in block order."""
         (total,) = self._collective.sum(per_block)
         return total.reshape(1, *per_block.shape[1:])
 
     def _mean(self, per_block: Array) -> Array:
-        """``(1, ...)``."""
+        """``(1, ...)``: the mean over all blocks."""
         mean: Array = self._total(per_block) / self.base.n_agents
         return mean
 
     def _mean_of(self, evaluate: Callable[..., Array], *points: Array) -> Array:
-        """``(1, ...)``: the mean of what ``evaluate(blocks, *points)`` says of each block, with the points of each block."""
+        """``(1, ...)``: the mean over all blocks of ``evaluate(blocks, *points)``, with a copy of the points for each block."""
         found = [
             evaluate(part, *(np.repeat(point, local.stop - local.start, axis=0) for point in points))
             for local, part in self.base.blocks()
@@ -119,7 +119,7 @@ class SpreadProblem(AgentProblem[Any]):
         return self._mean(found[0] if len(found) == 1 else np.concatenate(found))
 
     def _mean_matrix(self, evaluate: Callable[[Any], Array]) -> Array:
-        """``(1, d, d)``: the mean of the blocks' matrices, of which a rank has one after the other."""
+        """``(1, d, d)``: the mean of the blocks' matrices, of which a rank holds one at a time."""
         d, own = self.shape[0], self.base.agents
 
         def add(total: Array) -> None:
@@ -131,15 +131,15 @@ class SpreadProblem(AgentProblem[Any]):
         return total.reshape(1, d, d)
 
     def value(self, x: Array) -> Array:
-        """``(1,)``."""
+        """``(1,)``: f(x)."""
         return self._mean_of(lambda part, x: part.value(x), x)
 
     def gradient(self, x: Array) -> Array:
-        """``(1, *shape)``."""
+        """``(1, *shape)``: the gradient G(x)."""
         return self._mean_of(lambda part, x: part.gradient(x), x)
 
     def prepare(self, collective: Collective) -> None:
-        """What the blocks set up together."""
+        """Prepare the blocks' problem."""
         self.base.prepare(self._collective)
 
     def start(self, seed: int) -> Array:
@@ -154,39 +154,41 @@ class SpreadProblem(AgentProblem[Any]):
 
     @property
     def error_name(self) -> str:
-        """That of the blocks' problem; empty where no answer is known."""
+        """The name of the error of the blocks' problem; empty where no answer is known."""
         return getattr(self.base, "error_name", "")
 
     def error(self, xhat: Array) -> float:
-        """Distance from the answer of the blocks' problem."""
+        """The distance from the answer of the blocks' problem."""
         return float(self.base.error(xhat))
 
     @property
     def evaluations(self) -> tuple[str, ...]:
-        """The measures of the blocks' problem; none where it has none."""
+        """The names of the measures of the blocks' problem; empty where it has none."""
         return getattr(self.base, "evaluations", ())
 
     def evaluate(self, xhat: Array) -> tuple[float, ...]:
-        """The measures of a point, by the blocks' problem; every rank has what they need."""
+        """The measures of a point by the blocks' problem, which every rank can compute alone."""
         measures: tuple[float, ...] = self.base.evaluate(xhat)
         return measures
 
     @property
     def nonsmooth(self) -> bool:
-        """Whether the blocks' problem is not differentiable."""
+        """True if the blocks' problem is not differentiable."""
         return bool(getattr(self.base, "nonsmooth", False))
 
     @property
     def optimal_value(self) -> float | None:
-        """The least value, where the blocks' problem knows it."""
+        """The least value, where it is known."""
         return getattr(self.base, "optimal_value", None)
 
 
 class _Smooth(SpreadProblem):
     @cached_property
     def lipschitz(self) -> Array:
-        """``(1,)``: that of the mean where a Hessian of order 1000 at most is known, or a trace form; else the mean of the blocks'
-        Lipschitz constants, which bounds it."""
+        """``(1,)``: the Lipschitz constant of the mean, or a bound on it.
+
+        It is exact with a Hessian of order 1000 at most or a trace form; otherwise it is the mean of the blocks' constants.
+        """
         if isinstance(self, TraceForm):
             hessian = self.trace_form()
         elif isinstance(self, Quadratic) and self.shape[0] <= LARGEST_HESSIAN:
@@ -199,7 +201,7 @@ class _Smooth(SpreadProblem):
 
 class _Quadratic(SpreadProblem):
     def hessian(self) -> Array:
-        """``(1, d, d)``."""
+        """``(1, d, d)``: the mean of the blocks' Hessians."""
         return self._mean_matrix(lambda part: part.hessian())
 
 
@@ -209,7 +211,7 @@ class _TraceForm(SpreadProblem):
         return self._mean_matrix(lambda part: part.trace_form())
 
     def trace_form(self) -> Array:
-        """``(1, d, d)``: added up once; methods that need nothing else are then told nothing by the other ranks."""
+        """``(1, d, d)``: the mean of the trace forms, summed once; methods that use only it then need no further communication."""
         return self._form
 
 
@@ -236,7 +238,7 @@ class _LocalProducts(SpreadProblem):
 
 
 class _Sampled(SpreadProblem):
-    """The blocks' samples, numbered through all blocks in their order."""
+    """A mean of blocks whose samples are numbered consecutively through all blocks."""
 
     def __init__(self, base: Any, collective: Collective) -> None:
         super().__init__(base, collective)
@@ -248,9 +250,9 @@ class _Sampled(SpreadProblem):
         self.n_samples: Index = np.array([self._counts.sum(-1)], dtype=np.int64)
 
     def _mean_on(self, batch: Index, shape: tuple[int, ...], evaluate: Callable[[Any, Index], Array]) -> Array:
-        """``(1, *shape)``: the mean over the blocks of what ``evaluate`` says of one and its samples in ``batch``, ``(1, b)``.
+        """``(1, *shape)``: the mean over the blocks of ``evaluate`` of a block and its samples in ``batch``, ``(1, b)``.
 
-        Block i's samples have weight N / (n m_i) in it, with m_i of the N samples.
+        The samples of block i, m_i of all N, have weight N / (n m_i).
         """
         first, count = self.base.agents.start, self._counts
         starts, total = np.cumsum(count, -1) - count, int(self.n_samples[0])
@@ -271,7 +273,7 @@ class _Sampled(SpreadProblem):
 
 class _SampledProducts(_Sampled):
     def product_on(self, x: Array, batch: Index) -> Array:
-        """Like ``x``: B x with the B of the samples ``batch``, ``(1, b)``, unbiased."""
+        """An unbiased estimate of B x, like ``x``, from the samples ``batch``, ``(1, b)``."""
         return self._mean_on(batch, x.shape[1:], lambda block, own: block.product_on(x, own))
 
 
@@ -283,31 +285,31 @@ class _SampledMatrices(_Sampled):
         return one.shape[1:]
 
     def matrices_on(self, batch: Index) -> Array:
-        """``(1, n, w)``: the B of the samples ``batch``, ``(1, b)``, unbiased."""
+        """``(1, n, w)``: an unbiased estimate of B from the samples ``batch``, ``(1, b)``."""
         return self._mean_on(batch, self._size, lambda block, own: block.matrices_on(own))
 
 
 class _WeaklyConvex(SpreadProblem):
     @cached_property
     def weak_convexity(self) -> Array:
-        """``(1,)``: the mean of the blocks' constants, which bounds that of the mean."""
+        """``(1,)``: the mean of the blocks' constants, a bound on the constant of the mean."""
         return self._mean(self.base.weak_convexity)
 
     @cached_property
     def lipschitz_value(self) -> Array:
-        """``(1,)``: the mean of the blocks' constants, which bounds that of the mean."""
+        """``(1,)``: the mean of the blocks' constants, a bound on the constant of the mean."""
         return self._mean(self.base.lipschitz_value)
 
 
 class _ColumnOracle(SpreadProblem):
-    """What makes the blocks' columns cheap is made anew each time: it has the size of their samples, which no other rank has."""
+    """A mean with partial gradients, whose cache is made anew each time: it has the size of the blocks' samples."""
 
     def cache(self, x: Array) -> Array:
-        """``(1, 0)``: nothing is kept."""
+        """``(1, 0)``: an empty cache."""
         return np.empty((1, 0))
 
     def refresh(self, cache: Array, x: Array, columns: Index) -> None:
-        """Nothing is kept."""
+        """The cache is empty: nothing to refresh."""
 
     def partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
         """``(1, d, c)``: the columns ``(c,)`` of the gradient."""
@@ -316,7 +318,7 @@ class _ColumnOracle(SpreadProblem):
 
 class _Counted(SpreadProblem):
     def flops(self, columns: int) -> Array:
-        """``(1,)``: of all blocks; those of all columns where a block of them needs products with all."""
+        """``(1,)``: the operations of all blocks, for all columns where a block of columns needs products with all of them."""
         separate = isinstance(self.base, SeparateColumns) or not isinstance(self.base, ColumnOracle)
         return self._flops(columns if separate else self.shape[1])
 
@@ -327,7 +329,7 @@ class _Counted(SpreadProblem):
 
 class _Recommends(SpreadProblem):
     def subgradient_settings(self, blocks: int) -> SubgradientSettings:
-        """Those of the blocks' problem."""
+        """The settings of the blocks' problem."""
         settings: SubgradientSettings = self.base.subgradient_settings(blocks)
         return settings
 
@@ -347,10 +349,10 @@ ABILITIES: Mapping[type, type[SpreadProblem]] = {
     Counted: _Counted,
     Recommends: _Recommends,
 }
-"""What a problem of n agents can do, and how its mean does it; subclasses before the class they are of."""
+"""The abilities that a problem of n agents may have, and the classes that give them to its mean; subclasses come first."""
 
 
 @cache
 def _class(name: str, able: tuple[type[SpreadProblem], ...]) -> Any:
-    """The class of what can do all of that."""
+    """The class with all the abilities ``able``."""
     return type(name, (*able, SpreadProblem), {"__doc__": SpreadProblem.__doc__, "__module__": __name__})

@@ -1,4 +1,4 @@
-"""What problems made of sums of squares over rows share: see `SumsOfSquares` for how they are evaluated."""
+"""The base class of problems with sums of squares over rows; `SumsOfSquares` evaluates them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SquaresProblem(AgentProblem[C]):
     n_agents, agents, constraint
         See `AgentProblem`.
     sums
-        The objectives of the agents that are here.
+        The objectives of the local agents.
     """
 
     def __init__(self, n_agents: int, agents: slice, constraint: C, sums: SumsOfSquares) -> None:
@@ -40,7 +40,7 @@ class SquaresProblem(AgentProblem[C]):
 
     @property
     def n_samples(self) -> Index:
-        """``(n_local,)``: m_i, the rows of each agent."""
+        """``(n_local,)``: the numbers of rows m_i."""
         return self._sums.n_samples
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
@@ -70,11 +70,11 @@ class SquaresProblem(AgentProblem[C]):
         return self._sums.hessian()
 
     def hessian_product(self, x: Array, v: Array) -> Array:
-        """``(n_local, d, r)``: 2 w_i A_i^T A_i v_i, wherever x is."""
+        """``(n_local, d, r)``: 2 w_i A_i^T A_i v_i, for every x."""
         return self._sums.product(v)
 
     def pooled(self) -> Self:
-        """The mean of the agents' objectives as one agent's.
+        """The mean of the agents' objectives as the objective of a single agent.
 
         Raises
         ------

@@ -11,7 +11,7 @@ head. It is printed with a bias for each relation; b_i belongs to an entity, as 
 
 A point is one array of rows of length n (`sets.JOrthogonalStack`): all R_r, then the y_i, then all b_i in so many rows as they
 need, the last of which is filled up with zeros. <R e_h, e_t>_q = (J R e_h)^T e_t = (R^T J e_t)^T e_h: so each triple has two
-queries, one for its tails, one for its heads, and a corrupted triple costs O(n) like any pair of vectors.
+queries, one for its tails, one for its heads, and a corrupted triple costs O(n), as any pair of vectors does.
 
 d^2 is Lipschitz, but has a kink at distance zero, where its derivative counts as 0, and one where <R e_h, e_t>_q = 0.
 """
@@ -39,15 +39,15 @@ from .ultrahyperbolic import Ultrahyperbolic
 
 Corrupt = Literal["both", "tail", "head"]
 PASS_BYTES = 1 << 21
-"""Triples are gone through in pieces whose other entities' points take about this much."""
+"""The bytes of the other entities' points of a piece of the triples."""
 PLANTED = (2, 1)
-"""Signs +1 and -1 of the model behind a planted graph: the hyperbolic plane."""
+"""The numbers of signs +1 and -1 of the model of a planted graph, the hyperbolic plane."""
 SCORE_BYTES = 1 << 22
-"""Ranking scores all entities for so many triples at a time."""
+"""The bytes of the scores of all entities that ranking computes at a time."""
 
 
 class _Sums(NamedTuple):
-    """Where gradients are added: of R ``(n_relations, n, n)``, of the points e ``(n_entities, n)`` and of b ``(n_entities, 1)``."""
+    """The sums of gradients in R ``(n_relations, n, n)``, in the points e ``(n_entities, n)`` and in b ``(n_entities, 1)``."""
 
     relations: Array
     points: Array
@@ -55,7 +55,7 @@ class _Sums(NamedTuple):
 
 
 class _Embedding(NamedTuple):
-    """What a point says: R, y, e = phi(y), sizes of e ``(n_entities,)``, and b ``(n_entities,)``."""
+    """The parts of a point: R, y, e = phi(y), the sizes of e ``(n_entities,)``, and b ``(n_entities,)``."""
 
     relations: Array
     coordinates: Array
@@ -65,7 +65,7 @@ class _Embedding(NamedTuple):
 
 
 class _Samples(NamedTuple):
-    """Training triples ``(m, 3)``, their own tails and corrupted ones ``(m, 1 + c)``, and corrupted heads ``(m, c')``."""
+    """Training triples ``(m, 3)``, their true and corrupted tails ``(m, 1 + c)``, and corrupted heads ``(m, c')``."""
 
     triples: Index
     tails: Index
@@ -78,14 +78,14 @@ class _Samples(NamedTuple):
 class UltraE(AgentProblem[JOrthogonalStack]):
     """Binary cross-entropy of a knowledge graph's triples and their corruptions, over relations R_r^T J R_r = J and free entities.
 
-    Of n agents each has a share of the training triples: the objective is the mean of theirs.
+    Each of the n agents has a share of the training triples; the objective is the mean of the agents' objectives.
 
     Parameters
     ----------
     graph
         The triples.
     signs
-        ``(n,)``: the diagonal of J, +1 and -1 in any order, one -1 at least.
+        ``(n,)``: the diagonal of J, +1 and -1 in any order, at least one -1.
     negatives
         k, corrupted triples for each.
     corrupt
@@ -95,22 +95,22 @@ class UltraE(AgentProblem[JOrthogonalStack]):
     alpha
         The radius of curvature.
     ranked
-        How many held-out triples are ranked for the history, evenly spaced; all, where there are no more.
+        The number of held-out triples, evenly spaced, that are ranked for the history; all, where there are fewer.
     judge
-        The part of the graph that they are from.
+        The part of the graph with the ranked triples.
     spread
         Standard deviation of the coordinates y_i at the start, around a pole of the manifold.
     n_agents
-        Among how many agents the training triples are divided.
+        The number of agents over which the training triples are divided.
     agents
-        Those whose share is here; by default all.
+        The agents whose shares are in this process; by default all.
     seed
-        Of the corrupted triples.
+        The seed of the corrupted triples.
 
     Raises
     ------
     ValueError, TypeError
-        For triples that are none, a triple that cannot be corrupted, and numbers out of range.
+        For invalid triples, a triple that cannot be corrupted, and numbers out of range.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         self.n_samples: Index = np.array([len(share.triples) for share in self._shares], dtype=np.int64)
 
     def _share(self, agent: int, tails: int, heads: int, seed: int) -> _Samples:
-        """An agent's training triples, those of a relation together."""
+        """An agent's training triples, sorted by relation."""
         first, last = (number * len(self.graph.train) // self.n_agents for number in (agent, agent + 1))
         triples = self.graph.train[first:last]
         others = corrupted(self.graph, "tail", tails, first, last, seed) if tails else np.empty((last - first, 0), dtype=np.int64)
@@ -170,8 +170,11 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         self.n_samples = self.n_samples[local]
 
     def unpack(self, x: Array) -> Mapping[str, Array]:
-        """``relations`` ``(n_local, n_relations, n, n)``, ``entities`` (the y_i) ``(n_local, n_entities, n)`` and ``biases``
-        ``(n_local, n_entities)``."""
+        """The named variables of stacked points, as views.
+
+        They are ``relations`` ``(n_local, n_relations, n, n)``, ``entities`` (the y_i) ``(n_local, n_entities, n)`` and ``biases``
+        ``(n_local, n_entities)``.
+        """
         bound, entities = self.constraint.bound, self.graph.n_entities
         return {
             "relations": x[:, :bound].reshape(len(x), -1, *self.constraint.each.shape),
@@ -182,8 +185,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
     def start(self, seed: int) -> Array:
         """``shape``: R_r = I, the y_i Gaussian around a pole, no biases.
 
-        There entities are as in a hyperbolic space: any two can be any distance apart. Where they point in all directions of the
-        signs -1 most distances are below pi/2, and stay there.
+        Near a pole distances are as in a hyperbolic space, without a bound. For entities in all directions of the signs -1 most
+        distances are below pi/2, and stay there.
         """
         start = np.zeros(self.shape)
         parts = self.unpack(start[None])
@@ -192,26 +195,28 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         return start
 
     def embedding(self, x: Array) -> _Embedding:
-        """What one point ``shape`` says."""
+        """The parts of one point ``shape``."""
         relations, coordinates, biases = (part[0] for part in self.unpack(x[None]).values())
         points = self.manifold.points(coordinates)
         return _Embedding(relations, coordinates, points, self.manifold.sizes(points), biases)
 
     def value(self, x: Array) -> Array:
-        """``(n_local,)``."""
+        """``(n_local,)``: f_i(x_i)."""
         scale = self.n_agents / len(self.graph.train)
         return np.array(
             [scale * self._losses(self.embedding(point), share, None) for point, share in zip(x, self._shares, strict=True)]
         )
 
     def gradient(self, x: Array) -> Array:
-        """``(n_local, *shape)``; 0 at kinks."""
+        """``(n_local, *shape)``: the gradients; kinks contribute 0."""
         scale = self.n_agents / len(self.graph.train)
         return np.stack([self._slope(point, share, scale) for point, share in zip(x, self._shares, strict=True)])
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, *shape)``: from the training triples ``batch``, ``(n_local, b)``, of each agent and their corruptions; its
-        mean over random triples is the gradient."""
+        """``(n_local, *shape)``: the gradient from the training triples ``batch``, ``(n_local, b)``, and their corruptions.
+
+        The mean over random triples is the gradient.
+        """
         scales = self.n_samples * (self.n_agents / (len(self.graph.train) * batch.shape[1]))
         return np.stack(
             [
@@ -231,7 +236,7 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         return out
 
     def _losses(self, at: _Embedding, samples: _Samples, sums: _Sums | None) -> float:
-        """The losses of some triples, those of a relation together; their gradients are added to ``sums``, if there are any."""
+        """The losses of some triples, sorted by relation; their gradients are added to ``sums``, unless it is None."""
         total, J = 0.0, self.constraint.each.signs
         widest = max(samples.tails.shape[1], samples.heads.shape[1])
         size = max(1, PASS_BYTES // (8 * len(J) * widest))
@@ -259,16 +264,16 @@ class UltraE(AgentProblem[JOrthogonalStack]):
     def _side(
         self, at: _Embedding, queries: Array, own: Index, others: Index, true_first: bool, sums: _Sums | None
     ) -> tuple[float, Array]:
-        """The losses of triples with all ``others``, and their gradient in the queries, where ``sums`` are wanted.
+        """The losses of triples with all ``others``, and their gradient in the queries unless ``sums`` is None.
 
         Parameters
         ----------
         queries
             ``(b, n)``, whose inner products with the others' points are <R e_h, e_t>_q.
         own, others
-            The entities ``(b,)`` behind the queries, and ``(b, c)`` those beside them.
+            The entities ``(b,)`` of the queries, and the entities ``(b, c)`` that complete them.
         true_first
-            Whether the first of the others make training triples, and not corrupted ones.
+            True if the first column of ``others`` makes training triples, not corrupted ones.
         """
         found = np.take(at.points, others, axis=0)
         products = (found @ queries[:, :, None]).reshape(others.shape)
@@ -312,18 +317,18 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         return found
 
     def evaluate(self, xhat: Array) -> tuple[float, ...]:
-        """The mean reciprocal rank of held-out triples, heads and tails, and the shares of ranks up to 1, 3 and 10."""
+        """The mean reciprocal rank of held-out triples, over heads and tails, and the shares of ranks up to 1, 3 and 10."""
         return measures(self.ranks(xhat, self.judged).reshape(-1))
 
 
 def _runs(relations: Index) -> list[tuple[int, slice]]:
-    """Each relation of triples that are sorted by it, and where its triples are."""
+    """Each relation, with the slice of its triples, for triples sorted by relation."""
     bounds = [0, *(np.flatnonzero(np.diff(relations)) + 1).tolist(), len(relations)]
     return [(int(relations[a]), slice(a, b)) for a, b in pairwise(bounds)]
 
 
 def _turned(at: _Embedding, runs: list[tuple[int, slice]], v: Array, transposed: bool = False) -> Array:
-    """``(b, n)``: R_r v, or R_r^T v, of each row v and its relation."""
+    """``(b, n)``: R_r v, or R_r^T v, for each row v and its relation r."""
     turned = np.empty_like(v)
     for relation, run in runs:
         R = at.relations[relation]
@@ -393,11 +398,11 @@ class UltraESettings(SignedSettings):
             raise ValueError(f"held_out is a share, at least 0 and below 1, got {self.held_out}")
 
     def idle(self) -> dict[str, str]:
-        """Settings without an effect beside the others, and why."""
+        """The settings that have no effect, and why."""
         return idle_data(self.data != "planted", ("relations", "triples"))
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
-        """The same with its training triples in so many blocks, as if of so many agents, whose mean it is: for `Spread`."""
+        """The problem of ``n_blocks`` agents, one for each block of the training triples, with the same mean: for `Spread`."""
 
         def build(agents: slice, collective: Collective) -> UltraE:
             with collective.together():

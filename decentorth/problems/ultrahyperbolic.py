@@ -1,12 +1,12 @@
 """The ultrahyperbolic manifold {q : <q, q>_q = -alpha^2}, <x, y>_q = sum of x_i y_i over signs +1 minus that over signs -1.
 
-Paper 001, Appendix F.1, where the map is printed with slips; with s the entries of y at signs +1, t those at signs -1,
+Paper 001, Appendix F.1, prints the map with slips. With s the entries of y at signs +1 and t the entries at signs -1,
 
     phi(y) = (s; sqrt(alpha^2 + ||s||^2) t / ||t||),   t != 0,
     d(x, y) = alpha arccosh(u) for u = |<x, y>_q| / alpha^2 >= 1,   alpha arccos(u) below.
 
-At u = 1 d has infinite slope from both sides. Smoothed by s > 0 it is sqrt(d^2 + s^2 alpha^2) - s alpha: 0 where d is, near d where
-d is large, and of slope 1 / (s alpha) at most. J-orthogonal matrices leave <., .>_q and so d unchanged.
+At u = 1 d has infinite slope from both sides. Smoothed by s > 0 it is sqrt(d^2 + s^2 alpha^2) - s alpha: 0 where d is 0, near d
+where d is large, and of slope 1 / (s alpha) at most. J-orthogonal matrices leave <., .>_q and so d unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from ..protocols import Array
 
 ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
-"""Points whose u differs from 1 by less than this, relative to their sizes, cannot be told from points at distance zero."""
+"""The difference of u from 1, relative to the points' sizes, below which two points count as being at distance zero."""
 
 
 class Ultrahyperbolic:
@@ -25,16 +25,16 @@ class Ultrahyperbolic:
     Parameters
     ----------
     signs
-        ``(n,)``: +1 and -1 in any order, one -1 at least.
+        ``(n,)``: +1 and -1 in any order, at least one -1.
     alpha
         The radius of curvature, positive.
     smoothing
-        s, of distances; 0 for none.
+        The smoothing s of distances; 0 for none.
 
     Raises
     ------
     ValueError
-        For anything else.
+        For other signs or numbers.
     """
 
     def __init__(self, signs: Array, alpha: float, smoothing: float = 0.0) -> None:
@@ -48,7 +48,7 @@ class Ultrahyperbolic:
         self._plus = (signs > 0.0).astype(np.float64)
 
     def _stretch(self, y: Array) -> tuple[Array, Array, Array]:
-        """``(m, 1)`` each: alpha^2 + ||s||^2, ||t||^2 and the root of their ratio."""
+        """The numbers alpha^2 + ||s||^2, ||t||^2 and the root of their ratio, ``(m, 1)`` each."""
         squares = y * y
         s = self.alpha**2 + (squares * self._plus).sum(-1, keepdims=True)
         t = (squares * (1.0 - self._plus)).sum(-1, keepdims=True)
@@ -67,12 +67,12 @@ class Ultrahyperbolic:
         return back
 
     def sizes(self, q: Array) -> Array:
-        """``(m,)``: how much rounding there may be in products with the points q."""
+        """``(m,)``: the norms ||q|| / alpha, to which the rounding of products with q is proportional."""
         sizes: Array = np.sqrt((q * q).sum(-1)) / self.alpha
         return sizes
 
     def cosines(self, products: Array, sizes: Array) -> tuple[Array, Array]:
-        """u of the products <x, y>_q, exactly 1 where it cannot be told from 1, and its slope; both like ``products``.
+        """The u of the products <x, y>_q, exactly 1 where rounding hides the difference, and its slope; both like ``products``.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class Ultrahyperbolic:
         return u, np.sign(products) / self.alpha**2
 
     def distances(self, u: Array) -> Array:
-        """d, or d smoothed, like ``u``."""
+        """The distances d, smoothed if s > 0, like ``u``."""
         d = self._angles(u)
         if self.smoothing > 0.0:
             d = np.hypot(d, self.smoothing) - self.smoothing
@@ -93,13 +93,13 @@ class Ultrahyperbolic:
         return d
 
     def _angles(self, u: Array) -> Array:
-        """arccosh(u), or arccos(u) below 1."""
+        """The angles arccosh(u), or arccos(u) for u below 1."""
         angles = np.arccosh(np.maximum(u, 1.0))
         angles += np.arccos(np.minimum(u, 1.0))  # one of the two is zero
         return angles
 
     def steepness(self, u: Array) -> Array:
-        """The slope of `distances` in u, like ``u``; 0 at u = 1, where there is none."""
+        """The slope of `distances` in u, like ``u``; 0 at u = 1, where it does not exist."""
         squared = (u - 1.0) * (u + 1.0)
         squared[squared == 0.0] = np.inf
         steep: Array = np.copysign(self.alpha / np.sqrt(np.abs(squared)), squared)

@@ -1,4 +1,4 @@
-"""The two views of samples whose canonical correlations are sought: from files, or generated."""
+"""The settings of canonical correlation analysis: two views of samples, from files or generated."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class CCASettings(Divided):
             raise ValueError(f"condition must be finite and at least 1, got {self.condition}")
 
     def idle(self) -> dict[str, str]:
-        """Settings without an effect beside the others, and why."""
+        """The settings that have no effect, and why."""
         return super().idle() | idle_data(
             self.data != "synthetic",
             ("samples", "dimension", "dimension_y", "correlation", "decay", "condition", "heterogeneity"),
@@ -108,7 +108,7 @@ class CCASettings(Divided):
         )
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, to be built by each rank for its own agents."""
+        """The problem, which each rank builds for its own agents."""
 
         def build(agents: slice, collective: Collective) -> CCA:
             with collective.together():
@@ -132,14 +132,14 @@ class CCASettings(Divided):
         return [np.ascontiguousarray(a[:, kept] / np.sqrt(scales[kept])) for a in (around if self.center else view)]
 
     def _loaded(self, n_agents: int, agents: slice, seed: int) -> tuple[list[Array], list[Array]]:
-        """Both views of the agents' samples, from files."""
+        """The two views of the agents' samples, from files."""
         if self.data_y is None:
             return _halves(divided(self.data, self, n_agents, agents, seed), self.width)
         first, second = divided_alike((self.data, self.data_y), self, n_agents, agents, seed)
         return first, second
 
     def _generated(self, agents: slice, seed: int) -> tuple[list[Array], list[Array]]:
-        """u_k = sqrt(c_k) z_k + sqrt(1 - c_k) e_k and v_k = sqrt(c_k) z_k + sqrt(1 - c_k) e'_k, mixed by a matrix for each view."""
+        """Gaussian views with u_k = sqrt(c_k) z_k + sqrt(1 - c_k) e_k, v_k = sqrt(c_k) z_k + sqrt(1 - c_k) e'_k, each mixed."""
         shared = stream(seed)
         mixings = [_mixing(n, self.condition, shared) for n in (self.dimension, self.dimension_y)]
         k = min(self.dimension, self.dimension_y)
@@ -167,12 +167,12 @@ def _mixing(n: int, condition: float, rng: np.random.Generator) -> Array:
 
 
 def _halves(images: list[Array], width: int | None) -> tuple[list[Array], list[Array]]:
-    """The left and the right halves of images, flattened; of an odd width the middle goes to the right.
+    """The left and the right halves of images, flattened; for an odd width the middle column goes to the right.
 
     Raises
     ------
     ValueError
-        Where rows of ``width`` pixels do not make up an image.
+        When rows of ``width`` pixels do not make up an image.
     """
     pixels = images[0].shape[1]
     across = math.isqrt(pixels) if width is None else width

@@ -1,6 +1,6 @@
-"""``python -m decentorth.study spectral|consensus|drfgt|scaling``: a study from the command line.
+"""The command ``python -m decentorth.study spectral|consensus|drfgt|scaling``: a study from the command line.
 
-Exit codes: 0 done, 1 a trial failed, 2 bad input, 130 interrupted (start it again to go on).
+Exit codes: 0 done, 1 a trial failed, 2 bad input, 130 interrupted (start it again to continue).
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class StudySettings:
         Raises
         ------
         ValueError
-            A negative seed, or no worker.
+            For a negative seed, or no worker.
         """
         at_least(self, seed=0, workers=1)
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
-    """Do what the arguments say; the exit code."""
+    """Run the command and return the exit code."""
     words = list(sys.argv[1:] if tokens is None else tokens)
     _mpienv.prepare()
     if _mpienv.rank() > 0:

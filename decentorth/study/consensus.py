@@ -1,7 +1,7 @@
-"""The consensus study: how fast plain averaging forgets disagreement, against sigma_W^k.
+"""The consensus study: the convergence of plain averaging, against sigma_W^k.
 
-A Gaussian number of 8 columns for each agent is averaged by `Network.mix`; ``error`` is ||x_k - xbar|| / ||x_0 - xbar||. It never
-exceeds sigma^k, and its own rate is sigma in the end.
+Gaussian vectors of length 8, one for each agent, are averaged by `Network.mix`; ``error`` is ||x_k - xbar|| / ||x_0 - xbar||. It
+never exceeds sigma^k, and its asymptotic rate is sigma.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ POINTS = 25
 _SMALLEST = 1e-10
 _COLUMNS = 8
 _EXACT = 1e-12
-"""Below this sigma one round averages exactly, but for rounding."""
+"""The sigma below which one round averages exactly, up to rounding."""
 
 
 def trials(full: bool, seed: int) -> list[Trial]:
-    """Families times weights times seeds, 64 agents (and 256)."""
+    """The trials: families times weights times seeds, with 64 agents (and 256)."""
     return [
         {"family": family, "n": n, "weights": rule, "seed": seed + repeat}
         for n in ((64, 256) if full else (64,))
@@ -41,7 +41,7 @@ def trials(full: bool, seed: int) -> list[Trial]:
 
 
 def run(trial: Trial) -> list[Row]:
-    """`POINTS` rows, evenly spaced in k up to where sigma^k is 1e-10."""
+    """The rows of a trial: `POINTS` rows, evenly spaced in k until sigma^k is 1e-10."""
     n, seed = int(trial["n"] or 0), int(trial["seed"] or 0)
     network = Network(mixing_matrix(str(trial["family"]), n, str(trial["weights"]), seed), "serial")
     spectrum = tp.spectrum(network.W)
@@ -65,7 +65,7 @@ def run(trial: Trial) -> list[Row]:
 
 
 def figure(rows: Rows) -> Figure:
-    """Error against sigma^k: all below the diagonal, all parallel to it in the end."""
+    """The figure of the error against sigma^k: all curves are below the diagonal and in the end parallel to it."""
     drawn, (axes,) = panels(1, len(RULES), (10.5, 3.9))
     n = max(row["n"] for row in rows)
     for panel, rule in zip(axes, RULES, strict=True):
@@ -84,7 +84,7 @@ def figure(rows: Rows) -> Figure:
 
 
 def conclusions(rows: Rows) -> Iterator[str]:
-    """How near measured contraction comes to sigma."""
+    """The lines that compare the measured contraction with sigma."""
     worst = max(row["error"] / row["bound"] for row in rows if row["bound"] > _SMALLEST / 10)
     yield f"the error never exceeds sigma^k: largest ratio {worst:.15g}"
     yield f"{'family':<18}{'weights':<18}{'n':>6}{'sigma':>12}{'measured':>12}{'log ratio':>11}"

@@ -45,23 +45,23 @@ _ROWS, _DIMENSION, _RANK = 20, 6, 2
 _LIMIT = 40_000
 _ZERO = 1e-6
 _FLOORS = {"quadratic": 1e-160, "pca": 1e-12, "procrustes": 1e-12}
-"""Where a run ends, relative to the first tracker."""
+"""The norm of the trackers at which a run ends, relative to the first one."""
 _WINDOWS = {"quadratic": 0.4, "pca": 0.75, "procrustes": 0.75}
 """The share of a run's digits after which the linear rate is measured: long enough to even out beats, late enough to be linear."""
 
 
 class Driven(NamedTuple):
-    """A run that has ended."""
+    """The result of a finished run."""
 
     state: Any
     reached: tuple[int, int, int] | None
-    """Iterations, rounds and bytes to the tolerance."""
+    """The iterations, rounds and bytes to the tolerance."""
     trackers: Array
-    """``(k + 1,)``: the norm of all trackers."""
+    """``(k + 1,)``: the norm of all agents' trackers."""
 
 
 def trials(full: bool, seed: int) -> list[Trial]:
-    """Problems times families times weights, 16 agents (and 64 of them and both orders)."""
+    """The trials: problems times families times weights, with 16 agents (and 64, and both orders)."""
     return [
         {"problem": problem, "family": family, "n": n, "weights": rule, "order": order, "seed": seed + repeat}
         for n in ((16, 36) if full else (16,))
@@ -75,7 +75,7 @@ def trials(full: bool, seed: int) -> list[Trial]:
 
 
 def curvatures(n: int) -> Array:
-    """``(n,)``: of the quadratics."""
+    """``(n,)``: the curvatures of the quadratics."""
     return np.linspace(0.2, 1.8, n)
 
 
@@ -97,8 +97,8 @@ def drive(run: Run, floor: float, *, centred: bool) -> Driven:
     Parameters
     ----------
     centred
-        In each iteration give the trackers again the mean of the landing fields, which they lose by rounding: a run towards zero
-        then goes on for ever, where it would end near 1e-16.
+        True restores in each iteration the trackers' mean to that of the landing fields, from which it drifts by rounding: a run
+        towards zero then converges without end, where it would stop near 1e-16.
     """
     problem, network = run.problem, run.network
     trackers: list[float] = []
@@ -121,7 +121,7 @@ def drive(run: Run, floor: float, *, centred: bool) -> Driven:
 
 
 def measured_rate(trackers: Array, floor: float, window: float) -> float | None:
-    """The linear rate over the last digits of a run that has come to its floor; None for others and after too few iterations."""
+    """The linear rate over the last digits of a run that reached its floor; None for others and after too few iterations."""
     digits = np.log(np.maximum(trackers, np.finfo(np.float64).tiny) / trackers[0])
     start = int(np.argmax(digits <= window * digits[-1]))
     end = len(digits) - 1
@@ -131,7 +131,7 @@ def measured_rate(trackers: Array, floor: float, window: float) -> float | None:
 
 
 def run(trial: Trial) -> list[Row]:
-    """One row."""
+    """The only row of a trial."""
     name, n, seed, order = str(trial["problem"]), int(trial["n"] or 0), int(trial["seed"] or 0), str(trial["order"])
     W = mixing_matrix(str(trial["family"]), n, str(trial["weights"]), seed)
     spectrum = tp.spectrum(W)
@@ -161,8 +161,10 @@ def run(trial: Trial) -> list[Row]:
 
 
 def predict(name: str, problem: Problem[Landing], W: Weights, driven: Driven, order: Any) -> float | None:
-    """The linear rate that theory gives: from the curvatures, or from the linearisation at the solution that the run has come
-    near; None where it has not."""
+    """The linear rate in theory: from the curvatures, or from the linearisation at the solution near the end of the run.
+
+    None where the run did not come near a solution.
+    """
     state = driven.state
     if name == "quadratic":
         return tp.tracking_rate(W, curvatures(problem.n_agents), float(state.step_size[0]), order)
@@ -190,15 +192,17 @@ def guarantee(run: Run, driven: Driven, spectrum: tp.MixingSpectrum) -> tuple[fl
 
 
 def deviation(row: dict[str, Any]) -> float:
-    """By how much the measured iterations per digit differ from the predicted ones, relatively; NaN where nothing was measured, or
-    the rate is zero but for rounding (the complete graph, adapt-then-combine)."""
+    """The relative difference of the measured iterations per digit from the predicted ones.
+
+    NaN where nothing was measured, or the rate is zero up to rounding (the complete graph, adapt-then-combine).
+    """
     if not _ZERO < row["predicted"] < 1.0 or not row["measured"] < 1.0:
         return math.nan
     return abs(math.log(row["measured"]) / math.log(row["predicted"]) - 1.0)
 
 
 def figure(rows: Rows) -> Figure:
-    """Iterations, and those predicted, against the gap for each problem, then measured against predicted rates."""
+    """The figure of measured and predicted iterations against the gap for each problem, and of measured against predicted rates."""
     drawn, (axes,) = panels(1, len(PROBLEMS) + 1, (14.0, 3.9))
     shapes = dict(zip(RULES, ("full", "none", "left"), strict=True))
     for panel, name in zip(axes, PROBLEMS, strict=False):
@@ -225,7 +229,7 @@ def figure(rows: Rows) -> Figure:
 
 
 def conclusions(rows: Rows) -> Iterator[str]:
-    """Prediction against measurement, and what the gap says about iterations."""
+    """The lines that compare prediction with measurement, and iterations with the gap."""
     for name in PROBLEMS:
         found = where(rows, problem=name)
         gaps = [abs(row["measured"] - row["predicted"]) for row in found if row["measured"] == row["measured"]]

@@ -1,4 +1,4 @@
-"""The graphs and weights that studies go through, and how their figures tell families apart."""
+"""The graphs and weights of the studies, and the style of each family in figures."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ FAMILIES = (
     "star",
     "complete",
 )
-"""With default parameters. Every one exists for n = 4^k from 16 on."""
+"""The families, with default parameters; each exists for n = 4^k from 16 on."""
 RULES = ("metropolis", "lazy-metropolis", "best-constant")
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#56b4e9", "#e69f00")
 _MARKS = "osD^v"
 
 
 def mixing_matrix(family: str, n: int, rule: str, seed: int) -> Weights:
-    """W, ``(n, n)``."""
+    """The mixing matrix W, ``(n, n)``."""
     return tp.weights_from_name(tp.adjacency_from_name(family, n, seed), rule)
 
 
 def style(family: str) -> dict[str, Any]:
-    """Colour and mark of a family; the two counts have no common factor, so no pair comes twice."""
+    """The colour and marker of a family; their numbers have no common factor, so no pair occurs twice."""
     number = FAMILIES.index(family)
     return {"color": _COLOURS[number % len(_COLOURS)], "marker": _MARKS[number % len(_MARKS)], "markersize": 3.5, "linewidth": 0.8}
 
 
 def legend(figure: Figure, axes: Axes) -> None:
-    """One legend below all panels."""
+    """Add one legend below all panels."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=7, fontsize=7, frameon=False)

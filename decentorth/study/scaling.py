@@ -31,19 +31,19 @@ DIMENSION, RANK, ROWS = 10, 3, 10
 SIDES = ((3, 4), (5, 6), (10, 10), (15, 20), (25, 40), (50, 60), (100, 100), (150, 200), (250, 400))
 _DEFAULT = 10_000
 _REFERENCE = 1000
-"""Agents against whose cost per edge the others are held."""
+"""The number of agents whose cost per edge is the reference."""
 _BLOCKS = 5
 _BLOCK_SECONDS = 0.3
 
 
 def trials(full: bool, seed: int) -> list[Trial]:
-    """Tori up to 10,000 agents, or up to 100,000."""
+    """The trials: tori up to 10,000 agents, or up to 100,000."""
     sizes = [sides for sides in SIDES if full or sides[0] * sides[1] <= _DEFAULT]
     return [{"torus": f"{a}x{b}", "n": a * b, "seed": seed} for a, b in sizes]
 
 
 def run(trial: Trial) -> list[Row]:
-    """One row."""
+    """The only row of a trial."""
     n, seed = int(trial["n"] or 0), int(trial["seed"] or 0)
     begun = time.perf_counter()
     W = tp.metropolis_weights(tp.adjacency_from_name(f"torus:{trial['torus']}"))
@@ -61,7 +61,7 @@ def run(trial: Trial) -> list[Row]:
         state = next(itertools.islice(states, length - 1, None))
         seconds = time.perf_counter() - begun
         if seconds < _BLOCK_SECONDS and not times:
-            length *= 2  # a warm-up, until a block is long enough for the clock
+            length *= 2  # a warm-up, until a block is long enough for the clock's resolution
         else:
             times.append(seconds / length)
     edges = (made.network.W.nnz - made.network.n_agents) // 2
@@ -82,7 +82,7 @@ def run(trial: Trial) -> list[Row]:
 
 
 def figure(rows: Rows) -> Figure:
-    """Seconds of an iteration, and memory, against edges, with linear guides."""
+    """The figure of seconds per iteration and memory against edges, with linear guides."""
     drawn, (axes,) = panels(1, 2, (7.0, 3.9))
     edges = np.array([row["edges"] for row in rows], dtype=np.float64)
     seconds = np.array([row["seconds"] for row in rows])
@@ -101,7 +101,7 @@ def figure(rows: Rows) -> Figure:
 
 
 def conclusions(rows: Rows) -> Iterator[str]:
-    """The table, and the cost of an edge against that at 1000 agents."""
+    """The lines of the table, and the cost of an edge relative to that at 1000 agents."""
     yield f"{'agents':>8}{'edges':>9}{'s/iteration':>13}{'ns/edge':>9}{'set-up s':>10}{'state MB':>10}{'data MB':>9}{'peak MB':>9}"
     for row in rows:
         megabytes = [row[name] / 1e6 for name in ("state_bytes", "data_bytes", "peak_bytes")]

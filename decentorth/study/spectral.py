@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAYLOAD = 2 * 50 * 20 * 8
-"""Bytes along a directed edge: x and y of the published experiment."""
+"""The bytes along a directed edge: x and y of the published experiment."""
 _DIAMETER = 4096
-"""Up to so many agents the diameter is computed (n searches of the graph)."""
+"""The number of agents up to which the diameter is computed (n searches of the graph)."""
 _EXACT = 1e-12
-"""Below this sigma one round averages exactly, but for rounding."""
+"""The sigma below which one round averages exactly, up to rounding."""
 _DENSE = 300_000
-"""Complete graphs with more edges than this are left out."""
+"""The number of edges above which complete graphs are left out."""
 
 
 def trials(full: bool, seed: int) -> list[Trial]:
-    """Families times weights times sizes."""
+    """The trials: families times weights times sizes."""
     sizes = (16, 64, 256, 1024, 4096, 16384) if full else (16, 64, 256, 1024)
     return [
         {"family": family, "n": n, "weights": rule, "seed": seed}
@@ -44,7 +44,7 @@ def trials(full: bool, seed: int) -> list[Trial]:
 
 
 def run(trial: Trial) -> list[Row]:
-    """One row."""
+    """The only row of a trial."""
     n = int(trial["n"] or 0)
     W = mixing_matrix(str(trial["family"]), n, str(trial["weights"]), int(trial["seed"] or 0))
     spectrum = tp.spectrum(W)
@@ -71,7 +71,7 @@ def run(trial: Trial) -> list[Row]:
 
 
 def figure(rows: Rows) -> Figure:
-    """Gap, diameter, and bytes to average by a factor of ten, over n, with Metropolis weights."""
+    """The figure of gap, diameter, and bytes to average by a factor of ten, over n, with Metropolis weights."""
     drawn, (axes,) = panels(1, 3, (10.5, 3.9))
     for family in FAMILIES:
         found = where(rows, family=family, weights="metropolis")
@@ -88,7 +88,7 @@ def figure(rows: Rows) -> Figure:
 
 
 def conclusions(rows: Rows) -> Iterator[str]:
-    """A table at the largest common size."""
+    """The lines of a table at the largest common size."""
     n = max(row["n"] for row in where(rows, family="complete"))
     yield f"{n} agents, metropolis weights (bytes: x and y of 50 x 20 along every directed edge)"
     yield f"{'family':<18}{'sigma':>10}{'gap':>11}{'degree':>9}{'diameter':>10}{'rounds/10x':>12}{'MB/round':>10}{'MB/10x':>11}"

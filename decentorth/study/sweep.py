@@ -1,4 +1,4 @@
-"""The trials of a study in parallel processes, and its CSV file, which holds the rows of whole trials at any moment."""
+"""The trials of a study in parallel processes, and its CSV file, which always holds the rows of complete trials."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Study:
-    """A list of independent trials, and what is made of their rows."""
+    """A list of independent trials, with the figure and the conclusions from their rows."""
 
     name: str
     summary: str
-    """One line of help."""
+    """The line of help."""
     key: tuple[str, ...]
-    """The columns that name a trial."""
+    """The columns that identify a trial."""
     columns: tuple[str, ...]
-    """All columns, those of the key first."""
+    """All columns, with the key first."""
     trials: Callable[[bool, int], list[Trial]]
-    """``trials(full, seed)``: all trials, in the order of the file."""
+    """The function ``trials(full, seed)`` that gives all trials, in the order of the file."""
     run: Callable[[Trial], list[Row]]
-    """The rows of a trial."""
+    """The function that gives the rows of a trial."""
     figure: Callable[[Rows], Figure]
     conclusions: Callable[[Rows], Iterator[str]]
-    """The lines that are printed at the end."""
+    """The function that gives the lines printed at the end."""
     workers: int | None = None
     """The default number of processes; None: one per processor."""
 
     def named(self, row: Row) -> Key:
-        """The key of a trial or of one of its rows, as the file has it."""
+        """The key of a trial or of one of its rows, as in the file."""
         return tuple(cell(row[column]) for column in self.key)
 
     def kept(self, path: Path) -> dict[Key, list[dict[str, Any]]]:
@@ -52,7 +52,7 @@ class Study:
         Raises
         ------
         InputError
-            The file cannot be read, or is not one of this study.
+            When the file cannot be read, or is not of this study.
         """
         if not path.exists():
             return {}
@@ -69,7 +69,7 @@ class Study:
 
 
 def _read(text: str) -> str | int | float:
-    """The value of a cell; NaN for nothing."""
+    """The value of a cell; NaN for an empty one."""
     for kind in (int, float):
         try:
             return kind(text or "nan")
@@ -79,21 +79,21 @@ def _read(text: str) -> str | int | float:
 
 
 def sweep(study: Study, trials: Sequence[Trial], path: Path, *, workers: int, advance: Callable[[Trial], None]) -> Rows:
-    """Make the trials that the file at ``path`` lacks, and return the rows of all.
+    """Run the trials that the file at ``path`` lacks, and return the rows of all trials.
 
     Parameters
     ----------
     workers
-        Processes; 1 works in this one.
+        The number of processes; 1 works in this process.
     advance
         Called after each trial, in their order.
 
     Raises
     ------
     InputError
-        The file holds other trials, or is none of this study's.
+        When the file holds other trials, or is not of this study.
     RuntimeError
-        A trial failed; it is named.
+        When a trial failed; names it.
     """
     names = [study.named(trial) for trial in trials]
     done: dict[Key, Sequence[Row]] = {**study.kept(path)}
@@ -114,7 +114,7 @@ def sweep(study: Study, trials: Sequence[Trial], path: Path, *, workers: int, ad
 
 
 def where(rows: Rows, **wanted: Any) -> list[dict[str, Any]]:
-    """The rows with these values."""
+    """The rows with the values ``wanted``."""
     return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 

@@ -1,6 +1,6 @@
-"""``python -m decentorth.theory``: every constant of paper 004 for a problem and a graph, and how far practice is from them.
+"""The command ``python -m decentorth.theory``: every constant of paper 004 for a problem and a graph, beside practical steps.
 
-The flags are those of ``python -m decentorth.run`` that say what is solved, over which network and how, and those of
+The flags are those of ``python -m decentorth.run`` for the problem, the network and the algorithm, and those of
 `TheorySettings`; the safety region is the ``eps`` of DRFGT.
 """
 
@@ -23,7 +23,7 @@ from ..network.communicator import SerialCommunicator
 
 @dataclass(frozen=True)
 class TheorySettings:
-    """What is asked of the theory.
+    """The settings of the theory command.
 
     Parameters
     ----------
@@ -35,19 +35,19 @@ class TheorySettings:
     measure: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense.
+        """Raise unless the number of measured iterations is valid.
 
         Raises
         ------
         ValueError
-            There is no iteration to measure.
+            When there is no iteration to measure.
         """
         if self.measure is not None and self.measure < 1:
             raise ValueError(f"measure must be at least 1, got {self.measure}")
 
 
 class TheoryForm(Command):
-    """The flags of a run that the theory is about; a file of a run may have the others."""
+    """The flags of a run that the theory uses; a file of a run may have the others."""
 
     program = "python -m decentorth.theory"
     summary = (
@@ -64,7 +64,7 @@ class TheoryForm(Command):
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
-    """Do what the arguments say: 0, or 2 with the reason on standard error."""
+    """Run the command and return the exit code: 0, or 2 with the reason on standard error."""
     words = list(sys.argv[1:] if tokens is None else tokens)
     if _mpienv.rank() > 0:
         return 0
@@ -88,7 +88,7 @@ def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]
     Raises
     ------
     InputError
-        For another algorithm than DRFGT.
+        For an algorithm other than DRFGT.
     """
     from topologies import WeightSequence
 

@@ -1,6 +1,6 @@
-"""The constants, guaranteed steps and bounds of paper 004, each from the constants before it, with the equation it comes from.
+"""The constants, guaranteed steps and bounds of paper 004, each from earlier constants and with its equation.
 
-Where the printed statement fails, the repaired form stands beside it and says so:
+Where a printed statement fails, a repaired form is given beside it:
 
 - Proposition III.3 bounds the smoothness of the merit function by Lhat + (2 + 3 eps) gamma. The source it cites has the smoothness
   of f + h in place of Lhat, which can be larger: for f(x) = -c x^2/2 on R the second derivative at the region's outer border is
@@ -27,12 +27,12 @@ from .region import check_eps, suprema
 
 
 def merit_weight(lipschitz: float, symmetric: float, largest: float, penalty: float, eps: float) -> float:
-    """gamma, the least weight of p (9): max(lam, 2/(3 - 4 eps) (L (1 - eps) + 3 s + Lhat^2 (1 + eps)/lam))."""
+    """The least weight gamma of p (9): max(lam, 2/(3 - 4 eps) (L (1 - eps) + 3 s + Lhat^2 (1 + eps)/lam))."""
     return max(penalty, 2.0 / (3.0 - 4.0 * eps) * (lipschitz * (1.0 - eps) + 3.0 * symmetric + largest**2 * (1.0 + eps) / penalty))
 
 
 def merit_smoothness(largest: float, gamma: float, eps: float) -> float:
-    """L' as printed: Lhat + (2 + 3 eps) gamma (Proposition III.3, 1)."""
+    """The constant L' as printed: Lhat + (2 + 3 eps) gamma (Proposition III.3, 1)."""
     return largest + (2.0 + 3.0 * eps) * gamma
 
 
@@ -48,28 +48,30 @@ def merit_smoothness_quadratic(lipschitz: float, gradient: float, symmetric: flo
 
 
 def landing_lipschitz(lipschitz: float, gradient: float, penalty: float, eps: float) -> float:
-    """A proved bound on L_Lambda, the Lipschitz constant of the landing field on the region: (1 + eps) L + 2 sqrt(1 + eps)
-    sup||G|| + (2 + 3 eps) lam. The paper only says L_Lambda <= L'."""
+    """A proved bound on L_Lambda, the Lipschitz constant of the landing field on the region.
+
+    It is (1 + eps) L + 2 sqrt(1 + eps) sup||G|| + (2 + 3 eps) lam. The paper only states L_Lambda <= L'.
+    """
     return (1.0 + eps) * lipschitz + 2.0 * math.sqrt(1.0 + eps) * gradient + (2.0 + 3.0 * eps) * penalty
 
 
 def descent_ratio(gamma: float, penalty: float, eps: float) -> float:
-    """rho = min(1/2, nu / (4 lam^2 (1 + eps))) with nu = lam gamma: <Lambda, grad L> >= rho ||Lambda||^2 (Proposition III.3, 2)."""
+    """The ratio rho = min(1/2, nu / (4 lam^2 (1 + eps))), nu = lam gamma: <Lambda, grad L> >= rho ||Lambda||^2 (Prop. III.3, 2)."""
     return min(0.5, gamma / (4.0 * penalty * (1.0 + eps)))
 
 
 def gradient_ratio(smoothness: float, penalty: float, eps: float) -> float:
-    """C = 2 L' / (lam (1 - eps)) + 1: ||grad L(x)|| <= C ||Lambda(x)|| (Lemma VI.7)."""
+    """The ratio C = 2 L' / (lam (1 - eps)) + 1: ||grad L(x)|| <= C ||Lambda(x)|| (Lemma VI.7)."""
     return 2.0 * smoothness / (penalty * (1.0 - eps)) + 1.0
 
 
 def safe_step(n_agents: int, sigma: float, smoothness: float, field: float, penalty: float, eps: float) -> float:
-    """alpha_safe: the iterates stay in the safety region (Proposition IV.1, (17)).
+    """The step alpha_safe up to which the iterates stay in the safety region (Proposition IV.1, (17)).
 
     Parameters
     ----------
     n_agents, sigma
-        Agents, and the second largest singular value of W.
+        The number of agents, and the second largest singular value of W.
     smoothness
         L'.
     field
@@ -93,7 +95,7 @@ def contraction_matrix(step: float, sigma: float, smoothness: float, disagreemen
     Parameters
     ----------
     disagreement
-        The norm of W - I off the mean. None is sigma, as Lemma IV.3 prints; 1 - lambda_min makes the lemma true.
+        The norm of W - I off the mean. None takes sigma, as printed in Lemma IV.3; 1 - lambda_min makes the lemma true.
     """
     shrink, spread = 0.5 * (1.0 + sigma**2), (1.0 + sigma**2) / (1.0 - sigma**2)
     product = (step * smoothness) ** 2
@@ -107,12 +109,12 @@ def spectral_radius(matrix: Array) -> float:
 
 
 def stable_step(sigma: float, smoothness: float) -> float:
-    """(1 - sigma^2)^2 / ((1 + sigma^2) 4 L'): below it the contraction matrix is stable (Theorem IV.4; sufficient)."""
+    """The step (1 - sigma^2)^2 / ((1 + sigma^2) 4 L') below which the contraction matrix is stable (Theorem IV.4; sufficient)."""
     return (1.0 - sigma**2) ** 2 / ((1.0 + sigma**2) * 4.0 * smoothness)
 
 
 def contraction_limit(sigma: float, smoothness: float, disagreement: float | None = None) -> float:
-    """The step at which the contraction matrix has spectral radius 1: it is stable exactly below.
+    """The step below which the contraction matrix is stable, and at which its spectral radius is 1.
 
     From det(I - matrix) = 0: (a L')^2 = (1 - s)^2 / (4 b (2 (1 - s) + 2 w^2 b)), s = sigma^2, b = (1 + s)/(1 - s), w the
     ``disagreement`` (sigma as printed, where the limit is 1.41 to 1.75 times `stable_step`).
@@ -125,82 +127,82 @@ def contraction_limit(sigma: float, smoothness: float, disagreement: float | Non
 
 
 def ergodic_step(sigma: float, smoothness: float, rho: float, ratio: float) -> float:
-    """(rho (1 - sigma^2)^4 / ((1 + sigma^2)^2 C^2))^(1/3) / (4 L') (Theorem IV.7; the appendix also asks for rho / (8 L'))."""
+    """The step (rho (1 - sigma^2)^4 / ((1 + sigma^2)^2 C^2))^(1/3) / (4 L') (Theorem IV.7; the appendix adds rho / (8 L'))."""
     s = sigma**2
     return math.cbrt(rho * (1.0 - s) ** 4 / ((1.0 + s) ** 2 * ratio**2)) / (4.0 * smoothness)
 
 
 class Constants(NamedTuple):
-    """Every constant for one problem, graph, penalty and safety factor. Steps are largest guaranteed ones."""
+    """All constants for one problem, graph, penalty and safety factor; steps are the largest guaranteed ones."""
 
     n_agents: int
     sigma: float
-    """Second largest singular value of W."""
+    """The second largest singular value of W."""
     lambda_min: float
-    """Smallest eigenvalue of W."""
+    """The smallest eigenvalue of W."""
     penalty: float
-    """lambda of the landing field."""
+    """The penalty lambda of the landing field."""
     eps: float
-    """Safety factor."""
+    """The safety factor."""
     kind: Literal["exact", "bound", "sampled"]
-    """What L, sup ||G|| and s are."""
+    """The kind of L, sup ||G|| and s, see `Suprema`."""
     lipschitz: float
-    """L."""
+    """The Lipschitz constant L of the gradients."""
     gradient: float
-    """sup ||G_i||_F over the region."""
+    """The supremum of ||G_i||_F over the region."""
     symmetric: float
-    """s."""
+    """The supremum s of ||sym(x^T G_i)||_F over the region."""
     largest: float
-    """Lhat = max(L, sup ||G||)."""
+    """The constant Lhat = max(L, sup ||G||)."""
     field: float
-    """G = (1 + eps) sup ||G_i||: a bound on ||skew(G_i x^T) x||_F."""
+    """The bound G = (1 + eps) sup ||G_i|| on ||skew(G_i x^T) x||_F."""
     gamma: float
-    """Weight of p in the merit function (9)."""
+    """The weight gamma of p in the merit function (9)."""
     nu: float
-    """lam gamma."""
+    """The constant nu = lam gamma."""
     smoothness: float
-    """L' as printed."""
+    """The constant L' as printed."""
     smoothness_quadratic: float
-    """L' proved for quadratic f_i."""
+    """The constant L' proved for quadratic f_i."""
     field_lipschitz: float
-    """L_Lambda, proved."""
+    """The proved bound on L_Lambda."""
     rho: float
     ratio: float
-    """C of Lemma IV.6."""
+    """The ratio C of Lemma IV.6."""
     safe: float
-    """alpha_safe."""
+    """The step alpha_safe."""
     stable: float
-    """Of Theorem IV.4."""
+    """The step of Theorem IV.4."""
     limit: float
-    """Where the printed contraction matrix becomes unstable."""
+    """The step at which the printed contraction matrix becomes unstable."""
     repaired: float
-    """Where the repaired contraction matrix becomes unstable, with L_Lambda in place of L'."""
+    """The step at which the repaired contraction matrix, with L_Lambda in place of L', becomes unstable."""
     ergodic: float
-    """Of Theorem IV.7."""
+    """The step of Theorem IV.7."""
     appendix: float
-    """rho / (8 L')."""
+    """The step rho / (8 L') of the appendix."""
 
     @property
     def guaranteed(self) -> float:
-        """The largest step for which the paper states everything: safety, stability, ergodic rate."""
+        """The largest step with all guarantees of the paper: safety, stability and the ergodic rate."""
         return min(self.safe, self.stable, self.ergodic, self.appendix)
 
 
 def constants(
     problem: Problem[object], sigma: float, lambda_min: float, penalty: float, eps: float = 0.5, *, seed: int = 0
 ) -> Constants:
-    """All constants for a problem whose agents are all here.
+    """All constants for a problem whose agents are all in this process.
 
     Parameters
     ----------
     problem
-        L and the suprema are the largest over its agents (Assumption III.4 gives all the same L).
+        L and the suprema are the largest over its agents (in Assumption III.4 all agents have the same L).
     sigma, lambda_min
         Second largest singular value and smallest eigenvalue of W.
     penalty, eps
         lam > 0 and 0 < eps < 3/4.
     seed
-        Of sampled suprema, see `suprema`.
+        The seed of sampled suprema, see `suprema`.
 
     Raises
     ------
@@ -256,13 +258,13 @@ def ergodic_bounds(
     Parameters
     ----------
     step, iterations
-        alpha and K.
+        The step alpha and the number of iterations K.
     descent
         L(xbar_0) - L(xbar_K) of the merit function, or an upper bound.
     spread
         ||y_0 - ybar_0||_F^2 over all agents.
     printed
-        With the L of the printed theorem; otherwise with the L_Lambda that its proof needs.
+        True takes the L of the printed theorem, false the L_Lambda that its proof needs.
     """
     c, s = constants, constants.sigma**2
     own = c.lipschitz if printed else c.field_lipschitz

@@ -5,9 +5,9 @@ trackers y: with J_i the Jacobian of agent i's landing field at x* and A the dia
 
     combine-then-adapt:  e+ = W e - A y,    y+ = W y + J (e+ - e).
 
-sum_i (y_i - J_i e_i) never changes and starts at zero, so that sum's eigenvalues 1 are left out. Where the solutions form a
-manifold (x R for PCA) the mean Jacobian has a kernel: moving all agents along it is an eigenvalue 1 too, and left out. The rate is
-the largest modulus of the others. The J_i are not symmetric: a landing field is not a gradient.
+The sum sum_i (y_i - J_i e_i) is constant and starts at zero, so its eigenvalues 1 are left out. Where the solutions form a manifold
+(x R for PCA) the mean Jacobian has a kernel: a common move of all agents along it has eigenvalue 1 too and is left out. The rate is
+the largest modulus of the other eigenvalues. The J_i are not symmetric: a landing field is not a gradient.
 
     DLambda(x)[v] = skew(H[v] x^T + G v^T) x + skew(G x^T) v + lam (v N + x (v^T x + x^T v)),   N = x^T x - I.
 """
@@ -30,12 +30,12 @@ _NEWTON = 50
 
 
 class LocalRate(NamedTuple):
-    """How DRFGT converges near a solution."""
+    """The convergence of DRFGT near a solution."""
 
     rate: float
-    """The errors shrink by this factor per iteration in the end."""
+    """The asymptotic factor of the errors per iteration."""
     symmetries: int
-    """Dimension of the manifold of solutions through this one."""
+    """The dimension of the manifold of solutions through this one."""
 
 
 def landing_jacobian(problem: Problem[object], x: Array, penalty: Array) -> Array:
@@ -71,7 +71,7 @@ def solution(problem: Problem[Landing], x: Array, penalty: float = 1.0) -> Array
     Raises
     ------
     ValueError
-        When it does not converge: start nearer to a solution.
+        When Newton's method does not converge: start nearer to a solution.
     """
     point, weights = x.copy(), np.full(problem.n_local, penalty)
     shrinking = np.inf
@@ -89,7 +89,7 @@ def solution(problem: Problem[Landing], x: Array, penalty: float = 1.0) -> Array
 
 
 def local_rate(problem: Problem[object], W: WeightsLike, x: Array, step: Array, penalty: Array, order: Order) -> LocalRate:
-    """The linear rate of DRFGT at a solution ``x``; dense, O((n d r)^3), for small problems whose agents are all here.
+    """The linear rate of DRFGT at a solution ``x``; dense, O((n d r)^3), for small problems with all agents in this process.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def local_rate(problem: Problem[object], W: WeightsLike, x: Array, step: Array, 
     x
         ``(d, r)``: a zero of the mean landing field, see `solution`.
     step, penalty
-        ``(n,)``: each agent's.
+        ``(n,)``: the step and penalty of each agent.
     order
         combine-then-adapt or adapt-then-combine.
     """

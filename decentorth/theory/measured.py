@@ -1,4 +1,4 @@
-"""What Theorem IV.7 of paper 004 bounds, and the descent of the merit function, measured along a run."""
+"""The quantities that Theorem IV.7 of paper 004 bounds, and the descent of the merit function, measured along a run."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from .merit import merit
 
 
 class Measured(NamedTuple):
-    """Means over k = 0, ..., K - 1 beside their bounds, and extremes, of a run of K iterations in one process."""
+    """The means over k = 0, ..., K - 1 and the extremes of a run of K iterations in one process."""
 
     iterations: int
     field: float
-    """Mean of ||Lambda(xbar_k)||_F^2."""
+    """The mean of ||Lambda(xbar_k)||_F^2."""
     field_bound: float
     consensus: float
-    """Mean over k = 1, ..., K of ||x_k - xbar_k||_F^2."""
+    """The mean over k = 1, ..., K of ||x_k - xbar_k||_F^2."""
     consensus_bound: float
     merit: Array
     """``(K + 1,)``: the merit function at xbar_k."""
     allowance: Array
-    """``(K,)``: the most by which the descent lemma (26) lets it change in an iteration."""
+    """``(K,)``: the largest change of the merit function in an iteration by the descent lemma (26)."""
     feasibility: float
     """The largest ||x_i^T x_i - I||_F of any agent and iteration."""
 
 
 def measure(run: Any, constants: Constants, iterations: int) -> Measured:
-    """Run and measure.
+    """The measurements of a run.
 
     Parameters
     ----------
     run
         `decentorth.api.Run` with all agents in this process and one constant step and penalty.
     constants
-        For its problem, network and penalty.
+        The constants of its problem, network and penalty.
     """
     n, problem = run.problem.n_agents, run.problem
     fields, spreads, merits, allowances = [], [], [], []

@@ -20,7 +20,7 @@ _DIFFERENCE = 1e-5
 
 
 def merit(x: Array, value: float, gradient: Array, gamma: float) -> float:
-    """L(x) (8) at one point.
+    """The merit function L(x) (8) at one point.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ def merit(x: Array, value: float, gradient: Array, gamma: float) -> float:
 
 
 def merit_gradient(problem: Problem[object], x: Array, gamma: float) -> Array:
-    """``(d, r)``: the gradient of the merit function of the mean objective at ``x``, for a problem whose agents are all here.
+    """``(d, r)``: the gradient at ``x`` of the mean objective's merit function, with all agents in this process.
 
-    The Hessian of f enters exactly for `Quadratic` problems, elsewhere by central differences of gradients.
+    The Hessian of f is exact for `Quadratic` problems, otherwise it comes from central differences of gradients.
     """
     points = np.repeat(x[None], problem.n_local, axis=0)
     gradient = problem.gradient(points).mean(0)
@@ -66,7 +66,7 @@ class Merit:
     """The merit function at the mean iterate, as a metric: ``solve(..., metrics=[Merit(gamma)])``.
 
     Columns: ``merit``, and ``consensus_square``, ||x - xbar||_F^2 over all agents, and ``mean_tracker_square``, ||ybar||_F^2 (NaN
-    for methods without a tracker): what the descent lemma (15) and the bounds of Theorem IV.7 are made of.
+    for methods without a tracker), the terms of the descent lemma (15) and of the bounds of Theorem IV.7.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Merit:
         self.gamma = gamma
 
     def __call__(self, problem: Problem[object], state: Any, collective: Collective) -> tuple[float, ...]:
-        """The same numbers on every rank: two chains of sums over the agents."""
+        """The columns, the same on every rank, from two ordered sums over the agents."""
         n, tracks = problem.n_agents, hasattr(state, "tracker")
         total = collective.sum(state.x, *((state.tracker,) if tracks else ()))
         mean = total[0] / n

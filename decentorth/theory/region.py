@@ -1,4 +1,4 @@
-"""The safety region ||x^T x - I||_F <= eps of St(d, r) (paper 004 (6)): its points, and how large gradients get on it.
+"""The safety region ||x^T x - I||_F <= eps of St(d, r) (paper 004 (6)): its points, and the suprema of gradients on it.
 
 A point of the region is x = U diag(sigma) V^T with sigma_j^2 = 1 + t_j and ||t||_2 <= eps. For f(x) = <x, H x>/2 - <x, K> with
 the absolute eigenvalues h_1 >= h_2 >= ... of H and the singular values k_j of K, von Neumann's trace inequality and Horn's
@@ -27,20 +27,20 @@ _ROUNDING = 1e-12
 
 
 class Suprema(NamedTuple):
-    """How large the agents' gradients get on the safety region: the largest over all agents, so valid for each f_i and for f."""
+    """The suprema of the agents' gradients on the safety region, the largest over all agents, so valid for each f_i and for f."""
 
     lipschitz: float
-    """L: a Lipschitz constant of every G_i (Assumption III.4)."""
+    """The constant L, a Lipschitz constant of every G_i (Assumption III.4)."""
     gradient: float
-    """sup ||G_i(x)||_F."""
+    """The supremum of ||G_i(x)||_F."""
     symmetric: float
-    """s = sup ||sym(x^T G_i(x))||_F (9)."""
+    """The supremum s of ||sym(x^T G_i(x))||_F (9)."""
     kind: Literal["exact", "bound", "sampled"]
-    """exact (attained), a proved upper bound, or the largest of a sample (then too small, if anything)."""
+    """The kind of the suprema: exact (attained), a proved upper bound, or the largest of a sample (which may be too small)."""
 
 
 def suprema(problem: Problem[object], eps: float, *, points: int = _POINTS, seed: int = 0) -> Suprema:
-    """L, sup ||G_i|| and s over ``||x^T x - I||_F <= eps``, for the agents held by ``problem``.
+    """The suprema L, sup ||G_i|| and s over ``||x^T x - I||_F <= eps``, for the local agents of ``problem``.
 
     Exact for PCA; for other quadratic objectives (`Quadratic`; Procrustes) L is exact and the suprema are proved bounds, the
     linear part added by the triangle inequality; for any other problem all three are sampled at ``points`` random points.
@@ -68,12 +68,12 @@ def suprema(problem: Problem[object], eps: float, *, points: int = _POINTS, seed
 
 
 def check_eps(eps: float) -> None:
-    """Refuse a safety factor outside (0, 3/4).
+    """Raise unless the safety factor is in (0, 3/4).
 
     Raises
     ------
     ValueError
-        With what must hold.
+        For another safety factor.
     """
     if not 0.0 < eps < 0.75:
         raise ValueError(f"the safety factor eps must lie in (0, 3/4), got {eps}")
@@ -85,7 +85,7 @@ def region_points(shape: tuple[int, ...], eps: float, count: int, rng: np.random
     Parameters
     ----------
     boundary
-        t uniform on the sphere of radius eps instead: ||x^T x - I||_F = eps.
+        True takes t uniform on the sphere of radius eps: ||x^T x - I||_F = eps.
     """
     d, r = shape
     u, v = np.linalg.qr(rng.standard_normal((count, d, r)))[0], np.linalg.qr(rng.standard_normal((count, r, r)))[0]
@@ -97,7 +97,7 @@ def region_points(shape: tuple[int, ...], eps: float, count: int, rng: np.random
 
 
 def _stretched(values: Array, eps: float) -> Array:
-    """(sum_j v_j^2 + eps (sum_j v_j^4)^(1/2))^(1/2) along the last axis."""
+    """The number (sum_j v_j^2 + eps (sum_j v_j^4)^(1/2))^(1/2) along the last axis."""
     squares = values * values
     root: Array = np.sqrt(squares.sum(-1) + eps * np.sqrt((squares * squares).sum(-1)))
     return root
@@ -115,7 +115,7 @@ def _scaled(values: Array, eps: float) -> float:
 
 
 def _sampled(problem: Problem[object], eps: float, points: int, seed: int) -> Suprema:
-    """The largest over random points, half of them on the boundary; L by a few power steps on difference quotients at each."""
+    """The largest values at random points, half of them on the boundary; L comes from a few power steps on differences."""
     rng = np.random.default_rng(seed)
     lipschitz = gradient = symmetric = 0.0
     for number in range(points):

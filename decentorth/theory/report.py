@@ -1,4 +1,4 @@
-"""The constants as lines: a symbol, a number, and what the number means."""
+"""The report of the constants as lines: symbol, number and meaning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KINDS = {"exact": "exact", "bound": "proved bound", "sampled": "sampled, so too
 
 
 def table(c: Constants, step: float, name: str) -> Iterator[str]:
-    """The lines about the constants, and about a practical step called ``name``."""
+    """The lines on the constants, and on a practical step called ``name``."""
     kind = _KINDS[c.kind]
     lipschitz = "sampled" if c.kind == "sampled" else "exact"
     rows = (
@@ -50,7 +50,7 @@ def table(c: Constants, step: float, name: str) -> Iterator[str]:
 
 
 def beside(measured: Measured, step: float, *, guaranteed: bool) -> Iterator[str]:
-    """The lines about a measured run; the bounds hold only for a guaranteed step."""
+    """The lines on a measured run; the bounds hold only for a guaranteed step."""
     yield f"a run of {measured.iterations} iterations with step {step:.3g}{'' if guaranteed else ', for which no bound holds'}:"
     means = (
         ("||Lambda(xbar)||^2", measured.field, measured.field_bound),
