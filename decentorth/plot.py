@@ -50,11 +50,11 @@ def plot_histories(
     histories
         The columns of each run by its label. With one run the label is not drawn.
     against
-        What the horizontal axis counts.
+        The cost on the horizontal axis.
     metrics
         One panel for each; by default the three of Figure 1 (or the objective, where a run has none of them).
     linear
-        Linear axes. On logarithmic ones whatever is zero, iteration 0 with it, has no place and is left out, and a grey guide
+        Linear axes. Logarithmic axes leave out zeros, and with them iteration 0, and a grey guide
         shows the slope O(1/K).
 
     Raises
@@ -90,7 +90,7 @@ def _shown(histories: Mapping[str, History], metrics: Sequence[str] | None) -> l
 
 
 def _logarithmic(rows: Sequence[Axes], x: NDArray[Any]) -> None:
-    """Logarithmic axes, before there are lines: matplotlib warns where a line has nothing to show on them."""
+    """Make the axes logarithmic before lines are drawn: matplotlib warns if a line has no positive values."""
     from matplotlib.ticker import NullFormatter
 
     for axes in rows:
@@ -122,7 +122,7 @@ def _draw(axes: Axes, histories: Mapping[str, History], column: str, names: Sequ
 
 
 def _fit(axes: Axes, drawn: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
-    """Logarithmic axes that fit what can be drawn on them, with the guide; says so where nothing can."""
+    """Fit logarithmic axes to the values that they can show, and draw the guide; with no such value, say so in the panel."""
     shown = [(x > 0) & (y > 0) & np.isfinite(y) for x, y in drawn]
     if not any(mask.any() for mask in shown):
         say_empty(axes)
@@ -139,7 +139,7 @@ def _fit(axes: Axes, drawn: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None
 
 
 def _name_widths(axes: Axes, names: Sequence[str]) -> None:
-    """Say above a panel of two metrics which is the thick line and which the thin one."""
+    """Draw a legend of the thick and the thin line above a panel of two metrics."""
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], color="0.3", linewidth=width, label=label(name)) for name, width in zip(names, WIDTHS, strict=False)]
@@ -147,12 +147,12 @@ def _name_widths(axes: Axes, names: Sequence[str]) -> None:
 
 
 def labels(configurations: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """A label for each run that says what differs between their configurations, and nothing else.
+    """A label for each run, made of the settings that differ between the runs.
 
     Parameters
     ----------
     configurations
-        The settings of each run by the name of its folder. Runs that differ in nothing are called by their folders.
+        The settings of each run by the name of its folder. Runs with equal settings are labelled by their folders.
     """
     keys = list(dict.fromkeys(key for configuration in configurations.values() for key in configuration))
     told = {key for key in keys if len({repr(configuration.get(key)) for configuration in configurations.values()}) > 1}
@@ -174,7 +174,7 @@ def _setting(key: str, value: Any) -> str:
 
 
 def read_configuration(folder: str) -> dict[str, Any]:
-    """The settings that a run was made with.
+    """The saved settings of a run.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def draw(
     Raises
     ------
     InputError
-        No folder, several without ``out``, or what `plot_histories` and `save` refuse.
+        No folder, several without ``out``, or an error of `plot_histories` or `save`.
     """
     if not folders:
         raise InputError("give the folder of at least one run, as in: python -m decentorth.plot runs/a")

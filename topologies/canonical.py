@@ -1,4 +1,4 @@
-"""The canonical form of a mixing matrix, and what makes a matrix one: square, finite, symmetric, rows that sum to 1."""
+"""The canonical form of a mixing matrix, and the conditions on it: square, finite, symmetric, rows that sum to 1."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def canonical_weights(W: WeightsLike) -> Weights:
     """``W``, shape (n, n), as a fresh float64 CSR array whose row i lists i and its neighbours in ascending order.
 
     Asymmetries up to 1e-12 are averaged away, so that ``W[i, j] == W[j, i]`` exactly; zeros off the diagonal are dropped, the
-    diagonal is always stored. Connectivity is not asked for here: see `check_weights`.
+    diagonal is always stored. Connectivity is not required: see `check_weights`.
 
     Raises
     ------

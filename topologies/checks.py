@@ -1,4 +1,4 @@
-"""What a communication graph and a mixing matrix must satisfy, with errors that name the place and the repair."""
+"""Checks of communication graphs and mixing matrices, with errors that name the place and the repair."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _check_connected(matrix: Weights, what: str) -> None:
 
 
 def _check_aperiodic(matrix: Weights) -> None:
-    """For W >= 0, connected: the only other eigenvalue of modulus 1 is -1, where the graph is bipartite, the diagonal 0."""
+    """Raise if a connected W >= 0 has the eigenvalue -1: the graph is bipartite and the diagonal 0."""
     n = matrix.shape[0]
     if n == 1 or matrix.diagonal().any():
         return

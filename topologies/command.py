@@ -1,4 +1,4 @@
-"""The command ``python -m topologies``: what a graph and its weights are worth, as a table or a drawing."""
+"""The command ``python -m topologies``: measures of a graph and its weights, as a table or a drawing."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def main(
 
 
 def _refuse(given: Mapping[str, object], what: str) -> None:
-    """Refuse options that are given and have no effect with ``what``."""
+    """Raise unless every given option has an effect with ``what``."""
     if names := [f"--{name}" for name, value in given.items() if value is not None]:
         raise ValueError(f"{names[0]} has no effect with {what}: leave it out")
 

@@ -34,16 +34,16 @@ def draw_graph(
     positions: ArrayLike | None = None,
     axes: Any = None,
 ) -> Any:
-    """``graph``, with edge widths in proportion to the weights' size and dashed where they are negative.
+    """Draw ``graph`` with edge widths in proportion to the weights' size, dashed if they are negative.
 
     Parameters
     ----------
     graph : networkx.Graph
     W : array or sparse array, shape (n, n), optional
     quantity : array, shape (n,), optional
-        What colours the agents, for example each one's consensus error; ``label`` names it at the colour bar.
+        The quantity that colours the agents, for example each one's consensus error; ``label`` names it at the colour bar.
     positions : array, shape (n, 2), optional
-        Where the agents stand: see `agent_positions`, the default.
+        The agents' positions; by default those of `agent_positions`.
     axes : matplotlib axes, optional
 
     Raises
@@ -91,7 +91,7 @@ def draw_graph(
 
 
 def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Any = None) -> Any:
-    """Real or complex ``eigenvalues``, shape (m,), in the closed unit disc, with the circle of radius ``sigma``.
+    """Draw real or complex ``eigenvalues``, shape (m,), in the closed unit disc, with the circle of radius ``sigma``.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Any 
 
 
 def agent_positions(graph: nx.Graph[int]) -> Points:
-    """Places for the agents, shape (n, 2): those of the graph (attribute ``pos``), else a circle for cycles and complete
+    """Positions of the agents, shape (n, 2): the graph's own (attribute ``pos``), else a circle for cycles and complete
     graphs, else networkx's Kamada-Kawai layout, or a spectral one above 500 agents. Errors as `check_graph`."""
     import networkx as nx
 
@@ -146,7 +146,7 @@ def _shaped(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Points:
 
 
 def _axes(axes: Any) -> Any:
-    """The given axes, or those of a new figure that belongs to no window."""
+    """The given axes, or the axes of a new figure without a window."""
     if axes is not None:
         return axes
     from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""Edges as arrays: what every graph family computes, and what a graph or an adjacency matrix is made from.
+"""Edges as arrays: the result of every graph family, from which a graph or an adjacency matrix is made.
 
 Arrays hold a million agents in the memory that ``networkx.Graph`` needs for some thousands.
 """
@@ -28,10 +28,10 @@ class Edges(NamedTuple):
     tails: Agents
     heads: Agents
     positions: NDArray[np.float64] | None = None
-    """Where the agents stand, shape (n, 2), if the graph has a geometry."""
+    """The agents' positions, shape (n, 2), if the graph has a geometry."""
 
     def graph(self) -> nx.Graph[int]:
-        """Nodes 0..n-1 in order; positions become the node attribute ``pos``."""
+        """The graph with nodes 0..n-1 in order; positions become the node attribute ``pos``."""
         import networkx as nx
 
         graph: nx.Graph[int] = nx.Graph()
@@ -42,7 +42,7 @@ class Edges(NamedTuple):
         return graph
 
     def adjacency(self) -> Weights:
-        """Ones where two agents are neighbours, shape (n, n), in sorted CSR."""
+        """The adjacency matrix, shape (n, n), in sorted CSR: ones for neighbours."""
         from scipy import sparse
 
         small: Any = np.int32 if max(self.n, 2 * len(self.tails)) < np.iinfo(np.int32).max else np.int64
@@ -53,7 +53,7 @@ class Edges(NamedTuple):
         return matrix
 
     def connected(self) -> bool:
-        """Whether there is a path between any two agents."""
+        """True if there is a path between any two agents."""
         from scipy.sparse.csgraph import connected_components
 
         components, _ = connected_components(self.adjacency(), directed=False)

@@ -38,18 +38,18 @@ _SAME_EIGENVALUE = 1e-9
 
 @dataclass(frozen=True)
 class FastestWeights:
-    """The fastest weights and the proof of how fast any could be."""
+    """The fastest weights, with a certified lower bound on sigma."""
 
     W: Weights
     """The mixing matrix, shape (n, n)."""
     sigma: float
     """Its second largest singular value."""
     lower_bound: float
-    """No weights of this kind on this graph have a smaller sigma."""
+    """A lower bound on sigma for all weights of this kind on this graph."""
 
     @property
     def certified_gap(self) -> float:
-        """sigma is at most this much above the optimum."""
+        """A bound on the distance of sigma from the optimum."""
         return max(0.0, self.sigma - self.lower_bound)
 
 
@@ -72,7 +72,7 @@ def fastest_weights(graph: nx.Graph[int] | Adjacency, nonnegative: bool = True) 
     ImportError
         If cvxpy is needed and not installed: it comes with ``pip install decentorth[weights]``.
     ValueError
-        For the graph as `check_graph`; above 1500 agents; or if the solver fails.
+        For the graph as `check_graph`; if there are more than 1500 agents; or if the solver fails.
     """
     edges = adjacency(graph)
     n = edges.shape[0]
@@ -135,7 +135,7 @@ def _matrix(problem: _Problem, edges: Weights, weights: Vector) -> Weights:
 
 
 def _lower_bound(problem: _Problem, dual: Vector) -> float:
-    """The bound above from any symmetric matrix ``dual``, shape (n, n), after it is made feasible."""
+    """The lower bound of the module docstring from any symmetric matrix ``dual``, shape (n, n), after it is made feasible."""
     i, j = problem.tails, problem.heads
     Y = (dual + dual.T) / 2
     if not problem.nonnegative:
@@ -148,7 +148,7 @@ def _lower_bound(problem: _Problem, dual: Vector) -> float:
 
 
 def _cover(problem: _Problem, gains: Vector) -> float:
-    """sum z for z >= 0 with z_i + z_j >= gain on every edge: nearly the least, and feasible whatever the solver says."""
+    """sum z for z >= 0 with z_i + z_j >= gain on every edge: nearly the least sum, and feasible even if the solver's z is not."""
     from scipy.optimize import linprog
 
     covers: Any = -_incidence(problem).T.tocsc()
@@ -159,7 +159,7 @@ def _cover(problem: _Problem, gains: Vector) -> float:
 
 
 def _incidence(problem: _Problem) -> Weights:
-    """Ones where an agent touches an edge, shape (n, edges)."""
+    """The incidence matrix of agents and edges, shape (n, edges)."""
     from scipy import sparse
 
     m = len(problem.tails)
@@ -177,7 +177,7 @@ def _optimised(problem: _Problem, edges: Weights) -> FastestWeights:
 
 
 def _solve(problem: _Problem) -> tuple[Vector, Vector]:
-    """The semidefinite program: minimise s with -s I <= W - 11'/n <= s I; the weights and the difference of the duals."""
+    """Solve the semidefinite program: minimise s with -s I <= W - 11'/n <= s I; the weights and the difference of the duals."""
     from scipy import sparse
 
     try:

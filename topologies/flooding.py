@@ -1,4 +1,4 @@
-"""How long word takes to get around: rounds in which every agent tells its neighbours all that it has heard."""
+"""Flooding time: the number of rounds until a value of one agent has reached all others, if all agents pass on every value."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from topologies.canonical import Weights
 
 LARGEST_EXACT = 2000
-"""Above so many agents an upper bound is given, which costs one breadth-first search."""
+"""The largest number of agents with an exact answer; above, one breadth-first search gives an upper bound."""
 
 
 def flooding_rounds(W: WeightsLike | WeightSequence) -> int:
-    """Rounds after which what any agent knew at their beginning has reached all others, whenever they begin.
+    """The number of rounds after which every agent's initial value has reached all others, from any first round.
 
-    On a graph that stays the same it is the diameter; on one that repeats itself, the most over the rounds of its period at which
-    to begin. Above 2,000 agents an upper bound: twice the distance from agent 0 to the farthest one, in a graph that repeats itself
-    with all the edges of a period, times the period (each edge is there once in a period).
+    On a fixed graph it is the diameter; on a periodic sequence, the maximum over the first rounds in a period. Above 2,000 agents
+    the result is an upper bound: twice the distance from agent 0 to the farthest one; for a periodic sequence, this distance in the
+    union of a period's graphs (which has each edge once in a period), times the period.
 
     Raises
     ------
     TypeError, ValueError
-        As `canonical_weights`; for a graph that is not connected, also by all the edges of a period together; for a sequence
-        without a period, where no number of rounds is sure to be enough.
+        As `canonical_weights`; if the graph, or the union of a period's graphs, is not connected; or if the sequence has no period,
+        so that no number of rounds is certain to be enough.
     """
     if not isinstance(W, WeightSequence):
         edges = _neighbours(canonical_weights(W))
@@ -47,7 +47,7 @@ def flooding_rounds(W: WeightsLike | WeightSequence) -> int:
 
 
 def _rounds_from(start: int, patterns: list[Weights]) -> int:
-    """Rounds from number ``start`` on until all have heard of all."""
+    """The number of rounds, from round ``start`` on, until every agent has received every value."""
     known = np.eye(patterns[0].shape[0])
     rounds = 0
     while not known.all():
@@ -57,7 +57,7 @@ def _rounds_from(start: int, patterns: list[Weights]) -> int:
 
 
 def _neighbours(W: Weights) -> Weights:
-    """1 where two different agents exchange messages."""
+    """The adjacency matrix: 1 for two different agents that exchange messages."""
     edges: Weights = W.copy()
     edges.setdiag(0.0)
     edges.eliminate_zeros()
@@ -71,7 +71,7 @@ def _eccentricity(edges: Weights) -> int:
     Raises
     ------
     ValueError
-        If one cannot be reached.
+        If an agent cannot be reached.
     """
     from scipy.sparse.csgraph import shortest_path
 

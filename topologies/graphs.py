@@ -1,4 +1,4 @@
-"""Communication graphs as plain ``networkx.Graph`` with nodes 0..n-1 in that order: the families without chance.
+"""Communication graphs as plain ``networkx.Graph`` with nodes 0..n-1 in that order: deterministic families.
 
 The number of agents (or the sides) always comes first.
 """
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import networkx as nx
 
 AGENTS_LIMIT = 10**8
-"""Agents of any graph that is built by name: beyond, memory and time are out of reach of one process."""
+"""The maximum number of agents of a graph built by name: one process lacks the memory and time for more."""
 EDGES_LIMIT = 10**9
-"""Edges of the same."""
+"""The maximum number of edges of a graph built by name."""
 
 
 @family
@@ -41,14 +41,14 @@ def path(n: int) -> Edges:
 
 @family
 def complete(n: int) -> Edges:
-    """Every agent is a neighbour of every other."""
+    """Complete graph: every agent is a neighbour of every other."""
     n = count("complete", n)
     return Edges(n, *_pairs("complete", n))
 
 
 @family
 def star(n: int) -> Edges:
-    """Agent 0 in the centre, joined to the n - 1 others."""
+    """Star: agent 0 in the centre, joined to the n - 1 others."""
     n = count("star", n)
     leaves = np.arange(1, n)
     return Edges(n, np.zeros_like(leaves), leaves)
@@ -79,7 +79,7 @@ def torus(*sides: int) -> Edges:
 
 @family
 def hypercube(n: int) -> Edges:
-    """n = 2^d agents; two are neighbours if their binary numbers differ in one digit.
+    """Hypercube of n = 2^d agents; two are neighbours if their binary numbers differ in one digit.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def hypercube(n: int) -> Edges:
 
 @family
 def circulant(n: int, offsets: tuple[int, ...] = (1, 2)) -> Edges:
-    """Agent i is a neighbour of i + s and i - s modulo n, for every s in ``offsets``.
+    """Circulant graph: agent i is a neighbour of i + s and i - s modulo n, for every s in ``offsets``.
 
     Raises
     ------
@@ -244,7 +244,7 @@ def count(name: str, n: int) -> int:
 
 
 def check_edges(name: str, edges: float) -> None:
-    """Refuse a graph ``name`` of more than `EDGES_LIMIT` edges before it is built.
+    """Raise unless the graph ``name`` has at most `EDGES_LIMIT` edges; called before it is built.
 
     Raises
     ------

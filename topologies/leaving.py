@@ -1,4 +1,4 @@
-"""Agents that leave for good: what becomes of a mixing matrix."""
+"""Mixing matrices after some agents have left for good."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _SHOWN = 6
 
 
 def without_agents(W: WeightsLike, lost: Sequence[int] | NDArray[np.int64]) -> Weights:
-    """The mixing matrix of the agents that are left, in their order: what an agent gave to those that leave, it keeps.
+    """The mixing matrix of the remaining agents, in their order: each keeps the weight that it gave to agents that leave.
 
     With ``L`` the agents that leave, ``W'_ij = W_ij`` for i != j and ``W'_ii = W_ii + sum_{l in L} W_il``, added in ascending
-    order of l. W' is symmetric, its rows sum to 1, its edges are those of W between agents that are left. It is I - W restricted
-    to the edges that are left (a graph Laplacian), so no eigenvalue of W' is smaller than the smallest of W where weights are not
+    order of l. W' is symmetric, its rows sum to 1, its edges are the edges of W between remaining agents. I - W' is I - W
+    restricted to these edges (a graph Laplacian), so no eigenvalue of W' is smaller than the smallest of W where weights are not
     negative.
 
     Parameters
@@ -27,12 +27,12 @@ def without_agents(W: WeightsLike, lost: Sequence[int] | NDArray[np.int64]) -> W
     W
         ``(n, n)``, a mixing matrix (see `canonical_weights`).
     lost
-        Numbers of agents; repeats count once.
+        Numbers of the agents that leave; repeats count once.
 
     Raises
     ------
     ValueError
-        A number is no agent's, nobody is left, or those that are left fall apart: the components are named.
+        A number is not an agent's, no agent remains, or the remaining agents are disconnected: the message names the components.
     """
     matrix = canonical_weights(W)
     n = matrix.shape[0]

@@ -1,7 +1,7 @@
 """Matrices in files: NumPy's ``.npy`` and ``.npz``, SciPy's sparse ``.npz`` and Matrix Market.
 
-Data, labels, mixing matrices, graphs and starting points are all read here. A file's size must bear out the shapes and counts that
-it states before memory is taken for them, and indices are checked before anything follows them. Nothing is unpickled.
+Data, labels, mixing matrices, graphs and starting points are all read here. A file's size must agree with the shapes and counts
+that it states before memory is allocated, and indices are checked before use. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from scipy import sparse
 Stored: TypeAlias = "NDArray[Any] | sparse.coo_array[Any, tuple[int, int]]"
 
 UNPACKED_LIMIT = 2**30
-"""Bytes of float64 numbers that any compressed array may become: 1 GiB. A larger one must have a hundredth of that size packed."""
+"""The bytes of float64 numbers to which any compressed array may unpack: 1 GiB. A larger one must be shrunk by at most 100."""
 EXPANSION = 100
 TEXT_LIMIT = 2**28
-"""Bytes that any compressed text may unpack to: 256 MiB. A longer one must have a 32nd of that size packed."""
+"""The bytes to which any compressed text may unpack: 256 MiB. A longer one must be shrunk by at most 32."""
 TEXT_EXPANSION = 32
 EMPTY_ROWS = 10**7
-"""Rows that a sparse matrix may have whatever it stores; beyond, at most 16 for each stored entry."""
+"""The number of rows that any sparse matrix may have; more rows need one stored entry for every 16."""
 
 _LONGEST_HEADER = 2**16
 _MARKET_HEADER = 2**20
@@ -48,11 +48,11 @@ _BAD_ARCHIVE = (
     *(UnicodeDecodeError, OverflowError, IndexError, MemoryError),
 )
 BAD_GZIP = (EOFError, OSError, zlib.error)
-"""What reading a damaged gzip file raises."""
+"""The exceptions that reading a damaged gzip file raises."""
 
 
 def _words(error: object) -> str:
-    """The beginning of an error's words, in one line."""
+    """The beginning of an error's message, in one line."""
     return " ".join(str(error)[:200].split()) or type(error).__name__
 
 
@@ -62,9 +62,9 @@ def regular_size(path: Path) -> int:
     Raises
     ------
     OSError
-        When there is none.
+        If there is none.
     ValueError
-        For folders, devices and pipes, which have no size and may have no end.
+        If it is a folder, a device or a pipe, which have no size and may have no end.
     """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
@@ -73,7 +73,7 @@ def regular_size(path: Path) -> int:
 
 
 def require_unpacked(values: int, packed: int, what: str) -> None:
-    """Refuse to unpack ``values`` numbers from ``packed`` bytes where that is out of proportion.
+    """Raise unless ``values`` numbers are in proportion to the ``packed`` bytes that hold them.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def require_unpacked(values: int, packed: int, what: str) -> None:
 
 
 def require_real(dtype: np.dtype[Any], what: str) -> None:
-    """Refuse every dtype that is not real numbers (booleans count as 0 and 1).
+    """Raise unless ``dtype`` is a type of real numbers (booleans count as 0 and 1).
 
     Raises
     ------
@@ -103,7 +103,7 @@ def require_real(dtype: np.dtype[Any], what: str) -> None:
 
 
 def require_matrix(shape: tuple[int, ...], what: str) -> tuple[int, int]:
-    """``(m, d)``, refusing shapes that are not two-dimensional or hold nothing.
+    """The shape ``(m, d)``; raise unless it is two-dimensional and not empty.
 
     Raises
     ------
@@ -123,17 +123,17 @@ def _require_stored(rows: int, entries: int, what: str) -> None:
 
 
 class Header(NamedTuple):
-    """What stands before an array's numbers in .npy format."""
+    """The header of an array in .npy format."""
 
     shape: tuple[int, ...]
     fortran_order: bool
     dtype: np.dtype[Any]
     offset: int
-    """Bytes before the array's data."""
+    """The number of bytes before the array's data."""
 
     @property
     def order(self) -> Any:
-        """As NumPy writes it."""
+        """The order of the numbers, in NumPy's letters."""
         return "F" if self.fortran_order else "C"
 
 
@@ -174,7 +174,7 @@ def npy_header(path: Path) -> Header:
     Raises
     ------
     OSError, TypeError, ValueError
-        When there is no such file; for pickled objects; for every other file that is not a whole array.
+        If there is no such file; if it holds pickled objects; or if it is not a whole array.
     """
     size = regular_size(path)
     with path.open("rb") as file:
@@ -230,7 +230,7 @@ def npz_keys(path: Path) -> list[str]:
     Raises
     ------
     OSError, ValueError
-        When there is no such file, or it is not a whole archive.
+        If there is no such file, or it is not a whole archive.
     """
     with _archive(path) as archive:
         return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
@@ -242,7 +242,7 @@ def npz_header(path: Path, key: str) -> Header:
     Raises
     ------
     OSError, TypeError, ValueError
-        As `npy_header`; for an array that is not there, or too large for its packed size.
+        As `npy_header`; if the array is missing, or too large for its packed size.
     """
     with _member(path, key) as (_, header):
         return header
@@ -254,7 +254,7 @@ def npz_array(path: Path, key: str) -> NDArray[Any]:
     Raises
     ------
     OSError, TypeError, ValueError
-        As `npz_header`; for damaged contents.
+        As `npz_header`; if the contents are damaged.
     """
     with _member(path, key) as (file, header):
         flat = np.empty(math.prod(header.shape), header.dtype)
@@ -268,7 +268,7 @@ def npz_array(path: Path, key: str) -> NDArray[Any]:
 
 
 def is_sparse(keys: list[str]) -> bool:
-    """Whether an archive with these arrays is one that ``scipy.sparse.save_npz`` wrote."""
+    """True if an archive with these arrays was written by ``scipy.sparse.save_npz``."""
     return {"format", "shape", "data"} <= set(keys)
 
 
@@ -278,7 +278,7 @@ def sparse_npz(path: Path) -> sparse.coo_array[Any, tuple[int, int]]:
     Raises
     ------
     OSError, TypeError, ValueError
-        As `npz_array`; for values that are not real, and for indices and sizes that do not fit each other.
+        As `npz_array`; if values are not real, or if indices and sizes do not fit each other.
     """
     what = f"{path} is not a whole sparse matrix of SciPy"
 
@@ -344,20 +344,20 @@ def sparse_npz(path: Path) -> sparse.coo_array[Any, tuple[int, int]]:
 
 
 class Market(NamedTuple):
-    """What the first lines of a Matrix Market file say."""
+    """The header of a Matrix Market file."""
 
     shape: tuple[int, int]
     entries: int | None
-    """Stored entries, None for a dense matrix."""
+    """The number of stored entries, None for a dense matrix."""
     pattern: bool
-    """Whether entries have no value: each is 1."""
+    """True if entries have no value: each is 1."""
     symmetry: str
     lines: int
-    """Lines before the entries."""
+    """The number of lines before the entries."""
 
     @property
     def stored(self) -> tuple[int, int]:
-        """Lines of numbers, and numbers in each."""
+        """The number of lines of entries, and of numbers in each."""
         if self.entries is not None:
             return self.entries, 2 if self.pattern else 3
         n = self.shape[0]
@@ -374,12 +374,12 @@ def _is_packed(path: Path) -> bool:
 
 
 def market_header(path: Path) -> Market:
-    """What the first lines of the Matrix Market file at ``path`` say; a name that ends in .gz says that it is compressed.
+    """The header of the Matrix Market file at ``path``; a file whose name ends in .gz is compressed.
 
     Raises
     ------
     OSError, TypeError, ValueError
-        When there is no such file; for complex matrices; for every other file that is no matrix, or is too short for it.
+        If there is no such file; if the matrix is complex; or if the file is no matrix, or too short for it.
     """
     size = regular_size(path)
     try:
@@ -389,7 +389,7 @@ def market_header(path: Path) -> Market:
         raise _market(path, error) from error
     start = text.split("\n")
     if len(text) == _MARKET_HEADER:
-        start.pop()  # it may go on
+        start.pop()  # the line may be longer
     banner = start[0].lower() if start else ""
     kind, form, field, symmetry = (*banner.split(), "", "", "", "")[1:5]
     if not banner.startswith("%%matrixmarket") or kind != "matrix" or form not in ("coordinate", "array"):
@@ -422,7 +422,7 @@ def market_matrix(path: Path) -> Stored:
     Raises
     ------
     OSError, TypeError, ValueError
-        As `market_header`; for lines that are not the numbers promised.
+        As `market_header`; if the lines are not the numbers that the header states.
     """
     header = market_header(path)
     lines, numbers = header.stored
@@ -459,7 +459,7 @@ def market_matrix(path: Path) -> Stored:
 
 
 def _dense(header: Market, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A dense matrix from its columns, one after the other; of a symmetric one, from the parts of them below the diagonal."""
+    """A dense matrix from its columns in turn; if it is symmetric, from their parts below the diagonal."""
     m, d = header.shape
     if header.symmetry == "general":
         return values.reshape(d, m).T
@@ -474,7 +474,7 @@ def _text_limit(packed: int) -> int:
 
 
 def _unpacked_lines(path: Path) -> Iterator[str]:
-    """The lines of a compressed file, as long as they are in proportion to its size."""
+    """The lines of a compressed file; raise when they are out of proportion to its size."""
     left = _text_limit(path.stat().st_size)
     with gzip.open(path, "rt", encoding="latin-1") as file:
         while line := file.readline(left + 1):
@@ -490,7 +490,7 @@ def read_matrix(path: str | os.PathLike[str]) -> Stored:
     Raises
     ------
     OSError, TypeError, ValueError
-        When there is no such file; for values that are not real numbers; for every other file that is no matrix.
+        If there is no such file; if its values are not real numbers; or if it is no matrix.
     """
     path = Path(path)
     name = path.name.lower()
@@ -518,7 +518,7 @@ def read_square(path: str | os.PathLike[str]) -> Stored:
     Raises
     ------
     OSError, TypeError, ValueError
-        As `read_matrix`; when it is not square, or stores too few entries to connect its agents.
+        As `read_matrix`; if the matrix is not square, or stores too few entries to connect its agents.
     """
     matrix = read_matrix(path)
     n, columns = matrix.shape

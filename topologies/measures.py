@@ -24,17 +24,17 @@ _SOURCES = 256
 
 @dataclass(frozen=True)
 class GraphMeasures:
-    """What does not depend on the weights."""
+    """Measures of a graph that do not depend on the weights."""
 
     n: int
-    """Agents."""
+    """The number of agents."""
     edges: int
-    """Pairs of neighbours: messages per round are twice as many."""
+    """The number of edges; a round has twice as many messages."""
     smallest_degree: int
     mean_degree: float
     largest_degree: int
     diameter: int
-    """Edges between the two agents farthest apart: rounds after which everybody can have heard of everybody."""
+    """The largest distance between two agents, in edges: the rounds in which every agent's value can reach all others."""
     algebraic_connectivity: float
     """Second smallest eigenvalue of the Laplacian."""
 
@@ -71,9 +71,9 @@ def diameter(graph: nx.Graph[int] | Adjacency) -> int:
 
 
 def kemeny_constant(W: WeightsLike) -> float:
-    """sum over k >= 2 of 1 / (1 - lambda_k(W)), dense: the expected rounds of the random walk W from anywhere to a random agent.
+    """sum over k >= 2 of 1 / (1 - lambda_k(W)), dense: the expected rounds of the random walk W from any agent to a random one.
 
-    The convention that does not count the first visit (0 for one agent); Kemeny and Snell, "Finite Markov chains" (1960).
+    By convention the first visit does not count (0 for one agent); Kemeny and Snell, "Finite Markov chains" (1960).
 
     Raises
     ------

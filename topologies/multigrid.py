@@ -74,7 +74,7 @@ def smallest_eigenvalue(matrix: Weights, without_constant: bool = False) -> floa
 
 
 def _ritz(gram: Block, energy: Block) -> Block:
-    """Coefficients of the Ritz vectors, smallest first, of a basis that may be nearly dependent."""
+    """The coefficients of the Ritz vectors, smallest first, in a basis that may be nearly dependent."""
     sizes, directions = np.linalg.eigh(_symmetric(gram))
     kept = sizes > _DEPENDENT * sizes[-1]
     basis = directions[:, kept] / np.sqrt(sizes[kept])
@@ -118,7 +118,7 @@ class _Multigrid:
         return x
 
     def _solve(self, level: int, residual: Coarse) -> Coarse:
-        """One or two steps of flexible conjugate gradients, per column."""
+        """Make one or two steps of flexible conjugate gradients, per column."""
         matrix = self._matrices[level]
         first = self._cycle(level, residual)
         if level == len(self._aggregates) or matrix.nnz > _CHEAP * self._matrices[level - 1].nnz:
@@ -137,7 +137,7 @@ class _Multigrid:
 
 
 def _pairs(matrix: Single) -> NDArray[np.int64]:
-    """The aggregate of each agent: pairs along the heaviest negative entries, and who is left joins a neighbour's pair."""
+    """The aggregate of each agent: pairs by the heaviest negative entries; an agent that is left over joins a neighbour's pair."""
     n = matrix.shape[0]
     coo = matrix.tocoo()
     upper = (coo.row < coo.col) & (coo.data < 0)

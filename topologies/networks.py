@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 _SHOWN = 200
-"""Characters of a file that a message quotes at most."""
+"""The maximum number of a file's characters that a message quotes."""
 
 
 def karate_club() -> nx.Graph[int]:

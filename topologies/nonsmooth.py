@@ -21,7 +21,7 @@ _TRIALS = 40
 def minimise_nonsmooth(function: Objective, start: Vector, iterations: int) -> tuple[Vector, float]:
     """A local minimiser of ``function``, which returns its value and gradient (defined almost everywhere), and the value there.
 
-    Stops where the gradient vanishes, where no step decreases the value any more, or after ``iterations``.
+    It stops when the gradient vanishes, when no step decreases the value, or after ``iterations``.
     """
     at = start
     value, gradient = function(at)
@@ -49,7 +49,7 @@ def minimise_nonsmooth(function: Objective, start: Vector, iterations: int) -> t
 def _line_search(
     function: Objective, at: Vector, value: float, slope: float, direction: Vector
 ) -> tuple[float, float, Vector] | None:
-    """A step, the value and the gradient after it, with the decrease of Armijo and, if found in time, of weak Wolfe."""
+    """A step with the value and the gradient after it; it meets Armijo's condition and, if found in time, the weak Wolfe one."""
     lower, upper, step = 0.0, np.inf, 1.0
     best: tuple[float, float, Vector] | None = None
     for _ in range(_TRIALS):

@@ -42,7 +42,7 @@ _LARGEST_LOG_STEP = 100.0
 
 @dataclass(frozen=True)
 class TrackingWeights:
-    """Weights optimised for gradient tracking and what they attain."""
+    """Weights optimised for gradient tracking and their score."""
 
     W: Weights
     """The mixing matrix, shape (n, n); weights of any sign."""

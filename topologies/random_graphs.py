@@ -41,7 +41,7 @@ def erdos_renyi(n: int, p: float = 0.3, seed: int = 0) -> Edges:
 
 @family
 def random_regular(n: int, degree: int = 4, seed: int = 0) -> Edges:
-    """Every agent has ``degree`` neighbours: stubs paired at random, then self-loops and parallel edges switched away.
+    """Random regular graph: stubs are paired at random, then self-loops and parallel edges switched away.
 
     Asymptotically uniform over regular graphs (McKay and Wormald, "Uniform generation of random regular graphs of moderate
     degree", 1990); above half of n - 1, the complement of a sparse one.
@@ -65,7 +65,7 @@ def random_regular(n: int, degree: int = 4, seed: int = 0) -> Edges:
 
 @family
 def random_geometric(n: int, radius: float | None = None, seed: int = 0) -> Edges:
-    """Agents at random places of the unit square, neighbours if at most ``radius`` apart; places in the node attribute ``pos``.
+    """Random geometric graph: agents at random in the unit square (``pos``), neighbours if at most ``radius`` apart.
 
     Without ``radius``, ``sqrt(2 log n / (pi n))``: twice the area at which random geometric graphs become connected.
 
@@ -187,7 +187,7 @@ def _random_pairs(n: int, p: float, rng: np.random.Generator) -> tuple[Agents, A
     pairs = n * (n - 1) // 2
     chosen = np.sort(rng.choice(pairs, rng.binomial(pairs, p), replace=False, shuffle=False)) if pairs else np.arange(0)
     rows = np.arange(n)
-    first = rows * (2 * n - rows - 1) // 2  # how many pairs have a smaller tail
+    first = rows * (2 * n - rows - 1) // 2  # the number of pairs with a smaller tail
     tails = np.searchsorted(first, chosen, side="right") - 1
     tails = np.minimum(tails, n - 2)  # the last two rows start together: the very last is empty
     return tails, chosen - first[tails] + tails + 1

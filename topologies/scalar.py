@@ -13,7 +13,7 @@ _RELATIVE = 1e-10
 
 
 def minimise(function: Function, lower: float, upper: float) -> tuple[float, float]:
-    """Where ``function``, unimodal on [lower, upper], is least, and its value there: golden section, kinks welcome."""
+    """The minimiser on [lower, upper] of a unimodal ``function``, which may have kinks, and its value: golden section."""
     inner, outer = upper - _GOLDEN * (upper - lower), lower + _GOLDEN * (upper - lower)
     at_inner, at_outer = function(inner), function(outer)
     while upper - lower > _RELATIVE * upper:
@@ -29,7 +29,7 @@ def minimise(function: Function, lower: float, upper: float) -> tuple[float, flo
 
 
 def first_crossing(function: Function, negative: float, positive: float) -> float:
-    """Where ``function`` turns from negative to not negative between the two arguments: bisection."""
+    """The argument between the two given ones at which ``function`` ceases to be negative: bisection."""
     while positive - negative > _RELATIVE * positive:
         middle = (negative + positive) / 2
         if function(middle) < 0:

@@ -1,7 +1,7 @@
 """A user's own non-negative matrix made doubly stochastic: symmetric Sinkhorn-Knopp scaling W = D A D.
 
 The iteration is the symmetric one of Knight, Ruiz and Ucar, "A symmetry preserving algorithm for matrix scaling" (2014), whose
-error shrinks by (1 - lambda_min(W)) / 2 per round: fast wherever the agents keep some weight of their own.
+error shrinks by (1 - lambda_min(W)) / 2 per round: fast if the agents keep some own weight.
 """
 
 from __future__ import annotations

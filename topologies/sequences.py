@@ -1,7 +1,7 @@
 """Time-varying communication: one symmetric, doubly stochastic matrix per iteration, a pure function of (seed, k).
 
-Nothing is replayed: ``sequence.at(10**9)`` costs what ``sequence.at(0)`` does. Iterations that use the same matrix have the same
-``sequence.distinct(k)``, so that whatever is planned for a matrix can be kept.
+``sequence.at(10**9)`` costs as much as ``sequence.at(0)``. Iterations that use the same matrix have the same
+``sequence.distinct(k)``, so that a plan for a matrix can be kept.
 
 Sources. One-peer exponential graph, here in its undirected form, the dimensions of a hypercube in turn: Ying, Yuan, Chen, Hu,
 Pan and Yin, "Exponential graph is provably efficient for decentralized deep training" (2021). Random gossip pairs: Boyd, Ghosh,
@@ -34,7 +34,7 @@ class WeightSequence(ABC):
     n: int
     """Number of agents."""
     period: int | None = None
-    """W(k + period) = W(k) for all k; None where there is no period."""
+    """The period, W(k + period) = W(k) for all k; None for a sequence without one."""
 
     def at(self, k: int) -> Weights:
         """W(k), in canonical form.
@@ -58,7 +58,7 @@ class WeightSequence(ABC):
 
 
 class PeriodicSequence(WeightSequence):
-    """The given matrices in turn.
+    """A sequence that repeats the given matrices in turn.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class RandomMatching(_Drawn):
 
 
 class RandomGossip(_Drawn):
-    """At each iteration one edge of the graph, drawn uniformly; its two agents average, all others keep what they have.
+    """At each iteration one edge of the graph, drawn uniformly; its two agents average, all others keep their values.
 
     Raises
     ------
@@ -194,7 +194,7 @@ class LinkFailures(_Drawn):
 
 
 def joint_contraction(sequence: WeightSequence, start: int = 0, window: int | None = None) -> float:
-    """||W(start + window - 1) ... W(start) - 11'/n||, dense: what a window of iterations leaves of the consensus error at most.
+    """The contraction of the consensus error over a window of iterations, ||W(start + window - 1) ... W(start) - 11'/n||, dense.
 
     Without ``window``, one period.
 

@@ -1,9 +1,9 @@
-"""The eigenvalues of a mixing matrix that decide how fast averaging forgets disagreement.
+"""The eigenvalues of a mixing matrix that determine the contraction of the consensus error.
 
-Up to 1500 agents all eigenvalues are computed. Above, the shape of the graph, seen by a breadth-first search, decides. Where it
-is long and thin, a sparse factorisation is cheap and Lanczos (ARPACK) on the inverse converges at once. Where it is shallow, as
-expanders are, factors would fill up and Lanczos on W itself converges. Large meshes are neither: there, and wherever Lanczos
-has not converged after a bounded number of restarts, LOBPCG preconditioned by multigrid.
+Up to 1500 agents all eigenvalues are computed. Above, a breadth-first search shows the shape of the graph. If it is
+long and thin, a sparse factorisation is cheap and Lanczos (ARPACK) on the inverse converges at once. If it is shallow, as
+expanders are, factors would fill up and Lanczos on W itself converges. Large meshes are neither: for them, and if Lanczos has
+not converged after a bounded number of restarts, LOBPCG preconditioned by multigrid is used.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class MixingSpectrum:
     sigma: float
     """Second largest singular value, max(lambda_2, -lambda_min): the contraction of the consensus error per round."""
     gap: float
-    """1 - sigma, with the relative accuracy that the subtraction would lose."""
+    """1 - sigma, to a relative accuracy that the subtraction would lose."""
 
     def rounds_for(self, reduction: float) -> int:
         """Rounds of averaging after which the consensus error is at most ``reduction`` (in (0, 1]) times what it was.
@@ -186,23 +186,23 @@ def _smallest_by_multigrid(W: Weights, depth: Depths) -> float | None:
 
 
 def _depths(W: Weights) -> Depths:
-    """The number of edges from agent 0 to each agent, inf where there is no way."""
+    """The distance in edges from agent 0 to each agent, inf if there is no path."""
     return np.asarray(csgraph.shortest_path(abs(W), method="D", directed=False, unweighted=True, indices=0))
 
 
 def _is_thin(depth: Depths) -> bool:
-    """Whether no breadth-first level is wide, so that factors of W have at most about n * width entries."""
+    """True if no breadth-first level is wide, so that factors of W have at most about n * width entries."""
     n, width = len(depth), int(np.bincount(depth[np.isfinite(depth)].astype(np.int64)).max())
     return width <= _THIN * math.sqrt(n) and n * width <= _FACTORED
 
 
 def _is_shallow(depth: Depths) -> bool:
-    """Whether every agent is as near as in an expander, a number of edges like the logarithm of n."""
+    """True if every agent is as near to agent 0 as in an expander: a distance of the order of log n."""
     return bool(depth[np.isfinite(depth)].max() <= _SHALLOW * math.log2(len(depth)))
 
 
 def _mixes_only(W: Weights) -> bool:
-    """Whether no weight between two agents is negative."""
+    """True if no weight between two agents is negative."""
     return bool(W.data.min() >= 0 or (W - sparse.diags_array(W.diagonal(), format="csr")).data.min() >= 0)
 
 

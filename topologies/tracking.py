@@ -1,4 +1,4 @@
-"""The exact linear rate of gradient tracking (and DRFGT) near a minimiser: what a mixing matrix is worth to it.
+"""The exact linear rate of gradient tracking (and DRFGT) near a minimiser, as a score of mixing matrices.
 
 Agent i holds a quadratic with Hessian H_i; x are the agents' errors, y their trackers, a the step. Two mixing orders:
 
@@ -37,24 +37,24 @@ _DECADES_BELOW = 6
 
 @dataclass(frozen=True)
 class TrackingScore:
-    """How fast gradient tracking can converge with a mixing matrix."""
+    """The best linear rate of gradient tracking with a mixing matrix."""
 
     rate: float
     """The least linear rate over constant steps: the error shrinks by this factor per iteration."""
     step: float
     """The step that attains it."""
     largest_step: float
-    """Every step below this one converges, and this one does not."""
+    """The least step that does not converge; all smaller ones converge."""
 
     def iterations_for(self, reduction: float) -> float:
-        """Iterations per ``reduction`` (in (0, 1]) of the error, log(reduction) / log(rate); inf where rate >= 1."""
+        """Iterations that reduce the error by ``reduction`` in (0, 1]: log(reduction) / log(rate); inf if rate >= 1."""
         if not 0 < reduction <= 1:
             raise ValueError(f"reduction must be in (0, 1], for example 1e-6, got {reduction}")
         return float(np.log(reduction) / np.log(self.rate)) if self.rate < 1 else float("inf")
 
 
 def iteration_matrix(W: WeightsLike, curvatures: ArrayLike, step: float, order: Order = "combine-then-adapt") -> Matrix:
-    """M above, shape (2 n d, 2 n d), for all agents' x, then all agents' y.
+    """The iteration matrix M, shape (2 n d, 2 n d), for all agents' x, then all agents' y.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def tracking_rate(W: WeightsLike, curvatures: ArrayLike, step: float, order: Ord
 
 
 def tracking_score(W: WeightsLike, curvatures: ArrayLike, order: Order = "combine-then-adapt") -> TrackingScore:
-    """The best rate of gradient tracking over constant steps, its step, and where the steps stop converging.
+    """The best rate of gradient tracking over constant steps, its step, and the least step that does not converge.
 
     The rate is searched over steps on a logarithmic grid, then refined to a relative 1e-10 around its least value.
 
@@ -152,7 +152,7 @@ class Recursion:
         return rate if self._mean_curvature is None else max(rate, abs(1 - step * self._mean_curvature))
 
     def _prepare_blocks(self, W: Matrix, curvature: float, order: Order) -> None:
-        """Per eigenvalue w of W other than the constant vector's, a 2 x 2 block; the constant vector's rate is |1 - a c|."""
+        """Prepare a 2 x 2 block for each eigenvalue w of W other than the constant vector's, whose rate is |1 - a c|."""
         w = np.linalg.eigvalsh(_off_mean(W))
         one, zero = np.ones_like(w), np.zeros_like(w)
         if order == "combine-then-adapt":
@@ -164,7 +164,7 @@ class Recursion:
 
 
 def iteration_pencil(W: Matrix, hessians: NDArray[np.float64], order: Order) -> tuple[Matrix, Matrix]:
-    """``base`` and ``slope``, shape (2 n d, 2 n d), with M = base - step * slope."""
+    """The matrices ``base`` and ``slope``, shape (2 n d, 2 n d), with M = base - step * slope."""
     d = hessians.shape[-1]
     mix = np.kron(W, np.eye(d))
     size = len(mix)

@@ -32,7 +32,7 @@ _LAZY = "lazy-"
 def uniform_weights(graph: nx.Graph[int] | Adjacency, self_weight: float = 0.8) -> Weights:
     """``W_ii = self_weight``, ``W_ij = (1 - self_weight) / degree``, shape (n, n), where all agents have the same degree.
 
-    One agent alone gets ``[[1]]``.
+    A single agent gets ``[[1]]``.
 
     Raises
     ------

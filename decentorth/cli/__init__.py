@@ -1,1 +1,1 @@
-"""Behind the commands: settings, flags and files, what is printed, and what is written about a run."""
+"""Command-line machinery: settings, flags, configuration files, printed output, and the files of a run."""

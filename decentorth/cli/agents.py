@@ -1,4 +1,4 @@
-"""The agents of a run on their graph, coloured by what is left of each one's error at the end."""
+"""A drawing of a run's graph, its agents coloured by their errors at the end."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQu
     Parameters
     ----------
     folder
-        What --out of a run has filled.
+        The folder that --out of a run has filled.
     configuration
-        Its settings.
+        The run's settings.
 
     Raises
     ------

@@ -1,5 +1,5 @@
-"""What a command is about, from flags and files alike: one set of dataclasses gives the flags, the help, the keys of a file,
-their validation and the configuration that is saved with the results.
+"""Configurations of commands: one set of dataclasses gives the flags, the help, the keys of a file, their validation and the
+configuration that is saved with the results.
 
 Settings are read in two phases: first the names (of the problem, of the algorithm), then one flat command out of the command's own
 settings and the dataclasses that the names stand for. Flags win over the file, the file over the defaults.
@@ -27,14 +27,14 @@ PUBLISHED_STEP: Mapping[str, Any] = {"step_size": 1e-2, "penalty": 10.0, "order"
 
 
 class Saved(ABC):
-    """Settings that have all been resolved, as they are printed, saved and compared."""
+    """Resolved settings, as they are printed, saved and compared."""
 
     @abstractmethod
     def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Headings and settings, in the order of the help; without ``outputs`` only what the results depend on."""
+        """Headings and settings, in the order of the help; without ``outputs`` only the settings on which the results depend."""
 
     def mapping(self) -> dict[str, Any]:
-        """The configuration that is saved: every setting but where the results go."""
+        """The configuration that is saved: every setting except the output folder and other outputs."""
         return {name: value for _, part in self.groups(outputs=False) for name, value in part.items()}
 
     def yaml(self, *, outputs: bool = False) -> str:
@@ -60,13 +60,13 @@ class Configuration(Saved):
     Parameters
     ----------
     run : RunSettings
-        What every run has.
+        The settings that every run has.
     problem : dataclass
         The settings of the problem.
     algorithm : dataclass
         The algorithm itself.
     published : bool
-        Whether the published steps were put in (see `published_defaults`).
+        True if the published steps were put in (see `published_defaults`).
     """
 
     run: RunSettings
@@ -85,7 +85,7 @@ class Configuration(Saved):
 
 
 def published_defaults(run: RunSettings, problem: Any, algorithm: Any, given: Mapping[str, Any]) -> Any:
-    """The published steps, where the run is the published experiment: **the one rule about them**.
+    """The algorithm with the published steps, if the run is the published experiment.
 
     They apply when the problem is `procrustes` with its default data, the network a ring of 10 agents with self weight 0.8, the
     algorithm `drfgt`, and neither its step size nor its penalty nor another order is given by flag or file. Everywhere else the
@@ -115,7 +115,7 @@ def published_defaults(run: RunSettings, problem: Any, algorithm: Any, given: Ma
 class Form(ABC, Generic[C]):
     """The flags and the keys of a file that make a dataclass of settings, and the entries that some of its fields name.
 
-    A command is a subclass that says which.
+    Each command is a subclass, which names its settings.
 
     Parameters
     ----------
@@ -137,11 +137,11 @@ class Form(ABC, Generic[C]):
     own: ClassVar[Mapping[str, Setting]]
     """The command's own settings."""
     noun: ClassVar[str]
-    """What the command makes; heads its first group of settings."""
+    """The name of the command's product, such as "run"; it heads the first group of settings."""
     output: ClassVar[tuple[str, ...]]
-    """Those of its own settings that the results do not depend on."""
+    """Names of the command's own settings on which the results do not depend."""
     entries: ClassVar[Mapping[str, registry.Registry]]
-    """Which of its own settings are names, and of what."""
+    """The registry for each of the command's own settings whose value is a registered name."""
 
     def __init__(
         self, tokens: Sequence[str], path: str | None = None, raw: bytes = b"", saved: Mapping[str, Any] | None = None
@@ -167,7 +167,7 @@ class Form(ABC, Generic[C]):
         return name.lower().replace("-", "_")
 
     def _refuse_other(self, now: Mapping[str, Any]) -> None:
-        """Refuse settings that a run which goes on cannot be given anew."""
+        """Raise unless every setting that differs from the earlier run may be changed on resuming."""
         for name, value in now.items():
             if name in self.saved and name not in RESUMABLE and value != self.saved[name]:
                 kept = "not given" if self.saved[name] is None else self.saved[name]
@@ -195,7 +195,7 @@ class Form(ABC, Generic[C]):
 
     @staticmethod
     def earlier(tokens: Sequence[str]) -> Mapping[str, Any]:
-        """The settings of an earlier run that is to go on; none, unless a command can do that."""
+        """The settings of the earlier run to resume; empty for commands that cannot resume."""
         return {}
 
     @abstractmethod
@@ -209,7 +209,7 @@ class Form(ABC, Generic[C]):
         """
 
     def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The settings that are given, by flag or file, and as text those given by flag.
+        """The given settings, from flags and file, and separately the text of the settings given by flag.
 
         Raises
         ------
@@ -257,13 +257,13 @@ class Form(ABC, Generic[C]):
         return ""
 
     def build(self, entry: type[Any], given: Mapping[str, Any], by_flag: Mapping[str, Any]) -> Any:
-        """The dataclass ``entry`` of what is given.
+        """The dataclass ``entry``, built from the given settings.
 
         Raises
         ------
         InputError
             A setting is missing, refused by the dataclass, or has no effect beside the others (``entry.idle()``), with where it was
-        given.
+            given.
         """
         own = settings(entry)
         for name, setting in own.items():
@@ -307,7 +307,7 @@ class Command(Form[Configuration]):
 
     @staticmethod
     def earlier(tokens: Sequence[str]) -> Mapping[str, Any]:
-        """What the run was given that is to go on, as the flags say, and where it is, if that is the folder of a run.
+        """The settings of the run that --resume names, and its folder as ``out`` if --resume names the folder of a run.
 
         Raises
         ------
@@ -363,7 +363,7 @@ def values(entry: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """As a file holds it: a tuple is a list, and a policy the text that stands for it."""
+    """The value as a file holds it: a tuple as a list, a step-size schedule as its text."""
     if dataclasses.is_dataclass(value):
         return str(value)
     return list(value) if isinstance(value, tuple) else value

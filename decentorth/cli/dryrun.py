@@ -1,4 +1,4 @@
-"""What a run would cost: who talks to whom, how many bytes, how much memory. Makes the start and one iteration, to count."""
+"""The cost of a run before it is made: messages between ranks, bytes and memory, counted at the start and in one iteration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHOWN_RANKS = 12
 
 
 def report(run: Run) -> list[str]:
-    """Lines about a run of which everything is built and nothing iterated; called by every rank."""
+    """Lines about the cost of a run that is built and not yet iterated; called by every rank."""
     network, collective = run.network, run.collective
     states = run.states()
     state = next(states)
@@ -50,7 +50,7 @@ def report(run: Run) -> list[str]:
 
 
 def crossing(W: Any, bounds: Any) -> dict[tuple[int, int], int]:
-    """For each pair of ranks that exchange messages, how many agents' rows the first sends to the second.
+    """The number of agents' rows that the first rank sends to the second, for each pair of ranks that exchange messages.
 
     Parameters
     ----------

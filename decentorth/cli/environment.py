@@ -1,4 +1,4 @@
-"""Where a run took place: versions and machine, so that a difference in the last bits can be traced."""
+"""The environment of a run: versions and machine, so that a difference in the last bits can be traced."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def versions() -> dict[str, str]:
 
 
 def blas() -> list[Mapping[str, Any]]:
-    """The BLAS libraries that are loaded: which, its version, the kernels it chose and its threads."""
+    """The loaded BLAS libraries: name, version, chosen kernels and number of threads of each."""
     from threadpoolctl import threadpool_info
 
     keys = {"internal_api": "library", "version": "version", "architecture": "architecture", "num_threads": "threads"}
@@ -46,5 +46,5 @@ def cpu_model() -> str:
 
 
 def environment() -> dict[str, Any]:
-    """All of it, for the summary of a run."""
+    """Versions, BLAS libraries and processor, for the summary of a run."""
     return {"versions": versions(), "blas": blas(), "cpu": cpu_model(), "system": platform.platform()}

@@ -34,7 +34,7 @@ def panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) ->
     Raises
     ------
     InputError
-        Without matplotlib.
+        Matplotlib is missing.
     """
     try:
         from matplotlib.figure import Figure
@@ -49,12 +49,12 @@ def panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) ->
 
 
 def check_metrics(metrics: Iterable[str], present: Collection[str]) -> None:
-    """Check that the histories have the metrics that are to be drawn.
+    """Raise unless the histories have all metrics to be drawn.
 
     Raises
     ------
     InputError
-        With the metrics that are ``present``.
+        A metric is missing; the message lists the ``present`` ones.
     """
     for name in metrics:
         if name not in present:
@@ -67,7 +67,7 @@ def label(name: str) -> str:
 
 
 def logarithmic(axes: Axes, x: str = "", y: str = "") -> None:
-    """Logarithmic axes with these labels."""
+    """Make the axes logarithmic, with these labels."""
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel(x, fontsize=8)
@@ -85,7 +85,7 @@ def save(figure: Figure, path: str | Path) -> None:
     Raises
     ------
     InputError
-        Another ending, or a place that cannot be written to.
+        The name has another ending, or the file cannot be written.
     """
     if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"{path}: a figure must end in .png, .svg or .pdf")

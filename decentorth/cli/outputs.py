@@ -1,4 +1,4 @@
-"""The files of a run: what later tools may rely on. Rank 0 writes them; nothing in them is pickled.
+"""The files of a run, on whose format later tools may rely. Rank 0 writes them; nothing in them is pickled.
 
 ========================= ==================================================================================================
 ``config.yaml``           every setting of the run, written before anything else; ``--config`` reads it back
@@ -40,22 +40,23 @@ from .progress import size
 
 CONFIG, HISTORY, SUMMARY, FINAL, LOCK = "config.yaml", "history.csv", "summary.json", "final.npz", ".lock"
 COUNTS = ("iteration", "rounds", "messages", "bytes", "gradients")
-"""The columns of the history that are whole numbers; ``seconds`` and the metrics follow them."""
+"""The columns of the history that hold integers; ``seconds`` and the metrics follow them."""
 
 log = logging.getLogger(__name__)
 
 
 class HistoryWriter:
-    """A recorder that appends each row to ``history.csv``, where it is on the disk when `record` returns.
+    """A recorder that appends each row to ``history.csv``, and has it on the disk when `record` returns.
 
     Parameters
     ----------
     path
         The file, which is written anew.
     earlier
-        Rows of the run that goes on.
+        Rows of the resumed run.
     source
-        Its own file: where it has the last of these rows, its lines up to that one are taken, as memory may hold every second only.
+        The resumed run's file: if it has the last of these rows, its lines up to that one are copied, since memory may hold only
+        every second row.
     """
 
     def __init__(self, path: Path, earlier: Sequence[Row] = (), source: Path | None = None) -> None:
@@ -78,9 +79,9 @@ class HistoryWriter:
         Raises
         ------
         ValueError
-            When its metrics are not those of the first row.
+            The metrics differ from those of the first row.
         OSError
-            When the disk is full, naming the file; the row is written with the next one, or by `finish`.
+            The disk is full; the message names the file. The row is written with the next one, or by `finish`.
         """
         columns = tuple(row.values)
         lines = []
@@ -100,7 +101,7 @@ class HistoryWriter:
             raise OSError(error.errno, error.strerror, str(self.path)) from None
 
     def finish(self, path: Path) -> None:
-        """See to it that every row is in the file at ``path``: this one, or a copy where this one has been removed or is elsewhere.
+        """Ensure that every row is in the file at ``path``: this file, or a copy if it has been removed or moved.
 
         Raises
         ------
@@ -135,7 +136,7 @@ def refuse_existing(path: str | os.PathLike[str]) -> None:
     Raises
     ------
     InputError
-        Saying what to do instead.
+        The folder holds a run; the message names the remedies.
     """
     if (Path(path) / SUMMARY).exists():
         raise InputError(f"{path} already holds a run ({SUMMARY}); choose another --out or give --overwrite")
@@ -147,21 +148,21 @@ def refuse_existing(path: str | os.PathLike[str]) -> None:
 
 
 def hold(path: str | os.PathLike[str], insist: bool = True) -> IO[bytes]:
-    """Make a folder where it is missing, and keep other runs out of it until the file that is returned is closed.
+    """Create the folder if it is missing, and lock other runs out of it until the returned file is closed.
 
-    The end of this process, however it comes, closes it. Where the file system has no locks (flock), a warning says so.
+    Any end of this process closes it. Where the file system has no locks (flock), a warning says so.
 
     Parameters
     ----------
     path
         The folder.
     insist
-        Raise if another run holds it; otherwise a warning says so.
+        Raise if another run holds the lock; if False, only warn.
 
     Raises
     ------
     InputError
-        Another run writes there, or nobody can.
+        Another run writes there, or the folder cannot be written.
     """
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
@@ -188,17 +189,17 @@ class RunFolder:
     Parameters
     ----------
     path
-        Created when missing, with its parents.
+        The folder, created with its parents when missing.
     config
         The text of ``config.yaml``, which is written first of all.
     overwrite
         Replace the run that the folder already holds.
     continues
-        Go on with it: its checkpoints stay, and its history until it is written anew.
+        Resume the run in it: its checkpoints stay, and its history until it is written anew.
     needed
         Bytes that the final arrays will take.
     lock
-        Of `hold`; the folder closes it.
+        The lock from `hold`; the folder closes it.
 
     Raises
     ------
@@ -238,7 +239,7 @@ class RunFolder:
 
     @property
     def removed(self) -> bool:
-        """Whether the folder that was locked is no longer at its path."""
+        """True if the locked folder is no longer at its path."""
         try:
             return self._lock is not None and not os.path.samestat((self.path / LOCK).stat(), os.fstat(self._lock.fileno()))
         except OSError:
@@ -250,7 +251,7 @@ class RunFolder:
             self._lock.close()
 
     def history(self, earlier: Sequence[Row] = (), source: Path | None = None) -> HistoryWriter:
-        """The recorder of this run's rows; see `HistoryWriter`, but that ``source`` is the folder of the run that goes on."""
+        """The recorder of this run's rows; as `HistoryWriter`, where ``source`` is the folder of the resumed run."""
         return HistoryWriter(self.path / HISTORY, earlier, None if source is None else source / HISTORY)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
@@ -268,9 +269,9 @@ def write_final(folder: RunFolder | None, n_agents: int, variables: Mapping[str,
     Parameters
     ----------
     folder
-        Where to, on rank 0; None on the others, and where rank 0 writes nothing.
+        The folder, on rank 0; None on the others, and if rank 0 writes nothing.
     n_agents
-        Agents over all ranks.
+        The number of agents over all ranks.
     variables
         Arrays ``(n_local, ...)`` by name, the same names in the same order on every rank.
     collective
@@ -279,7 +280,7 @@ def write_final(folder: RunFolder | None, n_agents: int, variables: Mapping[str,
     Raises
     ------
     OSError
-        On rank 0 alone, naming the file, once all blocks have been sent.
+        The file cannot be written: on rank 0 alone, after all blocks have been sent.
     """
     blocks = {name: collective.stream(array) for name, array in variables.items()}
     try:
@@ -351,12 +352,12 @@ def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def read_start(place: str | os.PathLike[str]) -> Array:
-    """The point at which a run is to start.
+    """The start point of a run.
 
     Parameters
     ----------
     place
-        A run's folder, where it is the final point of the first agent, or a ``.npy`` file that holds a point.
+        A run's folder (the point is the final one of the first agent), or a ``.npy`` file that holds a point.
 
     Raises
     ------
@@ -411,7 +412,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     Raises
     ------
     OSError
-        The disk is full, or the folder is gone; naming ``path``.
+        The disk is full, or the folder is gone; the message names ``path``.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -1,4 +1,4 @@
-"""What a run says while it is set up, and while it goes on: a bar where a person watches, about ten plain lines elsewhere."""
+"""Progress output during set-up and iterations: a bar on a terminal, about ten plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOWN = ("objective", "gradient_norm", "subgradient_norm", "consensus_error", "f
 """The metrics that are shown, where a run has them."""
 LINES = 10
 PATIENCE, EVERY, TICK = 2.0, 5.0, 0.1
-"""Seconds of the processor before a set-up says what it does and until it does so again; seconds between looks at the clock."""
+"""CPU seconds of set-up before its first message, CPU seconds between messages, and seconds between looks at the clock."""
 
 
 def size(number: float) -> str:
@@ -52,7 +52,7 @@ def steps_line(ranges: Mapping[str, Sequence[float]]) -> str:
 
 
 class Steps:
-    """A metric without columns that looks at the first state: which steps the agents start with.
+    """A metric without columns that reads from the first state the steps with which the agents start.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Steps:
     tell
         Also print them.
     ranges
-        What a run that goes on started with.
+        The ranges with which a resumed run started.
     """
 
     columns: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Steps:
         self.ranges = ranges
 
     def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
-        """Called by every rank at each recorded row."""
+        """Read the steps at the first recorded row; called by every rank at each row."""
         if self.ranges is None:
             self.ranges = step_ranges(self.algorithm, state, collective)
             if self.tell:
@@ -86,19 +86,18 @@ def brief(values: Mapping[str, float]) -> str:
 
 
 def _short(values: Mapping[str, float]) -> str:
-    """As `brief`, for a line that a bar shares: first words, two digits, no objective where there is a gradient."""
+    """A shorter `brief` for the line of a bar: first words of names, two digits, no objective if there is a gradient."""
     names = [name for name in SHOWN if name in values and not (name == "objective" and "gradient_norm" in values)]
     return "  ".join(f"{name.partition('_')[0]} {values[name]:.1e}" for name in names)
 
 
 class SettingUp(logging.Handler):
-    """Prints what is done before the first iteration, as the logger `SETUP` was told last: once that has taken two seconds of the
-    processor, and then every five.
+    """Handler that prints the latest message of the logger `SETUP` during a long set-up: after two CPU seconds, then every five.
 
     Parameters
     ----------
     tell
-        Print at all.
+        Print anything at all.
     """
 
     def __init__(self, tell: bool) -> None:
@@ -124,7 +123,7 @@ class SettingUp(logging.Handler):
             SETUP.setLevel(logging.NOTSET)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Remember what is done now."""
+        """Keep the message as the present task."""
         self._doing = record.getMessage()
 
     def _tell(self) -> None:
@@ -153,7 +152,7 @@ class PlainProgress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Nothing to undo."""
+        """Undo nothing."""
 
     def record(self, row: Row) -> None:
         """Print the row if a line is due."""
@@ -208,13 +207,13 @@ def verdict(message: str, first: Row, last: Row, error_name: str | None, notes: 
     Parameters
     ----------
     message
-        Why it stopped.
+        The reason for stopping.
     first, last
-        Its first and last rows.
+        The first and last rows of its history.
     error_name
-        What the metric ``error`` measures, where the answer is known.
+        The meaning of the metric ``error``, if the answer is known.
     notes
-        What else belongs to it, by a word or two.
+        Further facts about the end, by a key of a word or two.
     """
     facts = []
     for name in ("gradient_norm", "consensus_error", "feasibility", "error", "mrr"):

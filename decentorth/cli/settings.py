@@ -1,4 +1,4 @@
-"""The settings that commands have, whatever the problem and the algorithm."""
+"""Settings common to all problems and algorithms."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 TOLERANCES = ("gradient_tolerance", "consensus_tolerance", "feasibility_tolerance", "local_tolerance")
 LOCAL = ("local_quantity", "local_every", "local_rounds")
-"""How agents decide by the local tolerance."""
+"""Settings of the agents' decision by the local tolerance."""
 NETWORK = ("agents", "topology", "weights", "self_weight", "weights_file", "placement")
 PATIENCE = ("rank_timeout", "compute_timeout")
 CHECKPOINTS = ("checkpoint_every", "keep_checkpoints")
 OUTPUT = ("out", "overwrite", "plot", "quiet", *CHECKPOINTS, "resume", "config", "print_config", "dry_run")
 ACTS = ("overwrite", "resume", "config", "print_config", "dry_run")
-"""Settings of one call, never part of a configuration that is printed or saved."""
+"""Settings of a single call, never part of a configuration that is printed or saved."""
 MOST_AGENTS = 10_000_000
-"""Beside their points, an agent takes about a kilobyte in the graph."""
+"""The largest number of agents: besides its points, each takes about a kilobyte in the graph."""
 LEAST_WEIGHT = 1e-12
-"""Nearer to 0 or 1, an eigenvalue of W is -1 or 1 to the digits in which `topologies.check_weights` looks at it."""
+"""The least distance of a self weight from 0 and 1: nearer, `topologies.check_weights` sees an eigenvalue -1 or 1 of W."""
 RESUMABLE = (
     "iterations",
     *TOLERANCES,
@@ -39,20 +39,20 @@ RESUMABLE = (
     "on_rank_loss",
     *PATIENCE,
 )
-"""What a run that is resumed may be given anew, beside where its results go."""
+"""Settings that may change when a run is resumed, besides the outputs."""
 SELF_WEIGHT = 0.8
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaseSettings:
-    """What is solved, and over which network.
+    """The problem and the network of a run.
 
     Parameters
     ----------
     problem : str
-        What is minimised.
+        The problem to minimise.
     seed : int
-        Data that are generated, the start, random graphs and sampling follow from it.
+        The seed of generated data, the start, random graphs and sampling.
     agents : int
         Number of agents n; by default that of the graph or the weights file, or 10 where the graph leaves it open.
     topology : str
@@ -77,7 +77,7 @@ class CaseSettings:
     placement: Literal["even", "fewer-cuts"] = "even"
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be used.
+        """Raise unless the settings are usable.
 
         Raises
         ------
@@ -112,16 +112,17 @@ class RunSettings(CaseSettings):
     iterations : int
         The most iterations that are made.
     channel : list
-        What goes wrong with messages, simulated; may be given several times, as "loss:p=0.1" and "topk:share=0.1".
+        Simulated faults of messages; may be given several times, as "loss:p=0.1" and "topk:share=0.1".
     repair : bool
         Keep averages right on a bad channel.
     tracker_correction : float
-        On a bad channel trackers go back to what they track, at iteration k by a share tracker_correction / k; 0 is never.
+        On a bad channel trackers return to the fields that they track, at iteration k by a share tracker_correction / k; 0 is
+        never.
     spread_samples : int
         For a single agent (--agents 1): its samples in so many blocks, as if of so many agents, spread over the MPI ranks and
         summed in order; the same bits on any number of ranks.
     start : str
-        Where all agents start: the folder of a run, at the final point of its first agent, or a point in a .npy file; by default
+        The start of all agents: the folder of a run, at the final point of its first agent, or a point in a .npy file; by default
         the problem's own start from the seed.
     gradient_tolerance : float
         Converged when gradient_norm is at most this; tolerances that are given must all hold.
@@ -130,11 +131,11 @@ class RunSettings(CaseSettings):
     feasibility_tolerance : float
         Converged when feasibility is at most this.
     local_tolerance : float
-        Converged when the agents have found out themselves, by max-consensus over counted messages, that the local quantities of
-        each of them are at most this.
+        Converged when the agents find by max-consensus, over counted messages, that the local quantities of every agent are at
+        most this.
     local_quantity : list
-        Which ones; may be given several times: gradient (the tracked one), movement (of a point, over its step), disagreement
-        (with the neighbours), feasibility; by default gradient or, where none is tracked, movement, and the other two.
+        The local quantities; may be given several times: gradient (the tracked one), movement (of a point, over its step),
+        disagreement (with the neighbours), feasibility; by default gradient or, where none is tracked, movement, and the other two.
     local_every : int
         Iterations between two attempts of the agents; by default ten for each round that an attempt takes.
     local_rounds : int
@@ -145,7 +146,7 @@ class RunSettings(CaseSettings):
     objective_below : float
         Stop when the objective is at most this; does not count as converged.
     on_rank_loss : str
-        What becomes of the run when a rank is lost (killed, or its host): it ends, or goes on without that rank's agents (Open MPI
+        The response to the loss of a rank (killed, or its host): the run ends, or goes on without that rank's agents (Open MPI
         with mpirun --with-ft ulfm).
     require_converged : bool
         Exit code 4 when the run ends without having converged.
@@ -220,7 +221,7 @@ class RunSettings(CaseSettings):
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what no run can use.
+        """Raise unless a run can use the settings.
 
         Raises
         ------
@@ -272,7 +273,7 @@ class RunSettings(CaseSettings):
 
     @property
     def local_rule(self) -> LocalMaximum | None:
-        """By which the agents decide themselves."""
+        """The rule by which the agents themselves decide to stop; None without a local tolerance."""
         if self.local_tolerance is None:
             return None
         from ..stopping import LocalMaximum
@@ -281,7 +282,7 @@ class RunSettings(CaseSettings):
 
     @property
     def bad_channel(self) -> Channel | None:
-        """The channel that is simulated; None for a good one."""
+        """The simulated channel; None for a faultless one."""
         if not self.channel:
             return None
         from ..network import Channel
@@ -290,12 +291,12 @@ class RunSettings(CaseSettings):
 
 
 def at_least(entry: Any, **least: int) -> None:
-    """Refuse a field of ``entry`` that is given and below its least value.
+    """Raise unless every given field of ``entry`` is at or above its least value.
 
     Raises
     ------
     ValueError
-        With the field's name.
+        A field is too small; the message names it.
     """
     for name, lowest in least.items():
         value = getattr(entry, name)

@@ -1,6 +1,6 @@
-"""What commands that may run on ranks have around their work: arguments in, an exit code out, what all ranks meet said once.
+"""The frame of commands that may run on ranks: arguments in, an exit code out, an error that all ranks meet printed once.
 
-Exit codes: 2 bad input, 130 interrupted, 141 nobody reads the output any more; the others are a command's own.
+Exit codes: 2 bad input, 130 interrupted, 141 the reader of the output has closed it; other codes belong to each command.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 FAULT, BAD_INPUT = 1, 2
 INTERRUPTED, NO_READER = 130, 141
-"""As a shell reports the end by SIGINT and by SIGPIPE."""
+"""The exit codes by which a shell reports an end by SIGINT and by SIGPIPE."""
 REFUSALS = (ValueError, TypeError, ImportError, OSError, MemoryError)
-"""What says that something cannot be done as it was asked for; any other exception is a fault, and keeps its traceback."""
+"""Exceptions that refuse a request; any other exception is a fault, and keeps its traceback."""
 LONGEST, LONGEST_WORD = 1000, 300
-"""About how many characters an error's line, and a word of it, have at most."""
+"""The approximate maximum number of characters of an error's line, and of a word in it."""
 HELP = frozenset({"--help", "-h"})
 T = TypeVar("T")
 C = TypeVar("C", bound="Saved")
@@ -41,18 +41,19 @@ def serve(
     *,
     name: str,
 ) -> int:
-    """Do what the arguments say; the exit code.
+    """Run the command with these arguments and return the exit code.
 
     Parameters
     ----------
     tokens
         The arguments; None for those of this process.
     form
-        What the arguments may be, for the help.
+        The command's settings, for the help.
     work
-        The command's work, from its arguments and the ranks; its exit code. A KeyboardInterrupt of its own may say what is left.
+        The command's work, a function of its arguments and the ranks that returns the exit code. A KeyboardInterrupt that it raises
+        may carry a message on what is left.
     name
-        What errors begin with.
+        The first word of error messages.
     """
     _mpienv.prepare()
     words = list(sys.argv[1:] if tokens is None else tokens)
@@ -77,13 +78,13 @@ def serve(
         return BAD_INPUT
     except KeyboardInterrupt as error:
         return _stopped(INTERRUPTED, f"{name}: {'; '.join(('interrupted', *map(str, error.args)))}" if root else "")
-    except BrokenPipeError:  # who read our output has had enough of it
+    except BrokenPipeError:  # the reader of our output has closed it
         _discard(sys.stdout)
         return _stopped(NO_READER, "")
 
 
 def _stopped(code: int, words: str) -> int:
-    """The exit code of work that is stopped from outside, which ends the other ranks too."""
+    """End the other ranks too, and return the exit code of work that is stopped from outside."""
     if words:
         complain(words)
     if _mpienv.expected_ranks()[0] > 1:
@@ -92,12 +93,12 @@ def _stopped(code: int, words: str) -> int:
 
 
 def show_help(form: type[Form[Any]], words: Sequence[str]) -> int:
-    """Print the help of a command; the exit code 0.
+    """Print the help of a command and return the exit code 0.
 
     Raises
     ------
     InputError
-        For arguments, or a file they name, that cannot be used.
+        The arguments, or a file that they name, cannot be used.
     """
     path = config_flag(words)
     try:
@@ -112,7 +113,7 @@ def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: 
     Raises
     ------
     InputError
-        On every rank, for arguments and files that cannot be used.
+        The arguments or the file cannot be used; on every rank.
     """
     root = communicator.rank == 0
     path = together(communicator, lambda: config_flag(words))
@@ -138,7 +139,7 @@ def together(communicator: Communicator, work: Callable[[], T]) -> T:
     Raises
     ------
     InputError
-        On every rank, with the same words.
+        The work failed on some rank; on every rank, with the same message.
     """
     message = ""
     try:
@@ -153,7 +154,7 @@ def together(communicator: Communicator, work: Callable[[], T]) -> T:
 
 
 def one_line(error: Exception) -> str:
-    """An error's words, without line ends, as they can be printed: of what is very long the beginning, of the whole the end too."""
+    """An error's message in one printable line: very long words are cut to their beginning, a very long line to its two ends."""
     if isinstance(error, OSError) and error.filename is not None:
         text = f"cannot use {error.filename}: {error.strerror}"
     elif isinstance(error, MemoryError):
@@ -166,14 +167,14 @@ def one_line(error: Exception) -> str:
 
 
 def say(text: str, speaks: bool = True) -> int:
-    """Print on standard output where this rank ``speaks``; the exit code 0, or 1 where it cannot be printed.
+    """Print on standard output if this rank ``speaks``; the exit code is 0, or 1 if the text cannot be printed.
 
-    That is said on standard error, and nothing more is printed: the work goes on.
+    The failure is reported on standard error, and nothing more is printed: the work goes on.
 
     Raises
     ------
     BrokenPipeError
-        Nobody reads the output any more.
+        The reader of the output has closed it.
     """
     try:
         if speaks:
@@ -198,5 +199,5 @@ def complain(text: str) -> None:
 
 
 def _discard(stream: TextIO) -> None:
-    """From now on, and with what is still in its buffer, a stream leads nowhere."""
+    """Discard the stream's buffer and everything written to it from now on."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,4 +1,4 @@
-"""What ``summary.json`` says of a run: how it ended, what it cost, and where it took place."""
+"""The contents of ``summary.json``: the end of a run, its costs and its environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGEST_DENSE = 1000
 
 
 def summarize(configuration: Configuration, result: Result, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``summary.json`` holds; called by every rank."""
+    """The contents of ``summary.json``; called by every rank."""
     network = result.network
     return {
         "status": result.status,
@@ -50,7 +50,7 @@ def summarize(configuration: Configuration, result: Result, facts: Mapping[str, 
 
 
 def _channel(configuration: Configuration, result: Result) -> dict[str, Any]:
-    """A bad channel, and whether the mean of the trackers stayed that of what they track."""
+    """The faulty channel, and its effect on the mean of the trackers: kept equal to the mean of the tracked fields, or drifted."""
     channel = configuration.run.bad_channel
     if channel is None:
         return {}
@@ -61,7 +61,7 @@ def _channel(configuration: Configuration, result: Result) -> dict[str, Any]:
 
 
 def _agreement(agreement: Agreement | None) -> dict[str, Any]:
-    """What the agents know of each other and what that has taken, which is contained in the counts of the run."""
+    """The result and the cost of the agents' max-consensus; the cost is contained in the counts of the run."""
     if agreement is None:
         return {}
     latest = {} if agreement.latest is None else {"iteration": agreement.latest.iteration, "maxima": agreement.latest.maxima}
@@ -70,13 +70,13 @@ def _agreement(agreement: Agreement | None) -> dict[str, Any]:
 
 
 def in_words(agreement: Agreement) -> str:
-    """How the agents decide about the end, for the opening lines."""
+    """The rule by which the agents decide to stop, in words for the opening lines."""
     tell = f"their largest {', '.join(agreement.quantities)}"
     return f"agents agree on {tell}: {agreement.exchanges} rounds every {agreement.every} iterations"
 
 
 def taken(result: Result) -> str:
-    """What the agents spent on deciding about the end, for the last line."""
+    """The cost of the agents' decision to stop, in words for the last line."""
     if result.agreement is None or result.agreement.exchanges == 0:
         return "no message"
     tally, network = result.agreement.tally, result.network
@@ -87,7 +87,7 @@ def taken(result: Result) -> str:
 
 
 def mixing_words(network: Network) -> str:
-    """How fast the network averages, for the opening lines."""
+    """The network's speed of averaging, in words for the opening lines."""
     facts = _mixing(network)
     if "sigma_W" in facts:
         return f"sigma_W {facts['sigma_W']:.6g}, gap {facts['gap']:.4g}"
@@ -95,7 +95,7 @@ def mixing_words(network: Network) -> str:
 
 
 def _mixing(network: Network) -> dict[str, float]:
-    """Eigenvalues of W, or what one period of a sequence leaves of the consensus error."""
+    """Eigenvalues of W, or the factor by which one period of a sequence reduces the consensus error."""
     if network.sequence is None:
         second, smallest = network.spectrum
         sigma, gap = max(second, -smallest), min(1.0 - second, 1.0 + smallest)

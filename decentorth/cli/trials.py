@@ -1,4 +1,4 @@
-"""Independent pieces of work: in parallel processes, with their results in order, and how far they are."""
+"""Independent trials in parallel processes, with results in order and progress."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ R = TypeVar("R")
 
 
 def processes(asked: int | None) -> int:
-    """How many processes work: as many as asked for; by default one per processor, or without joblib this one alone.
+    """The number of worker processes: as many as asked for; by default one per processor, or without joblib this one alone.
 
     Raises
     ------
     InputError
-        Several are asked for, and joblib is missing.
+        Several processes are asked for, and joblib is missing.
     """
     starts = importlib.util.find_spec("joblib") is not None
     if asked is None:
@@ -42,23 +42,23 @@ def processes(asked: int | None) -> int:
 
 
 def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Callable[[T], str]) -> Generator[R, None, None]:
-    """What ``work`` gives for each trial, in their order; one thread of linear algebra in each process.
+    """The result of ``work`` for each trial, in order; each process uses one thread of linear algebra.
 
     Parameters
     ----------
     work
-        Any function: other processes are sent it by cloudpickle.
+        Any function; cloudpickle sends it to the other processes.
     workers
-        Processes; 1 works in this one.
+        The number of processes; 1 means this one.
     name
-        What a trial is called when it fails.
+        The name of a trial, for the message when it fails.
 
     Raises
     ------
     RuntimeError
-        A trial failed, or its process died (`BrokenExecutor`); it is named.
+        A trial failed, or its process died (`BrokenExecutor`); the message names the trial.
     InputError
-        Several workers without joblib.
+        Several workers are asked for without joblib.
     """
     if processes(workers) == 1 or len(trials) < 2:
         with threadpool_limits(1):
@@ -71,8 +71,8 @@ def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Cal
     left, ahead = iter(trials), deque[Future[R]]()
 
     def next_result() -> R:
-        """That of the oldest trial under way. There are at most two for each worker: the pool ends cleanly only where it has handed
-        out all that it was given."""
+        """The result of the oldest trial under way. At most two per worker are submitted: the pool ends cleanly only if it has
+        handed out all its trials."""
         while not (ahead and ahead[0].done()):
             running = sum(not future.done() for future in ahead)
             ahead.extend(pool.submit(work, trial) for trial in islice(left, 2 * workers - running))
@@ -99,14 +99,13 @@ def _named(name: str, work: Callable[[], R]) -> R:
 
 
 def _settle() -> None:
-    """One thread of linear algebra, as in the process that started this one; that one alone is interrupted, and ends this one."""
+    """Use one thread of linear algebra, and ignore interruptions: the parent process handles them and ends this one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(1)
 
 
 def leave(code: int) -> NoReturn:
-    """End this process. Where it was interrupted, another interruption no longer changes its exit code: other processes take a
-    moment to end."""
+    """End this process. After an interruption, a second one no longer changes its exit code while other processes end."""
     if code == INTERRUPTED:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)
@@ -119,7 +118,7 @@ def progress(total: int, done: int, quiet: bool) -> Iterator[Callable[[str], Non
     Parameters
     ----------
     total, done
-        Trials in all, and those that were made before.
+        The number of trials, and the number of trials made before.
     """
     if quiet or total == done:
         yield lambda words: None

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Wiring(NamedTuple):
-    """A mixing matrix and where it comes from."""
+    """A mixing matrix and its origin."""
 
     W: csr_array[Any, tuple[int, int]] | WeightSequence
-    """``(n, n)``, or one for every round."""
+    """The mixing matrix, shape (n, n), or a sequence with one for every round."""
     origin: str
     """The graph and the rule, in words."""
 
@@ -33,7 +33,7 @@ def make(settings: CaseSettings) -> Wiring:
     Raises
     ------
     ValueError
-        For what the graph, the rule or the file cannot give.
+        The graph, the rule or the file gives no mixing matrix.
     """
     import topologies
 
@@ -67,7 +67,7 @@ def fixed_agents(settings: CaseSettings) -> int | None:
     Raises
     ------
     ValueError
-        As `make`.
+        As for `make`.
     """
     import topologies
 
@@ -77,7 +77,7 @@ def fixed_agents(settings: CaseSettings) -> int | None:
 
 
 def _sequence(settings: CaseSettings) -> Wiring:
-    """A time-varying network: the rule is for the sequences that are made of graphs."""
+    """A time-varying network; the weight rule is used by sequences that are made from a graph."""
     import topologies
 
     if settings.self_weight is not None:

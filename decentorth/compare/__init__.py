@@ -1,5 +1,5 @@
-"""Methods compared fairly: the same problems, starts, graphs and seeds, the same budget for tuning, and every cost to every
-tolerance, with the wall time on networks that are named.
+"""Fair comparison of methods: the same problems, starts, graphs and seeds, the same budget for tuning, and every cost to every
+tolerance, with modelled wall time on named networks.
 
     from decentorth.compare import Rules, compare, save, table
 

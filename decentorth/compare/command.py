@@ -1,7 +1,7 @@
 """``python -m decentorth.compare``: methods compared from the command line, in this process and others or, under ``mpirun``, each
 run over all MPI ranks.
 
-Exit codes: 0 done, whatever became of the methods, 1 a fault, 2 bad input, 130 interrupted (the same command goes on).
+Exit codes: 0 done, even if methods diverged, 1 a fault, 2 bad input, 130 interrupted (the same command goes on).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings(CaseSettings, Rules):
-    """What a comparison is made of.
+    """The settings of a comparison.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class CompareSettings(CaseSettings, Rules):
     print_config: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what no comparison can use.
+        """Raise unless a comparison can use the settings.
 
         Raises
         ------
@@ -113,7 +113,7 @@ _SETTINGS = settings(CompareSettings)
 
 
 def part(kind: type[Part], whole: Any) -> Part:
-    """The fields of ``whole`` that are also those of the dataclass ``kind``, as one."""
+    """An instance of the dataclass ``kind`` from the fields of ``whole`` with the same names."""
     return kind(**{field.name: getattr(whole, field.name) for field in fields(kind)})  # type: ignore[arg-type]
 
 
@@ -167,29 +167,29 @@ class CompareForm(Form[Configuration]):
 
 @dataclass(frozen=True)
 class Case:
-    """The problem and the mixing matrix of a seed, as `decentorth.run` would make them."""
+    """The problem and the mixing matrix of each seed, as `decentorth.run` would make them."""
 
     settings: CaseSettings
     entry: Any
     communicator: Any
 
     def problem(self, seed: int) -> Any:
-        """The problem, or what each rank builds it from."""
+        """The problem, or a deferred problem that each rank builds."""
         return together(self.communicator, lambda: self.entry.problem(self.settings.agents, seed))
 
     def W(self, seed: int) -> Any:
-        """Made on rank 0, and sent to the others."""
+        """The mixing matrix, made on rank 0 and sent to the others."""
         own = replace(self.settings, seed=seed)
         made = together(self.communicator, lambda: wiring.make(own) if self.communicator.rank == 0 else None)
         return wiring.share(own, made, self.communicator).W
 
     def about(self) -> dict[str, Any]:
-        """What all runs depend on."""
+        """The settings on which all runs depend."""
         return {**values(self.settings), **values(self.entry), "seed": None}
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
-    """Do what the arguments say; the exit code.
+    """Make the comparison that the arguments describe, and return the exit code.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
 
 
 def _check_early(configuration: Configuration, communicator: Communicator) -> int:
-    """Refuse what can be told before work; how many processes make runs."""
+    """Raise unless the settings pass all checks that need no run; the number of processes that make runs."""
     asked = configuration.settings
     even_bounds(asked.agents, communicator.size)
     workers = processes(asked.workers) if communicator.size == 1 else 1

@@ -16,7 +16,7 @@ from .trials import Trace
 from .tuning import Candidate
 
 COUNTS = ("iterations", "rounds", "bytes", "gradients", "seconds")
-"""What is counted to a tolerance, beside the modelled seconds on each network."""
+"""The costs that are counted to a tolerance, besides the modelled seconds on each network."""
 _COLUMNS = {"iterations": "iteration"}
 
 
@@ -39,10 +39,10 @@ class Entry:
 
     method: Method
     tried: tuple[Candidate, ...]
-    """The steps that were tried; one, without runs, where nothing was tuned."""
+    """The steps that were tried; a single one, without runs, if nothing was tuned."""
     chosen: Candidate
     traces: tuple[Trace, ...]
-    """Of the trials, by seed."""
+    """The runs of the trials, by seed."""
 
     @property
     def label(self) -> str:
@@ -55,7 +55,7 @@ class Entry:
 
     @property
     def step(self) -> str:
-        """The step of the trials in words: a number, or automatic and where it came to lie."""
+        """The step of the trials in words: a number, or automatic with its range."""
         algorithm = self.chosen.algorithm
         given = getattr(algorithm, "step_size", None)
         if not has_step(algorithm):
@@ -88,11 +88,11 @@ class Comparison:
     Attributes
     ----------
     rules
-        How they were compared.
+        The rules of the comparison.
     entries
         The methods with their runs, in the order in which they were named.
     networks
-        Those whose wall time is modelled, by name.
+        The networks whose wall time is modelled, by name.
     W
         The mixing matrix of each trial by its seed.
     """
@@ -126,7 +126,7 @@ class Comparison:
         return float(entry.traces[seed - self.rules.seed].history[_COLUMNS.get(kind, kind)][row])
 
     def per_trial(self) -> Iterator[dict[str, Any]]:
-        """A row for each method, trial and tolerance: its counts, None where it was not reached."""
+        """A row for each method, trial and tolerance: its counts, None where the tolerance was not reached."""
         for entry in self.entries:
             for seed, trace in zip(self.rules.seeds, entry.traces, strict=True):
                 for tolerance in self.rules.tolerances:

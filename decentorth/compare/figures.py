@@ -36,8 +36,8 @@ class Curve(NamedTuple):
 def curve(comparison: Comparison, entry: Entry, metric: str, against: str) -> Curve:
     """A metric of a method over its trials, as long as most of them go on.
 
-    A trial that has ended keeps its last value (it reached the smallest tolerance) or counts as infinite (it diverged); a row of
-    the history is that of the same iteration in every trial.
+    A trial that has ended keeps its last value (it reached the smallest tolerance) or counts as infinite (it diverged); equal rows
+    of the histories belong to the same iteration.
     """
     ends = [trace.history["iteration"].size for trace in entry.traces]
     rows = sorted(ends)[len(ends) // 2]
@@ -58,13 +58,12 @@ def figure(comparison: Comparison, metrics: Sequence[str] = ()) -> Figure:
     Parameters
     ----------
     metrics
-        A row of panels for each of these columns of the history, with the methods that have it; by default for the metric that was
-        compared.
+        A row of panels for each of these columns of the history, with the methods that have it; by default the compared metric.
 
     Raises
     ------
     InputError
-        Without matplotlib.
+        Matplotlib is missing.
     """
     metrics = metrics or (comparison.rules.metric,)
     columns = ["iterations", "rounds", "bytes", *(f"seconds on {name}" for name in list(comparison.networks)[:1])]
@@ -121,7 +120,7 @@ def _panel(panel: Axes, comparison: Comparison, metric: str, against: str) -> No
 
 
 def _limits(panel: Axes, shown: Sequence[Curve]) -> None:
-    """Limits that fit what is drawn."""
+    """Set limits that fit the drawn curves."""
     if not shown:
         say_empty(panel)
         return

@@ -1,4 +1,4 @@
-"""A comparison: everything checked first, then the runs, one after another or in parallel processes, or each over MPI ranks."""
+"""The plan of a comparison: all checks first, then the runs, in turn, in parallel processes, or each over MPI ranks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Networks = str | Sequence[str] | Mapping[str, NetworkModel]
 
 
 def networks_named(named: Networks) -> dict[str, NetworkModel]:
-    """Models of networks by their names.
+    """The models of the named networks, by name.
 
     Raises
     ------
@@ -42,7 +42,7 @@ class ComparisonPlan:
     Raises
     ------
     ValueError, TypeError
-        On every rank: a method that cannot solve the problem, a metric or a step that is not there.
+        A method cannot solve the problem, or a metric or a step is missing; on every rank.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ComparisonPlan:
 
     @property
     def total(self) -> int:
-        """Runs that are to be made."""
+        """The number of runs to make."""
         return sum(len(grid) * len(self._tuning(grid)) + self.rules.trials for grid in self.grids.values())
 
     def run(
@@ -98,16 +98,16 @@ class ComparisonPlan:
         Parameters
         ----------
         workers
-            Parallel processes; on MPI ranks one run goes after another over all of them.
+            The number of parallel processes; on MPI ranks the runs follow each other, each over all ranks.
         store
-            Runs that it has are not made again.
+            Kept runs, which are not made again.
         advance
             Called after each run, on every rank.
 
         Raises
         ------
         RuntimeError
-            A run failed; it is named.
+            A run failed; the message names it.
         ValueError
             Methods did not get the same data, start and network.
         """
@@ -132,7 +132,7 @@ class ComparisonPlan:
         return Comparison(rules, tuple(entries), self.networks, {seed: self.W[seed] for seed in rules.seeds})
 
     def _tuning(self, grid: Sequence[Candidate]) -> range:
-        """The seeds on which a grid is tried; none for a method without a choice."""
+        """The seeds on which a grid is tried; none for a grid of one step."""
         return self.rules.tuning_seeds if len(grid) > 1 else range(0)
 
     def _made(self, jobs: Sequence[Job], workers: int, store: Store | None, advance: Callable[[str], None]) -> list[Trace]:
@@ -155,7 +155,7 @@ class ComparisonPlan:
         return made
 
     def _compare(self, job: Job, trace: Trace) -> None:
-        """Every method gets the same problem, start and network for a seed."""
+        """Raise unless every method gets the same problem, start and network for a seed."""
         label, digest = self._digests.setdefault(job.seed, (job.label, trace.digest))
         if digest != trace.digest:
             raise ValueError(
@@ -175,7 +175,7 @@ def compare(
     comm: Any = None,
     placement: Any = "even",
 ) -> Comparison:
-    """Run methods on the same problems, starts and networks, and say what each takes to each tolerance.
+    """Run methods on the same problems, starts and networks, and count each method's costs to each tolerance.
 
     Called with the same arguments on every rank when started under ``mpirun``: then each run goes over all ranks.
 
@@ -184,27 +184,27 @@ def compare(
     problem
         ``problem(seed)`` gives the problem of a trial: the same whenever it is asked, with another start for another seed.
     algorithms
-        Names with parameters (``"drfgt,drfgt:order=adapt-then-combine"``), algorithms, or algorithms by what to call them.
+        Names with parameters (``"drfgt,drfgt:order=adapt-then-combine"``), algorithms, or a mapping from labels to algorithms.
     W
         Mixing matrix or `topologies.WeightSequence`, or a function of the seed that gives it.
     rules
-        How they are compared; by default `Rules()`.
+        The rules of the comparison; by default `Rules()`.
     networks
         Names or models of networks whose wall time is modelled.
     workers
-        Parallel processes; more than one need joblib (``pip install "decentorth[workers]"``).
+        The number of parallel processes; more than one need joblib (``pip install "decentorth[workers]"``).
     comm
-        As of `decentorth.solve`.
+        As for `decentorth.solve`.
     placement
-        How agents are divided over ranks.
+        The division of agents over ranks.
 
     Raises
     ------
     ValueError, TypeError
-        Before anything runs: for input that cannot work, and for several workers without joblib. Afterwards: for a problem that was
-        another each time it was made.
+        The input cannot work, or several workers are asked for without joblib: before any run. The problem of a seed differs each
+        time it is made: after the runs.
     RuntimeError
-        A run failed, or its process died (`concurrent.futures.BrokenExecutor`); it is named.
+        A run failed, or its process died (`concurrent.futures.BrokenExecutor`); the message names it.
     """
     plan = ComparisonPlan(problem, algorithms, W, rules or Rules(), networks=networks, comm=comm, placement=placement)
     return plan.run(workers=workers)

@@ -1,4 +1,4 @@
-"""What is compared, and how: the same for every method."""
+"""The rules of a comparison, the same for every method."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ..stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBel
 Metric = Literal["gradient_norm", "error", "objective"]
 _GOALS: dict[str, Callable[[float], Rule]] = {"gradient_norm": GradientNorm, "error": Error, "objective": ObjectiveBelow}
 _MOST_ROWS = 20_000
-"""A history in memory keeps no more."""
+"""The maximum number of rows that a history in memory keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """How methods are compared.
+    """The rules of a comparison.
 
     Parameters
     ----------
@@ -34,10 +34,10 @@ class Rules:
     iterations : int
         The most iterations of a trial.
     tolerances : tuple of float
-        What is counted to: positive, but for objectives.
+        The values of the metric to which costs are counted: positive, except for objectives.
     metric : str
-        What must come below a tolerance: the gradient norm at the projected mean, its distance from a known answer, or the
-        objective there (any values; for objectives without a minimum too).
+        The quantity that must come below a tolerance: the gradient norm at the projected mean, its distance from a known answer, or
+        the objective there (any values; for objectives without a minimum too).
     consensus_factor : float
         Also ask that consensus_rms is at most so many times the tolerance, so that the agents are where the metric is measured;
         none asks nothing. An objective is no distance, so nothing is asked with it.
@@ -49,7 +49,7 @@ class Rules:
     tune : bool
         Try steps for each method, on seeds that no trial uses, and compare the methods at their best.
     grid : int
-        Steps that are tried: the method's own (automatic or given) and multiples of it, factors of two apart.
+        The number of steps to try: the method's own (automatic or given) and multiples of it, factors of two apart.
     tune_seeds : int
         Seeds on which steps are tried: those after the seeds of the trials.
     tune_iterations : int
@@ -76,7 +76,7 @@ class Rules:
     resolution: float = 0.01
 
     def __post_init__(self) -> None:
-        """Refuse what is no comparison.
+        """Raise unless the rules describe a comparison.
 
         Raises
         ------
@@ -109,26 +109,26 @@ class Rules:
 
     @property
     def seeds(self) -> range:
-        """Of the trials."""
+        """The seeds of the trials."""
         return range(self.seed, self.seed + self.trials)
 
     @property
     def tuning_seeds(self) -> range:
-        """Of the trials of steps; none of a trial."""
+        """The seeds on which steps are tried; none is the seed of a trial."""
         return range(self.seeds.stop, self.seeds.stop + self.tune_seeds) if self.tune else range(0)
 
     @property
     def factors(self) -> tuple[float, ...]:
-        """Of the steps that are tried: powers of two about 1, one more above than below where their number is even."""
+        """The factors of the steps to try: powers of two about 1, one more above than below if their number is even."""
         below = (self.grid - 1) // 2
         return tuple(2.0**power for power in range(-below, self.grid - below))
 
     def rows(self, iterations: int) -> int:
-        """How many rows a history needs for the resolution."""
+        """The number of rows that a history needs for the resolution."""
         return iterations + 1 if self.resolution == 0.0 else _rows(iterations, self.resolution)
 
     def stop(self) -> StoppingRule:
-        """When a run has nothing left to show: the smallest tolerance is reached."""
+        """The rule that stops a run once the smallest tolerance is reached."""
         smallest = self.tolerances[-1]
         rule = _GOALS[self.metric](smallest)
         if self.consensus_factor is not None:
@@ -149,7 +149,7 @@ class Rules:
 
 @lru_cache
 def _rows(iterations: int, resolution: float) -> int:
-    """The fewest rows, about, in whose schedule what happens first at iteration k is seen by (1 + resolution) k."""
+    """About the least number of rows with which an event of iteration k is recorded by iteration (1 + resolution) k."""
     points = 1 + math.ceil(math.log(iterations) / math.log1p(resolution))
     rows = 2 + len(np.unique(np.geomspace(1, iterations, points).round()))
     while True:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 UNITS = {"bytes": ("megabytes", 1e-6), "seconds": ("seconds here", 1.0)}
-"""Counts that are shown by another name or in another unit, and its factor."""
+"""The name and the unit's factor of counts that are shown under another name or in another unit."""
 _WHOLE = ("iterations", "rounds", "gradients")
 _WIDEST = 1000
 DIGITS = 3
-"""Of what is not a whole number; CSV has them all."""
+"""The digits of numbers that are not integers; CSV has all digits."""
 Cell = TypeVar("Cell")
 
 
@@ -33,7 +33,7 @@ def table(comparison: Comparison, form: Literal["text", "markdown", "latex", "cs
     Raises
     ------
     ValueError
-        For another format.
+        The format is another.
     """
     if form == "csv":
         return csv_text(_medians(comparison))
@@ -62,8 +62,8 @@ def headings(comparison: Comparison) -> list[str]:
 
 
 def _sections(comparison: Comparison, write: Callable[[str, str, bool], Cell]) -> Iterator[tuple[float, list[list[str | Cell]]]]:
-    """The cells of each tolerance that is shown; ``write`` makes that of a count from its median, its range (empty where there is
-    but one value), and whether the median is the least of the section."""
+    """The cells of each tolerance that is shown; ``write`` makes the cell of a count from its median, its range (empty if there is
+    but one value), and True if the median is the least of the section."""
     for tolerance in comparison.shown:
         lines = [line for line in comparison.lines if line.tolerance == tolerance]
         rows: list[list[str | Cell]] = []
@@ -189,7 +189,7 @@ def save(comparison: Comparison, folder: str | Path, *, plot: bool = True, metri
     Raises
     ------
     InputError
-        Without matplotlib, or for a figure that cannot be written.
+        Matplotlib is missing, or the figure cannot be written.
     """
     drawn = figure(comparison, metrics) if plot else None
     texts = {

@@ -1,4 +1,4 @@
-"""One run of a comparison: what it needs, so that any process can make it, and what is kept of it."""
+"""One run of a comparison: its inputs, from which any process can make it, and its kept results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .rules import Rules
 
 @dataclass(frozen=True)
 class Job:
-    """A run that is to be made."""
+    """The inputs of a run."""
 
     label: str
     algorithm: Any
@@ -32,12 +32,12 @@ class Job:
     iterations: int
     rules: Rules
     problem: Callable[[int], Any]
-    """Of the seed."""
+    """The problem as a function of the seed."""
     W: Any
     placement: Any = "even"
 
     def words(self) -> str:
-        """What the job is called."""
+        """The name of the job."""
         step = f" step {self.algorithm.step_size}" if has_step(self.algorithm) else ""
         return f"{self.label} seed {self.seed}{step}"
 
@@ -48,7 +48,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Trace:
-    """What is kept of a run: the columns of its history, and how it came about."""
+    """The kept results of a run: the columns of its history, its first steps, and its ending."""
 
     history: Mapping[str, NDArray[Any]]
     status: str
@@ -58,11 +58,11 @@ class Trace:
     computing: float
     """Seconds that an agent computed in an iteration, on average; without waiting for messages."""
     digest: str
-    """SHA-256 of W, the start, and the gradients there: of what is to be solved."""
+    """SHA-256 of W, the start, and the gradients there: the fingerprint of the problem."""
 
 
 def fingerprint(run: Run) -> str:
-    """SHA-256 of what a run is to solve: its mixing matrix, the agents' start and their gradients there, which tell the data."""
+    """SHA-256 of the mixing matrix, the agents' start and their gradients there, which depend on the data."""
     start, data = (run.collective.sha256(x) for x in (run.x0, run.problem.gradient(run.x0)))
     return hashlib.sha256(run.network.digest() + f"{start}{data}".encode()).hexdigest()
 
@@ -87,16 +87,16 @@ def make(job: Job, comm: Any = "serial") -> Trace:
 
 
 class Store:
-    """The runs that are kept in a folder, each in a file named by what it depends on.
+    """The runs kept in a folder, each in a file named by a hash of the run's inputs.
 
     Parameters
     ----------
     folder
-        Where they are; None keeps nothing.
+        The folder of the runs; None keeps nothing.
     about
-        What all runs depend on: the problem and the network.
+        The settings on which all runs depend: the problem and the network.
     communicator
-        Rank 0 reads and writes, and the others are told.
+        The ranks; rank 0 reads and writes, and sends the others the result.
     """
 
     def __init__(self, folder: Path | None, about: Mapping[str, Any], communicator: Any) -> None:
@@ -134,7 +134,7 @@ class Store:
         return Trace(**kept)
 
     def save(self, job: Job, trace: Trace) -> None:
-        """Keep a run; every digit of it."""
+        """Write a run to the folder, with every digit."""
         path = self.path(job)
         if path is None:
             return
@@ -150,6 +150,6 @@ def files(about: Mapping[str, Any]) -> list[Any]:
 
 
 def _sources(entry: type[Any]) -> list[Any]:
-    """Size and time of the files in which a class and its bases are written, so that a method that is changed is run again."""
+    """Size and time of the files in which a class and its bases are written, so that a changed method is run again."""
     written = {getattr(sys.modules[base.__module__], "__file__", None) for base in entry.__mro__}
     return sorted([path, Path(path).stat().st_size, Path(path).stat().st_mtime_ns] for path in written if path)

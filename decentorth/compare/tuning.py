@@ -1,4 +1,4 @@
-"""Each method's own best step, from the same budget: as many steps, on the same seeds, for as many iterations.
+"""Tuning: each method's own best step, from the same budget of steps, seeds and iterations.
 
 A step's merit is the median over the tuning seeds of the iterations to the smallest tolerance, a seed that does not reach it
 counting as infinite; between steps that tie, as all do that do not reach it, the next larger tolerance decides, and in the end the
@@ -21,12 +21,12 @@ from .rules import Rules
 from .trials import Trace
 
 _DIGITS = 3
-"""Of the steps that are tried, so that they can be written down."""
+"""The significant digits of the steps to try, so that they can be written down."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A step that is tried."""
+    """A step to try."""
 
     factor: float
     """Its ratio to the method's own step."""
@@ -41,14 +41,14 @@ def candidates(method: Method, resolved: Any, start: Result, rules: Rules) -> tu
     Parameters
     ----------
     resolved
-        The method with what it decides by itself (the order of mixing) decided, which all multiples share.
+        The method with its automatic order of mixing resolved, which all multiples share.
     start
         A run of no iterations.
 
     Raises
     ------
     ValueError
-        The method's automatic step is not to be found in its state.
+        The method's automatic step is not in its state.
     """
     own = Candidate(1.0, method.algorithm)
     if not has_step(method.algorithm):
@@ -75,7 +75,7 @@ def first_step(method: Method, start: Result) -> float:
 
 
 def merit(traces: Sequence[Trace], rules: Rules) -> tuple[float, ...]:
-    """What is compared between steps, the smaller the better: iterations to each tolerance, the smallest first, and the end."""
+    """The merit of a step, the smaller the better: iterations to each tolerance, the smallest first, and the last metric."""
     rows = [[rules.reached(trace.history, tolerance) for trace in traces] for tolerance in reversed(rules.tolerances)]
     counts = [
         statistics.median(

@@ -1,4 +1,4 @@
-"""The sentences about a comparison: its title, and the notes that a reader of its table needs."""
+"""The sentences about a comparison: its title, and the notes below its table."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .rules import Rules
 from .tuning import at_edge
 
 _APART = 1e-3
-"""Objectives that differ by more, relatively, belong to different minimisers."""
+"""The relative difference of objectives above which they belong to different minimisers."""
 
 
 def title(comparison: Comparison) -> str:
-    """One line that says what is compared."""
+    """The title of a comparison, in one line."""
     if comparison.rules.step_size is not None:
         return f"Methods at equal step size {comparison.rules.step_size:g}: not a fair comparison"
     return f"Methods at {'tuned' if comparison.rules.tune else 'their own'} steps"
@@ -54,7 +54,7 @@ def notes(comparison: Comparison) -> Iterator[str]:
 
 
 def goal(rules: Rules) -> str:
-    """The condition for a tolerance t."""
+    """The condition under which a tolerance t is reached, in words."""
     words = f"{rules.metric.replace('_', ' ')} <= t"
     if rules.consensus_factor is not None:
         words += f" and consensus rms <= {'' if rules.consensus_factor == 1.0 else f'{rules.consensus_factor:g} '}t"

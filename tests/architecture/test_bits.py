@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.source import Module, dotted, module, modules, with_places
 
-ROOMS = ("decentorth.sets", "decentorth.problems", "decentorth.algorithms")
+LAYERS = ("decentorth.sets", "decentorth.problems", "decentorth.algorithms")
 CONTRACTIONS = {"einsum", "tensordot", "dot", "inner", "vdot", "multi_dot"}
 """Their order of additions depends on the shape of the whole batch."""
 REDUCTIONS = set(
@@ -90,7 +90,7 @@ def suspects(source: Module) -> Iterator[tuple[str, str]]:
 
 
 def checked() -> list[Module]:
-    return [source for source in modules() if source.name.startswith(ROOMS)]
+    return [source for source in modules() if source.name.startswith(LAYERS)]
 
 
 @pytest.mark.parametrize("source", checked(), ids=lambda source: source.name)

@@ -1,4 +1,4 @@
-"""Which room may import what, and other things that the source alone shows."""
+"""The table of layers and their permitted imports, and other rules that the source alone shows."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ import pytest
 from tests.support.source import Module, dotted, module, modules, with_places
 
 
-class Room(NamedTuple):
-    """Some modules, and what they may import beside each other and the standard library."""
+class Layer(NamedTuple):
+    """Some modules, and the imports that they may have besides each other and the standard library."""
 
     members: tuple[str, ...]
     """Modules and packages, by their longest prefix."""
-    rooms: str
-    """Rooms of ours."""
+    layers: str
+    """Names of other layers."""
     packages: str
-    """Packages of others."""
+    """Third-party packages."""
 
 
-HOUSE = {
-    "files": Room(("topologies.matrix_files",), "", "numpy scipy"),
-    "topologies": Room(("topologies",), "files", "numpy scipy networkx cvxpy matplotlib rich cyclopts"),
-    "protocols": Room(("decentorth.protocols",), "", "numpy"),
-    "sums": Room(("decentorth.sums",), "protocols", "numpy scipy"),
-    "version": Room(("decentorth._version",), "", ""),
-    "streams": Room(("decentorth.streams",), "protocols", "numpy"),
-    "launch": Room(("decentorth._mpienv", "decentorth._ending"), "", ""),
-    "sets": Room(("decentorth.sets",), "protocols sums", "numpy scipy threadpoolctl"),
-    "data": Room(("decentorth.data",), "protocols files", "numpy scipy sklearn"),
-    "problems": Room(("decentorth.problems",), "protocols sums streams sets data", "numpy scipy threadpoolctl"),
-    "network": Room(("decentorth.network",), "protocols sums streams launch topologies", "numpy scipy"),
-    "mpi": Room(
+LAYERS = {
+    "files": Layer(("topologies.matrix_files",), "", "numpy scipy"),
+    "topologies": Layer(("topologies",), "files", "numpy scipy networkx cvxpy matplotlib rich cyclopts"),
+    "protocols": Layer(("decentorth.protocols",), "", "numpy"),
+    "sums": Layer(("decentorth.sums",), "protocols", "numpy scipy"),
+    "version": Layer(("decentorth._version",), "", ""),
+    "streams": Layer(("decentorth.streams",), "protocols", "numpy"),
+    "launch": Layer(("decentorth._mpienv", "decentorth._ending"), "", ""),
+    "sets": Layer(("decentorth.sets",), "protocols sums", "numpy scipy threadpoolctl"),
+    "data": Layer(("decentorth.data",), "protocols files", "numpy scipy sklearn"),
+    "problems": Layer(("decentorth.problems",), "protocols sums streams sets data", "numpy scipy threadpoolctl"),
+    "network": Layer(("decentorth.network",), "protocols sums streams launch topologies", "numpy scipy"),
+    "mpi": Layer(
         ("decentorth.network.mpi", "decentorth.network.ulfm", "decentorth.network.watch"), "protocols launch", "numpy mpi4py"
     ),
-    "kernels": Room(("decentorth.kernels",), "protocols", "numpy numba"),
-    "algorithms": Room(("decentorth.algorithms",), "protocols sums kernels", "numpy"),
-    "collective": Room(("decentorth.collective",), "protocols sums network", "numpy"),
-    "loop": Room(
+    "kernels": Layer(("decentorth.kernels",), "protocols", "numpy numba"),
+    "algorithms": Layer(("decentorth.algorithms",), "protocols sums kernels", "numpy"),
+    "collective": Layer(("decentorth.collective",), "protocols sums network", "numpy"),
+    "loop": Layer(
         (
             "decentorth.metrics",
             "decentorth.history",
@@ -58,41 +58,41 @@ HOUSE = {
         "protocols sums version",
         "numpy pandas",
     ),
-    "api": Room(
+    "api": Layer(
         ("decentorth.api", "decentorth.survival"),
         "launch protocols sums streams problems network collective loop topologies",
         "numpy threadpoolctl",
     ),
-    "registry": Room(("decentorth.registry",), "", ""),
-    "front": Room(
+    "registry": Layer(("decentorth.registry",), "", ""),
+    "front": Layer(
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
         "top api registry loop collective network problems data files protocols sums launch topologies",
         "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl joblib",
     ),
-    "estimators": Room(("decentorth.estimators",), "api registry loop problems sets protocols", "numpy sklearn threadpoolctl"),
-    "theory": Room(("decentorth.theory",), "protocols sums algorithms topologies", "numpy"),
-    "studies": Room(
+    "estimators": Layer(("decentorth.estimators",), "api registry loop problems sets protocols", "numpy sklearn threadpoolctl"),
+    "theory": Layer(("decentorth.theory",), "protocols sums algorithms topologies", "numpy"),
+    "studies": Layer(
         ("decentorth.study", "decentorth.theory.__main__"),
         "front api theory network algorithms problems sets topologies launch sums protocols",
         "numpy scipy rich matplotlib threadpoolctl",
     ),
-    "compare": Room(
+    "compare": Layer(
         ("decentorth.compare",),
         "front api registry loop network streams topologies protocols top",
         "numpy scipy rich matplotlib",
     ),
-    "doctor": Room(("decentorth.doctor",), "front api network launch protocols topologies", "numpy threadpoolctl"),
-    "top": Room(("decentorth",), "launch version api registry loop network algorithms problems sets data", ""),
+    "doctor": Layer(("decentorth.doctor",), "front api network launch protocols topologies", "numpy threadpoolctl"),
+    "top": Layer(("decentorth",), "launch version api registry loop network algorithms problems sets data", ""),
 }
 ABOVE = ("api", "registry", "estimators", "front", "studies", "compare", "doctor", "top")
-"""Rooms that stand on the programming interface, or are it."""
+"""The programming interface and the layers on top of it."""
 LAZY = {("decentorth.network.communicator", "mpi"): "only a run that asks for ranks loads an MPI library"}
-"""Exceptions (module, room), each inside a function, with the reason."""
+"""Exceptions (module, layer), each inside a function, with the reason."""
 
 
-def room_of(name: str) -> str | None:
-    """The room of a module of ours, None for others' packages."""
-    owners = {member: room for room, (members, *_) in HOUSE.items() for member in members if f"{name}.".startswith(f"{member}.")}
+def layer_of(name: str) -> str | None:
+    """The layer of a module of ours, None for third-party packages."""
+    owners = {member: layer for layer, (members, *_) in LAYERS.items() for member in members if f"{name}.".startswith(f"{member}.")}
     return owners[max(owners, key=len)] if owners else None
 
 
@@ -111,17 +111,17 @@ def imports(source: Module, names: frozenset[str]) -> Iterator[tuple[str, str]]:
 
 
 def breaches(source: Module, names: frozenset[str]) -> list[str]:
-    """What a module imports though its room may not."""
-    own = room_of(source.name)
-    assert own is not None, f"{source.name} belongs to no room"
+    """The imports of a module that its layer does not permit."""
+    own = layer_of(source.name)
+    assert own is not None, f"{source.name} belongs to no layer"
     found = []
     for place, name in imports(source, names):
-        other = room_of(name)
+        other = layer_of(name)
         top = name.partition(".")[0]
         if other is None:
-            if top in sys.stdlib_module_names or top in HOUSE[own].packages.split():
+            if top in sys.stdlib_module_names or top in LAYERS[own].packages.split():
                 continue
-        elif other == own or other in HOUSE[own].rooms.split() or (place and (source.name, other) in LAZY):
+        elif other == own or other in LAYERS[own].layers.split() or (place and (source.name, other) in LAZY):
             continue
         found.append(f"{source.name} ({own}) imports {name} ({other or 'another package'})")
     return found
@@ -131,24 +131,24 @@ NAMES = frozenset(source.name for source in modules())
 
 
 @pytest.mark.parametrize("source", modules(), ids=lambda source: source.name)
-def test_rooms_import_only_what_they_may(source: Module) -> None:
+def test_layers_import_only_what_they_may(source: Module) -> None:
     assert breaches(source, NAMES) == []
 
 
-def test_the_table_has_no_circles_and_no_unknown_rooms() -> None:
+def test_the_table_has_no_circles_and_no_unknown_layers() -> None:
     seen: set[str] = set()
-    open_rooms = {room: set(HOUSE[room].rooms.split()) for room in HOUSE}
-    assert set().union(*open_rooms.values()) <= set(HOUSE)
-    while open_rooms:
-        ready = {room for room, needs in open_rooms.items() if needs <= seen}
-        assert ready, f"a circle among {sorted(open_rooms)}"
+    open_layers = {layer: set(LAYERS[layer].layers.split()) for layer in LAYERS}
+    assert set().union(*open_layers.values()) <= set(LAYERS)
+    while open_layers:
+        ready = {layer for layer, needs in open_layers.items() if needs <= seen}
+        assert ready, f"a circle among {sorted(open_layers)}"
         seen |= ready
-        for room in ready:
-            del open_rooms[room]
+        for layer in ready:
+            del open_layers[layer]
 
 
 @pytest.mark.parametrize(
-    ("room", "never"),
+    ("layer", "never"),
     [
         ("topologies", "decentorth mpi4py"),
         ("sets", "network problems algorithms collective streams data mpi4py"),
@@ -157,11 +157,11 @@ def test_the_table_has_no_circles_and_no_unknown_rooms() -> None:
         ("collective", "algorithms problems mpi4py"),
         ("algorithms", "topologies loop collective network problems mpi4py"),
         ("loop", "algorithms problems network topologies collective mpi4py"),
-        *[(room, "api registry front top") for room in HOUSE if room not in ABOVE],
+        *[(layer, "api registry front top") for layer in LAYERS if layer not in ABOVE],
     ],
 )
-def test_the_table_keeps_the_promises_of_the_house(room: str, never: str) -> None:
-    assert not {*HOUSE[room].rooms.split(), *HOUSE[room].packages.split()} & set(never.split())
+def test_the_table_keeps_the_promised_separations(layer: str, never: str) -> None:
+    assert not {*LAYERS[layer].layers.split(), *LAYERS[layer].packages.split()} & set(never.split())
 
 
 def circles(sources: Sequence[Module]) -> list[list[str]]:
@@ -232,7 +232,7 @@ def test_the_checker_sees(name: str, line: str, breach: bool) -> None:
 
 UNSAFE_IMPORTS = {"pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
 OWN_PROCESSES = {("decentorth.cli.trials", "joblib")}
-"""Modules that may use what pickles, to tell processes that they have started themselves what to do."""
+"""Modules that may use a pickling package, to send work to processes that they have started themselves."""
 BY_NAME = {"decentorth", "decentorth.registry", "decentorth.kernels", "topologies"}
 """Modules that import by a name which stands in their own table."""
 EVALUATES = {"eval", "exec", "compile", "__import__", "import_module", "importlib.import_module"}
@@ -244,7 +244,7 @@ PICKLES = (
 
 
 def unsafe(source: Module) -> list[str]:
-    """What would run code from data: unpickling, evaluation, imports by name."""
+    """The places that would run code from data: unpickling, evaluation, imports by name."""
     names = {name.split(".")[0] for _, name in imports(source, NAMES)}
     found = sorted(name for name in names & UNSAFE_IMPORTS if (source.name, name) not in OWN_PROCESSES)
     for node in ast.walk(source.tree):
@@ -263,13 +263,13 @@ def unsafe(source: Module) -> list[str]:
     return found
 
 
-def impolite(source: Module) -> list[str]:
+def banned_statements(source: Module) -> list[str]:
     """Prints below the command line, asserts for users."""
     found = []
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Assert):
             found.append("assert")
-        if isinstance(node, ast.Call) and dotted(node.func) == "print" and room_of(source.name) != "front":
+        if isinstance(node, ast.Call) and dotted(node.func) == "print" and layer_of(source.name) != "front":
             found.append("print")
     return found
 
@@ -281,7 +281,7 @@ def test_nothing_runs_code_from_data(source: Module) -> None:
 
 @pytest.mark.parametrize("source", modules(), ids=lambda source: source.name)
 def test_no_print_below_the_command_line_and_no_assert(source: Module) -> None:
-    assert impolite(source) == []
+    assert banned_statements(source) == []
 
 
 @pytest.mark.parametrize(
@@ -318,8 +318,8 @@ def test_the_checker_sees_what_is_unsafe(name: str, line: str, caught: bool) -> 
         ("decentorth.runner", "log.info('print(x)')", False),
     ],
 )
-def test_the_checker_sees_what_is_impolite(name: str, line: str, caught: bool) -> None:
-    assert bool(impolite(module(name, line))) is caught
+def test_the_checker_sees_prints_and_asserts(name: str, line: str, caught: bool) -> None:
+    assert bool(banned_statements(module(name, line))) is caught
 
 
 def test_the_source_distribution_has_what_git_has_and_nothing_else_that_lies_beside_it() -> None:
