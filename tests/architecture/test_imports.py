@@ -29,7 +29,8 @@ class Room(NamedTuple):
 
 HOUSE = {
     "files": Room(("topologies.matrix_files",), "", "numpy scipy"),
-    "topologies": Room(("topologies",), "files", "numpy scipy networkx cvxpy matplotlib rich cyclopts"),
+    "text": Room(("topologies.text",), "", ""),
+    "topologies": Room(("topologies",), "files text", "numpy scipy networkx cvxpy matplotlib rich cyclopts"),
     "protocols": Room(("decentorth.protocols",), "", "numpy"),
     "sums": Room(("decentorth.sums",), "protocols", "numpy scipy"),
     "version": Room(("decentorth._version",), "", ""),
@@ -38,12 +39,12 @@ HOUSE = {
     "sets": Room(("decentorth.sets",), "protocols sums", "numpy scipy threadpoolctl"),
     "data": Room(("decentorth.data",), "protocols files", "numpy scipy sklearn"),
     "problems": Room(("decentorth.problems",), "protocols sums streams sets data", "numpy scipy threadpoolctl"),
-    "network": Room(("decentorth.network",), "protocols sums streams launch topologies", "numpy scipy"),
+    "network": Room(("decentorth.network",), "protocols sums streams launch topologies text", "numpy scipy"),
     "mpi": Room(
         ("decentorth.network.mpi", "decentorth.network.ulfm", "decentorth.network.watch"), "protocols launch", "numpy mpi4py"
     ),
     "kernels": Room(("decentorth.kernels",), "protocols", "numpy numba"),
-    "algorithms": Room(("decentorth.algorithms",), "protocols sums kernels", "numpy"),
+    "algorithms": Room(("decentorth.algorithms",), "protocols sums kernels text", "numpy"),
     "collective": Room(("decentorth.collective",), "protocols sums network", "numpy"),
     "loop": Room(
         (
@@ -78,7 +79,7 @@ HOUSE = {
     ),
     "compare": Room(
         ("decentorth.compare",),
-        "front api registry loop network streams topologies protocols top",
+        "front api registry loop network streams topologies text protocols top",
         "numpy scipy rich matplotlib",
     ),
     "doctor": Room(("decentorth.doctor",), "front api network launch protocols topologies", "numpy threadpoolctl"),
