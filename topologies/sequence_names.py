@@ -33,7 +33,7 @@ def available_sequences() -> tuple[str, ...]:
 
 
 def is_sequence_name(specification: str) -> bool:
-    """Whether the specification names a sequence, known or not, rather than a graph."""
+    """True where the specification names a sequence rather than a graph."""
     return text.normal_name(specification.partition("@")[0].partition(":")[0]) in _PARAMETERS
 
 

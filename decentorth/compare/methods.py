@@ -26,7 +26,7 @@ class Method:
 
 
 def has_step(algorithm: Any) -> bool:
-    """Whether a method has a step size that can be set."""
+    """True where a method has a step size that can be set."""
     return "step_size" in settings(type(algorithm))
 
 

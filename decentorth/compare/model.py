@@ -50,7 +50,7 @@ _RESOLUTION = 1 << 30
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkModel:
-    """What a network makes of messages.
+    """The times that messages take over a network.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class Elapsed(NamedTuple):
     simulated: int
     """Rounds that were gone through one by one."""
     exact: bool
-    """Whether all of them were, or the others repeat them; otherwise they follow at the mean rate."""
+    """True where all of them were, or the others repeat them; otherwise they follow at the mean rate."""
 
 
 class _Links(NamedTuple):

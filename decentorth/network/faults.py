@@ -1,4 +1,4 @@
-"""What can go wrong between agents, one frozen dataclass each; written alike in Python, in files and as flags.
+"""Faults between agents, one frozen dataclass each; written alike in Python, in files and as flags.
 
 ``"loss:p=0.1"``, ``"bursts:p=0.1,length=5"``, ``"topk:share=0.1"``; in Python the objects below and in `codings` say the same. See
 `channel` for what they do to averages.
@@ -20,9 +20,9 @@ from ..protocols import Array, Index
 from .draws import Chain, Draws, Mask, ShortWords, Words, short_words, uniform, words
 
 Fate = Callable[[int], Mask]
-"""Who is struck in a round."""
+"""Of a round: a mask of the messages, edges or agents that are struck."""
 Lateness = Callable[[int, int], Index | int]
-"""How many iterations late the messages of a round are that are so many bytes long: ``(n_local,)``, or a number for all."""
+"""Of a round and a number of bytes: how many iterations late such messages are, ``(n_local,)``, or a number for all."""
 
 
 class Pairs(NamedTuple):
@@ -57,7 +57,7 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that goes wrong."""
+    """A fault between agents; its subclasses say which."""
 
     name: ClassVar[str] = ""
 

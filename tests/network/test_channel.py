@@ -1,4 +1,4 @@
-"""What a channel does: to averages, as W(k) and formula (1) say; rates and laws of its draws; what it costs on the wire."""
+"""The effect of a channel on averages, as W(k) and formula (1) say; rates and laws of its draws; its bytes on the wire."""
 
 from __future__ import annotations
 
