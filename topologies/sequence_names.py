@@ -7,17 +7,17 @@ A specification is a name; after a colon, parameters separated by commas; after 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from topologies import text
 from topologies.sequences import LinkFailures, OnePeerExponential, PeriodicSequence, RandomGossip, RandomMatching, WeightSequence
-from topologies.specification import adjacency_from_name, fixed_agents, normal_name, suggestion, written
+from topologies.specification import adjacency_from_name, fixed_agents
 from topologies.weights import weights_from_name
 
 if TYPE_CHECKING:
     from topologies.canonical import Weights
 
-_PARAMETERS: dict[str, dict[str, Callable[[str], int | float | str]]] = {
+_PARAMETERS: dict[str, text.Hints] = {
     "link_failures": {"p": float, "weights": str, "seed": int},
     "one_peer_exponential": {"n": int},
     "periodic": {"weights": str},
@@ -33,8 +33,8 @@ def available_sequences() -> tuple[str, ...]:
 
 
 def is_sequence_name(specification: str) -> bool:
-    """Whether the specification names a sequence, known or not, rather than a graph."""
-    return normal_name(specification.partition("@")[0].partition(":")[0]) in _PARAMETERS
+    """True where the specification names a sequence rather than a graph."""
+    return text.normal_name(specification.partition("@")[0].partition(":")[0]) in _PARAMETERS
 
 
 def agents_from_name(specification: str, seed: int = 0) -> int | None:
@@ -98,15 +98,12 @@ def _parts(specification: str) -> tuple[str, dict[str, int | float | str], list[
         If the name or a parameter is unknown, a value cannot be read, or graphs are missing or too many.
     """
     head, at, graphs_text = specification.partition("@")
-    written, _, text = head.partition(":")
-    name = normal_name(written)
-    if name not in _PARAMETERS:
-        hint = suggestion(name, _PARAMETERS)
-        raise ValueError(f"unknown sequence {written.strip()!r}; {hint}known sequences: {', '.join(_PARAMETERS)}")
+    name, written = text.divided("sequence", head, _PARAMETERS)
     if bool(at) != (name in _ON_GRAPHS):
         repair = f"write {name}@ring:10" if name in _ON_GRAPHS else f"write {name}:16"
         raise ValueError(f"{specification!r}: {name} {'needs a graph' if name in _ON_GRAPHS else 'takes no graph'}; {repair}")
-    return name, _values(specification, name, text), [graph.strip() for graph in graphs_text.split("|")]
+    values = text.values(repr(specification), name, _PARAMETERS[name], written)
+    return name, values, [graph.strip() for graph in graphs_text.split("|")]
 
 
 def _on_graphs(name: str, graphs: list[Weights], values: dict[str, int | float | str], seed: int, rule: str) -> WeightSequence:
@@ -118,15 +115,3 @@ def _on_graphs(name: str, graphs: list[Weights], values: dict[str, int | float |
     if name == "random_gossip":
         return RandomGossip(graphs[0], own_seed)
     return LinkFailures(weights_from_name(graphs[0], rule), float(values.get("p", 0.1)), own_seed)
-
-
-def _values(specification: str, name: str, text: str) -> dict[str, int | float | str]:
-    known = _PARAMETERS[name]
-    values: dict[str, int | float | str] = {}
-    for key, value in written(specification, name, known, text).items():
-        try:
-            values[key] = known[key](value)
-        except ValueError:
-            kind = "an integer" if known[key] is int else "a number"
-            raise ValueError(f"{specification!r}: {key} must be {kind}, got {value!r}") from None
-    return values

@@ -11,11 +11,10 @@ import inspect
 import itertools
 import math
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from topologies import graphs, networks, random_graphs
+from topologies import graphs, networks, random_graphs, text
 from topologies.checks import adjacency
 from topologies.edges import Edges
 
@@ -55,13 +54,9 @@ GRAPHS: dict[str, Factory] = {
 }
 _FILE = "file"
 _SMALLEST_SIDE = {"grid": 2, "torus": 3}
-_CONVERTERS: dict[str, tuple[Callable[[str], Value], str]] = {
-    "int": (int, "an integer"),
-    "int | None": (int, "an integer"),
-    "float": (float, "a number"),
-    "float | None": (float, "a number"),
-    "tuple[int, ...]": (lambda text: tuple(int(item) for item in text.split("+")), "integers joined by + (1+2+5)"),
-}
+_SIDES = text.Kind(lambda written: tuple(int(side) for side in written.lower().split("x")), "integers joined by x (4x5)")
+_OFFSETS = text.Kind(lambda written: tuple(int(item) for item in written.split("+")), "integers joined by + (1+2+5)")
+_HINTS = {"int": int, "int | None": int, "float": float, "float | None": float, "tuple[int, ...]": _OFFSETS}
 
 
 def available() -> tuple[str, ...]:
@@ -122,18 +117,18 @@ def fixed_agents(specification: str, seed: int = 0) -> int | None:
         As `graph_from_name`.
     """
     if not _is_file(specification):
-        name, factory, text = _factory(specification)
+        name, factory, written = _factory(specification)
         known = inspect.signature(factory).parameters
-        if known and next(iter(known)) not in _parameters(specification, name, known, text):
+        if known and next(iter(known)) not in _parameters(specification, name, known, written):
             return None
     return adjacency_from_name(specification, None, seed).shape[0]
 
 
 def _call(specification: str, n_agents: int | None, seed: int) -> tuple[Factory, tuple[Value, ...], dict[str, Value]]:
     """The function that ``specification`` names and its arguments: the leading ones, and those by name."""
-    name, factory, text = _factory(specification)
+    name, factory, written = _factory(specification)
     known = inspect.signature(factory).parameters
-    values = _parameters(specification, name, known, text)
+    values = _parameters(specification, name, known, written)
     if not known:
         return factory, (), values
     if "seed" in known:
@@ -161,62 +156,18 @@ def _check_size(specification: str, n: float, n_agents: int | None) -> None:
 
 
 def _is_file(specification: str) -> bool:
-    return normal_name(specification.partition(":")[0]) == _FILE
+    return text.normal_name(specification.partition(":")[0]) == _FILE
 
 
 def _factory(specification: str) -> tuple[str, Factory, str]:
-    written, _, text = specification.partition(":")
-    name = normal_name(written)
-    if name not in GRAPHS:
-        raise ValueError(
-            f"unknown graph {written.strip()!r}; {suggestion(name, GRAPHS)}known graphs: {', '.join(GRAPHS)}, {_FILE}:PATH"
-        )
-    return name, GRAPHS[name], text
+    name, written = text.divided("graph", specification, GRAPHS, f"{_FILE}:PATH")
+    return name, GRAPHS[name], written
 
 
-def _parameters(specification: str, name: str, known: Parameters, text: str) -> dict[str, Value]:
+def _parameters(specification: str, name: str, known: Parameters, written: str) -> dict[str, Value]:
     """The parameters written after the colon, each converted to the type in the function's signature."""
-    if text.strip() and not known:
-        raise ValueError(f"{specification!r}: {name} has no parameters; write {name!r}")
-    return {key: _convert(specification, known[key], value) for key, value in written(specification, name, known, text).items()}
-
-
-def written(specification: str, name: str, known: Collection[str], text: str) -> dict[str, str]:
-    """The parameters in ``text`` by name, as written: the first may lack its name.
-
-    Raises
-    ------
-    ValueError
-        For a name that is not among ``known``, is missing or stands twice.
-    """
-    values: dict[str, str] = {}
-    for position, item in enumerate(text.split(",") if text.strip() else ()):
-        key, equals, value = item.partition("=")
-        if not equals:
-            if position:
-                raise ValueError(f"{specification!r}: only the first value may lack its name; write key={item.strip()}")
-            key, value = next(iter(known)), item
-        key = normal_name(key)
-        if key not in known:
-            hint = suggestion(key, known)
-            raise ValueError(f"{specification!r}: {name} has no parameter {key!r}; {hint}its parameters: {', '.join(known)}")
-        if key in values:
-            raise ValueError(f"{specification!r} gives {key} twice")
-        values[key] = value.strip()
-    return values
-
-
-def _convert(specification: str, parameter: inspect.Parameter, text: str) -> Value:
-    convert, kind = _CONVERTERS[parameter.annotation]
-    if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-        try:
-            return tuple(int(side) for side in text.lower().split("x"))
-        except ValueError:
-            raise ValueError(f"{specification!r}: {parameter.name} must be integers joined by x (4x5), got {text!r}") from None
-    try:
-        return convert(text)
-    except ValueError:
-        raise ValueError(f"{specification!r}: {parameter.name} must be {kind}, got {text!r}") from None
+    hints = {key: _SIDES if one.kind is one.VAR_POSITIONAL else _HINTS[one.annotation] for key, one in known.items()}
+    return text.values(repr(specification), name, hints, written)
 
 
 def _takes_sides(known: Iterable[str]) -> bool:
@@ -239,14 +190,3 @@ def _most_square(name: str, n: int) -> tuple[int, int]:
 
 def _factors(n: int, least: int) -> tuple[int, int] | None:
     return next(((a, n // a) for a in range(math.isqrt(n), least - 1, -1) if n % a == 0), None)
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """The beginning of a hint at the known word nearest to ``word``, or nothing."""
-    near = get_close_matches(word, list(known), n=1)
-    return f"did you mean {near[0]!r}? " if near else ""
-
-
-def normal_name(word: str) -> str:
-    """``word`` as names are stored: lower case, with underscores."""
-    return word.strip().lower().replace("-", "_")

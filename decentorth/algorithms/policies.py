@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
+
+from topologies import text
 
 from ..protocols import Array
 from ..sums import sums
@@ -98,14 +100,7 @@ class Constant:
 
     def __str__(self) -> str:
         """As it is written in files and flags."""
-        given = ",".join(
-            f"{field.name}={self.written(field.name)}" for field in fields(self) if getattr(self, field.name) != field.default
-        )
-        return f"{self.name}:{given}" if given else self.name
-
-    def written(self, name: str) -> str:
-        """The text of a parameter."""
-        return str(getattr(self, name))
+        return text.shown(self.name, self)
 
     @property
     def most(self) -> float:
@@ -268,15 +263,13 @@ class Piecewise(Constant):
 
     name: ClassVar[str] = "piecewise"
 
-    knots: Knots | str = ((1000, 0.01),)
+    knots: Knots | str = field(
+        default=((1000, 0.01),), metadata={"text": lambda knots: "/".join(f"{k}:{multiple!r}" for k, multiple in knots)}
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "knots", _read_knots(self.knots))
-
-    def written(self, name: str) -> str:
-        knots = cast(Knots, self.knots)
-        return "/".join(f"{k}:{multiple!r}" for k, multiple in knots) if name == "knots" else super().written(name)
 
     @property
     def most(self) -> float:

@@ -9,7 +9,9 @@ same.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import get_args, get_type_hints
+from typing import get_args
+
+from topologies import text
 
 from .policies import (
     Annealed,
@@ -74,24 +76,5 @@ def _read(step_size: StepSize) -> StepPolicy:
     if not isinstance(step_size, str) or step_size == "auto":
         check_positive("step_size", step_size)
         return Constant(step_size)  # type: ignore[arg-type]  # a number or auto, as has just been checked
-    name, _, written = step_size.partition(":")
-    if name not in POLICIES:
-        raise ValueError(f"step_size must be a positive number, 'auto' or one of {', '.join(POLICIES)}, got {step_size!r}")
-    kinds = {field: hint for field, hint in get_type_hints(POLICIES[name]).items() if field in POLICIES[name].__match_args__}
-    given: dict[str, float | int | str] = {}
-    for part in filter(None, written.split(",")):
-        key, equals, text = part.partition("=")
-        if key not in kinds or not equals:
-            raise ValueError(f"step_size {step_size!r}: {name} takes {', '.join(f'{kind}=...' for kind in kinds)}, got {part!r}")
-        if key in given:
-            raise ValueError(f"step_size {step_size!r}: {key} is given twice")
-        try:
-            as_it_is = key in ("formula", "knots") or (key == "initial" and text == "auto")
-            given[key] = text if as_it_is else int(text) if kinds[key] is int else float(text)
-        except ValueError:
-            kind = "whole number" if kinds[key] is int else "number"
-            raise ValueError(f"step_size {step_size!r}: {key} must be a {kind}, got {text!r}") from None
-    try:
-        return POLICIES[name](**given)  # type: ignore[arg-type]  # each policy checks its own
-    except ValueError as error:
-        raise ValueError(f"step_size {step_size!r}: {error}") from None
+    name, written = text.divided("step_size", step_size, POLICIES, "'auto'", "a positive number")
+    return text.read(f"step_size {step_size!r}", name, POLICIES[name], written)

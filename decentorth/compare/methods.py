@@ -11,8 +11,10 @@ from dataclasses import dataclass, is_dataclass, replace
 from itertools import groupby
 from typing import Any
 
+from topologies import text
+
 from .. import registry
-from ..cli.flags import InputError, read_value, settings, specifications, unknown
+from ..cli.flags import InputError, read_value, settings, specifications
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Method:
 
 
 def has_step(algorithm: Any) -> bool:
-    """Whether a method has a step size that can be set."""
+    """True where a method has a step size that can be set."""
     return "step_size" in settings(type(algorithm))
 
 
@@ -78,35 +80,21 @@ def _label(name: str, given: Mapping[str, Any]) -> str:
 
 
 def _method(specification: str) -> Method:
-    written, colon, text = specification.partition(":")
-    name = written.lower().replace("-", "_")
+    word, _, written = specification.partition(":")
+    name, where = text.normal_name(word), f"algorithms: {specification!r}"
     try:
         entry = registry.algorithms.get(name)
     except ValueError as error:
         raise InputError(f"algorithms: {error}") from None
-    own, last = settings(entry), ""
-    given: dict[str, str] = {}
-    for piece in text.split(",") if colon else ():
-        key, equals, value = piece.partition("=")
-        key = key.replace("-", "_")
-        if key not in own and ":" in given.get(last, ""):
-            given[last] += f",{piece}"
-        elif key not in own or not equals:
-            raise unknown(f"algorithms: {name} has no setting {piece!r} (there are {', '.join(own)})", key, own, "")
-        elif key in given:
-            raise InputError(f"algorithms: {name}: {key} is given twice")
-        else:
-            given[key], last = value, key
-    for key, setting in own.items():
-        if setting.required and key not in given:
-            raise InputError(f"algorithms: {name} needs {key}, as {name}:{key}=...")
-    read = {}
-    for key, value in given.items():
-        try:
-            read[key] = read_value(own[key].hint, value)
-        except ValueError as error:
-            raise InputError(f"algorithms: {name}: {key}: {error}") from None
+    own = settings(entry)
     try:
-        return Method(_label(name, given), entry(**read))
-    except (ValueError, TypeError) as error:
-        raise InputError(f"algorithms: {name}: {error}") from None
+        given = text.parameters(where, name, own, written)
+        read = {}
+        for key, value in given.items():
+            try:
+                read[key] = read_value(own[key].hint, value)
+            except ValueError as error:
+                raise InputError(f"{where}: {key}: {error}") from None
+        return Method(_label(name, given), text.built(where, name, entry, read))
+    except ValueError as error:
+        raise InputError(str(error)) from None

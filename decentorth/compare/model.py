@@ -23,16 +23,16 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 
-from topologies import WeightSequence
+from topologies import WeightSequence, text
 
-from ..cli.flags import InputError, read_value, settings, unknown
+from ..cli.flags import InputError
 from ..protocols import Array, Index
 from ..streams import CounterStreams
 
@@ -50,7 +50,7 @@ _RESOLUTION = 1 << 30
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkModel:
-    """What a network makes of messages.
+    """The times that messages take over a network.
 
     Parameters
     ----------
@@ -104,31 +104,16 @@ class NetworkModel:
         InputError
             An unknown name or parameter, or a value that does not fit.
         """
-        first, colon, text = name.partition(":")
-        if "=" in first:
-            first, colon, text = _IDEAL, ":", name
-        if first not in NETWORKS:
-            known = [*NETWORKS, "your own, as latency=1e-3,bandwidth=1e8"]
-            raise unknown(f"no network is called {first!r} (there are {', '.join(known)})", first, NETWORKS, "")
-        hints = {"latency": float, "bandwidth": float} | {
-            key: setting.hint for key, setting in settings(cls).items() if key not in ("latency", "bandwidth")
-        }
-        given: dict[str, Any] = {}
-        for part in text.split(",") if colon else ():
-            key, equals, value = part.partition("=")
-            if key not in hints or not equals:
-                raise unknown(f"network {name!r} has no parameter {key!r} (there are {', '.join(hints)})", key, hints, "")
-            try:
-                given[key] = read_value(hints[key], value)
-            except ValueError as error:
-                raise InputError(f"network {name!r}: {key}: {error}") from None
         try:
-            return replace(NETWORKS[first], **given)
+            first, written = (_IDEAL, name) if "=" in name.partition(":")[0] else text.divided("network", name, NETWORKS, _OWN)
+            where = f"network {name!r}"
+            given = text.values(where, first, get_type_hints(cls), written)
+            return text.built(where, first, cls, vars(NETWORKS[first]) | given)
         except ValueError as error:
-            raise InputError(f"network {name!r}: {error}") from None
+            raise InputError(str(error)) from None
 
 
-_IDEAL = "ideal"
+_IDEAL, _OWN = "ideal", "your own as latency=1e-3,bandwidth=1e8"
 NETWORKS: Mapping[str, NetworkModel] = {
     _IDEAL: NetworkModel(),
     "datacenter": NetworkModel(latency=2e-5, bandwidth=3.125e9, straggler=0.001),
@@ -148,7 +133,7 @@ class Elapsed(NamedTuple):
     simulated: int
     """Rounds that were gone through one by one."""
     exact: bool
-    """Whether all of them were, or the others repeat them; otherwise they follow at the mean rate."""
+    """True where all of them were, or the others repeat them; otherwise they follow at the mean rate."""
 
 
 class _Links(NamedTuple):

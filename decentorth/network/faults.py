@@ -1,4 +1,4 @@
-"""What can go wrong between agents, one frozen dataclass each; written alike in Python, in files and as flags.
+"""Faults between agents, one frozen dataclass each; written alike in Python, in files and as flags.
 
 ``"loss:p=0.1"``, ``"bursts:p=0.1,length=5"``, ``"topk:share=0.1"``; in Python the objects below and in `codings` say the same. See
 `channel` for what they do to averages.
@@ -9,18 +9,20 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
+
+from topologies import text
 
 from ..protocols import Array, Index
 from .draws import Chain, Draws, Mask, ShortWords, Words, short_words, uniform, words
 
 Fate = Callable[[int], Mask]
-"""Who is struck in a round."""
+"""Of a round: a mask of the messages, edges or agents that are struck."""
 Lateness = Callable[[int, int], Index | int]
-"""How many iterations late the messages of a round are that are so many bytes long: ``(n_local,)``, or a number for all."""
+"""Of a round and a number of bytes: how many iterations late such messages are, ``(n_local,)``, or a number for all."""
 
 
 class Pairs(NamedTuple):
@@ -55,14 +57,13 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that goes wrong."""
+    """A fault between agents; its subclasses say which."""
 
     name: ClassVar[str] = ""
 
     def __str__(self) -> str:
         """As it is written in files and flags."""
-        given = ",".join(f"{field.name}={str(getattr(self, field.name)).lower()}" for field in fields(self))
-        return f"{self.name}:{given}" if given else self.name
+        return text.shown(self.name, self, defaults=True)
 
     @classmethod
     def read(cls, written: str) -> Self:
@@ -73,37 +74,14 @@ class Fault:
         ValueError
             For a parameter that is unknown, missing, given twice or not what it should be.
         """
-        kinds = {name: hint for name, hint in get_type_hints(cls).items() if name in cls.__match_args__}
-        given: dict[str, Any] = {}
-        for part in filter(None, written.split(",")):
-            key, equals, text = part.partition("=")
-            if key not in kinds or not equals:
-                takes = ", ".join(f"{name}=..." for name in kinds) or "no parameters"
-                raise ValueError(f"channel {cls.name}: it takes {takes}, got {part!r}")
-            if key in given:
-                raise ValueError(f"channel {cls.name}: {key} is given twice")
-            given[key] = _value(cls.name, key, kinds[key], text)
-        missing = [field.name for field in fields(cls) if field.name not in given and field.default is MISSING]
-        if missing:
-            raise ValueError(f"channel {cls.name}: {' and '.join(missing)} must be given, as {cls.name}:{missing[0]}=...")
-        return cls(**given)
+        return text.read(f"channel {':'.join(filter(None, (cls.name, written)))!r}", cls.name, cls, written)
 
     def _check(self, what: str, holds: bool, value: object) -> None:
         if not holds:
-            raise ValueError(f"channel {self.name}: {what}, got {value}")
+            raise ValueError(f"{what}, got {value}")
 
     def _check_share(self, name: str, value: float) -> None:
         self._check(f"{name} must be a share, at least 0 and below 1", 0.0 <= value < 1.0, value)
-
-
-def _value(fault: str, key: str, kind: type[Any], text: str) -> bool | int | float:
-    try:
-        if kind is bool:
-            return {"true": True, "false": False}[text.lower()]
-        return int(text) if kind is int else float(text)
-    except (ValueError, KeyError):
-        words = {bool: "true or false", int: "a whole number", float: "a number"}[kind]
-        raise ValueError(f"channel {fault}: {key} must be {words}, got {text!r}") from None
 
 
 class Breaking(Fault, ABC):

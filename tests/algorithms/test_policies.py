@@ -100,6 +100,8 @@ def test_a_constant_is_its_number(number: float | str) -> None:
         ("piecewise:knots=1000:0.01", Piecewise()),
         ("bb", BarzilaiBorwein()),
         ("bb:cap=2", BarzilaiBorwein(cap=2.0)),
+        ("diminishing:0.5", Diminishing(0.5)),
+        ("Square_Summable: initial = 0.5", SquareSummable(0.5)),
         ("bb:formula=short,cap=1.5,initial=1e-3", BarzilaiBorwein(1e-3, 1.5, "short")),
     ],
 )
@@ -140,13 +142,14 @@ def test_steps_are_capped_where_a_cap_is_given() -> None:
     assert BarzilaiBorwein().following(1, *some) == [1000.0]
 
 
-KNOWN = ", ".join(["constant", *IN_ADVANCE_NAMES, "bb"])
+KNOWN = f"known step_sizes: constant, {', '.join(IN_ADVANCE_NAMES)}, bb, 'auto', a positive number"
 REFUSED = [
-    ("fast", f"step_size must be a positive number, 'auto' or one of {KNOWN}, got 'fast'"),
-    ("0.1", f"step_size must be a positive number, 'auto' or one of {KNOWN}, got '0.1'"),
-    ("bb:kap=2", "step_size 'bb:kap=2': bb takes initial=..., cap=..., formula=..., got 'kap=2'"),
-    ("bb:cap", "step_size 'bb:cap': bb takes initial=..., cap=..., formula=..., got 'cap'"),
-    ("bb:cap=2,cap=3", "step_size 'bb:cap=2,cap=3': cap is given twice"),
+    ("fast", f"unknown step_size 'fast'; {KNOWN}"),
+    ("0.1", f"unknown step_size '0.1'; {KNOWN}"),
+    ("bb:kap=2", "step_size 'bb:kap=2': bb has no parameter 'kap'; did you mean 'cap'? its parameters: initial, cap, formula"),
+    ("bb:cap", "step_size 'bb:cap': cap needs a value; write cap=..."),
+    ("bb:wide", "step_size 'bb:wide': initial must be a number or auto, got 'wide'"),
+    ("bb:cap=2,cap=3", "step_size 'bb:cap=2,cap=3': cap is given twice; leave one"),
     ("bb:cap=wide", "step_size 'bb:cap=wide': cap must be a number, got 'wide'"),
     ("bb:cap=0.5", "step_size 'bb:cap=0.5': cap must be at least 1, got 0.5"),
     ("bb:cap=nan", "step_size 'bb:cap=nan': cap must be at least 1, got nan"),

@@ -29,7 +29,8 @@ class Layer(NamedTuple):
 
 LAYERS = {
     "files": Layer(("topologies.matrix_files",), "", "numpy scipy"),
-    "topologies": Layer(("topologies",), "files", "numpy scipy networkx cvxpy matplotlib rich cyclopts"),
+    "text": Layer(("topologies.text",), "", ""),
+    "topologies": Layer(("topologies",), "files text", "numpy scipy networkx cvxpy matplotlib rich cyclopts"),
     "protocols": Layer(("decentorth.protocols",), "", "numpy"),
     "sums": Layer(("decentorth.sums",), "protocols", "numpy scipy"),
     "version": Layer(("decentorth._version",), "", ""),
@@ -38,12 +39,12 @@ LAYERS = {
     "sets": Layer(("decentorth.sets",), "protocols sums", "numpy scipy threadpoolctl"),
     "data": Layer(("decentorth.data",), "protocols files", "numpy scipy sklearn"),
     "problems": Layer(("decentorth.problems",), "protocols sums streams sets data", "numpy scipy threadpoolctl"),
-    "network": Layer(("decentorth.network",), "protocols sums streams launch topologies", "numpy scipy"),
+    "network": Layer(("decentorth.network",), "protocols sums streams launch topologies text", "numpy scipy"),
     "mpi": Layer(
         ("decentorth.network.mpi", "decentorth.network.ulfm", "decentorth.network.watch"), "protocols launch", "numpy mpi4py"
     ),
     "kernels": Layer(("decentorth.kernels",), "protocols", "numpy numba"),
-    "algorithms": Layer(("decentorth.algorithms",), "protocols sums kernels", "numpy"),
+    "algorithms": Layer(("decentorth.algorithms",), "protocols sums kernels text", "numpy"),
     "collective": Layer(("decentorth.collective",), "protocols sums network", "numpy"),
     "loop": Layer(
         (
@@ -78,7 +79,7 @@ LAYERS = {
     ),
     "compare": Layer(
         ("decentorth.compare",),
-        "front api registry loop network streams topologies protocols top",
+        "front api registry loop network streams topologies text protocols top",
         "numpy scipy rich matplotlib",
     ),
     "doctor": Layer(("decentorth.doctor",), "front api network launch protocols topologies", "numpy threadpoolctl"),

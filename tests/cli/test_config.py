@@ -175,11 +175,11 @@ FLAG_ERRORS = [
     ("--step-size 0", "--step-size: step_size must be positive"),
     (
         "--step-size nan",
-        "--step-size: step_size must be a positive number, 'auto' or one of",
+        "piecewise, bb, 'auto', a positive number",
     ),
     (
         "--step-size fast",
-        "--step-size: step_size must be a positive number, 'auto' or one of constant, diminishing, horizon,",
+        "--step-size: unknown step_size 'fast'; known step_sizes: constant, diminishing, horizon,",
     ),
     ("--step-size bb:cap=0.5", "--step-size: step_size 'bb:cap=0.5': cap must be at least 1, got 0.5"),
     ("--step-size bb:cap=wide", "--step-size: step_size 'bb:cap=wide': cap must be a number, got 'wide'"),

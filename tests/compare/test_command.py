@@ -150,7 +150,7 @@ BAD = [
     ("--algorithms drfgt --penalty 3", "it is a setting of algorithm 'drfgt': write --algorithms drfgt:penalty=..."),
     ("--algorithms drfgt --partition even", ", and this comparison's problem is 'procrustes'"),
     ("--algorithms drfgt --algorithm landing", "unknown flag --algorithm; did you mean --algorithms?"),
-    ("--algorithms drfgt --network wam", "no network is called 'wam'"),
+    ("--algorithms drfgt --network wam", "unknown network 'wam'; did you mean 'wan'?"),
     ("--algorithms drfgt --metric error", "metric: error needs a problem whose answer is known"),
     ("--algorithms drfgt --tune --step-size 0.1", "step_size is one step for all methods"),
     ("--algorithms drfgt --tolerances 1e-3,small", "--tolerances: expected a finite number, got 'small'"),

@@ -245,7 +245,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_runs() -> None:
     def never(seed: int) -> Any:
         raise AssertionError("built")
 
-    with pytest.raises(InputError, match="no network is called 'wam'"):
+    with pytest.raises(InputError, match="unknown network 'wam'"):
         compare(never, "drfgt", graph, networks="wam")
     with pytest.raises(ValueError, match="Landing is a centralized method for one agent"):
         compare(procrustes, "drfgt,landing", graph, RULES)

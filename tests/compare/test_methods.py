@@ -57,17 +57,16 @@ def test_a_label_names_its_own_method() -> None:
         ("order=auto", "algorithms: unknown algorithm 'order=auto'"),
         (
             "drfgt:ordr=auto",
-            "algorithms: drfgt has no setting 'ordr=auto' (there are step_size, penalty, order, ",
+            "algorithms: 'drfgt:ordr=auto': drfgt has no parameter 'ordr'; did you mean 'order'? its parameters: step_size, ",
         ),
-        ("drfgt:ordr=auto", "); did you mean order?"),
-        ("drfgt:penalty", "algorithms: drfgt has no setting 'penalty'"),
+        ("drfgt:penalty", "algorithms: 'drfgt:penalty': penalty needs a value; write penalty=..."),
         (
             "drfgt:order=fast",
-            "algorithms: drfgt: order: expected 'combine-then-adapt' or 'adapt-then-combine' or 'auto', got 'fast'",
+            "algorithms: 'drfgt:order=fast': order: expected 'combine-then-adapt' or 'adapt-then-combine' or 'auto', got 'fast'",
         ),
-        ("drfgt:penalty=-1", "algorithms: drfgt: penalty must be positive"),
-        ("drfgt:penalty=1,penalty=2", "algorithms: drfgt: penalty is given twice"),
-        ("drfgt:step_size=diminishing:initial=1,powr=2", "diminishing takes initial=..., power=..., got 'powr=2'"),
+        ("drfgt:penalty=-1", "algorithms: 'drfgt:penalty=-1': penalty must be positive"),
+        ("drfgt:penalty=1,penalty=2", "algorithms: 'drfgt:penalty=1,penalty=2': penalty is given twice"),
+        ("drfgt:step_size=diminishing:initial=1,powr=2", "diminishing has no parameter 'powr'; did you mean 'power'?"),
         ("drfgt,landing,drfgt", "algorithms: drfgt is named twice; give one of them other parameters"),
     ],
 )
@@ -94,7 +93,7 @@ def test_methods_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     own = registry.Registry("algorithm", {})
     own.add("demanding", Demanding)
     monkeypatch.setattr(registry, "algorithms", own)
-    with pytest.raises(InputError, match="algorithms: demanding needs width, as demanding:width="):
+    with pytest.raises(InputError, match="algorithms: 'demanding': width must be given, as demanding:width="):
         methods("demanding")
     (found,) = methods("demanding:width=3")
     assert found.algorithm == Demanding(3)

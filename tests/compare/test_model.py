@@ -258,11 +258,13 @@ def test_names_and_parameters() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("wam", "no network is called 'wam' (there are ideal, datacenter, lan, wan, wifi, satellite, your own, as latency=1e-3"),
-        ("wam", "did you mean wan?"),
-        ("wan:latncy=1", "network 'wan:latncy=1' has no parameter 'latncy'"),
-        ("wan:latncy=1", "did you mean latency?"),
-        ("latency=slow", "network 'latency=slow': latency: expected a finite number, got 'slow'"),
+        ("wam", "known networks: ideal, datacenter, lan, wan, wifi, satellite, your own as latency=1e-3"),
+        ("wam", "unknown network 'wam'; did you mean 'wan'?"),
+        ("wan:latncy=1", "network 'wan:latncy=1': wan has no parameter 'latncy'"),
+        ("wan:latncy=1", "did you mean 'latency'?"),
+        ("latency=slow", "network 'latency=slow': latency must be a number, got 'slow'"),
+        ("latency=inf", "latency must be finite and not negative, got inf"),
+        ("lan:latency=1,latency=2", "network 'lan:latency=1,latency=2': latency is given twice; leave one"),
         ("bandwidth=0", "network 'bandwidth=0': bandwidth must be positive"),
         ("lan:straggler=2", "straggler must be a probability, got 2"),
         ("lan:slowdown=0.5", "slowdown must be finite and at least 1, got 0.5"),

@@ -1,4 +1,4 @@
-"""What a channel does: to averages, as W(k) and formula (1) say; rates and laws of its draws; what it costs on the wire."""
+"""The effect of a channel on averages, as W(k) and formula (1) say; rates and laws of its draws; its bytes on the wire."""
 
 from __future__ import annotations
 
@@ -396,7 +396,7 @@ def test_the_published_experiment_converges_through_bad_networks() -> None:
         ("los:p=0.1", "channel knows loss, failures"),
         ("loss", "p must be given, as loss:p="),
         ("loss:p=1", "p must be a share, at least 0 and below 1, got 1.0"),
-        ("loss:q=0.1", "it takes p=..., got 'q=0.1'"),
+        ("loss:q=0.1", "^channel 'loss:q=0.1': loss has no parameter 'q'; its parameters: p$"),
         ("loss:p=0.1,p=0.2", "p is given twice"),
         ("loss:p=often", "p must be a number, got 'often'"),
         ("bursts:p=0.5,length=1", "length must be finite and at least 1 / .1 - p. = 2"),

@@ -1,0 +1,145 @@
+"""Text such as ``name:key=value,key=value``: graphs, sequences, step sizes, faults of channels, networks and methods.
+
+Case and dashes of names do not count, and the first value may lack its key: ``ring:10`` is ``ring:n=10``. A value can have
+parameters itself: in ``drfgt:step_size=bb:cap=2,initial=1`` what is no parameter of the method belongs to the step size. Values
+have the types of a dataclass's fields: bool, int, float, str, None, literals, unions of such, and `Kind`. Every function raises
+ValueError, with one line that says what to write instead.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, fields
+from difflib import get_close_matches
+from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+Hints = Mapping[str, Any]
+
+
+class Kind(NamedTuple):
+    """A type of values: the function that reads one from text, and the type in words."""
+
+    read: Callable[[str], Any]
+    words: str
+
+
+_KINDS: dict[Any, Kind] = {
+    bool: Kind(lambda text: {"true": True, "false": False}[text.lower()], "true or false"),
+    int: Kind(int, "a whole number"),
+    float: Kind(float, "a number"),
+    str: Kind(str, "text"),
+    type(None): Kind(lambda text: {"none": None, "null": None}[text.lower()], "none"),
+}
+
+
+def normal_name(word: str) -> str:
+    """``word`` as names are compared: lower case, with underscores."""
+    return word.strip().lower().replace("-", "_")
+
+
+def _known(word: str, known: Collection[str]) -> tuple[str | None, str]:
+    """The known name that ``word`` is, or else the beginning of a hint at the nearest one."""
+    names = {normal_name(name): name for name in known} | {name: name for name in known}
+    name = names.get(word) or names.get(normal_name(word))
+    near = [] if name else get_close_matches(normal_name(word), names, n=1)
+    return name, f"did you mean {names[near[0]]!r}? " if near else ""
+
+
+def divided(what: str, specification: str, known: Collection[str], *others: str) -> tuple[str, str]:
+    """The known name in a specification, and the text of its parameters; ``others`` is what else can be written."""
+    word, _, text = specification.partition(":")
+    name, hint = _known(word, known)
+    if name is None:
+        raise ValueError(f"unknown {what} {word.strip()!r}; {hint}known {what}s: {', '.join((*known, *others))}")
+    return name, text
+
+
+def parameters(where: str, name: str, known: Collection[str], text: str) -> dict[str, str]:
+    """The parameters of ``name`` in ``text`` as they are written; messages begin with ``where``."""
+    given: dict[str, str] = {}
+    last = ""
+    for item in filter(str.strip, text.split(",")):
+        word, equals, value = (part.strip() for part in item.partition("="))
+        key, hint = _known(word, known)
+        if key is None and re.match(r"[A-Za-z][\w-]*:", given.get(last, "")):
+            given[last] += f",{item.strip()}"
+            continue
+        if not known:
+            raise ValueError(f"{where}: {name} has no parameters; write {name!r}")
+        if not equals and key is not None:
+            raise ValueError(f"{where}: {key} needs a value; write {key}=...")
+        if not equals and given:
+            raise ValueError(f"{where}: only the first value may lack its name; write key={word}")
+        if not equals:
+            key, value = next(iter(known)), word
+        if key is None:
+            raise ValueError(f"{where}: {name} has no parameter {word!r}; {hint}its parameters: {', '.join(known)}")
+        if key in given:
+            raise ValueError(f"{where}: {key} is given twice; leave one")
+        given[key], last = value, key
+    return given
+
+
+def _value(hint: Any, text: str) -> Any:
+    kinds: list[Kind] = []
+    for one in get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,):
+        if get_origin(one) is Literal:
+            kinds += [Kind({word: word}.__getitem__, word) for word in get_args(one)]
+        elif isinstance(one, Kind) or one in _KINDS:
+            kinds.append(one if isinstance(one, Kind) else _KINDS[one])
+    for kind in kinds:
+        try:
+            return kind.read(text)
+        except (ValueError, KeyError):
+            continue
+    *most, last = [kind.words for kind in kinds]
+    raise ValueError(f"must be {', '.join(most)}{' or ' if most else ''}{last}, got {text!r}")
+
+
+def values(where: str, name: str, hints: Hints, text: str) -> dict[str, Any]:
+    """The parameters of ``name`` in ``text``, read by their types."""
+    found = {}
+    for key, written in parameters(where, name, hints, text).items():
+        try:
+            found[key] = _value(hints[key], written)
+        except ValueError as error:
+            raise ValueError(f"{where}: {key} {error}") from None
+    return found
+
+
+def built(where: str, name: str, entry: type[T], given: Mapping[str, Any]) -> T:
+    """A dataclass of what is given."""
+    for field in fields(entry):  # type: ignore[arg-type]  # a dataclass
+        if field.name not in given and field.init and field.default is MISSING and field.default_factory is MISSING:
+            raise ValueError(f"{where}: {field.name} must be given, as {name}:{field.name}=...")
+    try:
+        return entry(**given)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def read(where: str, name: str, entry: type[T], text: str) -> T:
+    """The dataclass called ``name`` with the parameters in ``text``."""
+    hints = get_type_hints(entry)
+    own = {field.name: hints[field.name] for field in fields(entry)}  # type: ignore[arg-type]  # a dataclass
+    return built(where, name, entry, values(where, name, own, text))
+
+
+def shown(name: str, item: Any, defaults: bool = False) -> str:
+    """A dataclass as text that `read` takes; a field's metadata can have a function ``text`` for its value.
+
+    Parameters
+    ----------
+    defaults
+        Show values that are the defaults too.
+    """
+    given = []
+    for field in fields(item):
+        one = getattr(item, field.name)
+        if defaults or one != field.default:
+            plain = str(one).lower() if isinstance(one, bool | None) else str(one)
+            given.append(f"{field.name}={field.metadata['text'](one) if 'text' in field.metadata else plain}")
+    return f"{name}:{','.join(given)}" if given else name
