@@ -430,12 +430,11 @@ class Run:
             raise ValueError(
                 f"{resumed.path} is at iteration {resumed.state.k}, beyond the {iterations} iterations that are asked for"
             )
-        arguments: dict[str, Any] = {"iterations": iterations, "stopping": stopping, "rows": rows, "record_every": record_every}
-        arguments |= {"recorders": recorders, "metrics": metrics, "safety_region": safety_region}
+        options = runner.Options(iterations, stopping, rows, record_every, recorders, metrics, safety_region)
         run = self if resumed is None else self._going_on
 
         def iterate(run: Run, resumed: Resumed | None, rewind: Rewind | None = None) -> runner.Outcome:
-            return run._iterate(arguments, computing, checkpoints, resumed, rewind)
+            return run._iterate(options, computing, checkpoints, resumed, rewind)
 
         if not isinstance(run.network.communicator, Shrinking):
             return run._result(iterate(run, resumed))
@@ -445,7 +444,7 @@ class Run:
 
     def _iterate(
         self,
-        arguments: Mapping[str, Any],
+        options: runner.Options,
         computing: float,
         checkpoints: Checkpoints | None,
         resumed: Resumed | None,
@@ -459,11 +458,12 @@ class Run:
                 self.identity,
                 self.collective,
                 self.collective.own,
+                self.network.n_agents,
                 anew=resumed is not None and resumed.path is None,
             )
-        parts = (self.problem, self.algorithm, self.network, self.collective, self.streams, self.x0)
+        parts = runner.Parts(self.problem, self.algorithm, self.network, self.collective, self.streams, self.x0)
         with threadpool_limits(1), self._watched(computing):
-            return runner.run(*parts, **arguments, keep=keep, resumed=resumed, rewind=rewind)
+            return runner.run(parts, options, keep, resumed, rewind)
 
     def _result(self, outcome: runner.Outcome) -> Result:
         stop: Stop = outcome.stop
