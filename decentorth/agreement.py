@@ -43,7 +43,7 @@ from .sums import norms
 
 
 class Tally(NamedTuple):
-    """What agreeing has taken so far; contained in the network's own counts."""
+    """Costs of agreeing so far; contained in the network's own counts."""
 
     attempts: int = 0
     rounds: int = 0
@@ -114,7 +114,7 @@ class Agreement:
 
     @classmethod
     def of(cls, stopping: StoppingRule | None, problem: Any, algorithm: Any, network: Any) -> Self | None:
-        """That of a combination of rules; None where the agents have no say in it."""
+        """The agreement by a combination of rules; None where the agents have no say in it."""
         rules = rules_of(LocalMaximum, stopping)
         return cls(rules, problem, algorithm, network) if rules else None
 
@@ -192,7 +192,7 @@ class Agreement:
         return found
 
     def saved(self) -> dict[str, Any]:
-        """What a checkpoint holds of it."""
+        """The part that a checkpoint holds."""
         latest = {} if self.latest is None else {"iteration": self.latest.iteration, "maxima": self.latest.maxima}
         return {"tally": self.tally, **latest}
 

@@ -1,6 +1,8 @@
-"""The only loop: step, stop the clock, measure when it is due, record, decide whether to go on.
+"""The only loop: step until a watcher looks at the run, let the watchers look in their order, stop when one says so.
 
-Every rank does the same things in the same order, which is why it cannot deadlock.
+The watchers keep copies to go back to (`rewind`), let the agents meet (`agreement`), look at the time, record rows and decide by
+them, copy the last good state, and write checkpoints (`checkpoint`). Every rank does the same things in the same order, which is
+why it cannot deadlock.
 """
 
 from __future__ import annotations
@@ -96,7 +98,7 @@ class Outcome(NamedTuple):
     seconds: dict[str, float]
     """Wall seconds on this rank: compute, wait (for other ranks' messages), metrics, checkpoints, total."""
     agreement: Agreement | None
-    """What the agents know of each other, where they decide about the end."""
+    """Knowledge of the agents about each other, where they decide about the end."""
 
 
 def schedule(iterations: int, rows: int | None, every: int | None) -> Iterator[int]:
@@ -412,14 +414,7 @@ def run(
         recording = _Recording(parts, options, clock, history, state, good, agreement, limits)
         keeper = None if keep is None else keep(history, state.k, None if resumed is None else resumed.path)
         stack.enter_context(contextlib.nullcontext() if keeper is None else keeper.signals)
-        watchers = _present(
-            (rewind, "compute"),
-            (agreement, "compute"),
-            (limits, "metrics"),
-            (recording, "metrics"),
-            (good, "metrics"),
-            (keeper, "checkpoints"),
-        )
+        watchers = _present(compute=(rewind, agreement), metrics=(limits, recording, good), checkpoints=(keeper,))
         stop = recording.judged(state)
         clock.count("metrics")
         while stop is None:
@@ -435,9 +430,9 @@ def run(
     return Outcome(state, stop, recording.last, history, clock.seconds, agreement)
 
 
-def _present(*watchers: tuple[Watcher | None, str]) -> list[tuple[Watcher, str]]:
-    """The watchers that there are, each with what its seconds are spent on."""
-    return [(watcher, what) for watcher, what in watchers if watcher is not None]
+def _present(**watchers: tuple[Watcher | None, ...]) -> list[tuple[Watcher, str]]:
+    """The watchers that there are, in order, each with the name under which its seconds are counted."""
+    return [(watcher, what) for what, several in watchers.items() for watcher in several if watcher is not None]
 
 
 def _step(states: Iterator[S], state: S, recording: _Recording, limits: _TimeLimits, goal: float) -> S:
@@ -453,7 +448,7 @@ def _step(states: Iterator[S], state: S, recording: _Recording, limits: _TimeLim
 
 
 def _agreed(agreement: Agreement | None, k: int) -> Agreed | None:
-    """What the agents know, if they have found it out at iteration ``k``."""
+    """The knowledge of the agents, if they have gained it at iteration ``k``."""
     latest = None if agreement is None else agreement.latest
     return latest if latest is not None and latest.iteration == k else None
 

@@ -95,7 +95,7 @@ def look_ahead(iterations: int, seconds: float, within: float = LOOK_SECONDS) ->
 
 @dataclass(frozen=True)
 class Identity:
-    """What must be the same for a run to go on as if it had never stopped.
+    """Facts that must be the same for a run to go on as if it had never stopped.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class Moment(NamedTuple):
     in_flight: Mapping[str, Array]
     seconds: Mapping[str, float]
     agreement: Mapping[str, Any] = MappingProxyType({})
-    """What the agents know, as JSON can hold it."""
+    """Knowledge of the agents, as JSON can hold it."""
 
     def copied(self, into: Moment | None = None) -> Moment:
         """A moment that stays as the run goes on; the arrays of ``into``, an earlier copy, are used again."""
