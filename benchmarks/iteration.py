@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_limits
 import topologies as tp
 from decentorth import DRFGT
 from decentorth.api import Run
+from decentorth.checkpoint import Moment
 from decentorth.problems.procrustes import Procrustes, published_rows
 from decentorth.stopping import LocalMaximum
 
@@ -108,7 +109,7 @@ def deciding(W: Any, rows: int, blocks: int) -> str:
         iterations.append((time.perf_counter() - begun) / 5)
         begun = time.perf_counter()
         agreement.latest = None
-        agreement.look(run.problem, run.network, state._replace(k=0))
+        agreement.look(Moment(state._replace(k=0), (0, 0, 0), {}, {}))
         attempts.append(time.perf_counter() - begun)
     one, attempt = statistics.median(iterations), statistics.median(attempts)
     each = agreement.tally.bytes / agreement.tally.attempts / agreement.every
@@ -137,7 +138,7 @@ def main() -> None:
         "straight NumPy, four products": Straight(np.stack(a), targets, W, x0, alpha, lam),
         "straight NumPy, two products": StraightFused(np.stack(a), targets, W, x0, alpha, lam),
     }
-    from decentorth.runner import iterate
+    from decentorth.runner import Options, Parts, iterate
     from decentorth.runner import run as run_loop
 
     states = iterate(run.problem, run.algorithm, run.network, run.streams, run.x0)
@@ -157,7 +158,8 @@ def main() -> None:
         gap = max(np.abs(state.x - other.x).max() for other in plain.values())
         idle = Run(problem, _Idle(), W, comm="serial")
         begun = time.perf_counter()
-        run_loop(idle.problem, _Idle(), idle.network, idle.collective, idle.streams, idle.x0, iterations=100_000, rows=2)
+        parts = Parts(idle.problem, _Idle(), idle.network, idle.collective, idle.streams, idle.x0)
+        run_loop(parts, Options(iterations=100_000, rows=2))
         overhead = (time.perf_counter() - begun) / 100_000
     print(f"largest difference of the iterates after {BLOCKS * PER_BLOCK} iterations: {gap:.1e}")
     for name, seconds in times.items():

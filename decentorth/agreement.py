@@ -36,13 +36,14 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from .protocols import Agreed, Array, Nonsmooth, Projection, Quantity, StoppingRule, TracksGradient
+from .checkpoint import Moment
+from .protocols import Agreed, Array, Nonsmooth, Projection, Quantity, Stop, StoppingRule, TracksGradient
 from .stopping import LocalMaximum, rules_of
 from .sums import norms
 
 
 class Tally(NamedTuple):
-    """What agreeing has taken so far; contained in the network's own counts."""
+    """Costs of agreeing so far; contained in the network's own counts."""
 
     attempts: int = 0
     rounds: int = 0
@@ -68,6 +69,8 @@ class Agreement:
         Iterations between attempts, rounds of max-consensus in one.
     next
         The iteration at which to `look` again.
+    wanted
+        The last iteration at which the agents found a tolerance reached, and want a row.
     latest
         What the agents know, and since when; None before the first attempt.
     tally
@@ -83,6 +86,7 @@ class Agreement:
         self.rules = tuple(rules)
         if len({(rule.every, rule.rounds) for rule in rules}) > 1:
             raise ValueError("local tolerances that are combined must have the same every and rounds: the agents meet once for all")
+        self._problem, self._network = problem, network
         self._alone = problem.n_agents == 1
         self._tracks = isinstance(algorithm, TracksGradient)
         estimated = self._alone or self._tracks
@@ -106,11 +110,11 @@ class Agreement:
         self.latest: Agreed | None = None
         self.tally = Tally()
         self._before: tuple[Array, Array] | None = None
-        self.next = 0
+        self.next, self.wanted = 0, -1
 
     @classmethod
     def of(cls, stopping: StoppingRule | None, problem: Any, algorithm: Any, network: Any) -> Self | None:
-        """That of a combination of rules; None where the agents have no say in it."""
+        """The agreement by a combination of rules; None where the agents have no say in it."""
         rules = rules_of(LocalMaximum, stopping)
         return cls(rules, problem, algorithm, network) if rules else None
 
@@ -128,21 +132,22 @@ class Agreement:
         """Rounds of an attempt, the exchange of points included."""
         return self.rounds + self._mixes
 
-    def look(self, problem: Any, network: Any, state: Any) -> bool:
-        """Whether the agents, who meet at this iteration, find a tolerance reached; called at `next`."""
+    def look(self, moment: Moment) -> Stop | None:
+        """Let the agents meet where they do at this iteration, and want a row where they find a tolerance reached."""
+        state = moment.state
         k = state.k
-        met = False
-        if k % self.every == 0 and (self.latest is None or self.latest.iteration != k):
-            met = self._meet(problem, network, state)
+        if k % self.every == 0 and (self.latest is None or self.latest.iteration != k) and self._meet(state):
+            self.wanted = k
         due = k - k % self.every + self.every
         self.next = due
         if "movement" in self.quantities:
             if due == k + 1:
                 self._before = (state.x.copy(), np.copy(getattr(state, "step_size", 1.0)))
             self.next = max(k + 1, due - 1)
-        return met
+        return None
 
-    def _meet(self, problem: Any, network: Any, state: Any) -> bool:
+    def _meet(self, state: Any) -> bool:
+        problem, network = self._problem, self._network
         begun = (network.rounds, network.messages, network.bytes)
         with network.surely():
             found = network.max(self.told(problem, network, state), self.rounds)
@@ -187,7 +192,7 @@ class Agreement:
         return found
 
     def saved(self) -> dict[str, Any]:
-        """What a checkpoint holds of it."""
+        """The part that a checkpoint holds."""
         latest = {} if self.latest is None else {"iteration": self.latest.iteration, "maxima": self.latest.maxima}
         return {"tally": self.tally, **latest}
 

@@ -43,7 +43,7 @@ __all__ = ["Result", "Run", "connect", "iterate", "solve"]
 
 @dataclass(frozen=True)
 class Result:
-    """What a run gives, on every rank.
+    """The end of a run, on every rank.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Result:
 
     @property
     def drifted(self) -> bool | None:
-        """Whether the mean of the trackers left that of what they track by more than rounding: tracking_error against the agents'
+        """True if the mean of the trackers left that of what they track by more than rounding: tracking_error against the agents'
         mean gradient norm at the start. None where nothing is tracked."""
         if "tracking_error" not in self.row.values:
             return None
@@ -108,7 +108,7 @@ class Result:
 
     @cached_property
     def transport(self) -> Mapping[str, Any]:
-        """What carried the messages, and how many crossed it over all ranks; first asked for by all ranks together."""
+        """The carrier of the messages, and how many crossed it over all ranks; first asked for by all ranks together."""
         counts = np.array([self.network.transport_messages, self.network.transport_bytes], dtype=np.float64)
 
         def add(total: Array) -> None:
@@ -119,13 +119,13 @@ class Result:
 
 
 def _automatic(algorithm: Any) -> bool:
-    """Whether the algorithm's step size, or where its policy starts, is left to be found."""
+    """True if the algorithm's step size, or where its policy starts, is left to be found."""
     step = getattr(algorithm, "step_size", None)
     return bool(getattr(step, "initial", step) == "auto")
 
 
 def _printed(value: Any) -> str:
-    """What a value prints as, but for addresses."""
+    """The text that a value prints as, but for addresses."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
@@ -281,11 +281,11 @@ class Run:
         return left
 
     def _decide(self) -> None:
-        """What the algorithm leaves to be chosen by the network's design."""
+        """Choose, by the network's design, what the algorithm leaves to it."""
         self.algorithm = self._given.resolved(self.network) if hasattr(self._given, "resolved") else self._given
 
     def _suit(self) -> None:
-        """What it leaves to be chosen by the problem."""
+        """Choose, by the problem, what the algorithm leaves to it."""
         if hasattr(self.algorithm, "suited"):
             self.algorithm = self.algorithm.suited(self.problem)
 
@@ -337,7 +337,7 @@ class Run:
 
     @cached_property
     def identity(self) -> Identity:
-        """What must be the same for this run to go on from a checkpoint."""
+        """Facts that must be the same for this run to go on from a checkpoint."""
         problem, network = self.problem, self.network
         probes = {name: np.empty(network.n_local) for name in ("objective", "slope", "feasibility")}
         with threadpool_limits(1), np.errstate(all="ignore"):
@@ -386,13 +386,13 @@ class Run:
         """
 
         def begin(losses: Losses) -> Begun:
-            self._going_on = run = self.after(losses) if losses else self
-            return Begun(run.identity, next(run.states()), run.network.in_flight(), run.network.agents)
+            run = self.after(losses) if losses else self
+            return Begun(run, run.identity, next(run.states()), run.network.in_flight(), run.network.agents)
 
         resumed = resume(path, begin, self.collective)
         try:
             with self.collective.together():
-                self._going_on.network.restore(*resumed.counts, resumed.in_flight)
+                resumed.run.network.restore(*resumed.counts, resumed.in_flight)
         except ValueError as error:
             raise CheckpointError(f"cannot resume {resumed.path}: {error}") from error
         return resumed
@@ -430,12 +430,11 @@ class Run:
             raise ValueError(
                 f"{resumed.path} is at iteration {resumed.state.k}, beyond the {iterations} iterations that are asked for"
             )
-        arguments: dict[str, Any] = {"iterations": iterations, "stopping": stopping, "rows": rows, "record_every": record_every}
-        arguments |= {"recorders": recorders, "metrics": metrics, "safety_region": safety_region}
-        run = self if resumed is None else self._going_on
+        options = runner.Options(iterations, stopping, rows, record_every, recorders, metrics, safety_region)
+        run: Run = self if resumed is None else resumed.run
 
         def iterate(run: Run, resumed: Resumed | None, rewind: Rewind | None = None) -> runner.Outcome:
-            return run._iterate(arguments, computing, checkpoints, resumed, rewind)
+            return run._iterate(options, computing, checkpoints, resumed, rewind)
 
         if not isinstance(run.network.communicator, Shrinking):
             return run._result(iterate(run, resumed))
@@ -445,7 +444,7 @@ class Run:
 
     def _iterate(
         self,
-        arguments: Mapping[str, Any],
+        options: runner.Options,
         computing: float,
         checkpoints: Checkpoints | None,
         resumed: Resumed | None,
@@ -459,11 +458,12 @@ class Run:
                 self.identity,
                 self.collective,
                 self.collective.own,
+                self.network.n_agents,
                 anew=resumed is not None and resumed.path is None,
             )
-        parts = (self.problem, self.algorithm, self.network, self.collective, self.streams, self.x0)
+        parts = runner.Parts(self.problem, self.algorithm, self.network, self.collective, self.streams, self.x0)
         with threadpool_limits(1), self._watched(computing):
-            return runner.run(*parts, **arguments, keep=keep, resumed=resumed, rewind=rewind)
+            return runner.run(parts, options, keep, resumed, rewind)
 
     def _result(self, outcome: runner.Outcome) -> Result:
         stop: Stop = outcome.stop

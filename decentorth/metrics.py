@@ -1,4 +1,4 @@
-"""What is measured of a run, by the names used everywhere: in the history, the summary and stopping rules."""
+"""Measures of a run, by the names used everywhere: in the history, the summary and stopping rules."""
 
 from __future__ import annotations
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from .checkpoint import Moment
 from .history import History
-from .protocols import Array
+from .protocols import Array, Stop
 
 
 class Held(NamedTuple):
@@ -39,7 +40,7 @@ class Rewind:
     Attributes
     ----------
     next
-        The iteration at which to `hold` again.
+        The iteration at which to `look` again.
     seconds
         What the run took so far, by what it was spent on.
     """
@@ -50,15 +51,17 @@ class Rewind:
         self.seconds: Callable[[], Mapping[str, float]] = dict
         self._held = [start]
 
-    def hold(self, state: Any, counts: tuple[int, int, int]) -> None:
+    def look(self, moment: Moment) -> Stop | None:
         """Keep a copy of the points."""
+        state = moment.state
         if self._held[-1].k == state.k or len(self._held) == 2:
             x = self._held.pop(-1 if self._held[-1].k == state.k else 0).x
             x[...] = state.x
         else:
             x = state.x.copy()
-        self._held.append(Held(state.k, x, counts, state.gradients))
+        self._held.append(Held(state.k, x, moment.counts, state.gradients))
         self.next = state.k - state.k % self.every + self.every
+        return None
 
     @property
     def latest(self) -> int:

@@ -1,18 +1,21 @@
-"""The only loop: step, stop the clock, measure when it is due, record, decide whether to go on.
+"""The only loop: step until a watcher looks at the run, let the watchers look in their order, stop when one says so.
 
-Every rank does the same things in the same order, which is why it cannot deadlock.
+The watchers keep copies to go back to (`rewind`), let the agents meet (`agreement`), look at the time, record rows and decide by
+them, copy the last good state, and write checkpoints (`checkpoint`). Every rank does the same things in the same order, which is
+why it cannot deadlock.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-import signal
 import time
 from bisect import bisect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -95,7 +98,7 @@ class Outcome(NamedTuple):
     seconds: dict[str, float]
     """Wall seconds on this rank: compute, wait (for other ranks' messages), metrics, checkpoints, total."""
     agreement: Agreement | None
-    """What the agents know of each other, where they decide about the end."""
+    """Knowledge of the agents about each other, where they decide about the end."""
 
 
 def schedule(iterations: int, rows: int | None, every: int | None) -> Iterator[int]:
@@ -161,6 +164,61 @@ class _Clock:
         return {**self._spent, "compute": self._spent["compute"] - wait, "wait": wait, "total": total}
 
 
+@dataclass(frozen=True)
+class Options:
+    """How a run is recorded, and when it ends; see `decentorth.api.solve`."""
+
+    iterations: int
+    stopping: StoppingRule | None = None
+    rows: int | None = None
+    record_every: int | None = None
+    recorders: Sequence[Recorder] = ()
+    metrics: Sequence[Metric] = ()
+    safety_region: float | None = None
+
+
+class Parts(NamedTuple):
+    """The parts of a run that stay as they are."""
+
+    problem: Any
+    algorithm: Any
+    network: Any
+    collective: Collective
+    streams: Streams
+    x0: Array
+
+    def states(self, state: Any = None) -> Iterator[Any]:
+        """The states, from the initial one or ``state`` on; see `iterate`."""
+        return iterate(self.problem, self.algorithm, self.network, self.streams, self.x0, state)
+
+    def moment(self, state: Any, clock: _Clock, agreement: Agreement | None) -> Moment:
+        """The run as it is now."""
+        network = self.network
+        agreed = {} if agreement is None else agreement.saved()
+        return Moment(state, (network.rounds, network.messages, network.bytes), network.in_flight(), clock.seconds, agreed)
+
+    def runaway(self, x: Array) -> int | None:
+        """The first agent whose point is not finite, the same on every rank."""
+        return first_runaway(x, self.problem.agents.start, self.problem.n_agents, self.collective)
+
+
+class Watcher(Protocol):
+    """Looks at a run between two of its iterations: at the first that is not before ``next``, on every rank alike."""
+
+    @property
+    def next(self) -> float:
+        """The iteration at which to look again; infinity for never."""
+
+    def look(self, moment: Moment) -> Stop | None:
+        """Why to stop, or None to go on."""
+
+
+class _WantsRows(Protocol):
+    @property
+    def wanted(self) -> int:
+        """The last iteration of which a row is wanted, whatever the schedule says."""
+
+
 class _TimeLimits:
     """Limits of time, at each of which a row is due. One process looks at its clock after each iteration; several ranks agree from
     time to time about that of rank 0, and when to do so again.
@@ -171,198 +229,228 @@ class _TimeLimits:
         The rules, whose limits these are.
     k
         The iteration at which the run begins.
-    seconds
-        Of the iterations so far.
-
-    Attributes
-    ----------
-    next
-        The iteration at which ranks agree again.
     """
 
-    def __init__(self, stopping: StoppingRule | None, collective: Collective, k: int, seconds: float) -> None:
+    def __init__(self, stopping: StoppingRule | None, collective: Collective, clock: _Clock, k: int) -> None:
         self._limits = sorted(rule.seconds for rule in rules_of(Time, stopping))
-        self._collective, self._alone = collective, collective.size == 1
-        self._reached, self._looked, self._seconds = 0, k, seconds
-        self.next = math.inf if self._alone or not self._limits else k + 1
+        self._collective, self._clock, self._alone = collective, clock, collective.size == 1
+        self._reached, self._looked, self._seconds = 0, k, clock.iterating
+        self._next = math.inf if self._alone or not self._limits else k + 1
+        self.wanted = -1
 
-    def left(self, seconds: float) -> float:
+    @property
+    def next(self) -> float:
+        """The iteration at which ranks agree again; on one process any, once a limit has been reached."""
+        if self._alone and bisect(self._limits, self._clock.iterating) > self._reached:
+            return 0
+        return self._next
+
+    @property
+    def left(self) -> float:
         """Seconds to the next limit of one process."""
-        return self._left(bisect(self._limits, seconds), seconds) if self._alone else math.inf
+        return self._left(self._reached, self._clock.iterating) if self._alone else math.inf
 
     def _left(self, reached: int, seconds: float) -> float:
         return self._limits[reached] - seconds if reached < len(self._limits) else math.inf
 
-    def look(self, k: int, seconds: float) -> bool:
-        """Whether a limit has been reached since the last time; the same on every rank."""
+    def look(self, moment: Moment) -> Stop | None:
+        """Want a row where a limit has been reached since the last time; the same on every rank."""
+        k, seconds = moment.state.k, self._clock.iterating
         reached = bisect(self._limits, seconds)
         if not self._alone:
-            if k < self.next:
-                return False
             ahead = look_ahead(k - self._looked, seconds - self._seconds, min(LOOK_SECONDS, self._left(reached, seconds)))
             answer = np.array([reached, ahead] if self._collective.rank == 0 else [0, 0], dtype=np.float64)
             reached, ahead = self._collective.largest(answer).astype(np.int64).tolist()
             self._looked, self._seconds = k, seconds
-            self.next = k + ahead if reached < len(self._limits) else math.inf
-        new = reached > self._reached
-        self._reached = reached
-        return new
+            self._next = k + ahead if reached < len(self._limits) else math.inf
+        if reached > self._reached:
+            self._reached, self.wanted = reached, k
+        return None
+
+
+class _LastGood:
+    """A copy of the last state that was recorded, from which the cause is found if the run diverges.
+
+    Attributes
+    ----------
+    next
+        The iteration that was recorded last, until its state has been copied.
+    moment
+        The copy; None where the points are so large that none is made.
+    """
+
+    def __init__(self, parts: Parts, always: bool, k: int) -> None:
+        self._copies = always or parts.problem.n_agents * parts.x0[0].nbytes <= _REMEMBERED
+        self.next: float = k
+        self.moment: Moment | None = None
+
+    def look(self, moment: Moment) -> Stop | None:
+        """Copy it."""
+        self.moment, self.next = moment.copied(self.moment) if self._copies else None, math.inf
+        return None
+
+
+class _Recording:
+    """Records a row where the schedule or another watcher wants one, and decides by it about the end.
+
+    Attributes
+    ----------
+    row
+        The last one.
+    wanted
+        The last iteration of which a row is wanted, whatever the schedule says.
+    ending
+        Why the method itself ends at a state, or None.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        options: Options,
+        clock: _Clock,
+        history: History,
+        state: Any,
+        good: _LastGood,
+        agreement: Agreement | None,
+        limits: _TimeLimits,
+    ) -> None:
+        SETUP.info("the first row of the history")
+        self._parts, self._options, self._clock, self._history = parts, options, clock, history
+        self._good, self._agreement = good, agreement
+        self._metrics = (StandardMetrics(parts.problem, state), *options.metrics)
+        self._asking: list[_WantsRows] = [self, limits, *(() if agreement is None else (agreement,))]
+        self.row: Row | None = None
+        if history.rows:
+            _check_columns(history, self._metrics)
+            self.row = history.rows[-1]._replace(agreed=_agreed(agreement, state.k))
+        first = state.k if self.row is None or self.row.iteration < state.k else state.k + 1
+        self._targets = (k for k in schedule(options.iterations, options.rows, options.record_every) if k >= first)
+        self._target: float = next(self._targets, math.inf)
+        self.wanted = -1
+        method = parts.algorithm
+        self.ending = partial(method.ending, parts.problem) if isinstance(method, Ending) else _never
+
+    @property
+    def next(self) -> float:
+        """The iteration of the next row."""
+        last = -1 if self.row is None else self.row.iteration
+        return min([self._target, *(one.wanted for one in self._asking if one.wanted > last)])
+
+    @property
+    def last(self) -> Row:
+        """The last row; there is one when a run has ended."""
+        return cast(Row, self.row)
+
+    def judged(self, state: Any) -> Stop | None:
+        """Why to stop at this state, whose row may be the last one."""
+        if self.row is None or self.row.iteration < state.k:
+            return None
+        return self.ending(state) or _decide(self.row, self._parts.collective, self._options)
+
+    def look(self, moment: Moment) -> Stop | None:
+        """Record a row and decide.
+
+        Raises
+        ------
+        ValueError
+            The first state is not finite.
+        """
+        problem, collective = self._parts.problem, self._parts.collective
+        state = moment.state
+        runaway = self._parts.runaway(state.x)
+        if runaway is not None:
+            if self.row is None:
+                raise ValueError(
+                    f"the starting point is not finite at agent {runaway}: give a finite x0, and data without overflow"
+                )
+            cause = None if self._good.moment is None else _cause(self._parts, self._good.moment, state.k)
+            return _diverged(runaway, state, self.row, cause or _smaller(self._parts.algorithm, problem, collective))
+        values: dict[str, float] = {}
+        for metric in self._metrics:
+            values |= zip(metric.columns, metric(problem, state, collective), strict=True)
+        counts = (*moment.counts, state.gradients)
+        self.row = Row(state.k, *counts, self._clock.iterating, values, _agreed(self._agreement, state.k))
+        self._history.record(self.row)
+        if collective.rank == 0:
+            for recorder in self._options.recorders:
+                recorder.record(self.row)
+        if self._target <= state.k:
+            self._target = next(self._targets, math.inf)
+        self._good.next = state.k
+        return self.judged(state)
 
 
 def run(
-    problem: Any,
-    algorithm: Any,
-    network: Any,
-    collective: Collective,
-    streams: Streams,
-    x0: Array,
-    *,
-    iterations: int,
-    stopping: StoppingRule | None = None,
-    rows: int | None = None,
-    record_every: int | None = None,
-    recorders: Sequence[Recorder] = (),
-    metrics: Sequence[Metric] = (),
-    safety_region: float | None = None,
+    parts: Parts,
+    options: Options,
     keep: Callable[[History, int, Path | None], Keeper] | None = None,
     resumed: Resumed | None = None,
     rewind: Rewind | None = None,
 ) -> Outcome:
-    """Iterate until a rule says stop, at most ``iterations`` times; see `decentorth.api.solve` for the parameters.
+    """Step to the next iteration at which a watcher looks, let the watchers look in their order, and stop when one says so.
 
     Parameters
     ----------
     keep
-        Makes who writes checkpoints, from the history, the iteration at which the run begins and the checkpoint it goes on from.
+        Makes the keeper of checkpoints, from the history, the iteration at which the run begins and the checkpoint it goes on from.
     resumed
-        What to go on from, whose counts the network has.
+        The run to go on with, whose counts the network has.
     rewind
         Keeps what the ranks can go back to.
     """
-    clock = _Clock(network, {} if resumed is None else resumed.seconds)
-    history = resumed.history if resumed is not None else rewind.history if rewind is not None else History()
-    states = iterate(problem, algorithm, network, streams, x0, None if resumed is None else resumed.state)
-    row: Row | None = None
-    stop: Stop | None = None
-    keeper: Keeper | None = None
-    ending = algorithm.ending if isinstance(algorithm, Ending) else _never
-
-    def decide(row: Row) -> Stop | None:
-        return ending(problem, state) or _decide(row, collective, stopping, iterations, safety_region)
-
-    def reached() -> int:
-        return int(state.k)
-
-    def exchanged() -> tuple[int, int, int]:
-        return network.rounds, network.messages, network.bytes
-
-    def moment() -> Moment:
-        agreed = {} if agreement is None else agreement.saved()
-        return Moment(state, exchanged(), network.in_flight(), clock.seconds, agreed)
-
+    clock = _Clock(parts.network, {} if resumed is None else resumed.seconds)
+    states = parts.states(None if resumed is None else resumed.state)
     with np.errstate(over="ignore", invalid="ignore"), contextlib.ExitStack() as stack:
         state = next(states)
-        agreement = Agreement.of(stopping, problem, algorithm, network)
+        agreement = Agreement.of(options.stopping, parts.problem, parts.algorithm, parts.network)
         if agreement is not None:
             agreement.restore({} if resumed is None else resumed.agreement)
-            agreement.look(problem, network, state)
+            agreement.look(parts.moment(state, clock, agreement))
         clock.count("compute")
-        SETUP.info("the first row of the history")
-        every = (StandardMetrics(problem, state), *metrics)
-        first = state.k
         if rewind is not None:
             rewind.seconds = lambda: clock.seconds
-            rewind.hold(state, exchanged())
-        if resumed is not None and history.rows:
-            row = history.rows[-1]._replace(agreed=_agreed(agreement, state.k))
-            _check_columns(history, every)
-            if row.iteration == state.k:
-                stop, first = decide(row), state.k + 1
-        if keep is not None:
-            keeper = keep(history, state.k, None if resumed is None else resumed.path)
-            stack.enter_context(keeper.signals)
-        remembers = keep is not None or problem.n_agents * x0[0].nbytes <= _REMEMBERED
-        good = moment().copied() if remembers else None
-        limits = _TimeLimits(stopping, collective, state.k, clock.iterating)
-        for target in _until_reached(schedule(iterations, rows, record_every), reached):
-            if target < first:
-                continue
-            while stop is None and state.k < target:
-                goal = min([target, *(watch.next for watch in (keeper, agreement, rewind, limits) if watch is not None)])
-                over = time.perf_counter() + limits.left(clock.iterating)
-                while state.k < goal and ending(problem, state) is None:
-                    state = next(states)
-                    if time.perf_counter() >= over:
-                        break
-                if rewind is not None and rewind.next <= state.k:
-                    rewind.hold(state, exchanged())
-                met = agreement is not None and state.k == agreement.next and agreement.look(problem, network, state)
-                clock.count("compute")
-                if limits.look(state.k, clock.iterating) or state.k < goal or met:
-                    break
-                if keeper is not None and keeper.next <= state.k < target:
-                    stop = _keep(keeper, moment(), problem, collective)
-                    clock.count("checkpoints")
-            if stop is not None:
-                break
-            runaway = first_runaway(state.x, problem.agents.start, problem.n_agents, collective)
-            if runaway is not None:
-                if row is not None:
-                    cause = None if good is None else _cause(problem, algorithm, network, collective, streams, x0, good, state.k)
-                    stop = _diverged(runaway, state, row, cause or _smaller(algorithm, problem, collective))
-                clock.count("metrics")
-                break
-            values: dict[str, float] = {}
-            for metric in every:
-                values |= zip(metric.columns, metric(problem, state, collective), strict=True)
-            counts = (*exchanged(), state.gradients)
-            row = Row(state.k, *counts, clock.iterating, values, _agreed(agreement, state.k))
-            history.record(row)
-            if collective.rank == 0:
-                for recorder in recorders:
-                    recorder.record(row)
-            stop = decide(row)
-            if stop is None and remembers:
-                good = moment().copied(good)
-            clock.count("metrics")
-            if keeper is not None and stop is None and keeper.next <= state.k:
-                stop = _keep(keeper, moment(), problem, collective)
-                clock.count("checkpoints")
-        if row is None or stop is None:
-            raise ValueError(f"the starting point is not finite at agent {runaway}: give a finite x0, and data without overflow")
+        history = resumed.history if resumed is not None else rewind.history if rewind is not None else History()
+        limits, good = _TimeLimits(options.stopping, parts.collective, clock, state.k), _LastGood(parts, keep is not None, state.k)
+        recording = _Recording(parts, options, clock, history, state, good, agreement, limits)
+        keeper = None if keep is None else keep(history, state.k, None if resumed is None else resumed.path)
+        stack.enter_context(contextlib.nullcontext() if keeper is None else keeper.signals)
+        watchers = _present(compute=(rewind, agreement), metrics=(limits, recording, good), checkpoints=(keeper,))
+        stop = recording.judged(state)
+        clock.count("metrics")
+        while stop is None:
+            state = _step(states, state, recording, limits, min(watcher.next for watcher, _ in watchers))
+            clock.count("compute")
+            for watcher, what in watchers:
+                if stop is None and watcher.next <= state.k:
+                    stop = watcher.look(parts.moment(state, clock, agreement))
+                    clock.count(what)
         if keeper is not None:
-            if first_runaway(state.x, problem.agents.start, problem.n_agents, collective) is None:
-                keeper.write(moment())
-            else:
-                keeper.write_earlier(cast(Moment, good))
+            keeper.end(parts.moment(state, clock, agreement), good.moment)
             clock.count("checkpoints")
-    return Outcome(state, stop, row, history, clock.seconds, agreement)
+    return Outcome(state, stop, recording.last, history, clock.seconds, agreement)
 
 
-def _until_reached(targets: Iterable[int], reached: Callable[[], int]) -> Iterator[int]:
-    """Each target, again and again until it is reached: the agents may want a row in between."""
-    for target in targets:
-        yield target
-        while reached() < target:
-            yield target
+def _present(**watchers: tuple[Watcher | None, ...]) -> list[tuple[Watcher, str]]:
+    """The watchers that there are, in order, each with the name under which its seconds are counted."""
+    return [(watcher, what) for what, several in watchers.items() for watcher in several if watcher is not None]
+
+
+def _step(states: Iterator[S], state: S, recording: _Recording, limits: _TimeLimits, goal: float) -> S:
+    """The state of iteration ``goal``, or an earlier one at which the method ends or the time is over: then a row is wanted."""
+    over = time.perf_counter() + limits.left
+    while state.k < goal and recording.ending(state) is None:
+        state = next(states)
+        if time.perf_counter() >= over:
+            break
+    if state.k < goal:
+        recording.wanted = state.k
+    return state
 
 
 def _agreed(agreement: Agreement | None, k: int) -> Agreed | None:
-    """What the agents know, if they have found it out at iteration ``k``."""
+    """The knowledge of the agents, if they have gained it at iteration ``k``."""
     latest = None if agreement is None else agreement.latest
     return latest if latest is not None and latest.iteration == k else None
-
-
-def _keep(keeper: Keeper, moment: Moment, problem: Any, collective: Collective) -> Stop | None:
-    """Look whether a checkpoint is due, and write it; why to end, where a signal asks for that."""
-    state = moment.state
-    due, ends = keeper.look(state.k)
-    if ends:
-        name = signal.Signals(ends).name
-        return Stop("terminated", False, f"ended by {name} after iteration {state.k}; its checkpoint is what to resume from")
-    if due and first_runaway(state.x, problem.agents.start, problem.n_agents, collective) is None:
-        keeper.write(moment)
-    return None
 
 
 def _check_columns(history: History, metrics: Sequence[Metric]) -> None:
@@ -371,14 +459,13 @@ def _check_columns(history: History, metrics: Sequence[Metric]) -> None:
         raise ValueError(f"a resumed run goes on with its metrics, {', '.join(before)}; it was given {', '.join(now)}")
 
 
-def _never(problem: Any, state: Any) -> Stop | None:
+def _never(state: Any) -> Stop | None:
     """The ending of a method that knows of none."""
     return None
 
 
-def _decide(
-    row: Row, collective: Collective, stopping: StoppingRule | None, iterations: int, safety_region: float | None
-) -> Stop | None:
+def _decide(row: Row, collective: Collective, options: Options) -> Stop | None:
+    stopping, iterations, safety_region = options.stopping, options.iterations, options.safety_region
     if safety_region is not None and row.values["feasibility"] > safety_region:
         return Stop(
             "left_safe_region",
@@ -398,20 +485,19 @@ _FAR = 1e3
 """Where a point has grown so many times larger than the start, the step may be the cause of a gradient that is not finite."""
 
 
-def _cause(
-    problem: Any, algorithm: Any, network: Any, collective: Collective, streams: Streams, x0: Array, good: Moment, last: int
-) -> str | None:
+def _cause(parts: Parts, good: Moment, last: int) -> str | None:
     """The gradient or objective that is not finite where the points still are, found by making the iterations after ``good`` again.
 
     None where all are finite at the last such points; the same on every rank.
     """
+    problem, network, collective = parts.problem, parts.network, parts.collective
     agents, n = problem.agents, problem.n_agents
     now = (network.rounds, network.messages, network.bytes)
     in_flight = {name: array.copy() for name, array in network.in_flight().items()}
     network.restore(*good.counts, good.in_flight)
     before, k = good.state.x, good.state.k
-    for state in iterate(problem, algorithm, network, streams, x0, good.copied().state):
-        if state.k >= last or first_runaway(state.x, agents.start, n, collective) is not None:
+    for state in parts.states(good.copied().state):
+        if state.k >= last or parts.runaway(state.x) is not None:
             break
         before, k = state.x.copy(), state.k
     network.restore(*now, in_flight)
@@ -419,7 +505,7 @@ def _cause(
         agent = first_runaway(function(before), agents.start, n, collective, np.finfo(np.float64).max)
         if agent is not None:
             size = np.abs(before[agent - agents.start]).max() if agents.start <= agent < agents.stop else 0.0
-            largest, usual = collective.largest(np.array([size, np.abs(x0).max()]))
+            largest, usual = collective.largest(np.array([size, np.abs(parts.x0).max()]))
             where = f"its point of iteration {k}, whose largest entry is {largest:.3g}"
             step = "" if name == "gradient" and largest <= _FAR * usual else ", or try a smaller step size"
             return f"the {name} of agent {agent} is not finite at {where}: mend that function{step}"

@@ -18,7 +18,8 @@ import numpy as np
 
 from .._version import __version__
 from ..history import COUNTS, History
-from ..protocols import Array, Collective
+from ..metrics import first_runaway
+from ..protocols import Array, Collective, Stop
 from . import files
 from .signals import ENDINGS, PendingSignals
 from .states import Arrays, copied, taken_apart
@@ -141,6 +142,8 @@ class Keeper:
         The identity of the run.
     agents
         The agents of this rank.
+    n_agents
+        The number of agents over all ranks.
     history
         The history of the run, which grows.
     resumed
@@ -171,6 +174,7 @@ class Keeper:
         identity: Identity,
         collective: Collective,
         agents: slice,
+        n_agents: int,
         history: History,
         k: int,
         resumed: Path | None,
@@ -178,7 +182,7 @@ class Keeper:
     ) -> None:
         self._root = Path(checkpoints.folder)
         self._checkpoints, self._identity, self._collective = checkpoints, identity, collective
-        self._agents, self._history = agents, history
+        self._agents, self._n_agents, self._history = agents, n_agents, history
         self._iterations, self._seconds = interval("every", checkpoints.every)
         self.signals = checkpoints.signals
         continues = resumed is not None and resumed.parent.resolve() == self._root.resolve()
@@ -192,11 +196,12 @@ class Keeper:
         self._looked_at = self._written_at = time.monotonic()
         self.next = k + 1
 
-    def look(self, k: int) -> tuple[bool, int]:
-        """True if a checkpoint is due after iteration ``k``, and the signal that ends the run, or 0; the same on every rank.
+    def look(self, moment: Moment) -> Stop | None:
+        """Write a checkpoint where one is due and the points are finite; why to stop, where a signal asks for that.
 
-        Signals to any rank count, and the clock of rank 0, which also sends the iteration of the next look in the same message.
+        The same on every rank: a signal to any rank counts, and rank 0's clock. In the same message rank 0 says when to look again.
         """
+        k = moment.state.k
         signals = self.signals.take()
         now = time.monotonic()
         root = self._collective.rank == 0
@@ -204,17 +209,27 @@ class Keeper:
         asked = signal.SIGUSR1 in signals or (root and now - self._written_at >= self._seconds)
         wishes = [max(signals & ENDINGS, default=0), asked, ahead if root else 0]
         ends, due, ahead = self._collective.largest(np.array(wishes, dtype=np.float64))
-        due = due or ends or k % self._iterations == 0
         self.next = k + int(ahead)
         if not math.isinf(self._iterations):
             self.next = min(self.next, k - k % int(self._iterations) + int(self._iterations))
         self._looked, self._looked_at = k, now
-        return bool(due), int(ends)
-
-    def write_earlier(self, moment: Moment) -> None:
-        """Write a checkpoint of the last finite state, unless there is one of its iteration or a later one."""
-        if self.last is None or int(self.last.name) < moment.state.k:
+        if ends:
+            name = signal.Signals(int(ends)).name
+            return Stop("terminated", False, f"ended by {name} after iteration {k}; its checkpoint is what to resume from")
+        if (due or k % self._iterations == 0) and self._finite(moment):
             self.write(moment)
+        return None
+
+    def end(self, moment: Moment, good: Moment | None) -> None:
+        """Write the last checkpoint: of the end where its points are finite, else of the last moment that was good, unless there is
+        one of a later iteration."""
+        if self._finite(moment):
+            self.write(moment)
+        elif good is not None and (self.last is None or int(self.last.name) < good.state.k):
+            self.write(good)
+
+    def _finite(self, moment: Moment) -> bool:
+        return first_runaway(moment.state.x, self._agents.start, self._n_agents, self._collective) is None
 
     def write(self, moment: Moment) -> None:
         """Write a checkpoint, unless there is one of this iteration.

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 class Begun(NamedTuple):
     """The resumed run, as set up before the checkpoint is read."""
 
+    run: Any
     identity: Identity
     like: Any
     """The method's state at the start, as a template of states."""
@@ -59,6 +60,8 @@ class Resumed(NamedTuple):
     agreement: Mapping[str, Any] = MappingProxyType({})
     """The agents' knowledge about stopping, if they decide on it."""
     losses: Losses = ()
+    run: Any = None
+    """The run to go on with, of the agents that are left; as the checkpoint's reader began it."""
 
 
 class _Contents(NamedTuple):
@@ -119,7 +122,7 @@ def _resume(manifest: files.Manifest, begin: Callable[[Losses], Begun], collecti
 
     contents = files.agreed(collective, lambda: _contents(manifest), files.DamagedError)
     try:
-        identity, like, in_flight, agents = begin(contents.losses)
+        run, identity, like, in_flight, agents = begin(contents.losses)
     except ValueError as error:
         raise files.CheckpointError(f"cannot resume {manifest.path}: {error}") from error
     refuse(_difference(contents.run, identity.facts))
@@ -159,6 +162,7 @@ def _resume(manifest: files.Manifest, begin: Callable[[Losses], Begun], collecti
         contents.notes,
         contents.agreement,
         contents.losses,
+        run,
     )
 
 
