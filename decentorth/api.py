@@ -150,9 +150,9 @@ def _settings(algorithm: Any) -> dict[str, str]:
 class Run:
     """Everything a run needs, built and checked: shared by `solve`, `iterate` and the command line.
 
-    Parameters are those of `solve`. Attributes: ``problem`` (this process's agents), ``algorithm`` (what it
-    leaves to be chosen by the network's design or by the problem decided), ``network``, ``collective``,
-    ``streams``, ``x0`` (``(n_local, *shape)``); ``losses``, and the agents' ``numbers`` at the start where some have left.
+    Parameters are those of `solve`. Attributes: ``problem`` (this process's agents), ``algorithm``, with every ``auto`` that the
+    network's design or the problem decides resolved, ``network``, ``collective``, ``streams``, ``x0`` (``(n_local, *shape)``);
+    ``losses``, and the agents' ``numbers`` at the start where some have left.
     """
 
     def __init__(
@@ -284,6 +284,11 @@ class Run:
         """Choose, by the network's design, what the algorithm leaves to it."""
         self.algorithm = self._given.resolved(self.network) if hasattr(self._given, "resolved") else self._given
 
+    @property
+    def method(self) -> Any:
+        """The method that runs: ``algorithm``, or `algorithms.Safe` around it where safe steps are asked for."""
+        return self.algorithm.running() if hasattr(self.algorithm, "running") else self.algorithm
+
     def _suit(self) -> None:
         """Choose, by the problem, what the algorithm leaves to it."""
         if hasattr(self.algorithm, "suited"):
@@ -324,7 +329,7 @@ class Run:
     def states(self) -> Iterator[Any]:
         """The generator of states; BLAS has one thread from the first state until the generator ends."""
         with threadpool_limits(1):
-            yield from runner.iterate(self.problem, self.algorithm, self.network, self.streams, self.x0)
+            yield from runner.iterate(self.problem, self.method, self.network, self.streams, self.x0)
 
     @contextlib.contextmanager
     def _watched(self, computing: float) -> Iterator[None]:
@@ -369,7 +374,7 @@ class Run:
         ValueError
             They cannot: see `agreement.Agreement`.
         """
-        return Agreement.of(stopping, self.problem, self.algorithm, self.network)
+        return Agreement.of(stopping, self.problem, self.method, self.network)
 
     def resume(self, path: str | os.PathLike[str]) -> Resumed:
         """The run that a checkpoint has, to go on with in `solve`; called by every rank.
@@ -461,7 +466,7 @@ class Run:
                 self.network.n_agents,
                 anew=resumed is not None and resumed.path is None,
             )
-        parts = runner.Parts(self.problem, self.algorithm, self.network, self.collective, self.streams, self.x0)
+        parts = runner.Parts(self.problem, self.method, self.network, self.collective, self.streams, self.x0)
         with threadpool_limits(1), self._watched(computing):
             return runner.run(parts, options, keep, resumed, rewind)
 

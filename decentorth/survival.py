@@ -164,5 +164,5 @@ def _left(first: Any, communicator: Any, rewind: Rewind, losses: Sequence[Loss],
     run.losses = (*first.losses, *earlier, loss)
     run.network.restore(rounds, messages, sent, {})
     with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):
-        state = restarted(run.algorithm, run.problem, run.network, run.streams, held.x, back, gradients)
+        state = restarted(run.method, run.problem, run.network, run.streams, held.x, back, gradients)
     return run, Resumed(None, state, (rounds, messages, sent), {}, rewind.history.before(back), rewind.seconds(), {})

@@ -107,9 +107,14 @@ class DESTINY:
         """The capabilities that a problem must have: `Sampled` for mini-batches."""
         return sampled(self.batch_size)
 
-    def resolved(self, network: Network) -> DESTINY | Safe:
-        """This method with ``order="auto"`` resolved for this network, wrapped in `Safe` if ``safe`` is set."""
-        return Safe.around(with_order(self, network, _product), self.penalty == "auto" and policy(self.step_size).initial != "auto")
+    def resolved(self, network: Network) -> DESTINY:
+        """This method with ``order="auto"`` resolved for this network."""
+        return with_order(self, network, _product)
+
+    def running(self) -> DESTINY | Safe:
+        """The method that runs: this one, or `Safe` around it if ``safe`` is set."""
+        follows = self.penalty == "auto" and policy(self.step_size).initial != "auto"
+        return Safe(self, self.eps, follows) if self.safe else self
 
     def init(self, problem: Problem[Dissolvable], network: Network, streams: Streams, x0: Array) -> PenalisedState:
         base, penalty, spent = self._constants(problem, network, streams, x0)

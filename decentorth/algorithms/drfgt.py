@@ -80,9 +80,13 @@ class DRFGT:
         """The capabilities that a problem must have: `Sampled` for mini-batches."""
         return sampled(self.batch_size)
 
-    def resolved(self, network: Network) -> DRFGT | Safe:
-        """This method with ``order="auto"`` resolved for this network, wrapped in `Safe` if ``safe`` is set."""
-        return Safe.around(with_order(self, network))
+    def resolved(self, network: Network) -> DRFGT:
+        """This method with ``order="auto"`` resolved for this network."""
+        return with_order(self, network)
+
+    def running(self) -> DRFGT | Safe:
+        """The method that runs: this one, or `Safe` around it if ``safe`` is set."""
+        return Safe(self, self.eps, follows=self.penalty == "auto") if self.safe else self
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> PenalisedState:
         base, penalty, spent = resolve(self, problem, network, streams, x0, cast(Order, self.order))

@@ -27,15 +27,14 @@ here looks at the objective, and no step grows again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..protocols import Array, ConstraintSet, Network, Problem, Spectrum, Streams
 from .tracking import PenalisedState
 
-M = TypeVar("M", bound=Any)
 LAST = 1100
 """The number of halvings after which a step is zero. An agent that is outside even then (its gradient is not a number) stays there:
 the run has diverged."""
@@ -87,13 +86,6 @@ class Safe:
     method: Any
     eps: float
     follows: bool
-
-    @classmethod
-    def around(cls, method: M, follows: bool | None = None) -> M | Safe:
-        """The method, wrapped in `Safe` if its setting ``safe`` is set; by default the penalty follows the step if it is auto."""
-        if not method.safe:
-            return method
-        return cls(replace(method, safe=False), method.eps, method.penalty == "auto" if follows is None else follows)
 
     @property
     def requires(self) -> tuple[type, ...]:

@@ -374,7 +374,8 @@ class Setup:
         self.n = self.problem.n_agents
         self.network: Any = Network(method.W(self.n))
         given = method.algorithm()
-        self.algorithm = given.resolved(self.network) if hasattr(given, "resolved") else given
+        settled = given.resolved(self.network) if hasattr(given, "resolved") else given
+        self.algorithm = settled.running() if hasattr(settled, "running") else settled
         self.streams = CounterStreams(seed, slice(0, self.n))
         self.x0 = stack(point(self.problem, seed), self.n)
 

@@ -154,7 +154,7 @@ NETWORKS = {
 def check_as_good(found: Watched, run: Run) -> None:
     """From the last restart on, the gradient norm falls as in a run that has the settled step and penalty from the beginning."""
     state, left = found.state, 20 * (len(found.gradient) - 1) - max(found.changes, default=0)
-    settled = replace(run.algorithm.method, step_size=float(state.step_size[0]), penalty=float(state.penalty[0]))
+    settled = replace(run.algorithm, step_size=float(state.step_size[0]), penalty=float(state.penalty[0]), safe=False)
     fixed = solve(run.problem, settled, run.network.W, x0=run.x0[0], comm="serial", iterations=left, rows=2)
     assert fixed.row.values["gradient_norm"] < 0.2 * found.gradient[0]
     assert found.gradient[-1] < 1.05 * fixed.row.values["gradient_norm"]
