@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
@@ -127,17 +126,6 @@ def _automatic(algorithm: Any) -> bool:
 def _printed(value: Any) -> str:
     """The text that a value prints as, but for addresses."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
-
-
-def _check_kinds(iterations: Any, rows: Any, record_every: Any, stopping: Any) -> None:
-    """Refuse arguments of `solve` that are not whole numbers, and no rule."""
-    for name, number in (("iterations", iterations), ("rows", rows), ("record_every", record_every)):
-        whole = isinstance(number, Integral) and not isinstance(number, bool)
-        if not whole and (number is not None or name == "iterations"):
-            raise TypeError(f"{name} must be a whole number such as 100, got {number!r}")
-    if stopping is not None and (isinstance(stopping, type) or not callable(stopping)):
-        tolerance = f"{stopping:g}" if isinstance(stopping, float) and stopping > 0.0 else "1e-6"
-        raise TypeError(f"stopping must be a rule such as do.stopping.GradientNorm({tolerance}), got {stopping!r}")
 
 
 def _settings(algorithm: Any) -> dict[str, str]:
@@ -417,15 +405,7 @@ class Run:
         compute_timeout: float = 0.0,
     ) -> Result:
         """Iterate to the end; see `decentorth.solve`."""
-        _check_kinds(iterations, rows, record_every, stopping)
-        if iterations < 0:
-            raise ValueError(f"iterations must not be negative, got {iterations}")
-        if rows is not None and rows < 2:
-            raise ValueError(f"rows must be at least 2 (the first and the last iteration), got {rows}")
-        if record_every is not None and record_every < 1:
-            raise ValueError(f"record_every must be at least 1, got {record_every}")
-        if safety_region is not None and not safety_region > 0.0:
-            raise ValueError(f"safety_region must be positive, got {safety_region}")
+        options = runner.Options(iterations, stopping, rows, record_every, recorders, metrics, safety_region)
         computing = patience("compute_timeout", compute_timeout)
         self._same("iterations, stopping and recording", iterations, stopping, rows, record_every, safety_region)
         keeping = None if checkpoints is None else (checkpoints.folder, checkpoints.every, checkpoints.keep)
@@ -435,7 +415,6 @@ class Run:
             raise ValueError(
                 f"{resumed.path} is at iteration {resumed.state.k}, beyond the {iterations} iterations that are asked for"
             )
-        options = runner.Options(iterations, stopping, rows, record_every, recorders, metrics, safety_region)
         run: Run = self if resumed is None else resumed.run
 
         def iterate(run: Run, resumed: Resumed | None, rewind: Rewind | None = None) -> runner.Outcome:
