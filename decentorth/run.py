@@ -254,7 +254,7 @@ class _Desk:
             yield RunFolder(tempfile.mkdtemp(prefix="decentorth-"), config)
 
     def left(self) -> list[str]:
-        """What there is where the run is interrupted."""
+        """The files that an interrupted run leaves."""
         path = None if self._history is None else self._history.path
         return [f"the history so far is in {path}"] if path is not None and path.exists() and path.stat().st_size else []
 
@@ -402,7 +402,7 @@ def _checkpoints(configuration: Configuration, steps: Steps) -> Checkpoints | No
 
 
 def _continues(settings: RunSettings) -> bool:
-    """Whether the run goes on in its own folder."""
+    """True if the run goes on in its own folder."""
     return settings.resume is not None and Path(str(settings.out)).resolve() == Path(settings.resume).resolve()
 
 

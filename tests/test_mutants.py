@@ -226,7 +226,7 @@ weights_file: null
 channel: [loss:p=0.1, 'topk:share=0.1']
 repair: true
 gradient_tolerance: 1.0e-08
-step_size: bb:cap=1.5
+step_size: diminishing:power=1.0
 penalty: 10.0
 order: combine-then-adapt
 dimension: 12

@@ -30,7 +30,7 @@ _YAML_WORDS: Mapping[str | None, bool | None] = {
     **dict.fromkeys(("true", "yes", "on"), True),
     **dict.fromkeys(("false", "no", "off"), False),
 }
-"""What words that are not quoted stand for in YAML, in lower case."""
+"""The meaning of words that are not quoted in YAML, in lower case."""
 _LARGEST = 2**63 - 1
 _SHOWN = 80
 

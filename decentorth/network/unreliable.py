@@ -30,7 +30,7 @@ class ChannelError(TypeError):
 
 
 class _Road(NamedTuple):
-    """What is prepared for one matrix."""
+    """The plan of one matrix, with the fates of its messages."""
 
     plan: Plan
     fates: Fates
@@ -87,7 +87,7 @@ class UnreliableNetwork(Network):
 
     @property
     def cautions(self) -> list[str]:
-        """What makes agents run apart on this network whatever they compute; known for fixed networks."""
+        """Reasons why agents run apart on this network whatever they compute; known for fixed networks."""
         if self.sequence is not None:
             return []
         return self.channel.cautions(float(self.W.diagonal().mean()), self.spectrum.lambda_min)
@@ -107,7 +107,7 @@ class UnreliableNetwork(Network):
             )
 
     def in_flight(self) -> dict[str, Array]:
-        """What messages build on."""
+        """The arrays that later messages build on."""
         return self._memory.state()
 
     def restore(self, rounds: int, messages: int, bytes: int, in_flight: Mapping[str, Array]) -> None:
@@ -153,7 +153,7 @@ class UnreliableNetwork(Network):
 
     @contextlib.contextmanager
     def surely(self) -> Iterator[None]:
-        """What is exchanged inside arrives: as float64, each message sent again until it does, the late and those who sleep waited
+        """All exchanges inside arrive: as float64, each message sent again until it does, the late and those who sleep waited
         for. A round takes as many as its unluckiest message, and all that is sent is counted.
         """
         self._surely = True
@@ -280,7 +280,7 @@ class UnreliableNetwork(Network):
         return way
 
     def _road(self) -> _Road:
-        """That of the round to come; kept as long as the plan is."""
+        """The plan and fates of the next round; kept as long as the plan is."""
         known = self._plan()
         road = self._roads.get(id(known))
         if road is None:
