@@ -266,10 +266,18 @@ def test_estimated_lipschitz_constants(name: str) -> None:
 
 @pytest.mark.parametrize("method", [DRFGT, Landing])
 @pytest.mark.parametrize("name", ["step_size", "penalty"])
-@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan, "automatic"])
+@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
 def test_a_step_or_penalty_that_is_not_positive_is_refused(method: Any, name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"{name} must be .*(positive|'auto').*got"):
         method(**{name: value})
+
+
+@pytest.mark.parametrize("method", [DRFGT, Landing])
+def test_words_that_are_no_step_or_penalty_are_refused(method: Any) -> None:
+    with pytest.raises(ValueError, match="unknown step_size 'automatic'; known step_sizes: .*'auto', a positive number"):
+        method(step_size="automatic")
+    with pytest.raises(ValueError, match="penalty must be a positive number or 'auto', got 'automatic'"):
+        method(penalty="automatic")
 
 
 @pytest.mark.parametrize("value", [True, None, [1.0]])
@@ -281,7 +289,10 @@ def test_a_step_of_the_wrong_kind_is_refused(value: Any) -> None:
 def test_unknown_choices_are_refused() -> None:
     with pytest.raises(ValueError, match="order must be one of combine-then-adapt, adapt-then-combine or auto, got 'both'"):
         DRFGT(order="both")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"step_size must be .* constant, diminishing, horizon, .*, bb, got 'fast'"):
+    with pytest.raises(
+        ValueError,
+        match=r"unknown step_size 'fast'; known step_sizes: constant, diminishing, horizon, .*, bb, 'auto', a positive number",
+    ):
         Landing(step_size="fast")
     with pytest.raises(ValueError, match=r"eps must lie in \(0, 3/4\), got 0.75"):
         Landing(safe=True, eps=0.75)
