@@ -274,7 +274,7 @@ def test_a_step_or_penalty_that_is_not_positive_is_refused(method: Any, name: st
 
 @pytest.mark.parametrize("method", [DRFGT, Landing])
 def test_words_that_are_no_step_or_penalty_are_refused(method: Any) -> None:
-    with pytest.raises(ValueError, match="unknown step_size 'automatic'; known step_sizes: .*'auto', a positive number"):
+    with pytest.raises(ValueError, match=r"unknown step_size 'automatic'; known step_sizes: .*'auto', a positive number"):
         method(step_size="automatic")
     with pytest.raises(ValueError, match="penalty must be a positive number or 'auto', got 'automatic'"):
         method(penalty="automatic")
@@ -291,7 +291,7 @@ def test_unknown_choices_are_refused() -> None:
         DRFGT(order="both")  # type: ignore[arg-type]
     with pytest.raises(
         ValueError,
-        match=r"unknown step_size 'fast'; known step_sizes: constant, diminishing, horizon, .*, bb, 'auto', a positive number",
+        match=r"unknown step_size 'fast'; known step_sizes: constant, .*, bb, 'auto', a positive number",
     ):
         Landing(step_size="fast")
     with pytest.raises(ValueError, match=r"eps must lie in \(0, 3/4\), got 0.75"):
