@@ -6,7 +6,7 @@ The n agents of the problem become n blocks of the samples of one agent. Every r
 the collective adds the results strictly in block order. The method runs on every rank alike, with the same bits for any number of
 ranks.
 
-The mean has every ability that the blocks have beside values and gradients: see `ABILITIES`.
+Beside values and gradients the mean has the methods in `METHODS` that the blocks have.
 """
 
 from __future__ import annotations
@@ -18,26 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ..protocols import (
-    Array,
-    Collective,
-    ColumnOracle,
-    Counted,
-    Eigenproblem,
-    HessianProducts,
-    Index,
-    LocalProducts,
-    Problem,
-    Quadratic,
-    Recommends,
-    Sampled,
-    SampledMatrices,
-    SampledProducts,
-    Smooth,
-    SubgradientSettings,
-    TraceForm,
-    WeaklyConvex,
-)
+from ..protocols import Array, Collective, ColumnOracle, Index, Problem, Quadratic, TraceForm
+from ..sets.product import with_methods
 from ..sums import add_agents
 from .base import AgentProblem, Deferred, Selection
 from .columns import SeparateColumns
@@ -74,16 +56,14 @@ class Spread:
             The collective of the blocks, in the place of agents.
         """
         base = self.problem.build(blocks, collective) if isinstance(self.problem, Deferred) else self.problem.restrict(blocks)
-        able = tuple(kind for ability, kind in ABILITIES.items() if isinstance(base, ability))
-        made: SpreadProblem = _class(f"Spread{type(base).__name__}", able)(base, collective)
+        made: SpreadProblem = with_methods(SpreadProblem, f"Spread{type(base).__name__}", METHODS, (base,))(base, collective)
         return made
 
 
 class SpreadProblem(AgentProblem[Any]):
-    """f(x) = (1/n) sum_i f_i(x) of a single agent that is on every rank.
+    """f(x) = (1/n) sum_i f_i(x) of a single agent that is on every rank; all ranks call its methods together.
 
-    It has an answer and a least value where the problem has them, and a subclass for each further ability. All ranks call its
-    methods together.
+    It has an answer and a least value where the problem has them. Samples are numbered consecutively through all blocks.
 
     Parameters
     ----------
@@ -93,9 +73,19 @@ class SpreadProblem(AgentProblem[Any]):
         The collective of the blocks.
     """
 
+    n_samples: Index
+    """``(1,)``: the number of all samples, where the blocks have samples."""
+
     def __init__(self, base: Any, collective: Collective) -> None:
         super().__init__(1, slice(0, 1), base.constraint)
         self.base, self._collective = base, collective
+        if hasattr(base, "n_samples"):
+
+            def add(total: Array) -> None:
+                total[base.agents] = base.n_samples
+
+            self._counts: Index = collective.fold(base.n_agents, add).astype(np.int64)
+            self.n_samples = np.array([self._counts.sum(-1)], dtype=np.int64)
 
     def _take(self, local: Selection) -> None:
         """Keep the only agent."""
@@ -118,17 +108,49 @@ class SpreadProblem(AgentProblem[Any]):
         ]
         return self._mean(found[0] if len(found) == 1 else np.concatenate(found))
 
-    def _mean_matrix(self, evaluate: Callable[[Any], Array]) -> Array:
-        """``(1, d, d)``: the mean of the blocks' matrices, of which a rank holds one at a time."""
+    def _mean_matrix(self, name: str) -> Array:
+        """``(1, d, d)``: the mean of the matrices of the blocks' method ``name``, of which a rank holds one at a time."""
         d, own = self.shape[0], self.base.agents
 
         def add(total: Array) -> None:
             for block in range(own.start, own.stop):
-                add_agents(evaluate(self.base.restrict(slice(block, block + 1))).reshape(1, -1), total)
+                add_agents(getattr(self.base.restrict(slice(block, block + 1)), name)().reshape(1, -1), total)
 
         total = self._collective.fold(d * d, add)
         total /= self.base.n_agents
         return total.reshape(1, d, d)
+
+    def _mean_on(self, batch: Index, shape: tuple[int, ...], evaluate: Callable[[Any, Index], Array]) -> Array:
+        """``(1, *shape)``: the mean over the blocks of ``evaluate`` of a block and its samples in ``batch``, ``(1, b)``.
+
+        The samples of block i, m_i of all N, have weight N / (n m_i).
+        """
+        first, count = self.base.agents.start, self._counts
+        starts, total = np.cumsum(count, -1) - count, int(self.n_samples[0])
+        found = np.zeros((self.base.agents.stop - first, *shape))
+        for local in range(len(found)):
+            block = first + local
+            within = batch[0] - starts[block]
+            within = within[(within >= 0) & (within < count[block])]
+            if len(within):
+                found[local] = evaluate(self.base.restrict(slice(block, block + 1)), within[None])[0]
+                found[local] *= len(within) / batch.shape[1] * (total / count[block])
+        return self._mean(found)
+
+    @cached_property
+    def _trace_form(self) -> Array:
+        """``(1, d, d)``: summed once; methods that use only it then need no further communication."""
+        return self._mean_matrix("trace_form")
+
+    @cached_property
+    def _spent(self) -> Callable[[int], Array]:
+        return cache(lambda columns: self._total(self.base.flops(columns)))
+
+    @cached_property
+    def _matrix_shape(self) -> tuple[int, ...]:
+        first = self.base.agents.start
+        one: Array = self.base.restrict(slice(first, first + 1)).matrices_on(np.zeros((1, 1), dtype=np.int64))
+        return one.shape[1:]
 
     def value(self, x: Array) -> Array:
         """``(1,)``: f(x)."""
@@ -182,177 +204,60 @@ class SpreadProblem(AgentProblem[Any]):
         return getattr(self.base, "optimal_value", None)
 
 
-class _Smooth(SpreadProblem):
-    @cached_property
-    def lipschitz(self) -> Array:
-        """``(1,)``: the Lipschitz constant of the mean, or a bound on it.
-
-        It is exact with a Hessian of order 1000 at most or a trace form; otherwise it is the mean of the blocks' constants.
-        """
-        if isinstance(self, TraceForm):
-            hessian = self.trace_form()
-        elif isinstance(self, Quadratic) and self.shape[0] <= LARGEST_HESSIAN:
-            hessian = self.hessian()
-        else:
-            return self._mean(self.base.lipschitz)
-        largest: Array = np.abs(np.linalg.eigvalsh(hessian)).max(-1)
-        return largest
+def _mean_at(name: str) -> Callable[..., Array]:
+    """The method of a mean that is the mean of the blocks' method ``name`` at the same points."""
+    return lambda self, *points: self._mean_of(lambda part, *own: getattr(part, name)(*own), *points)
 
 
-class _Quadratic(SpreadProblem):
-    def hessian(self) -> Array:
-        """``(1, d, d)``: the mean of the blocks' Hessians."""
-        return self._mean_matrix(lambda part: part.hessian())
+def _mean_from(name: str) -> Callable[[Any, Array, Index], Array]:
+    """The method ``name(x, batch)`` of a mean: an unbiased estimate, like ``x``, from the samples ``batch``, ``(1, b)``."""
+    return lambda self, x, batch: self._mean_on(batch, x.shape[1:], lambda block, own: getattr(block, name)(x, own))
 
 
-class _TraceForm(SpreadProblem):
-    @cached_property
-    def _form(self) -> Array:
-        return self._mean_matrix(lambda part: part.trace_form())
+def _lipschitz(self: SpreadProblem) -> Array:
+    """``(1,)``: the Lipschitz constant of the mean, or a bound on it.
 
-    def trace_form(self) -> Array:
-        """``(1, d, d)``: the mean of the trace forms, summed once; methods that use only it then need no further communication."""
-        return self._form
-
-
-class _HessianProducts(SpreadProblem):
-    def hessian_product(self, x: Array, v: Array) -> Array:
-        """Like ``x``."""
-        return self._mean_of(lambda part, x, v: part.hessian_product(x, v), x, v)
-
-
-class _Eigenproblem(SpreadProblem):
-    def product(self, x: Array) -> Array:
-        """Like ``x``."""
-        return self._mean_of(lambda part, x: part.product(x), x)
+    It is exact with a Hessian of order 1000 at most or a trace form; otherwise it is the mean of the blocks' constants.
+    """
+    if isinstance(self, TraceForm):
+        hessian = self.trace_form()
+    elif isinstance(self, Quadratic) and self.shape[0] <= LARGEST_HESSIAN:
+        hessian = self.hessian()
+    else:
+        return self._mean(self.base.lipschitz)
+    largest: Array = np.abs(np.linalg.eigvalsh(hessian)).max(-1)
+    return largest
 
 
-class _LocalProducts(SpreadProblem):
-    def local_product(self, x: Array) -> Array:
-        """Like ``x``."""
-        return self._mean_of(lambda part, x: part.local_product(x), x)
-
-    def local_diagonal(self) -> Array:
-        """``(1, d)``."""
-        return self._mean_of(lambda part: part.local_diagonal())
+def _matrices_on(self: SpreadProblem, batch: Index) -> Array:
+    """``(1, n, w)``: an unbiased estimate of B from the samples ``batch``, ``(1, b)``."""
+    return self._mean_on(batch, self._matrix_shape, lambda block, own: block.matrices_on(own))
 
 
-class _Sampled(SpreadProblem):
-    """A mean of blocks whose samples are numbered consecutively through all blocks."""
-
-    def __init__(self, base: Any, collective: Collective) -> None:
-        super().__init__(base, collective)
-
-        def add(total: Array) -> None:
-            total[base.agents] = base.n_samples
-
-        self._counts: Index = collective.fold(base.n_agents, add).astype(np.int64)
-        self.n_samples: Index = np.array([self._counts.sum(-1)], dtype=np.int64)
-
-    def _mean_on(self, batch: Index, shape: tuple[int, ...], evaluate: Callable[[Any, Index], Array]) -> Array:
-        """``(1, *shape)``: the mean over the blocks of ``evaluate`` of a block and its samples in ``batch``, ``(1, b)``.
-
-        The samples of block i, m_i of all N, have weight N / (n m_i).
-        """
-        first, count = self.base.agents.start, self._counts
-        starts, total = np.cumsum(count, -1) - count, int(self.n_samples[0])
-        found = np.zeros((self.base.agents.stop - first, *shape))
-        for local in range(len(found)):
-            block = first + local
-            within = batch[0] - starts[block]
-            within = within[(within >= 0) & (within < count[block])]
-            if len(within):
-                found[local] = evaluate(self.base.restrict(slice(block, block + 1)), within[None])[0]
-                found[local] *= len(within) / batch.shape[1] * (total / count[block])
-        return self._mean(found)
-
-    def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(1, *shape)``: an unbiased gradient from the samples ``batch``, ``(1, b)``."""
-        return self._mean_on(batch, x.shape[1:], lambda block, own: block.gradient_on(x, own))
+def _partial_gradient(self: SpreadProblem, x: Array, columns: Index, cache: Array) -> Array:
+    """``(1, d, c)``: the columns ``(c,)`` of the gradient; each block's cache, of the size of its samples, is made anew."""
+    return self._mean_of(lambda part, x: part.partial_gradient(x, columns, part.cache(x)), x)
 
 
-class _SampledProducts(_Sampled):
-    def product_on(self, x: Array, batch: Index) -> Array:
-        """An unbiased estimate of B x, like ``x``, from the samples ``batch``, ``(1, b)``."""
-        return self._mean_on(batch, x.shape[1:], lambda block, own: block.product_on(x, own))
+def _flops(self: SpreadProblem, columns: int) -> Array:
+    """``(1,)``: the operations of all blocks, for all columns where a block of columns needs products with all of them."""
+    separate = isinstance(self.base, SeparateColumns) or not isinstance(self.base, ColumnOracle)
+    return self._spent(columns if separate else self.shape[1])
 
 
-class _SampledMatrices(_Sampled):
-    @cached_property
-    def _size(self) -> tuple[int, ...]:
-        first = self.base.agents.start
-        one: Array = self.base.restrict(slice(first, first + 1)).matrices_on(np.zeros((1, 1), dtype=np.int64))
-        return one.shape[1:]
-
-    def matrices_on(self, batch: Index) -> Array:
-        """``(1, n, w)``: an unbiased estimate of B from the samples ``batch``, ``(1, b)``."""
-        return self._mean_on(batch, self._size, lambda block, own: block.matrices_on(own))
-
-
-class _WeaklyConvex(SpreadProblem):
-    @cached_property
-    def weak_convexity(self) -> Array:
-        """``(1,)``: the mean of the blocks' constants, a bound on the constant of the mean."""
-        return self._mean(self.base.weak_convexity)
-
-    @cached_property
-    def lipschitz_value(self) -> Array:
-        """``(1,)``: the mean of the blocks' constants, a bound on the constant of the mean."""
-        return self._mean(self.base.lipschitz_value)
-
-
-class _ColumnOracle(SpreadProblem):
-    """A mean with partial gradients, whose cache is made anew each time: it has the size of the blocks' samples."""
-
-    def cache(self, x: Array) -> Array:
-        """``(1, 0)``: an empty cache."""
-        return np.empty((1, 0))
-
-    def refresh(self, cache: Array, x: Array, columns: Index) -> None:
-        """The cache is empty: nothing to refresh."""
-
-    def partial_gradient(self, x: Array, columns: Index, cache: Array) -> Array:
-        """``(1, d, c)``: the columns ``(c,)`` of the gradient."""
-        return self._mean_of(lambda part, x: part.partial_gradient(x, columns, part.cache(x)), x)
-
-
-class _Counted(SpreadProblem):
-    def flops(self, columns: int) -> Array:
-        """``(1,)``: the operations of all blocks, for all columns where a block of columns needs products with all of them."""
-        separate = isinstance(self.base, SeparateColumns) or not isinstance(self.base, ColumnOracle)
-        return self._flops(columns if separate else self.shape[1])
-
-    @cached_property
-    def _flops(self) -> Callable[[int], Array]:
-        return cache(lambda columns: self._total(self.base.flops(columns)))
-
-
-class _Recommends(SpreadProblem):
-    def subgradient_settings(self, blocks: int) -> SubgradientSettings:
-        """The settings of the blocks' problem."""
-        settings: SubgradientSettings = self.base.subgradient_settings(blocks)
-        return settings
-
-
-ABILITIES: Mapping[type, type[SpreadProblem]] = {
-    Smooth: _Smooth,
-    Quadratic: _Quadratic,
-    TraceForm: _TraceForm,
-    HessianProducts: _HessianProducts,
-    Eigenproblem: _Eigenproblem,
-    LocalProducts: _LocalProducts,
-    SampledProducts: _SampledProducts,
-    SampledMatrices: _SampledMatrices,
-    Sampled: _Sampled,
-    WeaklyConvex: _WeaklyConvex,
-    ColumnOracle: _ColumnOracle,
-    Counted: _Counted,
-    Recommends: _Recommends,
+METHODS: Mapping[str, Any] = {
+    "lipschitz": cached_property(_lipschitz),
+    "hessian": lambda self: self._mean_matrix("hessian"),
+    "trace_form": lambda self: self._trace_form,
+    **{name: _mean_at(name) for name in ("hessian_product", "product", "local_product", "local_diagonal")},
+    **{name: _mean_from(name) for name in ("gradient_on", "product_on")},
+    "matrices_on": _matrices_on,
+    "weak_convexity": cached_property(lambda self: self._mean(self.base.weak_convexity)),
+    "lipschitz_value": cached_property(lambda self: self._mean(self.base.lipschitz_value)),
+    "cache": lambda self, x: np.empty((1, 0)),
+    "refresh": lambda self, cache, x, columns: None,
+    "partial_gradient": _partial_gradient,
+    "flops": _flops,
+    "subgradient_settings": lambda self, blocks: self.base.subgradient_settings(blocks),
 }
-"""The abilities that a problem of n agents may have, and the classes that give them to its mean; subclasses come first."""
-
-
-@cache
-def _class(name: str, able: tuple[type[SpreadProblem], ...]) -> Any:
-    """The class with all the abilities ``able``."""
-    return type(name, (*able, SpreadProblem), {"__doc__": SpreadProblem.__doc__, "__module__": __name__})
+"""The methods of means whose problems have them too. A mean of constants is a bound on the constant of the mean."""

@@ -1,24 +1,27 @@
 """Products of sets whose points are stacked by rows into one array, ``(n_1 + n_2 + ..., p)``: CCA's St_{C11} x St_{C22}.
 
-A product has the capabilities that all its parts have: its class is made of the mixins below whose protocol every part satisfies.
+A product has the methods in `METHODS` that all its parts have: each calls the parts' methods with their own rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Self
 
 import numpy as np
 
-from .. import protocols
-from ..protocols import Array, Direction, MetricName, Retraction
+from ..protocols import Array, ConstraintSet
 from ..sums import norms
-from .retractions import Polar
 
 _Able: Any = object
 """The base for type checkers, which then accept a product wherever a set is required."""
+
+
+def with_methods(base: Any, name: str, methods: Mapping[str, Any], parts: Sequence[Any]) -> Any:
+    """A subclass of ``base`` with those of the methods (and properties) whose names all ``parts`` have."""
+    common = {key: method for key, method in methods.items() if all(hasattr(type(one), key) or key in vars(one) for one in parts)}
+    return type(name, (base,), {"__module__": base.__module__, "__doc__": base.__doc__, **common})
 
 
 class Product(_Able):  # type: ignore[misc]  # its base is known at run time only
@@ -44,8 +47,7 @@ class Product(_Able):  # type: ignore[misc]  # its base is known at run time onl
 
     def __new__(cls, *parts: Any) -> Self:
         _check(parts)
-        abilities = tuple([ability for need, ability in _ABILITIES if all(isinstance(part, need) for part in parts)])
-        made: Self = super().__new__(_product_class(abilities))
+        made: Self = super().__new__(with_methods(Product, "Product", METHODS, parts))
         return made
 
     def __init__(self, *parts: Any) -> None:
@@ -61,226 +63,104 @@ class Product(_Able):  # type: ignore[misc]  # its base is known at run time onl
         """Each part's rows of a stacked point, as views."""
         return [x[..., rows, :] for rows in self.rows]
 
-    def feasibility(self, x: Array) -> Array:
+    def feasibility(self, x: Array, *bx: Array) -> Array:
         """The root of the sum of the parts' squares, ``(n_local,)``."""
-        return norms(self._numbers(lambda part, x: part.feasibility(x), x))
+        return norms(self._numbers("feasibility", x, *bx))
 
     def random(self, rng: np.random.Generator) -> Array:
         """A random point of each part, stacked to ``shape``."""
         return np.concatenate([part.random(rng) for part in self.parts])
 
-    def _numbers(self, function: Callable[..., Array], *arrays: Array | None) -> Array:
-        """A number of each part and agent, ``(n_local, parts)``."""
-        return np.stack([function(part, *own) for part, own in self._with(arrays)], axis=-1)
-
-    def _points(self, function: Callable[..., Array], x: Array, *arrays: Array | None) -> Array:
-        """An array like x from the function of each part and its rows of the arrays."""
-        out = np.empty_like(x)
-        for rows, (part, own) in zip(self.rows, self._with((x, *arrays)), strict=True):
-            out[:, rows] = function(part, *own)
-        return out
-
-    def _pairs(self, function: Callable[..., tuple[Array, Array]], x: Array, *arrays: Array | None) -> tuple[Array, Array]:
-        """Two arrays like x, from a function that returns two for each part."""
-        first, second = np.empty_like(x), np.empty_like(x)
-        for rows, (part, own) in zip(self.rows, self._with((x, *arrays)), strict=True):
-            first[:, rows], second[:, rows] = function(part, *own)
-        return first, second
-
-    def _with(self, arrays: Sequence[Array | None]) -> list[tuple[Any, list[Array | None]]]:
-        """Each part with its rows of the arrays."""
+    def _each(self, name: str, *arguments: Any) -> list[tuple[slice, Any]]:
+        """The rows of each part and the result of its method for these rows of all stacked points among the arguments."""
         return [
-            (part, [None if array is None else array[:, rows] for array in arrays])
+            (rows, getattr(part, name)(*[_own(one, rows) for one in arguments]))
             for part, rows in zip(self.parts, self.rows, strict=True)
         ]
 
-
-class _Projection(Product):
-    def project(self, y: Array, *method: Polar) -> Array:
-        """Each part's nearest point, by the given method or the part's default."""
-        return self._points(lambda part, y: part.project(y, *method), y)
-
-    def distance(self, x: Array) -> Array:
-        """The root of the sum of the parts' squares, ``(n_local,)``."""
-        return norms(self._numbers(lambda part, x: part.distance(x), x))
+    def _numbers(self, name: str, *arguments: Any) -> Array:
+        """A number of each part and agent, ``(n_local, parts)``."""
+        return np.stack([found for _, found in self._each(name, *arguments)], axis=-1)
 
 
-class _Riemannian(Product):
-    def tangent(self, x: Array, g: Array) -> Array:
-        """Each part's Riemannian gradient."""
-        return self._points(lambda part, x, g: part.tangent(x, g), x, g)
-
-
-class _Retractable(Product):
-    def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
-        """Each part's retraction."""
-        return self._points(lambda part, x, v: part.retract(x, v, retraction), x, v)
-
-
-class _Landing(Product):
-    def relative_gradient(self, x: Array, g: Array) -> Array:
-        """Each part's objective term of the landing field."""
-        return self._points(lambda part, x, g: part.relative_gradient(x, g), x, g)
-
-    def landing(self, x: Array, g: Array, penalty: Array) -> Array:
-        """Each part's landing field."""
-        return self._points(lambda part, x, g: part.landing(x, g, penalty), x, g)
-
-    def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float) -> Array:
-        """The least of the parts' safe steps, ``(n_local,)``, with the remaining slack divided equally among the parts.
-
-        The squares of the parts' own eps add up to eps^2.
-        """
-        return self._safe_step(penalty, eps, x, direction)
-
-    def _safe_step(self, penalty: Array, eps: float, x: Array, direction: Array, *bx: Array | None) -> Array:
-        own = self._numbers(lambda part, *own: part.feasibility(*own), x, *bx)
-        room = np.maximum(eps * eps - (own * own).sum(-1), 0.0) / len(self.parts)
-        shares = iter(np.sqrt(own * own + room[:, None]).T)
-        steps = self._numbers(
-            lambda part, x, direction, *bx: part.safe_step(x, direction, penalty, next(shares), *bx), x, direction, *bx
-        )
-        least: Array = steps.min(-1)
-        return least
-
-    def multiplier_norm(self, x: Array, g: Array) -> Array:
-        """The largest of the parts' norms, ``(n_local,)``."""
-        largest: Array = self._numbers(lambda part, x, g: part.multiplier_norm(x, g), x, g).max(-1)
-        return largest
-
-
-class _Products(Product):
-    def product(self, x: Array) -> Array:
-        """Each part's B x."""
-        return self._points(lambda part, x: part.product(x), x)
-
-
-class _ByProducts(_Products, _Riemannian):
-    @property
-    def solvable(self) -> bool:
-        """True if every part is solvable."""
-        return all(part.solvable for part in self.parts)
-
-    @property
-    def largest(self) -> float:
-        """The largest of the parts' values."""
-        return max([float(part.largest) for part in self.parts])
-
-    def solve(self, g: Array) -> Array:
-        """Each part's B^{-1} g."""
-        return self._points(lambda part, g: part.solve(g), g)
-
-    def tangent(self, x: Array, g: Array, bx: Array | None = None) -> Array:
-        """Each part's Riemannian gradient."""
-        return self._points(lambda part, x, g, bx: part.tangent(x, g, bx), x, g, bx)
-
-    def natural_gradient(self, x: Array, g: Array, bx: Array | None = None) -> tuple[Array, Array]:
-        """Each part's natural gradient z, and B z."""
-        return self._pairs(lambda part, x, g, bx: part.natural_gradient(x, g, bx), x, g, bx)
-
-    def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> tuple[Array, Array]:
-        """Each part's retraction of y, and its product with B."""
-        return self._pairs(lambda part, y, by: part.retract_with(y, by, retraction), y, by)
-
-
-class _TrackedProducts(_ByProducts):
-    def feasibility(self, x: Array, bx: Array | None = None) -> Array:
-        """The value as for any product."""
-        return norms(self._numbers(lambda part, x, bx: part.feasibility(x, bx), x, bx))
-
-    def dissolve_with(self, x: Array, bx: Array) -> Array:
-        """Each part's A(x)."""
-        return self._points(lambda part, x, bx: part.dissolve_with(x, bx), x, bx)
-
-    def dissolved_with(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
-        """Each part's gradient of the dissolved objective."""
-        return self._points(lambda part, x, g, bx: part.dissolved_with(x, g, bx, penalty), x, g, bx)
-
-    def landing_image(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
-        """Each part's landing field, times its B."""
-        return self._points(lambda part, x, g, bx: part.landing_image(x, g, bx, penalty), x, g, bx)
-
-
-class _ProductLanding(_Products, _Landing):
-    def landing_scale(self) -> float:
-        """The largest of the parts' values."""
-        return max([float(part.landing_scale()) for part in self.parts])
-
-    def relative_gradient(self, x: Array, g: Array, direction: Direction = "psi-b", bx: Array | None = None) -> Array:
-        """Each part's Psi."""
-        return self._points(lambda part, x, g, bx: part.relative_gradient(x, g, direction, bx), x, g, bx)
-
-    def landing(self, x: Array, g: Array, penalty: Array, direction: Direction = "psi-b", bx: Array | None = None) -> Array:
-        """Each part's landing field."""
-        return self._points(lambda part, x, g, bx: part.landing(x, g, penalty, direction, bx), x, g, bx)
-
-    def landing_from_products(self, x: Array, g: Array, bx: Array, bx2: Array, penalty: Array) -> Array:
-        """Each part's field psi-b from products."""
-        return self._points(lambda part, x, g, bx, bx2: part.landing_from_products(x, g, bx, bx2, penalty), x, g, bx, bx2)
-
-    def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float, bx: Array | None = None) -> Array:
-        """The value as for any product."""
-        return self._safe_step(penalty, eps, x, direction, bx)
-
-    def multiplier_norm(self, x: Array, g: Array, metric: MetricName = "euclidean") -> Array:
-        """The largest of the parts' norms, ``(n_local,)``."""
-        largest: Array = self._numbers(lambda part, x, g: part.multiplier_norm(x, g, metric), x, g).max(-1)
-        return largest
-
-
-class _AugmentedLagrangian(_Products):
-    def augmented_gradient(self, x: Array, g: Array, penalty: Array, bx: Array | None = None) -> Array:
-        """Each part's gradient of the augmented Lagrangian."""
-        return self._points(lambda part, x, g, bx: part.augmented_gradient(x, g, penalty, bx), x, g, bx)
-
-    def column_tangent(self, x: Array, field: Array, bx: Array | None = None) -> Array:
-        """Each part's component of the field that keeps the norms of its columns."""
-        return self._points(lambda part, x, field, bx: part.column_tangent(x, field, bx), x, field, bx)
-
-    def normalized(self, y: Array) -> tuple[Array, Array]:
-        """Each part's columns normalised, and their product with B."""
-        return self._pairs(lambda part, y: part.normalized(y), y)
-
-
-class _WithMatrices(Product):
-    def with_matrices(self, matrices: Array) -> Product:
-        """The product with other B: ``(n_local, n_1 + n_2 + ..., w)``, stacked by rows and padded with zeros to the largest n_i."""
-        other: Product = object.__new__(type(self))  # the capabilities are the same: checking them would compute eigenvalues
-        Product.__init__(
-            other,
-            *[part.with_matrices(matrices[:, rows, : part.shape[0]]) for part, rows in zip(self.parts, self.rows, strict=True)],
-        )
-        return other
-
-
-_ABILITIES: tuple[tuple[Any, type[Product]], ...] = (
-    (protocols.WithMatrices, _WithMatrices),
-    (protocols.AugmentedLagrangian, _AugmentedLagrangian),
-    (protocols.ProductLanding, _ProductLanding),
-    (protocols.TrackedProducts, _TrackedProducts),
-    (protocols.ByProducts, _ByProducts),
-    (protocols.Landing, _Landing),
-    (protocols.Retractable, _Retractable),
-    (protocols.Riemannian, _Riemannian),
-    (protocols.Projection, _Projection),
-)
-"""The capabilities and their mixins, for products whose parts all have the capability; a derived mixin precedes its base."""
-
-
-@cache
-def _product_class(abilities: tuple[type[Product], ...]) -> Any:
-    """The class of products with these capabilities, one for each set of them."""
-    return type("Product", (*abilities, Product), {"__module__": __name__})
+def _own(argument: Any, rows: slice) -> Any:
+    """The rows of stacked points, any other argument as it is."""
+    return argument[:, rows] if isinstance(argument, np.ndarray) and argument.ndim == 3 else argument
 
 
 def _check(parts: Sequence[Any]) -> None:
     if len(parts) < 2:
         raise ValueError(f"a product needs at least two sets, got {len(parts)}")
     for part in parts:
-        if not isinstance(part, protocols.ConstraintSet):
+        if not isinstance(part, ConstraintSet):
             raise TypeError(f"the parts of a product must be constraint sets, got {type(part).__name__}")
         if len(part.shape) != 2:
             raise TypeError(f"the parts of a product must be sets of matrices, got {part!r} with points of shape {part.shape}")
     widths = [part.shape[1] for part in parts]
     if len(set(widths)) > 1:
         raise ValueError(f"the points of a product's parts must have equally many columns, got {', '.join(map(str, widths))}")
+
+
+def _points(name: str) -> Callable[..., Array]:
+    """The method of a product that puts each part's points or fields into one array like the first argument."""
+
+    def points(self: Product, x: Array, *more: Any) -> Array:
+        out = np.empty_like(x)
+        for rows, found in self._each(name, x, *more):
+            out[:, rows] = found
+        return out
+
+    return points
+
+
+def _pairs(name: str) -> Callable[..., tuple[Array, Array]]:
+    """The method like that of `_points` with two results."""
+
+    def pairs(self: Product, x: Array, *more: Any) -> tuple[Array, Array]:
+        first, second = np.empty_like(x), np.empty_like(x)
+        for rows, found in self._each(name, x, *more):
+            first[:, rows], second[:, rows] = found
+        return first, second
+
+    return pairs
+
+
+def _safe_step(self: Product, x: Array, direction: Array, penalty: Array, eps: float, *bx: Array) -> Array:
+    """The least of the parts' safe steps, ``(n_local,)``, with the remaining slack divided equally among the parts.
+
+    The squares of the parts' own eps add up to eps^2.
+    """
+    own = self._numbers("feasibility", x, *bx)
+    room = np.maximum(eps * eps - (own * own).sum(-1), 0.0) / len(self.parts)
+    shares = np.sqrt(own * own + room[:, None]).T
+    steps = [
+        part.safe_step(x[:, rows], direction[:, rows], penalty, share, *[array[:, rows] for array in bx])
+        for part, rows, share in zip(self.parts, self.rows, shares, strict=True)
+    ]
+    least: Array = np.stack(steps, axis=-1).min(-1)
+    return least
+
+
+def _with_matrices(self: Product, matrices: Array) -> Product:
+    """The product with other B: ``(n_local, n_1 + n_2 + ..., w)``, stacked by rows and padded with zeros to the largest n_i."""
+    other: Product = object.__new__(type(self))  # the capabilities are the same: checking them would compute eigenvalues
+    parts = zip(self.parts, self.rows, strict=True)
+    Product.__init__(other, *[part.with_matrices(matrices[:, rows, : part.shape[0]]) for part, rows in parts])
+    return other
+
+
+METHODS: Mapping[str, Any] = {
+    **{name: _points(name) for name in ("project", "tangent", "retract", "product", "solve")},
+    **{name: _points(name) for name in ("relative_gradient", "landing", "landing_from_products")},
+    **{name: _points(name) for name in ("dissolve_with", "dissolved_with", "landing_image")},
+    **{name: _points(name) for name in ("augmented_gradient", "column_tangent")},
+    **{name: _pairs(name) for name in ("natural_gradient", "retract_with", "normalized")},
+    "distance": lambda self, x: norms(self._numbers("distance", x)),
+    "multiplier_norm": lambda self, x, g, *metric: self._numbers("multiplier_norm", x, g, *metric).max(-1),
+    "safe_step": _safe_step,
+    "largest": property(lambda self: max([float(part.largest) for part in self.parts])),
+    "landing_scale": lambda self: max([float(part.landing_scale()) for part in self.parts]),
+    "solvable": property(lambda self: all(part.solvable for part in self.parts)),
+    "with_matrices": _with_matrices,
+}
+"""The methods of products: points are stacked, the norm of distances, the largest norms and the least safe steps are taken."""
