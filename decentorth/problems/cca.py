@@ -29,10 +29,11 @@ from threadpoolctl import threadpool_limits
 
 from ..protocols import Array, Collective, Index
 from ..sets import GeneralizedStiefel, Product, SampleCovariance
+from ..sets.retractions import plus
 from ..sums import sums
 from .base import AgentProblem, Deferred, Selection, selected
 from .checks import matrices, same_columns
-from .covariances import Canonical, Form, Moments, Samples, canonical_correlations, diagonals, second_moments
+from .covariances import Canonical, Form, Moments, Samples, canonical_correlations, second_moments
 from .pca import subspace_distance
 from .pooled import Fold, here, root_inverse
 from .runs import Runs
@@ -109,7 +110,7 @@ class CCA(AgentProblem[Any]):
                 c11, c12, c22 = np.split(fold(n1 * n1 + n1 * n2 + n2 * n2, self._add_moments) / n, (n1 * n1, n1 * (n1 + n2)))
                 covariances = [c11.reshape(n1, n1), c22.reshape(n2, n2)]
                 for c, r in zip(covariances, self.ridges, strict=True):
-                    diagonals(c[None])[...] += r
+                    plus(c[None], r)
                 if max(n1, n2) <= _LARGEST_FORMED:
                     self._pooled = (covariances[0], c12.reshape(n1, n2), covariances[1])
             constraint = Product(*[GeneralizedStiefel(c, rank) for c in covariances])
@@ -203,9 +204,7 @@ class CCA(AgentProblem[Any]):
         out = np.zeros((self.n_local, sum(self._widths), max(self._widths)))
         for own, form in zip(out, self._drawn(batch), strict=True):
             for rows, r, view in zip(self.constraint.rows, self.ridges, form[:2], strict=True):
-                c = form.weight * (view.swapaxes(-1, -2) @ view)
-                diagonals(c)[...] += r
-                own[rows, : view.shape[-1]] = c[0]
+                own[rows, : view.shape[-1]] = plus(form.weight * (view.swapaxes(-1, -2) @ view), r)[0]
         return out
 
     def local_product(self, x: Array) -> Array:

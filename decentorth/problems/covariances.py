@@ -13,6 +13,7 @@ import numpy as np
 
 from ..protocols import Array
 from ..sets.operators import LinearOperator
+from ..sets.retractions import diagonals_of
 from .pooled import root_inverse
 
 _SHORT = 200
@@ -118,7 +119,7 @@ class Moments(NamedTuple):
 
     def diagonals(self) -> tuple[Array, Array]:
         """``(k, n1)`` and ``(k, n2)``: the diagonals of C11_i and C22_i."""
-        return diagonals(self.c11), diagonals(self.c22)
+        return diagonals_of(self.c11), diagonals_of(self.c22)
 
     def norms(self) -> Array:
         """``(k,)``: ||C12_i||_2."""
@@ -136,8 +137,3 @@ Form = Samples | Moments
 def second_moments(a: Array, b: Array, weight: float) -> tuple[Array, Array, Array]:
     """``weight`` times a^T a, a^T b and b^T b."""
     return weight * (a.T @ a), weight * (a.T @ b), weight * (b.T @ b)
-
-
-def diagonals(stack: Array) -> Array:
-    """``(k, n)``: a view of the diagonals of a stack of square matrices."""
-    return stack.reshape(len(stack), -1)[:, :: stack.shape[-1] + 1]

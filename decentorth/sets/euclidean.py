@@ -36,45 +36,35 @@ class Euclidean:
         """Zeros, ``(n_local,)``."""
         return np.zeros(len(x))
 
+    distance = feasibility
+
     def project(self, y: Array, method: str = "polar-svd") -> Array:
         """A copy of ``y``."""
         return y.copy()
-
-    def distance(self, x: Array) -> Array:
-        """Zeros, ``(n_local,)``."""
-        return np.zeros(len(x))
 
     def random(self, rng: np.random.Generator) -> Array:
         """A Gaussian matrix ``(d, r)``."""
         return rng.standard_normal(self.shape)
 
     def tangent(self, x: Array, g: Array) -> Array:
-        """A copy of ``g``."""
+        """A copy of ``g``: there is no constraint to penalise or dissolve."""
         return g.copy()
+
+    relative_gradient = tangent
 
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
         """The point ``x + v``, for any retraction."""
         return x + v
 
-    def relative_gradient(self, x: Array, g: Array) -> Array:
+    def landing(self, x: Array, g: Array, penalty: Array) -> Array:
         """A copy of ``g``."""
         return g.copy()
 
-    def landing(self, x: Array, g: Array, penalty: Array) -> Array:
-        """A copy of ``g``, since there is no constraint to penalise."""
-        return g.copy()
-
-    def penalised(self, x: Array, g: Array, penalty: Array) -> Array:
-        """A copy of ``g``, since there is no constraint to penalise."""
-        return g.copy()
+    penalised = dissolved = landing
 
     def dissolve(self, x: Array) -> Array:
         """A copy of ``x``."""
         return x.copy()
-
-    def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
-        """A copy of ``g``, since there is no constraint to dissolve."""
-        return g.copy()
 
     def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float) -> Array:
         """Infinity, ``(n_local,)``, since no step leaves the set."""

@@ -28,7 +28,7 @@ from ..protocols import Array, Direction, Index, MetricName, Retraction
 from ..sums import norms
 from .multipliers import AugmentedLagrangian
 from .operators import Matrices, Operator, operator
-from .retractions import CONDITION, Polar, gram, times_root
+from .retractions import CONDITION, Polar, gram, plus, sym, times_root
 from .tracked import TrackedFields
 
 NEAR = 0.9
@@ -108,11 +108,6 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
         """
         return self.retract_with(y, self.product(y), method)[0]
 
-    def distance(self, x: Array) -> Array:
-        """The distance ||B^{1/2} (x - project(x))||_F, ``(n_local,)``: the norm of s - 1 for the singular values s of B^{1/2} x."""
-        squares = np.linalg.eigvalsh(x.swapaxes(-1, -2) @ self.product(x))
-        return norms((squares - 1.0) / (np.sqrt(np.maximum(squares, 0.0)) + 1.0))
-
     def random(self, rng: np.random.Generator) -> Array:
         """The projection of a Gaussian matrix, ``(n, p)``."""
         point: Array = self.project(rng.standard_normal((1, *self.shape)))[0]
@@ -131,7 +126,7 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
         products are carried from iteration to iteration.
         """
         bx = self.product(x) if bx is None else bx
-        image = bx @ _sym(x.swapaxes(-1, -2) @ g)
+        image = bx @ sym(x.swapaxes(-1, -2) @ g)
         np.subtract(g, image, out=image)
         return self.solve(image), image
 
@@ -221,8 +216,7 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
 
     def multiplier_norm(self, x: Array, g: Array, metric: MetricName = "euclidean") -> Array:
         """The constraint's contribution beta_1 ||sym(x^T G)||_2 to the curvature, ``(n_local,)``; natural without beta_1."""
-        values = np.linalg.eigvalsh(_sym(x.swapaxes(-1, -2) @ g))
-        largest: Array = np.abs(values[:, [0, -1]]).max(-1)
+        largest = super().multiplier_norm(x, g)
         return largest if metric == "natural" else self.largest * largest
 
     def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float | Array, bx: Array | None = None) -> Array:
@@ -246,10 +240,7 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
     @staticmethod
     def _gap(x: Array, bx: Array) -> Array:
         """The gap x^T B x - I, made symmetric."""
-        product: Array = _sym(x.swapaxes(-1, -2) @ bx)
-        diagonals = product.reshape(len(x), -1)[:, :: x.shape[-1] + 1]
-        diagonals -= 1.0
-        return product
+        return plus(sym(x.swapaxes(-1, -2) @ bx), -1.0)
 
 
 def _nearest(squares: Array) -> Index:
@@ -258,16 +249,10 @@ def _nearest(squares: Array) -> Index:
     return exponents
 
 
-def _sym(a: Array) -> Array:
-    return 0.5 * (a + a.swapaxes(-1, -2))
-
-
 def _penalised(s: Array, penalty: Array) -> Array:
     """The matrix penalty (s - I), in place."""
     s *= penalty[:, None, None]
-    diagonals = s.reshape(len(s), -1)[:, :: s.shape[-1] + 1]
-    diagonals -= penalty[:, None]
-    return s
+    return plus(s, -penalty[:, None])
 
 
 def _multiplier(g: Array, bx: Array) -> Array:
@@ -275,7 +260,7 @@ def _multiplier(g: Array, bx: Array) -> Array:
     m = gram(bx)
     usable = np.isfinite(np.abs(m).max((-2, -1)))[:, None, None]
     values, vectors = np.linalg.eigh(np.where(usable, m, np.eye(m.shape[-1])))
-    right = vectors.swapaxes(-1, -2) @ (2.0 * _sym(bx.swapaxes(-1, -2) @ g)) @ vectors
+    right = vectors.swapaxes(-1, -2) @ (2.0 * sym(bx.swapaxes(-1, -2) @ g)) @ vectors
     right /= values[:, :, None] + values[:, None, :]
     multiplier: Array = vectors @ right @ vectors.swapaxes(-1, -2)
     return multiplier

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from ..protocols import Array, Retraction
 from ..sums import norms, sums
+from .retractions import plus
 
 
 class JOrthogonal:
@@ -82,10 +83,7 @@ class JOrthogonal:
 
     def _gap(self, x: Array) -> Array:
         """The gap x^T J x - J, ``(n_local, n, n)``."""
-        gap: Array = x.swapaxes(-1, -2) @ (self.signs[:, None] * x)
-        diagonals = gap.reshape(len(x), -1)[:, :: len(self.signs) + 1]
-        diagonals -= self.signs
-        return gap
+        return plus(x.swapaxes(-1, -2) @ (self.signs[:, None] * x), -self.signs)
 
     def feasibility(self, x: Array) -> Array:
         """The mean entry (1/n^2) sum_ij |x^T J x - J|_ij, ``(n_local,)``, as paper 001 reports it."""
@@ -147,9 +145,7 @@ class JOrthogonal:
         """
         left: Array = v @ (self.signs[:, None] * x.swapaxes(-1, -2) * self.signs)  # v x^{-1} = v J x^T J
         left *= -0.5
-        diagonals = left.reshape(len(x), -1)[:, :: len(self.signs) + 1]
-        diagonals += 1.0
-        point: Array = np.linalg.solve(left, x + 0.5 * v).astype(np.float64, copy=False)
+        point: Array = np.linalg.solve(plus(left, 1.0), x + 0.5 * v).astype(np.float64, copy=False)
         return point
 
     def corrected(self, x: Array) -> Array:

@@ -1,8 +1,9 @@
-"""Fields of augmented Lagrangians on the sets {x : x^T B x = I}, whose multiplier has a closed form near the set.
+"""The sets {x : x^T B x = I} and fields of augmented Lagrangians on them, whose multiplier has a closed form near the set.
 
-With B = I they are those of PLAM and PCAL (Gao, Liu, Yuan, "Parallelizable algorithms for optimization problems with orthogonality
-constraints", SIAM Journal on Scientific Computing 2019); with B they are given for PLAM in paper 003 (Vary, Ablin, Gao, Absil,
-"Optimization without retraction on the random generalized Stiefel manifold", ICML 2024), after Gao, Hu, Kuang, Liu 2022.
+With B = I these fields are those of PLAM and PCAL (Gao, Liu, Yuan, "Parallelizable algorithms for optimization problems with
+orthogonality constraints", SIAM Journal on Scientific Computing 2019); with B they are given for PLAM in paper 003 (Vary, Ablin,
+Gao, Absil, "Optimization without retraction on the random generalized Stiefel manifold", ICML 2024), after Gao, Hu, Kuang, Liu
+2022.
 """
 
 from __future__ import annotations
@@ -12,14 +13,30 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from ..protocols import Array
+from ..sums import norms
+from .retractions import plus, sym
 
 
 class AugmentedLagrangian(ABC):
-    """The fields of a set {x : x^T B x = I} known through products with B."""
+    """A set {x : x^T B x = I} known through products with B."""
 
     @abstractmethod
     def product(self, x: Array) -> Array:
         """The product B x."""
+
+    def distance(self, x: Array) -> Array:
+        """The distance ||B^{1/2} (x - project(x))||_F, ``(n_local,)``.
+
+        It is the norm of s - 1 = (s^2 - 1) / (s + 1) for the singular values s of B^{1/2} x.
+        """
+        squares = np.linalg.eigvalsh(x.swapaxes(-1, -2) @ self.product(x))
+        return norms((squares - 1.0) / (np.sqrt(np.maximum(squares, 0.0)) + 1.0))
+
+    def multiplier_norm(self, x: Array, g: Array) -> Array:
+        """The constraint's contribution ||sym(x^T G)||_2 to the curvature of the Lagrangian, ``(n_local,)``."""
+        values = np.linalg.eigvalsh(sym(x.swapaxes(-1, -2) @ g))
+        largest: Array = np.abs(values[:, [0, -1]]).max(-1)
+        return largest
 
     def augmented_gradient(self, x: Array, g: Array, penalty: Array, bx: Array | None = None) -> Array:
         """The field G - B x sym(x^T G) + penalty B x (x^T B x - I), at any x; ``penalty`` is ``(n_local,)``.
@@ -33,13 +50,10 @@ class AugmentedLagrangian(ABC):
         """
         bx = self.product(x) if bx is None else bx
         xt = x.swapaxes(-1, -2)
-        t: Array = xt @ g
         inner: Array = xt @ bx
         inner *= penalty[:, None, None]
-        inner -= 0.5 * (t + t.swapaxes(-1, -2))
-        diagonals = inner.reshape(len(x), -1)[:, :: x.shape[-1] + 1]
-        diagonals -= penalty[:, None]
-        field: Array = bx @ inner
+        inner -= sym(xt @ g)
+        field: Array = bx @ plus(inner, -penalty[:, None])
         field += g
         return field
 

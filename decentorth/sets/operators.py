@@ -1,8 +1,7 @@
 """The B of a constraint x^T B x = I, known through its products: matrices, a sparse matrix, an operator, or samples.
 
-Each kind has its order ``n``, ``product(x)`` = B x and ``solve(g)`` = B^{-1} g for stacked arrays ``(n_local, n, p)``, and a bound
-on its eigenvalues, ``largest``. `operator` converts a user's B; `symmetric` converts a matrix that need not be positive definite,
-such as the A of an eigenvalue problem.
+Stacked arrays are ``(n_local, n, p)``. `operator` converts a user's B; `symmetric` converts a matrix that need not be positive
+definite, such as the A of an eigenvalue problem.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array, issparse
@@ -18,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from ..protocols import Array, Index
 from ..sums import norms
+from .retractions import plus
 
 _SYMMETRY = 1e-10
 """The largest difference between B and its transpose, relative to its entries."""
@@ -27,26 +27,32 @@ _SMALL = 64
 """The largest order at which the largest eigenvalue comes from the matrix, formed by products."""
 
 
-class Operator(Protocol):
-    """A symmetric positive definite B."""
+class Operator(ABC):
+    """A symmetric B. Its extreme eigenvalues are found by products with it, unless a subclass has a better way."""
 
-    @property
-    def n(self) -> int: ...
-    @property
-    def solvable(self) -> bool:
-        """True if `solve` can be called."""
+    n: int
+    solvable: bool
+    """True if `solve` can be called."""
 
-    @property
+    @cached_property
     def largest(self) -> float:
         """A bound on the eigenvalues of B that is close to the largest."""
+        return _lanczos(self)
 
-    @property
+    @cached_property
     def radius(self) -> float:
         """A bound on the absolute values of the eigenvalues that is close to the largest."""
+        return _lanczos(self, "LM")
 
+    @abstractmethod
+    def check_definite(self) -> None:
+        """Raise the ValueError of `operator` where B is seen not to be positive definite."""
+
+    @abstractmethod
     def product(self, x: Array) -> Array:
         """The product B x, fresh."""
 
+    @abstractmethod
     def solve(self, g: Array) -> Array:
         """The solution B^{-1} g, fresh.
 
@@ -73,12 +79,11 @@ def operator(B: Any) -> Operator:
         For another type, or entries that are not real numbers.
     """
     found = symmetric("B", B)
-    if not isinstance(found, SampleCovariance):
-        found.check_definite()
+    found.check_definite()
     return found
 
 
-def symmetric(name: str, A: Any) -> Matrices | SparseMatrix | LinearOperator | SampleCovariance:
+def symmetric(name: str, A: Any) -> Operator:
     """The operator of a symmetric A of any type that `operator` takes, positive definite or not; errors call it ``name``."""
     if isinstance(A, SampleCovariance):
         return A
@@ -110,7 +115,7 @@ def eigenspace(A: Array, B: Array, p: int) -> tuple[Array, Array]:
     return np.ascontiguousarray(values[::-1]), np.ascontiguousarray(vectors[:, ::-1])
 
 
-class Matrices:
+class Matrices(Operator):
     """Dense matrices, one for all agents or one for each.
 
     Parameters
@@ -123,10 +128,7 @@ class Matrices:
 
     def __init__(self, stack: Array) -> None:
         self.stack = stack
-
-    @property
-    def n(self) -> int:
-        return int(self.stack.shape[-1])
+        self.n = int(stack.shape[-1])
 
     @cached_property
     def factors(self) -> list[Array]:
@@ -165,7 +167,6 @@ class Matrices:
             return max([float(np.abs(np.linalg.eigvalsh(matrix)[[0, -1]]).max(-1)) for matrix in self.stack])
 
     def check_definite(self) -> None:
-        """Raise the ValueError of ``factors`` unless every matrix is positive definite."""
         with threadpool_limits(1):  # the bits of a factor depend on the number of BLAS threads
             _ = self.factors
 
@@ -185,27 +186,7 @@ class Matrices:
         return out
 
 
-class _ByProducts(ABC):
-    """An operator whose extreme eigenvalues are found by products with it."""
-
-    n: int
-    solvable: bool
-
-    @cached_property
-    def largest(self) -> float:
-        return _lanczos(self)
-
-    @cached_property
-    def radius(self) -> float:
-        return _lanczos(self, "LM")
-
-    @abstractmethod
-    def product(self, x: Array) -> Array: ...
-    @abstractmethod
-    def solve(self, g: Array) -> Array: ...
-
-
-class SparseMatrix(_ByProducts):
+class SparseMatrix(Operator):
     """A sparse matrix, factored by SuperLU at the first solve.
 
     Parameters
@@ -226,8 +207,7 @@ class SparseMatrix(_ByProducts):
         _check_symmetric(name, abs(self.matrix - self.matrix.T).max(), abs(self.matrix).max())
 
     def check_definite(self) -> None:
-        """Raise unless the diagonal is that of a positive definite matrix; the factorization checks the rest at the first solve."""
-        least = self.matrix.diagonal().min()
+        least = self.matrix.diagonal().min()  # the factorization checks the rest at the first solve
         if not least > 0.0:
             raise ValueError(f"B must be positive definite; its diagonal has the entry {least:.3g}")
 
@@ -247,7 +227,7 @@ class SparseMatrix(_ByProducts):
         return _each(self._factor.solve, g)
 
 
-class LinearOperator(_ByProducts):
+class LinearOperator(Operator):
     """A ``scipy.sparse.linalg.LinearOperator``, or any object with ``shape`` and ``matmat``.
 
     Parameters
@@ -271,7 +251,6 @@ class LinearOperator(_ByProducts):
         self._probed = min(first, second)
 
     def check_definite(self) -> None:
-        """Raise if a vector v with v^T B v <= 0 was found."""
         if not self._probed > 0.0:
             raise ValueError(f"B must be positive definite; v^T B v = {self._probed:.3g} for a vector v")
 
@@ -287,7 +266,7 @@ class LinearOperator(_ByProducts):
         return _each(self.operator.solve, g)
 
 
-class SampleCovariance(_ByProducts):
+class SampleCovariance(Operator):
     """B = A^T A / N + ridge I for N samples in the rows of A, without ever forming it: products are A^T (A x) / N + ridge x.
 
     The samples are not centred. They are shared by all agents of the set; agents with samples of their own reach the set through
@@ -308,6 +287,8 @@ class SampleCovariance(_ByProducts):
         For entries that are not real numbers.
     """
 
+    solvable = False
+
     def __init__(self, A: Any, ridge: float = 0.0) -> None:
         A = A if _is_sparse(A) else np.asarray(A)
         if A.ndim != 2 or 0 in A.shape:
@@ -321,7 +302,6 @@ class SampleCovariance(_ByProducts):
             raise ValueError(
                 f"A^T A / N of {samples} samples in {self.n} dimensions is singular: give a ridge, more samples, or fewer columns"
             )
-        self.solvable = False
         self.n_samples = samples
         self.ridge = float(ridge)
 
@@ -329,19 +309,22 @@ class SampleCovariance(_ByProducts):
     def radius(self) -> float:
         return self.largest
 
+    def check_definite(self) -> None:
+        """B is positive semidefinite, and the constructor checks the rest."""
+
     def product(self, x: Array) -> Array:
         rows = self.rows
         image = _each(lambda one: rows.T @ (rows @ one), x) if _is_sparse(rows) else rows.T @ (rows @ x)
-        image /= self.n_samples
-        if self.ridge > 0.0:
-            image += self.ridge * x
-        return image
+        return self._scaled(image, self.n_samples, x)
 
     def product_on(self, x: Array, batch: Index) -> Array:
         """The product B x from the samples ``batch``, ``(n_local, b)`` row numbers; for uniform draws its mean is `product`."""
         rows = self._taken(batch)
-        image: Array = rows.swapaxes(-1, -2) @ (rows @ x)
-        image /= batch.shape[1]
+        return self._scaled(rows.swapaxes(-1, -2) @ (rows @ x), batch.shape[1], x)
+
+    def _scaled(self, image: Array, samples: int, x: Array) -> Array:
+        """The product B x from A^T A x, in place."""
+        image /= samples
         if self.ridge > 0.0:
             image += self.ridge * x
         return image
@@ -351,9 +334,7 @@ class SampleCovariance(_ByProducts):
         rows = self._taken(batch)
         matrix: Array = rows.swapaxes(-1, -2) @ rows
         matrix /= batch.shape[1]
-        diagonals = matrix.reshape(len(matrix), -1)[:, :: self.n + 1]
-        diagonals += self.ridge
-        return matrix
+        return plus(matrix, self.ridge)
 
     def _taken(self, batch: Index) -> Array:
         """The samples ``batch`` as a dense array, ``(n_local, b, n)``."""

@@ -172,11 +172,16 @@ def diagonals_of(squares: Array) -> Array:
     return squares.reshape(len(squares), -1)[:, :: squares.shape[-1] + 1]
 
 
-def plus(squares: Array, number: float) -> Array:
-    """Set ``squares += number I``, in place."""
+def plus(squares: Array, number: float | Array) -> Array:
+    """Add a number, a number of each agent ``(n, 1)``, or a diagonal ``(r,)``, to the diagonals ``(n, r, r)``, in place."""
     diagonals = diagonals_of(squares)
     diagonals += number
     return squares
+
+
+def sym(a: Array) -> Array:
+    """The symmetric part of each matrix, ``(n, r, r)``, fresh."""
+    return 0.5 * (a + a.swapaxes(-1, -2))
 
 
 def _by_svd(y: Array) -> Array:

@@ -17,6 +17,7 @@ omega/2 ||x^T B x - I||_F^2 in the metric tr(u^T B v). All vanish, on the set, w
 from __future__ import annotations
 
 from ..protocols import Array
+from .retractions import plus, sym
 
 
 class TrackedFields:
@@ -28,17 +29,16 @@ class TrackedFields:
 
     def dissolved_with(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
         """The gradient of f(A(x)) + penalty/4 ||x^T B x - I||_F^2, ``g`` being that of f at A(x); ``penalty`` is ``(n_local,)``."""
-        e, t = _excess(x, bx), x.swapaxes(-1, -2) @ g
+        e = _excess(x, bx)
         field: Array = g @ _half(e)
-        field += bx @ (penalty[:, None, None] * e - 0.5 * (t + t.swapaxes(-1, -2)))
+        field += bx @ (penalty[:, None, None] * e - sym(x.swapaxes(-1, -2) @ g))
         return field
 
     def landing_image(self, x: Array, g: Array, bx: Array, penalty: Array) -> Array:
         """The field B (Psi + 2 penalty x (x^T B x - I)) with the direction psi-br for Psi; ``penalty`` is ``(n_local,)``."""
         s: Array = x.swapaxes(-1, -2) @ bx
         field: Array = g @ s
-        inner = 2.0 * penalty[:, None, None] * s
-        _diagonal(inner)[...] -= 2.0 * penalty[:, None]
+        inner = plus(2.0 * penalty[:, None, None] * s, -2.0 * penalty[:, None])
         inner -= g.swapaxes(-1, -2) @ x
         field += bx @ inner
         return field
@@ -46,19 +46,9 @@ class TrackedFields:
 
 def _excess(x: Array, bx: Array) -> Array:
     """The excess x^T B x - I, made symmetric."""
-    s: Array = x.swapaxes(-1, -2) @ bx
-    e: Array = 0.5 * (s + s.swapaxes(-1, -2))
-    _diagonal(e)[...] -= 1.0
-    return e
+    return plus(sym(x.swapaxes(-1, -2) @ bx), -1.0)
 
 
 def _half(e: Array) -> Array:
     """The matrix I - e/2."""
-    half: Array = -0.5 * e
-    _diagonal(half)[...] += 1.0
-    return half
-
-
-def _diagonal(squares: Array) -> Array:
-    """The diagonals ``(n_local, p)``, a view."""
-    return squares.reshape(len(squares), -1)[:, :: squares.shape[-1] + 1]
+    return plus(-0.5 * e, 1.0)
