@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,10 @@ def selected(items: Sequence[Any], local: Selection) -> list[Any]:
 
 class AgentProblem(ABC, Generic[C]):
     """The objectives f_i of the agents in ``agents``; subclasses add data and formulas.
+
+    Subclasses that take the data of each agent may be given those of some agents only: ``n_agents`` is then the number of all
+    agents, and ``first_agent`` the global number of the first one given. Arrays that are already float64 and C-contiguous may be
+    referenced, not copied: do not change them afterwards.
 
     Parameters
     ----------
@@ -128,12 +132,7 @@ class AgentProblem(ABC, Generic[C]):
         return self._blocks
 
     def _check_whole(self) -> None:
-        """Raise unless all agents are in this process.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Raise a ValueError unless all agents are in this process."""
         if self.n_local != self.n_agents:
             raise ValueError(f"pooled() needs all {self.n_agents} agents, but only {self.n_local} are in this process")
 
@@ -154,20 +153,37 @@ class Deferred(NamedTuple):
     """Called on every rank with its agents; may use the collective in the same order on all of them."""
 
 
-def loaded(loader: Callable[[int], Any], n_agents: int, make: Callable[..., Any]) -> Deferred:
-    """A problem whose ranks each load their own agents' data.
-
-    Parameters
-    ----------
-    loader
-        From an agent's number to its data.
-    make
-        Called with a list of the data of a rank's agents, ``n_agents`` and ``first_agent``.
-    """
+def on_each_rank(n_agents: int, make: Callable[[slice], Any]) -> Deferred:
+    """A problem that each rank makes for its agents without the others; where one fails, all fail."""
 
     def build(agents: slice, collective: Collective) -> Any:
         with collective.together():
-            data = [loader(agent) for agent in range(agents.start, agents.stop)]
-            return make(data, n_agents=n_agents, first_agent=agents.start)
+            return make(agents)
 
     return Deferred(n_agents, build)
+
+
+class Loadable:
+    """A problem of one array, or a few, of each agent; its arguments are lists of them, settings, ``n_agents``, ``first_agent``."""
+
+    _arrays: ClassVar[int] = 1
+    """The number of arrays of each agent."""
+
+    @classmethod
+    def from_loader(cls, loader: Callable[[int], Any], n_agents: int, *settings: Any, **more: Any) -> Deferred:
+        """A problem whose ranks each load their own agents.
+
+        Parameters
+        ----------
+        loader
+            From an agent's number to its array, or to a tuple of its arrays.
+        settings, more
+            The settings of the class.
+        """
+
+        def make(agents: slice) -> Any:
+            data = [loader(agent) for agent in range(agents.start, agents.stop)]
+            lists = zip(*data, strict=True) if cls._arrays > 1 else [data]
+            return cls(*map(list, lists), *settings, n_agents=n_agents, first_agent=agents.start, **more)
+
+        return on_each_rank(n_agents, make)

@@ -32,7 +32,7 @@ from ..sets import GeneralizedStiefel, Product, SampleCovariance
 from ..sets.retractions import plus
 from ..sums import sums
 from .base import AgentProblem, Deferred, Selection, selected
-from .checks import matrices, same_columns
+from .checks import samples
 from .covariances import Canonical, Form, Moments, Samples, canonical_correlations, second_moments
 from .pca import subspace_distance
 from .pooled import Fold, here, root_inverse
@@ -49,14 +49,11 @@ class CCA(AgentProblem[Any]):
     ----------
     A, B
         Lists or stacks of samples, ``(N_i, n1)`` and ``(N_i, n2)``, one matrix per agent each, whose rows are the two views of the
-        same samples. Nothing is centred or scaled. Arrays that are already float64 and C-contiguous may be referenced, not copied:
-        do not change them afterwards.
+        same samples. Nothing is centred or scaled.
     rank
         The number p of pairs of canonical directions.
     ridge
         r1 and r2 are this share of the mean eigenvalues of C11 and C22.
-    n_agents, first_agent
-        When only some agents are given: the number of all agents, and the global number of the first one given.
     collective
         Pools the agents' samples over all processes, each of which must then make the problem. Without it all agents are here.
 
@@ -316,9 +313,7 @@ def _views(
     A: Any, B: Any, ridge: float, n_agents: int | None, first_agent: int, collective: Collective | None
 ) -> list[tuple[Array, Array]]:
     """The two views of each agent, checked."""
-    first, second = matrices("A", A, first_agent), matrices("B", B, first_agent)
-    same_columns("A", first, first_agent)
-    same_columns("B", second, first_agent)
+    (first, _), (second, _) = samples("A", A, first_agent), samples("B", B, first_agent)
     if len(first) != len(second):
         raise ValueError(f"A and B must hold a matrix for each agent, got {len(first)} and {len(second)}")
     for agent, (a, b) in enumerate(zip(first, second, strict=True), first_agent):

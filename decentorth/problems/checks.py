@@ -71,6 +71,12 @@ def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> in
     return int(columns)
 
 
+def samples(name: str, values: Any, first_agent: int = 0) -> tuple[list[Array], int]:
+    """The `matrices` of the agents' samples, a row each, and their common number of columns."""
+    rows = matrices(name, values, first_agent)
+    return rows, same_columns(name, rows, first_agent)
+
+
 def agent_weights(weights: Array | None, n_local: int) -> Array:
     """``(n_local,)``: the weights of the local agents, all 1 for None.
 

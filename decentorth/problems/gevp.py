@@ -23,7 +23,7 @@ from ..protocols import Array, Collective
 from ..sets import GeneralizedStiefel
 from ..sets.operators import Operator, eigenspace, formed, symmetric
 from ..sums import sums
-from .base import AgentProblem, Deferred, Selection, selected
+from .base import AgentProblem, Deferred, Selection, on_each_rank, selected
 from .division import idle_data
 from .generated import stream
 from .pca import subspace_distance
@@ -240,7 +240,6 @@ class GEVPSettings:
                 raise ValueError(f"condition must be finite and at least 1, got {self.condition}")
 
     def idle(self) -> dict[str, str]:
-        """The settings that have no effect, and why."""
         return idle_data(self.matrix_a is not None, ("dimension", "condition", "frobenius_normalised"))
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
@@ -253,12 +252,7 @@ class GEVPSettings:
                 f"the matrix in {self.matrix_a} is one agent's, got {n_agents} agents: use one (--agents 1), or give GEVP "
                 "a list of matrices in Python"
             )
-
-        def build(agents: slice, collective: Collective) -> GEVP:
-            with collective.together():
-                return self._made(n_agents, seed).restrict(agents)
-
-        return Deferred(n_agents, build)
+        return on_each_rank(n_agents, lambda agents: self._made(n_agents, seed).restrict(agents))
 
     def _made(self, n_agents: int, seed: int) -> GEVP:
         if self.matrix_a is None or self.matrix_b is None:

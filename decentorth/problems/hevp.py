@@ -26,7 +26,7 @@ from ..protocols import Array, Collective, Index
 from ..sets import JOrthogonal
 from ..sums import sums
 from .base import Deferred
-from .checks import matrices, same_columns
+from .checks import samples
 from .division import idle_data
 from .generated import stream
 from .pooled import Fold, here, triangle
@@ -46,14 +46,11 @@ class HEVP(SquaresProblem[JOrthogonal]):
     Parameters
     ----------
     D
-        ``(N, n)``; or a list of blocks of its rows. Arrays that are already float64 and C-contiguous may be referenced, not copied:
-        do not change them afterwards.
+        ``(N, n)``; or a list of blocks of its rows.
     signs
         ``(n,)``: the diagonal of J, +1 and -1 in any order.
     form
         well-posed, or as-printed: minus the trace, which is unbounded below.
-    n_agents, first_agent
-        When only some blocks are given: the number of all blocks, and the number of the first one given.
     collective
         Pools the blocks of all processes, each of which must then make the problem. Without it all blocks are here.
 
@@ -77,8 +74,8 @@ class HEVP(SquaresProblem[JOrthogonal]):
         collective: Collective | None = None,
     ) -> None:
         with contextlib.nullcontext() if collective is None else collective.together():
-            rows = matrices("D", D if isinstance(D, Sequence) or np.ndim(D) == 3 else [D], first_agent)
-            n, blocks = same_columns("D", rows, first_agent), n_agents or len(rows)
+            rows, n = samples("D", D if isinstance(D, Sequence) or np.ndim(D) == 3 else [D], first_agent)
+            blocks = n_agents or len(rows)
             constraint = JOrthogonal.with_signs(signs)
             if constraint.shape[0] != n:
                 raise ValueError(f"D has {n} columns, so J needs {n} signs, got {constraint.shape[0]}")
@@ -179,7 +176,6 @@ class HEVPSettings(SignedSettings):
             raise ValueError(f"ridge must be finite and not negative, got {self.ridge}")
 
     def idle(self) -> dict[str, str]:
-        """The settings that have no effect, and why."""
         return idle_data(self.data != "generated", ("dimension", "samples", "condition"))
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:

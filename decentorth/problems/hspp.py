@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
-from ..protocols import Array, Collective, Index
+from ..protocols import Array, Index
 from ..sets import JOrthogonal
-from .base import AgentProblem, Deferred, Selection, selected
+from .base import AgentProblem, Deferred, Selection, on_each_rank, selected
 from .checks import matrices
 from .division import idle_data
 from .generated import stream
@@ -57,8 +57,6 @@ class HSPP(AgentProblem[JOrthogonal]):
         The least value, where it is known.
     n_blocks
         The number of blocks of pairs, at most m/2; each block is the share of one agent.
-
-    Arrays that are already float64 and C-contiguous may be referenced, not copied: do not change them afterwards.
 
     Raises
     ------
@@ -290,17 +288,11 @@ class HSPPSettings(SignedSettings):
             raise ValueError(f"distances of a tree need its data: choose data tree, got {self.data!r}")
 
     def idle(self) -> dict[str, str]:
-        """The settings that have no effect, and why."""
         return idle_data(self.data not in ("tree", "gaussian"), ("points", "dimension"))
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
         """The problem with the pairs in blocks, see `HSPP`; each rank keeps its own rows of T."""
-
-        def build(blocks: slice, collective: Collective) -> HSPP:
-            with collective.together():
-                return self._made(n_blocks, seed).restrict(blocks)
-
-        return Deferred(n_blocks, build)
+        return on_each_rank(n_blocks, lambda blocks: self._made(n_blocks, seed).restrict(blocks))
 
     def _made(self, n_blocks: int, seed: int) -> HSPP:
         from ..data import load_matrix, resolve

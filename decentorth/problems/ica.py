@@ -15,7 +15,7 @@ Section 4 of paper 003 (Vary, Ablin, Gao, Absil, ICML 2024), where objective and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,8 +24,8 @@ from threadpoolctl import threadpool_limits
 
 from ..protocols import Array, Collective, Index
 from ..sets import GeneralizedStiefel, SampleCovariance, Stiefel
-from .base import C, Deferred, loaded
-from .checks import agent_weights, matrices, same_columns
+from .base import C, Deferred, Loadable
+from .checks import agent_weights, matrices, samples
 from .division import DIVIDED, Divided, divided, idle_data
 from .generated import stream
 from .pooled import centered, whitening
@@ -112,7 +112,7 @@ class LogCosh(SeparableLosses[C]):
         return amari_distance(xhat.T @ self.mixing)
 
 
-class ICA(LogCosh[Stiefel]):
+class ICA(LogCosh[Stiefel], Loadable):
     """f_i(x) = (w_i/N_i) sum_{jk} log cosh([Z_i x]_jk) over O(n).
 
     Parameters
@@ -123,8 +123,6 @@ class ICA(LogCosh[Stiefel]):
         ``(n, n)``: the matrix with z = mixing s for independent sources s, if it is known; then the error is ``amari_distance``.
     weights
         ``(n_local,)``: w_i, by default 1. With N_i over the mean of all N_i every sample, not every agent, has the same weight.
-    n_agents, first_agent
-        When only some agents are given: the number of all agents, and the global number of the first one given.
 
     Raises
     ------
@@ -141,14 +139,8 @@ class ICA(LogCosh[Stiefel]):
         n_agents: int | None = None,
         first_agent: int = 0,
     ):
-        rows = matrices("Z", Z, first_agent)
-        n = same_columns("Z", rows, first_agent)
+        rows, n = samples("Z", Z, first_agent)
         super().__init__(rows, agent_weights(weights, len(rows)), Stiefel(n, n), n_agents, first_agent, mixing)
-
-    @staticmethod
-    def from_loader(loader: Callable[[int], Array], n_agents: int) -> Deferred:
-        """A problem whose ranks each load their own agents: ``loader(agent) -> Z_i``."""
-        return loaded(loader, n_agents, ICA)
 
 
 class GeneralizedICA(LogCosh[GeneralizedStiefel]):
@@ -232,11 +224,9 @@ class ICASettings(Divided):
                 raise ValueError(f"imbalance must be finite and at least 1, got {self.imbalance}")
 
     def idle(self) -> dict[str, str]:
-        """The settings that have no effect, and why."""
         return super().idle() | idle_data(self.data is not None, ("samples", "imbalance", "mixing"), DIVIDED)
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, which each rank builds for its own agents."""
         if not self.whiten and n_agents > 1:
             raise ValueError(
                 f"without whitening the covariance of all samples makes the constraint, which none of {n_agents} agents knows: "

@@ -23,7 +23,7 @@ from ..protocols import Array, Collective, Index, SubgradientSettings
 from ..sets import Stiefel
 from ..sums import sums
 from .base import AgentProblem, Deferred, Selection
-from .checks import matrices, same_columns
+from .checks import samples
 from .columns import SeparateColumns
 from .division import Divided, divided
 from .pooled import centered, normalized
@@ -40,8 +40,6 @@ class L1PCA(AbsoluteLosses):
         List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
     rank
         The number r of components.
-    n_agents, first_agent
-        When only some agents are given: the number of all agents, and the global number of the first one given.
 
     Raises
     ------
@@ -50,8 +48,7 @@ class L1PCA(AbsoluteLosses):
     """
 
     def __init__(self, A: Sequence[Array] | Array, rank: int, *, n_agents: int | None = None, first_agent: int = 0):
-        rows = matrices("A", A, first_agent)
-        d = same_columns("A", rows, first_agent)
+        rows, d = samples("A", A, first_agent)
         super().__init__(rows, [-1.0 / len(a) for a in rows], Stiefel(d, rank), n_agents, first_agent)
 
 
@@ -61,14 +58,11 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
     Parameters
     ----------
     A
-        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled. Arrays that are already float64
-        and C-contiguous may be referenced, not copied: do not change them afterwards.
+        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
     rank
         The number r of components.
     mu
         Weight of the l1 norm, not negative: a larger weight makes more entries 0.
-    n_agents, first_agent
-        When only some agents are given: the number of all agents, and the global number of the first one given.
 
     Raises
     ------
@@ -81,8 +75,7 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
     def __init__(
         self, A: Sequence[Array] | Array, rank: int, mu: float, *, n_agents: int | None = None, first_agent: int = 0
     ) -> None:
-        rows = matrices("A", A, first_agent)
-        d = same_columns("A", rows, first_agent)
+        rows, d = samples("A", A, first_agent)
         check_mu(mu)
         super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, rank))
         self._steepest = 0.0
@@ -181,7 +174,6 @@ class L1PCASettings(Divided):
         return L1PCA(rows, self.rank, n_agents=n_agents, first_agent=first_agent)
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, which each rank builds for its own agents."""
 
         def build(agents: slice, collective: Collective) -> AgentProblem[Stiefel]:
             with collective.together():

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..protocols import Array, Collective
-from .base import Deferred
+from ..protocols import Array
+from .base import Deferred, on_each_rank
 from .gevp import GEVP
 
 
@@ -72,12 +72,7 @@ class LDASettings:
             raise ValueError(
                 f"the scatter matrices of lda are sums over all samples, so it is for one agent (--agents 1), got {n_agents}"
             )
-
-        def build(agents: slice, collective: Collective) -> GEVP:
-            with collective.together():
-                return self._made()
-
-        return Deferred(1, build)
+        return on_each_rank(1, lambda agents: self._made())
 
     def _made(self) -> GEVP:
         from ..data import load_labels, resolve

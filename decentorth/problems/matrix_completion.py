@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ import numpy as np
 from ..protocols import Array, Collective, Index
 from ..sets import Stiefel
 from ..sums import sums
-from .base import AgentProblem, Deferred, Selection, loaded
+from .base import AgentProblem, Deferred, Loadable, Selection, on_each_rank
 from .checks import matrices
 from .division import idle_data
 from .generated import stream
@@ -71,7 +70,7 @@ def least_squares(mask: Array, a: Array, x: Array, ridge: float) -> Array:
     return np.ascontiguousarray(systems[:, :, r])
 
 
-class MatrixCompletion(AgentProblem[Stiefel]):
+class MatrixCompletion(AgentProblem[Stiefel], Loadable):
     """f_i(x) = 1/2 sum_j min_v (||P_Omega_j (x v - a_j)||^2 + ridge ||v||^2) over St(d, rank).
 
     Parameters
@@ -84,8 +83,6 @@ class MatrixCompletion(AgentProblem[Stiefel]):
         Weight of ||v||^2, not negative. Without it each column needs at least ``rank`` observed entries.
     truth
         ``(d, rank)``: a basis of the true column space, if it is known; then the error is ``subspace_distance``.
-    n_agents, first_agent
-        When only some agents are given: the number of all agents, and the global number of the first one given.
 
     Raises
     ------
@@ -130,11 +127,6 @@ class MatrixCompletion(AgentProblem[Stiefel]):
                 f"{short[0]} of agent {agent} has {observed[short[0]]} ({short.size} such columns of that agent); leave such "
                 "columns out, or take a smaller rank or a positive ridge"
             )
-
-    @staticmethod
-    def from_loader(loader: Callable[[int], Array], n_agents: int, rank: int, *, ridge: float = 0.0) -> Deferred:
-        """A problem whose ranks each load their own agents: ``loader(agent) -> A_i``."""
-        return loaded(loader, n_agents, partial(MatrixCompletion, rank=rank, ridge=ridge))
 
     def _take(self, local: Selection) -> None:
         self.n_samples, self._columns = self.n_samples[local], self._columns.take(local)
@@ -248,12 +240,21 @@ class MatrixCompletionSettings:
             raise ValueError(f"rank must be at least 1, got {self.rank}")
 
     def idle(self) -> dict[str, str]:
-        """The settings that have no effect, and why."""
         return idle_data(self.data is not None, ("dimension", "columns", "oversampling", "noise"), ("shuffle",))
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, which each rank builds for its own agents."""
-        return Deferred(n_agents, self._generated(n_agents, seed) if self.data is None else self._from_file(n_agents, seed))
+        from ..data import MatrixFile, partition
+
+        if self.data is None:
+            return Deferred(n_agents, self._generated(n_agents, seed))
+
+        def make(agents: slice) -> MatrixCompletion:
+            file = MatrixFile(str(self.data))
+            parts = partition("even", file.shape[0], n_agents, seed=seed, shuffle=self.shuffle)
+            columns = [file.observed(index).T for index in parts[agents]]
+            return MatrixCompletion(columns, self.rank, ridge=self.ridge, n_agents=n_agents, first_agent=agents.start)
+
+        return on_each_rank(n_agents, make)
 
     def observed(self, n_agents: int) -> int:
         """The number of observed entries of the generated matrix.
@@ -300,22 +301,5 @@ class MatrixCompletionSettings:
                 n_agents=n_agents,
                 first_agent=agents.start,
             )
-
-        return build
-
-    def _from_file(self, n_agents: int, seed: int) -> Callable[[slice, Collective], Any]:
-        from ..data import MatrixFile, partition
-
-        def build(agents: slice, collective: Collective) -> MatrixCompletion:
-            with collective.together():
-                file = MatrixFile(str(self.data))
-                parts = partition("even", file.shape[0], n_agents, seed=seed, shuffle=self.shuffle)
-                return MatrixCompletion(
-                    [file.observed(index).T for index in parts[agents]],
-                    self.rank,
-                    ridge=self.ridge,
-                    n_agents=n_agents,
-                    first_agent=agents.start,
-                )
 
         return build

@@ -11,15 +11,15 @@ has the columns of D, in any order and with any signs, as minimisers where there
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..protocols import Array, Collective, SubgradientSettings
 from ..sets import Stiefel
-from .base import Deferred, loaded
-from .checks import matrices, same_columns
+from .base import Deferred, Loadable
+from .checks import samples
 from .division import DIVIDED, Divided, divided, idle_data
 from .generated import stream
 from .pooled import normalized
@@ -32,7 +32,7 @@ def dictionary_error(x: Array, dictionary: Array) -> float:
     return float(np.abs(largest - 1.0).sum(-1))
 
 
-class OrthogonalDictionaryLearning(AbsoluteLosses):
+class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
     """f_i(x) = ||A_i x||_1 over O(n).
 
     Parameters
@@ -41,8 +41,6 @@ class OrthogonalDictionaryLearning(AbsoluteLosses):
         List or stack of samples ``(m_i, n)``, one matrix per agent, used unchanged.
     dictionary
         ``(n, n)``: the orthogonal dictionary, if it is known; then the error is ``dictionary_error``.
-    n_agents, first_agent
-        When only some agents are given: the number of all agents, and the global number of the first one given.
 
     Raises
     ------
@@ -58,19 +56,13 @@ class OrthogonalDictionaryLearning(AbsoluteLosses):
         n_agents: int | None = None,
         first_agent: int = 0,
     ):
-        rows = matrices("A", A, first_agent)
-        n = same_columns("A", rows, first_agent)
+        rows, n = samples("A", A, first_agent)
         if dictionary is not None and dictionary.shape != (n, n):
             raise ValueError(f"dictionary must have shape ({n}, {n}), as A has {n} columns, got {dictionary.shape}")
         super().__init__(rows, [1.0] * len(rows), Stiefel(n, n), n_agents, first_agent)
         self._samples_each = sum(len(a) for a in rows) / len(rows)
         self.dictionary = dictionary
         self.error_name = "" if dictionary is None else "dictionary_error"
-
-    @staticmethod
-    def from_loader(loader: Callable[[int], Array], n_agents: int) -> Deferred:
-        """A problem whose ranks each load their own agents: ``loader(agent) -> A_i``."""
-        return loaded(loader, n_agents, OrthogonalDictionaryLearning)
 
     @property
     def weak_convexity(self) -> Array:
@@ -145,11 +137,9 @@ class ODLSettings(Divided):
                 raise ValueError(f"density must be above 0 and at most 1, got {self.density}")
 
     def idle(self) -> dict[str, str]:
-        """The settings that have no effect, and why."""
         return super().idle() | idle_data(self.data is not None, ("dimension", "samples", "density"), (*DIVIDED, "normalize"))
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, which each rank builds for its own agents."""
         if self.data is None and self.samples < n_agents:
             raise ValueError(f"{n_agents} agents need at least as many samples, got {self.samples}: use fewer agents")
 

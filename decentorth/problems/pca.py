@@ -7,16 +7,15 @@ the top-r eigenspace of the pooled matrix C = (1/n) sum_i C_i (every agent count
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from ..protocols import Array, Collective
 from ..sets import Stiefel
-from .base import Deferred, loaded
-from .checks import matrices, same_columns
+from .base import Deferred, Loadable
+from .checks import samples
 from .division import DIVIDED, Divided, divided, idle_data
 from .generated import stream
 from .pooled import centered, triangle, with_spectrum
@@ -44,18 +43,15 @@ def subspace_distance(x: Array, basis: Array) -> float:
     return float(2.0 * np.sqrt((half * half).sum()))
 
 
-class PCA(SquaresProblem[Stiefel]):
+class PCA(SquaresProblem[Stiefel], Loadable):
     """f_i(x) = -1/2 tr(x^T A_i^T A_i x) / m_i over St(d, rank).
 
     Parameters
     ----------
     A
-        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled. Arrays that are already float64
-        and C-contiguous may be referenced, not copied: do not change them afterwards.
+        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
     rank
         The number r of components.
-    n_agents, first_agent
-        When only some agents are given: the number of all agents, and the global number of the first one given.
 
     Raises
     ------
@@ -67,16 +63,10 @@ class PCA(SquaresProblem[Stiefel]):
     """The name of the error: ``subspace_distance`` once `prepare` has computed the answer."""
 
     def __init__(self, A: Sequence[Array] | Array, rank: int, *, n_agents: int | None = None, first_agent: int = 0):
-        rows = matrices("A", A, first_agent)
-        d = same_columns("A", rows, first_agent)
+        rows, d = samples("A", A, first_agent)
         sums = SumsOfSquares(rows, None, np.array([-0.5 / len(a) for a in rows]))
         super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, rank), sums)
         self.optimum: Array | None = None
-
-    @staticmethod
-    def from_loader(loader: Callable[[int], Array], n_agents: int, rank: int) -> Deferred:
-        """A problem whose ranks each load their own agents: ``loader(agent) -> A_i``."""
-        return loaded(loader, n_agents, partial(PCA, rank=rank))
 
     def product(self, x: Array) -> Array:
         """``(n_local, d, r)``, fresh: C_i x_i."""
@@ -176,11 +166,9 @@ class PCASettings(Divided):
                 raise ValueError(f"heterogeneity must not be negative, got {self.heterogeneity}")
 
     def idle(self) -> dict[str, str]:
-        """The settings that have no effect, and why."""
         return super().idle() | idle_data(self.data != "synthetic", ("dimension", "samples", "gap", "heterogeneity"), DIVIDED)
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, which each rank builds for its own agents."""
         if self.data == "synthetic" and n_agents * self.samples < self.dimension:
             raise ValueError(
                 f"{n_agents} agents with {self.samples} samples each have {n_agents * self.samples} in all, fewer than dimension "

@@ -6,16 +6,15 @@ Euclidean gradient G_i(x) = 2 A_i^T (A_i x - B_i^T).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ..protocols import Array, Collective
 from ..sets import Stiefel
-from .base import Deferred, loaded
-from .checks import matrices, same_columns
+from .base import Deferred, Loadable, on_each_rank
+from .checks import matrices, samples
 from .division import idle_data
 from .generated import stream
 from .pooled import with_spectrum
@@ -23,18 +22,15 @@ from .rows import SumsOfSquares
 from .squares import SquaresProblem
 
 
-class Procrustes(SquaresProblem[Stiefel]):
+class Procrustes(SquaresProblem[Stiefel], Loadable):
     """f_i(x) = ||A_i x - B_i^T||_F^2 over St(d, r).
 
     Parameters
     ----------
     A
-        List or stack of ``(m_i, d)``, one matrix per agent. Arrays that are already float64 and C-contiguous may be referenced, not
-        copied: do not change them afterwards.
+        List or stack of ``(m_i, d)``, one matrix per agent.
     B
         List or stack of ``(r, m_i)``.
-    n_agents, first_agent
-        When only some agents are given: the number of all agents, and the global number of the first one given.
 
     Raises
     ------
@@ -42,14 +38,15 @@ class Procrustes(SquaresProblem[Stiefel]):
         When shapes do not fit, ``r > d``, or an entry is not finite; names the agent.
     """
 
+    _arrays = 2
+
     def __init__(
         self, A: Sequence[Array] | Array, B: Sequence[Array] | Array, *, n_agents: int | None = None, first_agent: int = 0
     ):
-        rows = matrices("A", A, first_agent)
+        rows, d = samples("A", A, first_agent)
         targets = matrices("B", B, first_agent)
         if len(rows) != len(targets):
             raise ValueError(f"A and B must have one matrix per agent each, got {len(rows)} and {len(targets)}")
-        d = same_columns("A", rows, first_agent)
         r = targets[0].shape[0]
         for i, (a, b) in enumerate(zip(rows, targets, strict=True)):
             if b.shape != (r, len(a)):
@@ -59,15 +56,6 @@ class Procrustes(SquaresProblem[Stiefel]):
                 )
         sums = SumsOfSquares(rows, [b.T for b in targets], np.ones(len(rows)))
         super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, r), sums)
-
-    @staticmethod
-    def from_loader(loader: Callable[[int], tuple[Array, Array]], n_agents: int) -> Deferred:
-        """A problem whose ranks each load their own agents: ``loader(agent) -> (A_i, B_i)``."""
-
-        def make(pairs: list[tuple[Array, Array]], **where: int) -> Procrustes:
-            return Procrustes([a for a, _ in pairs], [b for _, b in pairs], **where)
-
-        return loaded(loader, n_agents, make)
 
 
 def published_rows(agents: slice, rows: int, d: int, r: int, seed: int) -> tuple[list[Array], list[Array]]:
@@ -126,19 +114,17 @@ class ProcrustesSettings:
                 raise ValueError(f"largest_eigenvalue must be positive, got {self.largest_eigenvalue}")
 
     def idle(self) -> dict[str, str]:
-        """The settings that have no effect, and why."""
         return idle_data(self.data is not None, ("dimension", "rank", "rows", "decay", "largest_eigenvalue"), ("shuffle",))
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, which each rank builds for its own agents."""
         if self.rows is not None and self.data is None and n_agents * self.rows < self.dimension:
             raise ValueError(
                 f"{n_agents} agents with {self.rows} rows each have {n_agents * self.rows} rows in all, fewer than dimension "
                 f"{self.dimension}: the pooled matrix would be singular; ask for more agents or rows, or a smaller dimension"
             )
-        return Deferred(n_agents, self._from_files(n_agents, seed) if self.data is not None else self._generated(n_agents, seed))
+        return self._generated(n_agents, seed) if self.data is None else self._from_files(n_agents, seed)
 
-    def _generated(self, n_agents: int, seed: int) -> Callable[[slice, Collective], Any]:
+    def _generated(self, n_agents: int, seed: int) -> Deferred:
         rows = max(10, -(-self.dimension // n_agents)) if self.rows is None else self.rows
 
         def build(agents: slice, collective: Collective) -> Procrustes:
@@ -146,26 +132,20 @@ class ProcrustesSettings:
             a = with_spectrum(a, self.decay, self.largest_eigenvalue, collective)
             return Procrustes(a, b, n_agents=n_agents, first_agent=agents.start)
 
-        return build
+        return Deferred(n_agents, build)
 
-    def _from_files(self, n_agents: int, seed: int) -> Callable[[slice, Collective], Any]:
+    def _from_files(self, n_agents: int, seed: int) -> Deferred:
         from ..data import partition, resolve
 
-        def build(agents: slice, collective: Collective) -> Procrustes:
-            with collective.together():
-                data, targets = resolve(str(self.data)), resolve(str(self.targets))
-                if data.shape[0] != targets.shape[0]:
-                    raise ValueError(
-                        f"data and targets must have equally many rows, got {data.shape[0]} in {self.data} "
-                        f"and {targets.shape[0]} in {self.targets}"
-                    )
-                parts = partition("even", data.shape[0], n_agents, seed=seed, shuffle=self.shuffle)
-                mine = parts[agents]
-                return Procrustes(
-                    [data.rows(index) for index in mine],
-                    [targets.rows(index).T for index in mine],
-                    n_agents=n_agents,
-                    first_agent=agents.start,
+        def make(agents: slice) -> Procrustes:
+            data, targets = resolve(str(self.data)), resolve(str(self.targets))
+            if data.shape[0] != targets.shape[0]:
+                raise ValueError(
+                    f"data and targets must have equally many rows, got {data.shape[0]} in {self.data} "
+                    f"and {targets.shape[0]} in {self.targets}"
                 )
+            mine = partition("even", data.shape[0], n_agents, seed=seed, shuffle=self.shuffle)[agents]
+            a, b = [data.rows(index) for index in mine], [targets.rows(index).T for index in mine]
+            return Procrustes(a, b, n_agents=n_agents, first_agent=agents.start)
 
-        return build
+        return on_each_rank(n_agents, make)

@@ -18,15 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from ..protocols import Array, Collective, Index, SubgradientSettings
 from ..sets import Stiefel
-from .base import Deferred, loaded
-from .checks import agent_weights, matrices, same_columns
+from .base import Deferred, Loadable, on_each_rank
+from .checks import agent_weights, samples
 from .division import Divided, divided, idle_data
 from .generated import stream
 from .pooled import with_spectrum
@@ -56,7 +55,7 @@ def complement_distance(x: Array, subspace: Array) -> float:
     return float(np.sqrt(2.0 * (squares / (1.0 + np.sqrt(1.0 - squares))).sum(-1)))
 
 
-class RobustSubspaceRecovery(RowLosses[Stiefel]):
+class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
     """f_i(x) = (w_i/m_i) sum_j ||x^T a_j||_2 over St(n, n - rank).
 
     Parameters
@@ -69,8 +68,6 @@ class RobustSubspaceRecovery(RowLosses[Stiefel]):
         ``(n, d)``: an orthonormal basis of the inliers' subspace, if it is known; then the error is ``complement_distance``.
     weights
         ``(n_local,)``: w_i, by default 1. With m_i over the mean of all m_i every sample, not every agent, has the same weight.
-    n_agents, first_agent
-        When only some agents are given: the number of all agents, and the global number of the first one given.
 
     Raises
     ------
@@ -92,8 +89,7 @@ class RobustSubspaceRecovery(RowLosses[Stiefel]):
         n_agents: int | None = None,
         first_agent: int = 0,
     ):
-        rows = matrices("A", A, first_agent)
-        n = same_columns("A", rows, first_agent)
+        rows, n = samples("A", A, first_agent)
         if not 1 <= rank < n:
             raise ValueError(
                 f"rank, the dimension of the subspace, must be from 1 to {n - 1} for samples of length {n}, got {rank}"
@@ -106,11 +102,6 @@ class RobustSubspaceRecovery(RowLosses[Stiefel]):
         self.error_name = "" if subspace is None else "complement_distance"
         self._width = max(len(a) for a in rows)
         self.moments = None
-
-    @staticmethod
-    def from_loader(loader: Callable[[int], Array], n_agents: int, rank: int) -> Deferred:
-        """A problem whose ranks each load their own agents: ``loader(agent) -> A_i``."""
-        return loaded(loader, n_agents, partial(RobustSubspaceRecovery, rank=rank))
 
     @staticmethod
     def losses(products: Array) -> Array:
@@ -285,14 +276,21 @@ class RSRSettings(Divided):
             raise ValueError(f"orthonormal outliers must be at least dimension = {self.dimension}, got {self.outliers}")
 
     def idle(self) -> dict[str, str]:
-        """The settings that have no effect, and why."""
         return super().idle() | idle_data(
             self.data is not None, ("dimension", "inliers", "outliers", "points"), ("labels", "normalize")
         )
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, which each rank builds for its own agents."""
-        return Deferred(n_agents, self._generated(n_agents, seed) if self.data is None else self._from_file(n_agents, seed))
+        if self.data is None:
+            return Deferred(n_agents, self._generated(n_agents, seed))
+
+        def make(agents: slice) -> RobustSubspaceRecovery:
+            mine = divided(str(self.data), self, n_agents, agents, seed)
+            if self.normalize:
+                mine = [on_sphere(a) for a in mine]
+            return RobustSubspaceRecovery(mine, self.rank, n_agents=n_agents, first_agent=agents.start)
+
+        return on_each_rank(n_agents, make)
 
     def _generated(self, n_agents: int, seed: int) -> Callable[[slice, Collective], RobustSubspaceRecovery]:
         from ..data import partition
@@ -321,16 +319,6 @@ class RSRSettings(Divided):
                 n_agents=n_agents,
                 first_agent=agents.start,
             )
-
-        return build
-
-    def _from_file(self, n_agents: int, seed: int) -> Callable[[slice, Collective], RobustSubspaceRecovery]:
-        def build(agents: slice, collective: Collective) -> RobustSubspaceRecovery:
-            with collective.together():
-                mine = divided(str(self.data), self, n_agents, agents, seed)
-                if self.normalize:
-                    mine = [on_sphere(a) for a in mine]
-                return RobustSubspaceRecovery(mine, self.rank, n_agents=n_agents, first_agent=agents.start)
 
         return build
 

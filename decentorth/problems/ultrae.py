@@ -25,10 +25,10 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from ..protocols import Array, Collective, Index
+from ..protocols import Array, Index
 from ..sets import JOrthogonal, JOrthogonalStack
 from ..sums import scatter
-from .base import AgentProblem, Deferred
+from .base import AgentProblem, Deferred, on_each_rank
 from .division import idle_data
 from .generated import stream
 from .knowledge import Completions, KnowledgeGraph, check, corrupted, held_out, most_frequent
@@ -398,30 +398,17 @@ class UltraESettings(SignedSettings):
             raise ValueError(f"held_out is a share, at least 0 and below 1, got {self.held_out}")
 
     def idle(self) -> dict[str, str]:
-        """The settings that have no effect, and why."""
         return idle_data(self.data != "planted", ("relations", "triples"))
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
         """The problem of ``n_blocks`` agents, one for each block of the training triples, with the same mean: for `Spread`."""
+        settings = {name: getattr(self, name) for name in ("negatives", "corrupt", "delta", "alpha", "ranked", "judge", "spread")}
 
-        def build(agents: slice, collective: Collective) -> UltraE:
-            with collective.together():
-                return UltraE(
-                    self._graph(seed),
-                    self._constraint(self.dimension, self.dimension - 1).signs,
-                    negatives=self.negatives,
-                    corrupt=self.corrupt,
-                    delta=self.delta,
-                    alpha=self.alpha,
-                    ranked=self.ranked,
-                    judge=self.judge,
-                    spread=self.spread,
-                    n_agents=n_blocks,
-                    agents=agents,
-                    seed=seed,
-                )
+        def make(agents: slice) -> UltraE:
+            signs = self._constraint(self.dimension, self.dimension - 1).signs
+            return UltraE(self._graph(seed), signs, **settings, n_agents=n_blocks, agents=agents, seed=seed)
 
-        return Deferred(n_blocks, build)
+        return on_each_rank(n_blocks, make)
 
     def _graph(self, seed: int) -> KnowledgeGraph:
         from ..data import load_triples

@@ -100,7 +100,6 @@ class CCASettings(Divided):
             raise ValueError(f"condition must be finite and at least 1, got {self.condition}")
 
     def idle(self) -> dict[str, str]:
-        """The settings that have no effect, and why."""
         return super().idle() | idle_data(
             self.data != "synthetic",
             ("samples", "dimension", "dimension_y", "correlation", "decay", "condition", "heterogeneity"),
@@ -108,7 +107,6 @@ class CCASettings(Divided):
         )
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, which each rank builds for its own agents."""
 
         def build(agents: slice, collective: Collective) -> CCA:
             with collective.together():

@@ -5,7 +5,7 @@ A product has the methods in `METHODS` that all its parts have: each calls the p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Self
 
@@ -63,24 +63,23 @@ class Product(_Able):  # type: ignore[misc]  # its base is known at run time onl
         """Each part's rows of a stacked point, as views."""
         return [x[..., rows, :] for rows in self.rows]
 
-    def feasibility(self, x: Array, *bx: Array) -> Array:
+    def feasibility(self, x: Array, *given: Array, **named: Array) -> Array:
         """The root of the sum of the parts' squares, ``(n_local,)``."""
-        return norms(self._numbers("feasibility", x, *bx))
+        return norms(self._numbers("feasibility", x, *given, **named))
 
     def random(self, rng: np.random.Generator) -> Array:
         """A random point of each part, stacked to ``shape``."""
         return np.concatenate([part.random(rng) for part in self.parts])
 
-    def _each(self, name: str, *arguments: Any) -> list[tuple[slice, Any]]:
+    def _each(self, name: str, *given: Any, **named: Any) -> Iterator[tuple[slice, Any]]:
         """The rows of each part and the result of its method for these rows of all stacked points among the arguments."""
-        return [
-            (rows, getattr(part, name)(*[_own(one, rows) for one in arguments]))
-            for part, rows in zip(self.parts, self.rows, strict=True)
-        ]
+        for part, rows in zip(self.parts, self.rows, strict=True):
+            own = {key: _own(one, rows) for key, one in named.items()}
+            yield rows, getattr(part, name)(*[_own(one, rows) for one in given], **own)
 
-    def _numbers(self, name: str, *arguments: Any) -> Array:
+    def _numbers(self, name: str, *given: Any, **named: Any) -> Array:
         """A number of each part and agent, ``(n_local, parts)``."""
-        return np.stack([found for _, found in self._each(name, *arguments)], axis=-1)
+        return np.stack([found for _, found in self._each(name, *given, **named)], axis=-1)
 
 
 def _own(argument: Any, rows: slice) -> Any:
@@ -104,9 +103,9 @@ def _check(parts: Sequence[Any]) -> None:
 def _points(name: str) -> Callable[..., Array]:
     """The method of a product that puts each part's points or fields into one array like the first argument."""
 
-    def points(self: Product, x: Array, *more: Any) -> Array:
+    def points(self: Product, x: Array, *given: Any, **named: Any) -> Array:
         out = np.empty_like(x)
-        for rows, found in self._each(name, x, *more):
+        for rows, found in self._each(name, x, *given, **named):
             out[:, rows] = found
         return out
 
@@ -116,9 +115,9 @@ def _points(name: str) -> Callable[..., Array]:
 def _pairs(name: str) -> Callable[..., tuple[Array, Array]]:
     """The method like that of `_points` with two results."""
 
-    def pairs(self: Product, x: Array, *more: Any) -> tuple[Array, Array]:
+    def pairs(self: Product, x: Array, *given: Any, **named: Any) -> tuple[Array, Array]:
         first, second = np.empty_like(x), np.empty_like(x)
-        for rows, found in self._each(name, x, *more):
+        for rows, found in self._each(name, x, *given, **named):
             first[:, rows], second[:, rows] = found
         return first, second
 
@@ -156,7 +155,7 @@ METHODS: Mapping[str, Any] = {
     **{name: _points(name) for name in ("augmented_gradient", "column_tangent")},
     **{name: _pairs(name) for name in ("natural_gradient", "retract_with", "normalized")},
     "distance": lambda self, x: norms(self._numbers("distance", x)),
-    "multiplier_norm": lambda self, x, g, *metric: self._numbers("multiplier_norm", x, g, *metric).max(-1),
+    "multiplier_norm": lambda self, *given, **named: self._numbers("multiplier_norm", *given, **named).max(-1),
     "safe_step": _safe_step,
     "largest": property(lambda self: max([float(part.largest) for part in self.parts])),
     "landing_scale": lambda self: max([float(part.landing_scale()) for part in self.parts]),
