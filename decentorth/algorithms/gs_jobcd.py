@@ -19,6 +19,7 @@ from typing import ClassVar, Literal, cast
 import numpy as np
 
 from ..kernels import Kernel, load, ready
+from ..kernels.subproblem import Sweep
 from ..protocols import Array, Network, Problem, Signature, Stop, Streams, TraceForm
 from . import jobcd
 from .jobcd import JOBCDState, OneSignature, Varsigma
@@ -99,11 +100,13 @@ class GSJOBCD:
                 problem.constraint.signs,
                 first,
                 second,
-                self.theta,
-                kind == "exact",
-                level if kind == "constant" else 0.0,
-                0.0 if kind == "constant" else level,
-                jobcd.room(state),
+                Sweep(
+                    self.theta,
+                    kind == "exact",
+                    level if kind == "constant" else 0.0,
+                    0.0 if kind == "constant" else level,
+                    jobcd.room(state),
+                ),
             )
             if ray != 0:
                 state = state._replace(ray=np.array([[float(first[done]), float(second[done]), float(ray)]]))

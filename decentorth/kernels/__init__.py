@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, cast
 import numpy as np
 
 from ..protocols import SETUP, Array, Index
-from .subproblem import Solution, isotropic, linear_term
+from .subproblem import Solution, Sweep, isotropic, linear_term
 
 Kernel = Literal["auto", "numba", "numpy"]
 """The version of the kernels: auto is numba if it is installed."""
@@ -32,58 +32,23 @@ class Kernels(Protocol):
     def turn_rows(self, x: Array, v: Array, first: Index, second: Index) -> None:
         """Set ``x[B] <- V x[B]``, in place."""
 
-    def turn_columns(self, x: Array, v: Array, first: Index, second: Index) -> None:
-        """Set ``x[:, B] <- x[:, B] V^T``, in place."""
-
     def congruence(self, m: Array, v: Array, first: Index, second: Index) -> None:
         """Set ``m[B] <- V m[B]`` and then ``m[:, B] <- m[:, B] V^T``, in place."""
 
     def gauss_seidel(
-        self,
-        x: Array,
-        product: Array,
-        form: Array,
-        signs: Array,
-        first: Index,
-        second: Index,
-        theta: float,
-        exact: bool,
-        constant: float,
-        scaled: float,
-        limit: float,
+        self, x: Array, product: Array, form: Array, signs: Array, first: Index, second: Index, sweep: Sweep
     ) -> tuple[int, int]:
         """Minimise tr(x^T form x)/2 over the pairs one after the other, in place; ``product`` holds x x^T and is kept up to date.
 
-        Parameters
-        ----------
-        exact
-            True if Q is the pair's own quadratic form, False if it is varsigma I.
-        constant, scaled
-            The terms of varsigma = ``constant + scaled * lambda_max(product_BB)``, which also serves an exact pair whose form seems
-            unbounded, but not with certainty.
-        limit
-            Stop before a pair whose rows together have a larger squared norm.
-
-        Returns
-        -------
-        tuple of int
-            The number of pairs done, and 0; or the index of the pair whose subproblem is unbounded, and its ray, see `Solution`.
+        The result is the number of pairs done, and 0; or the index of the pair whose subproblem is unbounded, and its ray.
         """
 
     def jacobi_sweep(self, xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]:
-        """Make one sweep of the hyperbolic Jacobi method over all pairs of columns of x, in rounds of disjoint pairs; ``gram``,
-        x^T C x for some C, tends to a diagonal matrix. In place.
+        """Make one sweep of the hyperbolic Jacobi method over all pairs of columns of x, in rounds of disjoint pairs, in place.
 
-        Parameters
-        ----------
-        xt
-            The transpose x^T, in which the columns of x are contiguous.
-
-        Returns
-        -------
-        tuple
-            The decrease of the trace of ``gram``, and 0, 0; or, if the sweep ended early, the columns i < j, i + j > 0, of a pair
-            along which it has no minimum.
+        ``xt`` is x^T, in which the columns of x are contiguous; ``gram``, x^T C x for some C, tends to a diagonal matrix. The result
+        is the decrease of the trace of ``gram``, and 0, 0; or, if the sweep ended early, the columns i < j, i + j > 0, of a pair
+        along which it has no minimum.
         """
 
 
@@ -125,8 +90,8 @@ def _run_all(kernels: Kernels) -> None:
     one, signs = np.eye(2), np.array([1.0, -1.0])
     curvature = isotropic(np.ones(1))
     v = kernels.minimise(signs[:1] != signs[1:], linear_term(one[None], curvature), curvature).v
-    for turn in (kernels.turn_rows, kernels.turn_columns, kernels.congruence):
+    for turn in (kernels.turn_rows, kernels.congruence):
         turn(one.copy(), v, first, second)
     kernels.blocks(one, one, first, second)
-    kernels.gauss_seidel(one.copy(), one.copy(), one, signs, first, second, 0.0, True, 0.0, 0.0, np.inf)
+    kernels.gauss_seidel(one.copy(), one.copy(), one, signs, first, second, Sweep(0.0, True, 0.0, 0.0, np.inf))
     kernels.jacobi_sweep(one.copy(), one.copy(), signs)

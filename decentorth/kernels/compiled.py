@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..protocols import Array, Index
-from .subproblem import CERTAIN, EPS, MOST, NEAR, STEEPEST, TINY, Solution
+from .subproblem import CERTAIN, EPS, MOST, NEAR, STEEPEST, TINY, Solution, Sweep
 
 F = TypeVar("F", bound=Callable[..., Any])
 SQRT2 = sqrt(2.0)
@@ -219,13 +219,6 @@ def _turn_entries(row: Array, v: Array, first: Index, second: Index) -> None:
 
 
 @_fast
-def turn_columns(x: Array, v: Array, first: Index, second: Index) -> None:
-    """See `Kernels`."""
-    for row in range(len(x)):
-        _turn_entries(x[row], v, first, second)
-
-
-@_fast
 def congruence(m: Array, v: Array, first: Index, second: Index) -> None:
     """See `Kernels`. One pair of rows at a time, which stays in cache."""
     alone = np.ones(len(m), dtype=np.bool_)
@@ -252,21 +245,10 @@ def _varsigma(mii: float, mij: float, mjj: float, constant: float, scaled: float
 
 
 @_exact
-def gauss_seidel(
-    x: Array,
-    product: Array,
-    form: Array,
-    signs: Array,
-    first: Index,
-    second: Index,
-    theta: float,
-    exact: bool,
-    constant: float,
-    scaled: float,
-    limit: float,
-) -> tuple[int, int]:
+def gauss_seidel(x: Array, product: Array, form: Array, signs: Array, first: Index, second: Index, sweep: Sweep) -> tuple[int, int]:
     """See `Kernels`."""
     m, h = product, form
+    theta, exact, constant, scaled, limit = sweep
     for k in range(len(first)):
         i, j = first[k], second[k]
         t00, t01, t10, t11 = _products(h, m, i, j)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..protocols import Array, Index
-from .subproblem import CERTAIN, STEEPEST, exact_form, isotropic, largest_eigenvalue, linear_term, minimise
+from .subproblem import CERTAIN, STEEPEST, Sweep, exact_form, isotropic, largest_eigenvalue, linear_term, minimise
 
-__all__ = ["blocks", "congruence", "gauss_seidel", "jacobi_sweep", "minimise", "turn_columns", "turn_rows"]
+__all__ = ["blocks", "congruence", "gauss_seidel", "jacobi_sweep", "minimise", "turn_rows"]
 
 
 def blocks(a: Array, b: Array, first: Index, second: Index) -> Array:
@@ -23,33 +23,17 @@ def turn_rows(x: Array, v: Array, first: Index, second: Index) -> None:
     x[second] = v[:, 1, :1] * p + v[:, 1, 1:] * q
 
 
-def turn_columns(x: Array, v: Array, first: Index, second: Index) -> None:
-    """See `Kernels`."""
-    p, q = x[:, first], x[:, second]
-    x[:, first] = v[:, 0, 0] * p + v[:, 0, 1] * q
-    x[:, second] = v[:, 1, 0] * p + v[:, 1, 1] * q
-
-
 def congruence(m: Array, v: Array, first: Index, second: Index) -> None:
     """See `Kernels`."""
     turn_rows(m, v, first, second)
-    turn_columns(m, v, first, second)
+    p, q = m[:, first], m[:, second]
+    m[:, first] = v[:, 0, 0] * p + v[:, 0, 1] * q
+    m[:, second] = v[:, 1, 0] * p + v[:, 1, 1] * q
 
 
-def gauss_seidel(
-    x: Array,
-    product: Array,
-    form: Array,
-    signs: Array,
-    first: Index,
-    second: Index,
-    theta: float,
-    exact: bool,
-    constant: float,
-    scaled: float,
-    limit: float,
-) -> tuple[int, int]:
+def gauss_seidel(x: Array, product: Array, form: Array, signs: Array, first: Index, second: Index, sweep: Sweep) -> tuple[int, int]:
     """See `Kernels`."""
+    theta, exact, constant, scaled, limit = sweep
     for k, (i, j) in enumerate(zip(first, second, strict=True)):
         one, other = first[k : k + 1], second[k : k + 1]
         m = product[np.ix_((i, j), (i, j))][None]

@@ -62,6 +62,21 @@ class Solution(NamedTuple):
     mu goes to plus and to minus infinity, 2 and -2 for [[-cosh, -sinh], [sinh, cosh]](mu)."""
 
 
+class Sweep(NamedTuple):
+    """The Q of each pair in a sweep of Gauss-Seidel steps, and where the sweep ends."""
+
+    theta: float
+    """The multiple of I that is added to Q."""
+    exact: bool
+    """True if Q is the pair's own quadratic form, False if it is varsigma I."""
+    constant: float
+    scaled: float
+    """The terms of varsigma = ``constant + scaled * lambda_max(product_BB)``, which also serves an exact pair whose form seems
+    unbounded, but not with certainty."""
+    limit: float
+    """The squared norm of both rows of a pair above which the sweep stops before it."""
+
+
 def ray_matrix(ray: int, mu: float) -> Array:
     """The factor V(mu) ``(2, 2)``, mu > 0, of a ray other than 0."""
     c, s = np.cosh(mu), np.copysign(np.sinh(mu), ray)
@@ -111,32 +126,16 @@ def linear_term(t: Array, curvature: Array) -> Array:
     return projected - curvature[:, 0]
 
 
-def solve(hyperbolic: NDArray[np.bool_], P: Array, Q: Array) -> Solution:
-    """The minimisers of 1/2 vec(V)^T Q vec(V) + <V, P>.
+def minimise(hyperbolic: NDArray[np.bool_], linear: Array, curvature: Array) -> Solution:
+    """The minimisers of 1/2 vec(V)^T Q vec(V) + <V, P>, with P and Q in the basis.
 
     Parameters
     ----------
     hyperbolic
-        Booleans ``(k,)``: True if J_BB has two signs.
-    P
-        ``(k, 2, 2)``.
-    Q
-        ``(k, 4, 4)``, symmetric; vec goes column by column.
-
-    Raises
-    ------
-    ValueError
-        For shapes that do not fit.
+        ``(k,)``: True if J_BB has two signs.
+    linear, curvature
+        ``(k, 4)``, <E, P>, and ``(k, 4, 4)``, <E, F>_Q, symmetric; see `form`.
     """
-    k = len(hyperbolic)
-    for name, array, shape in (("P", P, (k, 2, 2)), ("Q", Q, (k, 4, 4))):
-        if array.shape != shape:
-            raise ValueError(f"{name} must have shape {shape} for {k} pairs, got {array.shape}")
-    return minimise(hyperbolic, P.swapaxes(-1, -2).reshape(-1, 4) @ BASIS.T, form(Q))
-
-
-def minimise(hyperbolic: NDArray[np.bool_], linear: Array, curvature: Array) -> Solution:
-    """The minimisers from P and Q in the basis: ``linear`` ``(k, 4)``, <E, P>, and ``curvature`` ``(k, 4, 4)``, <E, F>_Q."""
     k = len(hyperbolic)
     solution = Solution(np.empty((k, 2, 2)), np.empty(k), np.zeros(k, dtype=np.int64))
     for kind, families, minimum in ((True, HYPERBOLIC, _hyperbolic), (False, ORTHOGONAL, _orthogonal)):

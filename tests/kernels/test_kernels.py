@@ -9,6 +9,7 @@ import pytest
 
 from decentorth import kernels
 from decentorth.kernels.plain import round_robin
+from decentorth.kernels.subproblem import Sweep
 from decentorth.protocols import Array, Index
 from tests.reference import jobcd as naive
 from tests.support.j_orthogonal import signs
@@ -47,7 +48,7 @@ def test_turns_are_products(n: int, kernel: kernels.Kernel) -> None:
     rng, (first, second) = np.random.default_rng(1), disjoint(n)
     v, x, y = rng.standard_normal((n // 2, 2, 2)), rng.standard_normal((n, n)), rng.standard_normal((n, n))
     t, made = embedded(n, v, first, second), kernels.load(kernel)
-    for turn, expected in ((made.turn_rows, t @ x), (made.turn_columns, x @ t.T), (made.congruence, t @ x @ t.T)):
+    for turn, expected in ((made.turn_rows, t @ x), (made.congruence, t @ x @ t.T)):
         out = x.copy()
         turn(out, v, first, second)
         np.testing.assert_allclose(out, expected, atol=1e-13)
@@ -69,11 +70,7 @@ def test_gauss_seidel_is_the_formula(varsigma: str, kernel: kernels.Kernel) -> N
         j,
         first,
         second,
-        theta,
-        varsigma == "exact",
-        40.0 * (varsigma == "constant"),
-        L * (varsigma == "pair"),
-        np.inf,
+        Sweep(theta, varsigma == "exact", 40.0 * (varsigma == "constant"), L * (varsigma == "pair"), np.inf),
     )
     assert done == (60, 0)
     for pair in zip(first.tolist(), second.tolist(), strict=True):
@@ -90,7 +87,9 @@ def test_gauss_seidel_stops_at_an_unbounded_pair(kernel: kernels.Kernel) -> None
     """-tr(x^T x): every pair of opposite signs falls for ever, the first such stays as it was."""
     j, first, second = np.array([1.0, 1.0, -1.0]), np.array([0, 1, 0]), np.array([1, 2, 2])
     x, product = np.eye(3), np.eye(3)
-    done, ray = kernels.load(kernel).gauss_seidel(x, product, -2.0 * np.eye(3), j, first, second, 1e-6, True, 0.0, 0.0, np.inf)
+    done, ray = kernels.load(kernel).gauss_seidel(
+        x, product, -2.0 * np.eye(3), j, first, second, Sweep(1e-6, True, 0.0, 0.0, np.inf)
+    )
     assert (done, abs(ray)) == (1, 1)
     np.testing.assert_allclose(product, np.eye(3), atol=1e-15)
 
@@ -100,13 +99,17 @@ def test_gauss_seidel_stops_at_its_limit(kernel: kernels.Kernel) -> None:
     """-tr(x^T C x) with a varsigma that lets it grow: no pair beyond the limit is touched, and none is missed before it."""
     j, (first, second) = np.array([1.0, -1.0, 1.0]), drawn(3, 400)
     x, product = np.eye(3), np.eye(3)
-    done, ray = kernels.load(kernel).gauss_seidel(x, product, -2.0 * definite(3), j, first, second, 0.0, False, 0.0, 2.0, 1e6)
+    done, ray = kernels.load(kernel).gauss_seidel(
+        x, product, -2.0 * definite(3), j, first, second, Sweep(0.0, False, 0.0, 2.0, 1e6)
+    )
     sizes = np.diagonal(product)
     assert (ray, 0 < done < 400) == (0, True)
     assert 1e6 < sizes[first[done]] + sizes[second[done]] < 1e8
     for limit, number in ((1.9, 0), (2.0, 1)):  # of both rows together
         x, product = np.eye(3), np.eye(3)
-        steps = kernels.load(kernel).gauss_seidel(x, product, definite(3), j, first[:1], second[:1], 0.0, True, 0.0, 2.0, limit)
+        steps = kernels.load(kernel).gauss_seidel(
+            x, product, definite(3), j, first[:1], second[:1], Sweep(0.0, True, 0.0, 2.0, limit)
+        )
         assert steps == (number, 0)
         assert np.array_equal(x, np.eye(3)) == (number == 0)
 
@@ -159,7 +162,7 @@ def test_what_rounding_makes_look_unbounded_is_not_taken_for_it(kernel: kernels.
     close = np.array([[1.0, -1.0 - 1e-12], [-1.0 - 1e-12, 1.0]])
     j, one, made = np.array([1.0, -1.0]), np.zeros(1, dtype=np.int64), kernels.load(kernel)
     x, product, H = np.eye(2), np.eye(2), 2.0 * close
-    assert made.gauss_seidel(x, product, H, j, one, one + 1, 0.0, True, 0.0, 4.0, np.inf) == (1, 0)
+    assert made.gauss_seidel(x, product, H, j, one, one + 1, Sweep(0.0, True, 0.0, 4.0, np.inf)) == (1, 0)
     assert np.isfinite(x).all()
     assert np.trace(x.T @ close @ x) < 2.0
     xt, gram = np.eye(2), close.copy()
@@ -175,7 +178,7 @@ def test_both_kernels_agree() -> None:
     ends = []
     for made in (kernels.load("numpy"), kernels.load("numba")):
         x, product = np.eye(n), np.eye(n)
-        made.gauss_seidel(x, product, H, j, first, second, 1e-6, True, 0.0, 0.0, np.inf)
+        made.gauss_seidel(x, product, H, j, first, second, Sweep(1e-6, True, 0.0, 0.0, np.inf))
         gram = H.copy()
         y = np.eye(n)
         made.jacobi_sweep(y, gram, j)
