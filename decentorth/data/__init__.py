@@ -5,9 +5,9 @@ and where the format allows it reads only the rows of its own agents.
 """
 
 from decentorth.data.bundled import BUNDLED, Samples, digits, resolve
-from decentorth.data.files import EXTENSIONS, MatrixFile, load_labels, load_matrix, load_rows
+from decentorth.data.files import EXTENSIONS, MatrixFile, load_labels, load_matrix
 from decentorth.data.labels import Labels
-from decentorth.data.partitions import KINDS, by_label, describe, dirichlet, even, partition
+from decentorth.data.partitions import KINDS, by_label, dirichlet, even, partition
 from decentorth.data.triples import Triples, load_triples
 
 __all__ = [
@@ -19,13 +19,11 @@ __all__ = [
     "Samples",
     "Triples",
     "by_label",
-    "describe",
     "digits",
     "dirichlet",
     "even",
     "load_labels",
     "load_matrix",
-    "load_rows",
     "load_triples",
     "partition",
     "resolve",

@@ -11,7 +11,7 @@ import numpy as np
 from decentorth.data.checks import did_you_mean
 from decentorth.data.labels import Labels, as_labels
 from decentorth.protocols import Array, Index
-from topologies.matrix_files import npy_array, npy_header, npz_array, npz_header, npz_keys, require_matrix, require_real
+from topologies.matrix_files import Header, npy_array, npy_header, npz_array, npz_header, npz_keys, require_matrix, require_real
 
 _SHOWN = 20
 
@@ -30,28 +30,35 @@ class NpyReader:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def _name(self) -> str:
+        return str(self.path)
+
+    def _header(self) -> Header:
+        return npy_header(self.path)
+
+    def _array(self) -> np.ndarray[Any, np.dtype[Any]]:
+        return npy_array(self.path)
+
     @cached_property
     def shape(self) -> tuple[int, int]:
-        header = npy_header(self.path)
-        require_real(header.dtype, str(self.path))
-        return require_matrix(header.shape, str(self.path))
+        header = self._header()
+        require_real(header.dtype, self._name())
+        return require_matrix(header.shape, self._name())
 
     def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
-        require_matrix(self.shape, str(self.path))
-        array = npy_array(self.path)
+        require_matrix(self.shape, self._name())
+        array = self._array()
         return as_float64(array if wanted is None else array[wanted])
 
     def labels(self) -> Labels:
-        return as_labels(np.array(npy_array(self.path)), str(self.path))
+        return as_labels(np.array(self._array()), str(self.path))
 
 
-class NpzReader:
+class NpzReader(NpyReader):
     """One array of a ``.npz`` archive: the only one, or the one named by ``key``."""
 
-    has_labels: ClassVar[bool] = False
-
     def __init__(self, path: Path, key: str | None = None) -> None:
-        self.path = path
+        super().__init__(path)
         self.key = key
 
     @cached_property
@@ -68,16 +75,11 @@ class NpzReader:
             raise ValueError(f"{self.path} holds no array {self.key!r}{did_you_mean(self.key, keys)}: its keys are {listed}")
         return self.key
 
-    @cached_property
-    def shape(self) -> tuple[int, int]:
-        header = npz_header(self.path, self._chosen)
-        require_real(header.dtype, f"{self.path}:{self._chosen}")
-        return require_matrix(header.shape, f"{self.path}:{self._chosen}")
+    def _name(self) -> str:
+        return f"{self.path}:{self._chosen}"
 
-    def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
-        require_matrix(self.shape, str(self.path))
-        array = npz_array(self.path, self._chosen)
-        return as_float64(array if wanted is None else array[wanted])
+    def _header(self) -> Header:
+        return npz_header(self.path, self._chosen)
 
-    def labels(self) -> Labels:
-        return as_labels(npz_array(self.path, self._chosen), str(self.path))
+    def _array(self) -> np.ndarray[Any, np.dtype[Any]]:
+        return npz_array(self.path, self._chosen)

@@ -18,13 +18,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def require_rows(rows: ArrayLike, m: int, what: str) -> Index:
-    """The indices ``rows`` into ``m`` rows as int64, in the order given.
-
-    Raises
-    ------
-    TypeError, ValueError
-        When they are not a list of integers, or not in ``[0, m)``.
-    """
+    """The indices ``rows`` into ``m`` rows as int64, in the order given; raise unless they are integers in ``[0, m)``."""
     given = np.asarray(rows)
     if given.ndim != 1:
         raise ValueError(f"the rows wanted of {what} must be a 1-D list of row numbers, but have shape {given.shape}")
@@ -37,14 +31,9 @@ def require_rows(rows: ArrayLike, m: int, what: str) -> Index:
 
 
 def require_finite(block: Array, rows: Index | None, what: str, missing: bool = False) -> None:
-    """Raise unless all values are finite, or NaN where values may be ``missing``.
+    """Raise unless all values are finite, or NaN where values may be ``missing``; the message has the place of the first wrong one.
 
     ``rows`` are the numbers of the block's rows in the file (None: all of them).
-
-    Raises
-    ------
-    ValueError
-        With the place of the first wrong value and the number of all of them.
     """
     bad = np.isinf(block) if missing else ~np.isfinite(block)
     count = int(np.count_nonzero(bad))

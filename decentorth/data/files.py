@@ -35,7 +35,7 @@ from decentorth.data.arrays import NpyReader, NpzReader
 from decentorth.data.checks import did_you_mean, require_finite, require_rows
 from decentorth.data.idx import IdxReader
 from decentorth.data.labels import Labels
-from decentorth.data.sparse import MtxReader, SparseNpzReader, SvmlightReader
+from decentorth.data.sparse import MtxReader, StoredReader, SvmlightReader
 from decentorth.data.text import TextReader
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import is_sparse, npz_keys, regular_size
@@ -105,7 +105,7 @@ def _reader(spec: str) -> Reader:
     if not regular_size(path):
         raise ValueError(f"{path} is empty: it has 0 bytes")
     if known == ".npz":
-        return SparseNpzReader(path) if key is None and is_sparse(npz_keys(path)) else NpzReader(path, key)
+        return StoredReader(path) if key is None and is_sparse(npz_keys(path)) else NpzReader(path, key)
     return _READERS[known](path)
 
 
@@ -165,7 +165,7 @@ class MatrixFile:
 
     def stored(self) -> Any:
         """All rows as from `matrix`, or a ``scipy.sparse.csr_array`` where the file holds a sparse matrix (.mtx, .npz)."""
-        found = self._reader.sparse() if isinstance(self._reader, MtxReader | SparseNpzReader) else None
+        found = self._reader.sparse() if isinstance(self._reader, StoredReader) else None
         if found is None:
             return self.matrix()
         require_finite(found.data[:, None], None, self.name)
@@ -177,16 +177,6 @@ class MatrixFile:
         return self._reader.labels() if self._reader.has_labels else None
 
 
-def shape(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """The shape ``(m, d)`` of the matrix at ``path``, see `MatrixFile`."""
-    return MatrixFile(path).shape
-
-
-def load_rows(path: str | os.PathLike[str], rows: ArrayLike) -> Array:
-    """``(len(rows), d)``: the rows ``rows`` of the matrix at ``path``, see `MatrixFile.rows`."""
-    return MatrixFile(path).rows(rows)
-
-
 def load_matrix(path: str | os.PathLike[str]) -> Array:
     """``(m, d)``: the whole matrix at ``path``, see `MatrixFile.matrix`."""
     return MatrixFile(path).matrix()
@@ -195,9 +185,6 @@ def load_matrix(path: str | os.PathLike[str]) -> Array:
 def load_labels(path: str | os.PathLike[str]) -> Labels:
     """``(m,)`` integers or strings: a 1-D array in ``.npy`` or ``.npz``, text with one label per line, or SVMlight's labels.
 
-    Raises
-    ------
-    FileNotFoundError, ValueError, TypeError
-        As `MatrixFile`.
+    The errors are those of `MatrixFile`.
     """
     return _reader(os.fspath(path)).labels()

@@ -11,12 +11,7 @@ Labels = NDArray[np.int64] | NDArray[np.str_]
 def as_labels(values: ArrayLike, what: str = "labels") -> Labels:
     """``(m,)``: the labels as int64 or as strings; integral floating-point numbers are accepted.
 
-    Raises
-    ------
-    TypeError
-        For anything but integers, integral floating-point numbers and strings.
-    ValueError
-        When they are not one-dimensional, are empty, or do not fit into int64.
+    A TypeError or ValueError says what else was found, or that there is no label or more than one dimension.
     """
     given = np.asarray(values)
     if given.ndim != 1:

@@ -6,13 +6,7 @@ from typing import Any
 
 
 def sklearn_datasets(what: str) -> Any:
-    """The module ``sklearn.datasets``, which ``what`` needs.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        When it is missing, with the command that installs it.
-    """
+    """The module ``sklearn.datasets``, which ``what`` needs; the ModuleNotFoundError names the command that installs it."""
     try:
         import sklearn.datasets  # scikit-learn ships no types
     except ModuleNotFoundError as error:

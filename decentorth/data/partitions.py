@@ -8,7 +8,6 @@ rank computes the same partition without communication.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,24 +49,13 @@ def even(m: int, n_agents: int, seed: int = 0, shuffle: bool = True) -> list[Ind
     """Equal shares: sizes differ by at most one, the larger ones first.
 
     The samples are shuffled by ``seed`` or, with ``shuffle=False``, stay in the order of the file.
-
-    Raises
-    ------
-    ValueError
-        For fewer samples than agents.
     """
     _require_counts(m, n_agents)
     return _cut(_generator(seed).permutation(m) if shuffle else np.arange(m, dtype=np.int64), n_agents)
 
 
 def by_label(labels: ArrayLike, n_agents: int, seed: int = 0) -> list[Index]:
-    """Equal shares of the samples sorted by label, and within a label shuffled by ``seed``: the heterogeneous extreme.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For labels that are not integers or strings, one per sample, or fewer samples than agents.
-    """
+    """Equal shares of the samples sorted by label, and within a label shuffled by ``seed``: the heterogeneous extreme."""
     known = as_labels(labels)
     _require_counts(known.size, n_agents)
     order = _generator(seed).permutation(known.size)
@@ -156,31 +144,3 @@ def partition(
     if known.size != m:
         raise ValueError(f"labels must be as many as samples, but there are {known.size} labels and {m} samples")
     return by_label(known, n_agents, seed) if kind == "by-label" else dirichlet(known, n_agents, alpha, seed)
-
-
-def describe(
-    parts: Sequence[Index],
-    labels: ArrayLike | None = None,
-    kind: str | None = None,
-    seed: int | None = None,
-    alpha: float | None = None,
-) -> str:
-    """One line about a partition, as in ``1797 samples over 10 agents: 179 to 180 each, even, shuffled with seed 0``.
-
-    With ``labels``, also the number of labels of an agent; ``kind``, ``seed`` and ``alpha`` are included as far as given.
-    """
-    sizes = [len(part) for part in parts]
-    said = [f"{_span(sizes)} each"]
-    if labels is not None:
-        known = as_labels(labels)
-        said.append(f"{_span([len(np.unique(known[part])) for part in parts])} of {len(np.unique(known))} labels on each")
-    if kind is not None:
-        said.append(kind if alpha is None else f"{kind} with alpha {alpha:g}")
-    if seed is not None:
-        said.append(f"shuffled with seed {seed}")
-    return f"{sum(sizes)} samples over {len(parts)} {'agent' if len(parts) == 1 else 'agents'}: {', '.join(said)}"
-
-
-def _span(numbers: Sequence[int]) -> str:
-    low, high = min(numbers), max(numbers)
-    return str(low) if low == high else f"{low} to {high}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy import sparse
 
 from decentorth.data.labels import Labels, as_labels
 from decentorth.data.optional import sklearn_datasets
@@ -19,31 +19,22 @@ DENSE_LIMIT = 4 * 2**30
 """The most bytes that a sparse matrix may take in one process when made dense: 4 GiB, or 2**29 values."""
 
 
-class _Entries(NamedTuple):
-    """The stored entries of a sparse matrix; repeated entries are summed."""
+def _dense(stored: sparse.coo_array[Any, tuple[int, int]], wanted: Index | None, unstored: float, what: str) -> Array:
+    """The ``wanted`` rows (sorted, distinct; None: all) as a dense matrix, ``unstored`` where no entry is stored.
 
-    row: NDArray[np.integer[Any]]
-    column: NDArray[np.integer[Any]]
-    value: Array
-
-
-def _require_dense(m: int, d: int, what: str) -> None:
-    if 8 * m * d > DENSE_LIMIT:
-        raise ValueError(
-            f"{what}: {m} rows of {d} columns would take {8 * m * d / 2**30:.3g} GiB once dense, more than the "
-            f"{DENSE_LIMIT / 2**30:g} GiB allowed in one process: read fewer rows in each (more ranks), or reduce the columns"
-        )
-
-
-def _dense(entries: _Entries, m: int, d: int, wanted: Index | None, unstored: float, what: str) -> Array:
-    """The ``wanted`` rows (sorted, distinct; None: all ``m``) as a dense matrix, ``unstored`` where no entry is stored."""
-    row, column, value = entries
+    Repeated entries are summed.
+    """
+    (m, d), row, column, value = stored.shape, stored.row, stored.col, np.asarray(stored.data, dtype=np.float64)
     if wanted is not None:
         m = wanted.size
         place = np.searchsorted(wanted, row)
         kept = np.flatnonzero(np.isin(row, wanted))
         row, column, value = place[kept], column[kept], value[kept]
-    _require_dense(m, d, what)
+    if 8 * m * d > DENSE_LIMIT:
+        raise ValueError(
+            f"{what}: {m} rows of {d} columns would take {8 * m * d / 2**30:.3g} GiB once dense, more than the "
+            f"{DENSE_LIMIT / 2**30:g} GiB allowed in one process: read fewer rows in each (more ranks), or reduce the columns"
+        )
     block = np.full((m, d), unstored)
     block[row, column] = 0.0
     np.add.at(block, (row, column), value)
@@ -62,7 +53,7 @@ class SvmlightReader:
         self.path = path
 
     @cached_property
-    def _content(self) -> tuple[_Entries, tuple[int, int], Array]:
+    def _content(self) -> tuple[sparse.coo_array[Any, tuple[int, int]], Array]:
         load = sklearn_datasets(f"reading {self.path} (SVMlight format)").load_svmlight_file
         try:
             matrix, targets = load(str(self.path), dtype=np.float64)
@@ -72,11 +63,9 @@ class SvmlightReader:
             wrong = self._wrong() if any(b"_" in line for line in file) else ""  # Python's float reads 1_0 as 10
         if wrong:
             raise ValueError(f"{self.path}: {wrong}")
-        m, d = matrix.shape
-        if not m or not matrix.nnz:
-            raise ValueError(f"{self.path} is empty: it has {m} rows and no feature")
-        coo = matrix.tocoo()
-        return _Entries(coo.row, coo.col, coo.data), (m, d), targets
+        if not matrix.nnz:
+            raise ValueError(f"{self.path} is empty: it has {matrix.shape[0]} rows and no feature")
+        return sparse.coo_array(matrix), targets
 
     def _wrong(self) -> str:
         """The first line and column, counted from 1, that do not match ``label index:value ...``."""
@@ -92,17 +81,17 @@ class SvmlightReader:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self._content[1]
+        m, d = self._content[0].shape
+        return m, d
 
     def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
-        entries, (m, d), _ = self._content
-        return _dense(entries, m, d, wanted, unstored, str(self.path))
+        return _dense(self._content[0], wanted, unstored, str(self.path))
 
     def labels(self) -> Labels:
-        return as_labels(self._content[2], f"the labels of {self.path}")
+        return as_labels(self._content[1], f"the labels of {self.path}")
 
 
-class _StoredMatrix:
+class StoredReader:
     """A matrix in a format that `topologies.matrix_files` reads as it is stored, sparse or dense."""
 
     has_labels: ClassVar[bool] = False
@@ -123,8 +112,7 @@ class _StoredMatrix:
         content = self._content
         if isinstance(content, np.ndarray):
             return np.array(content if wanted is None else content[wanted], order="C")
-        entries = _Entries(content.row, content.col, np.asarray(content.data, dtype=np.float64))
-        return _dense(entries, *self.shape, wanted, unstored, str(self.path))
+        return _dense(content, wanted, unstored, str(self.path))
 
     def sparse(self) -> Any:
         """The matrix as a ``csr_array``, or None where the file holds a dense one."""
@@ -135,13 +123,9 @@ class _StoredMatrix:
         raise ValueError(f"{self.path} holds a matrix, not labels: give labels as .npy, .npz, .csv, .txt or idx")
 
 
-class MtxReader(_StoredMatrix):
+class MtxReader(StoredReader):
     """A matrix in Matrix Market format, plain or compressed by gzip, coordinate or array."""
 
     @cached_property
     def shape(self) -> tuple[int, int]:
         return market_header(self.path).shape
-
-
-class SparseNpzReader(_StoredMatrix):
-    """A matrix that ``scipy.sparse.save_npz`` wrote, in any of SciPy's formats."""

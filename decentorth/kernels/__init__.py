@@ -46,20 +46,14 @@ class Kernels(Protocol):
     def jacobi_sweep(self, xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]:
         """Make one sweep of the hyperbolic Jacobi method over all pairs of columns of x, in rounds of disjoint pairs, in place.
 
-        ``xt`` is x^T, in which the columns of x are contiguous; ``gram``, x^T C x for some C, tends to a diagonal matrix. The result
-        is the decrease of the trace of ``gram``, and 0, 0; or, if the sweep ended early, the columns i < j, i + j > 0, of a pair
-        along which it has no minimum.
+        ``xt`` is x^T, in which the columns of x are contiguous; ``gram``, x^T C x for some C, tends to a diagonal matrix.
+        The result is the decrease of the trace of ``gram``, and 0, 0; or, if the sweep ended early, the columns i < j, i + j > 0,
+        of a pair along which it has no minimum.
         """
 
 
 def resolved(kernel: Kernel) -> Literal["numba", "numpy"]:
-    """The version that a setting selects on this machine.
-
-    Raises
-    ------
-    ImportError
-        If numba is requested and not installed; the message says how to install it.
-    """
+    """The version that a setting selects on this machine; an ImportError says how to install numba where it is requested."""
     installed = importlib.util.find_spec("numba") is not None
     if kernel == "numba" and not installed:
         raise ImportError('the compiled kernels need numba: pip install "decentorth[fast]", or kernel="numpy"')

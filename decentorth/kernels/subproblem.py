@@ -92,10 +92,7 @@ def form(quadratic: Array) -> Array:
 def exact_form(h: Array, m: Array, theta: float) -> Array:
     """The `form` of Q = M kron H + theta I, from tr(x^T H x)/2 under x[B] <- V x[B], with the blocks H_BB and M_BB, M = x x^T.
 
-    Parameters
-    ----------
-    h, m
-        ``(k, 2, 2)``, symmetric.
+    ``h`` and ``m`` are ``(k, 2, 2)``, symmetric.
     """
     kron = m[:, :, None, :, None] * h[:, None, :, None, :]
     return form(kron.reshape(-1, 4, 4)) + 2.0 * theta * np.eye(4)
@@ -115,12 +112,7 @@ def largest_eigenvalue(ii: Array, ij: Array, jj: Array) -> Array:
 def linear_term(t: Array, curvature: Array) -> Array:
     """The linear terms <E, P> ``(k, 4)`` for E in the basis, P = T - mat(Q vec(I)).
 
-    Parameters
-    ----------
-    t
-        The blocks T = [grad f(x) x^T]_BB, ``(k, 2, 2)``.
-    curvature
-        ``(k, 4, 4)``, as `form` gives it.
+    ``t`` holds the blocks T = [grad f(x) x^T]_BB, ``(k, 2, 2)``, and ``curvature`` is a `form`, ``(k, 4, 4)``.
     """
     projected: Array = t.swapaxes(-1, -2).reshape(-1, 4) @ BASIS.T
     return projected - curvature[:, 0]
@@ -129,12 +121,7 @@ def linear_term(t: Array, curvature: Array) -> Array:
 def minimise(hyperbolic: NDArray[np.bool_], linear: Array, curvature: Array) -> Solution:
     """The minimisers of 1/2 vec(V)^T Q vec(V) + <V, P>, with P and Q in the basis.
 
-    Parameters
-    ----------
-    hyperbolic
-        ``(k,)``: True if J_BB has two signs.
-    linear, curvature
-        ``(k, 4)``, <E, P>, and ``(k, 4, 4)``, <E, F>_Q, symmetric; see `form`.
+    ``hyperbolic``, ``(k,)``, is True where J_BB has two signs; ``linear``, ``(k, 4)``, is <E, P>; ``curvature`` is the `form` of Q.
     """
     k = len(hyperbolic)
     solution = Solution(np.empty((k, 2, 2)), np.empty(k), np.zeros(k, dtype=np.int64))

@@ -74,13 +74,7 @@ class AgentProblem(ABC, Generic[C]):
         """Compute quantities of all agents' data (a pooled optimum), once, before a run."""
 
     def restrict(self, agents: slice) -> Self:
-        """The same problem for the agents in ``agents`` (global numbers) only; nothing is copied or chosen anew.
-
-        Raises
-        ------
-        ValueError
-            Unless ``agents`` lies within ``self.agents``.
-        """
+        """The same problem for the agents in ``agents`` (global numbers) only; nothing is copied or chosen anew."""
         if agents == self.agents:
             return self
         if not self.agents.start <= agents.start < agents.stop <= self.agents.stop:
@@ -98,12 +92,7 @@ class AgentProblem(ABC, Generic[C]):
         """The problem of the remaining agents, once the agents in ``lost`` (global numbers) have left for good.
 
         The remaining agents are renumbered in their order. Their data and the constraint set, with its own data, stay unchanged;
-        data is copied only where agents in between leave.
-
-        Raises
-        ------
-        ValueError
-            When none of this process's agents is left.
+        data is copied only where agents in between leave. A ValueError says that none of this process's agents is left.
         """
         own = np.arange(self.agents.start, self.agents.stop)
         left = np.flatnonzero(~np.isin(own, lost))

@@ -232,13 +232,7 @@ class CCA(AgentProblem[Any]):
         return {"x": first, "y": second}
 
     def pooled(self) -> CCA:
-        """The mean of the agents' objectives as the objective of a single agent that has all samples.
-
-        Raises
-        ------
-        ValueError
-            Unless all agents are in this process.
-        """
+        """The mean of the agents' objectives as the objective of a single agent that has all samples; all agents must be here."""
         self._check_whole()
         pooled = object.__new__(CCA)
         first, second = (np.concatenate(views) for views in zip(*self._rows, strict=True))
@@ -247,13 +241,7 @@ class CCA(AgentProblem[Any]):
 
     @cached_property
     def optimum(self) -> Canonical:
-        """All canonical correlations of the pooled samples, with the ridges, and their directions.
-
-        Raises
-        ------
-        ValueError
-            For more than 2000 columns in a view.
-        """
+        """All canonical correlations of the pooled samples, with the ridges, and their directions; up to 2000 columns in a view."""
         with threadpool_limits(1):
             return canonical_correlations(*self._moments())
 
@@ -265,12 +253,7 @@ class CCA(AgentProblem[Any]):
     def correlations(self, xhat: Array) -> Array:
         """``(p,)``: the canonical correlations, largest first, within the column spaces of a feasible point's X and Y.
 
-        NaN where the point is not finite.
-
-        Raises
-        ------
-        ValueError
-            For more than 2000 columns in a view.
+        NaN where the point is not finite; a ValueError for more than 2000 columns in a view.
         """
         x, y = self.constraint.split(xhat)
         product = x.T @ self._moments()[1] @ y

@@ -16,13 +16,8 @@ LARGEST = 1e150
 def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = False) -> list[Array]:
     """A list or stack of 2-D real matrices as float64, C-contiguous, finite (or NaN, where entries may be ``missing``).
 
-    Raises
-    ------
-    ValueError
-        Naming the agent whose matrix is not 2-D, empty, or not finite, or larger than `LARGEST` (with the first bad row and
-        column).
-    TypeError
-        When an entry is not real numbers.
+    The ValueError or TypeError names the agent whose matrix is not 2-D, empty, not of finite real numbers, or larger than `LARGEST`
+    (with the first bad row and column).
     """
     result = []
     if isinstance(values, np.ndarray) and values.ndim != 3:
@@ -54,13 +49,7 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
 
 
 def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> int:
-    """The common number of columns.
-
-    Raises
-    ------
-    ValueError
-        Naming the first agent that differs.
-    """
+    """The common number of columns; the ValueError names the first agent that differs."""
     columns = values[0].shape[1]
     for i, value in enumerate(values):
         if value.shape[1] != columns:
@@ -78,13 +67,7 @@ def samples(name: str, values: Any, first_agent: int = 0) -> tuple[list[Array], 
 
 
 def agent_weights(weights: Array | None, n_local: int) -> Array:
-    """``(n_local,)``: the weights of the local agents, all 1 for None.
-
-    Raises
-    ------
-    ValueError
-        For another shape.
-    """
+    """``(n_local,)``: the weights of the local agents, all 1 for None; a ValueError for another shape."""
     if weights is None:
         return np.ones(n_local)
     if weights.shape != (n_local,):

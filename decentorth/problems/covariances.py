@@ -32,10 +32,7 @@ class Canonical(NamedTuple):
 def canonical_correlations(c11: Array, c12: Array, c22: Array) -> Canonical:
     """The singular values of C11^{-1/2} C12 C22^{-1/2}, from covariances ``(n1, n1)``, ``(n1, n2)`` and ``(n2, n2)``.
 
-    Raises
-    ------
-    ValueError
-        Where C11 or C22 is singular.
+    A ValueError says that C11 or C22 is singular.
     """
     left, right = root_inverse(c11, len(c11)), root_inverse(c22, len(c22))
     u, values, vt = np.linalg.svd(left.T @ c12 @ right, full_matrices=False)

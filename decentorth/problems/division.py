@@ -56,13 +56,7 @@ def divided(data: str, settings: Divided, n_agents: int, agents: slice, seed: in
 
 
 def divided_alike(data: Sequence[str], settings: Divided, n_agents: int, agents: slice, seed: int) -> list[list[Array]]:
-    """The samples of each agent for several views, whose rows are divided alike, with the labels of the first view.
-
-    Raises
-    ------
-    ValueError
-        When the views have different numbers of rows.
-    """
+    """The samples of each agent for several views, whose rows are divided alike, with the labels of the first view."""
     from ..data import load_labels, partition, resolve
 
     views = [resolve(name) for name in data]

@@ -87,13 +87,7 @@ class FunctionProblem(AgentProblem[C]):
         return self._answers("gradient", self._gradient, x, self.shape)
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
-        """``(n_local, *shape)``: an unbiased gradient from the samples ``batch``, ``(n_local, b)``.
-
-        Raises
-        ------
-        TypeError
-            When the problem has no ``gradient_on``.
-        """
+        """``(n_local, *shape)``: an unbiased gradient from the samples ``batch``, ``(n_local, b)``."""
         if self._gradient_on is None:
             raise TypeError("gradients on a few samples need the function gradient_on, which this problem was made without")
         return self._answers("gradient_on", self._gradient_on, x, self.shape, batch)

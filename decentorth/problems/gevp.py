@@ -104,13 +104,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         return np.stack([-formed(A) for A in self._operators])
 
     def pooled(self) -> Self:
-        """The mean of the agents' objectives as the objective of a single agent, with A formed.
-
-        Raises
-        ------
-        ValueError
-            Unless all agents are in this process.
-        """
+        """The mean of the agents' objectives as the objective of a single agent, with A formed; all agents must be here."""
         self._check_whole()
         total = formed(self._operators[0])
         for A in self._operators[1:]:
@@ -140,13 +134,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         self.error_name, self.optimal_value = "subspace_distance", -0.5 * float(sums(values[None])[0])
 
     def error(self, xhat: Array) -> float:
-        """min over orthogonal R of ||B^{1/2} (x - v R)||_F, v the answer: see `pca.subspace_distance`. NaN where x is not finite.
-
-        Raises
-        ------
-        ValueError
-            Before `prepare`, and where the order is too large for the answer.
-        """
+        """The least ||B^{1/2} (x - v R)||_F over orthogonal R, v the answer (`pca.subspace_distance`); NaN if x is not finite."""
         if self._answer is None:
             raise ValueError("the optimum is not known: prepare() computes it from all agents up to order 3000 (solve() calls it)")
         root, basis = self._answer
@@ -158,10 +146,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
 def pencil(n: int, condition: float, seed: int, *, frobenius_normalised: bool = False) -> tuple[Array, Array]:
     """A and B of paper 003, each ``(n, n)``: eigenvalues equidistant and geometric in [1/condition, 1], random eigenvectors.
 
-    Parameters
-    ----------
-    frobenius_normalised
-        Divide A and B by their Frobenius norms.
+    ``frobenius_normalised`` divides A and B by their Frobenius norms.
     """
     rng = stream(seed)
     low = 1.0 / condition
@@ -183,12 +168,8 @@ def _with_eigenvalues(values: Array, rng: np.random.Generator) -> Array:
 def shares(A: Array, n_agents: int, seed: int) -> list[Array]:
     """A positive semidefinite A as the mean of ``n_agents`` second moments of n / n_agents samples each, as even as can be.
 
-    With A = F F^T, F = A^{1/2} Q and Q uniform over the orthogonal group, agent i has n_agents F_i F_i^T from its columns F_i.
-
-    Raises
-    ------
-    ValueError
-        For more agents than columns.
+    With A = F F^T, F = A^{1/2} Q and Q uniform over the orthogonal group, agent i has n_agents F_i F_i^T from its columns F_i, one
+    at least.
     """
     n = len(A)
     if n_agents > n:

@@ -105,13 +105,7 @@ class HEVP(SquaresProblem[JOrthogonal]):
         return np.eye(self.shape[0])
 
     def error(self, xhat: Array) -> float:
-        """f(xhat) / sum |eig(J C)| - 1.
-
-        Raises
-        ------
-        ValueError
-            For the form as printed, which has no minimum.
-        """
+        """f(xhat) / sum |eig(J C)| - 1; the form as printed has no minimum."""
         if self.optimum is None:
             raise ValueError("the hyperbolic eigenvalue problem as printed has no minimum: choose the form well-posed")
         image = self._root @ xhat

@@ -184,10 +184,7 @@ class HSPP(AgentProblem[JOrthogonal]):
     def gradient_on(self, x: Array, batch: Index) -> Array:
         """``(n_local, n, n)``: from the pairs ``batch``, ``(n_local, b)``, see `pairs`; its mean over random pairs is the gradient.
 
-        Raises
-        ------
-        IndexError
-            When there is no such pair.
+        An IndexError says that there is no such pair.
         """
         found, m = np.empty_like(x), len(self.rows)
         for block, (point, numbers, number) in enumerate(zip(x, batch, self.n_samples.tolist(), strict=True)):

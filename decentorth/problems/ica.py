@@ -100,13 +100,7 @@ class LogCosh(SeparableLosses[C]):
         return self._weights * self.largest
 
     def error(self, xhat: Array) -> float:
-        """The Amari distance of x^T mixing from a signed permutation.
-
-        Raises
-        ------
-        ValueError
-            When the mixing matrix is not known.
-        """
+        """The Amari distance of x^T mixing from a signed permutation, where the mixing matrix is known."""
         if self.mixing is None:
             raise ValueError("the mixing is known for generated data only, or given as mixing")
         return amari_distance(xhat.T @ self.mixing)

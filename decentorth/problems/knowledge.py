@@ -30,13 +30,7 @@ class KnowledgeGraph(NamedTuple):
 
 
 def check(graph: KnowledgeGraph) -> None:
-    """Raise unless ``graph`` holds valid triples and at least one training triple.
-
-    Raises
-    ------
-    ValueError, TypeError
-        With the part, and the first triple that is wrong.
-    """
+    """Raise unless ``graph`` holds valid triples and at least one for training; the message has the first triple that is wrong."""
     bounds = np.array([graph.n_entities, graph.n_relations, graph.n_entities])
     for name, triples in (("train", graph.train), ("valid", graph.valid), ("test", graph.test)):
         if triples.dtype.kind not in "iu":
@@ -55,17 +49,7 @@ def check(graph: KnowledgeGraph) -> None:
 
 
 class Completions:
-    """The tails of each (head, relation) in some triples, or the heads of each (relation, tail).
-
-    Parameters
-    ----------
-    triples
-        ``(N, 3)``; repeated triples count once.
-    side
-        The part of a triple that completes a query.
-    n_entities
-        The number of entities.
-    """
+    """The tails of each (head, relation) in triples ``(N, 3)``, or the heads of each (relation, tail); ``side`` says which."""
 
     def __init__(self, triples: Index, side: Side, n_entities: int) -> None:
         self._side, self._n_entities = side, n_entities
@@ -93,17 +77,9 @@ class Completions:
         return queries, self._members[np.repeat(starts, counts) + within]
 
     def others(self, triples: Index, draw: Callable[[Index], Index]) -> Index:
-        """Entities that do not complete the query of each triple, drawn uniformly.
+        """Entities that do not complete the query of each triple, drawn uniformly; a ValueError names a triple that all complete.
 
-        Parameters
-        ----------
-        draw
-            Maps numbers m, ``(b,)``, to ``(b, c)`` numbers below m.
-
-        Raises
-        ------
-        ValueError
-            When every entity completes a triple; names it.
+        ``draw`` maps numbers m, ``(b,)``, to ``(b, c)`` numbers below m.
         """
         starts, counts = self._runs(triples)
         full = np.flatnonzero(counts >= self._n_entities)
@@ -152,13 +128,7 @@ def held_out(triples: Index, share: float, n_entities: int, n_relations: int, rn
 
 
 def most_frequent(graph: KnowledgeGraph, count: int) -> KnowledgeGraph:
-    """The triples between the ``count`` entities that occur most often in training triples, renumbered with their relations.
-
-    Raises
-    ------
-    ValueError
-        When no training triple is left.
-    """
+    """The triples between the ``count`` entities that occur most often in training triples, renumbered with their relations."""
     often = np.argsort(-np.bincount(graph.train[:, [0, 2]].reshape(-1), minlength=graph.n_entities), kind="stable")[:count]
     kept = np.zeros(graph.n_entities, dtype=np.bool_)
     kept[often] = True

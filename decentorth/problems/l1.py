@@ -134,12 +134,7 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
 
 
 def check_mu(mu: float) -> None:
-    """Raise unless ``mu`` is a finite number that is not negative.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Raise unless ``mu`` is a finite number that is not negative."""
     if not (mu >= 0.0 and np.isfinite(mu)):
         raise ValueError(f"mu must be finite and not negative, got {mu}")
 

@@ -36,17 +36,9 @@ from .runs import Runs
 def least_squares(mask: Array, a: Array, x: Array, ridge: float) -> Array:
     """``(n, r, T)``: for each column the v that minimises ||mask * (x v) - a||^2 + ridge ||v||^2.
 
+    ``mask`` ``(n, d, T)`` is 1 where an entry is observed, else 0; ``a``, like it, is 0 where it is not; ``x`` is ``(n, d, r)``.
     One product with the mask gives the r (r + 1) / 2 different entries of all normal matrices x^T P_Omega_j x; then all columns are
     eliminated together, without pivoting, as positive definite matrices allow. NaN or infinity where a matrix is singular.
-
-    Parameters
-    ----------
-    mask
-        ``(n, d, T)``: 1 where an entry is observed, else 0.
-    a
-        ``(n, d, T)``: the entries, 0 where they are not observed.
-    x
-        ``(n, d, r)``.
     """
     n, _, r = x.shape
     xt = np.ascontiguousarray(x.swapaxes(-1, -2))
@@ -170,13 +162,7 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
         ]
 
     def error(self, xhat: Array) -> float:
-        """The distance of the orthonormal ``(d, r)`` matrix from the closest basis of the true column space.
-
-        Raises
-        ------
-        ValueError
-            When the true column space is not known.
-        """
+        """The distance of the orthonormal ``(d, r)`` matrix from the closest basis of the true column space, if that is known."""
         if self.optimum is None:
             raise ValueError("the true column space is known for generated data without noise and ridge, or given as truth")
         return subspace_distance(xhat, self.optimum)
@@ -257,13 +243,7 @@ class MatrixCompletionSettings:
         return on_each_rank(n_agents, make)
 
     def observed(self, n_agents: int) -> int:
-        """The number of observed entries of the generated matrix.
-
-        Raises
-        ------
-        ValueError
-            When the number exceeds that of all entries or, without ridge, is below rank in each column.
-        """
+        """The number of observed entries of the generated matrix: at most all, and without ridge at least rank in each column."""
         d, r, total = self.dimension, self.rank, n_agents * self.columns
         count = round(self.oversampling * r * (d + total - r))
         if count > d * total:

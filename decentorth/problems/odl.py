@@ -92,13 +92,7 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
         return SubgradientSettings(f"geometric:initial={4.0 * initial},ratio={1.0 - 0.5 / blocks**2:.6g}", "redraw")
 
     def error(self, xhat: Array) -> float:
-        """The distance of the columns of the orthogonal ``(n, n)`` matrix from those of the dictionary.
-
-        Raises
-        ------
-        ValueError
-            When the dictionary is not known.
-        """
+        """The distance of the columns of the orthogonal ``(n, n)`` matrix from those of the dictionary, where that is known."""
         if self.dictionary is None:
             raise ValueError("the dictionary is known for generated data only, or given as dictionary")
         return dictionary_error(xhat, self.dictionary)

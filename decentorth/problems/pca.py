@@ -102,13 +102,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         self.error_name = "subspace_distance"
 
     def error(self, xhat: Array) -> float:
-        """The distance of the orthonormal ``(d, r)`` matrix from the closest basis of the answer.
-
-        Raises
-        ------
-        ValueError
-            Before `prepare`.
-        """
+        """The distance of the orthonormal ``(d, r)`` matrix from the closest basis of the answer, which `prepare` computes."""
         if self.optimum is None:
             raise ValueError("the optimum is not known yet: prepare() computes it from all agents (solve() calls it)")
         return subspace_distance(xhat, self.optimum)

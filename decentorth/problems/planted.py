@@ -23,10 +23,7 @@ def around_pole(rng: np.random.Generator, signs: Array, number: int, spread: flo
 def planted(rng: np.random.Generator, constraint: JOrthogonal, entities: int, relations: int, triples: int) -> Index:
     """``(N, 3)``: about ``triples`` triples, at least one for each (h, r), in random order.
 
-    Parameters
-    ----------
-    constraint
-        The set of the relations, with at least one sign -1.
+    ``constraint`` is the set of the relations, with at least one sign -1.
     """
     manifold = Ultrahyperbolic(constraint.signs, 1.0)
     points = manifold.points(around_pole(rng, constraint.signs, entities, 1.0))

@@ -38,35 +38,30 @@ def triangle(A: Sequence[Array], fold: Fold) -> Array:
     return fold(d * d, add).reshape(d, d)
 
 
-def gram(A: Sequence[Array], collective: Collective) -> Array:
-    """``(d, d)``: sum_i A_i^T A_i."""
-    d = A[0].shape[1]
+def _total(A: Sequence[Array], size: int, of: Callable[[Array], Array | float], collective: Collective) -> Array:
+    """``(size,)``: the sum of ``of`` each agent's rows, over all agents."""
 
     def add(total: Array) -> None:
         for a in A:
-            total += (a.T @ a).reshape(-1)
+            total += of(a)
 
-    return collective.fold(d * d, add).reshape(d, d)
+    return collective.fold(size, add)
+
+
+def gram(A: Sequence[Array], collective: Collective) -> Array:
+    """``(d, d)``: sum_i A_i^T A_i."""
+    d = A[0].shape[1]
+    return _total(A, d * d, lambda a: (a.T @ a).reshape(-1), collective).reshape(d, d)
 
 
 def rows(A: Sequence[Array], collective: Collective) -> int:
     """The number of rows of all agents."""
-
-    def add(total: Array) -> None:
-        for a in A:
-            total += len(a)
-
-    return int(collective.fold(1, add)[0])
+    return int(_total(A, 1, len, collective)[0])
 
 
 def mean(A: Sequence[Array], collective: Collective) -> Array:
     """``(d,)``: the mean of all rows."""
-
-    def add(total: Array) -> None:
-        for a in A:
-            total += np.ones(len(a)) @ a
-
-    return collective.fold(A[0].shape[1], add) / rows(A, collective)
+    return _total(A, A[0].shape[1], lambda a: np.ones(len(a)) @ a, collective) / rows(A, collective)
 
 
 def centered(A: Sequence[Array], collective: Collective) -> list[Array]:
@@ -75,19 +70,10 @@ def centered(A: Sequence[Array], collective: Collective) -> list[Array]:
     return [a - center for a in A]
 
 
-def squares(A: Sequence[Array], collective: Collective) -> float:
-    """The sum of the squares of all entries."""
-
-    def add(total: Array) -> None:
-        for a in A:
-            total += sums(a[None] * a)
-
-    return float(collective.fold(1, add)[0])
-
-
 def normalized(A: Sequence[Array], collective: Collective) -> list[Array]:
     """The rows divided by the root mean square of all entries, unchanged where all entries are 0."""
-    scale = np.sqrt(squares(A, collective) / (A[0].shape[1] * rows(A, collective))) or 1.0
+    squares = float(_total(A, 1, lambda a: sums(a[None] * a), collective)[0])
+    scale = np.sqrt(squares / (A[0].shape[1] * rows(A, collective))) or 1.0
     return [a / scale for a in A]
 
 
@@ -106,36 +92,18 @@ def with_spectrum(A: Sequence[Array], decay: float, largest: float | None, colle
 
 def mean_squares(A: Sequence[Array], collective: Collective) -> Array:
     """``(d,)``: the mean square of each column over all rows."""
-
-    def add(total: Array) -> None:
-        for a in A:
-            total += np.ones(len(a)) @ (a * a)
-
-    return collective.fold(A[0].shape[1], add) / rows(A, collective)
+    return _total(A, A[0].shape[1], lambda a: np.ones(len(a)) @ (a * a), collective) / rows(A, collective)
 
 
 def whitening(A: Sequence[Array], components: int | None, collective: Collective) -> Array:
-    """``(d, components)``: the T that gives the rows A_i T of all agents second moments ``(1/m) sum_i T^T A_i^T A_i T = I``.
-
-    ``components`` None takes all directions in which the rows vary.
-
-    Raises
-    ------
-    ValueError
-        When the rows span too few directions.
-    """
+    """``(d, components)``: the T that gives the rows A_i T of all agents second moments ``(1/m) sum_i T^T A_i^T A_i T = I``."""
     return root_inverse(gram(A, collective) / rows(A, collective), components)
 
 
 def root_inverse(covariance: Array, components: int | None) -> Array:
-    """``(d, components)``: a matrix T with T^T C T = I for a covariance C of samples.
+    """``(d, components)``: a matrix T with T^T C T = I for a covariance C of samples; a ValueError if C has too low a rank.
 
     T = U diag(s)^{-1/2} with the largest ``components`` eigenvalues s of C and their eigenvectors U; None takes all nonzero ones.
-
-    Raises
-    ------
-    ValueError
-        When C has too few nonzero eigenvalues.
     """
     d = len(covariance)
     values, vectors = np.linalg.eigh(covariance)

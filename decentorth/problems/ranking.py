@@ -17,14 +17,8 @@ MEASURES = ("mrr", *(f"hits_at_{k}" for k in HITS))
 def filtered_ranks(scores: Array, truth: Index, known: tuple[Index, Index]) -> Array:
     """``(b,)``: 1 + the number of unknown entities with better scores + half of those with equal ones; NaN for a NaN score.
 
-    Parameters
-    ----------
-    scores
-        ``(b, n_entities)``, higher is better; overwritten.
-    truth
-        ``(b,)``: the right entity of each query.
-    known
-        ``(query, entity)`` pairs that make known triples, those of ``truth`` among them.
+    ``scores`` ``(b, n_entities)``, higher is better, is overwritten; ``truth`` ``(b,)`` is the right entity of each query;
+    ``known`` are the ``(query, entity)`` pairs that make known triples, those of ``truth`` among them.
     """
     own = scores[np.arange(len(truth)), truth][:, None]
     scores[known] = -np.inf

@@ -28,18 +28,6 @@ class _Table(Protocol):
     def __getitem__(self, numbers: Index, /) -> Array: ...
 
 
-class _Form(Protocol):
-    def value(self, x: Array) -> Array: ...
-    def gradient(self, x: Array) -> Array: ...
-    def gradient_on(self, x: Array, batch: Index) -> Array: ...
-    def hessian(self) -> Array: ...
-    def product(self, v: Array) -> Array: ...
-    def curvature(self) -> Array: ...
-    def take(self, local: Selection) -> Any: ...
-    def counts(self) -> Sequence[int]: ...
-    def tables(self) -> Sequence[tuple[_Table, _Table | None, float]]: ...
-
-
 def _stacked(arrays: Sequence[Array]) -> Array:
     """``(n, ...)``: the stacked arrays, C-contiguous, which `np.stack` does not give where all arrays are transposed."""
     return np.ascontiguousarray(np.stack(arrays))
@@ -157,6 +145,9 @@ class _Gram(NamedTuple):
         ]
 
 
+_Form = _Rows | _Gram
+
+
 class _Joined:
     """The rows of several scaled tables under one numbering; rows are copied only when read."""
 
@@ -235,58 +226,54 @@ class SumsOfSquares:
                 part._parts.append((None if b - a == part.n_local else chosen, form.take(slice(int(a), int(b)))))
         return part
 
+    def _each(self, evaluate: Callable[..., Any], *given: Array) -> Any:
+        """The results of the agents' forms, in agent order, for their part of the arrays; fresh unless all have one form."""
+        if self._parts[0][0] is None:
+            return evaluate(self._parts[0][1], *given)
+        found = [(members, evaluate(form, *[array[members] for array in given])) for members, form in self._parts]
+        out = np.empty((self.n_local, *found[0][1].shape[1:]), dtype=found[0][1].dtype)
+        for members, stack in found:
+            out[members] = stack
+        return out
+
     @property
     def n_samples(self) -> Index:
         """``(n,)``: the numbers of rows m_i."""
-        out = np.empty(self.n_local, dtype=np.int64)
-        for members, form in self._parts:
-            out[slice(None) if members is None else members] = form.counts()
-        return out
-
-    def _each(self, x: Array, out: Array, evaluate: Callable[[_Form, Array], Array]) -> Array:
-        for members, form in self._parts:
-            out[members] = evaluate(form, x[members])
-        return out
+        counts: Index = self._each(lambda form: np.array(form.counts(), dtype=np.int64))
+        return counts
 
     def value(self, x: Array) -> Array:
         """``(n_local,)``: f_i(x_i)."""
-        if self._parts[0][0] is None:
-            return self._parts[0][1].value(x)
-        return self._each(x, np.empty(len(x)), lambda form, points: form.value(points))
+        value: Array = self._each(lambda form, x: form.value(x), x)
+        return value
 
     def gradient(self, x: Array) -> Array:
         """``(n_local, d, r)``, fresh: the gradients at x_i."""
-        if self._parts[0][0] is None:
-            return self._parts[0][1].gradient(x)
-        return self._each(x, np.empty_like(x), lambda form, points: form.gradient(points))
+        gradient: Array = self._each(lambda form, x: form.gradient(x), x)
+        return gradient
 
     def product(self, v: Array) -> Array:
         """``(n_local, d, r)``, fresh: 2 w_i A_i^T A_i v_i, the gradient without its constant part."""
-        if self._parts[0][0] is None:
-            return self._parts[0][1].product(v)
-        return self._each(v, np.empty_like(v), lambda form, points: form.product(points))
+        product: Array = self._each(lambda form, v: form.product(v), v)
+        return product
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
         """``(n_local, d, r)``, fresh: m_i / b times the gradients of the rows ``batch``, ``(n_local, b)``.
 
         The mean over random rows is the gradient.
         """
-        if self._parts[0][0] is None:
-            return self._parts[0][1].gradient_on(x, batch)
-        out = np.empty_like(x)
-        for members, form in self._parts:
-            out[members] = form.gradient_on(x[members], batch[members])
-        return out
+        gradient: Array = self._each(lambda form, x, batch: form.gradient_on(x, batch), x, batch)
+        return gradient
 
     def hessian(self) -> Array:
         """``(n_local, d, d)``: 2 w_i A_i^T A_i, the Hessian of f_i in each column of x."""
-        stacks = [(members, form.hessian()) for members, form in self._parts]
-        if stacks[0][0] is None:
-            return stacks[0][1]
-        out = np.empty((self.n_local, *stacks[0][1].shape[1:]))
-        for members, stack in stacks:
-            out[members] = stack
-        return out
+        hessian: Array = self._each(lambda form: form.hessian())
+        return hessian
+
+    def curvature(self) -> Array:
+        """``(n_local,)``: the largest absolute eigenvalue of each Hessian."""
+        largest: Array = self._each(lambda form: form.curvature())
+        return largest
 
     def weighted_rows(self) -> list[Array]:
         """The matrices sqrt(2 |w_i|) A_i of the agents, as copies."""
@@ -296,10 +283,10 @@ class SumsOfSquares:
         """The mean of the objectives as the objective of a single agent."""
         zero = np.zeros((self.n_local, d, r))
         parts = (self.hessian(), -self.gradient(zero), self.value(zero))  # f(x) = <x, H x>/2 - <x, K> + c
-        sums = [np.zeros(part.shape[1:]) for part in parts]
-        for part, total in zip(parts, sums, strict=True):
-            add_agents(part, total.reshape(part.shape[1:]))
-        h, k, c = (total[None] / self.n_local for total in sums)
+        totals = [np.zeros(part.shape[1:]) for part in parts]
+        for part, total in zip(parts, totals, strict=True):
+            add_agents(part, total)
+        h, k, c = (total[None] / self.n_local for total in totals)
         pooled = object.__new__(SumsOfSquares)
         pooled.n_local = 1
         pooled._parts = [(None, _Gram(h, k, c, *self._joined()))]
@@ -315,10 +302,3 @@ class SumsOfSquares:
         scales = [math.sqrt(0.5 * abs(own) / self.n_local) for own in twice]
         joined: list[_Table] | None = None if targets[0] is None else [_Joined(targets, scales)]
         return [_Joined(rows, scales)], joined, np.full((1, 1, 1), math.copysign(2.0, twice[0]))
-
-    def curvature(self) -> Array:
-        """``(n_local,)``: the largest absolute eigenvalue of each Hessian."""
-        out = np.empty(self.n_local)
-        for members, form in self._parts:
-            out[slice(None) if members is None else members] = form.curvature()
-        return out

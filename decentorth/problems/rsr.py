@@ -36,19 +36,10 @@ STALE = 1e-3
 
 
 def complement_distance(x: Array, subspace: Array) -> float:
-    """min over bases B of the complement of ``subspace`` of ||x - B||_F, accurate also where it is tiny.
+    """min over bases B of the complement of ``subspace``, ``(n, d)``, of ||x - B||_F, x ``(n, p)``, p <= n - d, both orthonormal.
 
-    Parameters
-    ----------
-    x
-        ``(n, p)``, orthonormal, p at most n - d.
-    subspace
-        ``(n, d)``, orthonormal.
-
-    Notes
-    -----
-    Paper 002 has sqrt(2 (p - ||(I - S S^T) x||_*)): the singular values of (I - S S^T) x are cosines, those of S^T x the sines s
-    of the same angles, and 1 - cos = s^2 / (1 + cos).
+    It is accurate also where it is tiny. Paper 002 has sqrt(2 (p - ||(I - S S^T) x||_*)): the singular values of (I - S S^T) x are
+    cosines, those of S^T x the sines s of the same angles, and 1 - cos = s^2 / (1 + cos).
     """
     sines = np.minimum(np.linalg.svd(subspace.T @ x, compute_uv=False), 1.0)
     squares = sines * sines
@@ -197,25 +188,13 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
         self._width = int(collective.max(float(self._width)))
 
     def start(self, seed: int) -> Array:
-        """``(n, n - rank)``: the eigenvectors of the second moments of all agents with the smallest eigenvalues.
-
-        Raises
-        ------
-        ValueError
-            Before `prepare`.
-        """
+        """``(n, n - rank)``: the eigenvectors with the smallest eigenvalues of the second moments of all agents."""
         if self.moments is None:
             raise ValueError("the second moments of all agents are not known yet: prepare() adds them up (solve() calls it)")
         return np.ascontiguousarray(np.linalg.eigh(self.moments)[1][:, : self.shape[1]])
 
     def error(self, xhat: Array) -> float:
-        """The distance of the orthonormal ``(n, n - rank)`` matrix from the closest basis of the subspace's complement.
-
-        Raises
-        ------
-        ValueError
-            When the subspace is not known.
-        """
+        """The distance of the orthonormal ``(n, n - rank)`` matrix from the closest basis of the complement of a known subspace."""
         if self.subspace is None:
             raise ValueError("the subspace is known for generated data only, or given as subspace")
         return complement_distance(xhat, self.subspace)

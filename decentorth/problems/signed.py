@@ -26,13 +26,7 @@ class SignedSettings(ABC):
     positive: int | None = None
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        """The problem, which is built on the rank of its single agent.
-
-        Raises
-        ------
-        ValueError
-            For several agents.
-        """
+        """The problem, which is built on the rank of its single agent; a ValueError for several agents."""
         if n_agents != 1:
             raise ValueError(f"{self.name} is a problem for one agent (--agents 1), got {n_agents} agents")
         return self.in_blocks(1, seed)

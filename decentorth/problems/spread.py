@@ -48,13 +48,7 @@ class Spread:
         return int(self.problem.n_agents)
 
     def build(self, blocks: slice, collective: Collective) -> SpreadProblem:
-        """The problem of the one agent, with the blocks of this rank; every rank must call it.
-
-        Parameters
-        ----------
-        collective
-            The collective of the blocks, in the place of agents.
-        """
+        """The problem of the one agent, with the blocks of this rank; every rank calls it with the collective of the blocks."""
         base = self.problem.build(blocks, collective) if isinstance(self.problem, Deferred) else self.problem.restrict(blocks)
         made: SpreadProblem = with_methods(SpreadProblem, f"Spread{type(base).__name__}", METHODS, (base,))(base, collective)
         return made

@@ -46,17 +46,7 @@ class SquaresProblem(AgentProblem[C]):
     def gradient_on(self, x: Array, batch: Index) -> Array:
         """``(n_local, d, r)``: (m_i / b) 2 w_i A_b^T (A_b x_i - B_b), an unbiased gradient.
 
-        Parameters
-        ----------
-        x
-            ``(n_local, d, r)``.
-        batch
-            ``(n_local, b)``: the rows b of each agent, from 0 to m_i - 1, repeats allowed.
-
-        Raises
-        ------
-        IndexError
-            When an agent has no such row.
+        ``batch`` ``(n_local, b)`` holds the rows b of each agent, from 0 to m_i - 1, repeats allowed; an IndexError for any other.
         """
         return self._sums.gradient_on(x, batch)
 
@@ -74,13 +64,7 @@ class SquaresProblem(AgentProblem[C]):
         return self._sums.product(v)
 
     def pooled(self) -> Self:
-        """The mean of the agents' objectives as the objective of a single agent.
-
-        Raises
-        ------
-        ValueError
-            Unless all agents are in this process.
-        """
+        """The mean of the agents' objectives as the objective of a single agent; all agents must be in this process."""
         self._check_whole()
         d, r = self.shape
         pooled = copy.copy(self)

@@ -266,14 +266,9 @@ class UltraE(AgentProblem[JOrthogonalStack]):
     ) -> tuple[float, Array]:
         """The losses of triples with all ``others``, and their gradient in the queries unless ``sums`` is None.
 
-        Parameters
-        ----------
-        queries
-            ``(b, n)``, whose inner products with the others' points are <R e_h, e_t>_q.
-        own, others
-            The entities ``(b,)`` of the queries, and the entities ``(b, c)`` that complete them.
-        true_first
-            True if the first column of ``others`` makes training triples, not corrupted ones.
+        The inner products of ``queries`` ``(b, n)`` with the others' points are <R e_h, e_t>_q; ``own`` ``(b,)`` are the entities
+        of the queries, and ``others`` ``(b, c)`` complete them. If ``true_first``, the first column of ``others`` makes training
+        triples.
         """
         found = np.take(at.points, others, axis=0)
         products = (found @ queries[:, :, None]).reshape(others.shape)

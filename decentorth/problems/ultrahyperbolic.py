@@ -74,10 +74,7 @@ class Ultrahyperbolic:
     def cosines(self, products: Array, sizes: Array) -> tuple[Array, Array]:
         """The u of the products <x, y>_q, exactly 1 where rounding hides the difference, and its slope; both like ``products``.
 
-        Parameters
-        ----------
-        sizes
-            The product of the two points' `sizes`.
+        ``sizes`` holds the product of the two points' `sizes`.
         """
         u = np.abs(products)
         u /= self.alpha**2

@@ -165,13 +165,7 @@ def _mixing(n: int, condition: float, rng: np.random.Generator) -> Array:
 
 
 def _halves(images: list[Array], width: int | None) -> tuple[list[Array], list[Array]]:
-    """The left and the right halves of images, flattened; for an odd width the middle column goes to the right.
-
-    Raises
-    ------
-    ValueError
-        When rows of ``width`` pixels do not make up an image.
-    """
+    """The left and the right halves of images, flattened; for an odd width the middle column goes to the right."""
     pixels = images[0].shape[1]
     across = math.isqrt(pixels) if width is None else width
     if pixels % across or (width is None and across * across != pixels) or across < 2:

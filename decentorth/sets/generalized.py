@@ -79,13 +79,7 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
         return self.operator.product(x)
 
     def solve(self, g: Array) -> Array:
-        """The solution B^{-1} g, fresh.
-
-        Raises
-        ------
-        TypeError
-            If B has no inverse map; the message says which kinds of B have one.
-        """
+        """The solution B^{-1} g, fresh; if B has no inverse map, a TypeError says which kinds of B have one."""
         return self.operator.solve(g)
 
     @property

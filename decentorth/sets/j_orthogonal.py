@@ -151,10 +151,7 @@ class JOrthogonal:
     def corrected(self, x: Array) -> Array:
         """The Newton-Schulz step x (3 I - J x^T J x) / 2 towards the set, which squares the order of the distance from it.
 
-        Raises
-        ------
-        ValueError
-            Unless ||J x^T J x - I||_2 < 1, so that it converges; the message names the agent.
+        A ValueError names the agent where it does not converge: it needs ||J x^T J x - I||_2 < 1.
         """
         excess = self.signs[:, None] * self._gap(x)  # J x^T J x - I
         for agent in np.flatnonzero(~(norms(excess) < 1.0)):  # the Frobenius norm is cheap and bounds the other

@@ -42,11 +42,7 @@ class AugmentedLagrangian(ABC):
         """The field G - B x sym(x^T G) + penalty B x (x^T B x - I), at any x; ``penalty`` is ``(n_local,)``.
 
         It is the gradient in x of f - <S, x^T B x - I>/2 + penalty/4 ||x^T B x - I||_F^2 at the multiplier S = sym(x^T G).
-
-        Parameters
-        ----------
-        bx
-            The product B x, if the caller has it.
+        ``bx`` is the product B x, if the caller has it.
         """
         bx = self.product(x) if bx is None else bx
         xt = x.swapaxes(-1, -2)

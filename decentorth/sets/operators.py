@@ -54,13 +54,7 @@ class Operator(ABC):
 
     @abstractmethod
     def solve(self, g: Array) -> Array:
-        """The solution B^{-1} g, fresh.
-
-        Raises
-        ------
-        TypeError
-            If B has no inverse map; the message says which kinds of B have one.
-        """
+        """The solution B^{-1} g, fresh; if B has no inverse map, a TypeError says which kinds of B have one."""
 
 
 def operator(B: Any) -> Operator:
@@ -116,13 +110,7 @@ def eigenspace(A: Array, B: Array, p: int) -> tuple[Array, Array]:
 
 
 class Matrices(Operator):
-    """Dense matrices, one for all agents or one for each.
-
-    Parameters
-    ----------
-    stack
-        The matrices ``(1, n, n)`` or ``(n_local, n, n)``, symmetric; factored at the first solve.
-    """
+    """Dense symmetric matrices, ``(1, n, n)`` for all agents or ``(n_local, n, n)``, one for each; factored at the first solve."""
 
     solvable = True
 
@@ -132,13 +120,7 @@ class Matrices(Operator):
 
     @cached_property
     def factors(self) -> list[Array]:
-        """The upper Cholesky factors U, U^T U = B, in Fortran order.
-
-        Raises
-        ------
-        ValueError
-            If a matrix is not positive definite; the message gives its smallest eigenvalue.
-        """
+        """The upper Cholesky factors U, U^T U = B, in Fortran order; a ValueError gives the least eigenvalue of an indefinite B."""
         from scipy.linalg.lapack import dpotrf
 
         found = []
@@ -187,15 +169,7 @@ class Matrices(Operator):
 
 
 class SparseMatrix(Operator):
-    """A sparse matrix, factored by SuperLU at the first solve.
-
-    Parameters
-    ----------
-    B
-        ``(n, n)``, any SciPy sparse format.
-    name
-        The name of the matrix in errors.
-    """
+    """A sparse matrix ``(n, n)`` in any of SciPy's formats, factored by SuperLU at the first solve; errors call it ``name``."""
 
     solvable = True
 
@@ -228,14 +202,9 @@ class SparseMatrix(Operator):
 
 
 class LinearOperator(Operator):
-    """A ``scipy.sparse.linalg.LinearOperator``, or any object with ``shape`` and ``matmat``.
+    """A ``scipy.sparse.linalg.LinearOperator``, or any object with ``shape`` and ``matmat``; errors call it ``name``.
 
-    Parameters
-    ----------
-    B
-        The operator. A method ``solve``, ``(n, p) -> (n, p)``, if it has one, is its inverse.
-    name
-        The name of the matrix in errors.
+    A method ``solve``, ``(n, p) -> (n, p)``, if it has one, is its inverse.
     """
 
     def __init__(self, B: Any, name: str = "B") -> None:

@@ -71,13 +71,7 @@ def gap(y: Array, spare: Array | None = None) -> Array:
 
 
 def named(argument: str, name: str, names: Sequence[str]) -> Callable[[Array], Array]:
-    """The function of y with the name ``name`` out of ``names``; errors call it ``argument``.
-
-    Raises
-    ------
-    ValueError
-        For another name; the message lists ``names``.
-    """
+    """The function of y with the name ``name`` out of ``names``; the ValueError for another name calls it ``argument``."""
     if name not in names:
         raise ValueError(f"{argument} must be one of {', '.join(names)}, got {name!r}")
     return _FUNCTIONS[name]

@@ -56,12 +56,7 @@ class Stiefel(AugmentedLagrangian):
     def project(self, y: Array, method: Polar = "polar-svd") -> Array:
         """The polar factor U V^T of y = U S V^T: the nearest point of St(d, r) in Frobenius norm, for any method.
 
-        NaN for agents where ``y`` is not finite.
-
-        Raises
-        ------
-        ValueError
-            For an unknown method.
+        NaN for agents where ``y`` is not finite; a ValueError for an unknown method.
         """
         return in_blocks(named("method", method, get_args(Polar)), y)
 
@@ -77,12 +72,7 @@ class Stiefel(AugmentedLagrangian):
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
         """The feasible point reached from a feasible x along the tangent v: the polar factor of x + v, or its orthonormal factor.
 
-        NaN for agents where ``x + v`` is not finite.
-
-        Raises
-        ------
-        ValueError
-            For an unknown retraction.
+        NaN for agents where ``x + v`` is not finite; a ValueError for an unknown retraction.
         """
         back = named("retraction", retraction, get_args(Retraction))
         with np.errstate(over="ignore", invalid="ignore"):

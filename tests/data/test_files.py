@@ -21,14 +21,22 @@ import scipy.sparse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from decentorth.data import MatrixFile, load_labels, load_matrix, load_rows
-from decentorth.data.files import EXTENSIONS, shape
+from decentorth.data import MatrixFile, load_labels, load_matrix
+from decentorth.data.files import EXTENSIONS
 from decentorth.data.sparse import DENSE_LIMIT
 from decentorth.protocols import Array
 
 M, D = 7, 5
+
+
+def load_rows(path: Path | str, rows: ArrayLike) -> Array:
+    return MatrixFile(path).rows(rows)
+
+
+def shape(path: Path | str) -> tuple[int, int]:
+    return MatrixFile(path).shape
 
 
 def matrix() -> Array:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from decentorth.data import KINDS, Labels, by_label, describe, digits, dirichlet, even, partition
+from decentorth.data import KINDS, Labels, by_label, digits, dirichlet, even, partition
 from decentorth.protocols import Index
 
 
@@ -167,19 +167,3 @@ def test_wrong_arguments_are_refused(call: object, error: type[Exception], says:
     assert callable(call)
     with pytest.raises(error, match=says):
         call()
-
-
-def test_describe() -> None:
-    _, y = digits()
-    line = describe(even(1797, 10), kind="even", seed=0)
-    assert line == "1797 samples over 10 agents: 179 to 180 each, even, shuffled with seed 0"
-    mixed = [len(set(run.tolist())) for run in np.array_split(np.sort(y), 10)]
-    assert describe(by_label(y, 10, 4), y, "by-label", 4) == (
-        f"1797 samples over 10 agents: 179 to 180 each, {min(mixed)} to {max(mixed)} of 10 labels on each, "
-        "by-label, shuffled with seed 4"
-    )
-    two = [np.array([0, 3]), np.array([1, 2])]
-    assert describe(two, Y, "dirichlet", 2, 0.1) == (
-        "4 samples over 2 agents: 2 each, 1 of 2 labels on each, dirichlet with alpha 0.1, shuffled with seed 2"
-    )
-    assert describe([np.arange(3)]) == "3 samples over 1 agent: 3 each"
