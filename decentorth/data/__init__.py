@@ -4,7 +4,7 @@ Values are returned as in the file: nothing is centred, scaled or filled in. Eve
 and where the format allows it reads only the rows of its own agents.
 """
 
-from decentorth.data.bundled import BUNDLED, Samples, digits, resolve
+from decentorth.data.bundled import BUNDLED, digits, resolve
 from decentorth.data.files import EXTENSIONS, MatrixFile, load_labels, load_matrix
 from decentorth.data.labels import Labels
 from decentorth.data.partitions import KINDS, by_label, dirichlet, even, partition
@@ -16,7 +16,6 @@ __all__ = [
     "KINDS",
     "Labels",
     "MatrixFile",
-    "Samples",
     "Triples",
     "by_label",
     "digits",

@@ -6,7 +6,6 @@ import importlib.util
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,25 +15,6 @@ from decentorth.data.files import MatrixFile, extension
 from decentorth.data.labels import Labels
 from decentorth.data.optional import sklearn_datasets
 from decentorth.protocols import Array
-
-
-class Samples(Protocol):
-    """Samples to be divided over agents."""
-
-    @property
-    def name(self) -> str:
-        """The name by which the data was requested."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """``(m, d)``: the numbers of samples and features."""
-
-    def rows(self, index: ArrayLike) -> Array:
-        """``(len(index), d)``: the samples ``index``; float64, C-contiguous, fresh."""
-
-    @property
-    def labels(self) -> Labels | None:
-        """``(m,)``: the samples' labels, or None without labels."""
 
 
 def digits() -> tuple[Array, Labels]:
@@ -66,7 +46,7 @@ BUNDLED: dict[str, Callable[[], tuple[Array, Labels]]] = {"digits": digits}
 
 
 class Bundled:
-    """One of the data sets in `BUNDLED`, loaded when first used."""
+    """One of the data sets in `BUNDLED`, loaded when first used; it has what `MatrixFile` has for samples."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -89,7 +69,7 @@ class Bundled:
         return self._content[1].copy()
 
 
-def resolve(spec: str) -> Samples:
+def resolve(spec: str) -> Bundled | MatrixFile:
     """The samples that ``spec`` names: a bundled name, else the path of a file.
 
     Raises

@@ -30,7 +30,8 @@ class AgentProblem(ABC, Generic[C]):
 
     Subclasses that take the data of each agent may be given those of some agents only: ``n_agents`` is then the number of all
     agents, and ``first_agent`` the global number of the first one given. Arrays that are already float64 and C-contiguous may be
-    referenced, not copied: do not change them afterwards.
+    referenced, not copied: do not change them afterwards. A ValueError names the agent whose data have an entry that is not finite,
+    or do not fit those of the others or the rank.
 
     Parameters
     ----------

@@ -152,27 +152,23 @@ class CCA(AgentProblem[Any]):
         self.n_samples, self._rows, self._forms = self.n_samples[local], selected(self._rows, local), self._forms.take(local)
         self.__dict__.pop("lipschitz", None)
 
-    def _stacked(self, products: Callable[[Form, Array, Array], tuple[Array, Array]], x: Array) -> Array:
-        """Two products of each agent, stacked by rows like ``x``."""
-        out, n1 = np.empty_like(x), self._widths[0]
-        for local, form in self._runs():
-            out[local, :n1], out[local, n1:] = products(form, x[local, :n1], x[local, n1:])
-        return out
+    def _cross(self, forms: Iterator[tuple[slice, Form]], x: Array) -> Array:
+        """[-C12_i Y_i; -C12_i^T X_i], stacked by rows like ``x``."""
+        image, n1 = np.empty_like(x), self._widths[0]
+        for local, form in forms:
+            image[local, :n1], image[local, n1:] = form.cross(x[local, :n1], x[local, n1:])
+        return np.negative(image, out=image)
 
-    def _stacked_on(self, products: Callable[[Form, Array, Array], tuple[Array, Array]], x: Array, batch: Index) -> Array:
-        """Like `_stacked`, with the covariances of the samples ``batch``."""
-        out, n1 = np.empty_like(x), self._widths[0]
-        for i, form in enumerate(self._drawn(batch)):
-            out[i : i + 1, :n1], out[i : i + 1, n1:] = products(form, x[i : i + 1, :n1], x[i : i + 1, n1:])
-        return out
-
-    def _drawn(self, batch: Index) -> Iterator[Samples]:
+    def _drawn(self, batch: Index) -> Iterator[tuple[slice, Samples]]:
         """The samples ``batch`` of each agent, weighted such that their moments estimate those of all its samples."""
-        for (a, b), own in zip(self._rows, batch, strict=True):
-            yield Samples(a.take(own, 0)[None], b.take(own, 0)[None], self._weight * len(a) / len(own))
+        for i, ((a, b), own) in enumerate(zip(self._rows, batch, strict=True)):
+            yield slice(i, i + 1), Samples(a.take(own, 0)[None], b.take(own, 0)[None], self._weight * len(a) / len(own))
 
-    def _with_ridges(self, image: Array, x: Array) -> Array:
-        """``image`` + [r1 X; r2 Y], in place."""
+    def _own(self, forms: Iterator[tuple[slice, Form]], x: Array) -> Array:
+        """[(C11_i + r1 I) X_i; (C22_i + r2 I) Y_i], stacked by rows like ``x``."""
+        image, n1 = np.empty_like(x), self._widths[0]
+        for local, form in forms:
+            image[local, :n1], image[local, n1:] = form.own(x[local, :n1], x[local, n1:])
         for rows, r in zip(self.constraint.rows, self.ridges, strict=True):
             if r > 0.0:
                 image[:, rows] += r * x[:, rows]
@@ -184,29 +180,27 @@ class CCA(AgentProblem[Any]):
 
     def gradient(self, x: Array) -> Array:
         """``(n_local, n1 + n2, p)``: [-C12_i Y_i; -C12_i^T X_i]."""
-        image = self._stacked(lambda form, x, y: form.cross(x, y), x)
-        return np.negative(image, out=image)
+        return self._cross(self._runs(), x)
 
     def gradient_on(self, x: Array, batch: Index) -> Array:
         """``(n_local, n1 + n2, p)``: the gradient from the samples ``batch``, ``(n_local, b)`` numbers within each agent."""
-        image = self._stacked_on(lambda form, x, y: form.cross(x, y), x, batch)
-        return np.negative(image, out=image)
+        return self._cross(self._drawn(batch), x)
 
     def product_on(self, x: Array, batch: Index) -> Array:
         """``(n_local, n1 + n2, p)``: `local_product` from the samples ``batch``, ``(n_local, b)``."""
-        return self._with_ridges(self._stacked_on(lambda form, x, y: form.own(x, y), x, batch), x)
+        return self._own(self._drawn(batch), x)
 
     def matrices_on(self, batch: Index) -> Array:
         """``(n_local, n1 + n2, max(n1, n2))``: C11_i + r1 I and C22_i + r2 I from the samples ``batch``, ``(n_local, b)``."""
         out = np.zeros((self.n_local, sum(self._widths), max(self._widths)))
-        for own, form in zip(out, self._drawn(batch), strict=True):
+        for local, form in self._drawn(batch):
             for rows, r, view in zip(self.constraint.rows, self.ridges, form[:2], strict=True):
-                own[rows, : view.shape[-1]] = plus(form.weight * (view.swapaxes(-1, -2) @ view), r)[0]
+                out[local, rows, : view.shape[-1]] = plus(form.weight * (view.swapaxes(-1, -2) @ view), r)
         return out
 
     def local_product(self, x: Array) -> Array:
         """``(n_local, n1 + n2, p)``: [(C11_i + r1 I) X_i; (C22_i + r2 I) Y_i]."""
-        return self._with_ridges(self._stacked(lambda form, x, y: form.own(x, y), x), x)
+        return self._own(self._runs(), x)
 
     def local_diagonal(self) -> Array:
         """``(n_local, n1 + n2)``: the diagonals of C11_i + r1 I and C22_i + r2 I."""

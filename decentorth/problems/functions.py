@@ -79,7 +79,6 @@ class FunctionProblem(AgentProblem[C]):
             self.n_samples = self.n_samples[local]
 
     def value(self, x: Array) -> Array:
-        """``(n_local,)``: f_i(x_i)."""
         return self._answers("value", self._value, x, ())
 
     def gradient(self, x: Array) -> Array:

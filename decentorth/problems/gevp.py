@@ -27,6 +27,7 @@ from .base import AgentProblem, Deferred, Selection, on_each_rank, selected
 from .division import idle_data
 from .generated import stream
 from .pca import subspace_distance
+from .pooled import total
 
 _LARGEST_OPTIMUM = 3000
 """The order above which the answer is not computed and no error is reported."""
@@ -84,7 +85,6 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         return image
 
     def value(self, x: Array) -> Array:
-        """``(n_local,)``: f_i(x_i)."""
         image = self._image(x)
         image *= x
         return -0.5 * sums(image)
@@ -106,14 +106,14 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
     def pooled(self) -> Self:
         """The mean of the agents' objectives as the objective of a single agent, with A formed; all agents must be here."""
         self._check_whole()
-        total = formed(self._operators[0])
+        mean = formed(self._operators[0])
         for A in self._operators[1:]:
-            total += formed(A)
+            mean += formed(A)
         pooled = copy.copy(self)
         pooled._blocks = None
         pooled.__dict__.pop("lipschitz", None)
         pooled.n_agents, pooled.agents = 1, slice(0, 1)
-        pooled._operators = [symmetric("A", total / self.n_agents)]
+        pooled._operators = [symmetric("A", mean / self.n_agents)]
         return pooled
 
     def prepare(self, collective: Collective) -> None:
@@ -121,12 +121,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         n, p = self.constraint.shape
         if n > _LARGEST_OPTIMUM:
             return
-
-        def add(total: Array) -> None:
-            for A in self._operators:
-                total += formed(A).reshape(-1)
-
-        mean = collective.fold(n * n, add).reshape(n, n) / self.n_agents
+        mean = total(self._operators, n * n, lambda A: formed(A).reshape(-1), collective.fold).reshape(n, n) / self.n_agents
         B = formed(self.constraint.operator)
         values, vectors = eigenspace(mean, B, p)
         root: Array = np.ascontiguousarray(np.linalg.cholesky(B).T)

@@ -29,7 +29,7 @@ from .base import Deferred
 from .checks import samples
 from .division import idle_data
 from .generated import stream
-from .pooled import Fold, here, triangle
+from .pooled import Fold, here, total, triangle
 from .rows import SumsOfSquares
 from .signed import SignedSettings
 from .squares import SquaresProblem
@@ -114,17 +114,12 @@ class HEVP(SquaresProblem[JOrthogonal]):
 
 def _root(rows: Sequence[Array], fold: Fold) -> Array:
     """R with D^T D = R^T R, so that J D^T D has the eigenvalues of R J R^T."""
-
-    def count(total: Array) -> None:
-        for own in rows:
-            total += len(own)
-
     root = triangle(rows, fold)
     diagonal, n = np.abs(np.diagonal(root)), len(root)
     if not diagonal.min(axis=-1) > n * np.finfo(np.float64).eps * diagonal.max(axis=-1):
         raise ValueError(
-            f"the well-posed form needs a positive definite D^T D, but D, {int(fold(1, count)[0])} x {n}, has dependent columns: "
-            "add a ridge, give more rows, or choose form as-printed"
+            f"the well-posed form needs a positive definite D^T D, but D, {int(total(rows, 1, len, fold)[0])} x {n}, has dependent "
+            "columns: add a ridge, give more rows, or choose form as-printed"
         )
     return root
 
@@ -187,10 +182,10 @@ class HEVPSettings(SignedSettings):
     def _rows(self, n_blocks: int, blocks: slice, seed: int) -> list[Array]:
         """The rows of each block; the rows of the ridge come after all others."""
         (samples, n), rows = self._source(seed)
-        total = samples + (n if self.ridge > 0.0 else 0)
-        if n_blocks > total:
-            raise ValueError(f"D has {total} rows, so there can be at most {total} blocks of them, got {n_blocks}")
-        cuts = [block * total // n_blocks for block in range(blocks.start, blocks.stop + 1)]
+        whole = samples + (n if self.ridge > 0.0 else 0)
+        if n_blocks > whole:
+            raise ValueError(f"D has {whole} rows, so there can be at most {total} blocks of them, got {n_blocks}")
+        cuts = [block * whole // n_blocks for block in range(blocks.start, blocks.stop + 1)]
         found = []
         for start, end in pairwise(cuts):
             own = [rows(np.arange(start, min(end, samples)))] if start < samples else []

@@ -49,10 +49,8 @@ class HSPP(AgentProblem[JOrthogonal]):
         ``(m, m)``: the wanted distances, symmetric, zero on the diagonal.
     signs
         ``(n,)``: the diagonal of J, +1 and -1 in any order.
-    alpha
-        The radius of curvature.
-    smoothing
-        The smoothing of the distances, see `ultrahyperbolic`; 0 for none.
+    alpha, smoothing
+        The radius of curvature, and the smoothing of the distances, see `ultrahyperbolic`; 0 for none.
     optimal_value
         The least value, where it is known.
     n_blocks
@@ -138,7 +136,6 @@ class HSPP(AgentProblem[JOrthogonal]):
         return found
 
     def value(self, x: Array) -> Array:
-        """``(n_local,)``: f_b(x_b)."""
         found = np.zeros(len(x))
         for block, _, q in self._placed(x):
             run = self._runs[block]

@@ -54,19 +54,7 @@ def amari_distance(product: Array) -> float:
 
 
 class LogCosh(SeparableLosses[C]):
-    """f_i(x) = (w_i/N_i) sum_{jk} log cosh([Z_i x]_jk) over any constraint set.
-
-    Parameters
-    ----------
-    Z
-        ``(N_i, n)``: the samples of each agent, already checked.
-    weights
-        ``(n_local,)``: w_i.
-    constraint, n_agents, first_agent
-        See `RowLosses`.
-    mixing
-        ``(n, n)``: M with z = M s for independent sources s, if it is known; then the error is ``amari_distance``.
-    """
+    """f_i(x) = (w_i/N_i) sum_{jk} log cosh([Z_i x]_jk) over any constraint set, with ``mixing`` as in `ICA`."""
 
     def __init__(
         self,
@@ -117,11 +105,6 @@ class ICA(LogCosh[Stiefel], Loadable):
         ``(n, n)``: the matrix with z = mixing s for independent sources s, if it is known; then the error is ``amari_distance``.
     weights
         ``(n_local,)``: w_i, by default 1. With N_i over the mean of all N_i every sample, not every agent, has the same weight.
-
-    Raises
-    ------
-    ValueError
-        When dimensions differ, or an entry is not finite; names the agent.
     """
 
     def __init__(

@@ -40,11 +40,6 @@ class L1PCA(AbsoluteLosses):
         List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
     rank
         The number r of components.
-
-    Raises
-    ------
-    ValueError
-        When dimensions differ, ``rank > d``, or an entry is not finite; names the agent.
     """
 
     def __init__(self, A: Sequence[Array] | Array, rank: int, *, n_agents: int | None = None, first_agent: int = 0):
@@ -63,11 +58,6 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
         The number r of components.
     mu
         Weight of the l1 norm, not negative: a larger weight makes more entries 0.
-
-    Raises
-    ------
-    ValueError
-        When dimensions differ, ``rank > d``, ``mu`` is negative, or an entry is not finite; names the agent.
     """
 
     nonsmooth = True
@@ -92,7 +82,6 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
         return self._sums.n_samples
 
     def value(self, x: Array) -> Array:
-        """``(n_local,)``: f_i(x_i)."""
         return self._sums.value(x) + self._mu * sums(np.abs(x))
 
     def gradient(self, x: Array) -> Array:

@@ -41,11 +41,6 @@ class OrthogonalDictionaryLearning(AbsoluteLosses, Loadable):
         List or stack of samples ``(m_i, n)``, one matrix per agent, used unchanged.
     dictionary
         ``(n, n)``: the orthogonal dictionary, if it is known; then the error is ``dictionary_error``.
-
-    Raises
-    ------
-    ValueError
-        When dimensions differ, or an entry is not finite; names the agent.
     """
 
     def __init__(

@@ -52,11 +52,6 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
     rank
         The number r of components.
-
-    Raises
-    ------
-    ValueError
-        When dimensions differ, ``rank > d``, or an entry is not finite; names the agent.
     """
 
     error_name = ""

@@ -5,12 +5,15 @@ A_i denotes the ``(m_i, d)`` rows of an agent, and ``A`` a list of these for the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from ..protocols import Array, Collective
 from ..sums import sums
+
+T = TypeVar("T")
 
 Fold = Callable[[int, Callable[[Array], None]], Array]
 """A sum over all agents: `Collective.fold`, or `here`."""
@@ -38,30 +41,30 @@ def triangle(A: Sequence[Array], fold: Fold) -> Array:
     return fold(d * d, add).reshape(d, d)
 
 
-def _total(A: Sequence[Array], size: int, of: Callable[[Array], Array | float], collective: Collective) -> Array:
-    """``(size,)``: the sum of ``of`` each agent's rows, over all agents."""
+def total(items: Iterable[T], size: int, of: Callable[[T], Array | float], fold: Fold) -> Array:
+    """``(size,)``: the sum of ``of(item)`` over the items of all agents."""
 
-    def add(total: Array) -> None:
-        for a in A:
-            total += of(a)
+    def add(out: Array) -> None:
+        for item in items:
+            out += of(item)
 
-    return collective.fold(size, add)
+    return fold(size, add)
 
 
 def gram(A: Sequence[Array], collective: Collective) -> Array:
     """``(d, d)``: sum_i A_i^T A_i."""
     d = A[0].shape[1]
-    return _total(A, d * d, lambda a: (a.T @ a).reshape(-1), collective).reshape(d, d)
+    return total(A, d * d, lambda a: (a.T @ a).reshape(-1), collective.fold).reshape(d, d)
 
 
 def rows(A: Sequence[Array], collective: Collective) -> int:
     """The number of rows of all agents."""
-    return int(_total(A, 1, len, collective)[0])
+    return int(total(A, 1, len, collective.fold)[0])
 
 
 def mean(A: Sequence[Array], collective: Collective) -> Array:
     """``(d,)``: the mean of all rows."""
-    return _total(A, A[0].shape[1], lambda a: np.ones(len(a)) @ a, collective) / rows(A, collective)
+    return total(A, A[0].shape[1], lambda a: np.ones(len(a)) @ a, collective.fold) / rows(A, collective)
 
 
 def centered(A: Sequence[Array], collective: Collective) -> list[Array]:
@@ -72,7 +75,7 @@ def centered(A: Sequence[Array], collective: Collective) -> list[Array]:
 
 def normalized(A: Sequence[Array], collective: Collective) -> list[Array]:
     """The rows divided by the root mean square of all entries, unchanged where all entries are 0."""
-    squares = float(_total(A, 1, lambda a: sums(a[None] * a), collective)[0])
+    squares = float(total(A, 1, lambda a: sums(a[None] * a), collective.fold)[0])
     scale = np.sqrt(squares / (A[0].shape[1] * rows(A, collective))) or 1.0
     return [a / scale for a in A]
 
@@ -92,7 +95,7 @@ def with_spectrum(A: Sequence[Array], decay: float, largest: float | None, colle
 
 def mean_squares(A: Sequence[Array], collective: Collective) -> Array:
     """``(d,)``: the mean square of each column over all rows."""
-    return _total(A, A[0].shape[1], lambda a: np.ones(len(a)) @ (a * a), collective) / rows(A, collective)
+    return total(A, A[0].shape[1], lambda a: np.ones(len(a)) @ (a * a), collective.fold) / rows(A, collective)
 
 
 def whitening(A: Sequence[Array], components: int | None, collective: Collective) -> Array:

@@ -31,11 +31,6 @@ class Procrustes(SquaresProblem[Stiefel], Loadable):
         List or stack of ``(m_i, d)``, one matrix per agent.
     B
         List or stack of ``(r, m_i)``.
-
-    Raises
-    ------
-    ValueError
-        When shapes do not fit, ``r > d``, or an entry is not finite; names the agent.
     """
 
     _arrays = 2

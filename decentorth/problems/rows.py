@@ -190,14 +190,8 @@ def _forms(rows: Sequence[Array], targets: Sequence[Array] | None, weights: Arra
 class SumsOfSquares:
     """f_i(x) = w_i ||A_i x - B_i||_F^2 for each agent.
 
-    Parameters
-    ----------
-    rows
-        A_i, each ``(m_i, d)``; rows of agents that keep Gram matrices are referenced, not copied.
-    targets
-        B_i, each ``(m_i, r)``; None for zero.
-    weights
-        ``(n,)``: w_i, all of one sign.
+    The rows A_i are ``(m_i, d)``, referenced by agents that keep Gram matrices; the targets B_i are ``(m_i, r)``, or None for zero;
+    the weights w_i ``(n,)`` are all of one sign.
     """
 
     def __init__(self, rows: Sequence[Array], targets: Sequence[Array] | None, weights: Array) -> None:
@@ -243,7 +237,6 @@ class SumsOfSquares:
         return counts
 
     def value(self, x: Array) -> Array:
-        """``(n_local,)``: f_i(x_i)."""
         value: Array = self._each(lambda form, x: form.value(x), x)
         return value
 

@@ -31,17 +31,7 @@ def pieces(samples: int, width: int) -> Iterator[slice]:
 
 
 class RowLosses(AgentProblem[C]):
-    """f_i(x) = w_i sum_j h(x^T a_j), the sum over the rows a_j of an agent's samples A_i.
-
-    Parameters
-    ----------
-    rows
-        A_i, each ``(m_i, d)``, already checked.
-    weights
-        w_i, one for each agent.
-    constraint, n_agents, first_agent
-        The feasible set, the number of all agents, and the global number of the first one here.
-    """
+    """f_i(x) = w_i sum_j h(x^T a_j), the sum over the rows a_j of an agent's samples A_i ``(m_i, d)``, already checked."""
 
     def __init__(
         self,
@@ -79,7 +69,6 @@ class RowLosses(AgentProblem[C]):
         return out
 
     def value(self, x: Array) -> Array:
-        """``(n_local,)``: f_i(x_i)."""
         out = np.zeros(len(x))
         for local, (a,) in self._rows:
             points = x[local]

@@ -59,11 +59,6 @@ class RobustSubspaceRecovery(RowLosses[Stiefel], Loadable):
         ``(n, d)``: an orthonormal basis of the inliers' subspace, if it is known; then the error is ``complement_distance``.
     weights
         ``(n_local,)``: w_i, by default 1. With m_i over the mean of all m_i every sample, not every agent, has the same weight.
-
-    Raises
-    ------
-    ValueError
-        When dimensions differ, ``rank`` leaves no columns, or an entry is not finite; names the agent.
     """
 
     nonsmooth = True

@@ -16,11 +16,6 @@ RUN_BYTES = 1 << 21
 class Runs:
     """The arrays of each agent, the same number for every agent.
 
-    Parameters
-    ----------
-    agents
-        The arrays of each agent.
-
     Iterating gives ``(local, arrays)``: the slice of the agents of a run, and their arrays stacked. The runs depend on which agents
     share a process, so an agent's numbers must not depend on its run.
     """

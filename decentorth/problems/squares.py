@@ -12,15 +12,7 @@ from .rows import SumsOfSquares
 
 
 class SquaresProblem(AgentProblem[C]):
-    """f_i(x) = w_i ||A_i x - B_i||_F^2, with its gradient, its Lipschitz constants and its mean.
-
-    Parameters
-    ----------
-    n_agents, agents, constraint
-        See `AgentProblem`.
-    sums
-        The objectives of the local agents.
-    """
+    """f_i(x) = w_i ||A_i x - B_i||_F^2, with its gradient, its Lipschitz constants and its mean; ``sums`` evaluates it."""
 
     def __init__(self, n_agents: int, agents: slice, constraint: C, sums: SumsOfSquares) -> None:
         super().__init__(n_agents, agents, constraint)

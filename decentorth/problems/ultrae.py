@@ -86,20 +86,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         The triples.
     signs
         ``(n,)``: the diagonal of J, +1 and -1 in any order, at least one -1.
-    negatives
-        k, corrupted triples for each.
-    corrupt
-        What is replaced in them: the tail in half of them and the head in the others (both), the tail, or the head.
-    delta
-        The margin.
-    alpha
-        The radius of curvature.
-    ranked
-        The number of held-out triples, evenly spaced, that are ranked for the history; all, where there are fewer.
-    judge
-        The part of the graph with the ranked triples.
-    spread
-        Standard deviation of the coordinates y_i at the start, around a pole of the manifold.
+    negatives, corrupt, delta, alpha, ranked, judge, spread
+        As in `UltraESettings`.
     n_agents
         The number of agents over which the training triples are divided.
     agents
@@ -201,7 +189,6 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         return _Embedding(relations, coordinates, points, self.manifold.sizes(points), biases)
 
     def value(self, x: Array) -> Array:
-        """``(n_local,)``: f_i(x_i)."""
         scale = self.n_agents / len(self.graph.train)
         return np.array(
             [scale * self._losses(self.embedding(point), share, None) for point, share in zip(x, self._shares, strict=True)]

@@ -20,21 +20,9 @@ ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 
 
 class Ultrahyperbolic:
-    """The manifold of a signature.
+    """The manifold of a signature ``(n,)``, +1 and -1 in any order, at least one -1.
 
-    Parameters
-    ----------
-    signs
-        ``(n,)``: +1 and -1 in any order, at least one -1.
-    alpha
-        The radius of curvature, positive.
-    smoothing
-        The smoothing s of distances; 0 for none.
-
-    Raises
-    ------
-    ValueError
-        For other signs or numbers.
+    ``alpha`` is the radius of curvature, positive, and ``smoothing`` the smoothing s of distances, 0 for none.
     """
 
     def __init__(self, signs: Array, alpha: float, smoothing: float = 0.0) -> None:
