@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from decentorth.data.labels import Labels, as_labels
@@ -24,7 +25,10 @@ def _dense(stored: sparse.coo_array[Any, tuple[int, int]], wanted: Index | None,
 
     Repeated entries are summed.
     """
-    (m, d), row, column, value = stored.shape, stored.row, stored.col, np.asarray(stored.data, dtype=np.float64)
+    m, d = stored.shape
+    row: NDArray[np.integer[Any]] = stored.row
+    column: NDArray[np.integer[Any]] = stored.col
+    value = np.asarray(stored.data, dtype=np.float64)
     if wanted is not None:
         m = wanted.size
         place = np.searchsorted(wanted, row)

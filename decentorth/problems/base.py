@@ -171,9 +171,11 @@ class Loadable:
             The settings of the class.
         """
 
+        problem: Any = cls
+
         def make(agents: slice) -> Any:
             data = [loader(agent) for agent in range(agents.start, agents.stop)]
             lists = zip(*data, strict=True) if cls._arrays > 1 else [data]
-            return cls(*map(list, lists), *settings, n_agents=n_agents, first_agent=agents.start, **more)
+            return problem(*map(list, lists), *settings, n_agents=n_agents, first_agent=agents.start, **more)
 
         return on_each_rank(n_agents, make)

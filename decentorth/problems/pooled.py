@@ -73,10 +73,14 @@ def centered(A: Sequence[Array], collective: Collective) -> list[Array]:
     return [a - center for a in A]
 
 
+def squares(A: Sequence[Array], collective: Collective) -> float:
+    """The sum of the squares of all entries."""
+    return float(total(A, 1, lambda a: sums(a[None] * a), collective.fold)[0])
+
+
 def normalized(A: Sequence[Array], collective: Collective) -> list[Array]:
     """The rows divided by the root mean square of all entries, unchanged where all entries are 0."""
-    squares = float(total(A, 1, lambda a: sums(a[None] * a), collective.fold)[0])
-    scale = np.sqrt(squares / (A[0].shape[1] * rows(A, collective))) or 1.0
+    scale = np.sqrt(squares(A, collective) / (A[0].shape[1] * rows(A, collective))) or 1.0
     return [a / scale for a in A]
 
 

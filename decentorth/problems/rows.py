@@ -220,7 +220,7 @@ class SumsOfSquares:
                 part._parts.append((None if b - a == part.n_local else chosen, form.take(slice(int(a), int(b)))))
         return part
 
-    def _each(self, evaluate: Callable[..., Any], *given: Array) -> Any:
+    def _each(self, evaluate: Callable[..., Any], *given: Any) -> Any:
         """The results of the agents' forms, in agent order, for their part of the arrays; fresh unless all have one form."""
         if self._parts[0][0] is None:
             return evaluate(self._parts[0][1], *given)

@@ -293,6 +293,6 @@ def test_the_minimiser_itself_is_exact(kernel: Kernel, pull: float) -> None:
     linear = np.zeros((len(t), 4))
     linear[:, 0], linear[:, 1] = -2.0 * pull, b
     curvature = np.broadcast_to(np.diag([1.0, 1.0, 1e20, 1e20]), (len(t), 4, 4))
-    v = load(kernel).minimise(np.full(len(t), True), linear, curvature).v  # type: ignore[arg-type]
+    v = load(kernel).minimise(np.full(len(t), True), linear, curvature).v
     np.testing.assert_allclose(v[:, 1, 0], t, rtol=1e-13, atol=1e-14)
     np.testing.assert_allclose(v[:, 0, 0], h, rtol=1e-13)
