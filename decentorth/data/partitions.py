@@ -2,7 +2,8 @@
 
 Each function returns a list of ``n_agents`` int64 arrays of sample numbers, **sorted ascending within an agent**; every sample
 belongs to exactly one agent and every agent has at least one. All are pure functions of their arguments and of a seed, so every
-rank computes the same partition without communication.
+rank computes the same partition without communication. A ValueError or TypeError says that there are too few samples, that labels
+are not integers or strings, one per sample, or that alpha is not in (0, 1e12].
 """
 
 from __future__ import annotations
@@ -73,11 +74,6 @@ def dirichlet(labels: ArrayLike, n_agents: int, alpha: float, seed: int = 0, min
     References
     ----------
     Yurochkin et al., "Bayesian nonparametric federated learning of neural networks", ICML 2019, arXiv:1905.12022.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `by_label`; for ``alpha`` outside (0, 1e12]; for fewer than ``n_agents * min_per_agent`` samples.
     """
     known = as_labels(labels)
     _require_counts(known.size, n_agents, min_per_agent)
@@ -127,12 +123,7 @@ def partition(
 ) -> list[Index]:
     """The partition named ``kind``, one of `KINDS`, of ``m`` samples.
 
-    ``alpha`` is for ``"dirichlet"`` only, ``shuffle`` for ``"even"`` only.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As the functions named; for an unknown ``kind``; for ``labels`` that are missing or not ``m`` in number.
+    ``labels``, ``m`` in number, are for all but ``"even"``, ``alpha`` for ``"dirichlet"``, ``shuffle`` for ``"even"``.
     """
     if kind not in KINDS:
         raise ValueError(f"no partition is named {kind!r}{did_you_mean(kind, KINDS)}: there are {', '.join(KINDS)}")

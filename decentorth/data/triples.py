@@ -39,12 +39,8 @@ class Triples(NamedTuple):
 def load_triples(path: str | os.PathLike[str]) -> Triples:
     """The knowledge graph at ``path``, a file (all of it ``train``) or a folder.
 
-    Raises
-    ------
-    FileNotFoundError
-        When ``path`` does not exist, or the folder has no ``train``.
-    ValueError
-        For a line that is not a triple (with its number), two files for one part, and parts without triples.
+    A FileNotFoundError says that ``path`` does not exist, or the folder has no ``train``; a ValueError has the number of a line
+    that is not a triple, or says that there are two files for one part, or a part without triples.
     """
     place = Path(path).expanduser()
     if not place.exists():

@@ -120,8 +120,7 @@ class CCA(AgentProblem[Any]):
 
         def build(agents: slice, collective: Collective) -> CCA:
             with collective.together():
-                loaded = [loader(agent) for agent in range(agents.start, agents.stop)]
-            first, second = [a for a, _ in loaded], [b for _, b in loaded]
+                first, second = map(list, zip(*[loader(agent) for agent in range(agents.start, agents.stop)], strict=True))
             return CCA(first, second, rank, ridge=ridge, n_agents=n_agents, first_agent=agents.start, collective=collective)
 
         return Deferred(n_agents, build)

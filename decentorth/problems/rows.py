@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import accumulate
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -19,13 +18,6 @@ from threadpoolctl import threadpool_limits
 from ..protocols import Array, Index
 from ..sums import add_agents, sums
 from .base import Selection, selected
-
-
-class _Table(Protocol):
-    """A table of rows that are read by their numbers: an array, or `_Joined`."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, numbers: Index, /) -> Array: ...
 
 
 def _stacked(arrays: Sequence[Array]) -> Array:
@@ -84,7 +76,7 @@ class _Rows(NamedTuple):
     def counts(self) -> list[int]:
         return [self.a.shape[1]] * len(self.a)
 
-    def tables(self) -> list[tuple[_Table, _Table | None, float]]:
+    def tables(self) -> list[tuple[Array, Array | None, float]]:
         return [(a, None if self.b is None else self.b[i], float(self.twice[i, 0, 0])) for i, a in enumerate(self.a)]
 
 
@@ -97,8 +89,8 @@ class _Gram(NamedTuple):
     h: Array
     k: Array | None
     c: Array
-    rows: Sequence[_Table]
-    targets: Sequence[_Table] | None
+    rows: Sequence[Array]
+    targets: Sequence[Array] | None
     twice: Array
 
     def value(self, x: Array) -> Array:
@@ -138,7 +130,7 @@ class _Gram(NamedTuple):
     def counts(self) -> list[int]:
         return [len(rows) for rows in self.rows]
 
-    def tables(self) -> list[tuple[_Table, _Table | None, float]]:
+    def tables(self) -> list[tuple[Array, Array | None, float]]:
         return [
             (rows, None if self.targets is None else self.targets[i], float(self.twice[i, 0, 0]))
             for i, rows in enumerate(self.rows)
@@ -146,22 +138,6 @@ class _Gram(NamedTuple):
 
 
 _Form = _Rows | _Gram
-
-
-class _Joined:
-    """The rows of several scaled tables under one numbering; rows are copied only when read."""
-
-    def __init__(self, tables: Sequence[_Table], scales: Sequence[float]) -> None:
-        self._tables, self._scales = tables, scales
-        self._starts = np.array(list(accumulate((len(table) for table in tables), initial=0)), dtype=np.int64)
-
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    def __getitem__(self, numbers: Index) -> Array:
-        owners = np.searchsorted(self._starts, numbers, side="right") - 1
-        within = (numbers - self._starts[owners])[:, None]
-        return np.concatenate([self._scales[i] * self._tables[i][row] for i, row in zip(owners, within, strict=True)])
 
 
 def _forms(rows: Sequence[Array], targets: Sequence[Array] | None, weights: Array) -> list[tuple[Index | None, _Form]]:
@@ -270,7 +246,7 @@ class SumsOfSquares:
 
     def weighted_rows(self) -> list[Array]:
         """The matrices sqrt(2 |w_i|) A_i of the agents, as copies."""
-        return [math.sqrt(abs(own)) * rows[np.arange(len(rows))] for rows, _, own in self._tables()]
+        return [math.sqrt(abs(own)) * rows for rows, _, own in self._tables()]
 
     def mean(self, d: int, r: int) -> SumsOfSquares:
         """The mean of the objectives as the objective of a single agent."""
@@ -285,13 +261,16 @@ class SumsOfSquares:
         pooled._parts = [(None, _Gram(h, k, c, *self._joined()))]
         return pooled
 
-    def _tables(self) -> list[tuple[_Table, _Table | None, float]]:
+    def _tables(self) -> list[tuple[Array, Array | None, float]]:
         """The rows, targets and twice the weight of each agent, in agent order."""
         return [table for i in range(self.n_local) for _, form in self.take(slice(i, i + 1))._parts for table in form.tables()]
 
-    def _joined(self) -> tuple[list[_Table], list[_Table] | None, Array]:
-        """The rows of all agents as one agent of weight 1 or -1, each row scaled by the root of its own weight and 1 / n."""
+    def _joined(self) -> tuple[list[Array], list[Array] | None, Array]:
+        """The rows and targets of all agents as one agent of weight 1 or -1, scaled by the roots of their weights and 1 / n."""
         rows, targets, twice = zip(*self._tables(), strict=True)
         scales = [math.sqrt(0.5 * abs(own) / self.n_local) for own in twice]
-        joined: list[_Table] | None = None if targets[0] is None else [_Joined(targets, scales)]
-        return [_Joined(rows, scales)], joined, np.full((1, 1, 1), math.copysign(2.0, twice[0]))
+
+        def joined(tables: Sequence[Array]) -> list[Array]:
+            return [np.concatenate([scale * table for scale, table in zip(scales, tables, strict=True)])]
+
+        return joined(rows), None if targets[0] is None else joined(targets), np.full((1, 1, 1), math.copysign(2.0, twice[0]))

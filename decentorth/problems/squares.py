@@ -56,7 +56,7 @@ class SquaresProblem(AgentProblem[C]):
         return self._sums.product(v)
 
     def pooled(self) -> Self:
-        """The mean of the agents' objectives as the objective of a single agent; all agents must be in this process."""
+        """The mean of the agents' objectives as that of a single agent, with a copy of all rows; all agents must be here."""
         self._check_whole()
         d, r = self.shape
         pooled = copy.copy(self)

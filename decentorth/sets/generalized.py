@@ -143,12 +143,7 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
         ===========  =============================================================================================
 
         Only matrices of order p are factored. NaN for agents where y^T B y is not finite or not positive definite. The length of y
-        does not matter: y and B y are first divided by the same power of two.
-
-        Raises
-        ------
-        ValueError
-            For an unknown retraction.
+        does not matter: y and B y are first divided by the same power of two. A ValueError for an unknown retraction.
         """
         if retraction not in get_args(Retraction):
             raise ValueError(f"retraction must be one of {', '.join(get_args(Retraction))}, got {retraction!r}")
@@ -171,14 +166,8 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
     def landing(self, x: Array, g: Array, penalty: Array, direction: Direction = "psi-b", bx: Array | None = None) -> Array:
         """The landing field Psi(x) + penalty grad N(x) for any x; ``penalty`` is ``(n_local,)``.
 
-        It takes one product with B and five of order n p^2 (psi-b, (13)); psi-br also solves with B once.
-
-        Raises
-        ------
-        ValueError
-            For an unknown direction.
-        TypeError
-            For psi-br if B has no inverse map.
+        It takes one product with B and five of order n p^2 (psi-b, (13)); psi-br also solves with B once. A ValueError for an
+        unknown direction; a TypeError for psi-br if B has no inverse map.
         """
         bx = self.product(x) if bx is None else bx
         if direction == "psi-b":
