@@ -29,16 +29,11 @@ def _generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PARTITION,)))
 
 
-def _require_counts(m: int, n_agents: int, per_agent: int = 1) -> None:
+def _require_counts(m: int, n_agents: int) -> None:
     if operator.index(n_agents) < 1:
         raise ValueError(f"n_agents must be 1 or more, but is {n_agents}")
-    if operator.index(per_agent) < 1:
-        raise ValueError(f"min_per_agent must be 1 or more, but is {per_agent}")
-    needed = n_agents * per_agent
-    if operator.index(m) < needed:
-        raise ValueError(
-            f"{n_agents} agents with at least {per_agent} each need {needed} samples, but there are {m}: use fewer agents"
-        )
+    if operator.index(m) < n_agents:
+        raise ValueError(f"{n_agents} agents with at least 1 each need {n_agents} samples, but there are {m}: use fewer agents")
 
 
 def _cut(order: Index, n_agents: int) -> list[Index]:
@@ -63,27 +58,27 @@ def by_label(labels: ArrayLike, n_agents: int, seed: int = 0) -> list[Index]:
     return _cut(order[np.argsort(known[order], kind="stable")], n_agents)
 
 
-def dirichlet(labels: ArrayLike, n_agents: int, alpha: float, seed: int = 0, min_per_agent: int = 1) -> list[Index]:
+def dirichlet(labels: ArrayLike, n_agents: int, alpha: float, seed: int = 0) -> list[Index]:
     """Each label's samples in shares drawn from a symmetric Dirichlet(alpha) distribution over the agents.
 
     Small ``alpha`` gives each label to few agents, large ``alpha`` gives every agent the same mixture. A label's shares are
-    rounded to whole samples by largest remainder. An agent with fewer than ``min_per_agent`` samples then takes single samples
-    from the largest agent, of that agent's most frequent label; the usual repair, to draw again until every agent has enough,
-    may never end for small ``alpha``.
+    rounded to whole samples by largest remainder. An agent without samples then takes one from the largest agent, of
+    that agent's most frequent label; the usual repair, to draw again until every agent has enough, may never end for small
+    ``alpha``.
 
     References
     ----------
     Yurochkin et al., "Bayesian nonparametric federated learning of neural networks", ICML 2019, arXiv:1905.12022.
     """
     known = as_labels(labels)
-    _require_counts(known.size, n_agents, min_per_agent)
+    _require_counts(known.size, n_agents)
     if not (0 < alpha <= 1e12):
         raise ValueError(f"alpha must be positive and at most 1e12 (equal shares to a millionth), but is {alpha}")
     generator = _generator(seed)
     _, codes, sizes = np.unique(known, return_inverse=True, return_counts=True)
     shares = generator.dirichlet(np.full(n_agents, alpha), len(sizes))
     counts = _whole(shares * sizes[:, None], sizes)
-    _fill_up(counts, min_per_agent)
+    _fill_up(counts)
     order = generator.permutation(known.size)
     order = order[np.argsort(codes[order], kind="stable")]
     owner = np.concatenate([np.repeat(np.arange(n_agents), row) for row in counts])
@@ -100,10 +95,10 @@ def _whole(shares: Array, sizes: Index) -> Index:
     return counts
 
 
-def _fill_up(counts: Index, least: int) -> None:
-    """Move single samples, in place, from the largest agent to the smallest until columns of ``counts`` sum to ``least``."""
+def _fill_up(counts: Index) -> None:
+    """Move single samples, in place, from the largest agent to the smallest until no column of ``counts`` is zero."""
     totals = counts.sum(0)
-    while totals.min() < least:
+    while totals.min() < 1:
         giver, taker = totals.argmax(), totals.argmin()
         label = counts[:, giver].argmax()
         counts[label, giver] -= 1

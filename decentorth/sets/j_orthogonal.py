@@ -118,25 +118,12 @@ class JOrthogonal:
     def tangent(self, x: Array, g: Array) -> Array:
         """The Riemannian gradient skew(g x^T J) J x of the metric <a x, b x> = tr(a^T b), invariant under right translations.
 
-        It vanishes exactly where Lemma 3.1 of paper 001 holds. `project_tangent` gives that of the Euclidean metric.
+        It vanishes exactly where Lemma 3.1 of paper 001 holds.
         """
         w = g @ x.swapaxes(-1, -2) * self.signs
         w = 0.5 * (w - w.swapaxes(-1, -2))
         gradient: Array = w @ (self.signs[:, None] * x)
         return gradient
-
-    def project_tangent(self, x: Array, v: Array) -> Array:
-        """The nearest tangent at a feasible x, v - J x S with x^T x S + S x^T x = x^T J v + v^T J x.
-
-        For a Euclidean gradient v it is the Riemannian gradient of the Euclidean metric. It takes the eigenvectors of x^T x.
-        """
-        jx = self.signs[:, None] * x
-        values, vectors = np.linalg.eigh(x.swapaxes(-1, -2) @ x)
-        right = jx.swapaxes(-1, -2) @ v
-        right += right.swapaxes(-1, -2).copy()
-        turned = vectors.swapaxes(-1, -2) @ right @ vectors / (values[:, :, None] + values[:, None, :])
-        projected: Array = v - jx @ (vectors @ turned @ vectors.swapaxes(-1, -2))
-        return projected
 
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
         """The Cayley retraction (I - a/2)^{-1} (I + a/2) x along the tangent v = a x, for any ``retraction``.
