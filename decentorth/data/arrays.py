@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +25,6 @@ def as_float64(values: np.ndarray[Any, np.dtype[Any]]) -> Array:
 class NpyReader:
     """One array in a ``.npy`` file, mapped into memory: reading some rows touches only those rows."""
 
-    has_labels: ClassVar[bool] = False
-
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -46,8 +44,8 @@ class NpyReader:
         return require_matrix(header.shape, self._name())
 
     def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
-        require_matrix(self.shape, self._name())
-        array = self._array()
+        shape = self.shape  # checked before the array is read
+        array = self._array().reshape(shape)
         return as_float64(array if wanted is None else array[wanted])
 
     def labels(self) -> Labels:

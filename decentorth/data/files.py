@@ -26,7 +26,7 @@ import re
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,9 +43,6 @@ from topologies.matrix_files import is_sparse, npz_keys, regular_size
 
 class Reader(Protocol):
     """The interface of the reader of a format."""
-
-    has_labels: ClassVar[bool]
-    """True if the file holds labels beside the matrix."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -174,7 +171,7 @@ class MatrixFile:
     @cached_property
     def labels(self) -> Labels | None:
         """``(m,)``: the labels that the file holds beside the matrix (SVMlight), else None."""
-        return self._reader.labels() if self._reader.has_labels else None
+        return self._reader.labels() if isinstance(self._reader, SvmlightReader) else None
 
 
 def load_matrix(path: str | os.PathLike[str]) -> Array:

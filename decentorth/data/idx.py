@@ -14,14 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from io import BufferedIOBase
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from decentorth.data.arrays import as_float64
-from decentorth.data.labels import Labels, as_labels
-from decentorth.protocols import Array, Index
+from decentorth.data.arrays import NpyReader
+from decentorth.data.labels import Labels
 from topologies.matrix_files import BAD_GZIP, require_matrix, require_unpacked
 
 _KINDS = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -35,13 +33,8 @@ class _Header(NamedTuple):
     """The number of bytes before the numbers."""
 
 
-class IdxReader:
+class IdxReader(NpyReader):
     """One array in an idx file; a plain file is mapped into memory, so that reading some rows touches only those."""
-
-    has_labels: ClassVar[bool] = False
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
 
     @cached_property
     def _packed(self) -> bool:
@@ -57,7 +50,7 @@ class IdxReader:
             raise ValueError(f"{self.path} is not a whole gzip file: {error}") from error
 
     @cached_property
-    def _header(self) -> _Header:
+    def _start(self) -> _Header:
         with self._opened() as file:
             start = file.read(4 + 4 * 255)
         if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in _KINDS or not start[3]:
@@ -89,28 +82,24 @@ class IdxReader:
     @cached_property
     def _unpacked(self) -> bytes:
         """The numbers of a compressed file; bytes after them are not unpacked."""
-        header = self._header
+        header = self._start
         with self._opened() as file:
             content = file.read(header.offset + math.prod(header.shape) * header.dtype.itemsize + 1)
         self._check_size(header, len(content) - header.offset)
         return content
 
     def _array(self) -> np.ndarray[Any, np.dtype[Any]]:
-        dtype, shape, offset = self._header
+        dtype, shape, offset = self._start
         if self._packed:
             return np.frombuffer(self._unpacked, dtype, offset=offset).reshape(shape)
         return np.asarray(np.memmap(self.path, dtype, "r", offset, shape))
 
     @cached_property
     def shape(self) -> tuple[int, int]:
-        shape = self._header.shape
+        shape = self._start.shape
         return require_matrix(shape if len(shape) == 1 else (shape[0], math.prod(shape[1:])), str(self.path))
 
-    def rows(self, wanted: Index | None, unstored: float = 0.0) -> Array:
-        samples = self._array().reshape(self.shape)
-        return as_float64(samples if wanted is None else samples[wanted])
-
     def labels(self) -> Labels:
-        if 0 in self._header.shape:
-            raise ValueError(f"{self.path} is empty: shape {self._header.shape}")
-        return as_labels(np.array(self._array()), str(self.path))
+        if 0 in self._start.shape:
+            raise ValueError(f"{self.path} is empty: shape {self._start.shape}")
+        return super().labels()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +51,6 @@ class SvmlightReader:
     Indices count from 1, or from 0 if one of them is 0; the largest one in this file is the number of columns.
     """
 
-    has_labels: ClassVar[bool] = True
-
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -97,8 +95,6 @@ class SvmlightReader:
 
 class StoredReader:
     """A matrix in a format that `topologies.matrix_files` reads as it is stored, sparse or dense."""
-
-    has_labels: ClassVar[bool] = False
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -63,8 +63,6 @@ def shown(text: str) -> str:
 
 class TextReader:
     """A matrix in delimited text, read as a stream: every line is counted, only the wanted ones are parsed."""
-
-    has_labels: ClassVar[bool] = False
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -83,8 +84,7 @@ class AgentProblem(ABC, Generic[C]):
                 f"agents {agents.start} to {agents.stop - 1} were asked for, but this problem holds only "
                 f"{self.agents.start} to {self.agents.stop - 1}"
             )
-        part = copy.copy(self)
-        part._blocks = None
+        part = self._copied()
         part._take(slice(agents.start - self.agents.start, agents.stop - self.agents.start))
         part.agents = agents
         return part
@@ -99,8 +99,7 @@ class AgentProblem(ABC, Generic[C]):
         left = np.flatnonzero(~np.isin(own, lost))
         if not left.size:
             raise ValueError(f"agents {self.agents.start} to {self.agents.stop - 1} have all left: nobody is left in this process")
-        part = copy.copy(self)
-        part._blocks = None
+        part = self._copied()
         if left.size < own.size:
             run = slice(int(left[0]), int(left[-1]) + 1)
             part._take(run if run.stop - run.start == left.size else left)
@@ -121,10 +120,25 @@ class AgentProblem(ABC, Generic[C]):
             ]
         return self._blocks
 
+    def _copied(self) -> Self:
+        """A shallow copy without the values that were computed from its agents' data and cached."""
+        other = copy.copy(self)
+        other._blocks = None
+        for name in [key for key in vars(other) if isinstance(getattr(type(other), key, None), cached_property)]:
+            del vars(other)[name]
+        return other
+
     def _check_whole(self) -> None:
         """Raise a ValueError unless all agents are in this process."""
         if self.n_local != self.n_agents:
             raise ValueError(f"pooled() needs all {self.n_agents} agents, but only {self.n_local} are in this process")
+
+    def _alone(self) -> Self:
+        """A copy of this problem of all agents for a single agent, whose data the caller sets."""
+        self._check_whole()
+        alone = self._copied()
+        alone.n_agents, alone.agents = 1, slice(0, 1)
+        return alone
 
     def start(self, seed: int) -> Array:
         """``shape``: a random feasible point from the seed, the same on every rank."""

@@ -149,7 +149,6 @@ class CCA(AgentProblem[Any]):
 
     def _take(self, local: Selection) -> None:
         self.n_samples, self._rows, self._forms = self.n_samples[local], selected(self._rows, local), self._forms.take(local)
-        self.__dict__.pop("lipschitz", None)
 
     def _cross(self, forms: Iterator[tuple[slice, Form]], x: Array) -> Array:
         """[-C12_i Y_i; -C12_i^T X_i], stacked by rows like ``x``."""

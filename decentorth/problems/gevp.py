@@ -11,7 +11,6 @@ norms, which is why its printed steps diverge on the matrices as printed.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,7 +72,6 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
 
     def _take(self, local: Selection) -> None:
         self._operators = selected(self._operators, local)
-        self.__dict__.pop("lipschitz", None)
 
     def _image(self, x: Array) -> Array:
         """A_i x_i, fresh."""
@@ -105,14 +103,10 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
 
     def pooled(self) -> Self:
         """The mean of the agents' objectives as the objective of a single agent, with A formed; all agents must be here."""
-        self._check_whole()
+        pooled = self._alone()
         mean = formed(self._operators[0])
         for A in self._operators[1:]:
             mean += formed(A)
-        pooled = copy.copy(self)
-        pooled._blocks = None
-        pooled.__dict__.pop("lipschitz", None)
-        pooled.n_agents, pooled.agents = 1, slice(0, 1)
         pooled._operators = [symmetric("A", mean / self.n_agents)]
         return pooled
 

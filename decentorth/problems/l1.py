@@ -74,7 +74,6 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
 
     def _take(self, local: Selection) -> None:
         self._sums = self._sums.take(local)
-        self.__dict__.pop("weak_convexity", None)
 
     @property
     def n_samples(self) -> Index:
@@ -158,7 +157,6 @@ class L1PCASettings(Divided):
         return L1PCA(rows, self.rank, n_agents=n_agents, first_agent=first_agent)
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-
         def build(agents: slice, collective: Collective) -> AgentProblem[Stiefel]:
             with collective.together():
                 mine = divided(self.data, self, n_agents, agents, seed)

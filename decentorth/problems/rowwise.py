@@ -58,7 +58,6 @@ class RowLosses(AgentProblem[C]):
 
     def _take(self, local: Selection) -> None:
         self.n_samples, self._weights, self._rows = self.n_samples[local], self._weights[local], self._rows.take(local)
-        self.__dict__.pop("largest", None)
 
     @cached_property
     def largest(self) -> Array:

@@ -57,7 +57,8 @@ class Spread:
 class SpreadProblem(AgentProblem[Any]):
     """f(x) = (1/n) sum_i f_i(x) of a single agent that is on every rank; all ranks call its methods together.
 
-    It has an answer and a least value where the problem has them. Samples are numbered consecutively through all blocks.
+    Its start, variables, measures, answer and least value are those of the blocks' problem, where that has them. Samples are
+    numbered consecutively through all blocks.
 
     Parameters
     ----------
@@ -155,46 +156,37 @@ class SpreadProblem(AgentProblem[Any]):
         return self._mean_of(lambda part, x: part.gradient(x), x)
 
     def prepare(self, collective: Collective) -> None:
-        """Prepare the blocks' problem."""
         self.base.prepare(self._collective)
 
     def start(self, seed: int) -> Array:
-        """The start of the blocks' problem."""
         start: Array = self.base.start(seed)
         return start
 
     def unpack(self, x: Array) -> Mapping[str, Array]:
-        """The variables of the blocks' problem."""
         variables: Mapping[str, Array] = self.base.unpack(x)
         return variables
 
     @property
     def error_name(self) -> str:
-        """The name of the error of the blocks' problem; empty where no answer is known."""
         return getattr(self.base, "error_name", "")
 
     def error(self, xhat: Array) -> float:
-        """The distance from the answer of the blocks' problem."""
         return float(self.base.error(xhat))
 
     @property
     def evaluations(self) -> tuple[str, ...]:
-        """The names of the measures of the blocks' problem; empty where it has none."""
         return getattr(self.base, "evaluations", ())
 
     def evaluate(self, xhat: Array) -> tuple[float, ...]:
-        """The measures of a point by the blocks' problem, which every rank can compute alone."""
         measures: tuple[float, ...] = self.base.evaluate(xhat)
         return measures
 
     @property
     def nonsmooth(self) -> bool:
-        """True if the blocks' problem is not differentiable."""
         return bool(getattr(self.base, "nonsmooth", False))
 
     @property
     def optimal_value(self) -> float | None:
-        """The least value, where it is known."""
         return getattr(self.base, "optimal_value", None)
 
 

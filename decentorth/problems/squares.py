@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from functools import cached_property
 from typing import Self
 
@@ -20,7 +19,6 @@ class SquaresProblem(AgentProblem[C]):
 
     def _take(self, local: Selection) -> None:
         self._sums = self._sums.take(local)
-        self.__dict__.pop("lipschitz", None)
 
     def value(self, x: Array) -> Array:
         """``(n_local,)``: w_i ||A_i x_i - B_i||_F^2."""
@@ -57,11 +55,6 @@ class SquaresProblem(AgentProblem[C]):
 
     def pooled(self) -> Self:
         """The mean of the agents' objectives as that of a single agent, with a copy of all rows; all agents must be here."""
-        self._check_whole()
-        d, r = self.shape
-        pooled = copy.copy(self)
-        pooled._blocks = None
-        pooled.__dict__.pop("lipschitz", None)
-        pooled.n_agents, pooled.agents = 1, slice(0, 1)
-        pooled._sums = self._sums.mean(d, r)
+        pooled = self._alone()
+        pooled._sums = self._sums.mean(*self.shape)
         return pooled

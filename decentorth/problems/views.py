@@ -107,7 +107,6 @@ class CCASettings(Divided):
         )
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-
         def build(agents: slice, collective: Collective) -> CCA:
             with collective.together():
                 views = self._generated(agents, seed) if self.data == "synthetic" else self._loaded(n_agents, agents, seed)

@@ -44,18 +44,7 @@ class JOrthogonal:
 
     @classmethod
     def with_signs(cls, signs: ArrayLike) -> Self:
-        """The set of a signature in any order.
-
-        Parameters
-        ----------
-        signs
-            ``(n,)``: +1 and -1.
-
-        Raises
-        ------
-        ValueError
-            For other entries; the message names the first one.
-        """
+        """The set of a signature ``(n,)``, +1 and -1 in any order; a ValueError names the first other entry."""
         given = np.asarray(signs, dtype=np.float64)
         if given.ndim != 1 or not len(given):
             raise ValueError(f"signs must be a vector of +1 and -1, got shape {given.shape}")

@@ -43,7 +43,6 @@ from decentorth.problems import (
     Spread,
 )
 from decentorth.problems.hspp import squared_distances
-from decentorth.problems.spread import METHODS as OF_MEANS
 from decentorth.protocols import Array, KnownOptimum, KnownValue, Sampled, Smooth
 from tests.mpi.spread import BLOCKS, ellipsoid, log_cosh_blocks
 from tests.support.building import built, prepared
@@ -225,7 +224,6 @@ def test_whatever_all_blocks_can_do_their_mean_can_do(make: Callable[[], Any]) -
     contracts = {c for c in vars(protocols).values() if getattr(c, "_is_runtime_protocol", False)}
     own, its, always = ({c for c in contracts if isinstance(one, c)} for one in (blocks, mean, spread(ellipsoid())))
     assert own | always == its
-    assert OF_MEANS.keys().isdisjoint(dir(spread(ellipsoid())))
     n, rng = blocks.n_agents, np.random.default_rng(7)
     x, v = rng.standard_normal((2, 1, *blocks.shape))
     each, along = np.repeat(x, n, axis=0), np.repeat(v, n, axis=0)
