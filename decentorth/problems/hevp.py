@@ -184,7 +184,7 @@ class HEVPSettings(SignedSettings):
         (samples, n), rows = self._source(seed)
         whole = samples + (n if self.ridge > 0.0 else 0)
         if n_blocks > whole:
-            raise ValueError(f"D has {whole} rows, so there can be at most {total} blocks of them, got {n_blocks}")
+            raise ValueError(f"D has {whole} rows, so there can be at most {whole} blocks of them, got {n_blocks}")
         cuts = [block * whole // n_blocks for block in range(blocks.start, blocks.stop + 1)]
         found = []
         for start, end in pairwise(cuts):
