@@ -26,13 +26,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from topologies.canonical import WeightsLike, canonical_weights
-from topologies.scalar import first_crossing, minimise
 
 Matrix: TypeAlias = NDArray[np.float64]
 Order: TypeAlias = Literal["combine-then-adapt", "adapt-then-combine"]
 
 _PER_DECADE = 20
 _DECADES_BELOW = 6
+_RELATIVE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -100,26 +100,29 @@ def tracking_score(W: WeightsLike, curvatures: ArrayLike, order: Order = "combin
 
 def worst_score(recursions: Sequence[Recursion]) -> TrackingScore:
     """The score of the slowest of several recursions at one common step; errors as `tracking_score`."""
+    from scipy.optimize import brentq, minimize_scalar
 
     def rate(step: float) -> float:
         return max(recursion.rate(step) for recursion in recursions)
 
     scale = max(recursion.largest_curvature for recursion in recursions)
     grid = np.geomspace(10.0**-_DECADES_BELOW, 10.0, (_DECADES_BELOW + 1) * _PER_DECADE + 1) / scale
-    rates = [rate(float(step)) for step in grid]
+    rates = np.array([rate(step) for step in grid])
     while rates[-1] < 1:
         grid = np.append(grid, grid[-1] * 10 ** (1 / _PER_DECADE))
-        rates.append(rate(float(grid[-1])))
+        rates = np.append(rates, rate(grid[-1]))
     best = int(np.argmin(rates))
     if rates[best] >= 1 or rates[0] >= 1:
         raise ValueError(
             f"no step in [{grid[0]:.3g}, {grid[-1]:.3g}] converges (best rate {rates[best]:.12g}); the sum of the curvatures "
             "must be positive and W must average (see check_weights)"
         )
-    step, least = minimise(rate, float(grid[max(best - 1, 0)]), float(grid[best + 1]))
-    unstable = int(np.argmax(np.asarray(rates) >= 1))
-    largest = first_crossing(lambda a: rate(a) - 1, float(grid[unstable - 1]), float(grid[unstable]))
-    return TrackingScore(rate=least, step=step, largest_step=largest)
+    above = best + int(np.argmax(rates[best:] > rates[best]))
+    bracket = (grid[best - 1] if best else 0.0, grid[best], grid[above])
+    found = minimize_scalar(rate, bracket, method="golden", tol=_RELATIVE)
+    unstable = int(np.argmax(rates >= 1))
+    largest = brentq(lambda step: rate(step) - 1, grid[unstable - 1], grid[unstable], xtol=_RELATIVE * grid[0], rtol=_RELATIVE)
+    return TrackingScore(rate=float(found.fun), step=float(found.x), largest_step=float(largest))
 
 
 class Recursion:

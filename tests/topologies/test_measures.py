@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import topologies
-from topologies import closed_forms, graph_measures, kemeny_constant, mixing_time
+from tests.support import closed_forms
+from topologies import graph_measures, kemeny_constant, mixing_time
 from topologies.multigrid import smallest_eigenvalue
 
 

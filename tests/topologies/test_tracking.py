@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import topologies
-from topologies.scalar import first_crossing, minimise
 from topologies.tracking import Order, iteration_matrix, tracking_rate, tracking_score
 
 EXAMPLES = settings(max_examples=40, deadline=None, derandomize=True, database=None)
@@ -190,10 +189,3 @@ def test_what_makes_no_sense_is_refused(arguments: tuple[object, ...], message: 
 def test_no_step_converges(W: np.ndarray, curvatures: object) -> None:
     with pytest.raises(ValueError, match=r"no step in .* converges"):
         tracking_score(W, curvatures)  # type: ignore[arg-type]
-
-
-def test_scalar_searches() -> None:
-    at, value = minimise(lambda x: abs(x - 0.3) + 1, 0.01, 2)
-    assert at == pytest.approx(0.3, rel=1e-9)
-    assert value == pytest.approx(1, abs=1e-9)
-    assert first_crossing(lambda x: x * x - 2, 1, 2) == pytest.approx(np.sqrt(2), rel=1e-9)
