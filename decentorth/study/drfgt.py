@@ -30,7 +30,7 @@ from ..sets import Euclidean
 from ..sums import norms, sums
 from ..theory import constants, ergodic_bounds, local_rate, merit, solution
 from .families import FAMILIES, RULES, legend, mixing_matrix, style
-from .sweep import Row, Rows, Study, Trial, where
+from .sweep import Row, Rows, Study, Trial, table, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -132,12 +132,12 @@ def measured_rate(trackers: Array, floor: float, window: float) -> float | None:
 
 def run(trial: Trial) -> list[Row]:
     """The only row of a trial."""
-    name, n, seed, order = str(trial["problem"]), int(trial["n"] or 0), int(trial["seed"] or 0), str(trial["order"])
-    W = mixing_matrix(str(trial["family"]), n, str(trial["weights"]), seed)
+    name, n, seed, order = trial["problem"], trial["n"], trial["seed"], trial["order"]
+    W = mixing_matrix(trial)
     spectrum = tp.spectrum(W)
     problem = make_problem(name, n, seed)
-    step: Any = tp.tracking_score(W, curvatures(n), order).step if name == "quadratic" else "auto"  # type: ignore[arg-type]
-    made = Run(problem, DRFGT(step_size=step, order=order), W, seed=seed, comm="serial")  # type: ignore[arg-type]
+    step: Any = tp.tracking_score(W, curvatures(n), order).step if name == "quadratic" else "auto"
+    made = Run(problem, DRFGT(step_size=step, order=order), W, seed=seed, comm="serial")
     driven = drive(made, _FLOORS[name], centred=name == "quadratic")
     state = driven.state
     guaranteed, bound = (None, None) if name == "quadratic" else guarantee(made, driven, spectrum)
@@ -191,7 +191,7 @@ def guarantee(run: Run, driven: Driven, spectrum: tp.MixingSpectrum) -> tuple[fl
     return c.guaranteed, ergodic_bounds(c, c.guaranteed, 1, descent, spread)[0] / (TOLERANCE * first) ** 2
 
 
-def deviation(row: dict[str, Any]) -> float:
+def deviation(row: Row) -> float:
     """The relative difference of the measured iterations per digit from the predicted ones.
 
     NaN where nothing was measured, or the rate is zero up to rounding (the complete graph, adapt-then-combine).
@@ -230,37 +230,43 @@ def figure(rows: Rows) -> Figure:
 
 def conclusions(rows: Rows) -> Iterator[str]:
     """The lines that compare prediction with measurement, and iterations with the gap."""
-    for name in PROBLEMS:
-        found = where(rows, problem=name)
-        gaps = [abs(row["measured"] - row["predicted"]) for row in found if row["measured"] == row["measured"]]
-        away = [deviation(row) for row in found if deviation(row) == deviation(row)]
-        missed = sum(row["iterations"] != row["iterations"] for row in found)
-        yield (
-            f"{name:<11} {len(found)} runs, {missed} short of the tolerance; |measured - predicted rate| at most {max(gaps):.2g}; "
-            f"iterations per digit off by {np.median(away):.2%} in the median, {max(away):.2%} at most"
-        )
-        bounds = [row["bound"] / row["iterations"] for row in found if row["bound"] == row["bound"]]
-        if bounds:
-            yield f"{'':<11} paper 004's bound asks for {min(bounds):.1g} to {max(bounds):.1g} times the iterations made"
-    best = dict.fromkeys(RULES, 0)
-    widest = 0
-    groups = {tuple(row[name] for name in ("problem", "family", "n", "order", "seed")) for row in rows}
-    for group in groups:
-        own = where(rows, **dict(zip(("problem", "family", "n", "order", "seed"), group, strict=True)))
-        fastest = min(own, key=lambda row: row["iterations"] if row["iterations"] == row["iterations"] else math.inf)
-        best[fastest["weights"]] += 1
-        widest += max(own, key=lambda row: float(row["gap"]))["iterations"] == fastest["iterations"]
-    yield f"of {len(groups)} cases the rule with the widest gap needs the fewest iterations in {widest}"
-    yield "the fewest: " + ", ".join(f"{rule} {count}" for rule, count in best.items())
+    yield "runs, those short of the tolerance, how far the rate and the iterations per digit are off, bound over iterations made:"
+    compared = [{"problem": name, **_off(where(rows, problem=name))} for name in PROBLEMS]
+    yield from table(compared, tuple(compared[0]))
+    cases: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        cases.setdefault(tuple(row[name] for name in STUDY.key if name != "weights"), []).append(row)
+    fewest = [int(np.argmin(np.nan_to_num([row["iterations"] for row in case], nan=np.inf))) for case in cases.values()]
+    widest = [int(np.argmax([row["gap"] for row in case])) for case in cases.values()]
+    both = [rule for rule, other in zip(fewest, widest, strict=True) if rule == other]
+    yield f"of {len(cases)} cases those in which a rule needs the fewest iterations, has the widest gap, or both:"
+    found = {"fewest": fewest, "widest": widest, "both": both}
+    counts = ({"weights": rule, **{name: one.count(k) for name, one in found.items()}} for k, rule in enumerate(RULES))
+    yield from table(counts, ("weights", *found))
+
+
+def _off(rows: Rows) -> dict[str, float]:
+    """The runs of one problem, and how far the prediction and the bound are from what was measured."""
+    rate, iterations, bound = (np.array([row[name] for row in rows], dtype=float) for name in ("measured", "iterations", "bound"))
+    away = [deviation(row) for row in rows]
+    return {
+        "runs": len(rows),
+        "short": int(np.isnan(iterations).sum()),
+        "rate": float(np.fmax.reduce(np.abs(rate - [row["predicted"] for row in rows]))),
+        "median": float(np.nanmedian(away)),
+        "most": float(np.fmax.reduce(away)),
+        "bound, least": float(np.fmin.reduce(bound / iterations)),
+        "bound, most": float(np.fmax.reduce(bound / iterations)),
+    }
 
 
 STUDY = Study(
     name="drfgt",
     summary="iterations, rounds and bytes of DRFGT to a tolerance against the gap; its linear rate against the prediction",
     key=("problem", "family", "n", "weights", "order", "seed"),
-    columns=(
-        *("problem", "family", "n", "weights", "order", "seed", "sigma", "gap", "lambda_min", "step"),
-        *("iterations", "rounds", "bytes", "measured", "predicted", "guaranteed", "bound"),
+    measured=(
+        *("sigma", "gap", "lambda_min", "step", "iterations", "rounds", "bytes"),
+        *("measured", "predicted", "guaranteed", "bound"),
     ),
     trials=trials,
     run=run,

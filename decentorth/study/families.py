@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import topologies as tp
 from topologies.canonical import Weights
 
+from .sweep import Trial
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -32,9 +34,9 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#56b4e9", "#
 _MARKS = "osD^v"
 
 
-def mixing_matrix(family: str, n: int, rule: str, seed: int) -> Weights:
-    """The mixing matrix W, ``(n, n)``."""
-    return tp.weights_from_name(tp.adjacency_from_name(family, n, seed), rule)
+def mixing_matrix(trial: Trial) -> Weights:
+    """The mixing matrix of a trial, ``(n, n)``."""
+    return tp.weights_from_name(tp.adjacency_from_name(trial["family"], trial["n"], trial["seed"]), trial["weights"])
 
 
 def style(family: str) -> dict[str, Any]:
