@@ -68,13 +68,7 @@ def suprema(problem: Problem[object], eps: float, *, points: int = _POINTS, seed
 
 
 def check_eps(eps: float) -> None:
-    """Raise unless the safety factor is in (0, 3/4).
-
-    Raises
-    ------
-    ValueError
-        For another safety factor.
-    """
+    """Raise ValueError unless the safety factor is in (0, 3/4)."""
     if not 0.0 < eps < 0.75:
         raise ValueError(f"the safety factor eps must lie in (0, 3/4), got {eps}")
 
