@@ -7,6 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.sparse import csgraph
 
 Weights: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
 Adjacency: TypeAlias = "sparse.sparray | sparse.spmatrix"
@@ -57,6 +58,25 @@ def with_diagonal(matrix: Weights, diagonal: NDArray[np.float64]) -> Weights:
     result: Weights = sparse.csr_array((data, (rows, columns)), shape=(n, n))
     result.sort_indices()
     return result
+
+
+def on_edges(n: int, tails: NDArray[np.integer], heads: NDArray[np.integer], weights: NDArray[np.float64]) -> Weights:
+    """The symmetric matrix, shape (n, n), with ``weights`` on the edges and the rest of each row on the diagonal."""
+    places = np.concatenate([tails, heads]), np.concatenate([heads, tails])
+    off_diagonal: Weights = sparse.csr_array((np.concatenate([weights, weights]), places), shape=(n, n))
+    return with_diagonal(off_diagonal, 1 - row_sums(off_diagonal))
+
+
+def upper(matrix: Weights) -> sparse.coo_array[np.float64, tuple[int, int]]:
+    """The entries above the diagonal: each edge once."""
+    coo = matrix.tocoo()
+    once = coo.row < coo.col
+    return sparse.coo_array((coo.data[once], (coo.row[once], coo.col[once])), shape=matrix.shape)
+
+
+def distances(matrix: Weights, sources: int | NDArray[np.integer]) -> NDArray[np.float64]:
+    """The distances in edges from each of ``sources`` to each agent, inf if there is no path."""
+    return np.asarray(csgraph.shortest_path(abs(matrix), method="D", directed=False, unweighted=True, indices=sources))
 
 
 def finite_square(W: WeightsLike, what: str = "W") -> Weights:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from topologies.canonical import Weights, WeightsLike, canonical_weights
+from topologies.canonical import Weights, WeightsLike, canonical_weights, distances
 from topologies.spectra import spectrum
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _check_aperiodic(matrix: Weights) -> None:
     n = matrix.shape[0]
     if n == 1 or matrix.diagonal().any():
         return
-    depth = csgraph.shortest_path(matrix, method="D", directed=False, unweighted=True, indices=0)
+    depth = distances(matrix, 0)
     edges = matrix.tocoo()
     edge = edges.data != 0
     if np.all((depth[edges.row[edge]] - depth[edges.col[edge]]) % 2 == 1):

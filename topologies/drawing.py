@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from topologies.canonical import WeightsLike, canonical_weights
+from topologies.canonical import WeightsLike, canonical_weights, upper
 from topologies.checks import adjacency
 
 if TYPE_CHECKING:
@@ -62,9 +62,8 @@ def draw_graph(
     if matrix.shape != edges.shape:
         raise ValueError(f"W must have one row per agent of the graph: it has {matrix.shape[0]} rows, the graph {n} agents")
     axes = _axes(axes)
-    coo = edges.tocoo()
-    upper = coo.row < coo.col
-    tails, heads = coo.row[upper], coo.col[upper]
+    once = upper(edges)
+    tails, heads = once.row, once.col
     weights = np.array([matrix[i, j] for i, j in zip(tails, heads, strict=True)])
     largest = np.abs(weights).max(initial=np.finfo(float).tiny)
     lines = LineCollection(

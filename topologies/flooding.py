@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from topologies.canonical import WeightsLike, canonical_weights
+from topologies.canonical import WeightsLike, canonical_weights, distances
 from topologies.measures import diameter
 from topologies.sequences import WeightSequence
 
@@ -66,16 +66,8 @@ def _neighbours(W: Weights) -> Weights:
 
 
 def _eccentricity(edges: Weights) -> int:
-    """The distance from agent 0 to the farthest one.
-
-    Raises
-    ------
-    ValueError
-        If an agent cannot be reached.
-    """
-    from scipy.sparse.csgraph import shortest_path
-
-    distances = shortest_path(edges, method="D", directed=False, unweighted=True, indices=0)
-    if not np.isfinite(distances).all():
-        raise ValueError(f"word never gets from agent 0 to agent {int(np.argmax(distances))}: their edges connect no two of them")
-    return int(distances.max())
+    """The distance from agent 0 to the farthest one; ValueError if it cannot be reached."""
+    depth = distances(edges, 0)
+    if not np.isfinite(depth).all():
+        raise ValueError(f"word never gets from agent 0 to agent {int(np.argmax(depth))}: their edges connect no two of them")
+    return int(depth.max())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.canonical import Weights, WeightsLike
+from topologies.canonical import Weights, WeightsLike, distances
 from topologies.checks import adjacency, check_weights
 from topologies.spectra import eigenvalues, laplacian_extremes
 
@@ -116,11 +116,5 @@ def _farthest(power: Matrix) -> float:
 
 
 def _diameter(edges: Weights) -> int:
-    from scipy.sparse.csgraph import shortest_path
-
     n = edges.shape[0]
-    longest = 0.0
-    for first in range(0, n, _SOURCES):
-        sources = np.arange(first, min(first + _SOURCES, n))
-        longest = max(longest, float(shortest_path(edges, method="D", directed=False, unweighted=True, indices=sources).max()))
-    return int(longest)
+    return int(max(distances(edges, np.arange(first, min(first + _SOURCES, n))).max() for first in range(0, n, _SOURCES)))

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.canonical import Weights, WeightsLike, canonical_weights, row_sums, with_diagonal
+from topologies.canonical import Weights, WeightsLike, canonical_weights, on_edges, upper
 from topologies.checks import adjacency
-from topologies.graphs import count
+from topologies.graphs import at_least, count
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -116,6 +116,9 @@ class _Drawn(WeightSequence):
     def _generator(self, k: int) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(k,)))
 
+    def _at(self, k: int) -> Weights:
+        return _paired(self.n, *self._pairs(k).T)
+
     def _distinct(self, k: int) -> Hashable:
         return self._pairs(k).tobytes()
 
@@ -128,14 +131,12 @@ class RandomMatching(_Drawn):
     """At each iteration a uniform random matching of all agents (one sits out where n is odd); the paired average."""
 
     def __init__(self, n: int, seed: int = 0) -> None:
-        super().__init__(_at_least_two("random_matching", n), seed)
+        super().__init__(at_least(2, count("random_matching", n), "random_matching: the number of agents"), seed)
 
     def _pairs(self, k: int) -> NDArray[np.int64]:
-        order = self._generator(k).permutation(self.n)[: self.n // 2 * 2].reshape(-1, 2)
-        return _sorted_pairs(order)
-
-    def _at(self, k: int) -> Weights:
-        return _paired(self.n, *self._pairs(k).T)
+        pairs = self._generator(k).permutation(self.n)[: self.n // 2 * 2].reshape(-1, 2)
+        ordered = np.sort(pairs, axis=1)
+        return ordered[np.argsort(ordered[:, 0])]
 
 
 class RandomGossip(_Drawn):
@@ -156,9 +157,6 @@ class RandomGossip(_Drawn):
     def _pairs(self, k: int) -> NDArray[np.int64]:
         return self._edges[[int(self._generator(k).integers(len(self._edges)))]]
 
-    def _at(self, k: int) -> Weights:
-        return _paired(self.n, *self._pairs(k).T)
-
 
 class LinkFailures(_Drawn):
     """A mixing matrix whose edges fail independently with probability ``p`` per iteration, their weight kept by both agents.
@@ -175,8 +173,7 @@ class LinkFailures(_Drawn):
         self._W = canonical_weights(W)
         self._p = p
         self._edges = _edge_pairs(self._W)
-        coo = self._W.tocoo()
-        self._weights = coo.data[coo.row < coo.col]
+        self._weights = upper(self._W).data
         super().__init__(self._W.shape[0], seed)
 
     def _working(self, k: int) -> NDArray[np.bool_]:
@@ -190,7 +187,8 @@ class LinkFailures(_Drawn):
 
     def _at(self, k: int) -> Weights:
         working = self._working(k)
-        return _weighted(self.n, self._edges[working], self._weights[working])
+        tails, heads = self._edges[working].T
+        return on_edges(self.n, tails, heads, self._weights[working])
 
 
 def joint_contraction(sequence: WeightSequence, start: int = 0, window: int | None = None) -> float:
@@ -215,38 +213,15 @@ def joint_contraction(sequence: WeightSequence, start: int = 0, window: int | No
 
 
 def _paired(n: int, first: NDArray[np.int64], second: NDArray[np.int64]) -> Weights:
-    return _weighted(n, np.stack([first, second], axis=1), np.full(len(first), 0.5))
-
-
-def _weighted(n: int, pairs: NDArray[np.int64], weights: NDArray[np.float64]) -> Weights:
-    """The symmetric matrix with ``weights`` on ``pairs`` and the rest on the diagonal."""
-    from scipy import sparse
-
-    rows, columns = np.concatenate([pairs[:, 0], pairs[:, 1]]), np.concatenate([pairs[:, 1], pairs[:, 0]])
-    off_diagonal: Weights = sparse.csr_array((np.concatenate([weights, weights]), (rows, columns)), shape=(n, n))
-    return with_diagonal(off_diagonal, 1 - row_sums(off_diagonal))
+    return on_edges(n, first, second, np.full(len(first), 0.5))
 
 
 def _edge_pairs(matrix: Weights) -> NDArray[np.int64]:
-    coo = matrix.tocoo()
-    upper = coo.row < coo.col
-    return np.stack([coo.row[upper], coo.col[upper]], axis=1).astype(np.int64)
-
-
-def _sorted_pairs(pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-    ordered = np.sort(pairs, axis=1)
-    return ordered[np.argsort(ordered[:, 0])]
-
-
-def _at_least_two(name: str, n: int) -> int:
-    size = count(name, n)
-    if size < 2:
-        raise ValueError(f"{name}: the number of agents must be at least 2, got {n}")
-    return size
+    once = upper(matrix)
+    return np.stack([once.row, once.col], axis=1).astype(np.int64)
 
 
 def _iteration(k: int) -> int:
-    number = operator.index(k)
-    if number < 0:
+    if operator.index(k) < 0:
         raise ValueError(f"iterations count from 0, got {k}")
-    return number
+    return operator.index(k)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from topologies.canonical import Weights, WeightsLike, canonical_weights, row_sums
+from topologies.canonical import Weights, WeightsLike, canonical_weights, distances, row_sums
 from topologies.multigrid import smallest_eigenvalue
 
 Vector = NDArray[np.float64]
@@ -102,7 +102,7 @@ def spectrum(W: WeightsLike) -> MixingSpectrum:
         others = np.delete(values, np.argmin(np.abs(values - 1)))
         upper_gap, lambda_min = 1 - float(others[0]), float(others[-1])
     else:
-        depth = _depths(matrix)
+        depth = distances(matrix, 0)
         upper_gap, lambda_min = _upper_gap(matrix, depth), _smallest(matrix, depth)
     lambda_2 = 1 - upper_gap
     lambda_min = min(lambda_min, lambda_2)
@@ -183,11 +183,6 @@ def _smallest_by_multigrid(W: Weights, depth: Depths) -> float | None:
         return bound
     least = smallest_eigenvalue(shifted)
     return None if least is None else bound + least
-
-
-def _depths(W: Weights) -> Depths:
-    """The distance in edges from agent 0 to each agent, inf if there is no path."""
-    return np.asarray(csgraph.shortest_path(abs(W), method="D", directed=False, unweighted=True, indices=0))
 
 
 def _is_thin(depth: Depths) -> bool:
