@@ -25,10 +25,7 @@ def adjacency(graph: nx.Graph[int] | Adjacency) -> Weights:
 
     A sparse array is taken as an adjacency matrix: every non-zero is an edge.
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `check_graph`.
+    Errors as `check_graph`.
     """
     matrix = _symmetric_pattern(graph) if sparse.issparse(graph) else _from_graph(graph)
     loops = np.flatnonzero(matrix.diagonal())

@@ -46,10 +46,7 @@ def draw_graph(
         The agents' positions; by default those of `agent_positions`.
     axes : matplotlib axes, optional
 
-    Raises
-    ------
-    ValueError
-        For the graph as `check_graph`, for W as `canonical_weights`; if an array has another shape.
+    Errors as `check_graph`, for W as `canonical_weights`; ValueError if an array has another shape.
     """
     from matplotlib.collections import LineCollection
     from matplotlib.patheffects import withStroke
@@ -92,10 +89,7 @@ def draw_graph(
 def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Any = None) -> Any:
     """Draw real or complex ``eigenvalues``, shape (m,), in the closed unit disc, with the circle of radius ``sigma``.
 
-    Raises
-    ------
-    ValueError
-        If the eigenvalues are not one-dimensional and finite.
+    Raises ValueError if the eigenvalues are not one-dimensional and finite.
     """
     from matplotlib.patches import Circle
 

@@ -24,11 +24,8 @@ def flooding_rounds(W: WeightsLike | WeightSequence) -> int:
     the result is an upper bound: twice the distance from agent 0 to the farthest one; for a periodic sequence, this distance in the
     union of a period's graphs (which has each edge once in a period), times the period.
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `canonical_weights`; if the graph, or the union of a period's graphs, is not connected; or if the sequence has no period,
-        so that no number of rounds is certain to be enough.
+    Errors as `canonical_weights`; ValueError if the graph, or the union of a period's graphs, is not connected; or if the sequence
+    has no period, so that no number of rounds is certain to be enough.
     """
     if not isinstance(W, WeightSequence):
         edges = _neighbours(canonical_weights(W))

@@ -29,10 +29,7 @@ def without_agents(W: WeightsLike, lost: Sequence[int] | NDArray[np.int64]) -> W
     lost
         Numbers of the agents that leave; repeats count once.
 
-    Raises
-    ------
-    ValueError
-        A number is not an agent's, no agent remains, or the remaining agents are disconnected: the message names the components.
+    Raises ValueError if a number is not an agent's, no agent remains, or the remaining agents are disconnected.
     """
     matrix = canonical_weights(W)
     n = matrix.shape[0]

@@ -42,10 +42,7 @@ class GraphMeasures:
 def graph_measures(graph: nx.Graph[int] | Adjacency) -> GraphMeasures:
     """The measures of ``graph``; the diameter costs a breadth-first search from every agent, O(n * edges).
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `check_graph`.
+    Errors as `check_graph`.
     """
     edges = adjacency(graph)
     degrees = np.diff(edges.indptr)
@@ -75,10 +72,7 @@ def kemeny_constant(W: WeightsLike) -> float:
 
     By convention the first visit does not count (0 for one agent); Kemeny and Snell, "Finite Markov chains" (1960).
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `check_weights`.
+    Errors as `check_weights`.
     """
     return float((1 / (1 - eigenvalues(check_weights(W))[1:])).sum())
 
@@ -88,10 +82,8 @@ def mixing_time(W: WeightsLike, distance: float = 0.25) -> int:
 
     Levin and Peres, "Markov Chains and Mixing Times" (2017), section 4.5.
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `check_weights`; if W has negative entries, so that it is no random walk, or ``distance`` is outside (0, 1).
+    Errors as `check_weights`; ValueError if W has negative entries, so that it is no random walk, or ``distance`` is outside (0,
+    1).
     """
     if not 0 < distance < 1:
         raise ValueError(f"distance must be in (0, 1), for example 1/4, got {distance}")

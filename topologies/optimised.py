@@ -68,10 +68,7 @@ def tracking_weights(
     iterations : int
         Quasi-Newton iterations per start. Starts: Metropolis weights, their lazy form, and lazy best-constant weights.
 
-    Raises
-    ------
-    ValueError
-        For the graph as `check_graph`; for curvatures and order as `tracking_score`.
+    Errors as `check_graph`; for curvatures and order as `tracking_score`.
     """
     edges = adjacency(graph)
     n = edges.shape[0]

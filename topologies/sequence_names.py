@@ -40,10 +40,7 @@ def is_sequence_name(specification: str) -> bool:
 def agents_from_name(specification: str, seed: int = 0) -> int | None:
     """The number of agents that the specification of a graph or a sequence fixes; None where it leaves it open.
 
-    Raises
-    ------
-    ValueError
-        As `topologies.graph_from_name` and `sequence_from_name`.
+    Errors as `topologies.graph_from_name` and `sequence_from_name`.
     """
     if not is_sequence_name(specification):
         return fixed_agents(specification, seed)
@@ -69,11 +66,8 @@ def sequence_from_name(
     weights : str, optional
         The rule for the matrices of ``link_failures`` and ``periodic``; by default the specification's, or ``metropolis``.
 
-    Raises
-    ------
-    ValueError
-        If the name or a parameter is unknown, a value cannot be read, or graphs or the number of agents are missing or too
-        many; for weights where the sequence has its own; as the graphs, the weights and the sequence itself.
+    Raises ValueError if the name or a parameter is unknown, a value cannot be read, or graphs or the number of agents are missing
+    or too many; for weights where the sequence has its own; as the graphs, the weights and the sequence itself.
     """
     name, values, graphs = _parts(specification)
     if weights is not None and ("weights" in values or "weights" not in _PARAMETERS[name]):
@@ -92,10 +86,7 @@ def sequence_from_name(
 def _parts(specification: str) -> tuple[str, dict[str, int | float | str], list[str]]:
     """The name of a sequence, its parameters, and the graphs it runs on.
 
-    Raises
-    ------
-    ValueError
-        If the name or a parameter is unknown, a value cannot be read, or graphs are missing or too many.
+    Raises ValueError if the name or a parameter is unknown, a value cannot be read, or graphs are missing or too many.
     """
     head, at, graphs_text = specification.partition("@")
     name, written = text.divided("sequence", head, _PARAMETERS)

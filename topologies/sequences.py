@@ -39,10 +39,7 @@ class WeightSequence(ABC):
     def at(self, k: int) -> Weights:
         """W(k), in canonical form.
 
-        Raises
-        ------
-        ValueError
-            If ``k`` is negative.
+        Raises ValueError if ``k`` is negative.
         """
         return self._at(_iteration(k))
 
@@ -64,10 +61,7 @@ class PeriodicSequence(WeightSequence):
     ----------
     matrices : sequence of arrays or sparse arrays, shape (n, n)
 
-    Raises
-    ------
-    TypeError, ValueError
-        If there is none, their sizes differ, or one is not a mixing matrix (see `canonical_weights`).
+    Raises TypeError or ValueError if there is none, their sizes differ, or one is not a mixing matrix (see `canonical_weights`).
     """
 
     def __init__(self, matrices: Sequence[WeightsLike]) -> None:
@@ -88,10 +82,7 @@ class PeriodicSequence(WeightSequence):
 class OnePeerExponential(PeriodicSequence):
     """At iteration k, agent i averages with agent i XOR 2^(k mod log2 n) alone: after log2 n iterations, the exact mean.
 
-    Raises
-    ------
-    ValueError
-        If n is not a power of 2, or below 2.
+    Raises ValueError if n is not a power of 2, or below 2.
     """
 
     def __init__(self, n: int) -> None:
@@ -142,10 +133,7 @@ class RandomMatching(_Drawn):
 class RandomGossip(_Drawn):
     """At each iteration one edge of the graph, drawn uniformly; its two agents average, all others keep their values.
 
-    Raises
-    ------
-    TypeError, ValueError
-        For the graph as `check_graph`; if it has no edge.
+    Errors as `check_graph`; ValueError if it has no edge.
     """
 
     def __init__(self, graph: nx.Graph[int] | Adjacency, seed: int = 0) -> None:
@@ -161,10 +149,7 @@ class RandomGossip(_Drawn):
 class LinkFailures(_Drawn):
     """A mixing matrix whose edges fail independently with probability ``p`` per iteration, their weight kept by both agents.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If ``W`` is not a mixing matrix (see `canonical_weights`) or ``p`` is outside [0, 1).
+    Raises TypeError or ValueError if ``W`` is not a mixing matrix (see `canonical_weights`) or ``p`` is outside [0, 1).
     """
 
     def __init__(self, W: WeightsLike, p: float = 0.1, seed: int = 0) -> None:
@@ -196,10 +181,7 @@ def joint_contraction(sequence: WeightSequence, start: int = 0, window: int | No
 
     Without ``window``, one period.
 
-    Raises
-    ------
-    ValueError
-        If ``window`` is not positive, or left out where the sequence has no period.
+    Raises ValueError if ``window`` is not positive, or left out where the sequence has no period.
     """
     length = sequence.period if window is None else window
     if length is None:

@@ -77,11 +77,8 @@ def graph_from_name(specification: str, n_agents: int | None = None, seed: int =
     seed : int
         For random graphs whose specification gives no seed.
 
-    Raises
-    ------
-    ValueError
-        If the name or a parameter is unknown, a value cannot be read or is out of range, the number of agents is missing,
-        impossible, or not what the specification says.
+    Raises ValueError if the name or a parameter is unknown, a value cannot be read or is out of range, the number of agents is
+    missing, impossible, or not what the specification says.
     """
     if _is_file(specification):
         return _sized(specification, networks.graph_from_file(specification.partition(":")[2].strip()), n_agents)
@@ -94,10 +91,7 @@ def adjacency_from_name(specification: str, n_agents: int | None = None, seed: i
 
     The families are built from arrays, without a ``networkx.Graph``: a million agents in seconds. Every weight rule takes it.
 
-    Raises
-    ------
-    ValueError
-        As `graph_from_name`.
+    Errors as `graph_from_name`.
     """
     if _is_file(specification):
         return adjacency(graph_from_name(specification, n_agents, seed))
@@ -111,10 +105,7 @@ def adjacency_from_name(specification: str, n_agents: int | None = None, seed: i
 def fixed_agents(specification: str, seed: int = 0) -> int | None:
     """The number of agents that ``specification`` fixes; None where it leaves it open.
 
-    Raises
-    ------
-    ValueError
-        As `graph_from_name`.
+    Errors as `graph_from_name`.
     """
     if not _is_file(specification):
         name, factory, written = _factory(specification)

@@ -53,10 +53,7 @@ class MixingSpectrum:
     def rounds_for(self, reduction: float) -> int:
         """Rounds of averaging after which the consensus error is at most ``reduction`` (in (0, 1]) times what it was.
 
-        Raises
-        ------
-        ValueError
-            If ``reduction`` is outside (0, 1], or ``sigma >= 1`` so that no number of rounds is enough.
+        Raises ValueError if ``reduction`` is outside (0, 1], or ``sigma >= 1`` so that no number of rounds is enough.
         """
         if not 0 < reduction <= 1:
             raise ValueError(f"reduction must be in (0, 1], for example 1e-6, got {reduction}")
@@ -73,10 +70,7 @@ class MixingSpectrum:
 def eigenvalues(W: WeightsLike) -> Vector:
     """All eigenvalues of ``W``, shape (n,), largest first; dense, O(n^3).
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `canonical_weights`.
+    Errors as `canonical_weights`.
     """
     from scipy.linalg import eigvalsh
 
@@ -88,10 +82,8 @@ def spectrum(W: WeightsLike) -> MixingSpectrum:
 
     ``W`` may be disconnected (``lambda_2`` is 1 then).
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `canonical_weights`; or ``W`` has an eigenvalue above 1 (seen only above 1500 agents; below, ``lambda_2`` tells).
+    Errors as `canonical_weights`; ValueError if ``W`` has an eigenvalue above 1 (seen only above 1500 agents; below, ``lambda_2``
+    tells).
     """
     matrix = canonical_weights(W)
     n = matrix.shape[0]

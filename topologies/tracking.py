@@ -64,10 +64,8 @@ def iteration_matrix(W: WeightsLike, curvatures: ArrayLike, step: float, order: 
     step : float
     order : {"combine-then-adapt", "adapt-then-combine"}
 
-    Raises
-    ------
-    ValueError
-        If ``W`` is not a mixing matrix (see `canonical_weights`), or a curvature, the step or the order makes no sense.
+    Raises ValueError if ``W`` is not a mixing matrix (see `canonical_weights`), or a curvature, the step or the order makes no
+    sense.
     """
     _check_step(step)
     base, slope = iteration_pencil(
@@ -90,10 +88,7 @@ def tracking_score(W: WeightsLike, curvatures: ArrayLike, order: Order = "combin
 
     The rate is searched over steps on a logarithmic grid, then refined to a relative 1e-10 around its least value.
 
-    Raises
-    ------
-    ValueError
-        As `iteration_matrix`; or if no step converges.
+    Errors as `iteration_matrix`; ValueError if no step converges.
     """
     return worst_score([Recursion(W, curvatures, order)])
 

@@ -50,10 +50,8 @@ def uniform_weights(graph: Weights, self_weight: float = 0.8) -> Weights:
 
     A single agent gets ``[[1]]``.
 
-    Raises
-    ------
-    ValueError
-        If ``self_weight`` is outside [0, 1), two degrees differ, or W has the eigenvalue -1; for the graph as `check_graph`.
+    Raises ValueError if ``self_weight`` is outside [0, 1), two degrees differ, or W has the eigenvalue -1; for the graph as
+    `check_graph`.
     """
     if not 0 <= self_weight < 1:
         raise ValueError(f"self_weight must be in [0, 1), so that neighbours get some weight, got {self_weight}")
@@ -136,10 +134,7 @@ def weights_from_name(graph: Graph, name: str = "auto", self_weight: float = 0.8
     self_weight : float
         The own weight, used by ``uniform`` only.
 
-    Raises
-    ------
-    ValueError
-        If the name is unknown, or as the rule itself.
+    Raises ValueError if the name is unknown, or as the rule itself.
     """
     edges = adjacency(graph)
     resolved = _resolve(edges, name)
@@ -152,7 +147,7 @@ def weights_from_name(graph: Graph, name: str = "auto", self_weight: float = 0.8
 def resolve_weights_name(graph: Graph, name: str = "auto") -> str:
     """The rule that `weights_from_name` follows on this graph: the name with ``auto`` replaced by its choice.
 
-    ValueError if the name is unknown; for the graph errors as `check_graph`.
+    Raises ValueError if the name is unknown; for the graph errors as `check_graph`.
     """
     return _resolve(adjacency(graph), name)
 
