@@ -6,6 +6,7 @@ Edge weights and other attributes are kept but play no role for the communicatio
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,20 +118,6 @@ def _integer_labels(graph: nx.Graph[Any]) -> nx.Graph[Any]:
     return nx.relabel_nodes(graph, integers) if len(set(integers.values())) == len(integers) else graph
 
 
-def _graphml(path: Path) -> nx.Graph[Any]:
-    import networkx as nx
-
-    graph: nx.Graph[Any] = nx.read_graphml(path)
-    return graph
-
-
-def _gml(path: Path) -> nx.Graph[Any]:
-    import networkx as nx
-
-    graph: nx.Graph[Any] = nx.read_gml(path, label="id")
-    return graph
-
-
 def _edge_list(path: Path) -> nx.Graph[Any]:
     import networkx as nx
 
@@ -163,13 +150,8 @@ def _adjacency_matrix(path: Path) -> nx.Graph[Any]:
 
 
 _READERS: dict[str, Callable[[Path], Any]] = {
-    ".graphml": _graphml,
-    ".gml": _gml,
-    ".edgelist": _edge_list,
-    ".edges": _edge_list,
-    ".txt": _edge_list,
-    ".csv": _edge_list,
-    ".npy": _adjacency_matrix,
-    ".npz": _adjacency_matrix,
-    ".mtx": _adjacency_matrix,
+    ".graphml": lambda path: import_module("networkx").read_graphml(path),
+    ".gml": lambda path: import_module("networkx").read_gml(path, label="id"),
+    **dict.fromkeys((".edgelist", ".edges", ".txt", ".csv"), _edge_list),
+    **dict.fromkeys((".npy", ".npz", ".mtx"), _adjacency_matrix),
 }
