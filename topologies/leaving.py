@@ -43,9 +43,7 @@ def without_agents(W: WeightsLike, lost: Sequence[int] | NDArray[np.int64]) -> W
     rows: Weights = sparse.csr_array(matrix[left])
     given = sparse.csr_array(rows[:, leaving])
     given.sort_indices()
-    for row, (start, stop) in enumerate(zip(given.indptr, given.indptr[1:], strict=False)):
-        for weight in given.data[start:stop]:
-            own[row] += weight
+    np.add.at(own, np.repeat(np.arange(len(left)), np.diff(given.indptr)), given.data)
     repaired = with_diagonal(sparse.csr_array(rows[:, left]), own)
     count, labels = csgraph.connected_components(repaired, directed=False)
     if count > 1:

@@ -36,22 +36,13 @@ class WeightSequence(ABC):
     period: int | None = None
     """The period, W(k + period) = W(k) for all k; None for a sequence without one."""
 
+    @abstractmethod
     def at(self, k: int) -> Weights:
-        """W(k), in canonical form.
+        """W(k), in canonical form. Raises ValueError if ``k`` is negative."""
 
-        Raises ValueError if ``k`` is negative.
-        """
-        return self._at(_iteration(k))
-
+    @abstractmethod
     def distinct(self, k: int) -> Hashable:
         """A key that two iterations share exactly if they use the same matrix for a known reason: the same turn or draw."""
-        return self._distinct(_iteration(k))
-
-    @abstractmethod
-    def _at(self, k: int) -> Weights: ...
-
-    @abstractmethod
-    def _distinct(self, k: int) -> Hashable: ...
 
 
 class PeriodicSequence(WeightSequence):
@@ -72,11 +63,11 @@ class PeriodicSequence(WeightSequence):
         self.n = sizes[0]
         self.period = len(self._matrices)
 
-    def _at(self, k: int) -> Weights:
-        return self._matrices[k % len(self._matrices)].copy()
+    def at(self, k: int) -> Weights:
+        return self._matrices[self.distinct(k)].copy()
 
-    def _distinct(self, k: int) -> Hashable:
-        return k % len(self._matrices)
+    def distinct(self, k: int) -> int:
+        return _iteration(k) % len(self._matrices)
 
 
 class OnePeerExponential(PeriodicSequence):
@@ -105,12 +96,12 @@ class _Drawn(WeightSequence):
         self._seed = operator.index(seed)
 
     def _generator(self, k: int) -> np.random.Generator:
-        return np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(k,)))
+        return np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(_iteration(k),)))
 
-    def _at(self, k: int) -> Weights:
+    def at(self, k: int) -> Weights:
         return _paired(self.n, *self._pairs(k).T)
 
-    def _distinct(self, k: int) -> Hashable:
+    def distinct(self, k: int) -> Hashable:
         return self._pairs(k).tobytes()
 
     @abstractmethod
@@ -167,10 +158,10 @@ class LinkFailures(_Drawn):
     def _pairs(self, k: int) -> NDArray[np.int64]:
         return self._edges[self._working(k)]
 
-    def _distinct(self, k: int) -> Hashable:
+    def distinct(self, k: int) -> Hashable:
         return np.packbits(self._working(k)).tobytes()
 
-    def _at(self, k: int) -> Weights:
+    def at(self, k: int) -> Weights:
         working = self._working(k)
         tails, heads = self._edges[working].T
         return on_edges(self.n, tails, heads, self._weights[working])

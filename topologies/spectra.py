@@ -125,7 +125,7 @@ def _upper_gap(W: Weights, depth: Depths) -> float:
     if components > 1:
         return 0.0
     if not _is_thin(depth):
-        largest = _lanczos(lambda v: _times(W, v) - 2 * v.mean(), n) if _is_shallow(depth) else None
+        largest = _lanczos(lambda v: np.asarray(W @ v) - 2 * v.mean(), n) if _is_shallow(depth) else None
         if largest is not None:
             return 1 - largest
         least = smallest_eigenvalue(_laplacian(W), without_constant=True) if _mixes_only(W) else None
@@ -147,13 +147,13 @@ def _smallest(W: Weights, depth: Depths) -> float:
     """lambda_min. The shift of W - shift I is proved to lie below the whole spectrum by the signs of its pivots (Sylvester)."""
     n = W.shape[0]
     if not _is_thin(depth):
-        largest = _lanczos(lambda v: -_times(W, v), n) if _is_shallow(depth) else None
+        largest = _lanczos(lambda v: -np.asarray(W @ v), n) if _is_shallow(depth) else None
         if largest is not None:
             return -largest
         least = _smallest_by_multigrid(W, depth)
         if least is not None:
             return least
-    estimate = -_lanczos_to_the_end(lambda v: -_times(W, v), n, tolerance=1e-3)
+    estimate = -_lanczos_to_the_end(lambda v: -np.asarray(W @ v), n, tolerance=1e-3)
     margin = 1e-6
     identity = sparse.eye_array(n, format="csr")
     while (solve := _positive_definite_solver(W - (estimate - margin) * identity)) is None:
@@ -191,11 +191,6 @@ def _is_shallow(depth: Depths) -> bool:
 def _mixes_only(W: Weights) -> bool:
     """True if no weight between two agents is negative."""
     return bool(W.data.min() >= 0 or (W - sparse.diags_array(W.diagonal(), format="csr")).data.min() >= 0)
-
-
-def _times(W: Weights, v: Vector) -> Vector:
-    product: Vector = np.asarray(W @ v)
-    return product
 
 
 def _laplacian(W: Weights) -> Weights:

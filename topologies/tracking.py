@@ -68,9 +68,9 @@ def iteration_matrix(W: WeightsLike, curvatures: ArrayLike, step: float, order: 
     sense.
     """
     _check_step(step)
-    base, slope = iteration_pencil(
-        canonical_weights(W).toarray(), _hessians(curvatures, canonical_weights(W).shape[0]), _checked(order)
-    )
+    _check_order(order)
+    matrix = canonical_weights(W).toarray()
+    base, slope = iteration_pencil(matrix, _hessians(curvatures, len(matrix)), order)
     return base - step * slope
 
 
@@ -129,7 +129,7 @@ class Recursion:
     def __init__(self, W: WeightsLike, curvatures: ArrayLike, order: Order = "combine-then-adapt") -> None:
         matrix = canonical_weights(W)
         n = matrix.shape[0]
-        order = _checked(order)
+        _check_order(order)
         hessians = _hessians(curvatures, n)
         d = hessians.shape[-1]
         self._mean_curvature: float | None = None
@@ -153,10 +153,8 @@ class Recursion:
         """Prepare a 2 x 2 block for each eigenvalue w of W other than the constant vector's, whose rate is |1 - a c|."""
         w = np.linalg.eigvalsh(_off_mean(W))
         one, zero = np.ones_like(w), np.zeros_like(w)
-        if order == "combine-then-adapt":
-            base, slope = [[w, zero], [curvature * (w - 1), w]], [[zero, one], [zero, curvature * one]]
-        else:
-            base, slope = [[w, zero], [curvature * w * (w - 1), w]], [[zero, w], [zero, curvature * w * w]]
+        late = one if order == "combine-then-adapt" else w
+        base, slope = [[w, zero], [curvature * late * (w - 1), w]], [[zero, late], [zero, curvature * late * late]]
         self._base, self._slope = np.moveaxis(np.array(base), -1, 0), np.moveaxis(np.array(slope), -1, 0)
         self._mean_curvature = curvature
 
@@ -218,9 +216,6 @@ def _check_step(step: float) -> None:
         raise ValueError(f"step must be positive, got {step}")
 
 
-def _checked(order: str) -> Order:
-    if order == "combine-then-adapt":
-        return "combine-then-adapt"
-    if order == "adapt-then-combine":
-        return "adapt-then-combine"
-    raise ValueError(f"order must be one of {', '.join(get_args(Order))}, got {order!r}")
+def _check_order(order: str) -> None:
+    if order not in get_args(Order):
+        raise ValueError(f"order must be one of {', '.join(get_args(Order))}, got {order!r}")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -50,16 +50,6 @@ _WINDOWS = {"quadratic": 0.4, "pca": 0.75, "procrustes": 0.75}
 """The share of a run's digits after which the linear rate is measured: long enough to even out beats, late enough to be linear."""
 
 
-class Driven(NamedTuple):
-    """The result of a finished run."""
-
-    state: Any
-    reached: tuple[int, int, int] | None
-    """The iterations, rounds and bytes to the tolerance."""
-    trackers: Array
-    """``(k + 1,)``: the norm of all agents' trackers."""
-
-
 def trials(full: bool, seed: int) -> list[Trial]:
     """The trials: problems times families times weights, with 16 agents (and 64, and both orders)."""
     return [
@@ -91,14 +81,12 @@ def make_problem(name: str, n: int, seed: int) -> Any:
     return PCA(A, _RANK) if name == "pca" else Procrustes(A, rng.standard_normal((n, _RANK, _ROWS)))
 
 
-def drive(run: Run, floor: float, *, centred: bool) -> Driven:
+def drive(run: Run, floor: float, *, centred: bool) -> tuple[Any, tuple[int, int, int] | None, Array]:
     """Iterate until the trackers have shrunk to ``floor`` and the tolerance is reached, or the limit.
 
-    Parameters
-    ----------
-    centred
-        True restores in each iteration the trackers' mean to that of the landing fields, from which it drifts by rounding: a run
-        towards zero then converges without end, where it would stop near 1e-16.
+    The result is the last state; the iterations, rounds and bytes to the tolerance; and the norms of all agents' trackers,
+    ``(k + 1,)``. ``centred`` restores in each iteration the trackers' mean to that of the landing fields, from which it drifts by
+    rounding: a run towards zero then converges without end, where it would stop near 1e-16.
     """
     problem, network = run.problem, run.network
     trackers: list[float] = []
@@ -116,7 +104,7 @@ def drive(run: Run, floor: float, *, centred: bool) -> Driven:
             if size <= TOLERANCE * first and spread <= TOLERANCE:
                 reached = (state.k, network.rounds, network.bytes)
         if state.k >= _LIMIT or (reached is not None and trackers[-1] <= floor * trackers[0]):
-            return Driven(state, reached, np.array(trackers))
+            return state, reached, np.array(trackers)
     raise AssertionError("a run's states never end")
 
 
@@ -138,10 +126,9 @@ def run(trial: Trial) -> list[Row]:
     problem = make_problem(name, n, seed)
     step: Any = tp.tracking_score(W, curvatures(n), order).step if name == "quadratic" else "auto"
     made = Run(problem, DRFGT(step_size=step, order=order), W, seed=seed, comm="serial")
-    driven = drive(made, _FLOORS[name], centred=name == "quadratic")
-    state = driven.state
-    guaranteed, bound = (None, None) if name == "quadratic" else guarantee(made, driven, spectrum)
-    iterations, rounds, sent = driven.reached or (None, None, None)
+    state, reached, trackers = drive(made, _FLOORS[name], centred=name == "quadratic")
+    guaranteed, bound = (None, None) if name == "quadratic" else guarantee(made, state, spectrum)
+    iterations, rounds, sent = reached or (None, None, None)
     return [
         {
             **trial,
@@ -152,20 +139,19 @@ def run(trial: Trial) -> list[Row]:
             "iterations": iterations,
             "rounds": rounds,
             "bytes": sent,
-            "measured": measured_rate(driven.trackers, _FLOORS[name], _WINDOWS[name]),
-            "predicted": predict(name, problem, W, driven, order),
+            "measured": measured_rate(trackers, _FLOORS[name], _WINDOWS[name]),
+            "predicted": predict(name, problem, W, state, order),
             "guaranteed": guaranteed,
             "bound": bound,
         }
     ]
 
 
-def predict(name: str, problem: Problem[Landing], W: Weights, driven: Driven, order: Any) -> float | None:
+def predict(name: str, problem: Problem[Landing], W: Weights, state: Any, order: Any) -> float | None:
     """The linear rate in theory: from the curvatures, or from the linearisation at the solution near the end of the run.
 
     None where the run did not come near a solution.
     """
-    state = driven.state
     if name == "quadratic":
         return tp.tracking_rate(W, curvatures(problem.n_agents), float(state.step_size[0]), order)
     try:
@@ -175,10 +161,10 @@ def predict(name: str, problem: Problem[Landing], W: Weights, driven: Driven, or
     return local_rate(problem, W, point, state.step_size, state.penalty, order).rate
 
 
-def guarantee(run: Run, driven: Driven, spectrum: tp.MixingSpectrum) -> tuple[float, float]:
+def guarantee(run: Run, state: Any, spectrum: tp.MixingSpectrum) -> tuple[float, float]:
     """The guaranteed step of paper 004 and the iterations after which it guarantees the tolerance for some iterate."""
     problem, n = run.problem, run.problem.n_agents
-    penalty = float(driven.state.penalty.mean())
+    penalty = float(state.penalty.mean())
     c = constants(problem, min(spectrum.sigma, 1.0), spectrum.lambda_min, penalty, EPS)
 
     def merit_at(x: Array) -> float:
@@ -187,7 +173,7 @@ def guarantee(run: Run, driven: Driven, spectrum: tp.MixingSpectrum) -> tuple[fl
 
     fields = blockwise(landing, problem, run.x0, np.full(n, penalty))
     first, spread = float(norms(fields.mean(0)[None])[0]), float(sums((fields - fields.mean(0)) ** 2).sum())
-    descent = merit_at(run.x0[0]) - merit_at(driven.state.x.mean(0))
+    descent = merit_at(run.x0[0]) - merit_at(state.x.mean(0))
     return c.guaranteed, ergodic_bounds(c, c.guaranteed, 1, descent, spread)[0] / (TOLERANCE * first) ** 2
 
 
