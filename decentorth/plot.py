@@ -103,8 +103,13 @@ def _draw(axes: Axes, histories: Mapping[str, History], column: str, names: Sequ
     if not linear:
         _fit(axes, drawn)
     if len(names) > 1:
+        from matplotlib.lines import Line2D
+
         axes.set_ylabel("gradient norms", fontsize=8)
-        _name_widths(axes, names)
+        handles = [
+            Line2D([], [], color="0.3", linewidth=width, label=label(name)) for name, width in zip(names, WIDTHS, strict=False)
+        ]
+        axes.legend(handles=handles, ncols=2, frameon=False, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 0.97))
     else:
         axes.set_ylabel(label(names[0]), fontsize=8)
 
@@ -124,14 +129,6 @@ def _fit(axes: Axes, drawn: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None
     ends = 10 ** np.array([start, (start[0] + length, start[1] - length)])
     axes.plot(ends[:, 0], ends[:, 1], color="0.6", linewidth=0.7, label="_guide", gid="guide")
     axes.annotate("$O(1/K)$", tuple(ends[1]), xytext=(2, -1), textcoords="offset points", fontsize=6, color="0.4", va="center")
-
-
-def _name_widths(axes: Axes, names: Sequence[str]) -> None:
-    """Draw a legend of the thick and the thin line above a panel of two metrics."""
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], color="0.3", linewidth=width, label=label(name)) for name, width in zip(names, WIDTHS, strict=False)]
-    axes.legend(handles=handles, ncols=2, frameon=False, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 0.97))
 
 
 def labels(configurations: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

@@ -36,7 +36,14 @@ def canonical_weights(W: WeightsLike) -> Weights:
     if difference.nnz:
         _raise_asymmetry(difference)
         matrix = (matrix + transposed) * 0.5
-    _check_row_sums(matrix)
+    excess = row_sums(matrix) - 1
+    bad = np.flatnonzero(np.abs(excess) > ROW_SUM_TOLERANCE)
+    if bad.size:
+        i = bad[0]
+        raise ValueError(
+            f"every row of W must sum to 1, but row {i} sums to {1 + excess[i]:.12g} ({excess[i]:+.3g}; {bad.size} of "
+            f"{len(excess)} rows are off); subtract the excess from the diagonal, here from W[{i}, {i}]"
+        )
     return with_diagonal(matrix, matrix.diagonal())
 
 
@@ -104,15 +111,4 @@ def _raise_asymmetry(difference: sparse.coo_array[np.float64, tuple[int, int]]) 
         raise ValueError(
             f"W must be symmetric, but W[{i}, {j}] - W[{j}, {i}] = {excess:.3g} ({bad.size} entries differ); use (W + W.T) / 2 "
             f"if the columns sum to 1 too, else build symmetric weights from the graph with metropolis_weights"
-        )
-
-
-def _check_row_sums(matrix: Weights) -> None:
-    excess = row_sums(matrix) - 1
-    bad = np.flatnonzero(np.abs(excess) > ROW_SUM_TOLERANCE)
-    if bad.size:
-        i = bad[0]
-        raise ValueError(
-            f"every row of W must sum to 1, but row {i} sums to {1 + excess[i]:.12g} ({excess[i]:+.3g}; {bad.size} of "
-            f"{len(excess)} rows are off); subtract the excess from the diagonal, here from W[{i}, {i}]"
         )

@@ -34,17 +34,10 @@ def draw_graph(
     positions: ArrayLike | None = None,
     axes: Any = None,
 ) -> Any:
-    """Draw ``graph`` with edge widths in proportion to the weights' size, dashed if they are negative.
+    """Draw ``graph`` with edge widths in proportion to the size of the weights ``W``, shape (n, n), dashed if they are negative.
 
-    Parameters
-    ----------
-    graph : networkx.Graph
-    W : array or sparse array, shape (n, n), optional
-    quantity : array, shape (n,), optional
-        The quantity that colours the agents, for example each one's consensus error; ``label`` names it at the colour bar.
-    positions : array, shape (n, 2), optional
-        The agents' positions; by default those of `agent_positions`.
-    axes : matplotlib axes, optional
+    ``quantity``, shape (n,), colours the agents, for example by each one's consensus error; ``label`` names it at the colour bar.
+    ``positions``, shape (n, 2), are by default those of `agent_positions`; ``axes`` are matplotlib's, by default new ones.
 
     Errors as `check_graph`, for W as `canonical_weights`; ValueError if an array has another shape.
     """

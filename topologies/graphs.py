@@ -101,17 +101,19 @@ def circulant(n: int, offsets: tuple[int, ...] = (1, 2)) -> Edges:
         raise ValueError(
             f"circulant(n={n}, offsets={offsets}) is disconnected: n and all offsets are multiples of {divisor}; add offset 1"
         )
-    check_edges("circulant", n * len(offsets))
-    agents, steps = np.arange(n), np.array([offset % n for offset in offsets], dtype=np.int64)
-    return simplified(n, np.tile(agents, len(steps)), ((agents + steps[:, None]) % n).ravel())
+    return _by_offsets("circulant", n, [offset % n for offset in offsets])
 
 
 @family
 def exponential(n: int) -> Edges:
     """The static exponential graph, undirected: agent i is a neighbour of i + 2^j and i - 2^j modulo n, for 2^j < n."""
     n = count("exponential", n)
-    check_edges("exponential", n * (n - 1).bit_length())
-    agents, steps = np.arange(n), 1 << np.arange((n - 1).bit_length())
+    return _by_offsets("exponential", n, [1 << j for j in range((n - 1).bit_length())])
+
+
+def _by_offsets(name: str, n: int, offsets: list[int]) -> Edges:
+    check_edges(name, n * len(offsets))
+    agents, steps = np.arange(n), np.array(offsets, dtype=np.int64)
     return simplified(n, np.tile(agents, len(steps)), ((agents + steps[:, None]) % n).ravel())
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.canonical import Weights, WeightsLike, distances
+from topologies.canonical import WeightsLike, distances
 from topologies.checks import adjacency, check_weights
 from topologies.spectra import eigenvalues, laplacian_extremes
 
@@ -52,7 +52,7 @@ def graph_measures(graph: nx.Graph[int] | Adjacency) -> GraphMeasures:
         smallest_degree=int(degrees.min()),
         mean_degree=float(degrees.mean()),
         largest_degree=int(degrees.max()),
-        diameter=_diameter(edges),
+        diameter=diameter(edges),
         algebraic_connectivity=laplacian_extremes(edges)[0],
     )
 
@@ -64,7 +64,9 @@ def algebraic_connectivity(graph: nx.Graph[int] | Adjacency) -> float:
 
 def diameter(graph: nx.Graph[int] | Adjacency) -> int:
     """The largest distance between two agents, in edges; O(n * edges). Errors as `check_graph`."""
-    return _diameter(adjacency(graph))
+    edges = adjacency(graph)
+    n = edges.shape[0]
+    return int(max(distances(edges, np.arange(first, min(first + _SOURCES, n))).max() for first in range(0, n, _SOURCES)))
 
 
 def kemeny_constant(W: WeightsLike) -> float:
@@ -105,8 +107,3 @@ def mixing_time(W: WeightsLike, distance: float = 0.25) -> int:
 
 def _farthest(power: Matrix) -> float:
     return float(np.abs(power - 1 / len(power)).sum(axis=1).max() / 2)
-
-
-def _diameter(edges: Weights) -> int:
-    n = edges.shape[0]
-    return int(max(distances(edges, np.arange(first, min(first + _SOURCES, n))).max() for first in range(0, n, _SOURCES)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,7 +126,7 @@ def _upper_gap(W: Weights, depth: Depths) -> float:
     if components > 1:
         return 0.0
     if not _is_thin(depth):
-        largest = _lanczos(lambda v: np.asarray(W @ v) - 2 * v.mean(), n) if _is_shallow(depth) else None
+        largest = _lanczos(lambda v: np.asarray(W @ v) - 2 * v.mean(), depth)
         if largest is not None:
             return 1 - largest
         least = smallest_eigenvalue(_laplacian(W), without_constant=True) if _mixes_only(W) else None
@@ -147,7 +148,7 @@ def _smallest(W: Weights, depth: Depths) -> float:
     """lambda_min. The shift of W - shift I is proved to lie below the whole spectrum by the signs of its pivots (Sylvester)."""
     n = W.shape[0]
     if not _is_thin(depth):
-        largest = _lanczos(lambda v: -np.asarray(W @ v), n) if _is_shallow(depth) else None
+        largest = _lanczos(lambda v: -np.asarray(W @ v), depth)
         if largest is not None:
             return -largest
         least = _smallest_by_multigrid(W, depth)
@@ -183,11 +184,6 @@ def _is_thin(depth: Depths) -> bool:
     return width <= _THIN * math.sqrt(n) and n * width <= _FACTORED
 
 
-def _is_shallow(depth: Depths) -> bool:
-    """True if every agent is as near to agent 0 as in an expander: a distance of the order of log n."""
-    return bool(depth[np.isfinite(depth)].max() <= _SHALLOW * math.log2(len(depth)))
-
-
 def _mixes_only(W: Weights) -> bool:
     """True if no weight between two agents is negative."""
     return bool(W.data.min() >= 0 or (W - sparse.diags_array(W.diagonal(), format="csr")).data.min() >= 0)
@@ -212,12 +208,15 @@ def _positive_definite_solver(matrix: Weights) -> Apply | None:
     return factors.solve if symmetric_pivots and bool(np.all(factors.U.diagonal() > 0)) else None
 
 
-def _lanczos(apply: Apply, n: int) -> float | None:
-    """Largest eigenvalue of a symmetric operator to rounding, or None if it does not converge within the restarts."""
+def _lanczos(apply: Apply, depth: Depths) -> float | None:
+    """Largest eigenvalue of a symmetric operator to rounding; None if it does not converge within the restarts, or if some agent is
+    farther from agent 0 than the order of log n, unlike in an expander."""
     from scipy.sparse.linalg import ArpackNoConvergence
 
+    if depth[np.isfinite(depth)].max() > _SHALLOW * math.log2(len(depth)):
+        return None
     try:
-        return _lanczos_to_the_end(apply, n, restarts=_LANCZOS_RESTARTS)
+        return _lanczos_to_the_end(apply, len(depth), restarts=_LANCZOS_RESTARTS)
     except ArpackNoConvergence:
         return None
 
@@ -227,14 +226,6 @@ def _lanczos_to_the_end(apply: Apply, n: int, tolerance: float = 0.0, restarts: 
     from scipy.sparse.linalg import LinearOperator, eigsh
 
     start = np.random.default_rng(0).standard_normal(n)
-    values = eigsh(
-        LinearOperator((n, n), matvec=apply, dtype=np.float64),
-        k=1,
-        which="LA",
-        v0=start,
-        ncv=_LANCZOS_VECTORS,
-        maxiter=restarts,
-        tol=tolerance,
-        return_eigenvectors=False,
-    )
-    return float(values[0])
+    operator = LinearOperator((n, n), matvec=apply, dtype=np.float64)
+    settings: Any = {"k": 1, "which": "LA", "ncv": _LANCZOS_VECTORS, "maxiter": restarts, "tol": tolerance}
+    return float(eigsh(operator, v0=start, return_eigenvectors=False, **settings)[0])

@@ -44,10 +44,9 @@ EPS = 0.5
 _ROWS, _DIMENSION, _RANK = 20, 6, 2
 _LIMIT = 40_000
 _ZERO = 1e-6
-_FLOORS = {"quadratic": 1e-160, "pca": 1e-12, "procrustes": 1e-12}
-"""The norm of the trackers at which a run ends, relative to the first one."""
-_WINDOWS = {"quadratic": 0.4, "pca": 0.75, "procrustes": 0.75}
-"""The share of a run's digits after which the linear rate is measured: long enough to even out beats, late enough to be linear."""
+_ENDS = {"quadratic": (1e-160, 0.4), "pca": (1e-12, 0.75), "procrustes": (1e-12, 0.75)}
+"""The norm of the trackers, relative to the first one, at which a run ends; and the share of a run's digits after which the linear
+rate is measured: long enough to even out beats, late enough to be linear."""
 
 
 def trials(full: bool, seed: int) -> list[Trial]:
@@ -126,7 +125,7 @@ def run(trial: Trial) -> list[Row]:
     problem = make_problem(name, n, seed)
     step: Any = tp.tracking_score(W, curvatures(n), order).step if name == "quadratic" else "auto"
     made = Run(problem, DRFGT(step_size=step, order=order), W, seed=seed, comm="serial")
-    state, reached, trackers = drive(made, _FLOORS[name], centred=name == "quadratic")
+    state, reached, trackers = drive(made, _ENDS[name][0], centred=name == "quadratic")
     guaranteed, bound = (None, None) if name == "quadratic" else guarantee(made, state, spectrum)
     iterations, rounds, sent = reached or (None, None, None)
     return [
@@ -139,7 +138,7 @@ def run(trial: Trial) -> list[Row]:
             "iterations": iterations,
             "rounds": rounds,
             "bytes": sent,
-            "measured": measured_rate(trackers, _FLOORS[name], _WINDOWS[name]),
+            "measured": measured_rate(trackers, *_ENDS[name]),
             "predicted": predict(name, problem, W, state, order),
             "guaranteed": guaranteed,
             "bound": bound,

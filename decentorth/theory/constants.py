@@ -68,14 +68,7 @@ def gradient_ratio(smoothness: float, penalty: float, eps: float) -> float:
 def safe_step(n_agents: int, sigma: float, smoothness: float, field: float, penalty: float, eps: float) -> float:
     """The step alpha_safe up to which the iterates stay in the safety region (Proposition IV.1, (17)).
 
-    Parameters
-    ----------
-    n_agents, sigma
-        The number of agents, and the second largest singular value of W.
-    smoothness
-        L'.
-    field
-        G, a bound on ||grad f_i(x)||_F = ||skew(G_i x^T) x||_F on the region.
+    ``smoothness`` is L', and ``field`` is G, a bound on ||grad f_i(x)||_F = ||skew(G_i x^T) x||_F on the region.
     """
     push = field + penalty * eps * (1.0 + eps)
     contraction = (1.0 - sigma) ** 2
@@ -92,10 +85,7 @@ def safe_step(n_agents: int, sigma: float, smoothness: float, field: float, pena
 def contraction_matrix(step: float, sigma: float, smoothness: float, disagreement: float | None = None) -> Array:
     """``(2, 2)``: the matrix of Theorem IV.4 that bounds (||y - ybar||^2 / L', L' ||x - xbar||^2) by the same an iteration earlier.
 
-    Parameters
-    ----------
-    disagreement
-        The norm of W - I off the mean. None takes sigma, as printed in Lemma IV.3; 1 - lambda_min makes the lemma true.
+    ``disagreement`` is the norm of W - I off the mean: by default sigma, as printed in Lemma IV.3; 1 - lambda_min makes it true.
     """
     shrink, spread = 0.5 * (1.0 + sigma**2), (1.0 + sigma**2) / (1.0 - sigma**2)
     product = (step * smoothness) ** 2
@@ -198,23 +188,10 @@ MEANINGS = {
 def constants(
     problem: Problem[object], sigma: float, lambda_min: float, penalty: float, eps: float = 0.5, *, seed: int = 0
 ) -> Constants:
-    """All constants for a problem whose agents are all in this process.
+    """All constants for a problem whose agents are all in this process; L and the suprema are the largest over them.
 
-    Parameters
-    ----------
-    problem
-        L and the suprema are the largest over its agents (in Assumption III.4 all agents have the same L).
-    sigma, lambda_min
-        Second largest singular value and smallest eigenvalue of W.
-    penalty, eps
-        lam > 0 and 0 < eps < 3/4.
-    seed
-        The seed of sampled suprema, see `suprema`.
-
-    Raises
-    ------
-    ValueError
-        For a penalty or eps out of range, or sigma outside [0, 1).
+    ``sigma`` and ``lambda_min`` are the second largest singular value and the smallest eigenvalue of W; ``seed`` is that of sampled
+    suprema, see `suprema`. Raises ValueError unless 0 <= sigma < 1, lam > 0 and 0 < eps < 3/4.
     """
     check_eps(eps)
     if not penalty > 0.0:
@@ -262,16 +239,8 @@ def ergodic_bounds(
 ) -> tuple[float, float]:
     """The two bounds of Theorem IV.7: on the means over k of ||Lambda(xbar_k)||_F^2 and of ||x_k - xbar_k||_F^2.
 
-    Parameters
-    ----------
-    step, iterations
-        The step alpha and the number of iterations K.
-    descent
-        L(xbar_0) - L(xbar_K) of the merit function, or an upper bound.
-    spread
-        ||y_0 - ybar_0||_F^2 over all agents.
-    printed
-        True takes the L of the printed theorem, false the L_Lambda that its proof needs.
+    ``descent`` is L(xbar_0) - L(xbar_K) of the merit function, or an upper bound; ``spread`` is ||y_0 - ybar_0||_F^2 over agents.
+    ``printed`` takes the L of the printed theorem instead of the L_Lambda that its proof needs.
     """
     c, s = constants, constants.sigma**2
     own = c.lipschitz if printed else c.field_lipschitz

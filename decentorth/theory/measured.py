@@ -33,15 +33,7 @@ class Measured(NamedTuple):
 
 
 def measure(run: Any, constants: Constants, iterations: int) -> Measured:
-    """The measurements of a run.
-
-    Parameters
-    ----------
-    run
-        `decentorth.api.Run` with all agents in this process and one constant step and penalty.
-    constants
-        The constants of its problem, network and penalty.
-    """
+    """The measurements of a `decentorth.api.Run` with all agents in this process and one constant step and penalty."""
     n, problem = run.problem.n_agents, run.problem
     fields, spreads, merits, allowances = [], [], [], []
     worst, step, initial = 0.0, 0.0, 0.0
@@ -64,13 +56,5 @@ def measure(run: Any, constants: Constants, iterations: int) -> Measured:
             + 0.5 * step**2 * constants.smoothness * float((tracker * tracker).sum())
         )
     bounds = ergodic_bounds(constants, step, iterations, merits[0] - merits[-1], initial)
-    return Measured(
-        iterations,
-        float(np.mean(fields[:-1])),
-        bounds[0],
-        float(np.mean(spreads[1:])),
-        bounds[1],
-        np.array(merits),
-        np.array(allowances[:-1]),
-        worst,
-    )
+    field, consensus = float(np.mean(fields[:-1])), float(np.mean(spreads[1:]))
+    return Measured(iterations, field, bounds[0], consensus, bounds[1], np.array(merits), np.array(allowances[:-1]), worst)
