@@ -44,11 +44,11 @@ _PUBLIC = {
     "optimised": "TrackingWeights curvature_scenarios tracking_weights",
     "random_graphs": "barabasi_albert erdos_renyi random_geometric random_regular watts_strogatz",
     "scaling": "sinkhorn_weights",
-    "sequence_names": "agents_from_name available_sequences is_sequence_name sequence_from_name",
+    "sequence_names": "agents_from_name is_sequence_name sequence_from_name",
     "sequences": "LinkFailures OnePeerExponential PeriodicSequence RandomGossip RandomMatching WeightSequence joint_contraction",
     "specification": "adjacency_from_name available graph_from_name",
     "spectra": "MixingSpectrum eigenvalues spectrum",
-    "tracking": "Order Recursion TrackingScore iteration_matrix tracking_rate tracking_score",
+    "tracking": "Order Recursion TrackingScore tracking_rate tracking_score",
     "weights": "available_weights best_constant_weights lazy local_degree_weights max_degree_weights metropolis_weights "
     "resolve_weights_name uniform_weights weights_from_name",
 }

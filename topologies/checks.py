@@ -160,12 +160,12 @@ def _check_aperiodic(matrix: Weights) -> None:
 def _check_eigenvalues(matrix: Weights) -> None:
     found = spectrum(matrix)
     if found.lambda_min <= -1 + _SPECTRAL_TOLERANCE:
-        raise ValueError(
-            f"all eigenvalues of W but one must lie strictly between -1 and 1, but the smallest is {found.lambda_min:.12g}, so "
-            f"averaging does not converge; use lazy weights, (1 - t) I + t W with t < {2 / (1 - found.lambda_min):.3g}"
-        )
-    if found.lambda_2 >= 1 - _SPECTRAL_TOLERANCE:
-        raise ValueError(
-            f"all eigenvalues of W but one must lie strictly between -1 and 1, but the second largest is "
-            f"{found.lambda_2:.12g}, so averaging does not converge; make the negative weights smaller"
-        )
+        wrong = f"the smallest is {found.lambda_min:.12g}"
+        repair = f"use lazy weights, (1 - t) I + t W with t < {2 / (1 - found.lambda_min):.3g}"
+    elif found.lambda_2 >= 1 - _SPECTRAL_TOLERANCE:
+        wrong, repair = f"the second largest is {found.lambda_2:.12g}", "make the negative weights smaller"
+    else:
+        return
+    raise ValueError(
+        f"all eigenvalues of W but one must lie strictly between -1 and 1, but {wrong}, so averaging does not converge; {repair}"
+    )

@@ -67,12 +67,8 @@ def fastest_weights(graph: nx.Graph[int] | Adjacency, nonnegative: bool = True) 
     (ring, complete, star, complete bipartite, hypercube, torus with equal sides), it is the optimum, in closed form from
     the Laplacian's eigenvalues. Otherwise CLARABEL solves the semidefinite program: seconds for 60 agents, minutes for 150.
 
-    Raises
-    ------
-    ImportError
-        If cvxpy is needed and not installed: it comes with ``pip install decentorth[weights]``.
-    ValueError
-        For the graph as `check_graph`; if there are more than 1500 agents; or if the solver fails.
+    Errors as `check_graph`; ValueError for more than 1500 agents, or if the solver fails; ImportError if cvxpy is needed and not
+    installed (it comes with ``pip install decentorth[weights]``).
     """
     edges = adjacency(graph)
     n = edges.shape[0]
@@ -191,8 +187,8 @@ def _solve(problem: _Problem) -> tuple[Vector, Vector]:
     program = cp.Problem(cp.Minimize(s), constraints)
     try:
         program.solve(solver=cp.CLARABEL)
+        if weights.value is None:
+            raise cp.SolverError(program.status)
     except cp.SolverError as error:
         raise ValueError(f"CLARABEL found no fastest weights: {error}; use best-constant weights") from error
-    if weights.value is None:
-        raise ValueError(f"CLARABEL found no fastest weights: {program.status}; use best-constant weights")
     return np.asarray(weights.value), np.asarray(above.dual_value - below.dual_value)

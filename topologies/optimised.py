@@ -58,6 +58,8 @@ def tracking_weights(
 ) -> TrackingWeights:
     """The weights on ``graph`` with the least rate of gradient tracking that was found: some seconds for 20 agents.
 
+    Errors as `check_graph`; for curvatures and order as `tracking_score`.
+
     Parameters
     ----------
     graph : networkx.Graph or sparse adjacency matrix
@@ -67,8 +69,6 @@ def tracking_weights(
     order : {"combine-then-adapt", "adapt-then-combine"}
     iterations : int
         Quasi-Newton iterations per start. Starts: Metropolis weights, their lazy form, and lazy best-constant weights.
-
-    Errors as `check_graph`; for curvatures and order as `tracking_score`.
     """
     edges = adjacency(graph)
     n = edges.shape[0]

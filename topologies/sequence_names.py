@@ -24,11 +24,6 @@ _PARAMETERS: dict[str, text.Hints] = {
 _ON_GRAPHS = ("link_failures", "periodic", "random_gossip")
 
 
-def available_sequences() -> tuple[str, ...]:
-    """The names that `sequence_from_name` knows."""
-    return tuple(_PARAMETERS)
-
-
 def is_sequence_name(specification: str) -> bool:
     """True where the specification names a sequence rather than a graph."""
     return text.normal_name(specification.partition("@")[0].partition(":")[0]) in _PARAMETERS
@@ -52,6 +47,9 @@ def sequence_from_name(
 ) -> WeightSequence:
     """The sequence that ``specification`` describes.
 
+    Raises ValueError if the name or a parameter is unknown, a value cannot be read, or graphs or the number of agents are missing
+    or too many; for weights where the sequence has its own; as the graphs, the weights and the sequence itself.
+
     Parameters
     ----------
     specification : str
@@ -62,9 +60,6 @@ def sequence_from_name(
         For what is random and whose specification gives no seed.
     weights : str, optional
         The rule for the matrices of ``link_failures`` and ``periodic``; by default the specification's, or ``metropolis``.
-
-    Raises ValueError if the name or a parameter is unknown, a value cannot be read, or graphs or the number of agents are missing
-    or too many; for weights where the sequence has its own; as the graphs, the weights and the sequence itself.
     """
     name, values, graphs = _parts(specification)
     if weights is not None and ("weights" in values or "weights" not in _PARAMETERS[name]):

@@ -46,11 +46,7 @@ class WeightSequence(ABC):
 
 
 class PeriodicSequence(WeightSequence):
-    """A sequence that repeats the given matrices in turn.
-
-    Parameters
-    ----------
-    matrices : sequence of arrays or sparse arrays, shape (n, n)
+    """A sequence that repeats the given matrices, each of shape (n, n), in turn.
 
     Raises TypeError or ValueError if there is none, their sizes differ, or one is not a mixing matrix (see `canonical_weights`).
     """

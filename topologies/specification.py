@@ -46,6 +46,9 @@ def available() -> tuple[str, ...]:
 def graph_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> nx.Graph[int]:
     """The graph that ``specification`` describes.
 
+    Raises ValueError if the name or a parameter is unknown, a value cannot be read or is out of range, the number of agents is
+    missing, impossible, or not what the specification says.
+
     Parameters
     ----------
     specification : str
@@ -55,9 +58,6 @@ def graph_from_name(specification: str, n_agents: int | None = None, seed: int =
         two-dimensional one.
     seed : int
         For random graphs whose specification gives no seed.
-
-    Raises ValueError if the name or a parameter is unknown, a value cannot be read or is out of range, the number of agents is
-    missing, impossible, or not what the specification says.
     """
     graph: nx.Graph[int] = _call(specification, n_agents, seed)()
     _check_size(specification, graph.number_of_nodes(), n_agents)

@@ -53,8 +53,11 @@ class TrackingScore:
         return float(np.log(reduction) / np.log(self.rate)) if self.rate < 1 else float("inf")
 
 
-def iteration_matrix(W: WeightsLike, curvatures: ArrayLike, step: float, order: Order = "combine-then-adapt") -> Matrix:
-    """The iteration matrix M, shape (2 n d, 2 n d), for all agents' x, then all agents' y.
+def tracking_rate(W: WeightsLike, curvatures: ArrayLike, step: float, order: Order = "combine-then-adapt") -> float:
+    """The exact linear rate of gradient tracking with a constant ``step``.
+
+    Equal scalar curvatures cost the eigenvalues of W, any others those of the 2 n d x 2 n d iteration matrix. Raises ValueError if
+    ``W`` is not a mixing matrix (see `canonical_weights`), or a curvature, the step or the order makes no sense.
 
     Parameters
     ----------
@@ -63,23 +66,9 @@ def iteration_matrix(W: WeightsLike, curvatures: ArrayLike, step: float, order: 
         One for all agents, shape (); one for each, shape (n,); or the agents' symmetric Hessians, shape (n, d, d).
     step : float
     order : {"combine-then-adapt", "adapt-then-combine"}
-
-    Raises ValueError if ``W`` is not a mixing matrix (see `canonical_weights`), or a curvature, the step or the order makes no
-    sense.
     """
-    _check_step(step)
-    _check_order(order)
-    matrix = canonical_weights(W).toarray()
-    base, slope = iteration_pencil(matrix, _hessians(curvatures, len(matrix)), order)
-    return base - step * slope
-
-
-def tracking_rate(W: WeightsLike, curvatures: ArrayLike, step: float, order: Order = "combine-then-adapt") -> float:
-    """The exact linear rate of gradient tracking with a constant ``step``: arguments and errors as `iteration_matrix`.
-
-    Equal scalar curvatures cost the eigenvalues of W, any others those of the 2 n d x 2 n d iteration matrix.
-    """
-    _check_step(step)
+    if not (np.isfinite(step) and step > 0):
+        raise ValueError(f"step must be positive, got {step}")
     return Recursion(W, curvatures, order).rate(step)
 
 
@@ -88,7 +77,7 @@ def tracking_score(W: WeightsLike, curvatures: ArrayLike, order: Order = "combin
 
     The rate is searched over steps on a logarithmic grid, then refined to a relative 1e-10 around its least value.
 
-    Errors as `iteration_matrix`; ValueError if no step converges.
+    Errors as `tracking_rate`; ValueError if no step converges.
     """
     return worst_score([Recursion(W, curvatures, order)])
 
@@ -123,13 +112,14 @@ def worst_score(recursions: Sequence[Recursion]) -> TrackingScore:
 class Recursion:
     """Gradient tracking on quadratics with ``W`` and ``curvatures`` prepared, so that many steps can be tried.
 
-    Arguments and errors as `iteration_matrix`.
+    Arguments and errors as `tracking_rate`.
     """
 
     def __init__(self, W: WeightsLike, curvatures: ArrayLike, order: Order = "combine-then-adapt") -> None:
         matrix = canonical_weights(W)
         n = matrix.shape[0]
-        _check_order(order)
+        if order not in get_args(Order):
+            raise ValueError(f"order must be one of {', '.join(get_args(Order))}, got {order!r}")
         hessians = _hessians(curvatures, n)
         d = hessians.shape[-1]
         self._mean_curvature: float | None = None
@@ -209,13 +199,3 @@ def _hessians(curvatures: ArrayLike, n: int) -> NDArray[np.float64]:
             raise ValueError("the agents' Hessians must be symmetric; use (H + H.transpose(0, 2, 1)) / 2")
         return given
     raise ValueError(f"curvatures must be one number, {n} numbers or {n} square Hessians, got shape {given.shape}")
-
-
-def _check_step(step: float) -> None:
-    if not (np.isfinite(step) and step > 0):
-        raise ValueError(f"step must be positive, got {step}")
-
-
-def _check_order(order: str) -> None:
-    if order not in get_args(Order):
-        raise ValueError(f"order must be one of {', '.join(get_args(Order))}, got {order!r}")

@@ -126,6 +126,8 @@ def lazy(W: WeightsLike) -> Weights:
 def weights_from_name(graph: Graph, name: str = "auto", self_weight: float = 0.8) -> Weights:
     """The mixing matrix, shape (n, n), of a named rule: see `available_weights` and `resolve_weights_name`.
 
+    Raises ValueError if the name is unknown, or as the rule itself.
+
     Parameters
     ----------
     graph : networkx.Graph or sparse adjacency matrix
@@ -133,8 +135,6 @@ def weights_from_name(graph: Graph, name: str = "auto", self_weight: float = 0.8
         A rule's name; ``auto`` is ``uniform`` on a regular graph and ``metropolis`` on any other.
     self_weight : float
         The own weight, used by ``uniform`` only.
-
-    Raises ValueError if the name is unknown, or as the rule itself.
     """
     edges = adjacency(graph)
     resolved = _resolve(edges, name)

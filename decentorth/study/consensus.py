@@ -52,15 +52,14 @@ def run(trial: Trial) -> list[Row]:
     x -= x.mean(0)
     first = float(np.linalg.norm(x))
     rows: list[Row] = []
-    k, error, before = 0, 1.0, (0, 1.0)
-    for target in np.linspace(0, last, POINTS).round().astype(int):
-        if target > k:
-            (x,) = network.mix(x, rounds=int(target) - k)
-        k = int(target)
+    before, past = 0, 1.0
+    for k in np.linspace(0, last, POINTS).round().astype(int).tolist():
+        if k > before:
+            (x,) = network.mix(x, rounds=k - before)
         error = float(np.linalg.norm(x - x.mean(0))) / first
-        rate = None if k == before[0] or exact else (error / before[1]) ** (1.0 / (k - before[0]))
+        rate = None if k == before or exact else (error / past) ** (1.0 / (k - before))
         rows.append({**trial, "sigma": spectrum.sigma, "k": k, "error": error, "bound": spectrum.sigma**k, "rate": rate})
-        before = (k, error)
+        before, past = k, error
     return rows
 
 

@@ -93,11 +93,6 @@ def contraction_matrix(step: float, sigma: float, smoothness: float, disagreemen
     return np.array([[shrink + 4.0 * product * spread, 2.0 * pull**2 * spread], [spread * product, shrink]])
 
 
-def spectral_radius(matrix: Array) -> float:
-    """The largest modulus of an eigenvalue."""
-    return float(np.abs(np.linalg.eigvals(matrix)).max())
-
-
 def stable_step(sigma: float, smoothness: float) -> float:
     """The step (1 - sigma^2)^2 / ((1 + sigma^2) 4 L') below which the contraction matrix is stable (Theorem IV.4; sufficient)."""
     return (1.0 - sigma**2) ** 2 / ((1.0 + sigma**2) * 4.0 * smoothness)

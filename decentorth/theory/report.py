@@ -23,11 +23,8 @@ def table(c: Constants, step: float, name: str) -> Iterator[str]:
 def beside(measured: Measured, step: float, *, guaranteed: bool) -> Iterator[str]:
     """The lines on a measured run; the bounds hold only for a guaranteed step."""
     yield f"a run of {measured.iterations} iterations with step {step:.3g}{'' if guaranteed else ', for which no bound holds'}:"
-    means = (
-        ("||Lambda(xbar)||^2", measured.field, measured.field_bound),
-        ("||x - xbar||^2", measured.consensus, measured.consensus_bound),
-    )
-    for name, mean, bound in means:
+    field, consensus = (measured.field, measured.field_bound), (measured.consensus, measured.consensus_bound)
+    for name, (mean, bound) in (("||Lambda(xbar)||^2", field), ("||x - xbar||^2", consensus)):
         words = f", bound {bound:.4g}: {bound / mean:.2g} times as much" if guaranteed else ""
         yield f"  mean {name:<22} {mean:.4g}{words}"
     change = measured.merit[-1] - measured.merit[0]
