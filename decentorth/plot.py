@@ -185,11 +185,6 @@ def draw(
     -------
     str
         The figure's name.
-
-    Raises
-    ------
-    InputError
-        No folder, several without ``out``, or an error of `plot_histories` or `save`.
     """
     if not folders:
         raise InputError("give the folder of at least one run, as in: python -m decentorth.plot runs/a")

@@ -23,12 +23,8 @@ def canonical_weights(W: WeightsLike) -> Weights:
     Asymmetries up to 1e-12 are averaged away, so that ``W[i, j] == W[j, i]`` exactly; zeros off the diagonal are dropped, the
     diagonal is always stored. Connectivity is not required: see `check_weights`.
 
-    Raises
-    ------
-    TypeError
-        If ``W`` does not hold real numbers.
-    ValueError
-        If ``W`` is not square, not finite, not symmetric, or has a row that does not sum to 1 within 1e-10.
+    Raises TypeError if ``W`` does not hold real numbers; ValueError if it is not square, not finite, not symmetric, or has a row
+    that does not sum to 1 within 1e-10.
     """
     matrix = finite_square(W)
     transposed = matrix.T.tocsr()

@@ -41,13 +41,8 @@ def adjacency(graph: nx.Graph[int] | Adjacency) -> Weights:
 def check_graph(graph: nx.Graph[int] | Adjacency) -> None:
     """Raise unless ``graph``, or a sparse adjacency matrix, can be a communication graph.
 
-    Raises
-    ------
-    TypeError
-        If it is not a ``networkx.Graph``, or directed, or a multigraph.
-    ValueError
-        If it is empty, its nodes are not 0..n-1 in order, it has self-loops or is disconnected; if a matrix is not square or
-        not symmetric.
+    TypeError if it is not a ``networkx.Graph``, or directed, or a multigraph; ValueError if it is empty, its nodes are not 0..n-1
+    in order, it has self-loops or is disconnected, or if a matrix is not square or not symmetric.
     """
     adjacency(graph)
 
@@ -95,13 +90,8 @@ def check_weights(W: WeightsLike, graph: nx.Graph[int] | Adjacency | None = None
 
     Entries may have any sign. With ``graph``, only its edges and the diagonal may carry weight.
 
-    Raises
-    ------
-    TypeError
-        If ``W`` does not hold real numbers, or as `check_graph`.
-    ValueError
-        If ``W`` is not square, finite, symmetric, with rows that sum to 1; has an entry outside the graph's edges; is
-        disconnected; or has a second eigenvalue of modulus 1 or more.
+    Errors as `canonical_weights` and `check_graph`; ValueError if ``W`` has an entry outside the graph's edges, is disconnected, or
+    has a second eigenvalue of modulus 1 or more.
     """
     matrix = canonical_weights(W)
     if graph is not None:

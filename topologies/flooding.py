@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from topologies.canonical import WeightsLike, canonical_weights, distances
+from topologies.canonical import WeightsLike, canonical_weights, distances, upper
+from topologies.edges import Edges
 from topologies.measures import diameter
 from topologies.sequences import WeightSequence
 
@@ -55,11 +56,8 @@ def _rounds_from(start: int, patterns: list[Weights]) -> int:
 
 def _neighbours(W: Weights) -> Weights:
     """The adjacency matrix: 1 for two different agents that exchange messages."""
-    edges: Weights = W.copy()
-    edges.setdiag(0.0)
-    edges.eliminate_zeros()
-    edges.data[:] = 1.0
-    return edges
+    once = upper(W)
+    return Edges(W.shape[0], once.row.astype(np.int64), once.col.astype(np.int64)).adjacency()
 
 
 def _eccentricity(edges: Weights) -> int:

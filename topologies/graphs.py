@@ -225,12 +225,7 @@ def count(name: str, n: int) -> int:
 
 
 def check_edges(name: str, edges: float) -> None:
-    """Raise unless the graph ``name`` has at most `EDGES_LIMIT` edges; called before it is built.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Raise ValueError unless the graph ``name`` has at most `EDGES_LIMIT` edges; called before it is built."""
     _at_most(EDGES_LIMIT, math.ceil(edges), f"{name}: the number of edges")
 
 

@@ -158,13 +158,12 @@ def _near(places: NDArray[np.float64], radius: float) -> Edges:
     from scipy.spatial import KDTree
 
     pairs = KDTree(places).query_pairs(radius, output_type="ndarray").astype(np.int64)
-    edges = simplified(len(places), pairs[:, 0], pairs[:, 1])
-    return edges._replace(positions=places)
+    return simplified(len(places), *pairs.T)._replace(positions=places)
 
 
 def _edges(graph: nx.Graph[int]) -> Edges:
     pairs = np.array(list(graph.edges), dtype=np.int64).reshape(-1, 2)
-    return simplified(graph.number_of_nodes(), pairs[:, 0], pairs[:, 1])
+    return simplified(graph.number_of_nodes(), *pairs.T)
 
 
 def _random_pairs(n: int, p: float, rng: np.random.Generator) -> tuple[Agents, Agents]:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 Graph: TypeAlias = "nx.Graph[int] | Adjacency"
 
-_RULES = ("auto", "uniform", "metropolis", "max-degree", "local-degree", "best-constant", "fmmc", "fdla")
 _LAZY = "lazy-"
 
 
@@ -154,7 +153,8 @@ def resolve_weights_name(graph: Graph, name: str = "auto") -> str:
 
 def available_weights() -> tuple[str, ...]:
     """The names that `weights_from_name` knows."""
-    return (*_RULES, *(_LAZY + rule for rule in _RULES))
+    rules = ("auto", *_BUILD)
+    return (*rules, *(_LAZY + rule for rule in rules))
 
 
 def _resolve(edges: Weights, name: str) -> str:

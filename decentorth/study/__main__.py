@@ -58,7 +58,9 @@ def main(tokens: Sequence[str] | None = None) -> int:
         return 0
     try:
         if not words or {"--help", "-h"} & set(words):
-            sys.stdout.write(_help())
+            lines = "\n\n".join(f"{study.name}: {study.summary}" for study in STUDIES.values())
+            program = f"python -m decentorth.study {'|'.join(STUDIES)}"
+            sys.stdout.write(help_text({"Settings": settings(StudySettings)}, program, lines))
             return 0
         asked, rest = take_flags(words[1:], StudySettings)
         if rest:
@@ -77,11 +79,6 @@ def main(tokens: Sequence[str] | None = None) -> int:
         sys.stderr.write("decentorth.study: interrupted; the same command goes on where it stopped\n")
         return INTERRUPTED
     return 0
-
-
-def _help() -> str:
-    lines = "\n\n".join(f"{study.name}: {study.summary}" for study in STUDIES.values())
-    return help_text({"Settings": settings(StudySettings)}, f"python -m decentorth.study {'|'.join(STUDIES)}", lines)
 
 
 def _make(study: Study, asked: StudySettings) -> None:

@@ -28,7 +28,8 @@ from ..problems import PCA, FunctionProblem, Procrustes
 from ..protocols import Array, Landing, Problem
 from ..sets import Euclidean
 from ..sums import norms, sums
-from ..theory import constants, ergodic_bounds, local_rate, merit, solution
+from ..theory import constants, ergodic_bounds, local_rate, solution
+from ..theory.merit import merit_at
 from .families import FAMILIES, RULES, legend, mixing_matrix, style
 from .sweep import Row, Rows, Study, Trial, table, where
 
@@ -165,14 +166,9 @@ def guarantee(run: Run, state: Any, spectrum: tp.MixingSpectrum) -> tuple[float,
     problem, n = run.problem, run.problem.n_agents
     penalty = float(state.penalty.mean())
     c = constants(problem, min(spectrum.sigma, 1.0), spectrum.lambda_min, penalty, EPS)
-
-    def merit_at(x: Array) -> float:
-        points = np.repeat(x[None], n, axis=0)
-        return merit(x, float(problem.value(points).mean()), problem.gradient(points).mean(0), c.gamma)
-
     fields = blockwise(landing, problem, run.x0, np.full(n, penalty))
     first, spread = float(norms(fields.mean(0)[None])[0]), float(sums((fields - fields.mean(0)) ** 2).sum())
-    descent = merit_at(run.x0[0]) - merit_at(state.x.mean(0))
+    descent = merit_at(problem, run.x0[0], c.gamma) - merit_at(problem, state.x.mean(0), c.gamma)
     return c.guaranteed, ergodic_bounds(c, c.guaranteed, 1, descent, spread)[0] / (TOLERANCE * first) ** 2
 
 

@@ -78,12 +78,7 @@ def _read(text: str) -> str | int | float:
 def sweep(study: Study, trials: Sequence[Trial], path: Path, *, workers: int, advance: Callable[[Trial], None]) -> Rows:
     """Run the trials that the file at ``path`` lacks, calling ``advance`` after each, in their order; return all rows.
 
-    Raises
-    ------
-    InputError
-        When the file holds other trials, or is not of this study.
-    RuntimeError
-        When a trial failed; names it.
+    Raises InputError when the file holds other trials, or is not of this study; RuntimeError when a trial failed, with its name.
     """
     names = [study.named(trial) for trial in trials]
     done: dict[Key, Rows] = {**study.kept(path)}

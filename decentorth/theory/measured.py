@@ -11,7 +11,7 @@ from ..algorithms.fields import blockwise, landing
 from ..protocols import Array
 from ..sums import sums
 from .constants import Constants, ergodic_bounds
-from .merit import merit
+from .merit import merit_at
 
 
 class Measured(NamedTuple):
@@ -40,13 +40,12 @@ def measure(run: Any, constants: Constants, iterations: int) -> Measured:
     for state in itertools.islice(run.states(), iterations + 1):
         mean = state.x.mean(0)
         points = np.repeat(mean[None], n, axis=0)
-        gradient = problem.gradient(points)
         field = blockwise(landing, problem, points, state.penalty).mean(0)
         tracker = state.tracker.mean(0)
         if state.k == 0:
             step = float(state.step_size[0])
             initial = float(sums((state.tracker - tracker) ** 2).sum())
-        merits.append(merit(mean, float(problem.value(points).mean()), gradient.mean(0), constants.gamma))
+        merits.append(merit_at(problem, mean, constants.gamma))
         fields.append(float((field * field).sum()))
         spreads.append(float(sums((state.x - mean) ** 2).sum()))
         worst = max(worst, float(problem.constraint.feasibility(state.x).max()))

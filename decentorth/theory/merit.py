@@ -27,6 +27,12 @@ def merit(x: Array, value: float, gradient: Array, gamma: float) -> float:
     return float(value - 0.5 * (symmetric * gap).sum() + 0.25 * gamma * (gap * gap).sum())
 
 
+def merit_at(problem: Problem[object], x: Array, gamma: float) -> float:
+    """The merit function of the mean objective at ``x``, ``(d, r)``, with all agents in this process."""
+    points = np.repeat(x[None], problem.n_local, axis=0)
+    return merit(x, float(problem.value(points).mean()), problem.gradient(points).mean(0), gamma)
+
+
 def merit_gradient(problem: Problem[object], x: Array, gamma: float) -> Array:
     """``(d, r)``: the gradient at ``x`` of the mean objective's merit function, with all agents in this process.
 
