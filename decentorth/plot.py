@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -43,24 +44,11 @@ def plot_histories(
     metrics: Sequence[str] | None = None,
     linear: bool = False,
 ) -> Figure:
-    """A figure of a paper's column width, one panel below the other.
+    """A figure of a paper's column width, one panel below the other, of the columns of each run by its label.
 
-    Parameters
-    ----------
-    histories
-        The columns of each run by its label. With one run the label is not drawn.
-    against
-        The cost on the horizontal axis.
-    metrics
-        One panel for each; by default the three of Figure 1 (or the objective, where a run has none of them).
-    linear
-        Linear axes. Logarithmic axes leave out zeros, and with them iteration 0, and a grey guide
-        shows the slope O(1/K).
-
-    Raises
-    ------
-    InputError
-        No histories, a metric that no run has, or a missing matplotlib.
+    There is a panel for each metric, by default the three of Figure 1, or the objective where a run has none of them. Logarithmic
+    axes leave out zeros, and with them iteration 0, and a grey guide shows the slope O(1/K). Raises InputError for no histories, a
+    metric that no run has, or a missing matplotlib.
     """
     shown = _shown(histories, metrics)
     height = 0.5 + 1.45 * len(shown) + 0.17 * (len(histories) > 1) * len(histories)
@@ -115,8 +103,13 @@ def _draw(axes: Axes, histories: Mapping[str, History], column: str, names: Sequ
     if not linear:
         _fit(axes, drawn)
     if len(names) > 1:
+        from matplotlib.lines import Line2D
+
         axes.set_ylabel("gradient norms", fontsize=8)
-        _name_widths(axes, names)
+        handles = [
+            Line2D([], [], color="0.3", linewidth=width, label=label(name)) for name, width in zip(names, WIDTHS, strict=False)
+        ]
+        axes.legend(handles=handles, ncols=2, frameon=False, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 0.97))
     else:
         axes.set_ylabel(label(names[0]), fontsize=8)
 
@@ -138,49 +131,24 @@ def _fit(axes: Axes, drawn: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None
     axes.annotate("$O(1/K)$", tuple(ends[1]), xytext=(2, -1), textcoords="offset points", fontsize=6, color="0.4", va="center")
 
 
-def _name_widths(axes: Axes, names: Sequence[str]) -> None:
-    """Draw a legend of the thick and the thin line above a panel of two metrics."""
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], color="0.3", linewidth=width, label=label(name)) for name, width in zip(names, WIDTHS, strict=False)]
-    axes.legend(handles=handles, ncols=2, frameon=False, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 0.97))
-
-
 def labels(configurations: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """A label for each run, made of the settings that differ between the runs.
-
-    Parameters
-    ----------
-    configurations
-        The settings of each run by the name of its folder. Runs with equal settings are labelled by their folders.
-    """
+    """A label for each run, by its folder: the settings that differ between runs; equal runs are labelled by their folders."""
     keys = list(dict.fromkeys(key for configuration in configurations.values() for key in configuration))
     told = {key for key in keys if len({repr(configuration.get(key)) for configuration in configurations.values()}) > 1}
     found = {
-        folder: ", ".join(_setting(key, configuration[key]) for key in keys if key in told and configuration.get(key) is not None)
+        folder: ", ".join(
+            str(value) if key in ("problem", "algorithm", "topology") else f"{key.replace('_', ' ')} {value}"
+            for key in keys
+            if key in told and (value := configuration.get(key)) is not None
+        )
         for folder, configuration in configurations.items()
     }
-    values = list(found.values())
-    return {
-        folder: text if text and values.count(text) == 1 else ", ".join(filter(None, (text, folder)))
-        for folder, text in found.items()
-    }
-
-
-def _setting(key: str, value: Any) -> str:
-    if key in ("problem", "algorithm", "topology"):
-        return str(value)
-    return f"{key.replace('_', ' ')} {value}"
+    times = Counter(found.values())
+    return {folder: text if text and times[text] < 2 else ", ".join(filter(None, (text, folder))) for folder, text in found.items()}
 
 
 def read_configuration(folder: str) -> dict[str, Any]:
-    """The saved settings of a run.
-
-    Raises
-    ------
-    InputError
-        The file is missing or not a configuration.
-    """
+    """The saved settings of a run; InputError if the file is missing or not a configuration."""
     path = Path(folder) / CONFIG
     try:
         return load(str(path), config_bytes(str(path)))
@@ -217,11 +185,6 @@ def draw(
     -------
     str
         The figure's name.
-
-    Raises
-    ------
-    InputError
-        No folder, several without ``out``, or an error of `plot_histories` or `save`.
     """
     if not folders:
         raise InputError("give the folder of at least one run, as in: python -m decentorth.plot runs/a")

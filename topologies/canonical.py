@@ -7,6 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.sparse import csgraph
 
 Weights: TypeAlias = "sparse.csr_array[np.float64, tuple[int, int]]"
 Adjacency: TypeAlias = "sparse.sparray | sparse.spmatrix"
@@ -22,12 +23,8 @@ def canonical_weights(W: WeightsLike) -> Weights:
     Asymmetries up to 1e-12 are averaged away, so that ``W[i, j] == W[j, i]`` exactly; zeros off the diagonal are dropped, the
     diagonal is always stored. Connectivity is not required: see `check_weights`.
 
-    Raises
-    ------
-    TypeError
-        If ``W`` does not hold real numbers.
-    ValueError
-        If ``W`` is not square, not finite, not symmetric, or has a row that does not sum to 1 within 1e-10.
+    Raises TypeError if ``W`` does not hold real numbers; ValueError if it is not square, not finite, not symmetric, or has a row
+    that does not sum to 1 within 1e-10.
     """
     matrix = finite_square(W)
     transposed = matrix.T.tocsr()
@@ -35,7 +32,14 @@ def canonical_weights(W: WeightsLike) -> Weights:
     if difference.nnz:
         _raise_asymmetry(difference)
         matrix = (matrix + transposed) * 0.5
-    _check_row_sums(matrix)
+    excess = row_sums(matrix) - 1
+    bad = np.flatnonzero(np.abs(excess) > ROW_SUM_TOLERANCE)
+    if bad.size:
+        i = bad[0]
+        raise ValueError(
+            f"every row of W must sum to 1, but row {i} sums to {1 + excess[i]:.12g} ({excess[i]:+.3g}; {bad.size} of "
+            f"{len(excess)} rows are off); subtract the excess from the diagonal, here from W[{i}, {i}]"
+        )
     return with_diagonal(matrix, matrix.diagonal())
 
 
@@ -57,6 +61,25 @@ def with_diagonal(matrix: Weights, diagonal: NDArray[np.float64]) -> Weights:
     result: Weights = sparse.csr_array((data, (rows, columns)), shape=(n, n))
     result.sort_indices()
     return result
+
+
+def on_edges(n: int, tails: NDArray[np.integer], heads: NDArray[np.integer], weights: NDArray[np.float64]) -> Weights:
+    """The symmetric matrix, shape (n, n), with ``weights`` on the edges and the rest of each row on the diagonal."""
+    places = np.concatenate([tails, heads]), np.concatenate([heads, tails])
+    off_diagonal: Weights = sparse.csr_array((np.concatenate([weights, weights]), places), shape=(n, n))
+    return with_diagonal(off_diagonal, 1 - row_sums(off_diagonal))
+
+
+def upper(matrix: Weights) -> sparse.coo_array[np.float64, tuple[int, int]]:
+    """The entries above the diagonal: each edge once."""
+    coo = matrix.tocoo()
+    once = coo.row < coo.col
+    return sparse.coo_array((coo.data[once], (coo.row[once], coo.col[once])), shape=matrix.shape)
+
+
+def distances(matrix: Weights, sources: int | NDArray[np.integer]) -> NDArray[np.float64]:
+    """The distances in edges from each of ``sources`` to each agent, inf if there is no path."""
+    return np.asarray(csgraph.shortest_path(abs(matrix), method="D", directed=False, unweighted=True, indices=sources))
 
 
 def finite_square(W: WeightsLike, what: str = "W") -> Weights:
@@ -84,15 +107,4 @@ def _raise_asymmetry(difference: sparse.coo_array[np.float64, tuple[int, int]]) 
         raise ValueError(
             f"W must be symmetric, but W[{i}, {j}] - W[{j}, {i}] = {excess:.3g} ({bad.size} entries differ); use (W + W.T) / 2 "
             f"if the columns sum to 1 too, else build symmetric weights from the graph with metropolis_weights"
-        )
-
-
-def _check_row_sums(matrix: Weights) -> None:
-    excess = row_sums(matrix) - 1
-    bad = np.flatnonzero(np.abs(excess) > ROW_SUM_TOLERANCE)
-    if bad.size:
-        i = bad[0]
-        raise ValueError(
-            f"every row of W must sum to 1, but row {i} sums to {1 + excess[i]:.12g} ({excess[i]:+.3g}; {bad.size} of "
-            f"{len(excess)} rows are off); subtract the excess from the diagonal, here from W[{i}, {i}]"
         )

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from topologies.canonical import Weights, WeightsLike, canonical_weights
+from topologies.canonical import Weights, WeightsLike, canonical_weights, distances
 from topologies.spectra import spectrum
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ def adjacency(graph: nx.Graph[int] | Adjacency) -> Weights:
 
     A sparse array is taken as an adjacency matrix: every non-zero is an edge.
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `check_graph`.
+    Errors as `check_graph`.
     """
     matrix = _symmetric_pattern(graph) if sparse.issparse(graph) else _from_graph(graph)
     loops = np.flatnonzero(matrix.diagonal())
@@ -44,13 +41,8 @@ def adjacency(graph: nx.Graph[int] | Adjacency) -> Weights:
 def check_graph(graph: nx.Graph[int] | Adjacency) -> None:
     """Raise unless ``graph``, or a sparse adjacency matrix, can be a communication graph.
 
-    Raises
-    ------
-    TypeError
-        If it is not a ``networkx.Graph``, or directed, or a multigraph.
-    ValueError
-        If it is empty, its nodes are not 0..n-1 in order, it has self-loops or is disconnected; if a matrix is not square or
-        not symmetric.
+    TypeError if it is not a ``networkx.Graph``, or directed, or a multigraph; ValueError if it is empty, its nodes are not 0..n-1
+    in order, it has self-loops or is disconnected, or if a matrix is not square or not symmetric.
     """
     adjacency(graph)
 
@@ -98,13 +90,8 @@ def check_weights(W: WeightsLike, graph: nx.Graph[int] | Adjacency | None = None
 
     Entries may have any sign. With ``graph``, only its edges and the diagonal may carry weight.
 
-    Raises
-    ------
-    TypeError
-        If ``W`` does not hold real numbers, or as `check_graph`.
-    ValueError
-        If ``W`` is not square, finite, symmetric, with rows that sum to 1; has an entry outside the graph's edges; is
-        disconnected; or has a second eigenvalue of modulus 1 or more.
+    Errors as `canonical_weights` and `check_graph`; ValueError if ``W`` has an entry outside the graph's edges, is disconnected, or
+    has a second eigenvalue of modulus 1 or more.
     """
     matrix = canonical_weights(W)
     if graph is not None:
@@ -150,7 +137,7 @@ def _check_aperiodic(matrix: Weights) -> None:
     n = matrix.shape[0]
     if n == 1 or matrix.diagonal().any():
         return
-    depth = csgraph.shortest_path(matrix, method="D", directed=False, unweighted=True, indices=0)
+    depth = distances(matrix, 0)
     edges = matrix.tocoo()
     edge = edges.data != 0
     if np.all((depth[edges.row[edge]] - depth[edges.col[edge]]) % 2 == 1):
@@ -163,12 +150,12 @@ def _check_aperiodic(matrix: Weights) -> None:
 def _check_eigenvalues(matrix: Weights) -> None:
     found = spectrum(matrix)
     if found.lambda_min <= -1 + _SPECTRAL_TOLERANCE:
-        raise ValueError(
-            f"all eigenvalues of W but one must lie strictly between -1 and 1, but the smallest is {found.lambda_min:.12g}, so "
-            f"averaging does not converge; use lazy weights, (1 - t) I + t W with t < {2 / (1 - found.lambda_min):.3g}"
-        )
-    if found.lambda_2 >= 1 - _SPECTRAL_TOLERANCE:
-        raise ValueError(
-            f"all eigenvalues of W but one must lie strictly between -1 and 1, but the second largest is "
-            f"{found.lambda_2:.12g}, so averaging does not converge; make the negative weights smaller"
-        )
+        wrong = f"the smallest is {found.lambda_min:.12g}"
+        repair = f"use lazy weights, (1 - t) I + t W with t < {2 / (1 - found.lambda_min):.3g}"
+    elif found.lambda_2 >= 1 - _SPECTRAL_TOLERANCE:
+        wrong, repair = f"the second largest is {found.lambda_2:.12g}", "make the negative weights smaller"
+    else:
+        return
+    raise ValueError(
+        f"all eigenvalues of W but one must lie strictly between -1 and 1, but {wrong}, so averaging does not converge; {repair}"
+    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from cyclopts import App, Parameter
@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Table
 
 from topologies.canonical import Weights
-from topologies.checks import adjacency
 from topologies.measures import graph_measures, kemeny_constant, mixing_time
 from topologies.sequence_names import is_sequence_name, sequence_from_name
 from topologies.sequences import joint_contraction
@@ -20,9 +19,6 @@ from topologies.specification import adjacency_from_name, graph_from_name
 from topologies.spectra import eigenvalues, spectrum
 from topologies.tracking import Order, TrackingScore, tracking_score
 from topologies.weights import available_weights, resolve_weights_name, weights_from_name
-
-if TYPE_CHECKING:
-    from topologies.canonical import Adjacency
 
 _SMALL = 1000
 _SCORED = 100
@@ -77,14 +73,8 @@ def main(
     console = Console()
     try:
         if is_sequence_name(graph):
-            of_graphs = {
-                "self-weight": self_weight,
-                "curvatures": curvatures,
-                "order": order,
-                "compare": compare or None,
-                "plot": plot,
-            }
-            _refuse(of_graphs, "a sequence of graphs")
+            scored = {"self-weight": self_weight, "curvatures": curvatures, "order": order}
+            _refuse({**scored, "compare": compare or None, "plot": plot}, "a sequence of graphs")
             console.print(_sequence_table(graph, agents, seed, weights))
             return 0
         if compare:
@@ -92,18 +82,14 @@ def main(
         edges = adjacency_from_name(graph, agents, seed)
         if edges.shape[0] > _SCORED:
             _refuse({"curvatures": curvatures, "order": order}, f"more than {_SCORED} agents, which are not scored")
-        curvatures, order, own = (
-            curvatures or (0.2, 1.8),
-            order or "combine-then-adapt",
-            0.8 if self_weight is None else self_weight,
-        )
+        case = _Case(edges, 0.8 if self_weight is None else self_weight, curvatures or (0.2, 1.8), order or "combine-then-adapt")
         if compare:
-            console.print(_comparison(edges, own, curvatures, order))
+            console.print(_comparison(case))
             return 0
-        rule, W = _weights(edges, weights or "auto", own, curvatures, order)
+        rule, W = case.weights(weights or "auto")
         if not rule.endswith("uniform"):
             _refuse({"self-weight": self_weight}, f"{rule} weights")
-        console.print(_measures(edges, rule, W, curvatures, order))
+        console.print(_measures(case, rule, W))
         if plot is not None:
             _draw(graph_from_name(graph, agents, seed), W, plot)
             console.print(f"drawn into {plot}")
@@ -119,43 +105,49 @@ def _refuse(given: Mapping[str, object], what: str) -> None:
         raise ValueError(f"{names[0]} has no effect with {what}: leave it out")
 
 
-def _weights(edges: Weights, name: str, self_weight: float, curvatures: tuple[float, float], order: Order) -> tuple[str, Weights]:
-    if name != _OPTIMISED:
-        return resolve_weights_name(edges, name), weights_from_name(edges, name, self_weight)
-    from topologies.optimised import tracking_weights
+class _Case(NamedTuple):
+    """A graph, and the settings of its weights and its score."""
 
-    return _OPTIMISED, tracking_weights(edges, _spaced(curvatures, edges.shape[0]), order).W
+    edges: Weights
+    self_weight: float
+    curvatures: tuple[float, float]
+    order: Order
+
+    def weights(self, name: str) -> tuple[str, Weights]:
+        """The rule that a name stands for, and its mixing matrix."""
+        if name != _OPTIMISED:
+            return resolve_weights_name(self.edges, name), weights_from_name(self.edges, name, self.self_weight)
+        from topologies.optimised import tracking_weights
+
+        return _OPTIMISED, tracking_weights(self.edges, np.linspace(*self.curvatures, self.edges.shape[0]), self.order).W
+
+    def score(self, W: Weights) -> TrackingScore | None:
+        """The score for gradient tracking; None for too many agents."""
+        n = W.shape[0]
+        return tracking_score(W, np.linspace(*self.curvatures, n), self.order) if n <= _SCORED else None
 
 
-def _spaced(curvatures: tuple[float, float], n: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return np.linspace(*curvatures, n)
-
-
-def _score(W: Weights, curvatures: tuple[float, float], order: Order) -> TrackingScore | None:
-    n = W.shape[0]
-    return tracking_score(W, _spaced(curvatures, n), order) if n <= _SCORED else None
-
-
-def _measures(edges: Adjacency, rule: str, W: Weights, curvatures: tuple[float, float], order: Order) -> Table:
-    n = W.shape[0]
-    table = Table("measure", "value", "what it says", title=f"{n} agents, {rule} weights")
+def _rows(title: str) -> tuple[Table, Callable[[str, object, str], None]]:
+    """An empty table of measures, and the function that adds a row."""
+    table = Table("measure", "value", "what it says", title=title)
     table.columns[1].justify = "right"
 
     def row(name: str, value: object, meaning: str) -> None:
         table.add_row(name, f"{value:.9g}" if isinstance(value, float) else str(value), meaning)
 
+    return table, row
+
+
+def _measures(case: _Case, rule: str, W: Weights) -> Table:
+    n = W.shape[0]
+    table, row = _rows(f"{n} agents, {rule} weights")
+    row("edges", case.edges.nnz // 2, "pairs of neighbours; twice as many messages per round")
     if n <= _SMALL:
-        graph = graph_measures(edges)
-        row("edges", graph.edges, "pairs of neighbours; twice as many messages per round")
-        row(
-            "degrees",
-            f"{graph.smallest_degree} to {graph.largest_degree}",
-            f"neighbours per agent, {graph.mean_degree:.3g} on average",
-        )
+        graph = graph_measures(case.edges)
+        degrees = f"{graph.smallest_degree} to {graph.largest_degree}"
+        row("degrees", degrees, f"neighbours per agent, {graph.mean_degree:.3g} on average")
         row("diameter", graph.diameter, "rounds until everybody can have heard of everybody")
         row("algebraic connectivity", graph.algebraic_connectivity, "second smallest eigenvalue of the Laplacian")
-    else:
-        row("edges", adjacency(edges).nnz // 2, "pairs of neighbours; twice as many messages per round")
     found = spectrum(W)
     row("lambda_2", found.lambda_2, "second largest eigenvalue of W")
     row("lambda_min", found.lambda_min, "smallest eigenvalue of W; near -1, gradient tracking needs tiny steps")
@@ -165,9 +157,9 @@ def _measures(edges: Adjacency, rule: str, W: Weights, curvatures: tuple[float, 
     if n <= _SMALL and W.data.min() >= 0:
         row("Kemeny constant", kemeny_constant(W), "expected rounds of the random walk W to a random agent")
         row("mixing time", mixing_time(W), "rounds of the random walk W to a total variation of 1/4")
-    score = _score(W, curvatures, order)
+    score = case.score(W)
     if score is not None:
-        bounds = f"curvatures {curvatures[0]:g} to {curvatures[1]:g}, {order}"
+        bounds = f"curvatures {case.curvatures[0]:g} to {case.curvatures[1]:g}, {case.order}"
         row("tracking rate", score.rate, f"gradient tracking's error per iteration, best step; {bounds}")
         row("best step", score.step, "the step that attains it")
         row("largest step", score.largest_step, "every step below it converges")
@@ -175,9 +167,9 @@ def _measures(edges: Adjacency, rule: str, W: Weights, curvatures: tuple[float, 
     return table
 
 
-def _comparison(edges: Weights, self_weight: float, curvatures: tuple[float, float], order: Order) -> Table:
-    n = edges.shape[0]
-    table = Table(title=f"{n} agents, curvatures {curvatures[0]:g} to {curvatures[1]:g}, {order}")
+def _comparison(case: _Case) -> Table:
+    n = case.edges.shape[0]
+    table = Table(title=f"{n} agents, curvatures {case.curvatures[0]:g} to {case.curvatures[1]:g}, {case.order}")
     table.add_column("weights", no_wrap=True)
     for heading in ("sigma", "lambda_min", "rounds 1e-6", "rate", "best step", "largest step", "iterations 1e-6"):
         table.add_column(heading, justify="right")
@@ -185,16 +177,14 @@ def _comparison(edges: Weights, self_weight: float, curvatures: tuple[float, flo
     names = [name for name in available_weights() if "auto" not in name]
     for name in [*names, *([_OPTIMISED] if n <= _SCORED else [])]:
         try:
-            _, W = _weights(edges, name, self_weight, curvatures, order)
+            _, W = case.weights(name)
         except (ValueError, ImportError) as error:
             table.add_row(name, *["-"] * 7, str(error).partition(";")[0].partition(":")[0])
             continue
-        found, score = spectrum(W), _score(W, curvatures, order)
-        tracked = (
-            ["-"] * 4
-            if score is None
-            else [f"{score.rate:.6f}", f"{score.step:.4g}", f"{score.largest_step:.4g}", f"{score.iterations_for(1e-6):.0f}"]
-        )
+        found, score = spectrum(W), case.score(W)
+        tracked = ["-"] * 4
+        if score is not None:
+            tracked = [f"{score.rate:.6f}", f"{score.step:.4g}", f"{score.largest_step:.4g}", f"{score.iterations_for(1e-6):.0f}"]
         table.add_row(name, f"{found.sigma:.6f}", f"{found.lambda_min:.6f}", str(found.rounds_for(1e-6)), *tracked)
     return table
 
@@ -202,14 +192,13 @@ def _comparison(edges: Weights, self_weight: float, curvatures: tuple[float, flo
 def _sequence_table(specification: str, agents: int | None, seed: int, weights: str | None) -> Table:
     sequence = sequence_from_name(specification, agents, seed, weights)
     window = sequence.period or sequence.n
-    table = Table("measure", "value", "what it says", title=f"{specification}: {sequence.n} agents")
-    degrees = [np.diff(sequence.at(k).indptr).mean() - 1 for k in range(window)]
-    table.add_row("period", str(sequence.period or "none"), "iterations after which the matrices repeat")
-    table.add_row("distinct matrices", str(len({sequence.distinct(k) for k in range(window)})), f"in {window} iterations")
-    table.add_row("mean degree", f"{np.mean(degrees):.4g}", "neighbours an agent talks to per iteration")
+    table, row = _rows(f"{specification}: {sequence.n} agents")
+    row("period", sequence.period or "none", "iterations after which the matrices repeat")
+    row("distinct matrices", len({sequence.distinct(k) for k in range(window)}), f"in {window} iterations")
+    degrees = np.mean([np.diff(sequence.at(k).indptr).mean() - 1 for k in range(window)])
+    row("mean degree", f"{degrees:.4g}", "neighbours an agent talks to per iteration")
     for windows, meaning in ((1, "what one window leaves of the consensus error"), (4, "what four windows leave")):
-        left = joint_contraction(sequence, window=windows * window)
-        table.add_row(f"contraction over {windows * window}", f"{left:.6g}", meaning)
+        row(f"contraction over {windows * window}", f"{joint_contraction(sequence, window=windows * window):.6g}", meaning)
     return table
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from topologies.canonical import WeightsLike, canonical_weights
+from topologies.canonical import WeightsLike, canonical_weights, upper
 from topologies.checks import adjacency
 
 if TYPE_CHECKING:
@@ -34,22 +34,12 @@ def draw_graph(
     positions: ArrayLike | None = None,
     axes: Any = None,
 ) -> Any:
-    """Draw ``graph`` with edge widths in proportion to the weights' size, dashed if they are negative.
+    """Draw ``graph`` with edge widths in proportion to the size of the weights ``W``, shape (n, n), dashed if they are negative.
 
-    Parameters
-    ----------
-    graph : networkx.Graph
-    W : array or sparse array, shape (n, n), optional
-    quantity : array, shape (n,), optional
-        The quantity that colours the agents, for example each one's consensus error; ``label`` names it at the colour bar.
-    positions : array, shape (n, 2), optional
-        The agents' positions; by default those of `agent_positions`.
-    axes : matplotlib axes, optional
+    ``quantity``, shape (n,), colours the agents, for example by each one's consensus error; ``label`` names it at the colour bar.
+    ``positions``, shape (n, 2), are by default those of `agent_positions`; ``axes`` are matplotlib's, by default new ones.
 
-    Raises
-    ------
-    ValueError
-        For the graph as `check_graph`, for W as `canonical_weights`; if an array has another shape.
+    Errors as `check_graph`, for W as `canonical_weights`; ValueError if an array has another shape.
     """
     from matplotlib.collections import LineCollection
     from matplotlib.patheffects import withStroke
@@ -62,9 +52,8 @@ def draw_graph(
     if matrix.shape != edges.shape:
         raise ValueError(f"W must have one row per agent of the graph: it has {matrix.shape[0]} rows, the graph {n} agents")
     axes = _axes(axes)
-    coo = edges.tocoo()
-    upper = coo.row < coo.col
-    tails, heads = coo.row[upper], coo.col[upper]
+    once = upper(edges)
+    tails, heads = once.row, once.col
     weights = np.array([matrix[i, j] for i, j in zip(tails, heads, strict=True)])
     largest = np.abs(weights).max(initial=np.finfo(float).tiny)
     lines = LineCollection(
@@ -93,10 +82,7 @@ def draw_graph(
 def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Any = None) -> Any:
     """Draw real or complex ``eigenvalues``, shape (m,), in the closed unit disc, with the circle of radius ``sigma``.
 
-    Raises
-    ------
-    ValueError
-        If the eigenvalues are not one-dimensional and finite.
+    Raises ValueError if the eigenvalues are not one-dimensional and finite.
     """
     from matplotlib.patches import Circle
 

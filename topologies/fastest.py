@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.canonical import Weights, row_sums, with_diagonal
+from topologies.canonical import Weights, on_edges, row_sums, upper, with_diagonal
 from topologies.checks import adjacency, check_weights
 
 if TYPE_CHECKING:
@@ -67,24 +67,19 @@ def fastest_weights(graph: nx.Graph[int] | Adjacency, nonnegative: bool = True) 
     (ring, complete, star, complete bipartite, hypercube, torus with equal sides), it is the optimum, in closed form from
     the Laplacian's eigenvalues. Otherwise CLARABEL solves the semidefinite program: seconds for 60 agents, minutes for 150.
 
-    Raises
-    ------
-    ImportError
-        If cvxpy is needed and not installed: it comes with ``pip install decentorth[weights]``.
-    ValueError
-        For the graph as `check_graph`; if there are more than 1500 agents; or if the solver fails.
+    Errors as `check_graph`; ValueError for more than 1500 agents, or if the solver fails; ImportError if cvxpy is needed and not
+    installed (it comes with ``pip install decentorth[weights]``).
     """
     edges = adjacency(graph)
     n = edges.shape[0]
     if n > _LARGEST:
         raise ValueError(f"fastest weights are computed for up to {_LARGEST} agents, got {n}; use best-constant weights")
-    upper = edges.tocoo()
-    once = upper.row < upper.col
-    problem = _Problem(n, upper.row[once].astype(np.intp), upper.col[once].astype(np.intp), nonnegative)
+    once = upper(edges)
+    problem = _Problem(n, once.row.astype(np.intp), once.col.astype(np.intp), nonnegative)
     if n == 1:
         return FastestWeights(with_diagonal(edges, np.ones(1)), 0.0, 0.0)
     constant = _constant(problem, edges)
-    return constant if constant.certified_gap <= _EXACT else _optimised(problem, edges)
+    return constant if constant.certified_gap <= _EXACT else _optimised(problem)
 
 
 def fmmc_weights(graph: nx.Graph[int] | Adjacency) -> Weights:
@@ -110,7 +105,7 @@ def _constant(problem: _Problem, edges: Weights) -> FastestWeights:
     else:
         at_largest = _projector(vectors[:, 1:], values[1:], largest)
         dual = (largest * at_second - second * at_largest) / (second + largest)
-    return _certified(problem, edges, np.full(len(problem.tails), weight), dual)
+    return _certified(problem, np.full(len(problem.tails), weight), dual)
 
 
 def _projector(vectors: Vector, values: Vector, value: float) -> Vector:
@@ -120,18 +115,10 @@ def _projector(vectors: Vector, values: Vector, value: float) -> Vector:
     return projector
 
 
-def _certified(problem: _Problem, edges: Weights, weights: Vector, dual: Vector) -> FastestWeights:
-    W = check_weights(_matrix(problem, edges, weights))
+def _certified(problem: _Problem, weights: Vector, dual: Vector) -> FastestWeights:
+    W = check_weights(on_edges(problem.n, problem.tails, problem.heads, weights))
     dense = W.toarray() - 1 / problem.n
     return FastestWeights(W, float(np.abs(np.linalg.eigvalsh(dense)).max()), _lower_bound(problem, dual))
-
-
-def _matrix(problem: _Problem, edges: Weights, weights: Vector) -> Weights:
-    from scipy import sparse
-
-    half = sparse.coo_array((weights, (problem.tails, problem.heads)), shape=edges.shape)
-    off_diagonal: Weights = sparse.csr_array(half + half.T)
-    return with_diagonal(off_diagonal, 1 - row_sums(off_diagonal))
 
 
 def _lower_bound(problem: _Problem, dual: Vector) -> float:
@@ -168,12 +155,12 @@ def _incidence(problem: _Problem) -> Weights:
     return incidence
 
 
-def _optimised(problem: _Problem, edges: Weights) -> FastestWeights:
+def _optimised(problem: _Problem) -> FastestWeights:
     weights, dual = _solve(problem)
     if problem.nonnegative:
         weights = np.maximum(weights, 0)
         weights /= max(1.0, float(np.asarray(_incidence(problem) @ weights).max()))
-    return _certified(problem, edges, weights, dual)
+    return _certified(problem, weights, dual)
 
 
 def _solve(problem: _Problem) -> tuple[Vector, Vector]:
@@ -200,8 +187,8 @@ def _solve(problem: _Problem) -> tuple[Vector, Vector]:
     program = cp.Problem(cp.Minimize(s), constraints)
     try:
         program.solve(solver=cp.CLARABEL)
+        if weights.value is None:
+            raise cp.SolverError(program.status)
     except cp.SolverError as error:
         raise ValueError(f"CLARABEL found no fastest weights: {error}; use best-constant weights") from error
-    if weights.value is None:
-        raise ValueError(f"CLARABEL found no fastest weights: {program.status}; use best-constant weights")
     return np.asarray(weights.value), np.asarray(above.dual_value - below.dual_value)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from topologies.canonical import WeightsLike, canonical_weights
+from topologies.canonical import WeightsLike, canonical_weights, distances, upper
+from topologies.edges import Edges
 from topologies.measures import diameter
 from topologies.sequences import WeightSequence
 
@@ -24,11 +25,8 @@ def flooding_rounds(W: WeightsLike | WeightSequence) -> int:
     the result is an upper bound: twice the distance from agent 0 to the farthest one; for a periodic sequence, this distance in the
     union of a period's graphs (which has each edge once in a period), times the period.
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `canonical_weights`; if the graph, or the union of a period's graphs, is not connected; or if the sequence has no period,
-        so that no number of rounds is certain to be enough.
+    Errors as `canonical_weights`; ValueError if the graph, or the union of a period's graphs, is not connected; or if the sequence
+    has no period, so that no number of rounds is certain to be enough.
     """
     if not isinstance(W, WeightSequence):
         edges = _neighbours(canonical_weights(W))
@@ -58,24 +56,13 @@ def _rounds_from(start: int, patterns: list[Weights]) -> int:
 
 def _neighbours(W: Weights) -> Weights:
     """The adjacency matrix: 1 for two different agents that exchange messages."""
-    edges: Weights = W.copy()
-    edges.setdiag(0.0)
-    edges.eliminate_zeros()
-    edges.data[:] = 1.0
-    return edges
+    once = upper(W)
+    return Edges(W.shape[0], once.row.astype(np.int64), once.col.astype(np.int64)).adjacency()
 
 
 def _eccentricity(edges: Weights) -> int:
-    """The distance from agent 0 to the farthest one.
-
-    Raises
-    ------
-    ValueError
-        If an agent cannot be reached.
-    """
-    from scipy.sparse.csgraph import shortest_path
-
-    distances = shortest_path(edges, method="D", directed=False, unweighted=True, indices=0)
-    if not np.isfinite(distances).all():
-        raise ValueError(f"word never gets from agent 0 to agent {int(np.argmax(distances))}: their edges connect no two of them")
-    return int(distances.max())
+    """The distance from agent 0 to the farthest one; ValueError if it cannot be reached."""
+    depth = distances(edges, 0)
+    if not np.isfinite(depth).all():
+        raise ValueError(f"word never gets from agent 0 to agent {int(np.argmax(depth))}: their edges connect no two of them")
+    return int(depth.max())

@@ -67,10 +67,7 @@ def grid(*sides: int) -> Edges:
 def torus(*sides: int) -> Edges:
     """k-dimensional torus, numbered in row-major order; every side is at least 3.
 
-    Raises
-    ------
-    ValueError
-        If a side is below 3: a side of 2 would need double edges, a side of 1 self-loops.
+    Raises ValueError if a side is below 3: a side of 2 would need double edges, a side of 1 self-loops.
     """
     numbers = np.arange(_sized("torus", sides, 3, "; use grid instead")).reshape(sides)
     heads = [np.roll(numbers, -1, axis).ravel() for axis in range(numbers.ndim)]
@@ -81,10 +78,7 @@ def torus(*sides: int) -> Edges:
 def hypercube(n: int) -> Edges:
     """Hypercube of n = 2^d agents; two are neighbours if their binary numbers differ in one digit.
 
-    Raises
-    ------
-    ValueError
-        If n is not a power of 2.
+    Raises ValueError if n is not a power of 2.
     """
     n = count("hypercube", n)
     d = n.bit_length() - 1
@@ -99,10 +93,7 @@ def hypercube(n: int) -> Edges:
 def circulant(n: int, offsets: tuple[int, ...] = (1, 2)) -> Edges:
     """Circulant graph: agent i is a neighbour of i + s and i - s modulo n, for every s in ``offsets``.
 
-    Raises
-    ------
-    ValueError
-        If n and the offsets have a common divisor, so that the graph is disconnected.
+    Raises ValueError if n and the offsets have a common divisor, so that the graph is disconnected.
     """
     n = count("circulant", n)
     divisor = math.gcd(n, *(at_least(1, offset, "circulant: every offset") for offset in offsets))
@@ -110,17 +101,19 @@ def circulant(n: int, offsets: tuple[int, ...] = (1, 2)) -> Edges:
         raise ValueError(
             f"circulant(n={n}, offsets={offsets}) is disconnected: n and all offsets are multiples of {divisor}; add offset 1"
         )
-    check_edges("circulant", n * len(offsets))
-    agents, steps = np.arange(n), np.array([offset % n for offset in offsets], dtype=np.int64)
-    return simplified(n, np.tile(agents, len(steps)), ((agents + steps[:, None]) % n).ravel())
+    return _by_offsets("circulant", n, [offset % n for offset in offsets])
 
 
 @family
 def exponential(n: int) -> Edges:
     """The static exponential graph, undirected: agent i is a neighbour of i + 2^j and i - 2^j modulo n, for 2^j < n."""
     n = count("exponential", n)
-    check_edges("exponential", n * (n - 1).bit_length())
-    agents, steps = np.arange(n), 1 << np.arange((n - 1).bit_length())
+    return _by_offsets("exponential", n, [1 << j for j in range((n - 1).bit_length())])
+
+
+def _by_offsets(name: str, n: int, offsets: list[int]) -> Edges:
+    check_edges(name, n * len(offsets))
+    agents, steps = np.arange(n), np.array(offsets, dtype=np.int64)
     return simplified(n, np.tile(agents, len(steps)), ((agents + steps[:, None]) % n).ravel())
 
 
@@ -136,10 +129,7 @@ def binary_tree(n: int) -> Edges:
 def barbell(n: int, bridge: int = 0) -> Edges:
     """Two complete graphs of (n - bridge) / 2 agents, joined by a path through ``bridge`` further agents.
 
-    Raises
-    ------
-    ValueError
-        If n - bridge is odd or below 2.
+    Raises ValueError if n - bridge is odd or below 2.
     """
     n, bridge = count("barbell", n), at_least(0, bridge, "barbell: the number of agents on the bridge")
     clique, odd = divmod(n - bridge, 2)
@@ -155,10 +145,7 @@ def barbell(n: int, bridge: int = 0) -> Edges:
 def lollipop(n: int, tail: int | None = None) -> Edges:
     """A complete graph of n - tail agents with a path of ``tail`` further agents; without ``tail``, half of n each.
 
-    Raises
-    ------
-    ValueError
-        If tail is not in 0..n - 1.
+    Raises ValueError if tail is not in 0..n - 1.
     """
     n = count("lollipop", n)
     tail = n // 2 if tail is None else at_least(0, tail, "lollipop: the number of agents in the tail")
@@ -176,10 +163,7 @@ def margulis(n: int) -> Edges:
     Agent (x, y), number m x + y, is joined to (x + 2y, y), (x + 2y + 1, y), (x, y + 2x) and (x, y + 2x + 1) modulo m. The
     published graph is an 8-regular multigraph: here self-loops are dropped and parallel edges merged, so degrees are 8 or less.
 
-    Raises
-    ------
-    ValueError
-        If n is not a square.
+    Raises ValueError if n is not a square.
     """
     n = count("margulis", n)
     m = math.isqrt(n)
@@ -198,10 +182,7 @@ def chordal_cycle(n: int) -> Edges:
 
     The published graph is a 3-regular multigraph: here the self-loops at 0, 1 and n - 1 are dropped and parallel edges merged.
 
-    Raises
-    ------
-    ValueError
-        If n is not a prime.
+    Raises ValueError if n is not a prime.
     """
     n = count("chordal_cycle", n)
     if not _is_prime(n):
@@ -244,12 +225,7 @@ def count(name: str, n: int) -> int:
 
 
 def check_edges(name: str, edges: float) -> None:
-    """Raise unless the graph ``name`` has at most `EDGES_LIMIT` edges; called before it is built.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Raise ValueError unless the graph ``name`` has at most `EDGES_LIMIT` edges; called before it is built."""
     _at_most(EDGES_LIMIT, math.ceil(edges), f"{name}: the number of edges")
 
 

@@ -22,17 +22,14 @@ def without_agents(W: WeightsLike, lost: Sequence[int] | NDArray[np.int64]) -> W
     restricted to these edges (a graph Laplacian), so no eigenvalue of W' is smaller than the smallest of W where weights are not
     negative.
 
+    Raises ValueError if a number is not an agent's, no agent remains, or the remaining agents are disconnected.
+
     Parameters
     ----------
     W
         ``(n, n)``, a mixing matrix (see `canonical_weights`).
     lost
         Numbers of the agents that leave; repeats count once.
-
-    Raises
-    ------
-    ValueError
-        A number is not an agent's, no agent remains, or the remaining agents are disconnected: the message names the components.
     """
     matrix = canonical_weights(W)
     n = matrix.shape[0]
@@ -46,9 +43,7 @@ def without_agents(W: WeightsLike, lost: Sequence[int] | NDArray[np.int64]) -> W
     rows: Weights = sparse.csr_array(matrix[left])
     given = sparse.csr_array(rows[:, leaving])
     given.sort_indices()
-    for row, (start, stop) in enumerate(zip(given.indptr, given.indptr[1:], strict=False)):
-        for weight in given.data[start:stop]:
-            own[row] += weight
+    np.add.at(own, np.repeat(np.arange(len(left)), np.diff(given.indptr)), given.data)
     repaired = with_diagonal(sparse.csr_array(rows[:, left]), own)
     count, labels = csgraph.connected_components(repaired, directed=False)
     if count > 1:

@@ -1,7 +1,8 @@
 """Matrices in files: NumPy's ``.npy`` and ``.npz``, SciPy's sparse ``.npz`` and Matrix Market.
 
 Data, labels, mixing matrices, graphs and starting points are all read here. A file's size must agree with the shapes and counts
-that it states before memory is allocated, and indices are checked before use. Nothing is unpickled.
+that it states before memory is allocated, and indices are checked before use. Nothing is unpickled. Where there is no such file the
+error is an OSError, for values that are not real numbers a TypeError, and for any other damage a ValueError.
 """
 
 from __future__ import annotations
@@ -57,15 +58,7 @@ def _words(error: object) -> str:
 
 
 def regular_size(path: Path) -> int:
-    """The size in bytes of the regular file at ``path``; links are followed.
-
-    Raises
-    ------
-    OSError
-        If there is none.
-    ValueError
-        If it is a folder, a device or a pipe, which have no size and may have no end.
-    """
+    """The size in bytes of the regular file at ``path``; ValueError for a folder, a device or a pipe, which may have no end."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{path} is not a regular file but a folder, a device or a pipe: write its content into a file first")
@@ -73,12 +66,7 @@ def regular_size(path: Path) -> int:
 
 
 def require_unpacked(values: int, packed: int, what: str) -> None:
-    """Raise unless ``values`` numbers are in proportion to the ``packed`` bytes that hold them.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Raise ValueError unless ``values`` numbers are in proportion to the ``packed`` bytes that hold them."""
     if 8 * values > max(UNPACKED_LIMIT, EXPANSION * packed):
         raise ValueError(
             f"{what} would unpack from {packed} bytes to {8 * values / 2**30:.3g} GiB of numbers, more than {EXPANSION} times its "
@@ -87,13 +75,7 @@ def require_unpacked(values: int, packed: int, what: str) -> None:
 
 
 def require_real(dtype: np.dtype[Any], what: str) -> None:
-    """Raise unless ``dtype`` is a type of real numbers (booleans count as 0 and 1).
-
-    Raises
-    ------
-    TypeError
-        For objects, complex numbers, text, dates and records.
-    """
+    """Raise TypeError unless ``dtype`` is a type of real numbers (booleans count as 0 and 1)."""
     if dtype.hasobject:
         raise TypeError(f"{what} holds pickled Python objects (dtype {dtype}), and nothing is unpickled here: save it as numbers")
     if dtype.kind == "c":
@@ -103,12 +85,7 @@ def require_real(dtype: np.dtype[Any], what: str) -> None:
 
 
 def require_matrix(shape: tuple[int, ...], what: str) -> tuple[int, int]:
-    """The shape ``(m, d)``; raise unless it is two-dimensional and not empty.
-
-    Raises
-    ------
-    ValueError
-    """
+    """The shape ``(m, d)``; ValueError unless it is two-dimensional and not empty."""
     if len(shape) != 2:
         repair = "; reshape(-1, 1) makes it one column" if len(shape) == 1 else ""
         raise ValueError(f"{what} must have 2 dimensions (rows, columns), but has {len(shape)}: shape {shape}{repair}")
@@ -169,26 +146,14 @@ def _read_header(file: IO[bytes], size: int, what: str) -> Header:
 
 
 def npy_header(path: Path) -> Header:
-    """The header of the .npy file at ``path``, which holds as many numbers as it says.
-
-    Raises
-    ------
-    OSError, TypeError, ValueError
-        If there is no such file; if it holds pickled objects; or if it is not a whole array.
-    """
+    """The header of the .npy file at ``path``, which holds as many numbers as it says."""
     size = regular_size(path)
     with path.open("rb") as file:
         return _read_header(file, size, str(path))
 
 
 def npy_array(path: Path) -> NDArray[Any]:
-    """The array of at least one number in the .npy file at ``path``, mapped into memory: only what is used is read.
-
-    Raises
-    ------
-    OSError, TypeError, ValueError
-        As `npy_header`.
-    """
+    """The array of at least one number in the .npy file at ``path``, mapped into memory: only what is used is read."""
     header = npy_header(path)
     if 0 in header.shape:
         raise ValueError(f"{path} is empty: shape {header.shape}")
@@ -225,37 +190,19 @@ def _member(path: Path, key: str) -> Iterator[tuple[IO[bytes], Header]]:
 
 
 def npz_keys(path: Path) -> list[str]:
-    """The names of the arrays in the archive at ``path``.
-
-    Raises
-    ------
-    OSError, ValueError
-        If there is no such file, or it is not a whole archive.
-    """
+    """The names of the arrays in the archive at ``path``."""
     with _archive(path) as archive:
         return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
 
 
 def npz_header(path: Path, key: str) -> Header:
-    """The header of the array ``key`` in the archive at ``path``.
-
-    Raises
-    ------
-    OSError, TypeError, ValueError
-        As `npy_header`; if the array is missing, or too large for its packed size.
-    """
+    """The header of the array ``key`` in the archive at ``path``, which is not too large for its packed size."""
     with _member(path, key) as (_, header):
         return header
 
 
 def npz_array(path: Path, key: str) -> NDArray[Any]:
-    """The array ``key`` in the archive at ``path``.
-
-    Raises
-    ------
-    OSError, TypeError, ValueError
-        As `npz_header`; if the contents are damaged.
-    """
+    """The array ``key`` in the archive at ``path``."""
     with _member(path, key) as (file, header):
         flat = np.empty(math.prod(header.shape), header.dtype)
         raw = memoryview(flat.view(np.uint8).data)
@@ -273,38 +220,21 @@ def is_sparse(keys: list[str]) -> bool:
 
 
 def sparse_npz(path: Path) -> sparse.coo_array[Any, tuple[int, int]]:
-    """The matrix that ``scipy.sparse.save_npz`` wrote to ``path``, in any of SciPy's formats; entries in the order of the file.
-
-    Raises
-    ------
-    OSError, TypeError, ValueError
-        As `npz_array`; if values are not real, or if indices and sizes do not fit each other.
-    """
+    """The matrix that ``scipy.sparse.save_npz`` wrote to ``path``, in any of SciPy's formats; entries in the order of the file."""
     what = f"{path} is not a whole sparse matrix of SciPy"
 
     def integers(key: str) -> NDArray[np.int64]:
         header = npz_header(path, key)
         if header.dtype.kind not in "iu" or len(header.shape) != 1:
             raise ValueError(f"{what}: {key!r} must be a list of integers, but is {header.dtype} of shape {header.shape}")
-        given = npz_array(path, key)
-        if given.size and int(given.max()) > np.iinfo(np.int64).max:
-            raise ValueError(f"{what}: {key!r} holds {given.max()}")
-        return given.astype(np.int64)
+        return npz_array(path, key).astype(np.int64)
 
-    def within(indices: NDArray[np.int64], bound: int, key: str) -> NDArray[np.int64]:
-        wrong = (indices < 0) | (indices >= bound)
+    def within(key: str, least: int, bound: int) -> NDArray[np.int64]:
+        indices = integers(key)
+        wrong = (indices < least) | (indices >= bound)
         if wrong.any():
-            raise ValueError(f"{what}: {key!r} holds {indices[wrong][0]}, but must be from 0 to {bound - 1}")
+            raise ValueError(f"{what}: {key!r} holds {indices[wrong][0]}, but must be from {least} to {bound - 1}")
         return indices
-
-    def expanded(major: int, minor: int, data: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
-        """Compressed indices as the pair of indices of each entry, and the entries."""
-        starts, indices = integers("indptr"), within(integers("indices"), minor, "indices")
-        if starts.size != major + 1 or starts[0] or (starts[1:] < starts[:-1]).any() or starts[-1] > indices.size:
-            raise ValueError(f"{what}: 'indptr' must rise from 0 to at most {indices.size} in {major + 1} steps")
-        if len(data) != indices.size:
-            raise ValueError(f"{what}: there are {len(data)} values for {indices.size} indices")
-        return np.repeat(np.arange(major), np.diff(starts)), indices[: starts[-1]], data[: starts[-1]]
 
     shape = require_matrix(tuple(integers("shape").tolist()), str(path))
     kind, header = npz_header(path, "format"), npz_header(path, "data")
@@ -315,32 +245,27 @@ def sparse_npz(path: Path) -> sparse.coo_array[Any, tuple[int, int]]:
         raise ValueError(f"{what}: values of shape {header.shape} in the format {str(form)[:20]!r}, for a matrix of shape {shape}")
     require_real(header.dtype, str(path))
     _require_stored(shape[0], math.prod(header.shape), str(path))
-    data = npz_array(path, "data")
-    if form == "csr":
-        row, column, data = expanded(*shape, data)
-    elif form == "csc":
-        column, row, data = expanded(*shape[::-1], data)
-    elif form == "coo":
-        row, column = within(integers("row"), shape[0], "row"), within(integers("col"), shape[1], "col")
-        if not row.size == column.size == data.size:
-            raise ValueError(f"{what}: there are {row.size} rows, {column.size} columns and {data.size} values of entries")
+    places: Any
+    if form == "coo":
+        places = ((within("row", 0, shape[0]), within("col", 0, shape[1])),)
     elif form == "dia":
-        offsets = within(integers("offsets") + (shape[0] - 1), sum(shape) - 1, "offsets + rows - 1") - (shape[0] - 1)
-        if offsets.size != len(data):
-            raise ValueError(f"{what}: there are {offsets.size} offsets for {len(data)} diagonals")
-        column = np.broadcast_to(np.arange(data.shape[1]), data.shape)
-        row = column - offsets[:, None]
-        inside = (row >= 0) & (row < shape[0]) & (column < shape[1]) & (data != 0)
-        row, column, data = row[inside], column[inside], data[inside]
+        places = (within("offsets", 1 - shape[0], shape[1]),)
     else:
-        _, height, width = data.shape
+        height, width = header.shape[1:] or (1, 1)
         if not height or not width or shape[0] % height or shape[1] % width:
             raise ValueError(f"{what}: blocks of shape {(height, width)} do not divide a matrix of shape {shape}")
-        row, column, data = expanded(shape[0] // height, shape[1] // width, data)
-        row = np.broadcast_to(row[:, None, None] * height + np.arange(height)[:, None], data.shape).ravel()
-        column = np.broadcast_to(column[:, None, None] * width + np.arange(width), data.shape).ravel()
-        data = data.ravel()
-    return sparse.coo_array((data, (row, column)), shape=shape)
+        rows, columns = shape[0] // height, shape[1] // width
+        major, minor = (columns, rows) if form == "csc" else (rows, columns)
+        starts, indices = integers("indptr"), within("indices", 0, minor)
+        if starts.size != major + 1 or starts[0] or (starts[1:] < starts[:-1]).any() or starts[-1] > indices.size:
+            raise ValueError(f"{what}: 'indptr' must rise from 0 to at most {indices.size} in {major + 1} steps")
+        places = (indices, starts)
+    data = npz_array(path, "data").astype(np.float64)
+    try:
+        matrix: Any = getattr(sparse, f"{form}_array")((data, *places), shape=shape)
+    except (ValueError, OverflowError) as error:  # their numbers do not fit each other
+        raise ValueError(f"{what}: {_words(error)}") from error
+    return sparse.coo_array(matrix)
 
 
 class Market(NamedTuple):
@@ -374,13 +299,7 @@ def _is_packed(path: Path) -> bool:
 
 
 def market_header(path: Path) -> Market:
-    """The header of the Matrix Market file at ``path``; a file whose name ends in .gz is compressed.
-
-    Raises
-    ------
-    OSError, TypeError, ValueError
-        If there is no such file; if the matrix is complex; or if the file is no matrix, or too short for it.
-    """
+    """The header of the Matrix Market file at ``path``, which is not too short for it; a name that ends in .gz is compressed."""
     size = regular_size(path)
     try:
         with gzip.open(path) if _is_packed(path) else path.open("rb") as file:
@@ -419,10 +338,7 @@ def market_header(path: Path) -> Market:
 def market_matrix(path: Path) -> Stored:
     """The matrix in the Matrix Market file at ``path``: float64, dense or sparse as the file is.
 
-    Raises
-    ------
-    OSError, TypeError, ValueError
-        As `market_header`; if the lines are not the numbers that the header states.
+    NumPy reads the numbers: SciPy's reader takes 1.5abc for 1.5, column 1.5 for column 1, and crashes on a zero byte.
     """
     header = market_header(path)
     lines, numbers = header.stored
@@ -485,13 +401,7 @@ def _unpacked_lines(path: Path) -> Iterator[str]:
 
 
 def read_matrix(path: str | os.PathLike[str]) -> Stored:
-    """The matrix in a .npy, .npz (one array, or SciPy's sparse format), .mtx or .mtx.gz file, dense or sparse as the file is.
-
-    Raises
-    ------
-    OSError, TypeError, ValueError
-        If there is no such file; if its values are not real numbers; or if it is no matrix.
-    """
+    """The matrix in a .npy, .npz (one array, or SciPy's sparse format), .mtx or .mtx.gz file, dense or sparse as the file is."""
     path = Path(path)
     name = path.name.lower()
     if name.endswith((".mtx", ".mtx.gz")):
@@ -513,13 +423,7 @@ def read_matrix(path: str | os.PathLike[str]) -> Stored:
 
 
 def read_square(path: str | os.PathLike[str]) -> Stored:
-    """The matrix (n, n) of a network of n agents, see `read_matrix`.
-
-    Raises
-    ------
-    OSError, TypeError, ValueError
-        As `read_matrix`; if the matrix is not square, or stores too few entries to connect its agents.
-    """
+    """The matrix (n, n) of a network of n agents, which stores enough entries to connect them; see `read_matrix`."""
     matrix = read_matrix(path)
     n, columns = matrix.shape
     if n != columns:

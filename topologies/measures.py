@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.canonical import Weights, WeightsLike
+from topologies.canonical import WeightsLike, distances
 from topologies.checks import adjacency, check_weights
 from topologies.spectra import eigenvalues, laplacian_extremes
 
@@ -42,10 +42,7 @@ class GraphMeasures:
 def graph_measures(graph: nx.Graph[int] | Adjacency) -> GraphMeasures:
     """The measures of ``graph``; the diameter costs a breadth-first search from every agent, O(n * edges).
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `check_graph`.
+    Errors as `check_graph`.
     """
     edges = adjacency(graph)
     degrees = np.diff(edges.indptr)
@@ -55,7 +52,7 @@ def graph_measures(graph: nx.Graph[int] | Adjacency) -> GraphMeasures:
         smallest_degree=int(degrees.min()),
         mean_degree=float(degrees.mean()),
         largest_degree=int(degrees.max()),
-        diameter=_diameter(edges),
+        diameter=diameter(edges),
         algebraic_connectivity=laplacian_extremes(edges)[0],
     )
 
@@ -67,7 +64,9 @@ def algebraic_connectivity(graph: nx.Graph[int] | Adjacency) -> float:
 
 def diameter(graph: nx.Graph[int] | Adjacency) -> int:
     """The largest distance between two agents, in edges; O(n * edges). Errors as `check_graph`."""
-    return _diameter(adjacency(graph))
+    edges = adjacency(graph)
+    n = edges.shape[0]
+    return int(max(distances(edges, np.arange(first, min(first + _SOURCES, n))).max() for first in range(0, n, _SOURCES)))
 
 
 def kemeny_constant(W: WeightsLike) -> float:
@@ -75,10 +74,7 @@ def kemeny_constant(W: WeightsLike) -> float:
 
     By convention the first visit does not count (0 for one agent); Kemeny and Snell, "Finite Markov chains" (1960).
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `check_weights`.
+    Errors as `check_weights`.
     """
     return float((1 / (1 - eigenvalues(check_weights(W))[1:])).sum())
 
@@ -88,10 +84,8 @@ def mixing_time(W: WeightsLike, distance: float = 0.25) -> int:
 
     Levin and Peres, "Markov Chains and Mixing Times" (2017), section 4.5.
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `check_weights`; if W has negative entries, so that it is no random walk, or ``distance`` is outside (0, 1).
+    Errors as `check_weights`; ValueError if W has negative entries, so that it is no random walk, or ``distance`` is outside (0,
+    1).
     """
     if not 0 < distance < 1:
         raise ValueError(f"distance must be in (0, 1), for example 1/4, got {distance}")
@@ -113,14 +107,3 @@ def mixing_time(W: WeightsLike, distance: float = 0.25) -> int:
 
 def _farthest(power: Matrix) -> float:
     return float(np.abs(power - 1 / len(power)).sum(axis=1).max() / 2)
-
-
-def _diameter(edges: Weights) -> int:
-    from scipy.sparse.csgraph import shortest_path
-
-    n = edges.shape[0]
-    longest = 0.0
-    for first in range(0, n, _SOURCES):
-        sources = np.arange(first, min(first + _SOURCES, n))
-        longest = max(longest, float(shortest_path(edges, method="D", directed=False, unweighted=True, indices=sources).max()))
-    return int(longest)

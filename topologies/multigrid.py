@@ -21,7 +21,8 @@ from topologies.canonical import Weights
 Scalar = TypeVar("Scalar", np.float32, np.float64)
 Block: TypeAlias = NDArray[np.float64]
 Coarse: TypeAlias = NDArray[np.float32]
-Single: TypeAlias = "sparse.csr_array[np.float32, tuple[int, int]]"
+Single: TypeAlias = Any
+"""A sparse array of single precision, shape (n, m)."""
 
 _COARSEST = 600
 _SMOOTHING = 2 / 3
@@ -36,8 +37,8 @@ _DEPENDENT = 1e-13
 _SINGULAR = 1e-6
 
 
-def smallest_eigenvalue(matrix: Weights, without_constant: bool = False) -> float | None:
-    """The smallest eigenvalue of a symmetric, diagonally dominant ``matrix``, or None if 500 iterations do not converge.
+def smallest_eigenvalue(matrix: Any, without_constant: bool = False) -> float | None:
+    """The smallest eigenvalue of a symmetric, diagonally dominant sparse array, or None if 500 iterations do not converge.
 
     The error of a Ritz value is about the squared residual over the distance to the rest of the spectrum, which the block
     estimates; it is brought to a relative 1e-12, but not below the rounding of the matrix. ``without_constant`` leaves out the
@@ -51,7 +52,7 @@ def smallest_eigenvalue(matrix: Weights, without_constant: bool = False) -> floa
     P, AP = X[:, :0], X[:, :0]
     basis, image = np.empty((n, 3 * _BLOCK)), np.empty((n, 3 * _BLOCK))
     for _ in range(_ITERATIONS):
-        AX = _product(matrix, X)
+        AX = matrix @ X
         values, rotation = np.linalg.eigh(_symmetric(X.T @ AX))
         X, AX = X @ rotation, AX @ rotation
         residual = AX - X * values
@@ -63,7 +64,7 @@ def smallest_eigenvalue(matrix: Weights, without_constant: bool = False) -> floa
         H /= _lengths(H)
         columns = X.shape[1] + H.shape[1] + P.shape[1]
         S = np.concatenate([X, H, P], axis=1, out=basis[:, :columns])
-        AS = np.concatenate([AX, _product(matrix, H), AP], axis=1, out=image[:, :columns])
+        AS = np.concatenate([AX, matrix @ H, AP], axis=1, out=image[:, :columns])
         C = _ritz(S.T @ S, S.T @ AS)[:, :_BLOCK]
         X = S @ C
         X /= _lengths(X)
@@ -99,7 +100,8 @@ class _Multigrid:
                 break
             self._matrices.append(coarse)
             self._aggregates.append(quadruples)
-        self._smoothers = [_SMOOTHING * _ratio(np.ones(1, dtype=np.float32), level.diagonal())[:, None] for level in self._matrices]
+        one = np.ones(1, dtype=np.float32)
+        self._smoothers: list[Any] = [_SMOOTHING * _ratio(one, level.diagonal())[:, None] for level in self._matrices]
         self._prolongations = [_prolongation(aggregates) for aggregates in self._aggregates]
         self._restrictions: list[Single] = [prolongation.T.tocsr() for prolongation in self._prolongations]
         self._coarsest = _inverse(self._matrices[-1], without_constant) if self._matrices[-1].shape[0] <= _COARSEST else None
@@ -112,9 +114,9 @@ class _Multigrid:
         if level == len(self._aggregates):
             return smooth * residual if self._coarsest is None else self._coarsest @ residual
         matrix, prolong = self._matrices[level], self._prolongations[level]
-        x = smooth * residual
-        x += _product(prolong, self._solve(level + 1, _product(self._restrictions[level], residual - _product(matrix, x))))
-        x += smooth * (residual - _product(matrix, x))
+        x: Coarse = smooth * residual
+        x += prolong @ self._solve(level + 1, self._restrictions[level] @ (residual - matrix @ x))
+        x += smooth * (residual - matrix @ x)
         return x
 
     def _solve(self, level: int, residual: Coarse) -> Coarse:
@@ -123,7 +125,7 @@ class _Multigrid:
         first = self._cycle(level, residual)
         if level == len(self._aggregates) or matrix.nnz > _CHEAP * self._matrices[level - 1].nnz:
             return first
-        image = _product(matrix, first)
+        image = matrix @ first
         energy = _dots(first, image)
         step = _ratio(_dots(first, residual), energy)
         left = residual - step * image
@@ -132,7 +134,7 @@ class _Multigrid:
             return x
         second = self._cycle(level, left)
         second -= _ratio(_dots(second, image), energy) * first
-        x += _ratio(_dots(second, left), _dots(second, _product(matrix, second))) * second
+        x += _ratio(_dots(second, left), _dots(second, matrix @ second)) * second
         return x
 
 
@@ -168,15 +170,13 @@ def _pairs(matrix: Single) -> NDArray[np.int64]:
 def _aggregated(matrix: Single, aggregates: NDArray[np.int64]) -> Single:
     coo = matrix.tocoo()
     size = int(aggregates.max()) + 1
-    coarse: Single = sparse.csr_array((coo.data, (aggregates[coo.row], aggregates[coo.col])), shape=(size, size))
-    return coarse
+    return sparse.csr_array((coo.data, (aggregates[coo.row], aggregates[coo.col])), shape=(size, size))
 
 
 def _prolongation(aggregates: NDArray[np.int64]) -> Single:
     n = len(aggregates)
     shape = (n, int(aggregates.max()) + 1)
-    prolongation: Single = sparse.csr_array((np.ones(n, dtype=np.float32), aggregates, np.arange(n + 1)), shape=shape)
-    return prolongation
+    return sparse.csr_array((np.ones(n, dtype=np.float32), aggregates, np.arange(n + 1)), shape=shape)
 
 
 def _inverse(matrix: Single, without_constant: bool) -> Coarse:
@@ -191,11 +191,6 @@ def _inverse(matrix: Single, without_constant: bool) -> Coarse:
 
 def _centred(block: Block, without_constant: bool) -> Block:
     return block - np.ones(len(block)) @ block / len(block) if without_constant else block
-
-
-def _product(matrix: Any, block: NDArray[Scalar]) -> NDArray[Scalar]:
-    result: NDArray[Scalar] = matrix @ block
-    return result
 
 
 def _symmetric(block: Block) -> Block:

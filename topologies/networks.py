@@ -6,6 +6,7 @@ Edge weights and other attributes are kept but play no role for the communicatio
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,24 +54,20 @@ def davis_women() -> nx.Graph[int]:
 
 
 def graph_from_file(path: str | os.PathLike[str]) -> nx.Graph[int]:
-    """The graph in a file, by its suffix: see `available_files`.
+    """The graph in a file, by its suffix: .graphml, .gml, an edge list in text, or an adjacency matrix in .npy, .npz or .mtx.
 
     Agents are numbered in the sorted order of the file's labels (as integers if all are integers), which stay in the node
     attribute ``label``. Self-loops are dropped and parallel edges merged; every non-zero of an adjacency matrix is an edge.
 
-    Raises
-    ------
-    ValueError
-        If the suffix is unknown, the file cannot be read, an edge has only one direction, or the graph is disconnected.
-    OSError
-        If the file cannot be opened.
+    Raises ValueError if the suffix is unknown, the file cannot be read, an edge has one direction only, or the graph is
+    disconnected; OSError if the file cannot be opened.
     """
     import networkx as nx
 
     path = Path(path)
-    read = _READERS.get(path.suffix.lower())
+    read = READERS.get(path.suffix.lower())
     if read is None:
-        raise ValueError(f"{path}: a graph file must end in one of {', '.join(_READERS)}, got {path.suffix or 'no suffix'!r}")
+        raise ValueError(f"{path}: a graph file must end in one of {', '.join(READERS)}, got {path.suffix or 'no suffix'!r}")
     regular_size(path)
     try:
         found = read(path)
@@ -86,11 +83,6 @@ def graph_from_file(path: str | os.PathLike[str]) -> nx.Graph[int]:
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     return graph
-
-
-def available_files() -> tuple[str, ...]:
-    """The suffixes of files that `graph_from_file` reads."""
-    return tuple(_READERS)
 
 
 def _undirected(path: Path, graph: nx.Graph[Any]) -> nx.Graph[Any]:
@@ -115,20 +107,6 @@ def _integer_labels(graph: nx.Graph[Any]) -> nx.Graph[Any]:
     except (TypeError, ValueError):
         return graph
     return nx.relabel_nodes(graph, integers) if len(set(integers.values())) == len(integers) else graph
-
-
-def _graphml(path: Path) -> nx.Graph[Any]:
-    import networkx as nx
-
-    graph: nx.Graph[Any] = nx.read_graphml(path)
-    return graph
-
-
-def _gml(path: Path) -> nx.Graph[Any]:
-    import networkx as nx
-
-    graph: nx.Graph[Any] = nx.read_gml(path, label="id")
-    return graph
 
 
 def _edge_list(path: Path) -> nx.Graph[Any]:
@@ -162,14 +140,10 @@ def _adjacency_matrix(path: Path) -> nx.Graph[Any]:
     return graph
 
 
-_READERS: dict[str, Callable[[Path], Any]] = {
-    ".graphml": _graphml,
-    ".gml": _gml,
-    ".edgelist": _edge_list,
-    ".edges": _edge_list,
-    ".txt": _edge_list,
-    ".csv": _edge_list,
-    ".npy": _adjacency_matrix,
-    ".npz": _adjacency_matrix,
-    ".mtx": _adjacency_matrix,
+READERS: dict[str, Callable[[Path], Any]] = {
+    ".graphml": lambda path: import_module("networkx").read_graphml(path),
+    ".gml": lambda path: import_module("networkx").read_gml(path, label="id"),
+    **dict.fromkeys((".edgelist", ".edges", ".txt", ".csv"), _edge_list),
+    **dict.fromkeys((".npy", ".npz", ".mtx"), _adjacency_matrix),
 }
+"""The readers of files, by their suffixes."""

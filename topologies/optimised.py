@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from topologies.canonical import Weights
+from topologies.canonical import Weights, upper
 from topologies.checks import adjacency, check_weights
 from topologies.nonsmooth import minimise_nonsmooth
 from topologies.tracking import Order, Recursion, TrackingScore, conserved_complement, iteration_pencil, worst_score
@@ -58,6 +58,8 @@ def tracking_weights(
 ) -> TrackingWeights:
     """The weights on ``graph`` with the least rate of gradient tracking that was found: some seconds for 20 agents.
 
+    Errors as `check_graph`; for curvatures and order as `tracking_score`.
+
     Parameters
     ----------
     graph : networkx.Graph or sparse adjacency matrix
@@ -67,11 +69,6 @@ def tracking_weights(
     order : {"combine-then-adapt", "adapt-then-combine"}
     iterations : int
         Quasi-Newton iterations per start. Starts: Metropolis weights, their lazy form, and lazy best-constant weights.
-
-    Raises
-    ------
-    ValueError
-        For the graph as `check_graph`; for curvatures and order as `tracking_score`.
     """
     edges = adjacency(graph)
     n = edges.shape[0]
@@ -102,9 +99,8 @@ class _Objective:
     """The worst rate over the scenarios and its gradient, as a function of the edge weights and the logarithm of the step."""
 
     def __init__(self, edges: Weights, scenarios: Vector, order: Order) -> None:
-        coo = edges.tocoo()
-        once = coo.row < coo.col
-        self._tails, self._heads = coo.row[once], coo.col[once]
+        once = upper(edges)
+        self._tails, self._heads = once.row, once.col
         self._n = edges.shape[0]
         self._hessians = [scenario[:, None, None] for scenario in scenarios]
         self._bases = [conserved_complement(hessians) for hessians in self._hessians]

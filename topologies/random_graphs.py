@@ -23,10 +23,7 @@ _REPAIRS = 1000
 def erdos_renyi(n: int, p: float = 0.3, seed: int = 0) -> Edges:
     """Erdős-Rényi graph G(n, p), each edge present with probability ``p``, redrawn until it is connected.
 
-    Raises
-    ------
-    ValueError
-        If ``p`` is outside [0, 1], or none of 100 draws is connected.
+    Raises ValueError if ``p`` is outside [0, 1], or none of 100 draws is connected.
     """
     n, p = count("erdos_renyi", n), _probability("erdos_renyi", p)
     check_edges("erdos_renyi", p * n * (n - 1) / 2)
@@ -46,10 +43,7 @@ def random_regular(n: int, degree: int = 4, seed: int = 0) -> Edges:
     Asymptotically uniform over regular graphs (McKay and Wormald, "Uniform generation of random regular graphs of moderate
     degree", 1990); above half of n - 1, the complement of a sparse one.
 
-    Raises
-    ------
-    ValueError
-        If n * degree is odd, degree is not in 1..n - 1, or none of 100 draws is connected.
+    Raises ValueError if n * degree is odd, degree is not in 1..n - 1, or none of 100 draws is connected.
     """
     n, degree = count("random_regular", n), at_least(1, degree, "random_regular: the degree")
     if degree >= n or n * degree % 2:
@@ -69,10 +63,7 @@ def random_geometric(n: int, radius: float | None = None, seed: int = 0) -> Edge
 
     Without ``radius``, ``sqrt(2 log n / (pi n))``: twice the area at which random geometric graphs become connected.
 
-    Raises
-    ------
-    ValueError
-        If ``radius`` is not positive, or none of 100 draws is connected.
+    Raises ValueError if ``radius`` is not positive, or none of 100 draws is connected.
     """
     n = count("random_geometric", n)
     usual = min(math.sqrt(2), math.sqrt(2 * math.log(max(n, 2)) / (math.pi * n)))
@@ -92,10 +83,7 @@ def random_geometric(n: int, radius: float | None = None, seed: int = 0) -> Edge
 def watts_strogatz(n: int, k: int = 4, p: float = 0.1, seed: int = 0) -> Edges:
     """Small world of Watts and Strogatz: a ring with ``k`` nearest neighbours, each edge rewired with probability ``p``.
 
-    Raises
-    ------
-    ValueError
-        If ``k`` is odd or not in 2..n - 1, ``p`` is outside [0, 1], or none of 100 draws is connected.
+    Raises ValueError if ``k`` is odd or not in 2..n - 1, ``p`` is outside [0, 1], or none of 100 draws is connected.
     """
     import networkx as nx
 
@@ -115,10 +103,7 @@ def watts_strogatz(n: int, k: int = 4, p: float = 0.1, seed: int = 0) -> Edges:
 def barabasi_albert(n: int, m: int = 2, seed: int = 0) -> Edges:
     """Scale-free graph of Barabási and Albert: each new agent joins ``m`` others, chosen in proportion to their degrees.
 
-    Raises
-    ------
-    ValueError
-        If ``m`` is not in 1..n - 1.
+    Raises ValueError if ``m`` is not in 1..n - 1.
     """
     import networkx as nx
 
@@ -173,13 +158,12 @@ def _near(places: NDArray[np.float64], radius: float) -> Edges:
     from scipy.spatial import KDTree
 
     pairs = KDTree(places).query_pairs(radius, output_type="ndarray").astype(np.int64)
-    edges = simplified(len(places), pairs[:, 0], pairs[:, 1])
-    return edges._replace(positions=places)
+    return simplified(len(places), *pairs.T)._replace(positions=places)
 
 
 def _edges(graph: nx.Graph[int]) -> Edges:
     pairs = np.array(list(graph.edges), dtype=np.int64).reshape(-1, 2)
-    return simplified(graph.number_of_nodes(), pairs[:, 0], pairs[:, 1])
+    return simplified(graph.number_of_nodes(), *pairs.T)
 
 
 def _random_pairs(n: int, p: float, rng: np.random.Generator) -> tuple[Agents, Agents]:

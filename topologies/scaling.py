@@ -22,12 +22,8 @@ def sinkhorn_weights(A: WeightsLike) -> Weights:
 
     It has A's non-zeros and so any graph: of all doubly stochastic matrices it is nearest to A in relative entropy.
 
-    Raises
-    ------
-    TypeError
-        If ``A`` does not hold real numbers.
-    ValueError
-        If ``A`` is not square, finite, non-negative and symmetric; if it cannot be scaled; or as `check_weights`.
+    Errors as `check_weights`; TypeError if ``A`` does not hold real numbers; ValueError if it is not square, finite, non-negative
+    and symmetric, or if it cannot be scaled.
     """
     matrix = finite_square(A, "A")
     coo = matrix.tocoo()

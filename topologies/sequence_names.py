@@ -7,15 +7,12 @@ A specification is a name; after a colon, parameters separated by commas; after 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from topologies import text
 from topologies.sequences import LinkFailures, OnePeerExponential, PeriodicSequence, RandomGossip, RandomMatching, WeightSequence
 from topologies.specification import adjacency_from_name, fixed_agents
 from topologies.weights import weights_from_name
-
-if TYPE_CHECKING:
-    from topologies.canonical import Weights
 
 _PARAMETERS: dict[str, text.Hints] = {
     "link_failures": {"p": float, "weights": str, "seed": int},
@@ -27,11 +24,6 @@ _PARAMETERS: dict[str, text.Hints] = {
 _ON_GRAPHS = ("link_failures", "periodic", "random_gossip")
 
 
-def available_sequences() -> tuple[str, ...]:
-    """The names that `sequence_from_name` knows."""
-    return tuple(_PARAMETERS)
-
-
 def is_sequence_name(specification: str) -> bool:
     """True where the specification names a sequence rather than a graph."""
     return text.normal_name(specification.partition("@")[0].partition(":")[0]) in _PARAMETERS
@@ -40,23 +32,23 @@ def is_sequence_name(specification: str) -> bool:
 def agents_from_name(specification: str, seed: int = 0) -> int | None:
     """The number of agents that the specification of a graph or a sequence fixes; None where it leaves it open.
 
-    Raises
-    ------
-    ValueError
-        As `topologies.graph_from_name` and `sequence_from_name`.
+    Errors as `topologies.graph_from_name` and `sequence_from_name`.
     """
     if not is_sequence_name(specification):
         return fixed_agents(specification, seed)
     name, values, graphs = _parts(specification)
     if name in _ON_GRAPHS:
         return next((n for graph in graphs if (n := fixed_agents(graph, seed)) is not None), None)
-    return None if "n" not in values else int(values["n"])
+    return values.get("n")
 
 
 def sequence_from_name(
     specification: str, n_agents: int | None = None, seed: int = 0, weights: str | None = None
 ) -> WeightSequence:
     """The sequence that ``specification`` describes.
+
+    Raises ValueError if the name or a parameter is unknown, a value cannot be read, or graphs or the number of agents are missing
+    or too many; for weights where the sequence has its own; as the graphs, the weights and the sequence itself.
 
     Parameters
     ----------
@@ -68,35 +60,31 @@ def sequence_from_name(
         For what is random and whose specification gives no seed.
     weights : str, optional
         The rule for the matrices of ``link_failures`` and ``periodic``; by default the specification's, or ``metropolis``.
-
-    Raises
-    ------
-    ValueError
-        If the name or a parameter is unknown, a value cannot be read, or graphs or the number of agents are missing or too
-        many; for weights where the sequence has its own; as the graphs, the weights and the sequence itself.
     """
     name, values, graphs = _parts(specification)
     if weights is not None and ("weights" in values or "weights" not in _PARAMETERS[name]):
         raise ValueError(f"{specification!r} has its own weights, and not {weights!r}: leave them out")
+    own_seed = values.get("seed", seed)
     if name in _ON_GRAPHS:
-        rule = weights or str(values.get("weights", "metropolis"))
-        return _on_graphs(name, [adjacency_from_name(graph, n_agents, seed) for graph in graphs], values, seed, rule)
+        edges = [adjacency_from_name(graph, n_agents, seed) for graph in graphs]
+        rule = weights or values.get("weights", "metropolis")
+        if name == "periodic":
+            return PeriodicSequence([weights_from_name(graph, rule) for graph in edges])
+        if len(edges) != 1:
+            raise ValueError(f"{name} runs on one graph, got {len(edges)}; use periodic for several in turn")
+        if name == "random_gossip":
+            return RandomGossip(edges[0], own_seed)
+        return LinkFailures(weights_from_name(edges[0], rule), values.get("p", 0.1), own_seed)
     n = values.get("n", n_agents)
     if n is None:
         raise ValueError(f"{specification!r} leaves the number of agents open: give n_agents, or write '{name}:16'")
     if n_agents not in (None, n):
         raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; leave one of the two out")
-    return OnePeerExponential(int(n)) if name == "one_peer_exponential" else RandomMatching(int(n), int(values.get("seed", seed)))
+    return OnePeerExponential(n) if name == "one_peer_exponential" else RandomMatching(n, own_seed)
 
 
-def _parts(specification: str) -> tuple[str, dict[str, int | float | str], list[str]]:
-    """The name of a sequence, its parameters, and the graphs it runs on.
-
-    Raises
-    ------
-    ValueError
-        If the name or a parameter is unknown, a value cannot be read, or graphs are missing or too many.
-    """
+def _parts(specification: str) -> tuple[str, dict[str, Any], list[str]]:
+    """The name of a sequence, its parameters, and the graphs it runs on."""
     head, at, graphs_text = specification.partition("@")
     name, written = text.divided("sequence", head, _PARAMETERS)
     if bool(at) != (name in _ON_GRAPHS):
@@ -104,14 +92,3 @@ def _parts(specification: str) -> tuple[str, dict[str, int | float | str], list[
         raise ValueError(f"{specification!r}: {name} {'needs a graph' if name in _ON_GRAPHS else 'takes no graph'}; {repair}")
     values = text.values(repr(specification), name, _PARAMETERS[name], written)
     return name, values, [graph.strip() for graph in graphs_text.split("|")]
-
-
-def _on_graphs(name: str, graphs: list[Weights], values: dict[str, int | float | str], seed: int, rule: str) -> WeightSequence:
-    if name == "periodic":
-        return PeriodicSequence([weights_from_name(graph, rule) for graph in graphs])
-    if len(graphs) != 1:
-        raise ValueError(f"{name} runs on one graph, got {len(graphs)}; use periodic for several in turn")
-    own_seed = int(values.get("seed", seed))
-    if name == "random_gossip":
-        return RandomGossip(graphs[0], own_seed)
-    return LinkFailures(weights_from_name(graphs[0], rule), float(values.get("p", 0.1)), own_seed)

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.canonical import Weights, WeightsLike, canonical_weights, row_sums, with_diagonal
+from topologies.canonical import Weights, WeightsLike, canonical_weights, on_edges, upper
 from topologies.checks import adjacency
-from topologies.graphs import count
+from topologies.graphs import at_least, count
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -36,38 +36,19 @@ class WeightSequence(ABC):
     period: int | None = None
     """The period, W(k + period) = W(k) for all k; None for a sequence without one."""
 
+    @abstractmethod
     def at(self, k: int) -> Weights:
-        """W(k), in canonical form.
+        """W(k), in canonical form. Raises ValueError if ``k`` is negative."""
 
-        Raises
-        ------
-        ValueError
-            If ``k`` is negative.
-        """
-        return self._at(_iteration(k))
-
+    @abstractmethod
     def distinct(self, k: int) -> Hashable:
         """A key that two iterations share exactly if they use the same matrix for a known reason: the same turn or draw."""
-        return self._distinct(_iteration(k))
-
-    @abstractmethod
-    def _at(self, k: int) -> Weights: ...
-
-    @abstractmethod
-    def _distinct(self, k: int) -> Hashable: ...
 
 
 class PeriodicSequence(WeightSequence):
-    """A sequence that repeats the given matrices in turn.
+    """A sequence that repeats the given matrices, each of shape (n, n), in turn.
 
-    Parameters
-    ----------
-    matrices : sequence of arrays or sparse arrays, shape (n, n)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there is none, their sizes differ, or one is not a mixing matrix (see `canonical_weights`).
+    Raises TypeError or ValueError if there is none, their sizes differ, or one is not a mixing matrix (see `canonical_weights`).
     """
 
     def __init__(self, matrices: Sequence[WeightsLike]) -> None:
@@ -78,20 +59,17 @@ class PeriodicSequence(WeightSequence):
         self.n = sizes[0]
         self.period = len(self._matrices)
 
-    def _at(self, k: int) -> Weights:
-        return self._matrices[k % len(self._matrices)].copy()
+    def at(self, k: int) -> Weights:
+        return self._matrices[self.distinct(k)].copy()
 
-    def _distinct(self, k: int) -> Hashable:
-        return k % len(self._matrices)
+    def distinct(self, k: int) -> int:
+        return _iteration(k) % len(self._matrices)
 
 
 class OnePeerExponential(PeriodicSequence):
     """At iteration k, agent i averages with agent i XOR 2^(k mod log2 n) alone: after log2 n iterations, the exact mean.
 
-    Raises
-    ------
-    ValueError
-        If n is not a power of 2, or below 2.
+    Raises ValueError if n is not a power of 2, or below 2.
     """
 
     def __init__(self, n: int) -> None:
@@ -114,9 +92,12 @@ class _Drawn(WeightSequence):
         self._seed = operator.index(seed)
 
     def _generator(self, k: int) -> np.random.Generator:
-        return np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(k,)))
+        return np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(_iteration(k),)))
 
-    def _distinct(self, k: int) -> Hashable:
+    def at(self, k: int) -> Weights:
+        return _paired(self.n, *self._pairs(k).T)
+
+    def distinct(self, k: int) -> Hashable:
         return self._pairs(k).tobytes()
 
     @abstractmethod
@@ -128,23 +109,18 @@ class RandomMatching(_Drawn):
     """At each iteration a uniform random matching of all agents (one sits out where n is odd); the paired average."""
 
     def __init__(self, n: int, seed: int = 0) -> None:
-        super().__init__(_at_least_two("random_matching", n), seed)
+        super().__init__(at_least(2, count("random_matching", n), "random_matching: the number of agents"), seed)
 
     def _pairs(self, k: int) -> NDArray[np.int64]:
-        order = self._generator(k).permutation(self.n)[: self.n // 2 * 2].reshape(-1, 2)
-        return _sorted_pairs(order)
-
-    def _at(self, k: int) -> Weights:
-        return _paired(self.n, *self._pairs(k).T)
+        pairs = self._generator(k).permutation(self.n)[: self.n // 2 * 2].reshape(-1, 2)
+        ordered = np.sort(pairs, axis=1)
+        return ordered[np.argsort(ordered[:, 0])]
 
 
 class RandomGossip(_Drawn):
     """At each iteration one edge of the graph, drawn uniformly; its two agents average, all others keep their values.
 
-    Raises
-    ------
-    TypeError, ValueError
-        For the graph as `check_graph`; if it has no edge.
+    Errors as `check_graph`; ValueError if it has no edge.
     """
 
     def __init__(self, graph: nx.Graph[int] | Adjacency, seed: int = 0) -> None:
@@ -156,17 +132,11 @@ class RandomGossip(_Drawn):
     def _pairs(self, k: int) -> NDArray[np.int64]:
         return self._edges[[int(self._generator(k).integers(len(self._edges)))]]
 
-    def _at(self, k: int) -> Weights:
-        return _paired(self.n, *self._pairs(k).T)
-
 
 class LinkFailures(_Drawn):
     """A mixing matrix whose edges fail independently with probability ``p`` per iteration, their weight kept by both agents.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If ``W`` is not a mixing matrix (see `canonical_weights`) or ``p`` is outside [0, 1).
+    Raises TypeError or ValueError if ``W`` is not a mixing matrix (see `canonical_weights`) or ``p`` is outside [0, 1).
     """
 
     def __init__(self, W: WeightsLike, p: float = 0.1, seed: int = 0) -> None:
@@ -175,8 +145,7 @@ class LinkFailures(_Drawn):
         self._W = canonical_weights(W)
         self._p = p
         self._edges = _edge_pairs(self._W)
-        coo = self._W.tocoo()
-        self._weights = coo.data[coo.row < coo.col]
+        self._weights = upper(self._W).data
         super().__init__(self._W.shape[0], seed)
 
     def _working(self, k: int) -> NDArray[np.bool_]:
@@ -185,12 +154,13 @@ class LinkFailures(_Drawn):
     def _pairs(self, k: int) -> NDArray[np.int64]:
         return self._edges[self._working(k)]
 
-    def _distinct(self, k: int) -> Hashable:
+    def distinct(self, k: int) -> Hashable:
         return np.packbits(self._working(k)).tobytes()
 
-    def _at(self, k: int) -> Weights:
+    def at(self, k: int) -> Weights:
         working = self._working(k)
-        return _weighted(self.n, self._edges[working], self._weights[working])
+        tails, heads = self._edges[working].T
+        return on_edges(self.n, tails, heads, self._weights[working])
 
 
 def joint_contraction(sequence: WeightSequence, start: int = 0, window: int | None = None) -> float:
@@ -198,10 +168,7 @@ def joint_contraction(sequence: WeightSequence, start: int = 0, window: int | No
 
     Without ``window``, one period.
 
-    Raises
-    ------
-    ValueError
-        If ``window`` is not positive, or left out where the sequence has no period.
+    Raises ValueError if ``window`` is not positive, or left out where the sequence has no period.
     """
     length = sequence.period if window is None else window
     if length is None:
@@ -215,38 +182,15 @@ def joint_contraction(sequence: WeightSequence, start: int = 0, window: int | No
 
 
 def _paired(n: int, first: NDArray[np.int64], second: NDArray[np.int64]) -> Weights:
-    return _weighted(n, np.stack([first, second], axis=1), np.full(len(first), 0.5))
-
-
-def _weighted(n: int, pairs: NDArray[np.int64], weights: NDArray[np.float64]) -> Weights:
-    """The symmetric matrix with ``weights`` on ``pairs`` and the rest on the diagonal."""
-    from scipy import sparse
-
-    rows, columns = np.concatenate([pairs[:, 0], pairs[:, 1]]), np.concatenate([pairs[:, 1], pairs[:, 0]])
-    off_diagonal: Weights = sparse.csr_array((np.concatenate([weights, weights]), (rows, columns)), shape=(n, n))
-    return with_diagonal(off_diagonal, 1 - row_sums(off_diagonal))
+    return on_edges(n, first, second, np.full(len(first), 0.5))
 
 
 def _edge_pairs(matrix: Weights) -> NDArray[np.int64]:
-    coo = matrix.tocoo()
-    upper = coo.row < coo.col
-    return np.stack([coo.row[upper], coo.col[upper]], axis=1).astype(np.int64)
-
-
-def _sorted_pairs(pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-    ordered = np.sort(pairs, axis=1)
-    return ordered[np.argsort(ordered[:, 0])]
-
-
-def _at_least_two(name: str, n: int) -> int:
-    size = count(name, n)
-    if size < 2:
-        raise ValueError(f"{name}: the number of agents must be at least 2, got {n}")
-    return size
+    once = upper(matrix)
+    return np.stack([once.row, once.col], axis=1).astype(np.int64)
 
 
 def _iteration(k: int) -> int:
-    number = operator.index(k)
-    if number < 0:
+    if operator.index(k) < 0:
         raise ValueError(f"iterations count from 0, got {k}")
-    return number
+    return operator.index(k)

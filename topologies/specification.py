@@ -11,8 +11,8 @@ import inspect
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from topologies import graphs, networks, random_graphs, text
 from topologies.checks import adjacency
@@ -23,35 +23,14 @@ if TYPE_CHECKING:
 
     from topologies.canonical import Weights
 
-Factory: TypeAlias = "Callable[..., nx.Graph[int]]"
-Parameters: TypeAlias = "Mapping[str, inspect.Parameter]"
-Value: TypeAlias = "int | float | tuple[int, ...]"
-
-GRAPHS: dict[str, Factory] = {
-    "barabasi_albert": random_graphs.barabasi_albert,
-    "barbell": graphs.barbell,
-    "binary_tree": graphs.binary_tree,
-    "chordal_cycle": graphs.chordal_cycle,
-    "circulant": graphs.circulant,
-    "complete": graphs.complete,
-    "davis_women": networks.davis_women,
-    "erdos_renyi": random_graphs.erdos_renyi,
-    "exponential": graphs.exponential,
-    "florentine_families": networks.florentine_families,
-    "grid": graphs.grid,
-    "hypercube": graphs.hypercube,
-    "karate_club": networks.karate_club,
-    "les_miserables": networks.les_miserables,
-    "lollipop": graphs.lollipop,
-    "margulis": graphs.margulis,
-    "path": graphs.path,
-    "random_geometric": random_graphs.random_geometric,
-    "random_regular": random_graphs.random_regular,
-    "ring": graphs.ring,
-    "star": graphs.star,
-    "torus": graphs.torus,
-    "watts_strogatz": random_graphs.watts_strogatz,
+_FAMILIES = {
+    graphs: "barbell binary_tree chordal_cycle circulant complete exponential grid hypercube lollipop margulis path ring star "
+    "torus",
+    networks: "davis_women florentine_families karate_club les_miserables",
+    random_graphs: "barabasi_albert erdos_renyi random_geometric random_regular watts_strogatz",
 }
+GRAPHS = {name: getattr(module, name) for module, names in _FAMILIES.items() for name in names.split()}
+"""The functions that names stand for."""
 _FILE = "file"
 _SMALLEST_SIDE = {"grid": 2, "torus": 3}
 _SIDES = text.Kind(lambda written: tuple(int(side) for side in written.lower().split("x")), "integers joined by x (4x5)")
@@ -61,11 +40,14 @@ _HINTS = {"int": int, "int | None": int, "float": float, "float | None": float, 
 
 def available() -> tuple[str, ...]:
     """The names of graphs that `graph_from_name` knows, besides ``file:PATH``."""
-    return tuple(GRAPHS)
+    return tuple(sorted(GRAPHS))
 
 
 def graph_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> nx.Graph[int]:
     """The graph that ``specification`` describes.
+
+    Raises ValueError if the name or a parameter is unknown, a value cannot be read or is out of range, the number of agents is
+    missing, impossible, or not what the specification says.
 
     Parameters
     ----------
@@ -76,17 +58,10 @@ def graph_from_name(specification: str, n_agents: int | None = None, seed: int =
         two-dimensional one.
     seed : int
         For random graphs whose specification gives no seed.
-
-    Raises
-    ------
-    ValueError
-        If the name or a parameter is unknown, a value cannot be read or is out of range, the number of agents is missing,
-        impossible, or not what the specification says.
     """
-    if _is_file(specification):
-        return _sized(specification, networks.graph_from_file(specification.partition(":")[2].strip()), n_agents)
-    factory, leading, values = _call(specification, n_agents, seed)
-    return _sized(specification, factory(*leading, **values), n_agents)
+    graph: nx.Graph[int] = _call(specification, n_agents, seed)()
+    _check_size(specification, graph.number_of_nodes(), n_agents)
+    return graph
 
 
 def adjacency_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> Weights:
@@ -94,15 +69,10 @@ def adjacency_from_name(specification: str, n_agents: int | None = None, seed: i
 
     The families are built from arrays, without a ``networkx.Graph``: a million agents in seconds. Every weight rule takes it.
 
-    Raises
-    ------
-    ValueError
-        As `graph_from_name`.
+    Errors as `graph_from_name`.
     """
-    if _is_file(specification):
-        return adjacency(graph_from_name(specification, n_agents, seed))
-    factory, leading, values = _call(specification, n_agents, seed)
-    built: Edges | nx.Graph[int] = inspect.unwrap(factory)(*leading, **values)
+    call = _call(specification, n_agents, seed)
+    built: Edges | nx.Graph[int] = inspect.unwrap(call.func)(*call.args, **call.keywords)
     matrix = built.adjacency() if isinstance(built, Edges) else adjacency(built)
     _check_size(specification, matrix.shape[0], n_agents)
     return matrix
@@ -111,67 +81,51 @@ def adjacency_from_name(specification: str, n_agents: int | None = None, seed: i
 def fixed_agents(specification: str, seed: int = 0) -> int | None:
     """The number of agents that ``specification`` fixes; None where it leaves it open.
 
-    Raises
-    ------
-    ValueError
-        As `graph_from_name`.
+    Errors as `graph_from_name`.
     """
     if not _is_file(specification):
-        name, factory, written = _factory(specification)
-        known = inspect.signature(factory).parameters
-        if known and next(iter(known)) not in _parameters(specification, name, known, written):
+        _, _, first, values = _read(specification)
+        if first not in (None, *values):
             return None
     return adjacency_from_name(specification, None, seed).shape[0]
 
 
-def _call(specification: str, n_agents: int | None, seed: int) -> tuple[Factory, tuple[Value, ...], dict[str, Value]]:
-    """The function that ``specification`` names and its arguments: the leading ones, and those by name."""
-    name, factory, written = _factory(specification)
-    known = inspect.signature(factory).parameters
-    values = _parameters(specification, name, known, written)
-    if not known:
-        return factory, (), values
-    if "seed" in known:
+def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
+    """The function that ``specification`` names, with its arguments: the leading ones, and those by name."""
+    if _is_file(specification):
+        return partial(networks.graph_from_file, specification.partition(":")[2].strip())
+    name, factory, first, values = _read(specification)
+    if first is None:
+        return partial(factory)
+    if "seed" in inspect.signature(factory).parameters:
         values.setdefault("seed", seed)
-    first = next(iter(known))
+    sides = first == "sides"
     if first not in values:
         if n_agents is None:
-            example = f"{name}:4x5" if _takes_sides(known) else f"{name}:10"
+            example = f"{name}:4x5" if sides else f"{name}:10"
             raise ValueError(f"{specification!r} leaves the number of agents open: give n_agents, or write {example!r}")
-        values[first] = _most_square(name, operator.index(n_agents)) if _takes_sides(known) else n_agents
+        values[first] = _most_square(name, operator.index(n_agents)) if sides else n_agents
     leading = values.pop(first)
-    sizes = leading if isinstance(leading, tuple) else (leading,)
+    sizes = leading if sides else (leading,)
     _check_size(specification, math.prod(sizes), n_agents)  # before anything is built
-    return factory, sizes, values
+    return partial(factory, *sizes, **values)
 
 
-def _sized(specification: str, graph: nx.Graph[int], n_agents: int | None) -> nx.Graph[int]:
-    _check_size(specification, graph.number_of_nodes(), n_agents)
-    return graph
+def _read(specification: str) -> tuple[str, Any, str | None, dict[str, Any]]:
+    """The name in a specification, its function, the function's first parameter if it has any, and the parameters written."""
+    name, written = text.divided("graph", specification, sorted(GRAPHS), f"{_FILE}:PATH")
+    known = inspect.signature(GRAPHS[name]).parameters
+    hints = {key: _SIDES if one.kind is one.VAR_POSITIONAL else _HINTS[one.annotation] for key, one in known.items()}
+    return name, GRAPHS[name], next(iter(known), None), text.values(repr(specification), name, hints, written)
 
 
-def _check_size(specification: str, n: float, n_agents: int | None) -> None:
+def _check_size(specification: str, n: int, n_agents: int | None) -> None:
     if n_agents is not None and n != n_agents:
         raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; leave one of the two out")
 
 
 def _is_file(specification: str) -> bool:
     return text.normal_name(specification.partition(":")[0]) == _FILE
-
-
-def _factory(specification: str) -> tuple[str, Factory, str]:
-    name, written = text.divided("graph", specification, GRAPHS, f"{_FILE}:PATH")
-    return name, GRAPHS[name], written
-
-
-def _parameters(specification: str, name: str, known: Parameters, written: str) -> dict[str, Value]:
-    """The parameters written after the colon, each converted to the type in the function's signature."""
-    hints = {key: _SIDES if one.kind is one.VAR_POSITIONAL else _HINTS[one.annotation] for key, one in known.items()}
-    return text.values(repr(specification), name, hints, written)
-
-
-def _takes_sides(known: Iterable[str]) -> bool:
-    return "sides" in known
 
 
 def _most_square(name: str, n: int) -> tuple[int, int]:

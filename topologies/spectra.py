@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from topologies.canonical import Weights, WeightsLike, canonical_weights, row_sums
+from topologies.canonical import Weights, WeightsLike, canonical_weights, distances, row_sums
 from topologies.multigrid import smallest_eigenvalue
 
 Vector = NDArray[np.float64]
@@ -53,10 +54,7 @@ class MixingSpectrum:
     def rounds_for(self, reduction: float) -> int:
         """Rounds of averaging after which the consensus error is at most ``reduction`` (in (0, 1]) times what it was.
 
-        Raises
-        ------
-        ValueError
-            If ``reduction`` is outside (0, 1], or ``sigma >= 1`` so that no number of rounds is enough.
+        Raises ValueError if ``reduction`` is outside (0, 1], or ``sigma >= 1`` so that no number of rounds is enough.
         """
         if not 0 < reduction <= 1:
             raise ValueError(f"reduction must be in (0, 1], for example 1e-6, got {reduction}")
@@ -73,10 +71,7 @@ class MixingSpectrum:
 def eigenvalues(W: WeightsLike) -> Vector:
     """All eigenvalues of ``W``, shape (n,), largest first; dense, O(n^3).
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `canonical_weights`.
+    Errors as `canonical_weights`.
     """
     from scipy.linalg import eigvalsh
 
@@ -88,10 +83,8 @@ def spectrum(W: WeightsLike) -> MixingSpectrum:
 
     ``W`` may be disconnected (``lambda_2`` is 1 then).
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `canonical_weights`; or ``W`` has an eigenvalue above 1 (seen only above 1500 agents; below, ``lambda_2`` tells).
+    Errors as `canonical_weights`; ValueError if ``W`` has an eigenvalue above 1 (seen only above 1500 agents; below, ``lambda_2``
+    tells).
     """
     matrix = canonical_weights(W)
     n = matrix.shape[0]
@@ -102,7 +95,7 @@ def spectrum(W: WeightsLike) -> MixingSpectrum:
         others = np.delete(values, np.argmin(np.abs(values - 1)))
         upper_gap, lambda_min = 1 - float(others[0]), float(others[-1])
     else:
-        depth = _depths(matrix)
+        depth = distances(matrix, 0)
         upper_gap, lambda_min = _upper_gap(matrix, depth), _smallest(matrix, depth)
     lambda_2 = 1 - upper_gap
     lambda_min = min(lambda_min, lambda_2)
@@ -133,7 +126,7 @@ def _upper_gap(W: Weights, depth: Depths) -> float:
     if components > 1:
         return 0.0
     if not _is_thin(depth):
-        largest = _lanczos(lambda v: _times(W, v) - 2 * v.mean(), n) if _is_shallow(depth) else None
+        largest = _lanczos(lambda v: np.asarray(W @ v) - 2 * v.mean(), depth)
         if largest is not None:
             return 1 - largest
         least = smallest_eigenvalue(_laplacian(W), without_constant=True) if _mixes_only(W) else None
@@ -155,13 +148,13 @@ def _smallest(W: Weights, depth: Depths) -> float:
     """lambda_min. The shift of W - shift I is proved to lie below the whole spectrum by the signs of its pivots (Sylvester)."""
     n = W.shape[0]
     if not _is_thin(depth):
-        largest = _lanczos(lambda v: -_times(W, v), n) if _is_shallow(depth) else None
+        largest = _lanczos(lambda v: -np.asarray(W @ v), depth)
         if largest is not None:
             return -largest
         least = _smallest_by_multigrid(W, depth)
         if least is not None:
             return least
-    estimate = -_lanczos_to_the_end(lambda v: -_times(W, v), n, tolerance=1e-3)
+    estimate = -_lanczos_to_the_end(lambda v: -np.asarray(W @ v), n, tolerance=1e-3)
     margin = 1e-6
     identity = sparse.eye_array(n, format="csr")
     while (solve := _positive_definite_solver(W - (estimate - margin) * identity)) is None:
@@ -185,30 +178,15 @@ def _smallest_by_multigrid(W: Weights, depth: Depths) -> float | None:
     return None if least is None else bound + least
 
 
-def _depths(W: Weights) -> Depths:
-    """The distance in edges from agent 0 to each agent, inf if there is no path."""
-    return np.asarray(csgraph.shortest_path(abs(W), method="D", directed=False, unweighted=True, indices=0))
-
-
 def _is_thin(depth: Depths) -> bool:
     """True if no breadth-first level is wide, so that factors of W have at most about n * width entries."""
     n, width = len(depth), int(np.bincount(depth[np.isfinite(depth)].astype(np.int64)).max())
     return width <= _THIN * math.sqrt(n) and n * width <= _FACTORED
 
 
-def _is_shallow(depth: Depths) -> bool:
-    """True if every agent is as near to agent 0 as in an expander: a distance of the order of log n."""
-    return bool(depth[np.isfinite(depth)].max() <= _SHALLOW * math.log2(len(depth)))
-
-
 def _mixes_only(W: Weights) -> bool:
     """True if no weight between two agents is negative."""
     return bool(W.data.min() >= 0 or (W - sparse.diags_array(W.diagonal(), format="csr")).data.min() >= 0)
-
-
-def _times(W: Weights, v: Vector) -> Vector:
-    product: Vector = np.asarray(W @ v)
-    return product
 
 
 def _laplacian(W: Weights) -> Weights:
@@ -230,12 +208,15 @@ def _positive_definite_solver(matrix: Weights) -> Apply | None:
     return factors.solve if symmetric_pivots and bool(np.all(factors.U.diagonal() > 0)) else None
 
 
-def _lanczos(apply: Apply, n: int) -> float | None:
-    """Largest eigenvalue of a symmetric operator to rounding, or None if it does not converge within the restarts."""
+def _lanczos(apply: Apply, depth: Depths) -> float | None:
+    """Largest eigenvalue of a symmetric operator to rounding; None if it does not converge within the restarts, or if some agent is
+    farther from agent 0 than the order of log n, unlike in an expander."""
     from scipy.sparse.linalg import ArpackNoConvergence
 
+    if depth[np.isfinite(depth)].max() > _SHALLOW * math.log2(len(depth)):
+        return None
     try:
-        return _lanczos_to_the_end(apply, n, restarts=_LANCZOS_RESTARTS)
+        return _lanczos_to_the_end(apply, len(depth), restarts=_LANCZOS_RESTARTS)
     except ArpackNoConvergence:
         return None
 
@@ -245,14 +226,6 @@ def _lanczos_to_the_end(apply: Apply, n: int, tolerance: float = 0.0, restarts: 
     from scipy.sparse.linalg import LinearOperator, eigsh
 
     start = np.random.default_rng(0).standard_normal(n)
-    values = eigsh(
-        LinearOperator((n, n), matvec=apply, dtype=np.float64),
-        k=1,
-        which="LA",
-        v0=start,
-        ncv=_LANCZOS_VECTORS,
-        maxiter=restarts,
-        tol=tolerance,
-        return_eigenvectors=False,
-    )
-    return float(values[0])
+    operator = LinearOperator((n, n), matvec=apply, dtype=np.float64)
+    settings: Any = {"k": 1, "which": "LA", "ncv": _LANCZOS_VECTORS, "maxiter": restarts, "tol": tolerance}
+    return float(eigsh(operator, v0=start, return_eigenvectors=False, **settings)[0])

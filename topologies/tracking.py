@@ -26,13 +26,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from topologies.canonical import WeightsLike, canonical_weights
-from topologies.scalar import first_crossing, minimise
 
 Matrix: TypeAlias = NDArray[np.float64]
 Order: TypeAlias = Literal["combine-then-adapt", "adapt-then-combine"]
 
 _PER_DECADE = 20
 _DECADES_BELOW = 6
+_RELATIVE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,11 @@ class TrackingScore:
         return float(np.log(reduction) / np.log(self.rate)) if self.rate < 1 else float("inf")
 
 
-def iteration_matrix(W: WeightsLike, curvatures: ArrayLike, step: float, order: Order = "combine-then-adapt") -> Matrix:
-    """The iteration matrix M, shape (2 n d, 2 n d), for all agents' x, then all agents' y.
+def tracking_rate(W: WeightsLike, curvatures: ArrayLike, step: float, order: Order = "combine-then-adapt") -> float:
+    """The exact linear rate of gradient tracking with a constant ``step``.
+
+    Equal scalar curvatures cost the eigenvalues of W, any others those of the 2 n d x 2 n d iteration matrix. Raises ValueError if
+    ``W`` is not a mixing matrix (see `canonical_weights`), or a curvature, the step or the order makes no sense.
 
     Parameters
     ----------
@@ -63,25 +66,9 @@ def iteration_matrix(W: WeightsLike, curvatures: ArrayLike, step: float, order: 
         One for all agents, shape (); one for each, shape (n,); or the agents' symmetric Hessians, shape (n, d, d).
     step : float
     order : {"combine-then-adapt", "adapt-then-combine"}
-
-    Raises
-    ------
-    ValueError
-        If ``W`` is not a mixing matrix (see `canonical_weights`), or a curvature, the step or the order makes no sense.
     """
-    _check_step(step)
-    base, slope = iteration_pencil(
-        canonical_weights(W).toarray(), _hessians(curvatures, canonical_weights(W).shape[0]), _checked(order)
-    )
-    return base - step * slope
-
-
-def tracking_rate(W: WeightsLike, curvatures: ArrayLike, step: float, order: Order = "combine-then-adapt") -> float:
-    """The exact linear rate of gradient tracking with a constant ``step``: arguments and errors as `iteration_matrix`.
-
-    Equal scalar curvatures cost the eigenvalues of W, any others those of the 2 n d x 2 n d iteration matrix.
-    """
-    _check_step(step)
+    if not (np.isfinite(step) and step > 0):
+        raise ValueError(f"step must be positive, got {step}")
     return Recursion(W, curvatures, order).rate(step)
 
 
@@ -90,48 +77,49 @@ def tracking_score(W: WeightsLike, curvatures: ArrayLike, order: Order = "combin
 
     The rate is searched over steps on a logarithmic grid, then refined to a relative 1e-10 around its least value.
 
-    Raises
-    ------
-    ValueError
-        As `iteration_matrix`; or if no step converges.
+    Errors as `tracking_rate`; ValueError if no step converges.
     """
     return worst_score([Recursion(W, curvatures, order)])
 
 
 def worst_score(recursions: Sequence[Recursion]) -> TrackingScore:
     """The score of the slowest of several recursions at one common step; errors as `tracking_score`."""
+    from scipy.optimize import brentq, minimize_scalar
 
     def rate(step: float) -> float:
         return max(recursion.rate(step) for recursion in recursions)
 
     scale = max(recursion.largest_curvature for recursion in recursions)
     grid = np.geomspace(10.0**-_DECADES_BELOW, 10.0, (_DECADES_BELOW + 1) * _PER_DECADE + 1) / scale
-    rates = [rate(float(step)) for step in grid]
+    rates = np.array([rate(step) for step in grid])
     while rates[-1] < 1:
         grid = np.append(grid, grid[-1] * 10 ** (1 / _PER_DECADE))
-        rates.append(rate(float(grid[-1])))
+        rates = np.append(rates, rate(grid[-1]))
     best = int(np.argmin(rates))
     if rates[best] >= 1 or rates[0] >= 1:
         raise ValueError(
             f"no step in [{grid[0]:.3g}, {grid[-1]:.3g}] converges (best rate {rates[best]:.12g}); the sum of the curvatures "
             "must be positive and W must average (see check_weights)"
         )
-    step, least = minimise(rate, float(grid[max(best - 1, 0)]), float(grid[best + 1]))
-    unstable = int(np.argmax(np.asarray(rates) >= 1))
-    largest = first_crossing(lambda a: rate(a) - 1, float(grid[unstable - 1]), float(grid[unstable]))
-    return TrackingScore(rate=least, step=step, largest_step=largest)
+    above = best + int(np.argmax(rates[best:] > rates[best]))
+    bracket = (grid[best - 1] if best else 0.0, grid[best], grid[above])
+    found = minimize_scalar(rate, bracket, method="golden", tol=_RELATIVE)
+    unstable = int(np.argmax(rates >= 1))
+    largest = brentq(lambda step: rate(step) - 1, grid[unstable - 1], grid[unstable], xtol=_RELATIVE * grid[0], rtol=_RELATIVE)
+    return TrackingScore(rate=float(found.fun), step=float(found.x), largest_step=float(largest))
 
 
 class Recursion:
     """Gradient tracking on quadratics with ``W`` and ``curvatures`` prepared, so that many steps can be tried.
 
-    Arguments and errors as `iteration_matrix`.
+    Arguments and errors as `tracking_rate`.
     """
 
     def __init__(self, W: WeightsLike, curvatures: ArrayLike, order: Order = "combine-then-adapt") -> None:
         matrix = canonical_weights(W)
         n = matrix.shape[0]
-        order = _checked(order)
+        if order not in get_args(Order):
+            raise ValueError(f"order must be one of {', '.join(get_args(Order))}, got {order!r}")
         hessians = _hessians(curvatures, n)
         d = hessians.shape[-1]
         self._mean_curvature: float | None = None
@@ -155,10 +143,8 @@ class Recursion:
         """Prepare a 2 x 2 block for each eigenvalue w of W other than the constant vector's, whose rate is |1 - a c|."""
         w = np.linalg.eigvalsh(_off_mean(W))
         one, zero = np.ones_like(w), np.zeros_like(w)
-        if order == "combine-then-adapt":
-            base, slope = [[w, zero], [curvature * (w - 1), w]], [[zero, one], [zero, curvature * one]]
-        else:
-            base, slope = [[w, zero], [curvature * w * (w - 1), w]], [[zero, w], [zero, curvature * w * w]]
+        late = one if order == "combine-then-adapt" else w
+        base, slope = [[w, zero], [curvature * late * (w - 1), w]], [[zero, late], [zero, curvature * late * late]]
         self._base, self._slope = np.moveaxis(np.array(base), -1, 0), np.moveaxis(np.array(slope), -1, 0)
         self._mean_curvature = curvature
 
@@ -213,16 +199,3 @@ def _hessians(curvatures: ArrayLike, n: int) -> NDArray[np.float64]:
             raise ValueError("the agents' Hessians must be symmetric; use (H + H.transpose(0, 2, 1)) / 2")
         return given
     raise ValueError(f"curvatures must be one number, {n} numbers or {n} square Hessians, got shape {given.shape}")
-
-
-def _check_step(step: float) -> None:
-    if not (np.isfinite(step) and step > 0):
-        raise ValueError(f"step must be positive, got {step}")
-
-
-def _checked(order: str) -> Order:
-    if order == "combine-then-adapt":
-        return "combine-then-adapt"
-    if order == "adapt-then-combine":
-        return "adapt-then-combine"
-    raise ValueError(f"order must be one of {', '.join(get_args(Order))}, got {order!r}")

@@ -83,7 +83,9 @@ def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Cal
         for trial in trials:
             yield _named(name(trial), next_result)
     finally:
+        handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second interruption would leave workers behind
         pool.shutdown(kill_workers=True)
+        signal.signal(signal.SIGINT, handler)
 
 
 def _named(name: str, work: Callable[[], R]) -> R:

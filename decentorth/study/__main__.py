@@ -1,4 +1,4 @@
-"""The command ``python -m decentorth.study spectral|consensus|drfgt|scaling``: a study from the command line.
+"""The command ``python -m decentorth.study spectral|consensus|drfgt``: a study from the command line.
 
 Exit codes: 0 done, 1 a trial failed, 2 bad input, 130 interrupted (start it again to continue).
 """
@@ -15,10 +15,10 @@ from ..cli.figures import save
 from ..cli.flags import InputError, help_text, settings, take_flags, unknown
 from ..cli.settings import at_least
 from ..cli.trials import INTERRUPTED, leave, processes, progress
-from . import consensus, drfgt, scaling, spectral
+from . import consensus, drfgt, spectral
 from .sweep import Study, sweep
 
-STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in (spectral, consensus, drfgt, scaling)}
+STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in (spectral, consensus, drfgt)}
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class StudySettings:
     seed : int
         Of random graphs, data and starts.
     workers : int
-        Processes that make trials; by default one per processor (scaling: 1, since it measures seconds).
+        Processes that make trials; by default one per processor.
     quiet : bool
         Print nothing but errors.
     """
@@ -46,13 +46,7 @@ class StudySettings:
     quiet: bool = False
 
     def __post_init__(self) -> None:
-        """Check the settings.
-
-        Raises
-        ------
-        ValueError
-            For a negative seed, or no worker.
-        """
+        """Raise ValueError for a negative seed, or no worker."""
         at_least(self, seed=0, workers=1)
 
 
@@ -64,12 +58,17 @@ def main(tokens: Sequence[str] | None = None) -> int:
         return 0
     try:
         if not words or {"--help", "-h"} & set(words):
-            sys.stdout.write(_help())
+            lines = "\n\n".join(f"{study.name}: {study.summary}" for study in STUDIES.values())
+            program = f"python -m decentorth.study {'|'.join(STUDIES)}"
+            sys.stdout.write(help_text({"Settings": settings(StudySettings)}, program, lines))
             return 0
         asked, rest = take_flags(words[1:], StudySettings)
         if rest:
             raise InputError(f"unexpected {rest[0]!r}; see --help")
-        _make(_study(words[0]), asked)
+        name = words[0]
+        if name not in STUDIES:
+            raise unknown(f"no study is called {name!r} (there are {', '.join(STUDIES)})", name, STUDIES, "")
+        _make(STUDIES[name], asked)
     except InputError as error:
         sys.stderr.write(f"decentorth.study: {error}\n")
         return 2
@@ -82,19 +81,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _help() -> str:
-    lines = "\n\n".join(f"{study.name}: {study.summary}" for study in STUDIES.values())
-    return help_text({"Settings": settings(StudySettings)}, f"python -m decentorth.study {'|'.join(STUDIES)}", lines)
-
-
-def _study(name: str) -> Study:
-    if name not in STUDIES:
-        raise unknown(f"no study is called {name!r} (there are {', '.join(STUDIES)})", name, STUDIES, "")
-    return STUDIES[name]
-
-
 def _make(study: Study, asked: StudySettings) -> None:
-    workers = processes(asked.workers or study.workers)
+    workers = processes(asked.workers)
     folder = Path(asked.out)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ import topologies as tp
 from ..cli.figures import logarithmic, panels
 from ..network import Network
 from .families import FAMILIES, RULES, legend, mixing_matrix, style
-from .sweep import Row, Rows, Study, Trial, where
+from .sweep import Row, Rows, Study, Trial, table, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,8 +42,8 @@ def trials(full: bool, seed: int) -> list[Trial]:
 
 def run(trial: Trial) -> list[Row]:
     """The rows of a trial: `POINTS` rows, evenly spaced in k until sigma^k is 1e-10."""
-    n, seed = int(trial["n"] or 0), int(trial["seed"] or 0)
-    network = Network(mixing_matrix(str(trial["family"]), n, str(trial["weights"]), seed), "serial")
+    n, seed = trial["n"], trial["seed"]
+    network = Network(mixing_matrix(trial), "serial")
     spectrum = tp.spectrum(network.W)
     exact = spectrum.sigma < _EXACT
     last = POINTS - 1 if exact else max(POINTS - 1, math.ceil(math.log(_SMALLEST) / math.log1p(-spectrum.gap)))
@@ -52,15 +52,14 @@ def run(trial: Trial) -> list[Row]:
     x -= x.mean(0)
     first = float(np.linalg.norm(x))
     rows: list[Row] = []
-    k, error, before = 0, 1.0, (0, 1.0)
-    for target in np.linspace(0, last, POINTS).round().astype(int):
-        if target > k:
-            (x,) = network.mix(x, rounds=int(target) - k)
-        k = int(target)
+    before, past = 0, 1.0
+    for k in np.linspace(0, last, POINTS).round().astype(int).tolist():
+        if k > before:
+            (x,) = network.mix(x, rounds=k - before)
         error = float(np.linalg.norm(x - x.mean(0))) / first
-        rate = None if k == before[0] or exact else (error / before[1]) ** (1.0 / (k - before[0]))
+        rate = None if k == before or exact else (error / past) ** (1.0 / (k - before))
         rows.append({**trial, "sigma": spectrum.sigma, "k": k, "error": error, "bound": spectrum.sigma**k, "rate": rate})
-        before = (k, error)
+        before, past = k, error
     return rows
 
 
@@ -84,22 +83,19 @@ def figure(rows: Rows) -> Figure:
 
 
 def conclusions(rows: Rows) -> Iterator[str]:
-    """The lines that compare the measured contraction with sigma."""
+    """The measured contraction beside sigma."""
     worst = max(row["error"] / row["bound"] for row in rows if row["bound"] > _SMALLEST / 10)
     yield f"the error never exceeds sigma^k: largest ratio {worst:.15g}"
-    yield f"{'family':<18}{'weights':<18}{'n':>6}{'sigma':>12}{'measured':>12}{'log ratio':>11}"
-    for row in rows:
-        ends = [other for other in where(rows, **{name: row[name] for name in STUDY.key}) if other["rate"] == other["rate"]]
-        if ends and row is ends[-1]:
-            ratio = math.log(row["rate"]) / math.log(row["sigma"])
-            yield (f"{row['family']:<18}{row['weights']:<18}{row['n']:>6}{row['sigma']:>12.6f}{row['rate']:>12.6f}{ratio:>11.4f}")
+    last = {STUDY.named(row): row for row in rows if row["rate"] == row["rate"]}
+    compared = ({**row, "log ratio": math.log(row["rate"]) / math.log(row["sigma"])} for row in last.values())
+    yield from table(compared, ("family", "weights", "n", "sigma", "rate", "log ratio"))
 
 
 STUDY = Study(
     name="consensus",
     summary="measured contraction of plain averaging against sigma^k",
     key=("family", "n", "weights", "seed"),
-    columns=("family", "n", "weights", "seed", "sigma", "k", "error", "bound", "rate"),
+    measured=("sigma", "k", "error", "bound", "rate"),
     trials=trials,
     run=run,
     figure=figure,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,9 +28,10 @@ from ..problems import PCA, FunctionProblem, Procrustes
 from ..protocols import Array, Landing, Problem
 from ..sets import Euclidean
 from ..sums import norms, sums
-from ..theory import constants, ergodic_bounds, local_rate, merit, solution
+from ..theory import constants, ergodic_bounds, local_rate, solution
+from ..theory.merit import merit_at
 from .families import FAMILIES, RULES, legend, mixing_matrix, style
-from .sweep import Row, Rows, Study, Trial, where
+from .sweep import Row, Rows, Study, Trial, table, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,20 +45,9 @@ EPS = 0.5
 _ROWS, _DIMENSION, _RANK = 20, 6, 2
 _LIMIT = 40_000
 _ZERO = 1e-6
-_FLOORS = {"quadratic": 1e-160, "pca": 1e-12, "procrustes": 1e-12}
-"""The norm of the trackers at which a run ends, relative to the first one."""
-_WINDOWS = {"quadratic": 0.4, "pca": 0.75, "procrustes": 0.75}
-"""The share of a run's digits after which the linear rate is measured: long enough to even out beats, late enough to be linear."""
-
-
-class Driven(NamedTuple):
-    """The result of a finished run."""
-
-    state: Any
-    reached: tuple[int, int, int] | None
-    """The iterations, rounds and bytes to the tolerance."""
-    trackers: Array
-    """``(k + 1,)``: the norm of all agents' trackers."""
+_ENDS = {"quadratic": (1e-160, 0.4), "pca": (1e-12, 0.75), "procrustes": (1e-12, 0.75)}
+"""The norm of the trackers, relative to the first one, at which a run ends; and the share of a run's digits after which the linear
+rate is measured: long enough to even out beats, late enough to be linear."""
 
 
 def trials(full: bool, seed: int) -> list[Trial]:
@@ -91,14 +81,12 @@ def make_problem(name: str, n: int, seed: int) -> Any:
     return PCA(A, _RANK) if name == "pca" else Procrustes(A, rng.standard_normal((n, _RANK, _ROWS)))
 
 
-def drive(run: Run, floor: float, *, centred: bool) -> Driven:
+def drive(run: Run, floor: float, *, centred: bool) -> tuple[Any, tuple[int, int, int] | None, Array]:
     """Iterate until the trackers have shrunk to ``floor`` and the tolerance is reached, or the limit.
 
-    Parameters
-    ----------
-    centred
-        True restores in each iteration the trackers' mean to that of the landing fields, from which it drifts by rounding: a run
-        towards zero then converges without end, where it would stop near 1e-16.
+    The result is the last state; the iterations, rounds and bytes to the tolerance; and the norms of all agents' trackers,
+    ``(k + 1,)``. ``centred`` restores in each iteration the trackers' mean to that of the landing fields, from which it drifts by
+    rounding: a run towards zero then converges without end, where it would stop near 1e-16.
     """
     problem, network = run.problem, run.network
     trackers: list[float] = []
@@ -116,7 +104,7 @@ def drive(run: Run, floor: float, *, centred: bool) -> Driven:
             if size <= TOLERANCE * first and spread <= TOLERANCE:
                 reached = (state.k, network.rounds, network.bytes)
         if state.k >= _LIMIT or (reached is not None and trackers[-1] <= floor * trackers[0]):
-            return Driven(state, reached, np.array(trackers))
+            return state, reached, np.array(trackers)
     raise AssertionError("a run's states never end")
 
 
@@ -132,16 +120,15 @@ def measured_rate(trackers: Array, floor: float, window: float) -> float | None:
 
 def run(trial: Trial) -> list[Row]:
     """The only row of a trial."""
-    name, n, seed, order = str(trial["problem"]), int(trial["n"] or 0), int(trial["seed"] or 0), str(trial["order"])
-    W = mixing_matrix(str(trial["family"]), n, str(trial["weights"]), seed)
+    name, n, seed, order = trial["problem"], trial["n"], trial["seed"], trial["order"]
+    W = mixing_matrix(trial)
     spectrum = tp.spectrum(W)
     problem = make_problem(name, n, seed)
-    step: Any = tp.tracking_score(W, curvatures(n), order).step if name == "quadratic" else "auto"  # type: ignore[arg-type]
-    made = Run(problem, DRFGT(step_size=step, order=order), W, seed=seed, comm="serial")  # type: ignore[arg-type]
-    driven = drive(made, _FLOORS[name], centred=name == "quadratic")
-    state = driven.state
-    guaranteed, bound = (None, None) if name == "quadratic" else guarantee(made, driven, spectrum)
-    iterations, rounds, sent = driven.reached or (None, None, None)
+    step: Any = tp.tracking_score(W, curvatures(n), order).step if name == "quadratic" else "auto"
+    made = Run(problem, DRFGT(step_size=step, order=order), W, seed=seed, comm="serial")
+    state, reached, trackers = drive(made, _ENDS[name][0], centred=name == "quadratic")
+    guaranteed, bound = (None, None) if name == "quadratic" else guarantee(made, state, spectrum)
+    iterations, rounds, sent = reached or (None, None, None)
     return [
         {
             **trial,
@@ -152,20 +139,19 @@ def run(trial: Trial) -> list[Row]:
             "iterations": iterations,
             "rounds": rounds,
             "bytes": sent,
-            "measured": measured_rate(driven.trackers, _FLOORS[name], _WINDOWS[name]),
-            "predicted": predict(name, problem, W, driven, order),
+            "measured": measured_rate(trackers, *_ENDS[name]),
+            "predicted": predict(name, problem, W, state, order),
             "guaranteed": guaranteed,
             "bound": bound,
         }
     ]
 
 
-def predict(name: str, problem: Problem[Landing], W: Weights, driven: Driven, order: Any) -> float | None:
+def predict(name: str, problem: Problem[Landing], W: Weights, state: Any, order: Any) -> float | None:
     """The linear rate in theory: from the curvatures, or from the linearisation at the solution near the end of the run.
 
     None where the run did not come near a solution.
     """
-    state = driven.state
     if name == "quadratic":
         return tp.tracking_rate(W, curvatures(problem.n_agents), float(state.step_size[0]), order)
     try:
@@ -175,23 +161,18 @@ def predict(name: str, problem: Problem[Landing], W: Weights, driven: Driven, or
     return local_rate(problem, W, point, state.step_size, state.penalty, order).rate
 
 
-def guarantee(run: Run, driven: Driven, spectrum: tp.MixingSpectrum) -> tuple[float, float]:
+def guarantee(run: Run, state: Any, spectrum: tp.MixingSpectrum) -> tuple[float, float]:
     """The guaranteed step of paper 004 and the iterations after which it guarantees the tolerance for some iterate."""
     problem, n = run.problem, run.problem.n_agents
-    penalty = float(driven.state.penalty.mean())
+    penalty = float(state.penalty.mean())
     c = constants(problem, min(spectrum.sigma, 1.0), spectrum.lambda_min, penalty, EPS)
-
-    def merit_at(x: Array) -> float:
-        points = np.repeat(x[None], n, axis=0)
-        return merit(x, float(problem.value(points).mean()), problem.gradient(points).mean(0), c.gamma)
-
     fields = blockwise(landing, problem, run.x0, np.full(n, penalty))
     first, spread = float(norms(fields.mean(0)[None])[0]), float(sums((fields - fields.mean(0)) ** 2).sum())
-    descent = merit_at(run.x0[0]) - merit_at(driven.state.x.mean(0))
+    descent = merit_at(problem, run.x0[0], c.gamma) - merit_at(problem, state.x.mean(0), c.gamma)
     return c.guaranteed, ergodic_bounds(c, c.guaranteed, 1, descent, spread)[0] / (TOLERANCE * first) ** 2
 
 
-def deviation(row: dict[str, Any]) -> float:
+def deviation(row: Row) -> float:
     """The relative difference of the measured iterations per digit from the predicted ones.
 
     NaN where nothing was measured, or the rate is zero up to rounding (the complete graph, adapt-then-combine).
@@ -230,37 +211,43 @@ def figure(rows: Rows) -> Figure:
 
 def conclusions(rows: Rows) -> Iterator[str]:
     """The lines that compare prediction with measurement, and iterations with the gap."""
-    for name in PROBLEMS:
-        found = where(rows, problem=name)
-        gaps = [abs(row["measured"] - row["predicted"]) for row in found if row["measured"] == row["measured"]]
-        away = [deviation(row) for row in found if deviation(row) == deviation(row)]
-        missed = sum(row["iterations"] != row["iterations"] for row in found)
-        yield (
-            f"{name:<11} {len(found)} runs, {missed} short of the tolerance; |measured - predicted rate| at most {max(gaps):.2g}; "
-            f"iterations per digit off by {np.median(away):.2%} in the median, {max(away):.2%} at most"
-        )
-        bounds = [row["bound"] / row["iterations"] for row in found if row["bound"] == row["bound"]]
-        if bounds:
-            yield f"{'':<11} paper 004's bound asks for {min(bounds):.1g} to {max(bounds):.1g} times the iterations made"
-    best = dict.fromkeys(RULES, 0)
-    widest = 0
-    groups = {tuple(row[name] for name in ("problem", "family", "n", "order", "seed")) for row in rows}
-    for group in groups:
-        own = where(rows, **dict(zip(("problem", "family", "n", "order", "seed"), group, strict=True)))
-        fastest = min(own, key=lambda row: row["iterations"] if row["iterations"] == row["iterations"] else math.inf)
-        best[fastest["weights"]] += 1
-        widest += max(own, key=lambda row: float(row["gap"]))["iterations"] == fastest["iterations"]
-    yield f"of {len(groups)} cases the rule with the widest gap needs the fewest iterations in {widest}"
-    yield "the fewest: " + ", ".join(f"{rule} {count}" for rule, count in best.items())
+    yield "runs, those short of the tolerance, how far the rate and the iterations per digit are off, bound over iterations made:"
+    compared = [{"problem": name, **_off(where(rows, problem=name))} for name in PROBLEMS]
+    yield from table(compared, tuple(compared[0]))
+    cases: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        cases.setdefault(tuple(row[name] for name in STUDY.key if name != "weights"), []).append(row)
+    fewest = [int(np.argmin(np.nan_to_num([row["iterations"] for row in case], nan=np.inf))) for case in cases.values()]
+    widest = [int(np.argmax([row["gap"] for row in case])) for case in cases.values()]
+    both = [rule for rule, other in zip(fewest, widest, strict=True) if rule == other]
+    yield f"of {len(cases)} cases those in which a rule needs the fewest iterations, has the widest gap, or both:"
+    found = {"fewest": fewest, "widest": widest, "both": both}
+    counts = ({"weights": rule, **{name: one.count(k) for name, one in found.items()}} for k, rule in enumerate(RULES))
+    yield from table(counts, ("weights", *found))
+
+
+def _off(rows: Rows) -> dict[str, float]:
+    """The runs of one problem, and how far the prediction and the bound are from what was measured."""
+    rate, iterations, bound = (np.array([row[name] for row in rows], dtype=float) for name in ("measured", "iterations", "bound"))
+    away = [deviation(row) for row in rows]
+    return {
+        "runs": len(rows),
+        "short": int(np.isnan(iterations).sum()),
+        "rate": float(np.fmax.reduce(np.abs(rate - [row["predicted"] for row in rows]))),
+        "median": float(np.nanmedian(away)),
+        "most": float(np.fmax.reduce(away)),
+        "bound, least": float(np.fmin.reduce(bound / iterations)),
+        "bound, most": float(np.fmax.reduce(bound / iterations)),
+    }
 
 
 STUDY = Study(
     name="drfgt",
     summary="iterations, rounds and bytes of DRFGT to a tolerance against the gap; its linear rate against the prediction",
     key=("problem", "family", "n", "weights", "order", "seed"),
-    columns=(
-        *("problem", "family", "n", "weights", "order", "seed", "sigma", "gap", "lambda_min", "step"),
-        *("iterations", "rounds", "bytes", "measured", "predicted", "guaranteed", "bound"),
+    measured=(
+        *("sigma", "gap", "lambda_min", "step", "iterations", "rounds", "bytes"),
+        *("measured", "predicted", "guaranteed", "bound"),
     ),
     trials=trials,
     run=run,

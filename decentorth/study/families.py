@@ -7,40 +7,31 @@ from typing import TYPE_CHECKING, Any
 import topologies as tp
 from topologies.canonical import Weights
 
+from ..cli.figures import COLOURS
+from .sweep import Trial
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FAMILIES = (
-    "path",
-    "ring",
-    "binary_tree",
-    "grid",
-    "torus",
-    "random_geometric",
-    "watts_strogatz",
-    "barabasi_albert",
-    "random_regular",
-    "hypercube",
-    "exponential",
-    "star",
-    "complete",
+FAMILIES = tuple(
+    "path ring binary_tree grid torus random_geometric watts_strogatz barabasi_albert random_regular hypercube exponential star "
+    "complete".split()
 )
 """The families, with default parameters; each exists for n = 4^k from 16 on."""
 RULES = ("metropolis", "lazy-metropolis", "best-constant")
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#56b4e9", "#e69f00")
 _MARKS = "osD^v"
 
 
-def mixing_matrix(family: str, n: int, rule: str, seed: int) -> Weights:
-    """The mixing matrix W, ``(n, n)``."""
-    return tp.weights_from_name(tp.adjacency_from_name(family, n, seed), rule)
+def mixing_matrix(trial: Trial) -> Weights:
+    """The mixing matrix of a trial, ``(n, n)``."""
+    return tp.weights_from_name(tp.adjacency_from_name(trial["family"], trial["n"], trial["seed"]), trial["weights"])
 
 
 def style(family: str) -> dict[str, Any]:
     """The colour and marker of a family; their numbers have no common factor, so no pair occurs twice."""
     number = FAMILIES.index(family)
-    return {"color": _COLOURS[number % len(_COLOURS)], "marker": _MARKS[number % len(_MARKS)], "markersize": 3.5, "linewidth": 0.8}
+    return {"color": COLOURS[number % len(COLOURS)], "marker": _MARKS[number % len(_MARKS)], "markersize": 3.5, "linewidth": 0.8}
 
 
 def legend(figure: Figure, axes: Axes) -> None:

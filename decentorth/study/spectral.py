@@ -15,8 +15,8 @@ import numpy as np
 import topologies as tp
 
 from ..cli.figures import logarithmic, panels
-from .families import FAMILIES, RULES, legend, mixing_matrix, style
-from .sweep import Row, Rows, Study, Trial, where
+from .families import FAMILIES, RULES, legend, style
+from .sweep import Row, Rows, Study, Trial, table, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,10 +45,8 @@ def trials(full: bool, seed: int) -> list[Trial]:
 
 def run(trial: Trial) -> list[Row]:
     """The only row of a trial."""
-    n = int(trial["n"] or 0)
-    W = mixing_matrix(str(trial["family"]), n, str(trial["weights"]), int(trial["seed"] or 0))
-    spectrum = tp.spectrum(W)
-    graph = tp.adjacency_from_name(str(trial["family"]), n, int(trial["seed"] or 0))
+    graph = tp.adjacency_from_name(trial["family"], trial["n"], trial["seed"])
+    spectrum = tp.spectrum(tp.weights_from_name(graph, trial["weights"]))
     degrees = np.diff(graph.indptr)
     decade = 1.0 if spectrum.sigma < _EXACT else -math.log(10.0) / math.log1p(-spectrum.gap)
     return [
@@ -58,7 +56,7 @@ def run(trial: Trial) -> list[Row]:
             "degree_min": int(degrees.min()),
             "degree_mean": float(degrees.mean()),
             "degree_max": int(degrees.max()),
-            "diameter": tp.diameter(graph) if n <= _DIAMETER else None,
+            "diameter": tp.diameter(graph) if trial["n"] <= _DIAMETER else None,
             "lambda_2": spectrum.lambda_2,
             "lambda_min": spectrum.lambda_min,
             "sigma": spectrum.sigma,
@@ -88,23 +86,19 @@ def figure(rows: Rows) -> Figure:
 
 
 def conclusions(rows: Rows) -> Iterator[str]:
-    """The lines of a table at the largest common size."""
+    """A table at the largest common size."""
     n = max(row["n"] for row in where(rows, family="complete"))
     yield f"{n} agents, metropolis weights (bytes: x and y of 50 x 20 along every directed edge)"
-    yield f"{'family':<18}{'sigma':>10}{'gap':>11}{'degree':>9}{'diameter':>10}{'rounds/10x':>12}{'MB/round':>10}{'MB/10x':>11}"
-    for row in sorted(where(rows, n=n, weights="metropolis"), key=lambda row: float(row["gap"])):
-        yield (
-            f"{row['family']:<18}{row['sigma']:>10.6f}{row['gap']:>11.3g}{row['degree_mean']:>9.3g}{row['diameter']:>10}"
-            f"{row['rounds_per_decade']:>12.4g}{row['bytes_per_round'] / 1e6:>10.3g}{row['bytes_per_decade'] / 1e6:>11.4g}"
-        )
+    columns = ("family", "sigma", "gap", "degree_mean", "diameter", "rounds_per_decade", "bytes_per_round", "bytes_per_decade")
+    yield from table(sorted(where(rows, n=n, weights="metropolis"), key=lambda row: float(row["gap"])), columns)
 
 
 STUDY = Study(
     name="spectral",
     summary="sigma, gap, degree, diameter and bytes per round of every family of graphs, over the number of agents",
     key=("family", "n", "weights", "seed"),
-    columns=(
-        *("family", "n", "weights", "seed", "edges", "degree_min", "degree_mean", "degree_max", "diameter"),
+    measured=(
+        *("edges", "degree_min", "degree_mean", "degree_max", "diameter"),
         *("lambda_2", "lambda_min", "sigma", "gap", "rounds_per_decade", "bytes_per_round", "bytes_per_decade"),
     ),
     trials=trials,

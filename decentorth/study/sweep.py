@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,9 @@ from ..cli.trials import results
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Row = Mapping[str, str | int | float | None]
+Row = Mapping[str, Any]
 Trial = Row
-Rows = Sequence[dict[str, Any]]
+Rows = Sequence[Row]
 Key = tuple[str, ...]
 
 
@@ -30,8 +30,8 @@ class Study:
     """The line of help."""
     key: tuple[str, ...]
     """The columns that identify a trial."""
-    columns: tuple[str, ...]
-    """All columns, with the key first."""
+    measured: tuple[str, ...]
+    """The other columns."""
     trials: Callable[[bool, int], list[Trial]]
     """The function ``trials(full, seed)`` that gives all trials, in the order of the file."""
     run: Callable[[Trial], list[Row]]
@@ -39,21 +39,18 @@ class Study:
     figure: Callable[[Rows], Figure]
     conclusions: Callable[[Rows], Iterator[str]]
     """The function that gives the lines printed at the end."""
-    workers: int | None = None
-    """The default number of processes; None: one per processor."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns of the file."""
+        return (*self.key, *self.measured)
 
     def named(self, row: Row) -> Key:
         """The key of a trial or of one of its rows, as in the file."""
         return tuple(cell(row[column]) for column in self.key)
 
-    def kept(self, path: Path) -> dict[Key, list[dict[str, Any]]]:
-        """The rows of each trial that the file holds, numbers as numbers.
-
-        Raises
-        ------
-        InputError
-            When the file cannot be read, or is not of this study.
-        """
+    def kept(self, path: Path) -> dict[Key, list[Row]]:
+        """The rows of each trial that the file holds, numbers as numbers; InputError for a file that is not of this study."""
         if not path.exists():
             return {}
         try:
@@ -62,7 +59,7 @@ class Study:
             raise InputError(f"cannot read {path}: {error}; choose another --out, or remove it") from None
         if not lines or tuple(lines[0]) != self.columns or any(len(line) != len(self.columns) for line in lines):
             raise InputError(f"{path} has other columns than this study, or is damaged: choose another --out, or remove it")
-        found: dict[Key, list[dict[str, Any]]] = {}
+        found: dict[Key, list[Row]] = {}
         for line in lines[1:]:
             found.setdefault(tuple(line[: len(self.key)]), []).append(dict(zip(self.columns, map(_read, line), strict=True)))
         return found
@@ -79,24 +76,12 @@ def _read(text: str) -> str | int | float:
 
 
 def sweep(study: Study, trials: Sequence[Trial], path: Path, *, workers: int, advance: Callable[[Trial], None]) -> Rows:
-    """Run the trials that the file at ``path`` lacks, and return the rows of all trials.
+    """Run the trials that the file at ``path`` lacks, calling ``advance`` after each, in their order; return all rows.
 
-    Parameters
-    ----------
-    workers
-        The number of processes; 1 works in this process.
-    advance
-        Called after each trial, in their order.
-
-    Raises
-    ------
-    InputError
-        When the file holds other trials, or is not of this study.
-    RuntimeError
-        When a trial failed; names it.
+    Raises InputError when the file holds other trials, or is not of this study; RuntimeError when a trial failed, with its name.
     """
     names = [study.named(trial) for trial in trials]
-    done: dict[Key, Sequence[Row]] = {**study.kept(path)}
+    done: dict[Key, Rows] = {**study.kept(path)}
     if others := done.keys() - set(names):
         raise InputError(
             f"{path} holds {len(others)} trials that this study would not make, as {', '.join(min(others))} (another --seed?): "
@@ -113,9 +98,18 @@ def sweep(study: Study, trials: Sequence[Trial], path: Path, *, workers: int, ad
     return [row for rows in study.kept(path).values() for row in rows]
 
 
-def where(rows: Rows, **wanted: Any) -> list[dict[str, Any]]:
+def where(rows: Rows, **wanted: Any) -> Rows:
     """The rows with the values ``wanted``."""
     return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+
+def table(rows: Iterable[Row], columns: Sequence[str]) -> Iterator[str]:
+    """The lines of a table of the given columns, floats with five digits."""
+    cells = [list(columns)]
+    cells += [[f"{row[name]:.5g}" if isinstance(row[name], float) else str(row[name]) for name in columns] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        yield "  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True))
 
 
 def _words(trial: Trial) -> str:

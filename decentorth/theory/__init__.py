@@ -17,7 +17,6 @@ from .constants import (
     merit_smoothness_quadratic,
     merit_weight,
     safe_step,
-    spectral_radius,
     stable_step,
 )
 from .local import LocalRate, landing_jacobian, local_rate, solution
@@ -47,7 +46,6 @@ __all__ = [
     "region_points",
     "safe_step",
     "solution",
-    "spectral_radius",
     "stable_step",
     "suprema",
 ]

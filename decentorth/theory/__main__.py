@@ -16,7 +16,7 @@ from .. import _mpienv
 from ..cli.config import Command, Configuration
 from ..cli.flags import InputError, settings, take_flags
 from ..cli.progress import SettingUp
-from ..cli.settings import NETWORK
+from ..cli.settings import NETWORK, at_least
 from ..cli.shell import HELP, read_configuration, show_help
 from ..network.communicator import SerialCommunicator
 
@@ -35,15 +35,8 @@ class TheorySettings:
     measure: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise unless the number of measured iterations is valid.
-
-        Raises
-        ------
-        ValueError
-            When there is no iteration to measure.
-        """
-        if self.measure is not None and self.measure < 1:
-            raise ValueError(f"measure must be at least 1, got {self.measure}")
+        """Raise ValueError when there is no iteration to measure."""
+        at_least(self, measure=1)
 
 
 class TheoryForm(Command):
@@ -83,13 +76,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
 
 
 def report(configuration: Configuration, asked: TheorySettings) -> Iterator[str]:
-    """The lines for one configuration.
-
-    Raises
-    ------
-    InputError
-        For an algorithm other than DRFGT.
-    """
+    """The lines for one configuration; InputError for an algorithm other than DRFGT."""
     from topologies import WeightSequence
 
     from ..algorithms import DRFGT

@@ -68,14 +68,7 @@ def gradient_ratio(smoothness: float, penalty: float, eps: float) -> float:
 def safe_step(n_agents: int, sigma: float, smoothness: float, field: float, penalty: float, eps: float) -> float:
     """The step alpha_safe up to which the iterates stay in the safety region (Proposition IV.1, (17)).
 
-    Parameters
-    ----------
-    n_agents, sigma
-        The number of agents, and the second largest singular value of W.
-    smoothness
-        L'.
-    field
-        G, a bound on ||grad f_i(x)||_F = ||skew(G_i x^T) x||_F on the region.
+    ``smoothness`` is L', and ``field`` is G, a bound on ||grad f_i(x)||_F = ||skew(G_i x^T) x||_F on the region.
     """
     push = field + penalty * eps * (1.0 + eps)
     contraction = (1.0 - sigma) ** 2
@@ -92,20 +85,12 @@ def safe_step(n_agents: int, sigma: float, smoothness: float, field: float, pena
 def contraction_matrix(step: float, sigma: float, smoothness: float, disagreement: float | None = None) -> Array:
     """``(2, 2)``: the matrix of Theorem IV.4 that bounds (||y - ybar||^2 / L', L' ||x - xbar||^2) by the same an iteration earlier.
 
-    Parameters
-    ----------
-    disagreement
-        The norm of W - I off the mean. None takes sigma, as printed in Lemma IV.3; 1 - lambda_min makes the lemma true.
+    ``disagreement`` is the norm of W - I off the mean: by default sigma, as printed in Lemma IV.3; 1 - lambda_min makes it true.
     """
     shrink, spread = 0.5 * (1.0 + sigma**2), (1.0 + sigma**2) / (1.0 - sigma**2)
     product = (step * smoothness) ** 2
     pull = sigma if disagreement is None else disagreement
     return np.array([[shrink + 4.0 * product * spread, 2.0 * pull**2 * spread], [spread * product, shrink]])
-
-
-def spectral_radius(matrix: Array) -> float:
-    """The largest modulus of an eigenvalue."""
-    return float(np.abs(np.linalg.eigvals(matrix)).max())
 
 
 def stable_step(sigma: float, smoothness: float) -> float:
@@ -133,54 +118,34 @@ def ergodic_step(sigma: float, smoothness: float, rho: float, ratio: float) -> f
 
 
 class Constants(NamedTuple):
-    """All constants for one problem, graph, penalty and safety factor; steps are the largest guaranteed ones."""
+    """All constants for one problem, graph, penalty and safety factor, see `MEANINGS`; steps are the largest guaranteed ones."""
 
     n_agents: int
     sigma: float
-    """The second largest singular value of W."""
     lambda_min: float
     """The smallest eigenvalue of W."""
     penalty: float
-    """The penalty lambda of the landing field."""
     eps: float
-    """The safety factor."""
     kind: Literal["exact", "bound", "sampled"]
     """The kind of L, sup ||G|| and s, see `Suprema`."""
     lipschitz: float
-    """The Lipschitz constant L of the gradients."""
     gradient: float
-    """The supremum of ||G_i||_F over the region."""
     symmetric: float
-    """The supremum s of ||sym(x^T G_i)||_F over the region."""
     largest: float
-    """The constant Lhat = max(L, sup ||G||)."""
     field: float
-    """The bound G = (1 + eps) sup ||G_i|| on ||skew(G_i x^T) x||_F."""
     gamma: float
-    """The weight gamma of p in the merit function (9)."""
     nu: float
-    """The constant nu = lam gamma."""
     smoothness: float
-    """The constant L' as printed."""
     smoothness_quadratic: float
-    """The constant L' proved for quadratic f_i."""
     field_lipschitz: float
-    """The proved bound on L_Lambda."""
     rho: float
     ratio: float
-    """The ratio C of Lemma IV.6."""
     safe: float
-    """The step alpha_safe."""
     stable: float
-    """The step of Theorem IV.4."""
     limit: float
-    """The step at which the printed contraction matrix becomes unstable."""
     repaired: float
-    """The step at which the repaired contraction matrix, with L_Lambda in place of L', becomes unstable."""
     ergodic: float
-    """The step of Theorem IV.7."""
     appendix: float
-    """The step rho / (8 L') of the appendix."""
 
     @property
     def guaranteed(self) -> float:
@@ -188,26 +153,40 @@ class Constants(NamedTuple):
         return min(self.safe, self.stable, self.ergodic, self.appendix)
 
 
+MEANINGS = {
+    "sigma": ("sigma_W", "second largest singular value of W"),
+    "penalty": ("lambda", "weight of the penalty in the landing field"),
+    "eps": ("eps", "the safety region is ||x^T x - I||_F <= eps (6)"),
+    "lipschitz": ("L", "Lipschitz constant of the gradients, largest of all agents"),
+    "gradient": ("sup ||G||", "largest Euclidean gradient on the region"),
+    "symmetric": ("s", "sup ||sym(x^T G)||_F on the region"),
+    "largest": ("Lhat", "max(L, sup ||G||) (9)"),
+    "field": ("G", "(1 + eps) sup ||G||, bounds the relative gradient skew(G x^T) x"),
+    "gamma": ("gamma", "weight of p in the merit function (9)"),
+    "nu": ("nu", "lambda gamma"),
+    "smoothness": ("L'", "smoothness of the merit function, as printed (Prop. III.3)"),
+    "smoothness_quadratic": ("L' proved", "the same, proved for quadratic f_i; the printed one can be too small"),
+    "field_lipschitz": ("L_Lambda", "Lipschitz constant of the landing field (proved; the paper takes L')"),
+    "rho": ("rho", "descent: <Lambda, grad of the merit function> >= rho ||Lambda||^2 (Prop. III.3)"),
+    "ratio": ("C", "2 L'/(lambda (1 - eps)) + 1 (Lemma IV.6)"),
+    "safe": ("alpha_safe", "stays in the region up to this step (Prop. IV.1, (17))"),
+    "stable": ("alpha_stable", "consensus errors contract below it (Theorem IV.4, sufficient)"),
+    "limit": ("alpha_limit", "where the matrix of Theorem IV.4 reaches spectral radius 1"),
+    "repaired": ("alpha_repaired", "the same with ||W - I|| where Lemma IV.3 errs, and L_Lambda in place of L'"),
+    "ergodic": ("alpha_IV.7", "ergodic rate O(1/K) up to this step (Theorem IV.7)"),
+    "appendix": ("alpha_VI.8", "rho / (8 L'), which only the appendix's restatement asks for as well"),
+    "guaranteed": ("guaranteed", "the least of safe, stable, IV.7 and VI.8"),
+}
+"""The symbol and the meaning of each constant."""
+
+
 def constants(
     problem: Problem[object], sigma: float, lambda_min: float, penalty: float, eps: float = 0.5, *, seed: int = 0
 ) -> Constants:
-    """All constants for a problem whose agents are all in this process.
+    """All constants for a problem whose agents are all in this process; L and the suprema are the largest over them.
 
-    Parameters
-    ----------
-    problem
-        L and the suprema are the largest over its agents (in Assumption III.4 all agents have the same L).
-    sigma, lambda_min
-        Second largest singular value and smallest eigenvalue of W.
-    penalty, eps
-        lam > 0 and 0 < eps < 3/4.
-    seed
-        The seed of sampled suprema, see `suprema`.
-
-    Raises
-    ------
-    ValueError
-        For a penalty or eps out of range, or sigma outside [0, 1).
+    ``sigma`` and ``lambda_min`` are the second largest singular value and the smallest eigenvalue of W; ``seed`` is that of sampled
+    suprema, see `suprema`. Raises ValueError unless 0 <= sigma < 1, lam > 0 and 0 < eps < 3/4.
     """
     check_eps(eps)
     if not penalty > 0.0:
@@ -255,16 +234,8 @@ def ergodic_bounds(
 ) -> tuple[float, float]:
     """The two bounds of Theorem IV.7: on the means over k of ||Lambda(xbar_k)||_F^2 and of ||x_k - xbar_k||_F^2.
 
-    Parameters
-    ----------
-    step, iterations
-        The step alpha and the number of iterations K.
-    descent
-        L(xbar_0) - L(xbar_K) of the merit function, or an upper bound.
-    spread
-        ||y_0 - ybar_0||_F^2 over all agents.
-    printed
-        True takes the L of the printed theorem, false the L_Lambda that its proof needs.
+    ``descent`` is L(xbar_0) - L(xbar_K) of the merit function, or an upper bound; ``spread`` is ||y_0 - ybar_0||_F^2 over agents.
+    ``printed`` takes the L of the printed theorem instead of the L_Lambda that its proof needs.
     """
     c, s = constants, constants.sigma**2
     own = c.lipschitz if printed else c.field_lipschitz

@@ -41,12 +41,7 @@ class LocalRate(NamedTuple):
 def landing_jacobian(problem: Problem[object], x: Array, penalty: Array) -> Array:
     """``(n_local, d r, d r)``: the Jacobian of each agent's landing field on St(d, r) at its point, points flattened by rows.
 
-    Parameters
-    ----------
-    x
-        ``(n_local, d, r)``.
-    penalty
-        ``(n_local,)``.
+    ``x`` is ``(n_local, d, r)`` and ``penalty`` is ``(n_local,)``.
     """
     n, d, r = x.shape
     gradient = problem.gradient(x)
@@ -68,10 +63,7 @@ def landing_jacobian(problem: Problem[object], x: Array, penalty: Array) -> Arra
 def solution(problem: Problem[Landing], x: Array, penalty: float = 1.0) -> Array:
     """``(d, r)``: the zero of the mean landing field near ``x``, by Newton's method with the pseudo-inverse (symmetries stay put).
 
-    Raises
-    ------
-    ValueError
-        When Newton's method does not converge: start nearer to a solution.
+    Raises ValueError when Newton's method does not converge.
     """
     point, weights = x.copy(), np.full(problem.n_local, penalty)
     shrinking = np.inf
@@ -89,18 +81,10 @@ def solution(problem: Problem[Landing], x: Array, penalty: float = 1.0) -> Array
 
 
 def local_rate(problem: Problem[object], W: WeightsLike, x: Array, step: Array, penalty: Array, order: Order) -> LocalRate:
-    """The linear rate of DRFGT at a solution ``x``; dense, O((n d r)^3), for small problems with all agents in this process.
+    """The linear rate of DRFGT at a solution; dense, O((n d r)^3), for small problems with all agents in this process.
 
-    Parameters
-    ----------
-    W
-        ``(n, n)`` mixing matrix.
-    x
-        ``(d, r)``: a zero of the mean landing field, see `solution`.
-    step, penalty
-        ``(n,)``: the step and penalty of each agent.
-    order
-        combine-then-adapt or adapt-then-combine.
+    ``W`` is ``(n, n)``; ``x``, ``(d, r)``, is a zero of the mean landing field, see `solution`; ``step`` and ``penalty``, ``(n,)``,
+    are those of each agent.
     """
     n = problem.n_agents
     jacobians = landing_jacobian(problem, np.repeat(x[None], n, axis=0), penalty)

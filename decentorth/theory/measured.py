@@ -11,7 +11,7 @@ from ..algorithms.fields import blockwise, landing
 from ..protocols import Array
 from ..sums import sums
 from .constants import Constants, ergodic_bounds
-from .merit import merit
+from .merit import merit_at
 
 
 class Measured(NamedTuple):
@@ -33,28 +33,19 @@ class Measured(NamedTuple):
 
 
 def measure(run: Any, constants: Constants, iterations: int) -> Measured:
-    """The measurements of a run.
-
-    Parameters
-    ----------
-    run
-        `decentorth.api.Run` with all agents in this process and one constant step and penalty.
-    constants
-        The constants of its problem, network and penalty.
-    """
+    """The measurements of a `decentorth.api.Run` with all agents in this process and one constant step and penalty."""
     n, problem = run.problem.n_agents, run.problem
     fields, spreads, merits, allowances = [], [], [], []
     worst, step, initial = 0.0, 0.0, 0.0
     for state in itertools.islice(run.states(), iterations + 1):
         mean = state.x.mean(0)
         points = np.repeat(mean[None], n, axis=0)
-        gradient = problem.gradient(points)
         field = blockwise(landing, problem, points, state.penalty).mean(0)
         tracker = state.tracker.mean(0)
         if state.k == 0:
             step = float(state.step_size[0])
             initial = float(sums((state.tracker - tracker) ** 2).sum())
-        merits.append(merit(mean, float(problem.value(points).mean()), gradient.mean(0), constants.gamma))
+        merits.append(merit_at(problem, mean, constants.gamma))
         fields.append(float((field * field).sum()))
         spreads.append(float(sums((state.x - mean) ** 2).sum()))
         worst = max(worst, float(problem.constraint.feasibility(state.x).max()))
@@ -64,13 +55,5 @@ def measure(run: Any, constants: Constants, iterations: int) -> Measured:
             + 0.5 * step**2 * constants.smoothness * float((tracker * tracker).sum())
         )
     bounds = ergodic_bounds(constants, step, iterations, merits[0] - merits[-1], initial)
-    return Measured(
-        iterations,
-        float(np.mean(fields[:-1])),
-        bounds[0],
-        float(np.mean(spreads[1:])),
-        bounds[1],
-        np.array(merits),
-        np.array(allowances[:-1]),
-        worst,
-    )
+    field, consensus = float(np.mean(fields[:-1])), float(np.mean(spreads[1:]))
+    return Measured(iterations, field, bounds[0], consensus, bounds[1], np.array(merits), np.array(allowances[:-1]), worst)

@@ -20,21 +20,17 @@ _DIFFERENCE = 1e-5
 
 
 def merit(x: Array, value: float, gradient: Array, gamma: float) -> float:
-    """The merit function L(x) (8) at one point.
-
-    Parameters
-    ----------
-    x, gradient
-        ``(d, r)``: the point, and the gradient of f there.
-    value
-        f(x).
-    gamma
-        Weight of p.
-    """
+    """The merit function L(x) (8) at one point, ``(d, r)``, from f(x), the gradient of f there, ``(d, r)``, and the weight of p."""
     gap = x.T @ x - np.eye(x.shape[1])
     product = x.T @ gradient
     symmetric = 0.5 * (product + product.T)
     return float(value - 0.5 * (symmetric * gap).sum() + 0.25 * gamma * (gap * gap).sum())
+
+
+def merit_at(problem: Problem[object], x: Array, gamma: float) -> float:
+    """The merit function of the mean objective at ``x``, ``(d, r)``, with all agents in this process."""
+    points = np.repeat(x[None], problem.n_local, axis=0)
+    return merit(x, float(problem.value(points).mean()), problem.gradient(points).mean(0), gamma)
 
 
 def merit_gradient(problem: Problem[object], x: Array, gamma: float) -> Array:
@@ -66,17 +62,8 @@ class Merit:
     """The merit function at the mean iterate, as a metric: ``solve(..., metrics=[Merit(gamma)])``.
 
     Columns: ``merit``, and ``consensus_square``, ||x - xbar||_F^2 over all agents, and ``mean_tracker_square``, ||ybar||_F^2 (NaN
-    for methods without a tracker), the terms of the descent lemma (15) and of the bounds of Theorem IV.7.
-
-    Parameters
-    ----------
-    gamma
-        Weight of p, see `merit_weight`.
-
-    Raises
-    ------
-    ValueError
-        Unless gamma is positive.
+    for methods without a tracker), the terms of the descent lemma (15) and of the bounds of Theorem IV.7. The weight ``gamma`` of p
+    must be positive, see `merit_weight`.
     """
 
     columns = ("merit", "consensus_square", "mean_tracker_square")

@@ -43,12 +43,8 @@ def suprema(problem: Problem[object], eps: float, *, points: int = _POINTS, seed
     """The suprema L, sup ||G_i|| and s over ``||x^T x - I||_F <= eps``, for the local agents of ``problem``.
 
     Exact for PCA; for other quadratic objectives (`Quadratic`; Procrustes) L is exact and the suprema are proved bounds, the
-    linear part added by the triangle inequality; for any other problem all three are sampled at ``points`` random points.
-
-    Raises
-    ------
-    ValueError
-        Unless 0 < eps < 3/4.
+    linear part added by the triangle inequality; for any other problem all three are sampled at ``points`` random points. Raises
+    ValueError unless 0 < eps < 3/4.
     """
     check_eps(eps)
     if not isinstance(problem, Quadratic):
@@ -68,13 +64,7 @@ def suprema(problem: Problem[object], eps: float, *, points: int = _POINTS, seed
 
 
 def check_eps(eps: float) -> None:
-    """Raise unless the safety factor is in (0, 3/4).
-
-    Raises
-    ------
-    ValueError
-        For another safety factor.
-    """
+    """Raise ValueError unless the safety factor is in (0, 3/4)."""
     if not 0.0 < eps < 0.75:
         raise ValueError(f"the safety factor eps must lie in (0, 3/4), got {eps}")
 
@@ -82,10 +72,7 @@ def check_eps(eps: float) -> None:
 def region_points(shape: tuple[int, ...], eps: float, count: int, rng: np.random.Generator, *, boundary: bool = False) -> Array:
     """``(count, d, r)``: random points of the region; singular vectors uniform, t uniform in the ball of radius eps.
 
-    Parameters
-    ----------
-    boundary
-        True takes t uniform on the sphere of radius eps: ||x^T x - I||_F = eps.
+    With ``boundary``, t is uniform on the sphere of radius eps: ||x^T x - I||_F = eps.
     """
     d, r = shape
     u, v = np.linalg.qr(rng.standard_normal((count, d, r)))[0], np.linalg.qr(rng.standard_normal((count, r, r)))[0]

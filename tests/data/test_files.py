@@ -635,7 +635,7 @@ BAD: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]] = [
         "wild dia",
         sparse_parts("dia", offsets=np.array([2**63 - 1]), data=np.ones((1, 3))),
         ValueError,
-        "'offsets . rows - 1' holds -9",
+        "'offsets' holds 9223372036854775807, but must be from -9 to 9",
     ),
     ("odd blocks", sparse_parts("bsr", data=np.ones((1, 3, 2))), ValueError, r"blocks of shape \(3, 2\) do not divide"),
     ("negative indptr", sparse_parts("csr", indices=np.arange(3), indptr=np.array([0, -3] + [3] * 9)), ValueError, STEPS),

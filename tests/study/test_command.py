@@ -43,7 +43,7 @@ def test_help_names_every_study(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["spectrl"], "no study is called 'spectrl' (there are spectral, consensus, drfgt, scaling); did you mean spectral?"),
+        (["spectrl"], "no study is called 'spectrl' (there are spectral, consensus, drfgt); did you mean spectral?"),
         (["spectral", "--workers", "0"], "workers must be at least 1, got 0"),
         (["spectral", "--seed", "-1"], "seed must be at least 0, got -1"),
         (["spectral", "--fulll"], "unexpected '--fulll'"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decentorth.study import consensus, drfgt, scaling, spectral
+from decentorth.study import consensus, drfgt, spectral
 from decentorth.study.__main__ import STUDIES
 from decentorth.study.families import FAMILIES, RULES
 from decentorth.study.sweep import Trial
@@ -89,13 +89,6 @@ def test_rate_is_predicted_from_the_linearisation_within_ten_percent(problem: st
     spent = row["rounds"] - exchanges * row["iterations"]
     assert 0 < spent < 200
     assert row["bytes"] == row["iterations"] * edges * 2 * 6 * 2 * 8 + spent * edges * 5 * 8
-
-
-def test_scaling_counts_edges_and_state() -> None:
-    (row,) = scaling.run({"torus": "3x4", "n": 12, "seed": 0})
-    assert row["edges"] == 24
-    assert row["state_bytes"] == 12 * (3 * 10 * 3 + 3) * 8
-    assert float(row["progress"] or 1) < 1.0
 
 
 def test_trials_are_named_once() -> None:

@@ -62,7 +62,7 @@ def test_numbers_keep_every_digit_and_their_kind(tmp_path: Path) -> None:
     def run(trial: Trial) -> list[Row]:
         return [{**trial, "value": value} for value in values]
 
-    study = replace(spectral.STUDY, key=("name",), columns=("name", "value"), run=run)
+    study = replace(spectral.STUDY, key=("name",), measured=("value",), run=run)
     rows = sweep(study, [{"name": "torus"}], tmp_path / "study.csv", workers=1, advance=lambda trial: None)
     for row, value in zip(rows, values, strict=True):
         assert row["name"] == "torus"

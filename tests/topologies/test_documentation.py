@@ -27,8 +27,8 @@ def test_commands_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_functions_and_names_exist() -> None:
-    called = set(re.findall(r"`(\w+)\(", TEXT)) | {"available", "fastest_weights", "curvature_scenarios", "closed_forms"}
-    missing = [name for name in called if not hasattr(topologies, name) and name != "closed_forms"]
+    called = set(re.findall(r"`(\w+)\(", TEXT)) | {"available", "fastest_weights", "curvature_scenarios"}
+    missing = [name for name in called if not hasattr(topologies, name)]
     assert missing == []
     for name in re.findall(r"`((?:random_matching|random_gossip|link_failures|periodic|one_peer_exponential)[:@][^`]+)`", TEXT):
         assert topologies.sequence_from_name(name).n == (20 if "4x5" in name else 16 if "16" in name else 10)

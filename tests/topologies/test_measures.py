@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import topologies
-from topologies import closed_forms, graph_measures, kemeny_constant, mixing_time
+from tests.support import closed_forms
+from topologies import graph_measures, kemeny_constant, mixing_time
+from topologies.canonical import distances
 from topologies.multigrid import smallest_eigenvalue
 
 
@@ -101,7 +103,7 @@ def test_multigrid_finds_the_smallest_eigenvalues(name: str, laplacian: np.ndarr
 def test_multigrid_agrees_with_dense(name: str) -> None:
     W = topologies.metropolis_weights(topologies.adjacency_from_name(name))
     values = np.linalg.eigvalsh(W.toarray())
-    depth = topologies.spectra._depths(W)
+    depth = distances(W, 0)
     gap = smallest_eigenvalue(topologies.spectra._laplacian(W), without_constant=True)
     assert gap == pytest.approx(1 - values[-2], rel=1e-9, abs=1e-14)
     assert topologies.spectra._smallest_by_multigrid(W, depth) == pytest.approx(values[0], abs=1e-11)

@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.io import mmwrite
 
 import topologies
-from topologies.networks import available_files
+from topologies.networks import READERS
 
 GRAPH = topologies.karate_club()
 
@@ -66,7 +66,7 @@ def write(graph: nx.Graph[int], path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("suffix", available_files())
+@pytest.mark.parametrize("suffix", READERS)
 def test_every_format_gives_back_the_graph(suffix: str, tmp_path: Path) -> None:
     path = write(GRAPH, tmp_path / f"My, Graph=1{suffix}")
     assert edges(topologies.graph_from_file(path)) == edges(GRAPH)

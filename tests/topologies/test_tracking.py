@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import topologies
-from topologies.scalar import first_crossing, minimise
-from topologies.tracking import Order, iteration_matrix, tracking_rate, tracking_score
+from topologies.tracking import Order, iteration_pencil, tracking_rate, tracking_score
 
 EXAMPLES = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 ORDERS: tuple[Order, Order] = ("combine-then-adapt", "adapt-then-combine")
@@ -83,7 +82,8 @@ def hessians(n: int, d: int) -> np.ndarray:
 def test_iteration_matrix_is_the_recursion(order: Order) -> None:
     W, H = topologies.metropolis_weights(topologies.star(5)).toarray(), hessians(5, 3)
     x, y = np.random.default_rng(1).standard_normal((2, 5, 3))
-    M = iteration_matrix(W, H, 0.3, order)
+    base, slope = iteration_pencil(W, H, order)
+    M = base - 0.3 * slope
     expected = np.concatenate([part.ravel() for part in advance(W, H, 0.3, order, x, y)])
     np.testing.assert_allclose(M @ np.concatenate([x.ravel(), y.ravel()]), expected, rtol=0, atol=1e-13)
 
@@ -116,7 +116,8 @@ def test_only_the_conserved_sum_is_left_out(n: int, seed: int, order: Order, d: 
     H = roots @ roots.transpose(0, 2, 1)
     H = (H + H.transpose(0, 2, 1)) / 2
     recursion = topologies.tracking.Recursion(W, H, order)
-    M, restricted = iteration_matrix(W, H, 0.1, order), recursion._base - 0.1 * recursion._slope
+    base, slope = iteration_pencil(W.toarray(), H, order)
+    M, restricted = base - 0.1 * slope, recursion._base - 0.1 * recursion._slope
     assert len(restricted) == len(M) - d
     for z in 2 * np.exp(2j * np.pi * rng.random(3)):
         whole = np.linalg.det(z * np.eye(len(M)) - M)
@@ -190,10 +191,3 @@ def test_what_makes_no_sense_is_refused(arguments: tuple[object, ...], message: 
 def test_no_step_converges(W: np.ndarray, curvatures: object) -> None:
     with pytest.raises(ValueError, match=r"no step in .* converges"):
         tracking_score(W, curvatures)  # type: ignore[arg-type]
-
-
-def test_scalar_searches() -> None:
-    at, value = minimise(lambda x: abs(x - 0.3) + 1, 0.01, 2)
-    assert at == pytest.approx(0.3, rel=1e-9)
-    assert value == pytest.approx(1, abs=1e-9)
-    assert first_crossing(lambda x: x * x - 2, 1, 2) == pytest.approx(np.sqrt(2), rel=1e-9)
