@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from .methods import Method, has_step
+import numpy as np
+
+from .methods import has_step
 from .model import Elapsed, NetworkModel, wall_time
 from .rules import Rules
 from .trials import Trace
@@ -37,16 +39,12 @@ class Spread(NamedTuple):
 class Entry:
     """A method in the comparison."""
 
-    method: Method
+    label: str
     tried: tuple[Candidate, ...]
     """The steps that were tried; a single one, without runs, if nothing was tuned."""
     chosen: Candidate
     traces: tuple[Trace, ...]
     """The runs of the trials, by seed."""
-
-    @property
-    def label(self) -> str:
-        return self.method.label
 
     @property
     def computing(self) -> float:
@@ -65,7 +63,7 @@ class Entry:
         found = [trace.steps["step_size"] for trace in self.traces if "step_size" in trace.steps]
         if not found:
             return str(given)
-        low, high = f"{min(low for low, _ in found):.3g}", f"{max(high for _, high in found):.3g}"
+        low, high = f"{np.min(found):.3g}", f"{np.max(found):.3g}"
         return f"{given} ({low if low == high else f'{low} to {high}'})"
 
 
@@ -83,24 +81,15 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Methods on the same problems.
-
-    Attributes
-    ----------
-    rules
-        The rules of the comparison.
-    entries
-        The methods with their runs, in the order in which they were named.
-    networks
-        The networks whose wall time is modelled, by name.
-    W
-        The mixing matrix of each trial by its seed.
-    """
+    """Methods on the same problems."""
 
     rules: Rules
     entries: tuple[Entry, ...]
+    """The methods with their runs, in the order in which they were named."""
     networks: Mapping[str, NetworkModel]
+    """The networks whose wall time is modelled, by name."""
     W: Mapping[int, Any]
+    """The mixing matrix of each trial by its seed."""
 
     @cached_property
     def modelled(self) -> dict[tuple[str, int, str], Elapsed]:
@@ -133,11 +122,11 @@ class Comparison:
                     row = self.rules.reached(trace.history, tolerance)
                     found: dict[str, Any] = {"algorithm": entry.label, "seed": seed, "tolerance": tolerance}
                     found |= {"reached": int(row is not None), "status": trace.status}
-                    at = -1 if row is None else row
                     for quantity in self.quantities:
                         found[quantity] = None if row is None else self.count(entry, seed, quantity, row)
                     for metric in ("objective", "gradient_norm", "consensus_rms", "feasibility", "error"):
-                        found[metric] = float(trace.history[metric][at]) if metric in trace.history else None
+                        values = trace.history.get(metric)
+                        found[metric] = None if values is None else float(values[-1 if row is None else row])
                     yield found
 
     @cached_property
@@ -148,19 +137,15 @@ class Comparison:
         for tolerance in self.rules.tolerances:
             for entry in self.entries:
                 own = [row for row in rows if row["algorithm"] == entry.label and row["tolerance"] == tolerance]
-                counts = {
-                    quantity: Spread.of([math.inf if row[quantity] is None else row[quantity] for row in own])
-                    for quantity in self.quantities
-                }
                 reached, diverged = sum(row["reached"] for row in own), sum(row["status"] == "diverged" for row in own)
+                counts = {
+                    name: Spread.of([math.inf if row[name] is None else row[name] for row in own]) for name in self.quantities
+                }
                 found.append(Line(entry.label, entry.step, tolerance, len(own), reached, diverged, counts))
         return tuple(found)
 
     @property
     def shown(self) -> tuple[float, ...]:
         """The tolerances that some method reached in some trial."""
-        return tuple(
-            tolerance
-            for tolerance in self.rules.tolerances
-            if any(line.reached for line in self.lines if line.tolerance == tolerance)
-        )
+        reached = {line.tolerance for line in self.lines if line.reached}
+        return tuple(tolerance for tolerance in self.rules.tolerances if tolerance in reached)

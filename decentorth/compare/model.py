@@ -96,7 +96,7 @@ class NetworkModel:
             if value is not getattr(NetworkModel, name):
                 low, high = f"{np.min(value):g}", f"{np.max(value):g}"
                 parts.append(f"{name} {low if low == high else f'{low} to {high}'}")
-        return ", ".join(parts)
+        return ", ".join(parts) or "no delays"
 
     @classmethod
     def named(cls, name: str) -> NetworkModel:
