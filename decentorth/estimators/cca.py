@@ -16,6 +16,7 @@ its share. In later passes over the same samples these should come in another or
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from .. import problems
-from ..problems import Deferred, pooled
+from ..problems import pooled
 from ..problems.checks import matrices, same_columns
 from ..protocols import Array, Collective
 from ..sets import GeneralizedStiefel
@@ -108,6 +109,7 @@ class Stream(NamedTuple):
     penalty: float
 
 
+@dataclass(eq=False, repr=False)
 class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, RegressorMixin, AgentEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Canonical correlation analysis, with the interface of ``sklearn.cross_decomposition.CCA``.
 
@@ -119,19 +121,11 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         True if x_weights_ and y_weights_ are for columns divided by their standard deviations.
     ridge
         Added to the covariances, as a share of their mean eigenvalue; needed where columns depend on each other.
-    algorithm
-        The name of a method, or one such as ``RGD(metric="euclidean")``; auto: RGD for data in one place, GeneralizedDRFGT
-        for agents, none of which needs the covariances. Views of more than 2000 columns, whose covariances are not formed,
-        need a method that multiplies with them only, such as ``RGD(metric="euclidean", step_size="bb")``.
-    step_size
-        The method's, where it is given by name; auto: Barzilai-Borwein steps for data in one place, otherwise the method's own. A
-        number is the first step of `partial_fit` too.
-    tol
-        The gradient norm, and for agents their distance from one another too, to be reached.
-    max_iter
-        The most iterations; a ConvergenceWarning says when they were too few.
-    random_state
-        The seed of the start. Under ``mpirun`` it must be a number.
+    algorithm, step_size, tol, max_iter, random_state
+        As in all of `decentorth.estimators`; a number for step_size is the first step of `partial_fit` too. The default is RGD for
+        data in one place, GeneralizedDRFGT for agents, none of which needs the covariances. Views of more than 2000 columns, whose
+        covariances are not formed, need a method that multiplies with them only, such as ``RGD(metric="euclidean",
+        step_size="bb")``.
 
     Attributes
     ----------
@@ -147,33 +141,18 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     coef_, intercept_
         ``(n_targets, n_features)`` and ``(n_targets,)``: the regression of y on the scores of X, so that y is about
         X coef_^T + intercept_. (scikit-learn's takes the scores of X for those of y instead.)
-    n_components_, n_features_in_, n_samples_seen_
-        Numbers.
+    n_samples_seen_
+        The number of samples of all batches.
     n_iter_
-        List of ``(n_components,)``, as in scikit-learn: iterations of the method, which finds all pairs together; after
-        `partial_fit`, batches.
-    feature_names_in_
-        Where X had names.
+        List of ``(n_components,)``, as in scikit-learn: the iterations that find all pairs together.
     """
 
     _together = "generalized_drfgt"
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        scale: bool = True,
-        ridge: float = 0.0,
-        algorithm: Any = "auto",
-        step_size: Any = "auto",
-        tol: float = 1e-8,
-        max_iter: int = 10_000,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(algorithm=algorithm, step_size=step_size, tol=tol, max_iter=max_iter, random_state=random_state)
-        self.n_components = n_components
-        self.scale = scale
-        self.ridge = ridge
+    n_components: int = 2
+    _: KW_ONLY
+    scale: bool = True
+    ridge: float = 0.0
 
     def fit(self, X: Any, y: Any) -> Self:
         """Find the directions of the samples X, ``(m, n_features)``, and y, ``(m, n_targets)`` or ``(m,)``."""
@@ -229,30 +208,26 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     def _fit(self, firsts: list[Array], seconds: list[Array], W: Any) -> Self:
         n, count = len(firsts), sum([len(first) for first in firsts])
         rank = self._rank(count, firsts[0].shape[1], seconds[0].shape[1])
-        found: list[tuple[Columns, Columns]] = []
 
-        def build(own: slice, collective: Collective) -> Pairs:
+        def build(own: slice, collective: Collective) -> tuple[Pairs, tuple[Columns, Columns]]:
             x, y = (self._standards(view[own], count, collective) for view in (firsts, seconds))
-            found.append((x, y))
             views = [x.standard(a) for a in firsts[own]], [y.standard(b) for b in seconds[own]]
             problem = Pairs(*views, rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective)
             problem.error_name = ""  # nor the distance from it
-            return problem
+            return problem, (x, y)
 
-        solution = self._solve(Deferred(n, build), W)
-        ((columns_x, columns_y),), problem = found, solution.result.problem
-        n1 = len(columns_x.mean)
+        point, result, self._columns = self._solve(n, build, W)
+        problem, n1 = result.problem, firsts[0].shape[1]
         with threadpool_limits(1):
-            point = np.repeat(solution.point[None], problem.n_local, axis=0)
-            sums = solution.result.collective.sum(problem.local_product(point), problem.gradient(point))
+            points = np.repeat(point[None], problem.n_local, axis=0)
+            sums = result.collective.sum(problem.local_product(points), problem.gradient(points))
         own, gradient = (total / n for total in sums)
         for rows, ridge in zip(problem.constraint.rows, problem.ridges, strict=True):
-            own[rows] -= ridge * solution.point[rows]
-        self.n_samples_seen_, self._columns, self._ridges = count, (columns_x, columns_y), problem.ridges
-        products = Products(own[:n1], own[n1:], -gradient[n1:])
-        self._keep(solution.point, products)
+            own[rows] -= ridge * point[rows]
+        self.n_samples_seen_, self._ridges = count, problem.ridges
+        self._keep(point, Products(own[:n1], own[n1:], -gradient[n1:]))
         self.__dict__.pop("_stream", None)
-        self.n_iter_ = [solution.iterations] * rank
+        self.n_iter_ = [self.n_iter_] * rank
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:
