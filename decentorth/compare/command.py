@@ -98,7 +98,7 @@ class CompareSettings(CaseSettings, Rules):
         """Settings without an effect beside the others, and why."""
         found = super().idle()
         if not self.tune:
-            found |= dict.fromkeys(("grid", "tune_seeds", "tune_iterations"), "no steps are tried without tune")
+            found |= dict.fromkeys(("grid", "tune_seeds"), "no steps are tried without tune")
         if self.metric == "objective":
             found["consensus_factor"] = "an objective is no distance"
         if not self.plot:

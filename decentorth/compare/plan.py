@@ -23,26 +23,14 @@ Networks = str | Sequence[str] | Mapping[str, NetworkModel]
 
 
 def networks_named(named: Networks) -> dict[str, NetworkModel]:
-    """The models of the named networks, by name.
-
-    Raises
-    ------
-    InputError
-        An unknown name or parameter.
-    """
+    """The models of the named networks, by name."""
     if isinstance(named, Mapping):
         return dict(named)
     return {name: NetworkModel.named(name) for name in specifications([named] if isinstance(named, str) else named)}
 
 
 class ComparisonPlan:
-    """A comparison that is checked before anything runs, and its runs; the parameters are those of `compare`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        A method cannot solve the problem, or a metric or a step is missing; on every rank.
-    """
+    """A comparison that is checked before anything runs, and its runs; the parameters and errors are those of `compare`."""
 
     def __init__(
         self,
@@ -69,15 +57,15 @@ class ComparisonPlan:
             SETUP.info("the method %s, %d of %d", label, number, len(named))
             if rules.step_size is not None and has_step(algorithm):
                 algorithm = with_step(algorithm, rules.step_size)
-            run = self._job(label, algorithm, seeds[0], 1).run(self.communicator)
+            run = self._job(label, algorithm, seeds[0]).run(self.communicator)
             start = run.solve(iterations=0)
             self.columns.update(start.history)
             self.grids[label] = candidates(label, algorithm, run.algorithm, start, rules)
         if rules.metric not in self.columns:
             raise ValueError("metric: error needs a problem whose answer is known, and this one's is not; take gradient_norm")
 
-    def _job(self, label: str, algorithm: Any, seed: int, iterations: int) -> Job:
-        return Job(label, algorithm, seed, iterations, self.rules, self._problem, self.W[seed], self._placement)
+    def _job(self, label: str, algorithm: Any, seed: int) -> Job:
+        return Job(label, algorithm, seed, self.rules, self._problem, self.W[seed], self._placement)
 
     @property
     def total(self) -> int:
@@ -87,36 +75,16 @@ class ComparisonPlan:
     def run(
         self, *, workers: int = 1, store: Store | None = None, advance: Callable[[str], None] = lambda words: None
     ) -> Comparison:
-        """Make the runs.
-
-        Parameters
-        ----------
-        workers
-            The number of parallel processes; on MPI ranks the runs follow each other, each over all ranks.
-        store
-            Kept runs, which are not made again.
-        advance
-            Called after each run, on every rank.
-
-        Raises
-        ------
-        RuntimeError
-            A run failed; the message names it.
-        ValueError
-            Methods did not get the same data, start and network.
-        """
+        """Make the runs that are not in ``store``; raises as `compare`, and calls ``advance`` after each run, on every rank."""
         rules, made = self.rules, partial(self._made, workers=workers, store=store, advance=advance)
-        most = rules.tune_iterations or rules.iterations
         trials = [(label, one, seed) for label, grid in self.grids.items() for one in grid for seed in self._tuning(grid)]
-        traces = made([self._job(label, one.algorithm, seed, most) for label, one, seed in trials])
+        traces = made([self._job(label, one.algorithm, seed) for label, one, seed in trials])
         tried = {
             label: tuple(replace(one, traces=tuple(next(traces) for _ in self._tuning(grid))) for one in grid)
             for label, grid in self.grids.items()
         }
         chosen = {label: best(grid, rules) for label, grid in tried.items()}
-        traces = made(
-            [self._job(label, one.algorithm, seed, rules.iterations) for label, one in chosen.items() for seed in rules.seeds]
-        )
+        traces = made([self._job(label, one.algorithm, seed) for label, one in chosen.items() for seed in rules.seeds])
         entries = [Entry(label, tried[label], chosen[label], tuple(next(traces) for _ in rules.seeds)) for label in self.grids]
         return Comparison(rules, tuple(entries), self.networks, {seed: self.W[seed] for seed in rules.seeds})
 
@@ -180,7 +148,8 @@ def compare(
     networks
         Names or models of networks whose wall time is modelled.
     workers
-        The number of parallel processes; more than one need joblib (``pip install "decentorth[workers]"``).
+        The number of parallel processes; more than one need joblib (``pip install "decentorth[workers]"``). On MPI ranks the runs
+        follow each other, each over all ranks.
     comm
         As for `decentorth.solve`.
     placement
@@ -189,8 +158,8 @@ def compare(
     Raises
     ------
     ValueError, TypeError
-        The input cannot work, or several workers are asked for without joblib: before any run. The problem of a seed differs each
-        time it is made: after the runs.
+        The input cannot work, or several workers are asked for without joblib: before any run, on every rank. The problem of a seed
+        differs each time it is made: after the runs.
     RuntimeError
         A run failed, or its process died (`concurrent.futures.BrokenExecutor`); the message names it.
     """

@@ -29,7 +29,6 @@ class Job:
     label: str
     algorithm: Any
     seed: int
-    iterations: int
     rules: Rules
     problem: Callable[[int], Any]
     W: Any
@@ -72,9 +71,9 @@ def make(job: Job, comm: Any = "serial") -> Trace:
     digest = fingerprint(run)
     steps = Steps(run.algorithm, tell=False)
     result = run.solve(
-        iterations=job.iterations,
+        iterations=rules.iterations,
         stopping=rules.stop(),
-        rows=rules.rows(job.iterations) if rules.resolution else None,
+        rows=rules.rows(rules.iterations) if rules.resolution else None,
         record_every=None if rules.resolution else 1,
         metrics=[steps],
     )
@@ -108,7 +107,7 @@ class Store:
         facts = {
             **self._about,
             "algorithm": [kind.__qualname__, values(job.algorithm), sorted(_stamps(sources))],
-            "run": [job.seed, job.iterations, rules.tolerances[-1], rules.resolution],
+            "run": [job.seed, rules.iterations, rules.tolerances[-1], rules.resolution],
             "rules": [rules.metric, rules.consensus_factor, rules.feasibility, rules.time_limit],
         }
         name = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -1,12 +1,9 @@
-"""The findings of one process: versions, BLAS, optional packages, accelerators, and the main job without ranks."""
+"""The findings of one process: versions, BLAS, optional packages, and the main job without ranks."""
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
-import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -24,7 +21,6 @@ def host_findings() -> Iterator[Finding]:
     yield _packages()
     yield _arithmetic(blas(), os.environ)
     yield _extras()
-    yield _accelerators()
 
 
 def _packages() -> Finding:
@@ -62,17 +58,6 @@ def _extras() -> Finding:
     if missing:
         return Finding("extras", "note", f"{there}; without {', '.join(missing)}", f'pip install "decentorth[{",".join(missing)}]"')
     return Finding("extras", "works", there)
-
-
-def _accelerators() -> Finding:
-    names = []
-    if shutil.which("nvidia-smi"):
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=20, check=False)
-            names = [line.partition(" (UUID")[0] for line in listed.stdout.splitlines() if line.startswith("GPU ")]
-    if names:
-        return Finding("GPU", "note", f"{'; '.join(names)}: not used, all arithmetic is NumPy's on the processor")
-    return Finding("GPU", "works", "none found, none needed: all arithmetic is NumPy's on the processor")
 
 
 def one_process() -> Finding:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import platform
 import socket
-import struct
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -27,8 +23,6 @@ from .findings import Finding
 from .job import short_run
 
 AGENTS, SHAPE = 10, (50, 20)
-SLICE = 100_000
-"""The time slice, in nanoseconds, that a rank requests where ranks share cores."""
 _SECONDS = 1.0
 _SLOW = 1000.0
 """The time of a benchmark iteration, in microseconds, above which a single host counts as slow.
@@ -43,7 +37,6 @@ def rank_findings(communicator: Communicator) -> Iterator[Finding]:
     me = {
         "host": socket.gethostname(),
         "cores": sorted(os.sched_getaffinity(0)),
-        "slice": time_slice(),
         "arithmetic": [
             cpu_model(),
             *versions().values(),
@@ -54,46 +47,24 @@ def rank_findings(communicator: Communicator) -> Iterator[Finding]:
     bits = _same_bits(communicator, agents)
     speed = ring_benchmark(communicator, agents)
     if communicator.rank == 0:
-        yield from places(everyone)
+        yield places(everyone)
         yield agreement(everyone)
         yield bits
         yield _speed(*speed, communicator.size, len({one["host"] for one in everyone}))
 
 
-def time_slice() -> int:
-    """The time slice of this process in nanoseconds, 0 where the kernel does not report it (before Linux 6.12) or has a default."""
-    if platform.machine() != "x86_64" or sys.platform != "linux":
-        return 0
-    buffer = ctypes.create_string_buffer(48)
-    if ctypes.CDLL(None).syscall(315, 0, buffer, 48, 0) != 0:  # sched_getattr
-        return 0
-    return int(struct.unpack("IIQiIQQQ", buffer.raw)[5])
-
-
-def places(everyone: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """The findings on ranks per core and on time slices, from the report of each rank."""
+def places(everyone: Sequence[Mapping[str, Any]]) -> Finding:
+    """The finding on ranks per core, from the report of each rank."""
     hosts: dict[str, list[Mapping[str, Any]]] = {}
     for one in everyone:
         hosts.setdefault(one["host"], []).append(one)
-    words, crowded, long = [], False, 0
-    for host, ranks in hosts.items():
-        cores = len({core for one in ranks for core in one["cores"]})
-        words.append(f"{len(ranks)} on {cores} core{'s' * (cores > 1)} of {host}")
-        if len(ranks) > cores:
-            crowded = True
-            long += sum(one["slice"] != SLICE for one in ranks)
+    cores = {host: len({core for one in ranks for core in one["cores"]}) for host, ranks in hosts.items()}
+    words = [f"{len(ranks)} on {cores[host]} core{'s' * (cores[host] > 1)} of {host}" for host, ranks in hosts.items()]
     found = f"{len(everyone)} rank{'s' * (len(everyone) > 1)}: {', '.join(words)}"
-    if not crowded:
-        yield Finding("ranks, cores", "works", found)
-        yield Finding("time slices", "works", "the kernel's own: no core has two ranks")
-        return
+    if all(len(ranks) <= cores[host] for host, ranks in hosts.items()):
+        return Finding("ranks, cores", "works", found)
     remedy = "no more ranks than cores, or one process, where speed matters: each further rank costs some 20 us an iteration"
-    yield Finding("ranks, cores", "note", found, remedy)
-    if long:
-        remedy = "Linux 6.12 or later on x86-64 gives them; before, keep other load off the cores (4 to 8 times slower)"
-        yield Finding("time slices", "note", f"{long} ranks share cores without slices of 0.1 ms", remedy)
-    else:
-        yield Finding("time slices", "works", "0.1 ms, so that other load delays ranks little")
+    return Finding("ranks, cores", "note", found, remedy)
 
 
 def agreement(everyone: Sequence[Mapping[str, Any]]) -> Finding:

@@ -67,16 +67,14 @@ class Coordinates(NamedTuple):
     """``(n, k)``: the orthonormal directions."""
     more: Array
 
-    def times(self, x: Array) -> Array:
+    def times(self, x: Array) -> Any:
         """The product T x."""
-        image: Array = self.scale * (x + self.directions @ (self.more[:, None] * (self.directions.T @ x)))
-        return image
+        return self.scale * (x + self.directions @ (self.more[:, None] * (self.directions.T @ x)))
 
-    def solve(self, x: Array) -> Array:
+    def solve(self, x: Array) -> Any:
         """The solution T^{-1} x."""
         less = self.more / (1.0 + self.more)
-        image: Array = (x - self.directions @ (less[:, None] * (self.directions.T @ x))) / self.scale
-        return image
+        return (x - self.directions @ (less[:, None] * (self.directions.T @ x))) / self.scale
 
 
 class Products(NamedTuple):
@@ -88,7 +86,9 @@ class Products(NamedTuple):
 
 
 class Pairs(problems.CCA):
-    """The problem without its answer, which the metrics would otherwise compute for a column of the history."""
+    """The problem without its answer, which the metrics would otherwise compute for columns of the history."""
+
+    error_name = ""
 
     @property
     def optimal_value(self) -> None:
@@ -160,21 +160,9 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         return self._fit([first], [second], None)
 
     def fit_agents(self, agents: Sequence[Any], W: Any) -> Self:
-        """Find the directions of all agents' samples together, by exchanges between neighbours; every sample has the same weight.
+        """Find the directions of all agents' samples together, as `PCA.fit_agents` finds components.
 
-        Under ``mpirun`` every rank calls it with the same arguments and gets the same directions.
-
-        Parameters
-        ----------
-        agents
-            (X_i, y_i), ``(m_i, n_features)`` and ``(m_i, n_targets)``, of each agent.
-        W
-            ``(n, n)``: mixing matrix, symmetric and doubly stochastic, e.g. ``topologies.metropolis_weights(graph)``.
-
-        Raises
-        ------
-        ValueError
-            When dimensions differ, an entry is not finite, or W does not fit; names the agent.
+        ``agents`` has the pair (X_i, y_i), ``(m_i, n_features)`` and ``(m_i, n_targets)``, of each agent.
         """
         for i, pair in enumerate(agents):
             if len(pair) != 2:
@@ -203,7 +191,10 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         """The means and divisors of all agents' samples; a constant column is not scaled."""
         mean = pooled.mean(view, collective)
         variance = pooled.mean_squares([a - mean for a in view], collective) * (count / max(count - 1, 1))
-        return Columns(mean, _deviations(variance) if self.scale else np.ones(len(mean)))
+        return self._scaled(mean, variance)
+
+    def _scaled(self, mean: Array, variance: Array) -> Columns:
+        return Columns(mean, np.sqrt(np.where(variance > 0.0, variance, 1.0)) if self.scale else np.ones(len(mean)))
 
     def _fit(self, firsts: list[Array], seconds: list[Array], W: Any) -> Self:
         n, count = len(firsts), sum([len(first) for first in firsts])
@@ -212,9 +203,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         def build(own: slice, collective: Collective) -> tuple[Pairs, tuple[Columns, Columns]]:
             x, y = (self._standards(view[own], count, collective) for view in (firsts, seconds))
             views = [x.standard(a) for a in firsts[own]], [y.standard(b) for b in seconds[own]]
-            problem = Pairs(*views, rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective)
-            problem.error_name = ""  # nor the distance from it
-            return problem, (x, y)
+            return Pairs(*views, rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective), (x, y)
 
         point, result, self._columns = self._solve(n, build, W)
         problem, n1 = result.problem, firsts[0].shape[1]
@@ -258,14 +247,13 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     def _begin(self, first: Array, second: Array) -> None:
         """Set the scales by the first batch, and start at a random point that is feasible for it."""
         rank, random = self._rank(len(first) // 3, first.shape[1], second.shape[1]), check_random_state(self.random_state)
-        columns, points, ridges = [], [], []
+        self._columns, self._ridges, self.n_samples_seen_, points = (), (), 0, []
         for view in (first, second):
-            own = Columns(view.mean(axis=0), _deviations(view.var(axis=0, ddof=1)) if self.scale else np.ones(view.shape[1]))
+            own = self._scaled(view.mean(axis=0), view.var(axis=0, ddof=1))
             rows, x = own.standard(view), random.standard_normal((view.shape[1], rank))
-            ridges.append(self.ridge * float((rows * rows).mean()))
-            points.append(x @ pooled.root_inverse(x.T @ _times(rows, x, ridges[-1]), rank))
-            columns.append(own)
-        self._columns, self._ridges, self.n_samples_seen_ = (columns[0], columns[1]), (ridges[0], ridges[1]), 0
+            ridge = self.ridge * float((rows * rows).mean())
+            points.append(x @ pooled.root_inverse(x.T @ _times(rows, x, ridge), rank))
+            self._columns, self._ridges = (*self._columns, own), (*self._ridges, ridge)
         products = Products(*(np.zeros((n, rank)) for n in (first.shape[1], second.shape[1], second.shape[1])))
         self._start(first, second, np.concatenate(points), products)
 
@@ -295,12 +283,11 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         coordinates, point, average, products, step, penalty = self._stream
         before, now, cut = self.n_samples_seen_, len(views[0]), [len(products.first)]
         share = now / (before + now)
-        first, second = (
+        self._columns = tuple(
             columns._replace(mean=columns.mean + share * (view.mean(axis=0) - columns.mean))
             for columns, view in zip(self._columns, views, strict=True)
         )
-        self._columns = first, second
-        rows = first.standard(views[0]), second.standard(views[1])
+        rows = [columns.standard(view) for columns, view in zip(self._columns, views, strict=True)]
         (a, *others_a), (b, *others_b) = (np.array_split(view, 3) for view in rows)
         fields = []
         with np.errstate(over="ignore", invalid="ignore"):
@@ -338,28 +325,22 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         self.n_components_ = len(correlations)
 
     @property
-    def coef_(self) -> Array:
-        """``(n_targets, n_features)``: the regression coefficients, computed when first used."""
+    def coef_(self) -> Any:
+        """``(n_targets, n_features)``: the regression coefficients, computed when used."""
         first, second = self._columns
-        coefficients: Array = second.scale[:, None] * (self._regression @ self.x_weights_.T) / first.scale
-        return coefficients
+        return second.scale[:, None] * (self._regression @ self.x_weights_.T) / first.scale
 
     @property
-    def intercept_(self) -> Array:
+    def intercept_(self) -> Any:
         """``(n_targets,)``: the intercepts of the regression."""
         first, second = self._columns
-        intercept: Array = second.mean - second.scale * (self._regression @ ((first.mean / first.scale) @ self.x_weights_))
-        return intercept
-
-    def _scores(self, X: Any) -> Array:
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        scores: Array = self._columns[0].standard(X) @ self.x_weights_
-        return scores
+        return second.mean - second.scale * (self._regression @ ((first.mean / first.scale) @ self.x_weights_))
 
     def transform(self, X: Any, y: Any = None) -> Any:
         """The scores of X, ``(m, n_components)``, or of both views where y is given."""
-        scores = self._scores(X)
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        scores = self._columns[0].standard(X) @ self.x_weights_
         if y is None:
             return scores
         y = check_array(y, input_name="y", dtype=np.float64, ensure_2d=False)
@@ -380,20 +361,14 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
 
     def predict(self, X: Any) -> Array:
         """``(m, n_targets)``, or ``(m,)`` for a y of one dimension: the regression of y on the scores of X."""
-        scores, second = self._scores(X), self._columns[1]
-        predicted: Array = second.mean + second.scale * (scores @ self._regression.T)
+        second = self._columns[1]
+        predicted: Array = second.mean + second.scale * (self.transform(X) @ self._regression.T)
         return predicted[:, 0] if self._predict_1d else predicted
 
 
-def _deviations(variance: Array) -> Array:
-    """The standard deviations, 1 for constant columns."""
-    return np.sqrt(np.where(variance > 0.0, variance, 1.0))
-
-
-def _times(rows: Array, x: Array, ridge: float = 0.0) -> Array:
+def _times(rows: Array, x: Array, ridge: float = 0.0) -> Any:
     """The product of x with the covariance of some samples plus a ridge."""
-    image: Array = rows.T @ (rows @ x) / len(rows) + ridge * x
-    return image
+    return rows.T @ (rows @ x) / len(rows) + ridge * x
 
 
 def _coordinates(rows: Array, most: int, ridge: float) -> Coordinates:

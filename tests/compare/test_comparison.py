@@ -289,7 +289,7 @@ def test_a_changed_file_or_method_is_run_again(tmp_path: Path) -> None:
     data.write_bytes(b"1")
     source.write_text("")
     plan = ComparisonPlan(procrustes, CTA, graph, RULES)
-    job = plan._job(CTA, plan.grids[CTA][0].algorithm, 0, 400)
+    job = plan._job(CTA, plan.grids[CTA][0].algorithm, 0)
     first = Store(tmp_path, {"data": str(data)}, SerialCommunicator()).path(job)
     assert first == Store(tmp_path, {"data": str(data)}, SerialCommunicator()).path(job)
     data.write_bytes(b"12")

@@ -12,7 +12,7 @@ import decentorth as do
 from decentorth import DRFGT
 from decentorth.algorithms._template import Template
 from decentorth.compare import Rules
-from decentorth.compare.comparison import Comparison, Entry
+from decentorth.compare.comparison import Comparison
 from decentorth.compare.trials import Trace
 from decentorth.compare.tuning import Candidate, at_edge, best, candidates, merit
 from tests.compare.cases import ATC, CTA, graph, procrustes, small
@@ -164,13 +164,6 @@ def test_a_step_that_is_not_told_must_be_given() -> None:
     hidden = run.__class__(**{**run.__dict__, "state": run.state._replace(step_size=None)})
     with pytest.raises(ValueError, match=r"own does not say which step it starts with: give one, as own:step_size=0.01"):
         candidates("own", DRFGT(), DRFGT(), hidden, TUNED)
-
-
-def test_a_small_number_of_iterations_for_tuning_is_kept_to() -> None:
-    found = small(rules=Rules(trials=1, iterations=100, tune=True, grid=2, tune_iterations=17, tolerances=(1e-9,)))
-    tried_: list[Entry] = list(found.entries)
-    assert {int(run.history["iteration"][-1]) for entry in tried_ for one in entry.tried for run in one.traces} == {17}
-    assert {int(run.history["iteration"][-1]) for entry in tried_ for run in entry.traces} == {100}
 
 
 def test_any_method_of_the_registry_kind_is_tuned() -> None:
