@@ -130,20 +130,15 @@ NETWORKS: Mapping[str, NetworkModel] = {
 
 
 class Elapsed(NamedTuple):
-    """Modelled seconds."""
+    """Modelled seconds, the number of rounds that were simulated, and True if the other rounds follow exactly."""
 
     seconds: Array
     simulated: int
-    """The number of rounds that were simulated."""
     exact: bool
-    """True where all rounds were simulated, or the others follow exactly."""
 
 
 def _links(model: NetworkModel, W: Any, payload: float) -> tuple[Index, Index, Array, Array]:
-    """The receiver, sender, latency and transfer time of every message of a round, in the order of the entries of W.
-
-    The diagonal counts as messages that take no time.
-    """
+    """The receiver, sender, latency and transfer time of every message; those of the diagonal of W take no time."""
     n = W.shape[0]
     entries = (abs(csr_array(W)) + eye_array(n, format="csr")).tocoo()
     receiver, sender = (index.astype(np.int64) for index in entries.coords)
@@ -169,27 +164,10 @@ def elapsed(
     first: int = 0,
     seed: int = 0,
 ) -> Elapsed:
-    """The seconds until the slowest agent has ended each of the given rounds.
+    """The seconds until the slowest agent has ended each of the given numbers of rounds.
 
-    Parameters
-    ----------
-    W
-        ``(n, n)`` mixing matrix, whose pattern is the graph, or a `topologies.WeightSequence`.
-    rounds
-        Numbers of rounds since all agents started together.
-    payload
-        Bytes of a message.
-    compute
-        Seconds that an agent computes before each round.
-    first
-        The number of the first round: which matrix of a sequence it uses, and which stragglers it meets.
-    seed
-        The seed of the stragglers.
-
-    Raises
-    ------
-    ValueError
-        Latencies or bandwidths of another shape than W.
+    A message has ``payload`` bytes, and an agent computes for ``compute`` seconds before each round. The number of the first round
+    decides the matrix of a sequence and, with the seed, the stragglers.
     """
     asked, n, varies = np.asarray(rounds, dtype=np.int64), _agents(W), isinstance(W, WeightSequence)
     receiver, sender, latency, transfer = _links(model, W.at(first) if varies else W, payload)

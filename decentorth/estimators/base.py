@@ -7,7 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +25,6 @@ from ..stopping import Consensus, GradientNorm, Rule
 
 ALONE = ("rgd", "landing", "generalized_landing")
 """The methods of a single agent whose automatic step size is Barzilai-Borwein here, instead of their own."""
-
-
-class Solution(NamedTuple):
-    """The result of a run."""
-
-    point: Array
-    """The feasible point nearest to the agents' mean, the same on every rank."""
-    result: Result
-    more: Any
-    """The quantities of all agents that were computed with the problem."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -83,10 +73,11 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """The stopping rule of a single agent."""
         return GradientNorm(self.tol)
 
-    def _solve(self, n_agents: int, build: Callable[[slice, Collective], tuple[Any, Any]], W: Any) -> Solution:
+    def _solve(self, n_agents: int, build: Callable[[slice, Collective], tuple[Any, Any]], W: Any) -> tuple[Array, Result, Any]:
         """Run the method until the metric and the consensus error are at most ``tol``; warn if that fails; sets ``n_iter_``.
 
-        ``build`` gives the problem of a rank's agents, and what else it has computed of all agents' data.
+        ``build`` gives the problem of a rank's agents, and other quantities of all agents, which are returned after the feasible
+        point nearest to the agents' mean, the same on every rank, and the result.
         """
         more: list[Any] = []
 
@@ -120,7 +111,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         (total,) = result.collective.sum(result.x)
         point: Array = result.problem.constraint.project(total[None] / n_agents)[0]
         self.n_iter_: Any = max(result.row.iteration, 1)
-        return Solution(point, result, more[0])
+        return point, result, more[0]
 
     def _agents(self, name: str, agents: Sequence[Any]) -> list[Array]:
         """Check all agents' samples together; sets ``n_features_in_`` and, from data frames, ``feature_names_in_``."""
@@ -205,13 +196,7 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
 
 
 def check_components(n_components: Any, most: int, what: str) -> int:
-    """The number of components, ``most`` for None.
-
-    Raises
-    ------
-    TypeError, ValueError
-        With the bounds and their reason.
-    """
+    """The number of components, ``most`` for None; ``what`` is the reason of the upper bound."""
     if n_components is None:
         return most
     if isinstance(n_components, bool) or not isinstance(n_components, int | np.integer):

@@ -32,18 +32,12 @@ from ..protocols import Array, Collective
 from ..sets import GeneralizedStiefel
 from .base import AgentEstimator, check_components, signs
 
-PIECE = 300
-"""The number of samples in a piece of a batch."""
-DECAY = 300
-"""The number of pieces after which steps are shorter by the root of two."""
-STEP = 0.5
-"""The first step times the square of the largest eigenvalue."""
-PULL = 0.1
-"""The product of step, penalty and largest eigenvalue."""
-FLAT = 1e-6
-"""The share of the first variance below which a direction is not rescaled by its own."""
-RUNAWAY = 1e50
-"""The size above which a point counts as diverged."""
+PIECE, DECAY = 300, 300
+"""The number of samples in a piece of a batch, and of pieces after which steps are shorter by the root of two."""
+STEP, PULL = 0.5, 0.1
+"""The first step times the square of the largest eigenvalue, and the product of step, penalty and largest eigenvalue."""
+FLAT, RUNAWAY = 1e-6, 1e50
+"""The share of the first variance below which a direction is not rescaled, and the size above which a point counts as diverged."""
 AVERAGED = 3.0
 """The weight of a piece in averages, relative to its share of the samples."""
 
@@ -96,11 +90,10 @@ class Pairs(problems.CCA):
 
 
 class Stream(NamedTuple):
-    """The state of a stream of batches."""
+    """The state of a stream of batches; a point is T^{-1} x and T^{-1} y, stacked by rows."""
 
     coordinates: tuple[Coordinates, Coordinates]
     point: Array
-    """The point: T^{-1} x and T^{-1} y, stacked by rows."""
     average: Array
     """The average of the last points."""
     products: Products
@@ -223,12 +216,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         """Update the fit with a batch of at least three samples of both views, also after `fit`.
 
         Neither samples nor covariances are kept, only O((n_features + n_targets) n_components) numbers. The columns are scaled by
-        their standard deviations in the first batch, which must have at least three samples for each component.
-
-        Raises
-        ------
-        ArithmeticError
-            When the steps were too long.
+        their standard deviations in the first batch, which must have at least three samples for each component. Too long steps
+        raise ArithmeticError.
         """
         begun = hasattr(self, "x_weights_")
         first, second = self._views(X, y, reset=not begun)

@@ -125,7 +125,7 @@ class ICA(ComponentEstimator):
         self.mixing_ = mixing[:, order] * flip
         self.components_ = np.ascontiguousarray((unmixing[:, order] * flip).T)
         self.n_components_ = len(self.components_)
-        self._seen = Seen(samples, mean, self.mixing_ @ self.mixing_.T, self.components_.T, self.components_.T)
+        self._seen: Seen = Seen(samples, mean, self.mixing_ @ self.mixing_.T, self.components_.T, self.components_.T)
 
     @property
     def _axes(self) -> Array:

@@ -127,4 +127,4 @@ class PCA(ComponentEstimator):
         self.singular_values_ = singular
         self.explained_variance_ = singular**2 / max(moments.samples - 1, 1)
         self.explained_variance_ratio_ = singular**2 / (moments.squares or 1.0)
-        self._kept = singular[:, None] * self.components_
+        self._kept: Array = singular[:, None] * self.components_
