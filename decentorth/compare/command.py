@@ -157,25 +157,6 @@ class CompareForm(Form[Configuration]):
         return super()._owner(key) or hint
 
 
-@dataclass(frozen=True)
-class Case:
-    """The problem and the mixing matrix of each seed, the same as those of `decentorth.run`."""
-
-    settings: CaseSettings
-    entry: Any
-    communicator: Any
-
-    def problem(self, seed: int) -> Any:
-        """The problem, or a deferred problem that each rank builds."""
-        return together(self.communicator, lambda: self.entry.problem(self.settings.agents, seed))
-
-    def W(self, seed: int) -> Any:
-        """The mixing matrix, made on rank 0 and sent to the others."""
-        own = replace(self.settings, seed=seed)
-        made = together(self.communicator, lambda: wiring.make(own) if self.communicator.rank == 0 else None)
-        return wiring.share(own, made, self.communicator).W
-
-
 def main(tokens: Sequence[str] | None = None) -> int:
     """Make the comparison that the arguments describe, by default those of this process, and return the exit code."""
     return serve(tokens, CompareForm, _run, name="decentorth.compare")
@@ -187,14 +168,22 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     if asked.print_config:
         return say(configuration.yaml(outputs=True), root)
     workers = together(communicator, lambda: _check_early(configuration, communicator))
-    case = Case(asked, configuration.problem, communicator)
     tell = root and not asked.quiet
+
+    def problem(seed: int) -> Any:
+        return together(communicator, lambda: configuration.problem.problem(asked.agents, seed))
+
+    def W(seed: int) -> Any:
+        own = replace(asked, seed=seed)
+        made = together(communicator, lambda: wiring.make(own) if root else None)
+        return wiring.share(own, made, communicator).W
+
     try:
         with SettingUp(tell):
             plan = ComparisonPlan(
-                case.problem,
+                problem,
                 configuration.methods,
-                case.W,
+                W,
                 asked,
                 networks=configuration.networks,
                 comm=communicator,

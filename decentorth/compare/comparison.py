@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .methods import has_step
 from .model import Elapsed, NetworkModel, wall_time
@@ -19,7 +20,6 @@ from .tuning import Candidate
 
 COUNTS = ("iterations", "rounds", "bytes", "gradients", "seconds")
 """The costs that are counted to a tolerance, besides the modelled seconds on each network."""
-_COLUMNS = {"iterations": "iteration"}
 
 
 class Spread(NamedTuple):
@@ -45,11 +45,6 @@ class Entry:
     chosen: Candidate
     traces: tuple[Trace, ...]
     """The runs of the trials, by seed."""
-
-    @property
-    def computing(self) -> float:
-        """Seconds that an agent computes in an iteration, as measured: the median over the trials."""
-        return statistics.median(trace.computing for trace in self.traces)
 
     @property
     def step(self) -> str:
@@ -93,11 +88,12 @@ class Comparison:
 
     @cached_property
     def modelled(self) -> dict[tuple[str, int, str], Elapsed]:
-        """The modelled seconds at each row of a run, by method, seed and network."""
+        """The modelled seconds at each row of a run, by method, seed and network; computing as in the median of the trials."""
         found = {}
         for entry in self.entries:
+            measured = statistics.median(trace.computing for trace in entry.traces)
             for name, model in self.networks.items():
-                computing = replace(model, compute=entry.computing) if model.compute is None else model
+                computing = replace(model, compute=measured) if model.compute is None else model
                 for seed, trace in zip(self.rules.seeds, entry.traces, strict=True):
                     found[entry.label, seed, name] = wall_time(computing, self.W[seed], trace.history, seed=seed)
         return found
@@ -107,12 +103,11 @@ class Comparison:
         """The names of all counts."""
         return (*COUNTS, *(f"seconds on {name}" for name in self.networks))
 
-    def count(self, entry: Entry, seed: int, quantity: str, row: int) -> float:
-        """A count of a run at a row of its history."""
-        kind, _, network = quantity.partition(" on ")
-        if network:
-            return float(self.modelled[entry.label, seed, network].seconds[row])
-        return float(entry.traces[seed - self.rules.seed].history[_COLUMNS.get(kind, kind)][row])
+    def column(self, entry: Entry, seed: int, quantity: str) -> NDArray[Any]:
+        """A count at each row of the history of a run."""
+        if quantity in COUNTS:
+            return entry.traces[seed - self.rules.seed].history["iteration" if quantity == "iterations" else quantity]
+        return self.modelled[entry.label, seed, quantity.partition(" on ")[2]].seconds
 
     def per_trial(self) -> Iterator[dict[str, Any]]:
         """A row for each method, trial and tolerance: its counts, None where the tolerance was not reached."""
@@ -123,7 +118,7 @@ class Comparison:
                     found: dict[str, Any] = {"algorithm": entry.label, "seed": seed, "tolerance": tolerance}
                     found |= {"reached": int(row is not None), "status": trace.status}
                     for quantity in self.quantities:
-                        found[quantity] = None if row is None else self.count(entry, seed, quantity, row)
+                        found[quantity] = None if row is None else float(self.column(entry, seed, quantity)[row])
                     for metric in ("objective", "gradient_norm", "consensus_rms", "feasibility", "error"):
                         values = trace.history.get(metric)
                         found[metric] = None if values is None else float(values[-1 if row is None else row])

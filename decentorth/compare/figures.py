@@ -43,7 +43,7 @@ def curve(comparison: Comparison, entry: Entry, metric: str, against: str) -> Cu
         y[trial, : len(values)] = values
         if trace.status != "diverged":
             y[trial, len(values) :] = values[-1]
-        x[trial, : len(values)] = [comparison.count(entry, seed, against, row) for row in range(len(values))]
+        x[trial, : len(values)] = comparison.column(entry, seed, against)[:rows]
     y = y[:, 1:]
     return Curve(np.nanmedian(x[:, 1:], axis=0), np.median(y, axis=0), y.min(axis=0), y.max(axis=0))
 

@@ -112,7 +112,7 @@ class ICA(ComponentEstimator):
         for rows in np.array_split(X, max(1, len(X) // (PIECE * d))):
             seen = _taken_in(seen, rows)
         self._keep(seen.samples, seen.mean, _projected(seen.average, seen.covariance))
-        self._seen = seen
+        self._seen: Seen = seen
         self.n_iter_ += 1
         return self
 
@@ -125,7 +125,7 @@ class ICA(ComponentEstimator):
         self.mixing_ = mixing[:, order] * flip
         self.components_ = np.ascontiguousarray((unmixing[:, order] * flip).T)
         self.n_components_ = len(self.components_)
-        self._seen: Seen = Seen(samples, mean, self.mixing_ @ self.mixing_.T, self.components_.T, self.components_.T)
+        self._seen = Seen(samples, mean, self.mixing_ @ self.mixing_.T, self.components_.T, self.components_.T)
 
     @property
     def _axes(self) -> Array:

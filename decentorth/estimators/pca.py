@@ -116,7 +116,7 @@ class PCA(ComponentEstimator):
         moments = Moments(before.mean + gap * (batch / count), count, squares)
         self._keep(moments, directions[:rank], singular[:rank])
         most = 2 * rank + 10
-        self._kept = singular[:most, None] * directions[:most]
+        self._kept: Array = singular[:most, None] * directions[:most]
         self.n_iter_ += 1
         return self
 
@@ -127,4 +127,4 @@ class PCA(ComponentEstimator):
         self.singular_values_ = singular
         self.explained_variance_ = singular**2 / max(moments.samples - 1, 1)
         self.explained_variance_ratio_ = singular**2 / (moments.squares or 1.0)
-        self._kept: Array = singular[:, None] * self.components_
+        self._kept = singular[:, None] * self.components_

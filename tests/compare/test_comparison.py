@@ -133,7 +133,7 @@ def test_modelled_seconds_are_those_of_the_model(found: Comparison) -> None:
             row = RULES.reached(trace.history, 1.0)
             assert row is not None
             expected = wall_time(model, graph(seed), trace.history, seed=seed).seconds[row]
-            assert found.count(entry, seed, "seconds on wan", row) == expected
+            assert found.column(entry, seed, "seconds on wan")[row] == expected
             assert trace.computing * AGENTS * trace.history["iteration"][-1] <= trace.history["seconds"][-1]
 
 
@@ -148,7 +148,7 @@ def test_a_given_time_of_computing_leaves_nothing_to_measure() -> None:
     row = RULES.reached(first, 1.0)
     assert row is not None
     k = first["iteration"][row]
-    assert one.count(one.entries[0], 0, quantity, row) == pytest.approx(1.0 + 0.5 * before + 1.5 * k, rel=1e-12)
+    assert one.column(one.entries[0], 0, quantity)[row] == pytest.approx(1.0 + 0.5 * before + 1.5 * k, rel=1e-12)
 
 
 def test_parallel_processes_find_the_same(found: Comparison) -> None:
