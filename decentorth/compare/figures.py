@@ -101,12 +101,12 @@ def _panel(panel: Axes, comparison: Comparison, metric: str, against: str) -> No
             panel.plot(kept.x, kept.median, linewidth=1.2, gid="median", **look)
     if not any(kept.x.size for kept, _ in ranges):
         say_empty(panel)
-    limits = panel.get_xlim(), panel.get_ylim()  # those of the medians
+    limits = panel.get_ylim()  # those of the medians
     for kept, colour in ranges:
         high = np.where(np.isfinite(kept.high), kept.high, kept.median * 1e6)
         low = kept.low if metric == "objective" else np.maximum(kept.low, 1e-300)
         panel.fill_between(kept.x, low, high, color=colour, alpha=0.15, linewidth=0, gid="range")
-    panel.set(xlim=limits[0], ylim=limits[1])
+    panel.set_ylim(limits)
     if metric == comparison.rules.metric:
         for tolerance in comparison.shown:
             panel.axhline(tolerance, color="0.5", linewidth=0.6, linestyle=(0, (1, 2)), zorder=0, gid="tolerance")

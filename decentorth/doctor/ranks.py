@@ -23,7 +23,6 @@ from .findings import Finding
 from .job import short_run
 
 AGENTS, SHAPE = 10, (50, 20)
-_SECONDS = 1.0
 _SLOW = 1000.0
 """The time of a benchmark iteration, in microseconds, above which a single host counts as slow.
 
@@ -107,18 +106,13 @@ def ring_benchmark(communicator: Communicator, agents: int) -> tuple[float, floa
         return A @ (dense @ x.reshape(agents, -1)).reshape(x.shape)
 
     with threadpool_limits(1):
-        before = _timed(on_ranks, x[network.agents], 10)
-        count = np.array([max(10.0, min(20_000.0, 0.7 * _SECONDS / before))])
+        count = np.clip(np.array([0.7 / _timed(on_ranks, x[network.agents], 10)]), 10, 20_000)
         communicator.bcast(count)
-        talking = np.array([_timed(on_ranks, x[network.agents], int(count[0]))])
-        if communicator.rank == 0:
-            repeats = int(max(10.0, 0.25 * _SECONDS / _timed(straight, x, 10)))
-            alone = _timed(straight, x, repeats)
-        else:
-            time.sleep(0.3 * _SECONDS)  # the other ranks leave the cores to rank 0
-            alone = 0.0
-    talking = communicator.max(talking)
-    return float(talking[0]) * 1e6, alone * 1e6
+        talking = communicator.max(np.array([_timed(on_ranks, x[network.agents], int(count[0]))]))
+        if communicator.rank > 0:
+            time.sleep(0.3)  # the other ranks leave the cores to rank 0
+            return float(talking[0]) * 1e6, 0.0
+        return float(talking[0]) * 1e6, _timed(straight, x, int(max(10.0, 0.25 / _timed(straight, x, 10)))) * 1e6
 
 
 def _timed(step: Callable[[Array], Array], x: Array, count: int) -> float:

@@ -70,6 +70,7 @@ class PCA(ComponentEstimator):
     """
 
     _together = "deepca"
+
     n_components: int | None = None
 
     def _fit(self, agents: list[Array], W: Any) -> Self:
