@@ -9,7 +9,7 @@ from typing import Any
 
 from ..cli.environment import blas, cpu_model, versions
 from .findings import Finding
-from .job import short_run
+from .job import ITERATIONS, short_run
 
 EXTRAS = {"plot": "matplotlib", "data": "sklearn", "weights": "cvxpy"}
 """The optional extras, with the module that shows that each is installed."""
@@ -63,7 +63,7 @@ def _extras() -> Finding:
 def one_process() -> Finding:
     """The finding on the main job without ranks."""
     try:
-        digest, iterations = short_run("serial", 10)
+        digest = short_run("serial", 10)
     except Exception as error:  # any failure is a finding
         return Finding("one process", "fault", f"the main job raises {type(error).__name__}: {error}", "install decentorth anew")
-    return Finding("one process", "works", f"{iterations} iterations of the main job; sha256 {digest[:16]}")
+    return Finding("one process", "works", f"{ITERATIONS} iterations of the main job; sha256 {digest[:16]}")

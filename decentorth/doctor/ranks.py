@@ -14,13 +14,12 @@ from threadpoolctl import threadpool_limits
 
 from topologies import ring, uniform_weights
 
-from .._mpienv import expected_ranks
 from ..cli.environment import blas, cpu_model, versions
 from ..network import Network
 from ..network.communicator import Communicator
 from ..protocols import Array
 from .findings import Finding
-from .job import short_run
+from .job import ITERATIONS, short_run
 
 AGENTS, SHAPE = 10, (50, 20)
 _SLOW = 1000.0
@@ -78,14 +77,13 @@ def agreement(everyone: Sequence[Mapping[str, Any]]) -> Finding:
 
 
 def _same_bits(communicator: Communicator, agents: int) -> Finding:
-    on_ranks, iterations = short_run(communicator, agents)
-    here, _ = short_run("serial", agents) if communicator.rank == 0 else ("", 0)
-    what, where = f"{communicator.size} rank{'s' * (communicator.size > 1)}", expected_ranks()[1]
-    started = f" ({where})" if where else ""
-    if communicator.rank == 0 and here != on_ranks:
-        found = f"after {iterations} iterations of the main job sha256 {on_ranks[:16]}, in one process {here[:16]}"
+    on_ranks = short_run(communicator, agents)
+    here = short_run("serial", agents) if communicator.rank == 0 else on_ranks
+    what = f"{communicator.size} rank{'s' * (communicator.size > 1)}"
+    if here != on_ranks:
+        found = f"after {ITERATIONS} iterations of the main job sha256 {on_ranks[:16]}, in one process {here[:16]}"
         return Finding(what, "fault", found, "a mixed cluster? See 'same machines'; else please report it")
-    found = f"the main job's first {iterations} iterations, with the bits of one process; sha256 {on_ranks[:16]}{started}"
+    found = f"the main job's first {ITERATIONS} iterations, with the bits of one process; sha256 {on_ranks[:16]}"
     return Finding(what, "works", found)
 
 

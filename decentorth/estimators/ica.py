@@ -76,8 +76,7 @@ class ICA(ComponentEstimator):
     def _fit(self, agents: list[Array], W: Any) -> Self:
         n, counts = len(agents), np.array([len(x) for x in agents], dtype=np.float64)
         rank = self.n_components
-        if rank is not None:
-            check_components(rank, min(int(counts.sum()), agents[0].shape[1]), "the fewer of samples and features")
+        check_components(rank, min(int(counts.sum()), agents[0].shape[1]), "the fewer of samples and features")
 
         def build(own: slice, collective: Collective) -> tuple[problems.ICA, tuple[Array, Array]]:
             mean = pooled.mean(agents[own], collective)

@@ -51,7 +51,7 @@ def test_a_healthy_place() -> None:
     """Exit code 0, and what ranks say is what this process computes."""
     code, report, findings = doctor("--ranks", "3")
     assert (code, report["works"]) == (0, True), report
-    digest, _ = short_run("serial", 10)
+    digest = short_run("serial", 10)
     assert digest[:16] in findings["one process"]["found"]
     assert digest[:16] in findings["3 ranks"]["found"]
     assert findings["mpirun"]["found"].startswith(str(OWN / "mpirun"))
