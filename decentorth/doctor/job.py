@@ -19,6 +19,5 @@ def short_run(comm: Any, agents: int) -> str:
     settings = configuration.run
     W = wiring.share(settings, wiring.make(settings) if communicator.rank == 0 else None, communicator).W
     problem = configuration.problem.problem(settings.agents, settings.seed)
-    return (
-        Run(problem, configuration.algorithm, W, seed=settings.seed, comm=communicator).solve(iterations=ITERATIONS).iterates_sha256
-    )
+    run = Run(problem, configuration.algorithm, W, seed=settings.seed, comm=communicator)
+    return run.solve(iterations=ITERATIONS).iterates_sha256

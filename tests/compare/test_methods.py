@@ -86,6 +86,7 @@ class Demanding:
     """
 
     width: int
+    names: tuple[str, ...] | list[str] = ()
 
 
 def test_methods_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,6 +96,7 @@ def test_methods_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="algorithms: 'demanding': width must be given, as demanding:width="):
         methods("demanding")
     assert methods("demanding:width=3") == {"demanding:width=3": Demanding(3)}
+    assert methods("demanding:3,names=x") == {"demanding:3,names=x": Demanding(3, "x")}  # type: ignore[arg-type]  # left to the method
     assert not has_step(Demanding(3))
 
 
