@@ -2,8 +2,8 @@
 
 Case and dashes of names do not count, and the first value may lack its key: ``ring:10`` is ``ring:n=10``. A value can have
 parameters itself: in ``drfgt:step_size=bb:cap=2,initial=1`` what is no parameter of the method belongs to the step size. Values
-have the types of a dataclass's fields: bool, int, float, str, None, literals, unions of such, and `Kind`. Every function raises
-ValueError, with one line that says what to write instead.
+have the types of a dataclass's fields: bool, int, float, str, None, literals, unions of such, and `Kind`; other types take text.
+Every function raises ValueError, with one line that says what to write instead.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _value(hint: Any, text: str) -> Any:
             kinds += [Kind({word: word}.__getitem__, word) for word in get_args(one)]
         elif isinstance(one, Kind) or one in _KINDS:
             kinds.append(one if isinstance(one, Kind) else _KINDS[one])
-    for kind in kinds:
+    for kind in kinds or [_KINDS[str]]:
         try:
             return kind.read(text)
         except (ValueError, KeyError):

@@ -12,7 +12,7 @@ tolerance, with modelled wall time on named networks.
 
 from .comparison import Comparison, Entry, Line, Spread
 from .figures import figure
-from .model import NETWORKS, Elapsed, NetworkModel, elapsed, wall_time
+from .model import NETWORKS, NetworkModel, wall_time
 from .plan import ComparisonPlan, compare
 from .rules import Rules
 from .tables import save, table
@@ -22,14 +22,12 @@ __all__ = [
     "NETWORKS",
     "Comparison",
     "ComparisonPlan",
-    "Elapsed",
     "Entry",
     "Line",
     "NetworkModel",
     "Rules",
     "Spread",
     "compare",
-    "elapsed",
     "figure",
     "notes",
     "save",

@@ -7,17 +7,18 @@ Exit codes: 0 done, even if methods diverged, 1 a fault, 2 bad input, 130 interr
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .. import registry
 from ..cli import wiring
 from ..cli.config import Form, Saved, values
 from ..cli.figures import check_metrics
-from ..cli.flags import InputError, read_flags, settings, specifications
+from ..cli.flags import InputError, settings
 from ..cli.outputs import replacing
 from ..cli.progress import SettingUp
 from ..cli.settings import NETWORK, CaseSettings, at_least
@@ -25,13 +26,12 @@ from ..cli.shell import FAULT, REFUSALS, complain, one_line, read_configuration,
 from ..cli.trials import processes, progress
 from ..network.halo import even_bounds
 from .comparison import Comparison
-from .methods import Method, methods
+from .methods import methods
 from .model import NetworkModel
 from .plan import ComparisonPlan, networks_named
 from .rules import Rules
-from .tables import save, show
+from .tables import save, table
 from .trials import Store
-from .words import notes
 
 if TYPE_CHECKING:
     from ..network.communicator import Communicator
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 CONFIG, RUNS = "comparison.yaml", "runs"
 OUTPUT = ("out", "overwrite", "plot", "panels", "workers", "quiet", "config", "print_config")
 ACTS = ("overwrite", "config", "print_config")
-Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +98,7 @@ class CompareSettings(CaseSettings, Rules):
         """Settings without an effect beside the others, and why."""
         found = super().idle()
         if not self.tune:
-            found |= dict.fromkeys(("grid", "tune_seeds", "tune_iterations"), "no steps are tried without tune")
+            found |= dict.fromkeys(("grid", "tune_seeds"), "no steps are tried without tune")
         if self.metric == "objective":
             found["consensus_factor"] = "an objective is no distance"
         if not self.plot:
@@ -112,18 +111,13 @@ class CompareSettings(CaseSettings, Rules):
 _SETTINGS = settings(CompareSettings)
 
 
-def part(kind: type[Part], whole: Any) -> Part:
-    """An instance of the dataclass ``kind`` from the fields of ``whole`` with the same names."""
-    return kind(**{field.name: getattr(whole, field.name) for field in fields(kind)})  # type: ignore[arg-type]
-
-
 @dataclass(frozen=True)
 class Configuration(Saved):
     """A comparison with every setting resolved."""
 
     settings: CompareSettings
     problem: Any
-    methods: tuple[Method, ...]
+    methods: Mapping[str, Any]
     networks: Mapping[str, NetworkModel]
 
     def groups(self, *, outputs: bool) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -156,46 +150,15 @@ class CompareForm(Form[Configuration]):
         return Configuration(asked, problem, methods(asked.algorithms), networks_named(asked.network))
 
     def _owner(self, key: str) -> str:
-        given = read_flags(self.tokens, {"Names": {"algorithms": self.own["algorithms"]}}).get("algorithms", ())
-        named = [one.partition(":")[0] for one in specifications(given)]
-        known = registry.algorithms.names()
-        methods = [name for name in (*named, *known) if name in known and key in settings(registry.algorithms.get(name))]
-        method = methods[0] if methods else None
-        hint = f"it is a setting of algorithm {method!r}: write --algorithms {method}:{key}=..." if method else ""
+        known = (registry.algorithms.get(name) for name in registry.algorithms.names())
+        hint = (
+            f"it is a setting of methods: write --algorithms NAME:{key}=..." if any(key in settings(one) for one in known) else ""
+        )
         return super()._owner(key) or hint
 
 
-@dataclass(frozen=True)
-class Case:
-    """The problem and the mixing matrix of each seed, as `decentorth.run` would make them."""
-
-    settings: CaseSettings
-    entry: Any
-    communicator: Any
-
-    def problem(self, seed: int) -> Any:
-        """The problem, or a deferred problem that each rank builds."""
-        return together(self.communicator, lambda: self.entry.problem(self.settings.agents, seed))
-
-    def W(self, seed: int) -> Any:
-        """The mixing matrix, made on rank 0 and sent to the others."""
-        own = replace(self.settings, seed=seed)
-        made = together(self.communicator, lambda: wiring.make(own) if self.communicator.rank == 0 else None)
-        return wiring.share(own, made, self.communicator).W
-
-    def about(self) -> dict[str, Any]:
-        """The settings on which all runs depend."""
-        return {**values(self.settings), **values(self.entry), "seed": None}
-
-
 def main(tokens: Sequence[str] | None = None) -> int:
-    """Make the comparison that the arguments describe, and return the exit code.
-
-    Parameters
-    ----------
-    tokens
-        The arguments; by default those of this process.
-    """
+    """Make the comparison that the arguments describe, by default those of this process, and return the exit code."""
     return serve(tokens, CompareForm, _run, name="decentorth.compare")
 
 
@@ -205,15 +168,23 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     if asked.print_config:
         return say(configuration.yaml(outputs=True), root)
     workers = together(communicator, lambda: _check_early(configuration, communicator))
-    case = Case(part(CaseSettings, asked), configuration.problem, communicator)
     tell = root and not asked.quiet
+
+    def problem(seed: int) -> Any:
+        return together(communicator, lambda: configuration.problem.problem(asked.agents, seed))
+
+    def W(seed: int) -> Any:
+        own = replace(asked, seed=seed)
+        made = together(communicator, lambda: wiring.make(own) if root else None)
+        return wiring.share(own, made, communicator).W
+
     try:
         with SettingUp(tell):
             plan = ComparisonPlan(
-                case.problem,
-                {method.label: method.algorithm for method in configuration.methods},
-                case.W,
-                part(Rules, asked),
+                problem,
+                configuration.methods,
+                W,
+                asked,
                 networks=configuration.networks,
                 comm=communicator,
                 placement=asked.placement,
@@ -221,11 +192,14 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     except REFUSALS as error:
         raise InputError(one_line(error)) from error
     together(communicator, lambda: check_metrics(asked.panels, plan.columns))
-    runs = None if asked.out is None else Path(asked.out) / RUNS
-    together(communicator, lambda: _make_folder(configuration, runs) if runs is not None and root else None)
-    store = Store(runs, case.about(), communicator)
+    store = None
+    if asked.out is not None:
+        runs = Path(asked.out) / RUNS
+        together(communicator, lambda: _make_folder(configuration, runs) if root else None)
+        own = {name: value for name, value in values(asked).items() if name in settings(CaseSettings) and name != "seed"}
+        store = Store(runs, own | values(configuration.problem), communicator)
     where = f"in up to {workers} processes" if communicator.size == 1 else f"each on {communicator.size} ranks"
-    say(f"methods: {len(plan.methods)}; runs: {plan.total}, {where}", tell)
+    say(f"methods: {len(plan.grids)}; runs: {plan.total}, {where}", tell)
     with progress(plan.total, 0, not tell) as advance:
         try:
             comparison = plan.run(workers=workers, store=store, advance=advance)
@@ -245,13 +219,12 @@ def _check_early(configuration: Configuration, communicator: Communicator) -> in
     asked = configuration.settings
     even_bounds(asked.agents, communicator.size)
     workers = processes(asked.workers) if communicator.size == 1 else 1
-    if communicator.rank > 0 or asked.out is None:
-        return workers
-    path = Path(asked.out) / CONFIG
-    if path.exists() and not asked.overwrite and path.read_bytes() != configuration.yaml().encode():
-        raise InputError(f"{asked.out} holds another comparison ({CONFIG}): choose another --out, or give --overwrite")
-    if asked.plot and importlib.util.find_spec("matplotlib") is None:
-        raise InputError('figures need matplotlib: pip install "decentorth[plot]", or give --no-plot')
+    if asked.out is not None and communicator.rank == 0:
+        path = Path(asked.out) / CONFIG
+        if path.exists() and not asked.overwrite and path.read_bytes() != configuration.yaml().encode():
+            raise InputError(f"{asked.out} holds another comparison ({CONFIG}): choose another --out, or give --overwrite")
+        if asked.plot and importlib.util.find_spec("matplotlib") is None:
+            raise InputError('figures need matplotlib: pip install "decentorth[plot]", or give --no-plot')
     return workers
 
 
@@ -265,13 +238,16 @@ def _make_folder(configuration: Configuration, runs: Path) -> None:
 
 
 def _conclude(comparison: Comparison, asked: CompareSettings) -> None:
+    from rich.console import Console
+    from rich.markdown import Markdown
+
     if asked.out is not None:
         save(comparison, asked.out, plot=asked.plot, metrics=asked.panels)
     if asked.quiet:
         return
-    if comparison.shown:
-        show(comparison)
-    for note in notes(comparison):
-        say(note)
+    if sys.stdout.isatty():
+        Console().print(Markdown(table(comparison)))
+    else:
+        say(table(comparison))
     if asked.out is not None:
         say(f"Files in {asked.out}.")

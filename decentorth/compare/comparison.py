@@ -9,7 +9,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from .methods import Method, has_step
+import numpy as np
+from numpy.typing import NDArray
+
+from .methods import has_step
 from .model import Elapsed, NetworkModel, wall_time
 from .rules import Rules
 from .trials import Trace
@@ -17,7 +20,6 @@ from .tuning import Candidate
 
 COUNTS = ("iterations", "rounds", "bytes", "gradients", "seconds")
 """The costs that are counted to a tolerance, besides the modelled seconds on each network."""
-_COLUMNS = {"iterations": "iteration"}
 
 
 class Spread(NamedTuple):
@@ -37,21 +39,12 @@ class Spread(NamedTuple):
 class Entry:
     """A method in the comparison."""
 
-    method: Method
+    label: str
     tried: tuple[Candidate, ...]
     """The steps that were tried; a single one, without runs, if nothing was tuned."""
     chosen: Candidate
     traces: tuple[Trace, ...]
     """The runs of the trials, by seed."""
-
-    @property
-    def label(self) -> str:
-        return self.method.label
-
-    @property
-    def computing(self) -> float:
-        """Seconds that an agent computes in an iteration, as measured: the median over the trials."""
-        return statistics.median(trace.computing for trace in self.traces)
 
     @property
     def step(self) -> str:
@@ -65,7 +58,7 @@ class Entry:
         found = [trace.steps["step_size"] for trace in self.traces if "step_size" in trace.steps]
         if not found:
             return str(given)
-        low, high = f"{min(low for low, _ in found):.3g}", f"{max(high for _, high in found):.3g}"
+        low, high = f"{np.min(found):.3g}", f"{np.max(found):.3g}"
         return f"{given} ({low if low == high else f'{low} to {high}'})"
 
 
@@ -83,32 +76,24 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Methods on the same problems.
-
-    Attributes
-    ----------
-    rules
-        The rules of the comparison.
-    entries
-        The methods with their runs, in the order in which they were named.
-    networks
-        The networks whose wall time is modelled, by name.
-    W
-        The mixing matrix of each trial by its seed.
-    """
+    """Methods on the same problems."""
 
     rules: Rules
     entries: tuple[Entry, ...]
+    """The methods with their runs, in the order in which they were named."""
     networks: Mapping[str, NetworkModel]
+    """The networks whose wall time is modelled, by name."""
     W: Mapping[int, Any]
+    """The mixing matrix of each trial by its seed."""
 
     @cached_property
     def modelled(self) -> dict[tuple[str, int, str], Elapsed]:
-        """The modelled seconds at each row of a run, by method, seed and network."""
+        """The modelled seconds at each row of a run, by method, seed and network; computing as in the median of the trials."""
         found = {}
         for entry in self.entries:
+            measured = statistics.median(trace.computing for trace in entry.traces)
             for name, model in self.networks.items():
-                computing = replace(model, compute=entry.computing) if model.compute is None else model
+                computing = replace(model, compute=measured) if model.compute is None else model
                 for seed, trace in zip(self.rules.seeds, entry.traces, strict=True):
                     found[entry.label, seed, name] = wall_time(computing, self.W[seed], trace.history, seed=seed)
         return found
@@ -118,12 +103,11 @@ class Comparison:
         """The names of all counts."""
         return (*COUNTS, *(f"seconds on {name}" for name in self.networks))
 
-    def count(self, entry: Entry, seed: int, quantity: str, row: int) -> float:
-        """A count of a run at a row of its history."""
-        kind, _, network = quantity.partition(" on ")
-        if network:
-            return float(self.modelled[entry.label, seed, network].seconds[row])
-        return float(entry.traces[seed - self.rules.seed].history[_COLUMNS.get(kind, kind)][row])
+    def column(self, entry: Entry, seed: int, quantity: str) -> NDArray[Any]:
+        """A count at each row of the history of a run."""
+        if quantity in COUNTS:
+            return entry.traces[seed - self.rules.seed].history["iteration" if quantity == "iterations" else quantity]
+        return self.modelled[entry.label, seed, quantity.partition(" on ")[2]].seconds
 
     def per_trial(self) -> Iterator[dict[str, Any]]:
         """A row for each method, trial and tolerance: its counts, None where the tolerance was not reached."""
@@ -133,11 +117,11 @@ class Comparison:
                     row = self.rules.reached(trace.history, tolerance)
                     found: dict[str, Any] = {"algorithm": entry.label, "seed": seed, "tolerance": tolerance}
                     found |= {"reached": int(row is not None), "status": trace.status}
-                    at = -1 if row is None else row
                     for quantity in self.quantities:
-                        found[quantity] = None if row is None else self.count(entry, seed, quantity, row)
+                        found[quantity] = None if row is None else float(self.column(entry, seed, quantity)[row])
                     for metric in ("objective", "gradient_norm", "consensus_rms", "feasibility", "error"):
-                        found[metric] = float(trace.history[metric][at]) if metric in trace.history else None
+                        values = trace.history.get(metric)
+                        found[metric] = None if values is None else float(values[-1 if row is None else row])
                     yield found
 
     @cached_property
@@ -148,19 +132,15 @@ class Comparison:
         for tolerance in self.rules.tolerances:
             for entry in self.entries:
                 own = [row for row in rows if row["algorithm"] == entry.label and row["tolerance"] == tolerance]
-                counts = {
-                    quantity: Spread.of([math.inf if row[quantity] is None else row[quantity] for row in own])
-                    for quantity in self.quantities
-                }
                 reached, diverged = sum(row["reached"] for row in own), sum(row["status"] == "diverged" for row in own)
+                counts = {
+                    name: Spread.of([math.inf if row[name] is None else row[name] for row in own]) for name in self.quantities
+                }
                 found.append(Line(entry.label, entry.step, tolerance, len(own), reached, diverged, counts))
         return tuple(found)
 
     @property
     def shown(self) -> tuple[float, ...]:
         """The tolerances that some method reached in some trial."""
-        return tuple(
-            tolerance
-            for tolerance in self.rules.tolerances
-            if any(line.reached for line in self.lines if line.tolerance == tolerance)
-        )
+        reached = {line.tolerance for line in self.lines if line.reached}
+        return tuple(tolerance for tolerance in self.rules.tolerances if tolerance in reached)

@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH, HEIGHT = 3.1, 2.7
-_NARROW = 1.05
-"""A logarithmic axis spans at least this factor."""
-_DECADES = 1e3
-"""A horizontal axis spans at most this factor, up to its end."""
 
 
 class Curve(NamedTuple):
@@ -47,9 +43,9 @@ def curve(comparison: Comparison, entry: Entry, metric: str, against: str) -> Cu
         y[trial, : len(values)] = values
         if trace.status != "diverged":
             y[trial, len(values) :] = values[-1]
-        x[trial, : len(values)] = [comparison.count(entry, seed, against, row) for row in range(len(values))]
-    x, y = x[:, 1:], y[:, 1:]
-    return Curve(np.nanmedian(x, axis=0), np.median(y, axis=0), y.min(axis=0), y.max(axis=0))
+        x[trial, : len(values)] = comparison.column(entry, seed, against)[:rows]
+    y = y[:, 1:]
+    return Curve(np.nanmedian(x[:, 1:], axis=0), np.median(y, axis=0), y.min(axis=0), y.max(axis=0))
 
 
 def figure(comparison: Comparison, metrics: Sequence[str] = ()) -> Figure:
@@ -92,38 +88,25 @@ def _look(place: int) -> dict[str, Any]:
 
 
 def _panel(panel: Axes, comparison: Comparison, metric: str, against: str) -> None:
-    shown: list[Curve] = []
-    for place, entry in enumerate(comparison.entries):
-        if metric not in entry.traces[0].history:
-            continue
-        found = curve(comparison, entry, metric, against)
-        visible = (found.x > 0.0) & np.isfinite(found.median)
-        if metric != "objective":
-            visible &= found.median > 0.0
-        if not visible.any():
-            continue
-        kept = Curve(*(part[visible] for part in found))
-        shown.append(kept)
-        look = _look(place)
-        high = np.where(np.isfinite(kept.high), kept.high, kept.median * 1e6)
-        low = kept.low if metric == "objective" else np.maximum(kept.low, 1e-300)
-        panel.fill_between(kept.x, low, high, color=look["color"], alpha=0.15, linewidth=0, gid="range")
-        panel.plot(kept.x, kept.median, linewidth=1.2, gid="median", **look)
     logarithmic(panel)
-    _limits(panel, shown)
     if metric == "objective":  # of any sign
         panel.set_yscale("linear")
-        panel.autoscale(axis="y")
+    ranges: list[tuple[Curve, Any]] = []
+    for place, entry in enumerate(comparison.entries):
+        if metric in entry.traces[0].history:
+            found = curve(comparison, entry, metric, against)
+            visible = (found.x > 0.0) & np.isfinite(found.median) & ((metric == "objective") | (found.median > 0.0))
+            kept, look = Curve(*(part[visible] for part in found)), _look(place)
+            ranges.append((kept, look["color"]))
+            panel.plot(kept.x, kept.median, linewidth=1.2, gid="median", **look)
+    if not any(kept.x.size for kept, _ in ranges):
+        say_empty(panel)
+    limits = panel.get_ylim()  # those of the medians
+    for kept, colour in ranges:
+        high = np.where(np.isfinite(kept.high), kept.high, kept.median * 1e6)
+        low = kept.low if metric == "objective" else np.maximum(kept.low, 1e-300)
+        panel.fill_between(kept.x, low, high, color=colour, alpha=0.15, linewidth=0, gid="range")
+    panel.set_ylim(limits)
     if metric == comparison.rules.metric:
         for tolerance in comparison.shown:
             panel.axhline(tolerance, color="0.5", linewidth=0.6, linestyle=(0, (1, 2)), zorder=0, gid="tolerance")
-
-
-def _limits(panel: Axes, shown: Sequence[Curve]) -> None:
-    """Set limits that fit the drawn curves."""
-    if not shown:
-        say_empty(panel)
-        return
-    x, y = (np.concatenate([getattr(one, of) for one in shown]) for of in ("x", "median"))
-    panel.set_xlim(max(x.min(), x.max() / _DECADES), max(x.max(), _NARROW * x.min()))
-    panel.set_ylim(y.min() / 1.6, max(y.max(), _NARROW * y.min()) * 1.6)

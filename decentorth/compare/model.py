@@ -1,7 +1,7 @@
-"""How long a run would take on a network: rounds and bytes are known exactly, whatever carried them, so one process can tell.
+"""The seconds that a run would take on a network, from its rounds and bytes, which are known exactly whatever carried them.
 
-The model is of synchronous rounds. Agent i, ready at time t_i, computes for c_i, sends its message to every neighbour, and is ready
-for the next round when its own messages have left and its neighbours' have arrived:
+Agent i, ready at time t_i, computes for c_i, sends its message to every neighbour, and is ready for the next round when its own
+messages have left and its neighbours' have arrived:
 
     u_i = t_i + c_i
     t_i <- max( max_{j in N(i)} (u_j + l_ij + s_ij),  u_i + max_{j in N(i)} s_ji )
@@ -12,17 +12,16 @@ for the next round when its own messages have left and its neighbours' have arri
             i's network card; 1 otherwise
 
 In a round each agent's c_i, and each link's l_ij and s_ij, is ``slowdown`` times as long with probability ``straggler``,
-independently, from the counter-based streams of a seed. Nothing overlaps, and nobody waits for more than its neighbours.
+independently, from the counter-based streams of a seed. Nothing overlaps.
 
-Without stragglers t is periodic in the end (a max-plus recursion): its rounds are counted until it is, and the rest follows. With
-stragglers the first rounds are simulated and the rest follow at the rate of the second half of those.
+Without stragglers the times repeat after some rounds but for a common delay (a max-plus recursion), and all later ones follow
+exactly. With stragglers the first rounds are simulated, and all later ones repeat the second half of those.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_type_hints
 
@@ -37,15 +36,13 @@ from ..protocols import Array, Index
 from ..streams import CounterStreams
 
 SIMULATED = (256, 4096)
-"""The fewest and the most rounds that are gone through one by one, unless they repeat earlier: as many as make `_MESSAGES`."""
-_MESSAGES = 1 << 22
+"""The fewest and the most rounds that are simulated unless they repeat earlier; in between as many as make `_MESSAGES`."""
+_MESSAGES, _DRAWS = 1 << 22, 1 << 18
+"""The approximate numbers of messages to simulate, and of random numbers to draw at once."""
 _LONGEST = 64
 """The longest period that is looked for."""
-_SAME = 1e-12
-_DRAWS = 1 << 18
-"""About how many random numbers are drawn at once."""
 _RESOLUTION = 1 << 30
-"""Of probabilities."""
+"""The resolution of probabilities."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +58,16 @@ class NetworkModel:
     straggler
         Probability that an agent's computation, or a link, is slow in a round.
     slowdown
-        How many times as long what is slow takes.
+        The factor by which a slow computation or link takes longer.
     shared
-        Whether the messages of an agent share its network card, rather than each having the bandwidth to itself.
+        True if the messages of an agent share its network card, false if each has the bandwidth to itself.
     compute
-        Seconds that an agent computes in an iteration, for every method alike; by default what was measured of each.
+        Seconds that an agent computes in an iteration, for every method alike; by default as measured for each.
+
+    Raises
+    ------
+    ValueError
+        A parameter is out of range.
     """
 
     latency: float | Array = 0.0
@@ -76,23 +78,25 @@ class NetworkModel:
     compute: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no network is like.
+        compute = 0.0 if self.compute is None else self.compute
+        for name, fits, must in (
+            ("latency", np.isfinite(self.latency) & np.greater_equal(self.latency, 0.0), "finite and not negative"),
+            ("bandwidth", np.greater(self.bandwidth, 0.0), "positive"),
+            ("straggler", 0.0 <= self.straggler <= 1.0, "a probability"),
+            ("slowdown", 1.0 <= self.slowdown < math.inf, "finite and at least 1"),
+            ("compute", 0.0 <= compute < math.inf, "finite and not negative"),
+        ):
+            if not np.all(fits):
+                raise ValueError(f"{name} must be {must}, got {getattr(self, name)}")
 
-        Raises
-        ------
-        ValueError
-            With the parameter's name.
-        """
-        if not (np.all(np.greater_equal(self.latency, 0.0)) and np.all(np.isfinite(self.latency))):
-            raise ValueError(f"latency must be finite and not negative, got {self.latency}")
-        if not np.all(np.greater(self.bandwidth, 0.0)):
-            raise ValueError(f"bandwidth must be positive, got {self.bandwidth}")
-        if not 0.0 <= self.straggler <= 1.0:
-            raise ValueError(f"straggler must be a probability, got {self.straggler}")
-        if not (self.slowdown >= 1.0 and math.isfinite(self.slowdown)):
-            raise ValueError(f"slowdown must be finite and at least 1, got {self.slowdown}")
-        if self.compute is not None and not (self.compute >= 0.0 and math.isfinite(self.compute)):
-            raise ValueError(f"compute must be finite and not negative, got {self.compute}")
+    def __str__(self) -> str:
+        """The parameters that are not the defaults, an array by its range."""
+        parts = []
+        for name, value in vars(self).items():
+            if value is not getattr(NetworkModel, name):
+                low, high = f"{np.min(value):g}", f"{np.max(value):g}"
+                parts.append(f"{name} {low if low == high else f'{low} to {high}'}")
+        return ", ".join(parts) or "no delays"
 
     @classmethod
     def named(cls, name: str) -> NetworkModel:
@@ -126,92 +130,28 @@ NETWORKS: Mapping[str, NetworkModel] = {
 
 
 class Elapsed(NamedTuple):
-    """Modelled seconds."""
+    """Modelled seconds, the number of rounds that were simulated, and True if the other rounds follow exactly."""
 
     seconds: Array
-    """As many as were asked for."""
     simulated: int
-    """Rounds that were gone through one by one."""
     exact: bool
-    """True where all of them were, or the others repeat them; otherwise they follow at the mean rate."""
 
 
-class _Links(NamedTuple):
-    """The messages of a round and each agent's wait for its own, sorted by who waits."""
-
-    waits: Index
-    """``(links,)``: the agent that waits for it; nobody has none."""
-    source: Index
-    starts: Index
-    """``(n,)``: where the links that an agent waits for begin."""
-    own: Index
-    """``(n,)``: the place of each agent's wait for its own messages."""
-    latency: Array
-    transfer: Array
-
-
-def _links(model: NetworkModel, W: csr_array[Any, tuple[int, int]], payload: float) -> _Links:
+def _links(model: NetworkModel, W: Any, payload: float) -> tuple[Index, Index, Array, Array]:
+    """The receiver, sender, latency and transfer time of every message; those of the diagonal of W take no time."""
     n = W.shape[0]
-    entries = W.tocoo()
-    between = entries.row != entries.col
-    receiver = np.concatenate([entries.row[between], np.arange(n)]).astype(np.int64)
-    source = np.concatenate([entries.col[between], np.arange(n)]).astype(np.int64)
-    order = np.lexsort((source, receiver))
-    receiver, source = receiver[order], source[order]
-    message = receiver != source
-    degree = np.bincount(source[message], minlength=n), np.bincount(receiver[message], minlength=n)
-    shares = np.maximum(degree[0][source], degree[1][receiver]) if model.shared else np.ones(len(source))
+    entries = (abs(csr_array(W)) + eye_array(n, format="csr")).tocoo()
+    receiver, sender = (index.astype(np.int64) for index in entries.coords)
 
-    def along(value: float | Array, what: str) -> Array:
-        values = np.asarray(value, dtype=np.float64)
+    def along(name: str) -> Array:
+        values = np.asarray(getattr(model, name), dtype=np.float64)
         if values.ndim and values.shape != (n, n):
-            raise ValueError(f"{what} must be a number or of shape {(n, n)}, got {values.shape}")
-        return np.broadcast_to(values, (n, n))[receiver, source]
+            raise ValueError(f"{name} must be a number or of shape {(n, n)}, got {values.shape}")
+        return np.broadcast_to(values, (n, n))[receiver, sender]
 
-    return _Links(
-        receiver,
-        source,
-        np.searchsorted(receiver, np.arange(n)),
-        np.flatnonzero(~message),
-        np.where(message, along(model.latency, "latency"), 0.0),
-        np.where(message, shares * payload / along(model.bandwidth, "bandwidth"), 0.0),
-    )
-
-
-def _delays(links: _Links, slow: Array | float) -> Array:
-    """``(..., links)``: from when a sender is done computing until a waiting agent has the message, or has sent its own."""
-    transfer = slow * links.transfer
-    delays = slow * links.latency + transfer
-    sending = np.zeros((*transfer.shape[:-1], len(links.own)))
-    np.maximum.at(sending.T, links.source, transfer.T)
-    delays[..., links.own] = sending
-    return delays
-
-
-def _rounds(
-    model: NetworkModel, W: Any, payload: float, compute: float, first: int, seed: int
-) -> Iterator[tuple[_Links, Array | float, Array]]:
-    """For each round its links, the seconds each agent computes, and the links' delays."""
-    sequence = W if isinstance(W, WeightSequence) else None
-    links = _links(model, csr_array(W) if sequence is None else sequence.at(first), payload)
-    n, k = len(links.own), first
-    while True:
-        if sequence is not None:
-            links = _links(model, sequence.at(k), payload)
-        if model.straggler == 0.0:
-            delays = _delays(links, 1.0)
-            yield links, compute, delays
-            while sequence is None:
-                yield links, compute, delays
-            k += 1
-            continue
-        count = 1 if sequence is not None else int(np.clip(_DRAWS // len(links.source), 4, 64))
-        drawn = CounterStreams(seed, slice(0, n + len(links.source))).integers("fault", k, count, _RESOLUTION).T
-        slow = np.where(drawn < model.straggler * _RESOLUTION, model.slowdown, 1.0)
-        delays = _delays(links, slow[:, n:])
-        for busy, delay in zip(slow[:, :n] * compute, delays, strict=True):
-            yield links, busy, delay
-        k += count
+    shares = np.maximum(np.bincount(sender)[sender], np.bincount(receiver)[receiver]) - 1 if model.shared else 1
+    between = receiver != sender
+    return receiver, sender, between * along("latency"), between * shares * payload / along("bandwidth")
 
 
 def elapsed(
@@ -223,82 +163,50 @@ def elapsed(
     compute: float = 0.0,
     first: int = 0,
     seed: int = 0,
-    limit: int | None = None,
 ) -> Elapsed:
-    """The seconds until the slowest agent has ended each of the given rounds.
+    """The seconds until the slowest agent has ended each of the given numbers of rounds.
 
-    Parameters
-    ----------
-    W
-        ``(n, n)`` mixing matrix, whose pattern says who talks to whom, or a `topologies.WeightSequence`.
-    rounds
-        Numbers of rounds since all agents started together.
-    payload
-        Bytes of a message.
-    compute
-        Seconds that an agent computes before each round.
-    first
-        The number of the first round: which matrix of a sequence it uses, and which stragglers it meets.
-    seed
-        Of the stragglers.
-    limit
-        Rounds that are gone through one by one; by default 4096, fewer for more than a thousand links, and at least 256.
-
-    Raises
-    ------
-    ValueError
-        Latencies or bandwidths of another shape than W.
+    A message has ``payload`` bytes, and an agent computes for ``compute`` seconds before each round. The number of the first round
+    decides the matrix of a sequence and, with the seed, the stragglers.
     """
-    asked = np.asarray(rounds, dtype=np.int64)
-    links = W.n if isinstance(W, WeightSequence) else csr_array(W).nnz
-    last = min(int(asked.max(initial=0)), limit or int(np.clip(_MESSAGES // links, *SIMULATED)))
-    turn = (W.period or 0) if isinstance(W, WeightSequence) else 1
-    repeats = model.straggler == 0.0 and 0 < turn <= _LONGEST
-    ends = np.zeros(last + 1)
-    period, gain, done = 0, 0.0, 0
-    recent: deque[Array] = deque(maxlen=_LONGEST + 1)
-    t = np.zeros(_agents(W))
-    recent.append(t)
-    for each, busy, delays in _rounds(model, W, payload, compute, first, seed):
-        if done == last or period:
+    asked, n, varies = np.asarray(rounds, dtype=np.int64), _agents(W), isinstance(W, WeightSequence)
+    receiver, sender, latency, transfer = _links(model, W.at(first) if varies else W, payload)
+    most = min(int(asked.max(initial=0)), int(np.clip(_MESSAGES // len(sender), *SIMULATED)))
+    block = 1 if varies else int(np.clip(_DRAWS // len(sender), 1, 64))
+    turn = (W.period or most + 1) if varies else 1
+    times, slow, period = [np.zeros(n)], np.ones((1, 1)), 0
+    for k in range(first, first + most):
+        if varies:
+            receiver, sender, latency, transfer = _links(model, W.at(k), payload)
+        if model.straggler > 0.0 and (k - first) % block == 0:
+            drawn = CounterStreams(seed, slice(0, n + len(sender))).integers("fault", k, block, _RESOLUTION).T
+            slow = np.where(drawn < model.straggler * _RESOLUTION, model.slowdown, 1.0)
+        busy, delayed = slow[(k - first) % len(slow), :n], slow[(k - first) % len(slow), -len(sender) :]
+        t = times[-1] + busy * compute
+        sent = t[sender] + delayed * transfer
+        np.maximum.at(t, sender, sent)
+        np.maximum.at(t, receiver, sent + delayed * latency)
+        times.append(t)
+        done = len(times) - 1
+        if model.straggler == 0.0 and done & (done - 1) == 0 and (period := _period(times, turn)):
             break
-        arrivals = (t + busy)[each.source]
-        arrivals += delays
-        t = np.maximum.reduceat(arrivals, each.starts)
-        done += 1
-        ends[done] = t.max()
-        recent.append(t)
-        if repeats and done & (done - 1) == 0:
-            period, gain = _period(recent, turn)
-    seconds = ends[np.minimum(asked, done)]
-    beyond = asked > done
-    if period:
-        ahead = asked[beyond] - done
-        place = done - period + 1 + (ahead - 1) % period
-        seconds[beyond] = ends[place] + (asked[beyond] - place) // period * gain
-    elif beyond.any():
-        seconds[beyond] += (asked[beyond] - done) * (ends[done] - ends[done // 2]) / (done - done // 2)
-    return Elapsed(seconds, done, bool(period) or not beyond.any())
+    ends, done = np.array([t.max() for t in times]), len(times) - 1
+    exact = period > 0 or bool((asked <= done).all())
+    period = period or max(done - done // 2, 1)
+    turns = -(-np.maximum(asked - done, 0) // period)
+    return Elapsed(ends[asked - turns * period] + turns * (ends[done] - ends[done - period]), done, exact)
 
 
-def _period(recent: deque[Array], turn: int) -> tuple[int, float]:
-    """After how many rounds the times are the same again but for a common delay, and that delay; 0 where they are not yet."""
-    now = recent[-1]
-    for back in range(turn, len(recent), turn):
-        change = now - recent[-1 - back]
-        if change.max() - change.min() <= _SAME * now.max():
-            return back, float(change.max())
-    return 0, 0.0
+def _period(times: list[Array], turn: int) -> int:
+    """The number of rounds, a multiple of ``turn``, after which the times are the same but for a common delay, or 0."""
+    for back in range(turn, min(len(times), _LONGEST + 1), turn):
+        change = times[-1] - times[-1 - back]
+        if change.max() - change.min() <= 1e-12 * times[-1].max():
+            return back
+    return 0
 
 
-def wall_time(
-    model: NetworkModel,
-    W: Any,
-    history: Mapping[str, NDArray[Any]],
-    *,
-    agents: float | None = None,
-    seed: int = 0,
-) -> Elapsed:
+def wall_time(model: NetworkModel, W: Any, history: Mapping[str, NDArray[Any]], *, seed: int = 0) -> Elapsed:
     """The modelled seconds at each row of a run's history.
 
     The rounds before the start (automatic steps) come first, with their own size of messages; then the iterations, whose computing
@@ -307,25 +215,21 @@ def wall_time(
     Parameters
     ----------
     W
-        As the run's.
+        The run's mixing matrix or `topologies.WeightSequence`.
     history
         The columns iteration, rounds, messages, bytes and seconds.
-    agents
-        How many agents the process computed for whose seconds these are; by default all.
     seed
-        As of `elapsed`.
+        The seed of the stragglers.
     """
-    rounds, k, n = history["rounds"], history["iteration"], _agents(W)
-    own = history["seconds"] / (agents or n) if model.compute is None else model.compute * (k + 1.0)
+    rounds, messages, k, n = history["rounds"], history["messages"], history["iteration"], _agents(W)
+    own = history["seconds"] / n if model.compute is None else model.compute * (k + 1.0)
     before = int(rounds[0])
-    payload = history["bytes"][0] / max(int(history["messages"][0]), 1)
-    start = elapsed(model, W, np.array([before]), payload=payload, seed=seed)
-    since = k if rounds[-1] == before else rounds - before
-    number = max(int(since[-1]), 1)
-    messages = int(history["messages"][-1] - history["messages"][0])
-    payload = (history["bytes"][-1] - history["bytes"][0]) / max(messages, 1)
-    compute = float(own[-1] - own[0]) / number
-    links = W if rounds[-1] > before else eye_array(n, format="csr")  # nobody sends
+    start = elapsed(model, W, rounds[:1], payload=history["bytes"][0] / max(int(messages[0]), 1), seed=seed)
+    talks = rounds[-1] > before
+    since = rounds - before if talks else k
+    payload = (history["bytes"][-1] - history["bytes"][0]) / max(int(messages[-1] - messages[0]), 1)
+    compute = float(own[-1] - own[0]) / max(int(since[-1]), 1)
+    links = W if talks else eye_array(n, format="csr")
     rest = elapsed(model, links, since, payload=payload, compute=compute, first=before, seed=seed)
     return Elapsed(own[0] + start.seconds[0] + rest.seconds, start.simulated + rest.simulated, start.exact and rest.exact)
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from ..cli.flags import specifications
@@ -14,7 +13,7 @@ from ..cli.trials import results
 from ..network.communicator import connect
 from ..protocols import SETUP
 from .comparison import Comparison, Entry
-from .methods import Method, has_step, methods, with_step
+from .methods import has_step, methods, with_step
 from .model import NetworkModel
 from .rules import Rules
 from .trials import Job, Store, Trace, make
@@ -24,26 +23,14 @@ Networks = str | Sequence[str] | Mapping[str, NetworkModel]
 
 
 def networks_named(named: Networks) -> dict[str, NetworkModel]:
-    """The models of the named networks, by name.
-
-    Raises
-    ------
-    InputError
-        An unknown name or parameter.
-    """
+    """The models of the named networks, by name."""
     if isinstance(named, Mapping):
         return dict(named)
     return {name: NetworkModel.named(name) for name in specifications([named] if isinstance(named, str) else named)}
 
 
 class ComparisonPlan:
-    """A comparison that is checked before anything runs, and its runs; the parameters are those of `compare`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        A method cannot solve the problem, or a metric or a step is missing; on every rank.
-    """
+    """A comparison that is checked before anything runs, and its runs; the parameters and errors are those of `compare`."""
 
     def __init__(
         self,
@@ -61,29 +48,24 @@ class ComparisonPlan:
         self.communicator = connect(comm)
         self._problem, self._placement = problem, placement
         self._digests: dict[int, tuple[str, str]] = {}
-        seeds = (*rules.seeds, *rules.tuning_seeds)
+        seeds = (*rules.tuning_seeds, *rules.seeds)
         self.W = {seed: W(seed) if callable(W) else W for seed in seeds}
         self.grids: dict[str, tuple[Candidate, ...]] = {}
         self.columns: set[str] = set()
-        self.methods = tuple(self._with_common_step(one) for one in methods(algorithms))
-        for number, method in enumerate(self.methods, 1):
-            SETUP.info("the method %s, %d of %d", method.label, number, len(self.methods))
-            seed = (*rules.tuning_seeds, *rules.seeds)[0]
-            run = self._job(method.label, method.algorithm, seed, 1).run(self.communicator)
+        named = methods(algorithms)
+        for number, (label, algorithm) in enumerate(named.items(), 1):
+            SETUP.info("the method %s, %d of %d", label, number, len(named))
+            if rules.step_size is not None and has_step(algorithm):
+                algorithm = with_step(algorithm, rules.step_size)
+            run = self._job(label, algorithm, seeds[0]).run(self.communicator)
             start = run.solve(iterations=0)
             self.columns.update(start.history)
-            own = (Candidate(1.0, method.algorithm),)
-            self.grids[method.label] = candidates(method, run.algorithm, start, rules) if rules.tune else own
+            self.grids[label] = candidates(label, algorithm, run.algorithm, start, rules)
         if rules.metric not in self.columns:
             raise ValueError("metric: error needs a problem whose answer is known, and this one's is not; take gradient_norm")
 
-    def _with_common_step(self, method: Method) -> Method:
-        if self.rules.step_size is None or not has_step(method.algorithm):
-            return method
-        return Method(method.label, with_step(method.algorithm, self.rules.step_size))
-
-    def _job(self, label: str, algorithm: Any, seed: int, iterations: int) -> Job:
-        return Job(label, algorithm, seed, iterations, self.rules, self._problem, self.W[seed], self._placement)
+    def _job(self, label: str, algorithm: Any, seed: int) -> Job:
+        return Job(label, algorithm, seed, self.rules, self._problem, self.W[seed], self._placement)
 
     @property
     def total(self) -> int:
@@ -93,57 +75,31 @@ class ComparisonPlan:
     def run(
         self, *, workers: int = 1, store: Store | None = None, advance: Callable[[str], None] = lambda words: None
     ) -> Comparison:
-        """Make the runs.
-
-        Parameters
-        ----------
-        workers
-            The number of parallel processes; on MPI ranks the runs follow each other, each over all ranks.
-        store
-            Kept runs, which are not made again.
-        advance
-            Called after each run, on every rank.
-
-        Raises
-        ------
-        RuntimeError
-            A run failed; the message names it.
-        ValueError
-            Methods did not get the same data, start and network.
-        """
-        rules, most = self.rules, self.rules.tune_iterations or self.rules.iterations
-        jobs = [
-            self._job(label, one.algorithm, seed, most)
-            for label, grid in self.grids.items()
-            for one in grid
-            for seed in self._tuning(grid)
-        ]
-        found = iter(self._made(jobs, workers, store, advance))
+        """Make the runs that are not in ``store``; raises as `compare`, and calls ``advance`` after each run, on every rank."""
+        rules, made = self.rules, partial(self._made, workers=workers, store=store, advance=advance)
+        trials = [(label, one, seed) for label, grid in self.grids.items() for one in grid for seed in self._tuning(grid)]
+        traces = made([self._job(label, one.algorithm, seed) for label, one, seed in trials])
         tried = {
-            label: tuple(replace(one, traces=tuple(islice(found, len(self._tuning(grid))))) for one in grid)
+            label: tuple(replace(one, traces=tuple(next(traces) for _ in self._tuning(grid))) for one in grid)
             for label, grid in self.grids.items()
         }
-        chosen = {label: best(grid, rules) if len(grid) > 1 else grid[0] for label, grid in tried.items()}
-        jobs = [
-            self._job(label, choice.algorithm, seed, rules.iterations) for label, choice in chosen.items() for seed in rules.seeds
-        ]
-        found = iter(self._made(jobs, workers, store, advance))
-        entries = [Entry(one, tried[one.label], chosen[one.label], tuple(islice(found, rules.trials))) for one in self.methods]
+        chosen = {label: best(grid, rules) for label, grid in tried.items()}
+        traces = made([self._job(label, one.algorithm, seed) for label, one in chosen.items() for seed in rules.seeds])
+        entries = [Entry(label, tried[label], chosen[label], tuple(next(traces) for _ in rules.seeds)) for label in self.grids]
         return Comparison(rules, tuple(entries), self.networks, {seed: self.W[seed] for seed in rules.seeds})
 
     def _tuning(self, grid: Sequence[Candidate]) -> range:
         """The seeds on which a grid is tried; none for a grid of one step."""
         return self.rules.tuning_seeds if len(grid) > 1 else range(0)
 
-    def _made(self, jobs: Sequence[Job], workers: int, store: Store | None, advance: Callable[[str], None]) -> list[Trace]:
+    def _made(self, jobs: Sequence[Job], workers: int, store: Store | None, advance: Callable[[str], None]) -> Iterator[Trace]:
         """The runs of the jobs in order, from the store where it has them."""
         alone = self.communicator.size == 1
         kept = [store.load(job) if store is not None else None for job in jobs]
         missing = [job for job, trace in zip(jobs, kept, strict=True) if trace is None]
         work = partial(make, comm="serial" if alone else self.communicator)
-        fresh = results(work, missing, workers if alone else 1, Job.words)
         made = []
-        with contextlib.closing(fresh):
+        with contextlib.closing(results(work, missing, workers if alone else 1, Job.words)) as fresh:
             for job, trace in zip(jobs, kept, strict=True):
                 if trace is None:
                     trace = next(fresh)
@@ -152,7 +108,7 @@ class ComparisonPlan:
                 self._compare(job, trace)
                 advance(job.words())
                 made.append(trace)
-        return made
+        return iter(made)
 
     def _compare(self, job: Job, trace: Trace) -> None:
         """Raise unless every method gets the same problem, start and network for a seed."""
@@ -192,7 +148,8 @@ def compare(
     networks
         Names or models of networks whose wall time is modelled.
     workers
-        The number of parallel processes; more than one need joblib (``pip install "decentorth[workers]"``).
+        The number of parallel processes; more than one need joblib (``pip install "decentorth[workers]"``). On MPI ranks the runs
+        follow each other, each over all ranks.
     comm
         As for `decentorth.solve`.
     placement
@@ -201,8 +158,8 @@ def compare(
     Raises
     ------
     ValueError, TypeError
-        The input cannot work, or several workers are asked for without joblib: before any run. The problem of a seed differs each
-        time it is made: after the runs.
+        The input cannot work, or several workers are asked for without joblib: before any run, on every rank. The problem of a seed
+        differs each time it is made: after the runs.
     RuntimeError
         A run failed, or its process died (`concurrent.futures.BrokenExecutor`); the message names it.
     """

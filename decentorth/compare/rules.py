@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -13,13 +12,14 @@ from numpy.typing import NDArray
 
 from ..cli.settings import at_least
 from ..protocols import StoppingRule
-from ..runner import schedule
 from ..stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Rule, Time
 
 Metric = Literal["gradient_norm", "error", "objective"]
 _GOALS: dict[str, Callable[[float], Rule]] = {"gradient_norm": GradientNorm, "error": Error, "objective": ObjectiveBelow}
 _MOST_ROWS = 20_000
 """The maximum number of rows that a history in memory keeps."""
+_FINER = 0.9
+"""The share of the resolution by which rows are apart, so that their rounding does not matter."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +52,6 @@ class Rules:
         The number of steps to try: the method's own (automatic or given) and multiples of it, factors of two apart.
     tune_seeds : int
         Seeds on which steps are tried: those after the seeds of the trials.
-    tune_iterations : int
-        The most iterations of a trial of a step; by default those of a trial.
     step_size : float
         One step size for all instead. Not a fair comparison: the landing direction is half the Riemannian gradient.
     resolution : float
@@ -71,7 +69,6 @@ class Rules:
     tune: bool = False
     grid: int = 8
     tune_seeds: int = 1
-    tune_iterations: int | None = None
     step_size: float | None = None
     resolution: float = 0.01
 
@@ -83,7 +80,7 @@ class Rules:
         ValueError
             A value out of range, or two that do not fit together.
         """
-        at_least(self, trials=1, seed=0, iterations=1, grid=2, tune_seeds=1, tune_iterations=1)
+        at_least(self, trials=1, seed=0, iterations=1, grid=2, tune_seeds=1)
         if self.metric not in _GOALS:
             raise ValueError(f"metric must be {', '.join(list(_GOALS)[:-1])} or {list(_GOALS)[-1]}, got {self.metric!r}")
         lowest = -math.inf if self.metric == "objective" else 0.0
@@ -124,8 +121,11 @@ class Rules:
         return tuple(2.0**power for power in range(-below, self.grid - below))
 
     def rows(self, iterations: int) -> int:
-        """The number of rows that a history needs for the resolution."""
-        return iterations + 1 if self.resolution == 0.0 else _rows(iterations, self.resolution)
+        """The number of log-spaced rows with which an event of iteration k is recorded by iteration (1 + resolution) k."""
+        if self.resolution == 0.0:
+            return iterations + 1
+        points = 1 + math.ceil(math.log(iterations) / math.log1p(_FINER * self.resolution))
+        return 2 + len(np.unique(np.geomspace(1, iterations, points).round()))
 
     def stop(self) -> StoppingRule:
         """The rule that stops a run once the smallest tolerance is reached."""
@@ -145,16 +145,3 @@ class Rules:
         if self.feasibility is not None:
             within &= history["feasibility"] <= self.feasibility
         return int(np.argmax(within)) if within.any() else None
-
-
-@lru_cache
-def _rows(iterations: int, resolution: float) -> int:
-    """About the least number of rows with which an event of iteration k is recorded by iteration (1 + resolution) k."""
-    points = 1 + math.ceil(math.log(iterations) / math.log1p(resolution))
-    rows = 2 + len(np.unique(np.geomspace(1, iterations, points).round()))
-    while True:
-        recorded = np.fromiter(schedule(iterations, rows, None), dtype=np.float64)[1:]
-        first = recorded[:-1] + 1.0  # the first iteration that is seen at the next row
-        if (recorded[1:] <= (1.0 + resolution) * first).all():
-            return rows
-        rows += max(1, rows // 20)

@@ -1,13 +1,12 @@
-"""Comparisons as tables, for a terminal, Markdown, LaTeX, and CSV with every digit, and the files of a comparison."""
+"""Comparisons as Markdown, LaTeX, and CSV with every digit, and the files of a comparison."""
 
 from __future__ import annotations
 
-import io
 import math
-import sys
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal
 
 from ..cli.figures import save as save_figure
 from ..cli.outputs import csv_text, replacing
@@ -15,20 +14,16 @@ from .comparison import Comparison
 from .figures import figure
 from .words import notes, title
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
 UNITS = {"bytes": ("megabytes", 1e-6), "seconds": ("seconds here", 1.0)}
 """The name and the unit's factor of counts that are shown under another name or in another unit."""
 _WHOLE = ("iterations", "rounds", "gradients")
-_WIDEST = 1000
+_BOLD = {"markdown": "**{}**", "latex": r"\textbf{{{}}}"}
 DIGITS = 3
 """The digits of numbers that are not integers; CSV has all digits."""
-Cell = TypeVar("Cell")
 
 
-def table(comparison: Comparison, form: Literal["text", "markdown", "latex", "csv"] = "text") -> str:
-    """The table as text for a terminal, Markdown, LaTeX (with booktabs) or CSV (every digit and every tolerance).
+def table(comparison: Comparison, form: Literal["markdown", "latex", "csv"] = "markdown") -> str:
+    """The table as aligned Markdown with the notes, LaTeX (with booktabs), or CSV (every digit and every tolerance).
 
     Raises
     ------
@@ -37,13 +32,10 @@ def table(comparison: Comparison, form: Literal["text", "markdown", "latex", "cs
     """
     if form == "csv":
         return csv_text(_medians(comparison))
-    if form == "text":
-        return _text(comparison)
-    if form == "markdown":
-        return _markdown(comparison)
-    if form == "latex":
-        return _latex(comparison)
-    raise ValueError(f"the format must be text, markdown, latex or csv, got {form!r}")
+    if form not in _BOLD:
+        raise ValueError(f"the format must be markdown, latex or csv, got {form!r}")
+    sections = {tolerance: list(_rows(comparison, tolerance, _BOLD[form])) for tolerance in comparison.shown}
+    return "\n".join((_markdown if form == "markdown" else _latex)(comparison, headings(comparison), sections)) + "\n"
 
 
 def number(value: float, quantity: str) -> str:
@@ -61,92 +53,47 @@ def headings(comparison: Comparison) -> list[str]:
     return ["method", "step", "reached", *(UNITS.get(quantity, (quantity,))[0] for quantity in comparison.quantities)]
 
 
-def _sections(comparison: Comparison, write: Callable[[str, str, bool], Cell]) -> Iterator[tuple[float, list[list[str | Cell]]]]:
-    """The cells of each tolerance that is shown; ``write`` makes the cell of a count from its median, its range (empty if there is
-    but one value), and True if the median is the least of the section."""
-    for tolerance in comparison.shown:
-        lines = [line for line in comparison.lines if line.tolerance == tolerance]
-        rows: list[list[str | Cell]] = []
-        for line in lines:
-            rows.append([line.algorithm, line.step, f"{line.reached}/{line.trials}"])
-            for quantity, spread in line.counts.items():
-                median, low, high = (number(value, quantity) for value in spread)
-                least = min(other.counts[quantity].median for other in lines)
-                between = "" if low == median == high else f"{low} to {high}"
-                rows[-1].append(write(median, between, spread.median == least < math.inf))
-        yield tolerance, rows
+def _rows(comparison: Comparison, tolerance: float, bold: str) -> Iterator[list[str]]:
+    """A row for each method: medians, the least of a column bold, and ranges where they are more than one value."""
+    lines = [line for line in comparison.lines if line.tolerance == tolerance]
+    for line in lines:
+        row = [line.algorithm, line.step, f"{line.reached}/{line.trials}"]
+        for quantity, spread in line.counts.items():
+            median, low, high = (number(value, quantity) for value in spread)
+            least = min(other.counts[quantity].median for other in lines)
+            shown = bold.format(median) if spread.median == least < math.inf else median
+            row.append(shown if low == median == high else f"{shown} ({low} to {high})")
+        yield row
 
 
-def show(comparison: Comparison) -> None:
-    """Print the table on standard output."""
-    from rich.console import Console
-
-    if sys.stdout.isatty():
-        Console().print(_rich(comparison))
-    else:
-        sys.stdout.write(_text(comparison))
-
-
-def _text(comparison: Comparison) -> str:
-    """The table as wide as it needs to be."""
-    from rich.console import Console
-
-    file = io.StringIO()
-    Console(width=_WIDEST, file=file, color_system=None).print(_rich(comparison))
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
+def _markdown(comparison: Comparison, names: list[str], sections: dict[float, list[list[str]]]) -> Iterator[str]:
+    yield f"# {title(comparison)}"
+    for tolerance, rows in sections.items():
+        yield f"\n## To {tolerance:g}\n"
+        widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+        sides = ["<", "<", *">" * (len(names) - 2)]
+        rule = ["-" * (width - 1) + ("-" if side == "<" else ":") for width, side in zip(widths, sides, strict=True)]
+        for row in (names, rule, *rows):
+            cells = [f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)]
+            yield f"| {' | '.join(cells)} |"
+    yield ""
+    yield from (f"- {note}" for note in notes(comparison))
 
 
-def _rich(comparison: Comparison) -> Table:
-    """The table for rich: each count's median above its range."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    def cell(median: str, between: str, least: bool) -> Text:
-        return Text.assemble((median, "bold" if least else ""), (f"\n{between}" if between else "", "dim"))
-
-    found = Table(title=title(comparison), box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for place, name in enumerate(headings(comparison)):
-        found.add_column(name, justify="left" if place < 2 else "right", overflow="fold")
-    for tolerance, rows in _sections(comparison, cell):
-        found.add_section()
-        found.add_row(Text(f"to {tolerance:g}", style="italic"))
+def _latex(comparison: Comparison, names: list[str], sections: dict[float, list[list[str]]]) -> Iterator[str]:
+    yield f"% {title(comparison)}; needs \\usepackage{{booktabs}}"
+    yield from (f"% {note}" for note in notes(comparison))
+    yield rf"\begin{{tabular}}{{ll{'r' * (len(names) - 2)}}}"
+    yield r"\toprule"
+    yield rf"{' & '.join(names)} \\"
+    for tolerance, rows in sections.items():
+        yield r"\midrule"
+        yield rf"\multicolumn{{{len(names)}}}{{l}}{{to {tolerance:g}}} \\"
         for row in rows:
-            found.add_row(*row)
-    return found
-
-
-def _markdown(comparison: Comparison) -> str:
-    """A table for each tolerance, then the notes."""
-    names = headings(comparison)
-    parts = [f"# {title(comparison)}"]
-    for tolerance, rows in _sections(comparison, _marker("**{}**")):
-        head = f"|{'---|' * 2}{'---:|' * (len(names) - 2)}"
-        parts += ["", f"## To {tolerance:g}", "", f"| {' | '.join(names)} |", head]
-        parts += [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([*parts, "", *(f"- {note}" for note in notes(comparison))]) + "\n"
-
-
-def _latex(comparison: Comparison) -> str:
-    r"""A tabular with a block of rows for each tolerance; needs ``\usepackage{booktabs}``."""
-    names = headings(comparison)
-    parts = [f"% {title(comparison)}; needs \\usepackage{{booktabs}}", *(f"% {note}" for note in notes(comparison))]
-    parts += [rf"\begin{{tabular}}{{ll{'r' * (len(names) - 2)}}}", r"\toprule", rf"{' & '.join(map(_escaped, names))} \\"]
-    for tolerance, rows in _sections(comparison, _marker(r"\textbf{{{}}}")):
-        parts += [r"\midrule", rf"\multicolumn{{{len(names)}}}{{l}}{{to {tolerance:g}}} \\"]
-        for row in rows:
-            cells = [*map(_escaped, row[:2]), *(cell.replace("inf", r"$\infty$") for cell in row[2:])]
-            parts.append(rf"{' & '.join(cells)} \\")
-    return "\n".join([*parts, r"\bottomrule", r"\end{tabular}"]) + "\n"
-
-
-def _marker(bold: str) -> Callable[[str, str, bool], str]:
-    """The cell of a count as text: its median, bold where it is the least, and its range."""
-    return lambda median, between, least: (bold.format(median) if least else median) + (f" ({between})" if between else "")
-
-
-def _escaped(words: str) -> str:
-    return "".join(f"\\{character}" if character in "_%&#${}" else character for character in words)
+            named = [re.sub(r"([_%&#${}])", r"\\\1", cell) for cell in row[:2]]
+            yield " & ".join([*named, *(cell.replace("inf", r"$\infty$") for cell in row[2:])]) + r" \\"
+    yield r"\bottomrule"
+    yield r"\end{tabular}"
 
 
 def _medians(comparison: Comparison) -> Iterator[dict[str, Any]]:
@@ -195,7 +142,7 @@ def save(comparison: Comparison, folder: str | Path, *, plot: bool = True, metri
     texts = {
         "comparison.csv": table(comparison, "csv"),
         "trials.csv": csv_text(comparison.per_trial()),
-        "table.md": table(comparison, "markdown"),
+        "table.md": table(comparison),
         "table.tex": table(comparison, "latex"),
     }
     if comparison.rules.tune:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,15 +24,13 @@ from .rules import Rules
 
 @dataclass(frozen=True)
 class Job:
-    """The inputs of a run."""
+    """The inputs of a run; the problem is a function of the seed."""
 
     label: str
     algorithm: Any
     seed: int
-    iterations: int
     rules: Rules
     problem: Callable[[int], Any]
-    """The problem as a function of the seed."""
     W: Any
     placement: Any = "even"
 
@@ -73,9 +71,9 @@ def make(job: Job, comm: Any = "serial") -> Trace:
     digest = fingerprint(run)
     steps = Steps(run.algorithm, tell=False)
     result = run.solve(
-        iterations=job.iterations,
+        iterations=rules.iterations,
         stopping=rules.stop(),
-        rows=rules.rows(job.iterations) if rules.resolution else None,
+        rows=rules.rows(rules.iterations) if rules.resolution else None,
         record_every=None if rules.resolution else 1,
         metrics=[steps],
     )
@@ -87,39 +85,33 @@ def make(job: Job, comm: Any = "serial") -> Trace:
 
 
 class Store:
-    """The runs kept in a folder, each in a file named by a hash of the run's inputs.
+    """The runs kept in a folder, each in a file named by a hash of the run's inputs; rank 0 reads and writes.
 
     Parameters
     ----------
-    folder
-        The folder of the runs; None keeps nothing.
     about
         The settings on which all runs depend: the problem and the network.
-    communicator
-        The ranks; rank 0 reads and writes, and sends the others the result.
     """
 
-    def __init__(self, folder: Path | None, about: Mapping[str, Any], communicator: Any) -> None:
+    def __init__(self, folder: Path, about: Mapping[str, Any], communicator: Any) -> None:
         self.folder = folder
         self.communicator = communicator
-        self._about = {**about, "version": __version__, "files": files(about)}
+        self._about = {**about, "version": __version__, "files": _stamps(about.values())}
 
     def path(self, job: Job) -> Path | None:
         """The file of a job's run, on rank 0."""
-        if self.folder is None or self.communicator.rank > 0:
+        if self.communicator.rank > 0:
             return None
+        rules, kind = job.rules, type(job.algorithm)
+        sources = {getattr(sys.modules[base.__module__], "__file__", None) for base in kind.__mro__}
         facts = {
             **self._about,
-            "algorithm": [type(job.algorithm).__qualname__, values(job.algorithm), _sources(type(job.algorithm))],
-            "seed": job.seed,
-            "iterations": job.iterations,
-            "rules": [
-                getattr(job.rules, name) for name in ("metric", "consensus_factor", "feasibility", "time_limit", "resolution")
-            ],
-            "smallest": job.rules.tolerances[-1],
+            "algorithm": [kind.__qualname__, values(job.algorithm), sorted(_stamps(sources))],
+            "run": [job.seed, rules.iterations, rules.tolerances[-1], rules.resolution],
+            "rules": [rules.metric, rules.consensus_factor, rules.feasibility, rules.time_limit],
         }
         name = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
-        return self.folder / f"{type(job.algorithm).__name__.lower()}-seed{job.seed}-{name}.json"
+        return self.folder / f"{kind.__name__.lower()}-seed{job.seed}-{name}.json"
 
     def load(self, job: Job) -> Trace | None:
         """A run that was made before; called by every rank."""
@@ -128,28 +120,18 @@ class Store:
         if not raw:
             return None
         kept = json.loads(raw)
-        kept["history"] = {
-            name: np.array(column, dtype=np.int64 if name in COUNTS else np.float64) for name, column in kept["history"].items()
-        }
-        return Trace(**kept)
+        columns = {name: np.array(column, dtype=np.int64 if name in COUNTS else float) for name, column in kept["history"].items()}
+        return Trace(**(kept | {"history": columns}))
 
     def save(self, job: Job, trace: Trace) -> None:
         """Write a run to the folder, with every digit."""
-        path = self.path(job)
-        if path is None:
-            return
-        columns = {name: column.tolist() for name, column in trace.history.items()}
-        with replacing(path) as file:
-            file.write(json.dumps({**asdict(trace), "history": columns}).encode())
+        if path := self.path(job):
+            columns = {name: column.tolist() for name, column in trace.history.items()}
+            with replacing(path) as file:
+                file.write(json.dumps({**asdict(trace), "history": columns}).encode())
 
 
-def files(about: Mapping[str, Any]) -> list[Any]:
-    """Size and time of every file that settings name."""
-    named = [Path(value) for value in about.values() if isinstance(value, str)]
-    return [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in named if path.is_file()]
-
-
-def _sources(entry: type[Any]) -> list[Any]:
-    """Size and time of the files in which a class and its bases are written, so that a changed method is run again."""
-    written = {getattr(sys.modules[base.__module__], "__file__", None) for base in entry.__mro__}
-    return sorted([path, Path(path).stat().st_size, Path(path).stat().st_mtime_ns] for path in written if path)
+def _stamps(named: Iterable[Any]) -> list[Any]:
+    """Size and time of every file that is named, so that runs on changed files are made again."""
+    paths = [Path(one) for one in named if isinstance(one, str)]
+    return [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in paths if path.is_file()]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from .. import _mpienv
 from ..cli.flags import InputError, help_text, settings, take_flags
@@ -63,7 +63,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     said = list(findings.values())
     fine = works(said)
     if asked.json:
-        say(json.dumps({"works": fine, "ranks": ranks, "findings": [asdict(finding) for finding in said]}), root)
+        say(json.dumps({"works": fine, "ranks": ranks, "findings": [finding._asdict() for finding in said]}), root)
     else:
         started = ranks if variable else asked.ranks
         say(text(said, f"{f'mpirun -n {started} ' if started else ''}python -m decentorth.run"), root)

@@ -4,32 +4,18 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
-
-State = Literal["works", "note", "warning", "fault"]
+from typing import Literal, NamedTuple
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The finding on one subject.
-
-    Attributes
-    ----------
-    what
-        The subject.
-    state
-        works; note: worth knowing; warning: slow, or unexpected; fault: the main job does not work.
-    found
-        The description of what was found.
-    remedy
-        The remedy; empty where none is needed.
-    """
+class Finding(NamedTuple):
+    """The finding on one subject."""
 
     what: str
-    state: State
+    state: Literal["works", "note", "warning", "fault"]
+    """note: worth knowing; warning: slow, or unexpected; fault: the main job does not work."""
     found: str
     remedy: str = ""
+    """The remedy; empty where none is needed."""
 
 
 def works(findings: Iterable[Finding]) -> bool:
@@ -39,23 +25,17 @@ def works(findings: Iterable[Finding]) -> bool:
 
 def text(findings: Sequence[Finding], command: str, width: int = 120) -> str:
     """The findings as text for a terminal, with a conclusion on ``command``, the main job."""
-    column = max(len(finding.what) for finding in findings)
+    column = max(len(finding.what) for finding in findings) + 11
     lines = []
-    for finding in findings:
+    for what, state, found, remedy in findings:
+        lines += textwrap.wrap(found, width, initial_indent=f"{state:7s}  {what}".ljust(column), subsequent_indent=" " * column)
         lines += textwrap.wrap(
-            finding.found,
+            remedy,
             width,
-            initial_indent=f"{finding.state:7s}  {finding.what:{column}s}  ",
-            subsequent_indent=" " * (column + 11),
+            initial_indent=" " * column + "-> ",
+            subsequent_indent=" " * (column + 3),
+            break_on_hyphens=False,
+            break_long_words=False,
         )
-        if finding.remedy:
-            lines += textwrap.wrap(
-                finding.remedy,
-                width,
-                initial_indent=f"{'':{column + 11}s}-> ",
-                subsequent_indent=" " * (column + 14),
-                break_on_hyphens=False,
-                break_long_words=False,
-            )
     verdict = "The main job works" if works(findings) else "The main job does not work"
     return "\n".join([*lines, f"{verdict}: {command}"])

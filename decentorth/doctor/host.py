@@ -1,18 +1,15 @@
-"""The findings of one process: versions, BLAS, optional packages, accelerators, and the main job without ranks."""
+"""The findings of one process: versions, BLAS, optional packages, and the main job without ranks."""
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
-import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..cli.environment import blas, cpu_model, versions
 from .findings import Finding
-from .job import short_run
+from .job import ITERATIONS, short_run
 
 EXTRAS = {"plot": "matplotlib", "data": "sklearn", "weights": "cvxpy"}
 """The optional extras, with the module that shows that each is installed."""
@@ -24,7 +21,6 @@ def host_findings() -> Iterator[Finding]:
     yield _packages()
     yield _arithmetic(blas(), os.environ)
     yield _extras()
-    yield _accelerators()
 
 
 def _packages() -> Finding:
@@ -64,21 +60,10 @@ def _extras() -> Finding:
     return Finding("extras", "works", there)
 
 
-def _accelerators() -> Finding:
-    names = []
-    if shutil.which("nvidia-smi"):
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=20, check=False)
-            names = [line.partition(" (UUID")[0] for line in listed.stdout.splitlines() if line.startswith("GPU ")]
-    if names:
-        return Finding("GPU", "note", f"{'; '.join(names)}: not used, all arithmetic is NumPy's on the processor")
-    return Finding("GPU", "works", "none found, none needed: all arithmetic is NumPy's on the processor")
-
-
 def one_process() -> Finding:
     """The finding on the main job without ranks."""
     try:
-        digest, iterations = short_run("serial", 10)
+        digest = short_run("serial", 10)
     except Exception as error:  # any failure is a finding
         return Finding("one process", "fault", f"the main job raises {type(error).__name__}: {error}", "install decentorth anew")
-    return Finding("one process", "works", f"{iterations} iterations of the main job; sha256 {digest[:16]}")
+    return Finding("one process", "works", f"{ITERATIONS} iterations of the main job; sha256 {digest[:16]}")

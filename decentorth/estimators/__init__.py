@@ -1,4 +1,23 @@
-"""Estimators with the interface of scikit-learn, for data in one place, in a stream, or held by agents on a graph."""
+"""Estimators with the interface of scikit-learn, for data in one place, in a stream, or held by agents on a graph.
+
+All have these parameters, by name only:
+
+algorithm
+    The name of a method, or one with its settings such as ``DRFGT(penalty=5.0)``; auto: the default that each estimator names.
+step_size
+    The method's, where it is given by name; auto: Barzilai-Borwein steps for RGD and landing methods on data in one place,
+    otherwise the method's own.
+tol
+    The gradient norm, and for agents their distance from one another too, to be reached; for nonsmooth problems the share of the
+    first step to which steps shrink.
+max_iter
+    The most iterations; a ConvergenceWarning says when they were too few.
+random_state
+    The seed of the start and of random methods. Under ``mpirun`` it must be a number.
+
+and these attributes after a fit, besides their own: ``n_components_``, ``n_features_in_``, ``n_iter_`` (iterations of the method, 1
+where the start was the answer; after `partial_fit`, batches), and ``feature_names_in_`` where the data had names.
+"""
 
 try:
     import sklearn.base  # noqa: F401  # the classes below are scikit-learn's; it is the optional extra ``data``

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,23 +20,14 @@ from .. import registry
 from ..api import Result, solve
 from ..problems import Deferred
 from ..problems.checks import matrices, same_columns
-from ..protocols import Array, Metric
+from ..protocols import Array, Collective, Metric
 from ..stopping import Consensus, GradientNorm, Rule
 
 ALONE = ("rgd", "landing", "generalized_landing")
 """The methods of a single agent whose automatic step size is Barzilai-Borwein here, instead of their own."""
 
 
-class Solution(NamedTuple):
-    """The result of a run."""
-
-    point: Array
-    """The feasible point nearest to the agents' mean, the same on every rank."""
-    iterations: int
-    """The number of iterations, 1 where the start was the answer."""
-    result: Result
-
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """The parameters of all estimators, and the run of the method.
 
@@ -49,18 +41,15 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     _metrics: ClassVar[tuple[Metric, ...]] = ()
     """The metrics beside the standard ones."""
 
-    n_components_: int
-
-    def __init__(self, *, algorithm: Any, step_size: Any, tol: float, max_iter: int, random_state: Any) -> None:
-        self.algorithm = algorithm
-        self.step_size = step_size
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    algorithm: Any = "auto"
+    step_size: Any = "auto"
+    tol: float = 1e-8
+    max_iter: int = 10_000
+    random_state: Any = None
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_components_
+        return int(self.n_components_)
 
     def _method(self, n_agents: int) -> Any:
         """The algorithm that the parameters name or hold."""
@@ -84,13 +73,24 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """The stopping rule of a single agent."""
         return GradientNorm(self.tol)
 
-    def _solve(self, problem: Deferred, W: Any) -> Solution:
-        """Run the method until the metric and the consensus error are at most ``tol``; warn if that fails."""
+    def _solve(self, n_agents: int, build: Callable[[slice, Collective], tuple[Any, Any]], W: Any) -> tuple[Array, Result, Any]:
+        """Run the method until the metric and the consensus error are at most ``tol``; warn if that fails; sets ``n_iter_``.
+
+        ``build`` gives the problem of a rank's agents, and other quantities of all agents, which are returned after the feasible
+        point nearest to the agents' mean, the same on every rank, and the result.
+        """
+        more: list[Any] = []
+
+        def problem(own: slice, collective: Collective) -> Any:
+            built, found = build(own, collective)
+            more.append(found)
+            return built
+
         alone = W is None
         stopping = self._rule()
         result = solve(
-            problem,
-            self._method(problem.n_agents),
+            Deferred(n_agents, problem),
+            self._method(n_agents),
             W,
             iterations=self.max_iter,
             stopping=stopping if alone else stopping & Consensus(self.tol),
@@ -109,8 +109,9 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
                 stacklevel=4,
             )
         (total,) = result.collective.sum(result.x)
-        point: Array = result.problem.constraint.project(total[None] / problem.n_agents)[0]
-        return Solution(point, max(result.row.iteration, 1), result)
+        point: Array = result.problem.constraint.project(total[None] / n_agents)[0]
+        self.n_iter_: Any = max(result.row.iteration, 1)
+        return point, result, more[0]
 
     def _agents(self, name: str, agents: Sequence[Any]) -> list[Array]:
         """Check all agents' samples together; sets ``n_features_in_`` and, from data frames, ``feature_names_in_``."""
@@ -137,9 +138,6 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
     """
 
     _least_features: ClassVar[int] = 1
-
-    components_: Array
-    mean_: Array
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the components of the samples X, ``(m, d)``; y is ignored."""
@@ -170,12 +168,12 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         """Fit to the samples of each agent, which must not be written to; W is None for data in one place."""
 
     @property
-    def _origin(self) -> Array | float:
+    def _origin(self) -> Any:
         """``(d,)``: the point whose coordinates are 0."""
         return self.mean_
 
     @property
-    def _axes(self) -> Array:
+    def _axes(self) -> Any:
         """``(n_components, d)``: the matrix that maps coordinates to centred samples."""
         return self.components_
 
@@ -191,15 +189,14 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         points: Array = self._coordinates(X) @ self._axes + self._origin
         return points
 
+    def _set_components(self, components: NDArray[np.floating[Any]]) -> None:
+        """Set ``components_``, the largest entry of each positive, and their number."""
+        self.components_ = np.ascontiguousarray(components * signs(components)[:, None])
+        self.n_components_ = len(components)
+
 
 def check_components(n_components: Any, most: int, what: str) -> int:
-    """The number of components, ``most`` for None.
-
-    Raises
-    ------
-    TypeError, ValueError
-        With the bounds and their reason.
-    """
+    """The number of components, ``most`` for None; ``what`` is the reason of the upper bound."""
     if n_components is None:
         return most
     if isinstance(n_components, bool) or not isinstance(n_components, int | np.integer):

@@ -16,6 +16,7 @@ its share. In later passes over the same samples these should come in another or
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -25,24 +26,18 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from .. import problems
-from ..problems import Deferred, pooled
+from ..problems import pooled
 from ..problems.checks import matrices, same_columns
 from ..protocols import Array, Collective
 from ..sets import GeneralizedStiefel
 from .base import AgentEstimator, check_components, signs
 
-PIECE = 300
-"""The number of samples in a piece of a batch."""
-DECAY = 300
-"""The number of pieces after which steps are shorter by the root of two."""
-STEP = 0.5
-"""The first step times the square of the largest eigenvalue."""
-PULL = 0.1
-"""The product of step, penalty and largest eigenvalue."""
-FLAT = 1e-6
-"""The share of the first variance below which a direction is not rescaled by its own."""
-RUNAWAY = 1e50
-"""The size above which a point counts as diverged."""
+PIECE, DECAY = 300, 300
+"""The number of samples in a piece of a batch, and of pieces after which steps are shorter by the root of two."""
+STEP, PULL = 0.5, 0.1
+"""The first step times the square of the largest eigenvalue, and the product of step, penalty and largest eigenvalue."""
+FLAT, RUNAWAY = 1e-6, 1e50
+"""The share of the first variance below which a direction is not rescaled, and the size above which a point counts as diverged."""
 AVERAGED = 3.0
 """The weight of a piece in averages, relative to its share of the samples."""
 
@@ -66,16 +61,14 @@ class Coordinates(NamedTuple):
     """``(n, k)``: the orthonormal directions."""
     more: Array
 
-    def times(self, x: Array) -> Array:
+    def times(self, x: Array) -> Any:
         """The product T x."""
-        image: Array = self.scale * (x + self.directions @ (self.more[:, None] * (self.directions.T @ x)))
-        return image
+        return self.scale * (x + self.directions @ (self.more[:, None] * (self.directions.T @ x)))
 
-    def solve(self, x: Array) -> Array:
+    def solve(self, x: Array) -> Any:
         """The solution T^{-1} x."""
         less = self.more / (1.0 + self.more)
-        image: Array = (x - self.directions @ (less[:, None] * (self.directions.T @ x))) / self.scale
-        return image
+        return (x - self.directions @ (less[:, None] * (self.directions.T @ x))) / self.scale
 
 
 class Products(NamedTuple):
@@ -87,7 +80,9 @@ class Products(NamedTuple):
 
 
 class Pairs(problems.CCA):
-    """The problem without its answer, which the metrics would otherwise compute for a column of the history."""
+    """The problem without its answer, which the metrics would otherwise compute for columns of the history."""
+
+    error_name = ""
 
     @property
     def optimal_value(self) -> None:
@@ -95,11 +90,10 @@ class Pairs(problems.CCA):
 
 
 class Stream(NamedTuple):
-    """The state of a stream of batches."""
+    """The state of a stream of batches; a point is T^{-1} x and T^{-1} y, stacked by rows."""
 
     coordinates: tuple[Coordinates, Coordinates]
     point: Array
-    """The point: T^{-1} x and T^{-1} y, stacked by rows."""
     average: Array
     """The average of the last points."""
     products: Products
@@ -108,6 +102,7 @@ class Stream(NamedTuple):
     penalty: float
 
 
+@dataclass(eq=False, repr=False)
 class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, RegressorMixin, AgentEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Canonical correlation analysis, with the interface of ``sklearn.cross_decomposition.CCA``.
 
@@ -119,19 +114,11 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         True if x_weights_ and y_weights_ are for columns divided by their standard deviations.
     ridge
         Added to the covariances, as a share of their mean eigenvalue; needed where columns depend on each other.
-    algorithm
-        The name of a method, or one such as ``RGD(metric="euclidean")``; auto: RGD for data in one place, GeneralizedDRFGT
-        for agents, none of which needs the covariances. Views of more than 2000 columns, whose covariances are not formed,
-        need a method that multiplies with them only, such as ``RGD(metric="euclidean", step_size="bb")``.
-    step_size
-        The method's, where it is given by name; auto: Barzilai-Borwein steps for data in one place, otherwise the method's own. A
-        number is the first step of `partial_fit` too.
-    tol
-        The gradient norm, and for agents their distance from one another too, to be reached.
-    max_iter
-        The most iterations; a ConvergenceWarning says when they were too few.
-    random_state
-        The seed of the start. Under ``mpirun`` it must be a number.
+    algorithm, step_size, tol, max_iter, random_state
+        As in all of `decentorth.estimators`; a number for step_size is the first step of `partial_fit` too. The default is RGD for
+        data in one place, GeneralizedDRFGT for agents, none of which needs the covariances. Views of more than 2000 columns, whose
+        covariances are not formed, need a method that multiplies with them only, such as ``RGD(metric="euclidean",
+        step_size="bb")``.
 
     Attributes
     ----------
@@ -147,33 +134,18 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     coef_, intercept_
         ``(n_targets, n_features)`` and ``(n_targets,)``: the regression of y on the scores of X, so that y is about
         X coef_^T + intercept_. (scikit-learn's takes the scores of X for those of y instead.)
-    n_components_, n_features_in_, n_samples_seen_
-        Numbers.
+    n_samples_seen_
+        The number of samples of all batches.
     n_iter_
-        List of ``(n_components,)``, as in scikit-learn: iterations of the method, which finds all pairs together; after
-        `partial_fit`, batches.
-    feature_names_in_
-        Where X had names.
+        List of ``(n_components,)``, as in scikit-learn: the iterations that find all pairs together.
     """
 
     _together = "generalized_drfgt"
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        scale: bool = True,
-        ridge: float = 0.0,
-        algorithm: Any = "auto",
-        step_size: Any = "auto",
-        tol: float = 1e-8,
-        max_iter: int = 10_000,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(algorithm=algorithm, step_size=step_size, tol=tol, max_iter=max_iter, random_state=random_state)
-        self.n_components = n_components
-        self.scale = scale
-        self.ridge = ridge
+    n_components: int = 2
+    _: KW_ONLY
+    scale: bool = True
+    ridge: float = 0.0
 
     def fit(self, X: Any, y: Any) -> Self:
         """Find the directions of the samples X, ``(m, n_features)``, and y, ``(m, n_targets)`` or ``(m,)``."""
@@ -181,21 +153,9 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         return self._fit([first], [second], None)
 
     def fit_agents(self, agents: Sequence[Any], W: Any) -> Self:
-        """Find the directions of all agents' samples together, by exchanges between neighbours; every sample has the same weight.
+        """Find the directions of all agents' samples together, as `PCA.fit_agents` finds components.
 
-        Under ``mpirun`` every rank calls it with the same arguments and gets the same directions.
-
-        Parameters
-        ----------
-        agents
-            (X_i, y_i), ``(m_i, n_features)`` and ``(m_i, n_targets)``, of each agent.
-        W
-            ``(n, n)``: mixing matrix, symmetric and doubly stochastic, e.g. ``topologies.metropolis_weights(graph)``.
-
-        Raises
-        ------
-        ValueError
-            When dimensions differ, an entry is not finite, or W does not fit; names the agent.
+        ``agents`` has the pair (X_i, y_i), ``(m_i, n_features)`` and ``(m_i, n_targets)``, of each agent.
         """
         for i, pair in enumerate(agents):
             if len(pair) != 2:
@@ -224,47 +184,40 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         """The means and divisors of all agents' samples; a constant column is not scaled."""
         mean = pooled.mean(view, collective)
         variance = pooled.mean_squares([a - mean for a in view], collective) * (count / max(count - 1, 1))
-        return Columns(mean, _deviations(variance) if self.scale else np.ones(len(mean)))
+        return self._scaled(mean, variance)
+
+    def _scaled(self, mean: Array, variance: Array) -> Columns:
+        return Columns(mean, np.sqrt(np.where(variance > 0.0, variance, 1.0)) if self.scale else np.ones(len(mean)))
 
     def _fit(self, firsts: list[Array], seconds: list[Array], W: Any) -> Self:
         n, count = len(firsts), sum([len(first) for first in firsts])
         rank = self._rank(count, firsts[0].shape[1], seconds[0].shape[1])
-        found: list[tuple[Columns, Columns]] = []
 
-        def build(own: slice, collective: Collective) -> Pairs:
+        def build(own: slice, collective: Collective) -> tuple[Pairs, tuple[Columns, Columns]]:
             x, y = (self._standards(view[own], count, collective) for view in (firsts, seconds))
-            found.append((x, y))
             views = [x.standard(a) for a in firsts[own]], [y.standard(b) for b in seconds[own]]
-            problem = Pairs(*views, rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective)
-            problem.error_name = ""  # nor the distance from it
-            return problem
+            return Pairs(*views, rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective), (x, y)
 
-        solution = self._solve(Deferred(n, build), W)
-        ((columns_x, columns_y),), problem = found, solution.result.problem
-        n1 = len(columns_x.mean)
+        point, result, self._columns = self._solve(n, build, W)
+        problem, n1 = result.problem, firsts[0].shape[1]
         with threadpool_limits(1):
-            point = np.repeat(solution.point[None], problem.n_local, axis=0)
-            sums = solution.result.collective.sum(problem.local_product(point), problem.gradient(point))
+            points = np.repeat(point[None], problem.n_local, axis=0)
+            sums = result.collective.sum(problem.local_product(points), problem.gradient(points))
         own, gradient = (total / n for total in sums)
         for rows, ridge in zip(problem.constraint.rows, problem.ridges, strict=True):
-            own[rows] -= ridge * solution.point[rows]
-        self.n_samples_seen_, self._columns, self._ridges = count, (columns_x, columns_y), problem.ridges
-        products = Products(own[:n1], own[n1:], -gradient[n1:])
-        self._keep(solution.point, products)
+            own[rows] -= ridge * point[rows]
+        self.n_samples_seen_, self._ridges = count, problem.ridges
+        self._keep(point, Products(own[:n1], own[n1:], -gradient[n1:]))
         self.__dict__.pop("_stream", None)
-        self.n_iter_ = [solution.iterations] * rank
+        self.n_iter_ = [self.n_iter_] * rank
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Update the fit with a batch of at least three samples of both views, also after `fit`.
 
         Neither samples nor covariances are kept, only O((n_features + n_targets) n_components) numbers. The columns are scaled by
-        their standard deviations in the first batch, which must have at least three samples for each component.
-
-        Raises
-        ------
-        ArithmeticError
-            When the steps were too long.
+        their standard deviations in the first batch, which must have at least three samples for each component. Too long steps
+        raise ArithmeticError.
         """
         begun = hasattr(self, "x_weights_")
         first, second = self._views(X, y, reset=not begun)
@@ -283,14 +236,13 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     def _begin(self, first: Array, second: Array) -> None:
         """Set the scales by the first batch, and start at a random point that is feasible for it."""
         rank, random = self._rank(len(first) // 3, first.shape[1], second.shape[1]), check_random_state(self.random_state)
-        columns, points, ridges = [], [], []
+        self._columns, self._ridges, self.n_samples_seen_, points = (), (), 0, []
         for view in (first, second):
-            own = Columns(view.mean(axis=0), _deviations(view.var(axis=0, ddof=1)) if self.scale else np.ones(view.shape[1]))
+            own = self._scaled(view.mean(axis=0), view.var(axis=0, ddof=1))
             rows, x = own.standard(view), random.standard_normal((view.shape[1], rank))
-            ridges.append(self.ridge * float((rows * rows).mean()))
-            points.append(x @ pooled.root_inverse(x.T @ _times(rows, x, ridges[-1]), rank))
-            columns.append(own)
-        self._columns, self._ridges, self.n_samples_seen_ = (columns[0], columns[1]), (ridges[0], ridges[1]), 0
+            ridge = self.ridge * float((rows * rows).mean())
+            points.append(x @ pooled.root_inverse(x.T @ _times(rows, x, ridge), rank))
+            self._columns, self._ridges = (*self._columns, own), (*self._ridges, ridge)
         products = Products(*(np.zeros((n, rank)) for n in (first.shape[1], second.shape[1], second.shape[1])))
         self._start(first, second, np.concatenate(points), products)
 
@@ -320,12 +272,11 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         coordinates, point, average, products, step, penalty = self._stream
         before, now, cut = self.n_samples_seen_, len(views[0]), [len(products.first)]
         share = now / (before + now)
-        first, second = (
+        self._columns = tuple(
             columns._replace(mean=columns.mean + share * (view.mean(axis=0) - columns.mean))
             for columns, view in zip(self._columns, views, strict=True)
         )
-        self._columns = first, second
-        rows = first.standard(views[0]), second.standard(views[1])
+        rows = [columns.standard(view) for columns, view in zip(self._columns, views, strict=True)]
         (a, *others_a), (b, *others_b) = (np.array_split(view, 3) for view in rows)
         fields = []
         with np.errstate(over="ignore", invalid="ignore"):
@@ -363,28 +314,22 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         self.n_components_ = len(correlations)
 
     @property
-    def coef_(self) -> Array:
-        """``(n_targets, n_features)``: the regression coefficients, computed when first used."""
+    def coef_(self) -> Any:
+        """``(n_targets, n_features)``: the regression coefficients, computed when used."""
         first, second = self._columns
-        coefficients: Array = second.scale[:, None] * (self._regression @ self.x_weights_.T) / first.scale
-        return coefficients
+        return second.scale[:, None] * (self._regression @ self.x_weights_.T) / first.scale
 
     @property
-    def intercept_(self) -> Array:
+    def intercept_(self) -> Any:
         """``(n_targets,)``: the intercepts of the regression."""
         first, second = self._columns
-        intercept: Array = second.mean - second.scale * (self._regression @ ((first.mean / first.scale) @ self.x_weights_))
-        return intercept
-
-    def _scores(self, X: Any) -> Array:
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        scores: Array = self._columns[0].standard(X) @ self.x_weights_
-        return scores
+        return second.mean - second.scale * (self._regression @ ((first.mean / first.scale) @ self.x_weights_))
 
     def transform(self, X: Any, y: Any = None) -> Any:
         """The scores of X, ``(m, n_components)``, or of both views where y is given."""
-        scores = self._scores(X)
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        scores = self._columns[0].standard(X) @ self.x_weights_
         if y is None:
             return scores
         y = check_array(y, input_name="y", dtype=np.float64, ensure_2d=False)
@@ -405,20 +350,14 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
 
     def predict(self, X: Any) -> Array:
         """``(m, n_targets)``, or ``(m,)`` for a y of one dimension: the regression of y on the scores of X."""
-        scores, second = self._scores(X), self._columns[1]
-        predicted: Array = second.mean + second.scale * (scores @ self._regression.T)
+        second = self._columns[1]
+        predicted: Array = second.mean + second.scale * (self.transform(X) @ self._regression.T)
         return predicted[:, 0] if self._predict_1d else predicted
 
 
-def _deviations(variance: Array) -> Array:
-    """The standard deviations, 1 for constant columns."""
-    return np.sqrt(np.where(variance > 0.0, variance, 1.0))
-
-
-def _times(rows: Array, x: Array, ridge: float = 0.0) -> Array:
+def _times(rows: Array, x: Array, ridge: float = 0.0) -> Any:
     """The product of x with the covariance of some samples plus a ridge."""
-    image: Array = rows.T @ (rows @ x) / len(rows) + ridge * x
-    return image
+    return rows.T @ (rows @ x) / len(rows) + ridge * x
 
 
 def _coordinates(rows: Array, most: int, ridge: float) -> Coordinates:

@@ -14,6 +14,7 @@ the weight of its piece, which favours the last ones
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,7 +22,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from .. import problems
-from ..problems import Deferred, pooled
+from ..problems import pooled
 from ..protocols import Array, Collective
 from .base import ComponentEstimator, check_components, signs
 
@@ -43,6 +44,7 @@ class Seen(NamedTuple):
     average: Array
 
 
+@dataclass(eq=False, repr=False)
 class ICA(ComponentEstimator):
     """Independent component analysis of sources with heavy tails.
 
@@ -52,16 +54,10 @@ class ICA(ComponentEstimator):
     ----------
     n_components
         The number of sources and of principal components; by default the number of directions in which the samples vary.
-    algorithm
-        The name of a method, or one such as ``DRFGT(penalty=5.0)``; auto: RGD for data in one place, DRFGT for agents.
-    step_size
-        The method's, where it is given by name; auto: Barzilai-Borwein steps for data in one place, otherwise the method's own.
     tol
         The gradient norm, and for agents their distance from one another too, to be reached, where the sources have variance 1.
-    max_iter
-        The most iterations; a ConvergenceWarning says when they were too few.
-    random_state
-        The seed of the start. Under ``mpirun`` it must be a number.
+    algorithm, step_size, max_iter, random_state
+        As in all of `decentorth.estimators`; the default is RGD for data in one place, DRFGT for agents.
 
     Attributes
     ----------
@@ -71,48 +67,26 @@ class ICA(ComponentEstimator):
         ``(d, n_components)``: its pseudo-inverse, from sources to centred samples; the largest entry of each column is positive.
     mean_
         ``(d,)``.
-    n_components_, n_features_in_, n_samples_seen_
-        Numbers.
-    n_iter_
-        Iterations of the method; after `partial_fit`, batches.
-    feature_names_in_
-        Where the data had names.
+    n_samples_seen_
+        The number of samples of all batches.
     """
 
-    _seen: Seen
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        algorithm: Any = "auto",
-        step_size: Any = "auto",
-        tol: float = 1e-8,
-        max_iter: int = 10_000,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(algorithm=algorithm, step_size=step_size, tol=tol, max_iter=max_iter, random_state=random_state)
-        self.n_components = n_components
+    n_components: int | None = None
 
     def _fit(self, agents: list[Array], W: Any) -> Self:
         n, counts = len(agents), np.array([len(x) for x in agents], dtype=np.float64)
         rank = self.n_components
-        if rank is not None:
-            check_components(rank, min(int(counts.sum()), agents[0].shape[1]), "the fewer of samples and features")
-        found: list[tuple[Array, Array]] = []
+        check_components(rank, min(int(counts.sum()), agents[0].shape[1]), "the fewer of samples and features")
 
-        def build(own: slice, collective: Collective) -> problems.ICA:
+        def build(own: slice, collective: Collective) -> tuple[problems.ICA, tuple[Array, Array]]:
             mean = pooled.mean(agents[own], collective)
             mine = [x - mean for x in agents[own]]
             whiten = pooled.whitening(mine, rank, collective)
-            found.append((mean, whiten))
-            white = [x @ whiten for x in mine]
-            return problems.ICA(white, weights=(counts / counts.mean())[own], n_agents=n, first_agent=own.start)
+            white, weights = [x @ whiten for x in mine], (counts / counts.mean())[own]
+            return problems.ICA(white, weights=weights, n_agents=n, first_agent=own.start), (mean, whiten)
 
-        solution = self._solve(Deferred(n, build), W)
-        ((mean, whiten),) = found
-        self._keep(int(counts.sum()), mean, whiten @ solution.point)
-        self.n_iter_ = solution.iterations
+        point, _, (mean, whiten) = self._solve(n, build, W)
+        self._keep(int(counts.sum()), mean, whiten @ point)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -137,7 +111,7 @@ class ICA(ComponentEstimator):
         for rows in np.array_split(X, max(1, len(X) // (PIECE * d))):
             seen = _taken_in(seen, rows)
         self._keep(seen.samples, seen.mean, _projected(seen.average, seen.covariance))
-        self._seen = seen
+        self._seen: Seen = seen
         self.n_iter_ += 1
         return self
 

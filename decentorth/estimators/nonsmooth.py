@@ -35,8 +35,11 @@ class StepsBelow(Rule):
         return Stop("converged", True, f"steps {share:.2e} <= {self.tolerance:g} of the first") if share <= self.tolerance else None
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SubgradientEstimator(ComponentEstimator):
     """An estimator whose methods are subgradient methods."""
+
+    tol: float = 1e-6
 
     _alone: ClassVar[str] = "drsm"
     _together: ClassVar[str] = "drsm"

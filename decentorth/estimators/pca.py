@@ -13,6 +13,7 @@ t^-(1 - lambda_{k+1} / lambda_i): this is why more than r directions are kept.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -20,9 +21,9 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from .. import problems
-from ..problems import Deferred, pooled
+from ..problems import pooled
 from ..protocols import Array, Collective
-from .base import ComponentEstimator, check_components, signs
+from .base import ComponentEstimator, check_components
 
 
 class Components(problems.PCA):
@@ -42,6 +43,7 @@ class Moments(NamedTuple):
     """The sum of the squares of the centred entries."""
 
 
+@dataclass(eq=False, repr=False)
 class PCA(ComponentEstimator):
     """Principal component analysis.
 
@@ -49,17 +51,11 @@ class PCA(ComponentEstimator):
     ----------
     n_components
         The number of components; by default the smaller of the numbers of samples and features.
-    algorithm
-        The name of a method, or one such as ``DRFGT(penalty=5.0)``; auto: RGD for data in one place, DeEPCA for agents.
-    step_size
-        The method's, where it is given by name; auto: Barzilai-Borwein steps for data in one place, otherwise the method's own.
     tol
         The gradient norm, and for agents their distance from one another too, to be reached, where the samples have a total
         variance of 1: the angle to the answer is about tol over the gap of the explained variance ratios.
-    max_iter
-        The most iterations; a ConvergenceWarning says when they were too few.
-    random_state
-        The seed of the start. Under ``mpirun`` it must be a number.
+    algorithm, step_size, max_iter, random_state
+        As in all of `decentorth.estimators`; the default is RGD for data in one place, DeEPCA for agents.
 
     Attributes
     ----------
@@ -69,56 +65,33 @@ class PCA(ComponentEstimator):
         ``(n_components,)``.
     mean_
         ``(d,)``.
-    n_components_, n_features_in_, n_samples_seen_
-        Numbers.
-    n_iter_
-        Iterations of the method, 1 where the start was the answer; after `partial_fit`, batches.
-    feature_names_in_
-        Where the data had names.
+    n_samples_seen_
+        The number of samples of all batches.
     """
 
     _together = "deepca"
-    _moments: Moments
-    _kept: Array
-    """``(at most 2 n_components + 10, d)``: directions of the samples seen, times their singular values."""
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        algorithm: Any = "auto",
-        step_size: Any = "auto",
-        tol: float = 1e-8,
-        max_iter: int = 10_000,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(algorithm=algorithm, step_size=step_size, tol=tol, max_iter=max_iter, random_state=random_state)
-        self.n_components = n_components
+    n_components: int | None = None
 
     def _fit(self, agents: list[Array], W: Any) -> Self:
         n, count = len(agents), sum([len(x) for x in agents])
         rank = check_components(self.n_components, min(count, agents[0].shape[1]), "the fewer of samples and features")
-        found: list[Moments] = []
 
-        def build(own: slice, collective: Collective) -> Components:
+        def build(own: slice, collective: Collective) -> tuple[Components, Moments]:
             mean = pooled.mean(agents[own], collective)
             mine = [x - mean for x in agents[own]]
             squares = pooled.squares(mine, collective)
-            found.append(Moments(mean, count, squares))
             for x in mine:
                 x *= np.sqrt(n * len(x) / (squares or 1.0))  # so that samples weigh the same, and have the total variance 1
-            return Components(mine, rank, n_agents=n, first_agent=own.start)
+            return Components(mine, rank, n_agents=n, first_agent=own.start), Moments(mean, count, squares)
 
-        solution = self._solve(Deferred(n, build), W)
-        (moments,), problem = found, solution.result.problem
+        point, result, moments = self._solve(n, build, W)
         with threadpool_limits(1):
-            point = np.repeat(solution.point[None], problem.n_local, axis=0)
-            (gradient,) = solution.result.collective.sum(problem.gradient(point))
-            values, vectors = np.linalg.eigh(-solution.point.T @ gradient / n)
-            components = (solution.point @ vectors[:, ::-1]).T
+            (gradient,) = result.collective.sum(result.problem.gradient(np.repeat(point[None], result.problem.n_local, axis=0)))
+            values, vectors = np.linalg.eigh(-point.T @ gradient / n)
+            components = (point @ vectors[:, ::-1]).T
         variance = np.maximum(values[::-1], 0.0)
         self._keep(moments, components, np.sqrt(variance * moments.squares))
-        self.n_iter_ = solution.iterations
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -144,15 +117,14 @@ class PCA(ComponentEstimator):
         moments = Moments(before.mean + gap * (batch / count), count, squares)
         self._keep(moments, directions[:rank], singular[:rank])
         most = 2 * rank + 10
-        self._kept = singular[:most, None] * directions[:most]
+        self._kept: Array = singular[:most, None] * directions[:most]
         self.n_iter_ += 1
         return self
 
     def _keep(self, moments: Moments, components: Array, singular: Array) -> None:
+        self._set_components(components)
         self._moments = moments
         self.mean_, self.n_samples_seen_, _ = moments
-        self.n_components_ = len(components)
-        self.components_ = np.ascontiguousarray(components * signs(components)[:, None])
         self.singular_values_ = singular
         self.explained_variance_ = singular**2 / max(moments.samples - 1, 1)
         self.explained_variance_ratio_ = singular**2 / (moments.squares or 1.0)

@@ -10,18 +10,19 @@ The location is the median of each feature; for agents, the mean of their median
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from .. import problems
-from ..problems import Deferred
 from ..protocols import Array, Collective
-from .base import check_components, signs
+from .base import check_components
 from .nonsmooth import SubgradientEstimator
 
 
+@dataclass(eq=False, repr=False)
 class RobustSubspace(SubgradientEstimator):
     """A subspace near most of the samples, robust against outliers.
 
@@ -33,17 +34,11 @@ class RobustSubspace(SubgradientEstimator):
         Dimension of the subspace, below the number of features; by default one less, a hyperplane.
     center
         True for a subspace through the samples' median, false for one through 0.
-    algorithm
-        The name of a method, or one such as ``RSSM(blocks=5)``; auto: DRSM, which is RSM for data in one place.
-    step_size
-        The method's, where it is given by name; auto: the method's own.
     tol
         The share of the first step to which steps shrink. Where inliers are near the subspace, and many enough, its error shrinks
         as they do.
-    max_iter
-        The most iterations; a ConvergenceWarning says when they were too few.
-    random_state
-        The seed of random methods. Under ``mpirun`` it must be a number.
+    algorithm, step_size, max_iter, random_state
+        As in all of `decentorth.estimators`; the default is DRSM, which is RSM for data in one place.
 
     Attributes
     ----------
@@ -52,30 +47,13 @@ class RobustSubspace(SubgradientEstimator):
         largest entry of each is positive.
     location_
         ``(d,)``.
-    n_components_, n_features_in_
-        Numbers.
-    n_iter_
-        Iterations of the method.
-    feature_names_in_
-        Where the data had names.
     """
 
     _least_features = 2
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        center: bool = True,
-        algorithm: Any = "auto",
-        step_size: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(algorithm=algorithm, step_size=step_size, tol=tol, max_iter=max_iter, random_state=random_state)
-        self.n_components = n_components
-        self.center = center
+    n_components: int | None = None
+    _: KW_ONLY
+    center: bool = True
 
     def _fit(self, agents: list[Array], W: Any) -> Self:
         n, d = len(agents), agents[0].shape[1]
@@ -83,32 +61,25 @@ class RobustSubspace(SubgradientEstimator):
         if self.n_components is None and d < 2:
             raise ValueError("a subspace needs samples with at least 2 features, got 1")
         rank = d - 1 if self.n_components is None else check_components(self.n_components, d - 1, "one less than the features")
-        found: list[Array] = []
 
-        def build(own: slice, collective: Collective) -> problems.RobustSubspaceRecovery:
+        def build(own: slice, collective: Collective) -> tuple[problems.RobustSubspaceRecovery, Array]:
             location = np.zeros(d)
             if self.center:
                 (medians,) = collective.sum(np.stack([len(x) * np.median(x, axis=0) for x in agents[own]]))
                 location = medians / counts.sum()
-            found.append(location)
             rows = [problems.on_sphere(x - location) for x in agents[own]]
             weights = (counts / counts.mean())[own]
-            return problems.RobustSubspaceRecovery(rows, rank, weights=weights, n_agents=n, first_agent=own.start)
+            return problems.RobustSubspaceRecovery(rows, rank, weights=weights, n_agents=n, first_agent=own.start), location
 
-        solution = self._solve(Deferred(n, build), W)
-        (self.location_,) = found
-        across = solution.point
+        across, result, self.location_ = self._solve(n, build, W)
         with threadpool_limits(1):
             basis = np.linalg.qr(across, mode="complete")[0][:, d - rank :]
-            order = np.linalg.eigh(basis.T @ solution.result.problem.moments @ basis)[1][:, ::-1]
-            components = (basis @ order).T
-        self.components_ = np.ascontiguousarray(components * signs(components)[:, None])
-        self.n_components_ = rank
-        self.n_iter_ = solution.iterations
+            order = np.linalg.eigh(basis.T @ result.problem.moments @ basis)[1][:, ::-1]
+            self._set_components((basis @ order).T)
         return self
 
     @property
-    def _origin(self) -> Array:
+    def _origin(self) -> Any:
         return self.location_
 
     def score_samples(self, X: Any) -> Array:

@@ -116,7 +116,7 @@ def test_what_fails_is_counted_and_never_dropped(found: Comparison) -> None:
     assert found.shown == RULES.tolerances[:-1]
     said = " ".join(notes(found))
     assert f"{WILD} diverged in 3 of 3 trials." in said
-    assert "Reached by nobody: 1e-40." in said
+    assert "No method reached 1e-40." in said
 
 
 def test_a_median_counts_failures_as_infinite() -> None:
@@ -133,7 +133,7 @@ def test_modelled_seconds_are_those_of_the_model(found: Comparison) -> None:
             row = RULES.reached(trace.history, 1.0)
             assert row is not None
             expected = wall_time(model, graph(seed), trace.history, seed=seed).seconds[row]
-            assert found.count(entry, seed, "seconds on wan", row) == expected
+            assert found.column(entry, seed, "seconds on wan")[row] == expected
             assert trace.computing * AGENTS * trace.history["iteration"][-1] <= trace.history["seconds"][-1]
 
 
@@ -148,7 +148,7 @@ def test_a_given_time_of_computing_leaves_nothing_to_measure() -> None:
     row = RULES.reached(first, 1.0)
     assert row is not None
     k = first["iteration"][row]
-    assert one.count(one.entries[0], 0, quantity, row) == pytest.approx(1.0 + 0.5 * before + 1.5 * k, rel=1e-12)
+    assert one.column(one.entries[0], 0, quantity)[row] == pytest.approx(1.0 + 0.5 * before + 1.5 * k, rel=1e-12)
 
 
 def test_parallel_processes_find_the_same(found: Comparison) -> None:
@@ -200,8 +200,6 @@ def test_one_step_for_all_is_said_to_be_unfair() -> None:
     equal = small(algorithms={"a": DRFGT(), "b": DRFGT(order="adapt-then-combine")}, rules=Rules(trials=1, step_size=0.004))
     assert [entry.chosen.algorithm.step_size for entry in equal.entries] == [0.004, 0.004]
     assert title(equal) == "Methods at equal step size 0.004: not a fair comparison"
-    assert "the landing direction is half the Riemannian gradient" in " ".join(notes(equal))
-    assert "half" not in " ".join(notes(small(rules=Rules(trials=1, iterations=2))))
 
 
 def test_the_error_can_be_the_metric() -> None:
@@ -291,9 +289,8 @@ def test_a_changed_file_or_method_is_run_again(tmp_path: Path) -> None:
     data.write_bytes(b"1")
     source.write_text("")
     plan = ComparisonPlan(procrustes, CTA, graph, RULES)
-    job = plan._job(CTA, plan.methods[0].algorithm, 0, 400)
+    job = plan._job(CTA, plan.grids[CTA][0].algorithm, 0)
     first = Store(tmp_path, {"data": str(data)}, SerialCommunicator()).path(job)
     assert first == Store(tmp_path, {"data": str(data)}, SerialCommunicator()).path(job)
     data.write_bytes(b"12")
     assert first != Store(tmp_path, {"data": str(data)}, SerialCommunicator()).path(job)
-    assert Store(None, {}, SerialCommunicator()).path(job) is None

@@ -15,7 +15,6 @@ import decentorth as do
 import topologies as tp
 from decentorth.cli.flags import InputError
 from decentorth.compare.model import NETWORKS, NetworkModel, elapsed, wall_time
-from decentorth.compare.words import network
 from decentorth.protocols import Array
 from decentorth.streams import CounterStreams
 from tests.support import problems
@@ -177,14 +176,16 @@ def test_stragglers_of_a_complete_graph_cost_what_they_must_on_average() -> None
 
 def test_far_rounds_follow_at_the_rate_of_near_ones() -> None:
     model = NetworkModel(latency=0.1, bandwidth=1e6, straggler=0.1, slowdown=3.0)
-    rounds = np.array([256, 512, 512_000])
-    found = elapsed(model, ring(10), rounds, payload=PAYLOAD, limit=512)
-    assert (found.simulated, found.exact) == (512, False)
-    rate = (found.seconds[1] - found.seconds[0]) / 256
-    assert found.seconds[2] == pytest.approx(found.seconds[1] + (512_000 - 512) * rate, rel=1e-12)
-    far = elapsed(model, ring(10), np.array([20_000]), payload=PAYLOAD, limit=20_000).seconds[0]
-    near = elapsed(model, ring(10), np.array([20_000]), payload=PAYLOAD).seconds[0]
-    assert near == pytest.approx(far, rel=0.02)
+    rounds = np.array([2048, 3000, 4096, 3000 + 2048, 4096 + 500 * 2048])
+    found = elapsed(model, ring(10), rounds, payload=PAYLOAD)
+    assert (found.simulated, found.exact) == (4096, False)
+    half, middle, whole, later, far = found.seconds
+    assert later == pytest.approx(middle + (whole - half), rel=1e-12)
+    assert far == pytest.approx(whole + 500 * (whole - half), rel=1e-12)
+    others = elapsed(model, ring(10), np.array([4096]), payload=PAYLOAD, first=4096)
+    assert elapsed(model, ring(10), np.array([8192]), payload=PAYLOAD).seconds[0] == pytest.approx(
+        whole + others.seconds[0], rel=0.02
+    )
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -252,7 +253,7 @@ def test_names_and_parameters() -> None:
     assert (changed.straggler, changed.compute, changed.latency) == (0.1, 1e-3, NETWORKS["wan"].latency)
     own = NetworkModel.named("latency=1e-3,bandwidth=1e8,straggler=0.1,slowdown=3,shared=false")
     assert own == NetworkModel(latency=1e-3, bandwidth=1e8, straggler=0.1, slowdown=3.0, shared=False)
-    assert "latency 40 ms, bandwidth 12.5 MB/s, 1 % stragglers 5 times slower" in network(NETWORKS["wan"])
+    assert str(NETWORKS["wan"]) == "latency 0.04, bandwidth 1.25e+07, straggler 0.01, slowdown 5"
 
 
 @pytest.mark.parametrize(
@@ -282,6 +283,6 @@ def test_links_of_another_size_are_refused() -> None:
         elapsed(NetworkModel(latency=np.ones((4, 4))), ring(5), K, payload=1.0)
 
 
-def test_values_of_links() -> None:
+def test_the_words_of_a_network_have_the_range_of_its_links() -> None:
     spread: Array = np.linspace(0.001, 0.002, 9).reshape(3, 3)
-    assert network(NetworkModel(latency=spread)) == "latency 1 ms to 2 ms, bandwidth without limit"
+    assert str(NetworkModel(latency=spread)) == "latency 0.001 to 0.002"

@@ -95,7 +95,6 @@ def test_tolerances_are_put_in_order() -> None:
     [
         ({"trials": 0}, "trials must be at least 1"),
         ({"grid": 1}, "grid must be at least 2"),
-        ({"tune_iterations": 0}, "tune_iterations must be at least 1"),
         ({"tolerances": ()}, "tolerances must be positive numbers, at least one"),
         ({"tolerances": (1.0, -1.0)}, "tolerances must be positive numbers"),
         ({"metric": "objective", "tolerances": (-np.inf,)}, "tolerances must be finite numbers"),

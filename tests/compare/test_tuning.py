@@ -12,8 +12,7 @@ import decentorth as do
 from decentorth import DRFGT
 from decentorth.algorithms._template import Template
 from decentorth.compare import Rules
-from decentorth.compare.comparison import Comparison, Entry
-from decentorth.compare.methods import Method
+from decentorth.compare.comparison import Comparison
 from decentorth.compare.trials import Trace
 from decentorth.compare.tuning import Candidate, at_edge, best, candidates, merit
 from tests.compare.cases import ATC, CTA, graph, procrustes, small
@@ -136,8 +135,8 @@ def test_a_given_step_is_the_centre() -> None:
     run = do.solve(procrustes(0), DRFGT(step_size=0.003), graph(0), iterations=0)
     rules = Rules(tune=True, grid=3)
     for step, made in ((0.003, lambda s: s), ("diminishing:initial=0.003", lambda s: f"diminishing:initial={s}")):
-        method = Method("drfgt", DRFGT(step_size=step))
-        grid = candidates(method, method.algorithm, run, rules)
+        method = DRFGT(step_size=step)
+        grid = candidates("drfgt", method, method, run, rules)
         assert [one.algorithm for one in grid] == [DRFGT(step_size=made(s)) for s in (0.0015, 0.003, 0.006)]
 
 
@@ -145,7 +144,7 @@ def test_an_automatic_policy_is_centred_where_it_starts() -> None:
     """The horizon's step is its start divided by the square root of the horizon."""
     method = DRFGT(step_size="horizon:iterations=400")
     run = do.solve(procrustes(0), method, graph(0), iterations=0)
-    grid = candidates(Method("drfgt", method), method, run, Rules(tune=True, grid=2))
+    grid = candidates("drfgt", method, method, run, Rules(tune=True, grid=2))
     automatic = do.solve(procrustes(0), DRFGT(), graph(0), iterations=0).state.step_size.mean()
     assert grid[1].algorithm.step_size.initial == pytest.approx(2.0 * automatic, rel=5e-3)
 
@@ -157,21 +156,14 @@ def test_methods_without_a_step_are_tried_once() -> None:
         __dataclass_fields__: ClassVar[dict[str, Any]] = {}
 
     run = do.solve(procrustes(0), DRFGT(), graph(0), iterations=0)
-    assert len(candidates(Method("stepless", Stepless()), Stepless(), run, TUNED)) == 1
+    assert len(candidates("stepless", Stepless(), Stepless(), run, TUNED)) == 1
 
 
 def test_a_step_that_is_not_told_must_be_given() -> None:
     run = do.solve(procrustes(0), DRFGT(), graph(0), iterations=0)
     hidden = run.__class__(**{**run.__dict__, "state": run.state._replace(step_size=None)})
     with pytest.raises(ValueError, match=r"own does not say which step it starts with: give one, as own:step_size=0.01"):
-        candidates(Method("own", DRFGT()), DRFGT(), hidden, TUNED)
-
-
-def test_a_small_number_of_iterations_for_tuning_is_kept_to() -> None:
-    found = small(rules=Rules(trials=1, iterations=100, tune=True, grid=2, tune_iterations=17, tolerances=(1e-9,)))
-    tried_: list[Entry] = list(found.entries)
-    assert {int(run.history["iteration"][-1]) for entry in tried_ for one in entry.tried for run in one.traces} == {17}
-    assert {int(run.history["iteration"][-1]) for entry in tried_ for run in entry.traces} == {100}
+        candidates("own", DRFGT(), DRFGT(), hidden, TUNED)
 
 
 def test_any_method_of_the_registry_kind_is_tuned() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -17,8 +17,8 @@ import pytest
 from decentorth.doctor.findings import Finding, text, works
 from decentorth.doctor.host import EXTRAS
 from decentorth.doctor.job import short_run
-from decentorth.doctor.launcher import Library, belong_together, family, library_finding
-from decentorth.doctor.ranks import SLICE, agreement, places
+from decentorth.doctor.launcher import SHARED, Library, belong_together, family, job_findings, library, library_finding
+from decentorth.doctor.ranks import agreement, places
 from tests.support.mpi import ROOT, run_ranks
 
 OWN = Path(sys.prefix, "bin")
@@ -51,7 +51,7 @@ def test_a_healthy_place() -> None:
     """Exit code 0, and what ranks say is what this process computes."""
     code, report, findings = doctor("--ranks", "3")
     assert (code, report["works"]) == (0, True), report
-    digest, _ = short_run("serial", 10)
+    digest = short_run("serial", 10)
     assert digest[:16] in findings["one process"]["found"]
     assert digest[:16] in findings["3 ranks"]["found"]
     assert findings["mpirun"]["found"].startswith(str(OWN / "mpirun"))
@@ -104,13 +104,6 @@ def test_a_launcher_that_tells_ranks_nothing(copies: int, tmp_path: Path) -> Non
     assert "ranks believed to be alone" in findings["2 ranks"]["found"]
 
 
-def test_a_gpu_is_said_to_be_of_no_use(tmp_path: Path) -> None:
-    said = "echo 'GPU 0: NVIDIA H200 (UUID: GPU-01234567-89ab-cdef-0123-456789abcdef)'"
-    code, _, findings = doctor("--ranks", "0", path=program(tmp_path, "nvidia-smi", said))
-    assert code == 0
-    assert findings["GPU"]["found"] == "GPU 0: NVIDIA H200: not used, all arithmetic is NumPy's on the processor"
-
-
 def test_no_mpi_library() -> None:
     """The simulation works, the main job does not; under a launcher it is said too, once."""
     code, _, findings = doctor("--ranks", "0", MPI4PY_LIBMPI="/nonexistent/libmpi.so")
@@ -152,21 +145,28 @@ def test_an_mpich_that_never_gives_a_core_away() -> None:
     assert library_finding(Library("MPICH", "MPICH Version: 10.0.0")).state == "works"
 
 
-def rank(host: str, cores: list[int], time_slice: int = 0, arithmetic: tuple[str, ...] = ("Xeon", "2.4.6")) -> dict[str, Any]:
-    """What a rank says of itself."""
-    return {"host": host, "cores": cores, "slice": time_slice, "arithmetic": list(arithmetic)}
+def rank(host: str, cores: list[int], arithmetic: tuple[str, ...] = ("Xeon", "2.4.6")) -> dict[str, Any]:
+    """The report of a rank."""
+    return {"host": host, "cores": cores, "arithmetic": list(arithmetic)}
 
 
 def test_ranks_against_cores_are_counted_per_host() -> None:
-    def states(*ranks: dict[str, Any]) -> list[str]:
-        return [finding.state for finding in places(ranks)]
+    def state(*ranks: dict[str, Any]) -> str:
+        return places(ranks).state
 
-    assert states(rank("a", [0, 1]), rank("a", [0, 1]), rank("b", [0])) == ["works", "works"]
-    assert states(rank("a", [0]), rank("a", [0])) == ["note", "note"]
-    assert states(rank("a", [0], SLICE), rank("a", [0], SLICE)) == ["note", "works"]
-    assert states(rank("a", [0]), rank("a", [1])) == ["works", "works"]
-    first, _ = places([rank("a", [0], SLICE), rank("a", [0], SLICE), rank("b", [0, 1])])
-    assert first.found == "3 ranks: 2 on 1 core of a, 1 on 2 cores of b"
+    assert state(rank("a", [0, 1]), rank("a", [0, 1]), rank("b", [0])) == "works"
+    assert state(rank("a", [0]), rank("a", [0])) == "note"
+    assert state(rank("a", [0]), rank("a", [1])) == "works"
+    said = places([rank("a", [0]), rank("a", [0]), rank("b", [0, 1])])
+    assert (said.state, said.found) == ("note", "3 ranks: 2 on 1 core of a, 1 on 2 cores of b")
+
+
+def test_too_little_shared_memory_is_said_in_one_line() -> None:
+    _, _, findings = doctor("--ranks", "1")
+    assert ("/dev/shm" in findings) == (shutil.disk_usage("/dev/shm").free < SHARED)
+    first = next(job_findings(library(), 10**12))
+    assert (first.what, first.state) == ("/dev/shm", "warning")
+    assert "1000000000000 ranks need about 6000000000000 MB" in first.found
 
 
 def test_machines_that_differ_are_named() -> None:
@@ -194,5 +194,5 @@ def test_the_verdict_stands_on_faults_alone() -> None:
     assert works(findings)
     assert text(findings, "go").endswith("\nThe main job works: go")
     assert max(map(len, text(findings, "go").splitlines())) <= 120
-    broken = [*findings, dataclasses.replace(findings[0], state="fault")]
+    broken = [*findings, findings[0]._replace(state="fault")]
     assert text(broken, "go").endswith("\nThe main job does not work: go")
