@@ -46,11 +46,10 @@ def check_method(method: Any, channel: Channel) -> None:
     if not (channel.correction or channel.all(Crash)):
         return
     declared = get_type_hints(method.init).get("return")
-    kept = {name for name, hint in get_type_hints(declared).items() if hint is not int} if isinstance(declared, type) else set()
-    if not kept:
-        raise ChannelError(
-            f"crash and correction need the class of a method's state: write {type(method).__name__}.init(...) -> it"
-        )
+    if not isinstance(declared, type):
+        name = type(method).__name__
+        raise ChannelError(f"crash and correction need to know a state's arrays: declare the class that {name}.init returns")
+    kept = {name for name, hint in get_type_hints(declared).items() if hint is not int}
     if channel.correction and not {"tracker", "field"} <= kept:
         raise ChannelError("correction draws trackers to what they track; this method has none: drop it")
     beyond = ", ".join(sorted(kept - _RESTORED - _SETTINGS))

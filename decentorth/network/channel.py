@@ -130,7 +130,8 @@ class Channel:
 
     def lateness(self, size: int) -> int:
         """The largest delay, in iterations, of a message of ``size`` bytes."""
-        return sum([late.longest(size) for _, late in self.all(Late)])
+        each = [late.longest(size) for _, late in self.all(Late)]
+        return sum(each)
 
     def cautions(self, own: float, smallest: float) -> list[str]:
         """Warnings about settings that make agents diverge whatever they compute.

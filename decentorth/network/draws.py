@@ -39,7 +39,8 @@ class Draws:
         self._key = (seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF)
         self._first, self._second = first.astype(np.uint64), second.astype(np.uint64)
         self._tag = np.full(len(first), _FAULTS | number, dtype=np.uint64)
-        self._block, self._numbers = -1, np.empty((4, 0))
+        self._block = -1
+        self._numbers: Array = np.empty((4, 0))
 
     @classmethod
     def of_agents(cls, seed: int, number: int, n_agents: int) -> Self:

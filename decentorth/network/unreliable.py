@@ -226,7 +226,8 @@ class UnreliableNetwork(Network):
 
         traffic = plan.traffic(tuple([x.size // self.n_local for x in (*labels, *xs)]))
         gathered = traffic.gather((*labels, *messages.arrays))
-        used, heard = plan.used(lost), ()
+        used = plan.used(lost)
+        heard: tuple[Array, ...] = ()
         if alike:
             largest, blocks = plan.halo.alike([arrays[0] for arrays in gathered], used)
             heard = (largest,)

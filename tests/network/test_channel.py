@@ -30,6 +30,7 @@ from decentorth.network.faults import (
 )
 from decentorth.network.unreliable import edges_of
 from decentorth.protocols import Array
+from decentorth.streams import CounterStreams
 from tests.support.threads import on_ranks
 
 RING = tp.uniform_weights(tp.ring(10), 0.8)
@@ -74,7 +75,7 @@ class Averaging:
 
 def averaged(network: UnreliableNetwork, state: Held) -> Held:
     """The state after an iteration through the network's channel."""
-    following: Held = UnreliableAgents(Averaging(), network, state.x).step(None, network, None, state)
+    following: Held = UnreliableAgents(Averaging(), network, state.x).step(None, network, CounterStreams(0, network.agents), state)
     return following
 
 
@@ -84,7 +85,7 @@ def rounds(channel: Channel, W: Any, x: Array, number: int, communicator: Any = 
     state, found = Held(x[network.agents].copy(), 0), []
     method = UnreliableAgents(Averaging(), network, state.x)
     for _ in range(number):
-        state = method.step(None, network, None, state)
+        state = method.step(None, network, CounterStreams(0, network.agents), state)
         found.append(state.x.copy())
     return found
 

@@ -140,6 +140,20 @@ def test_what_cannot_be_corrected_or_begun_anew_is_refused() -> None:
     next(run.states())
 
 
+def test_a_method_that_does_not_declare_its_state_is_refused() -> None:
+    class Bare:
+        requires = requires_set = ()
+        network = "decentralized"
+
+        def init(self, problem, network, streams, x0):  # type: ignore[no-untyped-def]
+            raise AssertionError("begun")
+
+        step = init
+
+    with pytest.raises(ChannelError, match="declare the class that Bare.init returns"):
+        steps(Channel("crash:p=0.1"), method=Bare())
+
+
 def test_long_messages_are_late_and_slow_agents_are_always_the_same() -> None:
     link = Link(bandwidth=1000.0, latency=0.3)
     assert [link.longest(size) for size in (0, 699, 701, 1699, 1701, 5000)] == [0, 0, 1, 1, 2, 5]
