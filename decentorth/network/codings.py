@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -12,6 +10,8 @@ from numpy.typing import NDArray
 
 from ..protocols import Array, Index
 from .draws import Mask, Source
+
+_SHIFT, _HIGH, _REPEATED = np.uint64(32), np.uint64(0xFFFFFFFF << 32), np.uint32(0xFFFFFFFF)
 
 
 class Wire(NamedTuple):
@@ -99,55 +99,29 @@ def _largest(rows: NDArray[Any], kept: int) -> Mask:
 def random_places(source: Source, number: int, size: int, kept: int) -> Index:
     """``(n_local, kept)``: for each agent distinct places in the flat array, all subsets of a row equally likely.
 
-    Where few entries are kept, an agent draws as many as it needs, with replacement, and then replaces repeated ones, some at a
-    time. Where few are left out, these are drawn instead. Otherwise each entry gets a random number, and the largest are kept.
+    Where few entries are kept, an agent draws with replacement until it has as many distinct places as it needs. Where few are left
+    out, these are drawn instead. Otherwise each entry gets a random number, and the largest are kept.
     """
     n = source.agents.stop - source.agents.start
     fewer = min(kept, size - kept)
     if 8 * fewer > size:
         return np.flatnonzero(_largest(source.words(number, size), kept)).reshape(n, kept)
-    begin = size * np.arange(n)[:, None]
-    drawn = np.zeros(n * size, dtype=np.bool_)
-    runs = _draws(source, number, size, fewer)
-    found: Index = np.sort(next(runs), axis=1) + begin
-    drawn[found] = True
-    twice = np.zeros(found.shape, dtype=np.bool_)
-    np.equal(found[:, 1:], found[:, :-1], out=twice[:, 1:])
-    missing = twice.sum(axis=1)
-    rows, made_up = np.flatnonzero(missing), []
-    while rows.size:
-        tried = next(runs)[rows] + begin[rows]
-        again = ((tried[:, :, None] == tried[:, None, :]) & _before(tried.shape[1])).any(axis=2)
-        new = ~(drawn[tried] | again)
-        new &= np.cumsum(new, axis=1) <= missing[rows, None]
-        places = tried[new]
-        drawn[places] = True
-        made_up.append(places)
-        missing[rows] -= new.sum(axis=1)
-        rows = rows[missing[rows] > 0]
-    if made_up:
-        places = np.concatenate(made_up)
-        found[twice] = places[np.argsort(places // size, kind="stable")]
+    if fewer == 0:
+        return np.arange(n * size).reshape(n, size)
+    more = 2 * max(12, fewer // 16)
+    words = source.words(number, fewer + more).astype(np.uint64)
+    for stretch in count(1):
+        draws = ((words * np.uint64(size)) & _HIGH) | np.arange(words.shape[1], dtype=np.uint64)
+        draws.sort(axis=1)  # by place, then by turn
+        places, turns = draws >> _SHIFT, draws.astype(np.uint32)
+        turns[:, 1:][places[:, 1:] == places[:, :-1]] = _REPEATED
+        last = np.partition(turns, fewer - 1, axis=1)[:, fewer - 1, None]
+        if last.max() < _REPEATED:
+            break
+        words = np.concatenate((words, source.words(number, more, stretch)), axis=1)
+    found: Index = places[turns <= last].reshape(n, fewer).astype(np.int64) + size * np.arange(n)[:, None]
     if fewer < kept:
-        found = np.flatnonzero(~drawn).reshape(n, kept)
+        left_out = np.zeros(n * size, dtype=np.bool_)
+        left_out[found] = True
+        found = np.flatnonzero(~left_out).reshape(n, kept)
     return found
-
-
-def _draws(source: Source, number: int, size: int, first: int) -> Iterator[NDArray[np.uint32]]:
-    """Places in a row, drawn with replacement: ``(n_local, first)``, then further arrays without end."""
-    some, begin = max(12, first // 16), first
-    for stretch in count():
-        words = source.words(number, begin + 2 * some, stretch) * np.uint64(size)
-        words >>= np.uint64(32)
-        places = words.astype(np.uint32)
-        if stretch == 0:
-            yield places[:, :first]
-        for column in range(begin, begin + 2 * some, some):
-            yield places[:, column : column + some]
-        begin = 0
-
-
-@cache
-def _before(number: int) -> Mask:
-    """The mask ``[i, j]`` of j < i, for ``number`` indices."""
-    return np.tri(number, k=-1, dtype=np.bool_)

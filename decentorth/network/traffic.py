@@ -13,7 +13,7 @@ import numpy as np
 
 from ..protocols import Array, Index
 from ..sums import Csr, accumulate
-from .communicator import Communicator, Exchange
+from .communicator import Communicator
 from .halo import Halo
 
 
@@ -43,7 +43,6 @@ class Traffic:
         self._packs: list[tuple[slice | Index, list[Array]]] = []
         self._row: Csr | None = None
         """The own agent's row of W, where this rank and its neighbours have one agent each: then `_table` has one row for each."""
-        self._exchange: Exchange | None = None
         self.messages, self.bytes, self.waited = 0, 0, 0.0
         if halo.sends:
             self._connect(communicator)
@@ -82,8 +81,6 @@ class Traffic:
 
     def _swap(self, xs: tuple[Array, ...]) -> None:
         """Exchange the arrays with the neighbour ranks."""
-        if self._exchange is None:
-            return
         for rows, segments in self._packs:
             for x, segment in zip(xs, segments, strict=True):
                 segment[...] = x.reshape(self._n_local, -1)[rows]
@@ -93,14 +90,17 @@ class Traffic:
 
     def gather(self, xs: tuple[Array, ...]) -> list[Sequence[Array]]:
         """For each piece of the halo the arrays of its agents, each contiguous."""
+        if not self.messages:
+            return [xs]
         self._swap(xs)
         return [xs if received is None else received for received in self._received]
 
-    def add(self, blocks: Sequence[Csr], gathered: Sequence[Sequence[Array]], first: int, out: Sequence[Array]) -> None:
-        """Add the products of the pieces' ``blocks`` with their arrays from number ``first`` on to ``out``."""
-        for number, mixed in enumerate(out, first):
-            for block, arrays in zip(blocks, gathered, strict=True):
-                accumulate(block, self._widths[number], arrays[number].reshape(-1), mixed.reshape(-1))
+    def add(self, blocks: Sequence[Csr], gathered: Sequence[Sequence[Array]], number: int, out: Array) -> Array:
+        """``out``, to which the products of ``blocks``, one for each piece, with the pieces' arrays of this number are added."""
+        width, flat = self._widths[number], out.reshape(-1)
+        for block, arrays in zip(blocks, gathered, strict=False):
+            accumulate(block, width, arrays[number].reshape(-1), flat)
+        return out
 
     def mix(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
         """W x for each array; fresh, C-contiguous."""
@@ -109,9 +109,8 @@ class Traffic:
             mixed = np.zeros(self._table.shape[1])
             accumulate(self._row, mixed.size, self._table.reshape(-1), mixed)
             return tuple([mixed[part].reshape(x.shape) for x, part in zip(xs, self._parts, strict=True)])
-        out = tuple([np.zeros(x.shape) for x in xs])
-        self.add(self._blocks, self.gather(xs), 0, out)
-        return out
+        gathered = self.gather(xs)
+        return tuple([self.add(self._blocks, gathered, number, np.zeros(x.shape)) for number, x in enumerate(xs)])
 
     def mix_alike(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
         """The largest label received, then W x for each array, where W has the edges between equal labels only.
@@ -122,9 +121,7 @@ class Traffic:
         heard, blocks = xs[0].copy(), self._blocks
         if not all((arrays[0] == heard[0]).all() for arrays in gathered):
             heard, blocks = self._halo.alike([arrays[0] for arrays in gathered])
-        out = [np.zeros(x.shape) for x in xs[1:]]
-        self.add(blocks, gathered, 1, out)
-        return (heard, *out)
+        return (heard, *[self.add(blocks, gathered, number, np.zeros(x.shape)) for number, x in enumerate(xs) if number > 0])
 
     def max(self, x: Array) -> Array:
         """The elementwise maximum over an agent and its neighbours; fresh, C-contiguous."""

@@ -199,8 +199,7 @@ class UnreliableNetwork(Network):
             piece.block._replace(data=np.where(used, piece.block.data, 0.0))
             for piece, used in zip(plan.halo.pieces, plan.entries(sent, False), strict=True)
         ]
-        total, weights = np.zeros(x.shape), np.zeros(self.n_local)
-        traffic.add(blocks, gathered, 0, [total])
+        total, weights = traffic.add(blocks, gathered, 0, np.zeros(x.shape)), np.zeros(self.n_local)
         for block in blocks:
             accumulate(block, 1, np.ones(block.columns), weights)
         self._count(traffic, int(sent.sum()), 8 * width)
@@ -234,11 +233,10 @@ class UnreliableNetwork(Network):
         else:
             blocks = plan.halo.blocks if used is None else plan.halo.using(used)
         out = []
-        for x, rest in zip(xs, messages.rests, strict=True):
-            out.append(np.zeros(x.shape) if rest is None else rest.reshape(x.shape))
+        for number, (x, rest) in enumerate(zip(xs, messages.rests, strict=True), len(labels)):
             if rest is not None and not self.channel.repair:
                 rest *= plan.halo.own_weights(blocks)[:, None]
-        traffic.add(blocks, gathered, len(labels), out)
+            out.append(traffic.add(blocks, gathered, number, np.zeros(x.shape) if rest is None else rest.reshape(x.shape)))
         sender, receiver = plan.directed
         sent = ~asleep[sender]
         again = sent & lost if self.channel.feedback else np.zeros(0)
