@@ -74,6 +74,7 @@ class Memory:
         self._codings, self._late = channel.all(Coding), channel.all(Late)
         self._corruptions = [] if channel.repair else channel.all(Corrupt)
         self._sent: dict[_Key, _Sent] = {}
+        self._buffers: dict[_Key, Array] = {}
 
     def messages(self, xs: tuple[Array, ...], t: int, exchange: int, asleep: Mask, struck: Mask, back: Mask) -> Messages:
         """The messages of a round, valid until the next call.
@@ -128,7 +129,7 @@ class Memory:
             sent[earlier][...] = sent[0]
         if isinstance(late, int):
             return sent[late], None if late else rest
-        message = np.empty_like(x)
+        message = self._buffers.setdefault(key, np.empty_like(x))  # a buffer that is used again is not allocated again
         for rounds in range(depth):
             message[late == rounds] = sent[rounds][late == rounds]
         return message, None
