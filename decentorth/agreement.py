@@ -149,8 +149,8 @@ class Agreement:
     def _meet(self, state: Any) -> bool:
         problem, network = self._problem, self._network
         begun = (network.rounds, network.messages, network.bytes)
-        with network.surely():
-            found = network.max(self.told(problem, network, state), self.rounds)
+        with network.reliable():
+            found = network.max(self.quantities_of(problem, network, state), self.rounds)
         ended = (network.rounds, network.messages, network.bytes)
         spent = [now - then for now, then in zip(ended, begun, strict=True)]
         self.tally = Tally(*[so_far + more for so_far, more in zip(self.tally, (1, *spent), strict=True)])
@@ -158,7 +158,7 @@ class Agreement:
         self.latest = Agreed(state.k, self.rounds, maxima, self._usual)
         return any(rule.reached(self.latest) for rule in self.rules)
 
-    def told(self, problem: Any, network: Any, state: Any) -> Array:
+    def quantities_of(self, problem: Any, network: Any, state: Any) -> Array:
         """``(n_local, number of quantities)``: what each agent can tell of itself."""
         return np.stack([_QUANTITIES[name](self, problem, network, state) for name in self.quantities], axis=-1)
 

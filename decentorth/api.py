@@ -28,7 +28,18 @@ from .checkpoint import Begun, CheckpointError, Checkpoints, Identity, Keeper, L
 from .collective import AgentCollective, ReplicaCollective
 from .history import History
 from .metrics import RUNAWAY
-from .network import Channel, Network, Placement, Shrinking, UnreliableNetwork, connect, even_bounds, surviving
+from .network import (
+    Channel,
+    Network,
+    Placement,
+    Shrinking,
+    UnreliableAgents,
+    UnreliableNetwork,
+    check_method,
+    connect,
+    even_bounds,
+    surviving,
+)
 from .problems import Deferred, Spread
 from .protocols import SETUP, Algorithm, Array, Index, Metric, P, Recorder, Row, Stop, StoppingRule
 from .rewind import Rewind
@@ -208,6 +219,8 @@ class Run:
         self.numbers: Index = np.arange(problem.n_agents)
         self.losses: tuple[Loss, ...] = ()
         self._decide()
+        if isinstance(self.network, UnreliableNetwork):
+            check_method(self.method, self.network.channel)
         self.streams = CounterStreams(seed, self.network.agents)
         with threadpool_limits(1):
             SETUP.info("the problem: data of agents %d to %d", self.network.agents.start, self.network.agents.stop - 1)
@@ -277,6 +290,12 @@ class Run:
         """The method that runs: ``algorithm``, or `algorithms.Safe` around it where safe steps are asked for."""
         return self.algorithm.running() if hasattr(self.algorithm, "running") else self.algorithm
 
+    @property
+    def stepper(self) -> Any:
+        """The method as the iterations run it: on an unreliable network with the faults of agents around it."""
+        network = self.network
+        return UnreliableAgents(self.method, network, self.x0) if isinstance(network, UnreliableNetwork) else self.method
+
     def _suit(self) -> None:
         """Choose, by the problem, what the algorithm leaves to it."""
         if hasattr(self.algorithm, "suited"):
@@ -317,7 +336,7 @@ class Run:
     def states(self) -> Iterator[Any]:
         """The generator of states; BLAS has one thread from the first state until the generator ends."""
         with threadpool_limits(1):
-            yield from runner.iterate(self.problem, self.method, self.network, self.streams, self.x0)
+            yield from runner.iterate(self.problem, self.stepper, self.network, self.streams, self.x0)
 
     @contextlib.contextmanager
     def _watched(self, computing: float) -> Iterator[None]:
@@ -445,7 +464,7 @@ class Run:
                 self.network.n_agents,
                 anew=resumed is not None and resumed.path is None,
             )
-        parts = runner.Parts(self.problem, self.method, self.network, self.collective, self.streams, self.x0)
+        parts = runner.Parts(self.problem, self.method, self.network, self.collective, self.streams, self.x0, self.stepper)
         with threadpool_limits(1), self._watched(computing):
             return runner.run(parts, options, keep, resumed, rewind)
 

@@ -75,7 +75,6 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
 def _go(words: Sequence[str], configuration: Configuration, run: Run, desk: _Desk, opening: list[str]) -> int:
     from .checkpoint import CheckpointError
     from .cli.progress import SettingUp
-    from .network import ChannelError
     from .survival import Loss, LostError
 
     settings, communicator = configuration.run, run.collective.communicator
@@ -99,8 +98,6 @@ def _go(words: Sequence[str], configuration: Configuration, run: Run, desk: _Des
         return _solve(words, configuration, run, desk, resumed)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(*desk.left()) from None
-    except ChannelError as error:
-        raise InputError(one_line(error)) from error
     except (CheckpointError, LostError) as error:
         if error.first if isinstance(error, LostError) else desk.taken:
             complain(f"decentorth: {one_line(error)}")

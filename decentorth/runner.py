@@ -82,10 +82,9 @@ def iterate(
     if state is None:
         SETUP.info("the first state: automatic steps")
         state = algorithm.init(problem, network, streams, x0)
-    step = network.iterating(algorithm.step, state, x0)
     while True:
         yield state
-        state = step(problem, network, streams, state)
+        state = algorithm.step(problem, network, streams, state)
 
 
 class Outcome(NamedTuple):
@@ -214,10 +213,12 @@ class Parts(NamedTuple):
     collective: Collective
     streams: Streams
     x0: Array
+    stepper: Any
+    """The algorithm, with the faults of agents around it on an unreliable network."""
 
     def states(self, state: Any = None) -> Iterator[Any]:
         """The states, from the initial one or ``state`` on; see `iterate`."""
-        return iterate(self.problem, self.algorithm, self.network, self.streams, self.x0, state)
+        return iterate(self.problem, self.stepper, self.network, self.streams, self.x0, state)
 
     def moment(self, state: Any, clock: _Clock, agreement: Agreement | None) -> Moment:
         """The run as it is now."""

@@ -202,7 +202,7 @@ class _Meets:
     flooding_rounds, period = 2, 1
     rounds = messages = bytes = 0
 
-    def surely(self) -> contextlib.AbstractContextManager[None]:
+    def reliable(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
 

@@ -1,10 +1,11 @@
 """Mixing over a network of agents: the exchange plan, the transport, the `Network` class, and faults of messages and agents."""
 
-from .channel import Channel
+from .agents import UnreliableAgents, check_method
+from .channel import Channel, ChannelError
 from .communicator import Communicator, SerialCommunicator, Shrinking, connect, surviving
 from .halo import even_bounds
 from .network import Network, Placement
-from .unreliable import ChannelError, UnreliableNetwork
+from .unreliable import UnreliableNetwork
 
 __all__ = [
     "Channel",
@@ -14,7 +15,9 @@ __all__ = [
     "Placement",
     "SerialCommunicator",
     "Shrinking",
+    "UnreliableAgents",
     "UnreliableNetwork",
+    "check_method",
     "connect",
     "even_bounds",
     "surviving",

@@ -10,29 +10,13 @@ for the agent having its own x_i, not m_i. Without ``repair`` c_i = W_ii(k): eac
 1, its columns only where both directions of an edge are lost together, and the mean of the x_i drifts. With ``repair`` an edge is
 used where both directions arrive (each end tells the other), so W(k) is symmetric and doubly stochastic, and c_i = 1: each agent
 keeps the difference x_i - m_i. Then the mean is kept to rounding, and with it the invariant of gradient tracking. A message with a
-wrong checksum (four bytes) counts as lost.
-
-=============================  ===================  ==============================================  ============================
-fault                          affects              without repair                                  with repair
-=============================  ===================  ==============================================  ============================
-loss, bursts (bad, good < 1)   each message         rows of W(k) sum to 1, columns do not: drift    doubly stochastic, mean kept
-failures, bursts               both directions      doubly stochastic, mean kept                    the same
-sleep, crash                   an agent's edges     doubly stochastic, mean kept                    the same
-topk, randomk, quantize,       message content      W(k) m keeps the mean of m, not that of x:      mean kept
-float32, float16, noise                             drift, unbiased where the coding is
-delay, stragglers, link        message time         drift                                           mean kept; stable for short
-                                                                                                    delays only
-corrupt                        message content      drift                                           detected, and lost
-=============================  ===================  ==============================================  ============================
+wrong checksum (four bytes) counts as lost. `docs/bad_networks.md` has the effect of each fault.
 
 With repair and messages up to d iterations late, the eigenvalues w of W must satisfy ``1 - w < 2 sin(pi / (4 d + 2))``, as x <- x
 - (I - W) x(k - d) must be stable; without repair, averaging is stable with any delay, but to another mean. `randomk_limit` gives
 the limit for ``randomk`` with feedback.
 
-The crash of an agent removes y_i - F_i(x_i) from the sum of trackers y_i minus fields F_i. The error remains unless, with repair,
-all trackers start again from y_i = F_i(x_i) when an agent returns.
-
-``correction`` = c pulls trackers back against this and all other drift, without communication: after iteration k
+``correction`` = c pulls trackers back against drift, without communication: after iteration k
 
     y_i <- y_i + min(1, c / k) (F_i(x_i) - y_i)                                        (2)
 
@@ -45,57 +29,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import numpy as np
-
-from .codings import Coding, Float16, Float32, Noise, Quantize, RandomK, TopK, Wire
-from .draws import Mask
-from .faults import (
-    Breaking,
-    Bursts,
-    Corrupt,
-    Crash,
-    Delay,
-    Failures,
-    Fate,
-    Fault,
-    Late,
-    Link,
-    Loss,
-    Pairs,
-    Sleep,
-    Stragglers,
-)
-from .halo import Halo
+from .codings import Wire
+from .faults import Coding, Corrupt, Fault, Late, RandomK, fault
 
 _CHECKSUM = 4
-_KINDS: tuple[type[Fault], ...] = (
-    *(Loss, Failures, Bursts, Sleep, Crash),
-    *(Delay, Stragglers, Link),
-    *(Quantize, Float32, Float16, TopK, RandomK, Noise, Corrupt),
-)
-FAULTS: dict[str, type[Fault]] = {kind.name: kind for kind in _KINDS}
 F = TypeVar("F", bound=Fault)
 
 
-def fault(given: str | Fault) -> Fault:
-    """The fault itself, or the fault that the text describes.
-
-    Raises
-    ------
-    ValueError, TypeError
-        ``given`` is neither a fault nor the text of one.
-    """
-    if isinstance(given, Fault):
-        return given
-    if not isinstance(given, str):
-        raise TypeError(f"a channel is made of faults such as 'loss:p=0.1', got {type(given).__name__}")
-    name, _, written = given.partition(":")
-    if name not in FAULTS:
-        raise ValueError(f"channel knows {', '.join(FAULTS)}; got {given!r}")
-    return FAULTS[name].read(written)
+class ChannelError(TypeError):
+    """A method and a channel that do not go together; the same on every rank."""
 
 
 def delay_limit(late: int) -> float:
@@ -169,13 +113,6 @@ class Channel:
         """The faults as text."""
         return [str(one) for one in self.faults]
 
-    def wire(self, size: int) -> int:
-        """The bytes of an array of ``size`` numbers in a message."""
-        wire = Wire(size, 64)
-        for _, coding in self.all(Coding):
-            wire = coding.wire(wire)
-        return wire.bytes
-
     @property
     def overhead(self) -> int:
         """The bytes of a message in addition to its arrays."""
@@ -183,11 +120,13 @@ class Channel:
 
     def size(self, sizes: Sequence[int]) -> int:
         """The bytes of a message of arrays with ``sizes`` numbers."""
-        return self.overhead + sum(self.wire(size) for size in sizes)
-
-    def longest(self, sizes: Sequence[int]) -> int:
-        """The largest delay, in iterations, of a message of arrays with ``sizes`` numbers."""
-        return self.lateness(self.size(sizes))
+        total = self.overhead
+        for size in sizes:
+            wire = Wire(size, 64)
+            for _, coding in self.all(Coding):
+                wire = coding.wire(wire)
+            total += wire.bytes
+        return total
 
     def lateness(self, size: int) -> int:
         """The largest delay, in iterations, of a message of ``size`` bytes."""
@@ -221,100 +160,3 @@ class Channel:
                 f"{delay_limit(late) / (1.0 - smallest):.2g}, or no repair"
             )
         return found
-
-
-class Fates:
-    """The lost and the used messages over the edges of one mixing matrix.
-
-    Parameters
-    ----------
-    channel, seed
-        The faults, and the seed of their draws.
-    halo
-        The exchange plan of the matrix.
-    pairs
-        Its edges, sorted by their upper end, then by their lower one.
-    n_agents
-        The number of agents over all ranks.
-    """
-
-    def __init__(self, channel: Channel, seed: int, halo: Halo, pairs: Pairs, n_agents: int) -> None:
-        self._channel = channel
-        self.directed = pairs.directed()
-        self._edges = len(pairs.lower)
-        self._losses = [breaking.lost(pairs, seed, number) for number, breaking in channel.all(Breaking)]
-        ordered = pairs.upper * n_agents + pairs.lower
-        self._entries = []
-        for piece in halo.pieces:
-            sender, receiver = piece.agents[piece.block.indices], halo.agents.start + piece.rows
-            edge = np.searchsorted(ordered, np.maximum(sender, receiver) * n_agents + np.minimum(sender, receiver))
-            number = np.where(sender < receiver, edge, self._edges + edge)
-            self._entries.append(np.where(sender == receiver, 2 * self._edges, number))
-
-    def lost(self, t: int, silent: Mask, deaf: Mask) -> Mask:
-        """The mask of the ``directed`` messages of round ``t`` that do not arrive or cannot be read.
-
-        Parameters
-        ----------
-        silent, deaf
-            ``(n,)``: agents whose messages cannot be used, and agents that receive nothing.
-        """
-        lost = reduce(np.logical_or, [fate(t) for fate in self._losses], np.zeros(2 * self._edges, dtype=np.bool_))
-        if silent.any() or deaf.any():
-            lost = lost | silent[self.directed.lower] | deaf[self.directed.upper]
-        return lost
-
-    def used(self, lost: Mask) -> list[Mask] | None:
-        """For each piece of the halo the mask of its used entries; None if all are used."""
-        if not lost.any():
-            return None
-        if self._channel.repair:
-            lost = np.tile(lost[: self._edges] | lost[self._edges :], 2)
-        return self.entries(~lost, True)
-
-    def entries(self, arrived: Mask, own: bool) -> list[Mask]:
-        """For each piece of the halo the mask of its entries, from ``arrived``, ``directed``, and ``own`` for self-weights."""
-        known = np.append(arrived, own)
-        return [known[entries] for entries in self._entries]
-
-
-def pairs(W: Any) -> Pairs:
-    """The edges of a symmetric CSR matrix, sorted by their upper end, then by their lower one."""
-    rows = np.repeat(np.arange(W.shape[0], dtype=np.int64), np.diff(W.indptr))
-    below = W.indices < rows
-    return Pairs(W.indices[below].astype(np.int64), rows[below])
-
-
-class Striking:
-    """The agents that sleep, crash or send wrong messages, as masks ``(n,)``.
-
-    Parameters
-    ----------
-    channel, seed, n_agents
-        The faults, the seed of their draws, and the number of agents over all ranks.
-    """
-
-    def __init__(self, channel: Channel, seed: int, n_agents: int) -> None:
-        everyone = {number: sleep.asleep(n_agents, seed, number) for number, sleep in channel.all(Sleep)}
-        self._asleep = list(everyone.values())
-        self._crashed = [everyone[number] for number, _ in channel.all(Crash)]
-        self._struck = [corrupt.struck(n_agents, seed, number) for number, corrupt in channel.all(Corrupt)]
-        self._nobody = np.zeros(n_agents, dtype=np.bool_)
-
-    def back(self, k: int) -> Mask:
-        """The agents that return at iteration ``k`` from a crash; call it before `asleep`, which then reuses this iteration."""
-        if k == 0 or not self._crashed:
-            return self._nobody
-        before = self._any(self._crashed, k - 1)
-        return before & ~self._any(self._crashed, k)
-
-    def asleep(self, k: int) -> Mask:
-        """The agents that sleep or are down in iteration ``k``."""
-        return self._any(self._asleep, k)
-
-    def struck(self, t: int) -> Mask:
-        """The agents whose messages of round ``t`` are wrong."""
-        return self._any(self._struck, t)
-
-    def _any(self, fates: Sequence[Fate], t: int) -> Mask:
-        return reduce(np.logical_or, [fate(t) for fate in fates], self._nobody)

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from .._mpienv import expected_ranks
 from ..protocols import Array
 
-
-class Exchange(Protocol):
-    """A repeated exchange of the same buffers."""
-
-    def receive(self) -> None:
-        """Post the receives."""
-
-    def send(self) -> None:
-        """Start the sends."""
-
-    def wait(self) -> None:
-        """Return when both are complete."""
+Exchange = Callable[[], None]
+"""A repeated exchange of the same buffers: it receives and sends, and returns when both are complete."""
 
 
 class Communicator(Protocol):

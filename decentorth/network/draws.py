@@ -8,7 +8,7 @@ Both ends of an edge, and all ranks, draw the same. Draws for messages, edges an
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,6 @@ from ..protocols import Array, Index
 from ..streams import philox
 
 Mask = NDArray[np.bool_]
-Words = NDArray[np.uint32]
-ShortWords = NDArray[np.uint16]
 _FAULTS = 0xFA000000
 """The tag of faults, above the number of every purpose of the agents' streams."""
 _UNIT = 1.0 / 2.0**32
@@ -42,21 +40,23 @@ class Draws:
         self._first, self._second = first.astype(np.uint64), second.astype(np.uint64)
         self._tag = np.full(len(first), _FAULTS | number, dtype=np.uint64)
         self._block = -1
-        self._numbers: tuple[Array, ...] = ()
+        self._numbers: Array = np.empty((4, 0))
+
+    @classmethod
+    def of_agents(cls, seed: int, number: int, n_agents: int) -> Self:
+        """Numbers for each agent."""
+        everyone = np.arange(n_agents)
+        return cls(seed, number, everyone, everyone)
 
     def __call__(self, t: int) -> Array:
         """The numbers of round ``t``."""
         block, row = divmod(t, 4)
         if block != self._block:
             rounds = np.full(len(self._first), block & 0xFFFFFFFF, dtype=np.uint64)
-            self._numbers = tuple(
-                [
-                    np.asarray(word * _UNIT, dtype=np.float64)
-                    for word in philox((self._first, self._second, rounds, self._tag), self._key)
-                ]
-            )
+            self._numbers = np.stack(philox((self._first, self._second, rounds, self._tag), self._key)) * _UNIT
             self._block = block
-        return self._numbers[row]
+        numbers: Array = self._numbers[row]
+        return numbers
 
 
 class Chain:
@@ -66,12 +66,7 @@ class Chain:
     is bad a share ``p`` of the time, ``length`` rounds in a row on average. The state of a round is that of the last new draw,
     which is searched backwards if the state of the round before is not known, so nothing has to be stored.
 
-    Parameters
-    ----------
-    draws
-        The random numbers of the pairs.
-    p, length
-        As above; ``length`` is at least ``1 / (1 - p)``, for which rounds are independent.
+    ``length`` is at least ``1 / (1 - p)``, for which rounds are independent.
     """
 
     def __init__(self, draws: Draws, p: float, length: float) -> None:
@@ -81,20 +76,16 @@ class Chain:
 
     def __call__(self, t: int) -> Mask:
         """The mask of the pairs that are bad in round ``t``."""
-        if t == self._at:
-            return self._bad
-        bad, open_ = self._round(t)
-        if t == self._at + 1 and t > 0:
-            bad = np.where(open_, self._bad, bad)
-        else:
+        if t != self._at:
+            bad, undecided = self._round(t)
             s = t
-            while open_.any():
+            while undecided.any():
                 s -= 1
-                earlier, undecided = self._round(s)
-                bad = np.where(open_, earlier, bad)
-                open_ = open_ & undecided
-        self._at, self._bad = t, bad
-        return bad
+                earlier, also = (self._bad, undecided & False) if s == self._at else self._round(s)
+                bad = np.where(undecided, earlier, bad)
+                undecided = undecided & also
+            self._at, self._bad = t, bad
+        return self._bad
 
     def _round(self, t: int) -> tuple[Mask, Mask]:
         """The masks of the pairs that turn bad, and of those that keep their state."""
@@ -104,38 +95,36 @@ class Chain:
         return numbers < self._anew * self._p, numbers >= self._anew
 
 
-def words(seed: int, number: int, t: int, part: int, agents: slice, size: int, stretch: int = 0) -> Words:
-    """``(n_local, size)`` words of 32 bits, for the entries of the messages of some agents.
+class Source(NamedTuple):
+    """The random numbers for the entries of one array in one exchange."""
 
-    Parameters
-    ----------
-    seed, number
-        As for `Draws`.
-    t, part
-        The round, and the number of the array in it.
-    stretch
-        The number of the run of words, where one is not enough.
-    """
-    drawn: Words = _raw(seed, number, t, part, agents, -(-size // 2), stretch).view("<u4")[:, :size]
-    return drawn
+    seed: int
+    t: int
+    """The round."""
+    part: int
+    """The number of the array in the round."""
+    agents: slice
 
+    def words(self, number: int, size: int, stretch: int = 0) -> NDArray[np.uint32]:
+        """``(n_local, size)`` words of 32 bits for the fault of this number; another ``stretch`` has other words."""
+        drawn: NDArray[np.uint32] = self._raw(number, -(-size // 2), stretch).view("<u4")[:, :size]
+        return drawn
 
-def short_words(seed: int, number: int, t: int, part: int, agents: slice, size: int) -> ShortWords:
-    """As `words`, with 16 bits."""
-    drawn: ShortWords = _raw(seed, number, t, part, agents, -(-size // 4), 0).view("<u2")[:, :size]
-    return drawn
+    def short_words(self, number: int, size: int) -> NDArray[np.uint16]:
+        """As `words`, with 16 bits."""
+        drawn: NDArray[np.uint16] = self._raw(number, -(-size // 4), 0).view("<u2")[:, :size]
+        return drawn
 
-
-def _raw(seed: int, number: int, t: int, part: int, agents: slice, size: int, stretch: int) -> NDArray[np.uint64]:
-    """``(n_local, size)`` words of 64 bits; each agent has whole blocks of four."""
-    blocks = -(-size // 4)
-    generator = np.random.Philox(
-        key=(seed & 0xFFFFFFFFFFFFFFFF) | (number << 64),
-        counter=(agents.start * blocks) | (t << 64) | (part << 128) | (stretch << 192),
-    )
-    drawn = generator.random_raw((agents.stop - agents.start) * blocks * 4)
-    rows: NDArray[np.uint64] = drawn.astype("<u8", copy=False).reshape(-1, blocks * 4)
-    return rows
+    def _raw(self, number: int, size: int, stretch: int) -> NDArray[np.uint64]:
+        """Words of 64 bits; each agent has whole blocks of four."""
+        blocks = -(-size // 4)
+        generator = np.random.Philox(
+            key=(self.seed & 0xFFFFFFFFFFFFFFFF) | (number << 64),
+            counter=(self.agents.start * blocks) | (self.t << 64) | (self.part << 128) | (stretch << 192),
+        )
+        drawn = generator.random_raw((self.agents.stop - self.agents.start) * blocks * 4)
+        rows: NDArray[np.uint64] = drawn.astype("<u8", copy=False).reshape(-1, blocks * 4)
+        return rows
 
 
 def uniform(words: NDArray[np.unsignedinteger[Any]]) -> Array:
@@ -146,7 +135,7 @@ def uniform(words: NDArray[np.unsignedinteger[Any]]) -> Array:
     return numbers
 
 
-def normal(words: ShortWords) -> Array:
+def normal(words: NDArray[np.uint16]) -> Array:
     """Gaussian numbers of mean 0 and variance 1, each one of 65,536 quantiles."""
     numbers: Array = _quantiles().take(words.astype(np.intp), mode="clip")
     return numbers

@@ -1,7 +1,7 @@
-"""Faults between agents, one frozen dataclass each; written alike in Python, in files and as flags.
+"""Faults of messages and agents, one frozen dataclass each; a `channel.Channel` combines them, and says what they do to averages.
 
-``"loss:p=0.1"``, ``"bursts:p=0.1,length=5"``, ``"topk:share=0.1"``; in Python the objects below and in `codings` say the same. See
-`channel` for what they do to averages.
+``"loss:p=0.1"``, ``"bursts:p=0.1,length=5"`` and ``"topk:share=0.1"`` are their texts in files and flags. A fault draws its random
+numbers by ``seed`` and by its ``number`` among the faults of the channel.
 """
 
 from __future__ import annotations
@@ -10,348 +10,217 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Self
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from topologies import text
 
 from ..protocols import Array, Index
-from .draws import Chain, Draws, Mask, ShortWords, Words, short_words, uniform, words
+from .codings import Code, Wire, largest_places, random_places
+from .draws import Chain, Draws, Mask, Source, normal, uniform
 
-Fate = Callable[[int], Mask]
-"""Of a round: a mask of the messages, edges or agents that are struck."""
-Lateness = Callable[[int, int], Index | int]
-"""Of a round and a number of bytes: how many iterations late such messages are, ``(n_local,)``, or a number for all."""
+Struck = Callable[[int], Mask]
+"""Of a round (or an iteration), the mask of the messages, edges or agents that are struck."""
+_SHARE = ("a share, at least 0 and below 1", lambda value: 0.0 <= value < 1.0)
+_NOT_NEGATIVE = ("at least 0 and finite", lambda value: 0.0 <= value < math.inf)
+_BOUNDS: dict[str, tuple[str, Callable[[float], bool]]] = {
+    "p": _SHARE,
+    "good": _SHARE,
+    "bad": ("a probability", lambda value: 0.0 <= value <= 1.0),
+    "share": ("above 0 and at most 1", lambda value: 0.0 < value <= 1.0),
+    "rounds": ("at least 1", lambda value: value >= 1),
+    "bits": ("from 2 to 32", lambda value: 2 <= value <= 32),
+    "std": _NOT_NEGATIVE,
+    "latency": _NOT_NEGATIVE,
+    "bandwidth": ("positive", lambda value: value > 0.0),
+    "size": ("positive and finite", lambda value: 0.0 < value < math.inf),
+}
 
 
-class Pairs(NamedTuple):
-    """The edges of a network, each once."""
+class Edges(NamedTuple):
+    """The edges of a network, each once, sorted by their upper end, then by their lower one; or its directed messages."""
 
     lower: Index
     upper: Index
 
-    def directed(self) -> Pairs:
-        """Every message as (sender, receiver): first those to the upper end, then those to the lower one."""
-        return Pairs(np.concatenate((self.lower, self.upper)), np.concatenate((self.upper, self.lower)))
-
-
-class Source(NamedTuple):
-    """Where the random numbers of one array in one exchange come from."""
-
-    seed: int
-    t: int
-    """The round."""
-    part: int
-    """Which of the round's arrays."""
-    agents: slice
-
-    def words(self, number: int, size: int, stretch: int = 0) -> Words:
-        """``(n_local, size)``, for the fault of that number."""
-        return words(self.seed, number, self.t, self.part, self.agents, size, stretch)
-
-    def short_words(self, number: int, size: int) -> ShortWords:
-        """``(n_local, size)``, of 16 bits."""
-        return short_words(self.seed, number, self.t, self.part, self.agents, size)
+    def directed(self) -> Edges:
+        """Every message as (sender, receiver): first the messages to upper ends, then those to lower ends."""
+        return Edges(np.concatenate((self.lower, self.upper)), np.concatenate((self.upper, self.lower)))
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault between agents; its subclasses say which."""
+    """A fault of messages or agents, whose name is that of its class in lower case."""
 
-    name: ClassVar[str] = ""
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            needed, holds = _BOUNDS.get(name, ("", lambda value: True))
+            if not holds(value):
+                raise ValueError(f"{name} must be {needed}, got {value}")
 
     def __str__(self) -> str:
         """As it is written in files and flags."""
-        return text.shown(self.name, self, defaults=True)
-
-    @classmethod
-    def read(cls, written: str) -> Self:
-        """The fault with these parameters, as ``p=0.1,length=5``.
-
-        Raises
-        ------
-        ValueError
-            For a parameter that is unknown, missing, given twice or not what it should be.
-        """
-        return text.read(f"channel {':'.join(filter(None, (cls.name, written)))!r}", cls.name, cls, written)
-
-    def _check(self, what: str, holds: bool, value: object) -> None:
-        if not holds:
-            raise ValueError(f"{what}, got {value}")
-
-    def _check_share(self, name: str, value: float) -> None:
-        self._check(f"{name} must be a share, at least 0 and below 1", 0.0 <= value < 1.0, value)
+        return text.shown(type(self).__name__.lower(), self, defaults=True)
 
 
-class Breaking(Fault, ABC):
+class MessageLoss(Fault, ABC):
     """Some messages do not arrive."""
 
     @abstractmethod
-    def lost(self, pairs: Pairs, seed: int, number: int) -> Fate:
-        """Which of the `Pairs.directed` messages of a round are lost."""
+    def lost(self, edges: Edges, seed: int, number: int) -> Struck:
+        """The `Edges.directed` messages of a round that are lost."""
 
 
 @dataclass(frozen=True)
-class Loss(Breaking):
-    """Each message is lost with probability p, independently.
-
-    Parameters
-    ----------
-    p
-        In [0, 1).
-    """
-
-    name: ClassVar[str] = "loss"
+class Loss(MessageLoss):
+    """Each message is lost with probability ``p``, independently."""
 
     p: float
 
-    def __post_init__(self) -> None:
-        self._check_share("p", self.p)
-
-    def lost(self, pairs: Pairs, seed: int, number: int) -> Fate:
-        draws = Draws(seed, number, *pairs.directed())
+    def lost(self, edges: Edges, seed: int, number: int) -> Struck:
+        draws = Draws(seed, number, *edges.directed())
         return lambda t: draws(t) < self.p
 
 
 @dataclass(frozen=True)
-class Failures(Breaking):
-    """Each edge fails with probability p in every round, for both directions.
-
-    Parameters
-    ----------
-    p
-        In [0, 1).
-    """
-
-    name: ClassVar[str] = "failures"
+class Failures(MessageLoss):
+    """Each edge fails with probability ``p`` in every round, in both directions."""
 
     p: float
 
-    def __post_init__(self) -> None:
-        self._check_share("p", self.p)
-
-    def lost(self, pairs: Pairs, seed: int, number: int) -> Fate:
-        draws = Draws(seed, number, *pairs)
+    def lost(self, edges: Edges, seed: int, number: int) -> Struck:
+        draws = Draws(seed, number, *edges)
         return lambda t: np.tile(draws(t) < self.p, 2)
 
 
 @dataclass(frozen=True)
 class _Lasting(Fault):
+    """A fault that strikes a share ``p`` of the time, for ``length`` rounds or iterations in a row on average."""
+
     p: float
     length: float = 5.0
 
     def __post_init__(self) -> None:
-        self._check_share("p", self.p)
+        super().__post_init__()
         least = 1.0 / (1.0 - self.p)
-        holds = least <= self.length < math.inf
-        self._check(
-            f"length must be finite and at least 1 / (1 - p) = {least:.3g}, where rounds are independent", holds, self.length
-        )
+        if not least <= self.length < math.inf:
+            raise ValueError(
+                f"length must be finite and at least 1 / (1 - p) = {least:.3g}, where rounds are independent, got {self.length}"
+            )
 
 
 @dataclass(frozen=True)
-class Bursts(_Lasting, Breaking):
+class Bursts(_Lasting, MessageLoss):
     """Losses that come in bursts: each edge is good or bad for a while (Gilbert 1960, Elliott 1963).
 
-    Parameters
-    ----------
-    p
-        The share of the time that an edge is bad, in [0, 1).
-    length
-        How many rounds it stays bad on average.
-    bad, good
-        The probabilities that a message is lost on a bad and on a good edge; for each direction by itself.
+    A message is lost with probability ``bad`` on a bad edge and ``good`` on a good one, independently for each direction.
     """
-
-    name: ClassVar[str] = "bursts"
 
     bad: float = 1.0
     good: float = 0.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check("bad must be a probability", 0.0 <= self.bad <= 1.0, self.bad)
-        self._check_share("good", self.good)
-
-    def lost(self, pairs: Pairs, seed: int, number: int) -> Fate:
-        chain = Chain(Draws(seed, number, *pairs), self.p, self.length)
-        draws = Draws(seed, number | 1 << 16, *pairs.directed())
+    def lost(self, edges: Edges, seed: int, number: int) -> Struck:
+        chain = Chain(Draws(seed, number, *edges), self.p, self.length)
+        draws = Draws(seed, number | 1 << 16, *edges.directed())
         return lambda t: draws(t) < np.where(np.tile(chain(t), 2), self.bad, self.good)
 
 
 @dataclass(frozen=True)
 class Sleep(_Lasting):
-    """Agents sleep, or stop and come back with what they had: meanwhile they neither compute nor send nor hear.
+    """Agents sleep, or stop and return with their state: meanwhile they neither compute, send nor receive."""
 
-    Parameters
-    ----------
-    p
-        The share of the time that an agent sleeps, in [0, 1).
-    length
-        How many iterations it sleeps on average.
-    """
-
-    name: ClassVar[str] = "sleep"
-
-    def asleep(self, n_agents: int, seed: int, number: int) -> Fate:
-        """``(n,)``: who sleeps in an iteration."""
-        everyone = np.arange(n_agents)
-        return Chain(Draws(seed, number, everyone, everyone), self.p, self.length)
+    def down(self, n_agents: int, seed: int, number: int) -> Struck:
+        """``(n,)``: the agents that are asleep in an iteration."""
+        return Chain(Draws.of_agents(seed, number, n_agents), self.p, self.length)
 
 
 @dataclass(frozen=True)
 class Crash(Sleep):
-    """Agents crash and come back without what they had, as `UnreliableNetwork` says; meanwhile they are as those that sleep.
-
-    Parameters
-    ----------
-    p
-        The share of the time that an agent is down, in [0, 1).
-    length
-        For how many iterations it is down on average.
-    """
-
-    name: ClassVar[str] = "crash"
+    """Agents are down as in `Sleep`, and lose their state (`agents.UnreliableAgents`)."""
 
 
 class Late(Fault, ABC):
-    """Messages arrive late; before as many have been sent, the first counts. What several faults add up."""
+    """Messages arrive late, until as many have been sent the first one; several faults add up."""
 
     @abstractmethod
     def longest(self, size: int) -> int:
-        """How late messages of so many bytes are at most."""
+        """The largest delay, in iterations, of messages of ``size`` bytes."""
 
-    @abstractmethod
-    def late(self, seed: int, number: int, n_agents: int, agents: slice) -> Lateness:
-        """How late those of some agents are."""
+    def late(self, source: Source, number: int, n_agents: int, size: int) -> Index | int:
+        """The delays of the messages of ``source.agents``, ``(n_local,)``, or one delay for all."""
+        return self.longest(size)
 
 
 @dataclass(frozen=True)
 class Delay(Late):
-    """Messages are late by a number of iterations.
-
-    Parameters
-    ----------
-    rounds
-        How many iterations, at least 1.
-    random
-        A sender's messages are 0 to ``rounds`` iterations late, drawn for each iteration, the same for all its neighbours.
-    """
-
-    name: ClassVar[str] = "delay"
+    """Messages are ``rounds`` iterations late; if ``random``, 0 to ``rounds``, drawn for each sender and iteration."""
 
     rounds: int
     random: bool = False
 
-    def __post_init__(self) -> None:
-        self._check("rounds must be at least 1", self.rounds >= 1, self.rounds)
-
     def longest(self, size: int) -> int:
         return self.rounds
 
-    def late(self, seed: int, number: int, n_agents: int, agents: slice) -> Lateness:
+    def late(self, source: Source, number: int, n_agents: int, size: int) -> Index | int:
         if not self.random:
-            return lambda t, size: self.rounds
-
-        def drawn(t: int, size: int) -> Index:  # all arrays of a message are late together
-            late: Index = np.floor(uniform(words(seed, number, t, 0, agents, 1)[:, 0]) * (self.rounds + 1)).astype(np.int64)
-            return late
-
-        return drawn
+            return self.rounds
+        drawn = uniform(source._replace(part=0).words(number, 1)[:, 0])  # all arrays of a message are late together
+        return np.floor(drawn * (self.rounds + 1)).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Stragglers(Late):
-    """Some agents are slow, always the same: their messages come late.
-
-    Parameters
-    ----------
-    share
-        Of the agents, in (0, 1]; one at least.
-    rounds
-        How many iterations late, at least 1.
-    """
-
-    name: ClassVar[str] = "stragglers"
+    """A share of the agents, at least one, is slow, always the same: their messages are ``rounds`` iterations late."""
 
     share: float
     rounds: int = 1
 
-    def __post_init__(self) -> None:
-        self._check("share must be above 0 and at most 1", 0.0 < self.share <= 1.0, self.share)
-        self._check("rounds must be at least 1", self.rounds >= 1, self.rounds)
-
     def longest(self, size: int) -> int:
         return self.rounds
 
-    def late(self, seed: int, number: int, n_agents: int, agents: slice) -> Lateness:
-        everyone = np.arange(n_agents)
-        order = np.argsort(Draws(seed, number, everyone, everyone)(0), kind="stable")
-        slow = np.zeros(n_agents, dtype=np.int64)
-        slow[order[: max(1, round(self.share * n_agents))]] = self.rounds
-        return lambda t, size: slow[agents]
+    def late(self, source: Source, number: int, n_agents: int, size: int) -> Index | int:
+        return self.rounds * _drawn(self.share, source.seed, number, n_agents)[source.agents]
+
+
+@cache
+def _drawn(share: float, seed: int, number: int, n_agents: int) -> Index:
+    """``(n,)``: 1 for a share of the agents, which are drawn once, and 0 for the others."""
+    order = np.argsort(Draws.of_agents(seed, number, n_agents)(0), kind="stable")
+    chosen = np.zeros(n_agents, dtype=np.int64)
+    chosen[order[: max(1, round(share * n_agents))]] = 1
+    return chosen
 
 
 @dataclass(frozen=True)
 class Link(Late):
-    """Long messages are late: one takes latency + bytes / bandwidth iterations, and is late by the whole ones among them.
+    """Long messages are late: one takes ``latency`` + bytes / ``bandwidth`` iterations, and is late by the whole ones among them.
 
     Messages do not wait for one another: a link carries as many at a time as are sent.
-
-    Parameters
-    ----------
-    bandwidth
-        Bytes in the time of an iteration, above 0.
-    latency
-        In iterations, at least 0.
     """
-
-    name: ClassVar[str] = "link"
 
     bandwidth: float
     latency: float = 0.0
 
-    def __post_init__(self) -> None:
-        self._check("bandwidth must be positive", self.bandwidth > 0.0, self.bandwidth)
-        self._check("latency must be at least 0 and finite", 0.0 <= self.latency < math.inf, self.latency)
-
     def longest(self, size: int) -> int:
         return math.floor(self.latency + size / self.bandwidth)
-
-    def late(self, seed: int, number: int, n_agents: int, agents: slice) -> Lateness:
-        return lambda t, size: self.longest(size)
 
 
 @dataclass(frozen=True)
 class Corrupt(Fault):
-    """A sender's message of a round has, with probability p, a wrong number in each of its arrays.
-
-    Parameters
-    ----------
-    p
-        In [0, 1).
-    size
-        Wrong numbers are uniform in [-size, size].
-    """
-
-    name: ClassVar[str] = "corrupt"
+    """A sender's message of a round has, with probability ``p``, a wrong number in each array, uniform in [-size, size]."""
 
     p: float
     size: float = 10.0
 
-    def __post_init__(self) -> None:
-        self._check_share("p", self.p)
-        self._check("size must be positive and finite", 0.0 < self.size < math.inf, self.size)
-
-    def struck(self, n_agents: int, seed: int, number: int) -> Fate:
-        """``(n,)``: whose messages."""
-        everyone = np.arange(n_agents)
-        draws = Draws(seed, number, everyone, everyone)
+    def struck(self, n_agents: int, seed: int, number: int) -> Struck:
+        """``(n,)``: the senders of wrong messages."""
+        draws = Draws.of_agents(seed, number, n_agents)
         return lambda t: draws(t) < self.p
 
     def corrupted(self, x: Array, struck: Mask, source: Source, number: int) -> Array:
-        """``(n_local, size)``: what arrives of ``x`` where an agent is struck."""
+        """``(n_local, size)``: ``x`` as it arrives from agents of which some are struck."""
         if not struck.any():
             return x
         drawn = uniform(source.words(number, 2))[struck]
@@ -359,3 +228,148 @@ class Corrupt(Fault):
         where = np.floor(drawn[:, 0] * x.shape[1]).astype(np.int64)
         wrong[np.flatnonzero(struck), where] = self.size * (2.0 * drawn[:, 1] - 1.0)
         return wrong
+
+
+@dataclass(frozen=True)
+class Coding(Fault, ABC):
+    """A fault that changes the content of a message: compression, rounding or noise.
+
+    With ``feedback`` the difference to the sum of the earlier messages is coded, and every receiver adds the messages up: entries
+    that a message leaves out stay in the difference and are sent later (Richtarik, Sokolov, Fatkhullin, "EF21", 2021; between
+    neighbours Koloskova, Stich, Jaggi, "CHOCO", 2019).
+    """
+
+    feedback: bool = False
+
+    @abstractmethod
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        """The code after this coding, in fresh arrays."""
+
+    def wire(self, wire: Wire) -> Wire:
+        """The size of the array after this coding."""
+        return wire
+
+
+@dataclass(frozen=True)
+class _Sparse(Coding):
+    """A share of an array's entries is sent, at least one."""
+
+    share: float = 0.1
+    feedback: bool = True
+
+    def kept(self, size: int) -> int:
+        """The number of entries that are sent of ``size``."""
+        return max(1, round(self.share * size))
+
+
+@dataclass(frozen=True)
+class TopK(_Sparse):
+    """The largest entries of an array in absolute value, with their positions; among equal ones the first."""
+
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        return code.only(largest_places(code.values, self.kept(code.values.shape[1])))
+
+    def wire(self, wire: Wire) -> Wire:
+        kept = self.kept(wire.values)
+        positions = 0 if kept == wire.values else min(kept * math.ceil(math.log2(wire.values)), wire.values)  # or a bit for each
+        return Wire(kept, wire.bits, wire.beside + -(-positions // 8))
+
+
+@dataclass(frozen=True)
+class RandomK(_Sparse):
+    """Entries that both ends draw, so that positions are not sent; without feedback they are divided by the share, without bias."""
+
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        size = code.values.shape[1]
+        kept = self.kept(size)
+        sent = code.only(random_places(source, number, size, kept))
+        if not self.feedback:
+            np.multiply(sent.values, size / kept, out=sent.values)
+        return sent
+
+    def wire(self, wire: Wire) -> Wire:
+        return wire._replace(values=self.kept(wire.values))
+
+
+@dataclass(frozen=True)
+class Quantize(Coding):
+    """Stochastic uniform quantization: whole multiples of the largest entry / (2^(bits - 1) - 1), rounded up or down at random so
+    that it is unbiased (QSGD, Alistarh et al. 2017) up to 2^-17 of such a unit, as 16 random bits decide."""
+
+    bits: int = 8
+
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        x = code.values
+        unit = np.abs(x).max(axis=1, keepdims=True) / (2.0 ** (self.bits - 1) - 1.0)
+        multiples = x / np.where(unit > 0.0, unit, 1.0)
+        multiples += uniform(source.short_words(number, x.shape[1]))
+        np.floor(multiples, out=multiples)
+        multiples *= unit
+        return code._replace(values=multiples)
+
+    def wire(self, wire: Wire) -> Wire:
+        return Wire(wire.values, self.bits, wire.beside + 8)
+
+
+class _Rounded(Coding):
+    kind: ClassVar[type[np.floating[Any]]]
+    """The type that numbers are rounded to."""
+
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        return code._replace(values=code.values.astype(self.kind).astype(np.float64))
+
+    def wire(self, wire: Wire) -> Wire:
+        return wire._replace(bits=np.finfo(self.kind).bits)
+
+
+@dataclass(frozen=True)
+class Float32(_Rounded):
+    """Numbers rounded to single precision."""
+
+    kind = np.float32
+
+
+@dataclass(frozen=True)
+class Float16(_Rounded):
+    """Numbers rounded to half precision; those above 65,504 become infinite."""
+
+    kind = np.float16
+
+
+@dataclass(frozen=True)
+class Noise(Coding):
+    """Gaussian noise of standard deviation ``std`` that the sender adds, as for privacy; it takes 65,536 values, the quantiles."""
+
+    std: float = 1e-3
+
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        noise = normal(source.short_words(number, code.values.shape[1]))
+        noise *= self.std
+        noise += code.values
+        return code._replace(values=noise)
+
+
+FAULTS: dict[str, type[Fault]] = {
+    kind.__name__.lower(): kind
+    for kind in (
+        *(Loss, Failures, Bursts, Sleep, Crash),
+        *(Delay, Stragglers, Link),
+        *(Quantize, Float32, Float16, TopK, RandomK, Noise, Corrupt),
+    )
+}
+
+
+def fault(given: str | Fault) -> Fault:
+    """The fault itself, or the fault that the text describes.
+
+    Raises
+    ------
+    ValueError, TypeError
+        ``given`` is neither a fault nor the text of one.
+    """
+    if isinstance(given, Fault):
+        return given
+    if not isinstance(given, str):
+        raise TypeError(f"a channel is made of faults such as 'loss:p=0.1', got {type(given).__name__}")
+    name, written = text.divided("fault", given, FAULTS)
+    return text.read(f"channel {given!r}", name, FAULTS[name], written)

@@ -54,6 +54,11 @@ class Halo:
     own: int
     """The number of the piece with the rank's own columns, and so the self-weights W_ii."""
 
+    @property
+    def blocks(self) -> tuple[Csr, ...]:
+        """The pieces' blocks."""
+        return tuple([piece.block for piece in self.pieces])
+
     def alike(self, labels: Sequence[Array], arrived: Sequence[Mask] | None = None) -> tuple[Array, tuple[Csr, ...]]:
         """The largest labels received, and the matrix of a round of mixing among agents of the same label.
 

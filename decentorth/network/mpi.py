@@ -62,19 +62,13 @@ class _Exchange:
     def __init__(self, owner: MpiCommunicator, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> None:
         comm = owner.comm
         self._owner = owner
-        self._receives = [comm.Recv_init([buffer, MPI.DOUBLE], rank, _EXCHANGE) for rank, buffer in receives]
-        self._sends = [comm.Send_init([buffer, MPI.DOUBLE], rank, _EXCHANGE) for rank, buffer in sends]
-        self._all = self._receives + self._sends
-        self._finalizer = weakref.finalize(self, _free, self._all)
+        self._requests = [comm.Recv_init([buffer, MPI.DOUBLE], rank, _EXCHANGE) for rank, buffer in receives]
+        self._requests += [comm.Send_init([buffer, MPI.DOUBLE], rank, _EXCHANGE) for rank, buffer in sends]
+        self._finalizer = weakref.finalize(self, _free, self._requests)
 
-    def receive(self) -> None:
-        MPI.Prequest.Startall(self._receives)
-
-    def send(self) -> None:
-        MPI.Prequest.Startall(self._sends)
-
-    def wait(self) -> None:
-        self._owner.wait(self._all)
+    def __call__(self) -> None:
+        MPI.Prequest.Startall(self._requests)
+        self._owner.wait(self._requests)
 
     def keep(self) -> None:
         """Keep the requests allocated for good."""

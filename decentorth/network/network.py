@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -14,23 +14,29 @@ from scipy.sparse import csr_array
 from topologies import WeightSequence, check_weights, flooding_rounds, spectrum, without_agents
 
 from ..protocols import SETUP, Array, Index, Spectrum
-from .communicator import connect
-from .halo import Halo, even_bounds, fewer_cuts_bounds, plan
-from .traffic import Traffic, traffic
+from .communicator import Communicator, connect
+from .halo import even_bounds, fewer_cuts_bounds, plan
+from .traffic import Traffic
 
 Placement = Literal["even", "fewer-cuts"]
-
-
 _KEPT_PLANS = 64
 
 
-class Plan(NamedTuple):
-    """The exchange plan of one matrix, with its buffers."""
+class Plan:
+    """The exchange plan of one matrix, with the buffers for arrays of each combination of widths."""
 
-    halo: Halo
-    directed_edges: int
-    ways: dict[tuple[int, ...], Traffic]
-    """The exchanges, by the widths of the mixed arrays."""
+    def __init__(self, W: csr_array, bounds: Index, communicator: Communicator) -> None:
+        self.halo = plan(W, bounds, communicator.rank)
+        self.directed_edges = int(W.nnz) - int(W.shape[0])
+        self._communicator = communicator
+        self._traffic: dict[tuple[int, ...], Traffic] = {}
+
+    def traffic(self, widths: tuple[int, ...]) -> Traffic:
+        """The exchange of arrays of these widths."""
+        found = self._traffic.get(widths)
+        if found is None:
+            found = self._traffic[widths] = Traffic(self.halo, self._communicator, widths)
+        return found
 
 
 class Network:
@@ -172,26 +178,18 @@ class Network:
             raise ValueError(f"of {left.size} agents that are left, the ranks {', '.join(map(str, ranks))} have {sizes.tolist()}")
         return Network(without_agents(self.W, lost), communicator, np.concatenate(([0], np.cumsum(sizes))))
 
-    def iterating(self, step: Callable[..., Any], state: Any, x0: Array) -> Callable[..., Any]:
-        """A method's step adapted to this network; here it is unchanged.
-
-        Parameters
-        ----------
-        state, x0
-            The first state, and the common starting point of the run.
-        """
-        return step
-
     def _plan(self) -> Plan:
         """The plan of the next round; plans of a sequence are cached by distinct matrix, and the oldest is dropped first."""
         key = None if self.sequence is None else self.sequence.distinct(self.rounds)
         known = self._plans.get(key)
         if known is None:
-            W = self.W if self.sequence is None else self.sequence.at(self.rounds)
             if len(self._plans) >= _KEPT_PLANS:
                 del self._plans[next(iter(self._plans))]
-            known = self._plans[key] = Plan(plan(W, self.bounds, self.communicator.rank), int(W.nnz) - self.n_agents, {})
+            known = self._plans[key] = self._new_plan(self.W if self.sequence is None else self.sequence.at(self.rounds))
         return known
+
+    def _new_plan(self, W: csr_array) -> Plan:
+        return Plan(W, self.bounds, self.communicator)
 
     def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
         """``W^rounds x`` for each stacked array, in one message per neighbour rank and round.
@@ -258,10 +256,12 @@ class Network:
         array
             Like ``x``; ``x`` itself for no rounds.
         """
+        width = x.size // self.n_local
         for _ in range(rounds):
-            way, directed_edges = self._traffic((x.size // self.n_local,))
-            x = way.max(x)
-            self._count_round(way, directed_edges, 8 * (x.size // self.n_local))
+            plan = self._plan()
+            traffic = plan.traffic((width,))
+            x = traffic.max(x)
+            self._count(traffic, plan.directed_edges, 8 * width)
         return x
 
     @cached_property
@@ -274,30 +274,23 @@ class Network:
         """The number of rounds after which the neighbours repeat; None if they need not."""
         return 1 if self.sequence is None else self.sequence.period
 
-    def surely(self) -> contextlib.AbstractContextManager[None]:
-        """A context in which every message arrives, even on an unreliable network: agents wait for one another."""
+    def reliable(self) -> contextlib.AbstractContextManager[None]:
+        """A context in which every message arrives, even on an unreliable network, which sends lost messages again."""
         return contextlib.nullcontext()
-
-    def _traffic(self, widths: tuple[int, ...]) -> tuple[Traffic, int]:
-        """The exchange of arrays of these widths in the next round, and its number of directed edges."""
-        halo, directed_edges, ways = self._plan()
-        way = ways.get(widths)
-        if way is None:
-            way = ways[widths] = traffic(halo, self.communicator, widths)
-        return way, directed_edges
 
     def _mix(self, xs: tuple[Array, ...], alike: bool = False) -> tuple[Array, ...]:
         widths = tuple([x.size // self.n_local for x in xs])
-        way, directed_edges = self._traffic(widths)
-        out = way.mix_alike(xs) if alike else way.mix(xs)
-        self._count_round(way, directed_edges, 8 * sum(widths))
+        plan = self._plan()
+        traffic = plan.traffic(widths)
+        out = traffic.mix_alike(xs) if alike else traffic.mix(xs)
+        self._count(traffic, plan.directed_edges, 8 * sum(widths))
         return out
 
-    def _count_round(self, way: Traffic, directed_edges: int, size: int) -> None:
-        """Count a round with messages of ``size`` bytes."""
+    def _count(self, traffic: Traffic, messages: int, size: int) -> None:
+        """Count a round of so many messages of ``size`` bytes."""
         self.rounds += 1
-        self.messages += directed_edges
-        self.bytes += directed_edges * size
-        self.transport_messages += way.messages
-        self.transport_bytes += way.bytes
-        self.wait_seconds += way.waited
+        self.messages += messages
+        self.bytes += messages * size
+        self.transport_messages += traffic.messages
+        self.transport_bytes += traffic.bytes
+        self.wait_seconds += traffic.waited

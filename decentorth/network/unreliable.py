@@ -4,52 +4,79 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from functools import cached_property, reduce
+from typing import Any, cast
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from ..protocols import Array
+from ..protocols import Array, Index
 from ..sums import accumulate
-from .channel import Channel, Fates, Striking, pairs
+from .channel import Channel, ChannelError
+from .communicator import Communicator
 from .draws import Mask
-from .faults import Crash, Late
-from .memory import Memory, Messages
+from .faults import Corrupt, Edges, Late, MessageLoss
+from .memory import Memory
 from .network import Network, Placement, Plan
-from .traffic import Gathering, Traffic, gathering
+from .traffic import Traffic
 
 log = logging.getLogger(__name__)
-_RESTARTED = {"x", "tracker", "field"}
-_SETTINGS = {"step_size", "base", "penalty"}
-"""Arrays of a state that come from a run's settings and the agreement before its first iteration."""
 
 
-class ChannelError(TypeError):
-    """A method and a channel that do not go together; the same on every rank."""
+def edges_of(W: csr_array) -> Edges:
+    """The edges of a symmetric matrix."""
+    rows = np.repeat(np.arange(W.shape[0], dtype=np.int64), np.diff(W.indptr))
+    below = W.indices < rows
+    return Edges(W.indices[below].astype(np.int64), rows[below])
 
 
-class _Road(NamedTuple):
-    """The plan of one matrix, with the fates of its messages."""
+class _LossyPlan(Plan):
+    """The exchange plan of one matrix, and the messages that are lost over its edges."""
 
-    plan: Plan
-    fates: Fates
-    ways: dict[tuple[int, ...], Gathering]
-    """By the widths of the arrays that are sent."""
+    def __init__(self, W: csr_array, bounds: Index, communicator: Communicator, channel: Channel, seed: int) -> None:
+        super().__init__(W, bounds, communicator)
+        edges, n = edges_of(W), int(W.shape[0])
+        self.directed, self._edges, self._repair = edges.directed(), len(edges.lower), channel.repair
+        self._losses = [loss.lost(edges, seed, number) for number, loss in channel.all(MessageLoss)]
+        ordered = edges.upper * n + edges.lower
+        self._entries = []  # for each piece of the halo the numbers of its entries' messages; self-weights have the last
+        for piece in self.halo.pieces:
+            sender, receiver = piece.agents[piece.block.indices], self.halo.agents.start + piece.rows
+            edge = np.searchsorted(ordered, np.maximum(sender, receiver) * n + np.minimum(sender, receiver))
+            number = np.where(sender < receiver, edge, self._edges + edge)
+            self._entries.append(np.where(sender == receiver, 2 * self._edges, number))
+
+    def lost(self, t: int, silent: Mask, deaf: Mask) -> Mask:
+        """The mask of the ``directed`` messages of round ``t`` that do not arrive or cannot be read.
+
+        Parameters
+        ----------
+        silent, deaf
+            ``(n,)``: agents whose messages cannot be used, and agents that receive nothing.
+        """
+        lost = silent[self.directed.lower] | deaf[self.directed.upper]
+        return reduce(np.logical_or, [struck(t) for struck in self._losses], lost)
+
+    def used(self, lost: Mask) -> list[Mask] | None:
+        """For each piece of the halo the mask of its used entries; None if all are used."""
+        if not lost.any():
+            return None
+        if self._repair:
+            lost = np.tile(lost[: self._edges] | lost[self._edges :], 2)
+        return self.entries(~lost, True)
+
+    def entries(self, arrived: Mask, own: bool) -> list[Mask]:
+        """For each piece of the halo the mask of its entries, from ``arrived``, ``directed``, and ``own`` for self-weights."""
+        known = np.append(arrived, own)
+        return [known[entries] for entries in self._entries]
 
 
 class UnreliableNetwork(Network):
-    """A `Network` with a `Channel`, from a run's first iteration on: what agents exchange before, to agree on their steps, is
-    delivered.
+    """A `Network` with a `Channel`, through which messages go inside `iteration`: all others are delivered.
 
     Bytes are those of coded messages. A message that is lost was sent, one of an agent that sleeps was not; with feedback a message
     that is lost is sent once more after the round, so that its receiver can go on adding up.
-
-    An agent that comes back from a crash knows the settings of the run, and nothing else. Before the iteration, in a round of its
-    own, it hears the points of those neighbours that are awake and know theirs, which arrive, and begins at their mean, weighted by
-    W; where there are none, at the common start. If it tracks, it does so from nothing on, tracker and field both being 0, so that
-    the field at its first point comes in with its first step. With feedback, what it says first and what is said to it is whole.
-    With repair all agents' trackers begin anew then, as the fields that they track; the word that somebody is back is not counted.
 
     Parameters
     ----------
@@ -58,12 +85,12 @@ class UnreliableNetwork(Network):
     channel
         The faults.
     seed
-        Of what they draw.
+        The seed of their draws.
 
     Raises
     ------
     ValueError
-        Beside those of `Network`, where neighbours change and messages build on earlier ones.
+        In addition to those of `Network`: neighbours change, and messages build on earlier ones.
     """
 
     def __init__(self, W: Any, comm: Any = None, placement: Placement = "even", *, channel: Channel, seed: int = 0) -> None:
@@ -72,15 +99,14 @@ class UnreliableNetwork(Network):
             raise ValueError(
                 "on a time-varying network neighbours change, but delays and feedback build on earlier messages: drop them"
             )
-        self.channel = channel
-        self._seed = seed
+        self.channel, self.seed = channel, seed
         self._memory = Memory(channel, seed, self.agents, self.n_agents)
-        self._striking = Striking(channel, seed, self.n_agents)
-        self._roads: dict[int, _Road] = {}
-        self._iteration: int | None = None
+        self._corrupt = [corrupt.struck(self.n_agents, seed, number) for number, corrupt in channel.all(Corrupt)]
+        self._nobody = np.zeros(self.n_agents, dtype=np.bool_)
+        self._asleep: Mask | None = None
+        self._back = self._nobody
         self._exchange = 0
-        self._surely = False
-        self._back = np.zeros(self.n_agents, dtype=np.bool_)
+        self._reliable = False
         if self.communicator.rank == 0:
             for caution in self.cautions:
                 log.warning(caution)
@@ -100,7 +126,7 @@ class UnreliableNetwork(Network):
         ChannelError
             Messages may be late.
         """
-        if late := [fault.name for _, fault in self.channel.all(Late)]:
+        if late := [type(fault).__name__.lower() for _, fault in self.channel.all(Late)]:
             raise ChannelError(
                 "methods that start over together (safe) cannot tell which messages are from before when these are late: drop safe "
                 f"or {', '.join(late)}"
@@ -114,79 +140,40 @@ class UnreliableNetwork(Network):
         super().restore(rounds, messages, bytes, {})
         self._memory.restore(in_flight)
 
-    def iterating(self, step: Callable[..., Any], state: Any, x0: Array) -> Callable[..., Any]:
-        """The step through the channel; agents that sleep keep the state that they have.
-
-        Raises
-        ------
-        ChannelError
-            For a method whose trackers cannot be corrected as there are none, or whose agents cannot begin anew.
-        """
-        tracks = hasattr(state, "tracker") and hasattr(state, "field")
-        if self.channel.correction and not tracks:
-            raise ChannelError("correction draws trackers to what they track; this method has none: drop it")
-        beyond = ", ".join(sorted(_arrays(state).keys() - _RESTARTED - _SETTINGS))
-        if self.channel.all(Crash) and beyond:
-            raise ChannelError(
-                f"after a crash agents begin anew with a point, a tracker and its field, but this method also keeps {beyond}: take "
-                "sleep, whose agents keep what they have"
-            )
-
-        def faulty(problem: Any, network: Any, streams: Any, state: Any) -> Any:
-            self._iteration, self._exchange = state.k, 0
-            self._back = self._striking.back(state.k)
-            if self._back.any():
-                self._begin_anew(state, x0)
-            asleep = np.flatnonzero(self._striking.asleep(state.k)[self.agents])
-            kept = _rows(state, asleep) if asleep.size else None
-            moved = step(problem, network, streams, state)
-            self._iteration = None
-            if self.channel.correction:
-                back = min(1.0, self.channel.correction / moved.k)
-                moved.tracker[...] *= 1.0 - back
-                moved.tracker[...] += back * moved.field
-            if kept is not None:
-                _put_back(moved, kept, asleep)
-            return moved
-
-        return faulty
-
     @contextlib.contextmanager
-    def surely(self) -> Iterator[None]:
-        """All exchanges inside arrive: as float64, each message sent again until it does, the late and those who sleep waited
-        for. A round takes as many as its unluckiest message, and all that is sent is counted.
+    def iteration(self, asleep: Mask, back: Mask) -> Iterator[None]:
+        """A context in which messages go through the channel.
+
+        Parameters
+        ----------
+        asleep, back
+            ``(n,)``: agents that neither send nor receive, and agents that have lost their earlier messages.
         """
-        self._surely = True
+        self._asleep, self._back, self._exchange = asleep, back, 0
         try:
             yield
         finally:
-            self._surely = False
+            self._asleep = None
 
-    def _count_round(self, way: Traffic, directed_edges: int, size: int) -> None:
-        super()._count_round(way, directed_edges, size)
-        if not self._surely:
-            return
-        fates, asleep = self._road().fates, np.zeros(self.n_agents, dtype=np.bool_)
-        size += self.channel.overhead
-        self.bytes += directed_edges * self.channel.overhead
-        t = self.rounds - 1
-        missing = fates.lost(t, self._striking.struck(t), asleep)
-        while missing.any():
-            again = int(missing.sum())
-            self.messages += again
-            self.bytes += again * size
-            missing &= fates.lost(self.rounds, self._striking.struck(self.rounds), asleep)
-            self.rounds += 1
-        self.rounds += self.channel.lateness(size)
+    @contextlib.contextmanager
+    def reliable(self) -> Iterator[None]:
+        """A context in which messages are sent as float64, each again until it arrives; late messages and agents that sleep are
+        waited for. A round takes as many rounds as its unluckiest message needs, and all messages are counted.
+        """
+        self._reliable = True
+        try:
+            yield
+        finally:
+            self._reliable = False
 
     @cached_property
     def flooding_rounds(self) -> int:
-        """As on a good network, where the neighbours stay the same.
+        """As on a reliable network, if the neighbours stay the same.
 
         Raises
         ------
         ValueError
-            Where they do not: a message that is lost has nobody to go to when it is sent again.
+            They change: a message that is lost has no receiver when it is sent again.
         """
         if self.sequence is not None:
             raise ValueError(
@@ -195,119 +182,82 @@ class UnreliableNetwork(Network):
             )
         return super().flooding_rounds
 
-    def _begin_anew(self, state: Any, x0: Array) -> None:
-        """Give those who are back what they begin with."""
-        here = self._back[self.agents]
-        names = _RESTARTED & _arrays(state).keys()
-        for name in names:
-            getattr(state, name)[here] = 0.0
-        if self.channel.repair and {"tracker", "field"} <= names:
-            state.tracker[...] = state.field
-        road = self._road()
-        width = state.x.size // self.n_local
-        way = self._gathering(road, (width,))
-        told = ~(self._striking.asleep(state.k) | self._back)[road.fates.directed.lower] & self._back[road.fates.directed.upper]
-        gathered = way.gather((state.x,))
-        total, weights = np.zeros(state.x.shape), np.zeros(self.n_local)
-        for piece, used, arrays in zip(road.plan.halo.pieces, road.fates.entries(told, False), gathered, strict=True):
-            block = piece.block._replace(data=np.where(used, piece.block.data, 0.0))
-            accumulate(block, width, arrays[0].reshape(-1), total.reshape(-1))
+    def sums_from(self, x: Array, senders: Mask, receivers: Mask) -> tuple[Array, Array]:
+        """The sums of W_ij x_j and of W_ij over the neighbours j of each agent i in a round with messages of some agents to some.
+
+        Parameters
+        ----------
+        senders, receivers
+            ``(n,)``, disjoint; their messages arrive.
+        """
+        plan = self._plan()
+        width = x.size // self.n_local
+        traffic = plan.traffic((width,))
+        sent = senders[plan.directed.lower] & receivers[plan.directed.upper]
+        gathered = traffic.gather((x,))
+        blocks = [
+            piece.block._replace(data=np.where(used, piece.block.data, 0.0))
+            for piece, used in zip(plan.halo.pieces, plan.entries(sent, False), strict=True)
+        ]
+        total, weights = traffic.add(blocks, gathered, 0, np.zeros(x.shape)), np.zeros(self.n_local)
+        for block in blocks:
             accumulate(block, 1, np.ones(block.columns), weights)
-        alone = here & (weights == 0.0)
-        here &= ~alone
-        state.x[here] = total[here] / weights[here].reshape(-1, *(1,) * (state.x.ndim - 1))
-        state.x[alone] = x0[alone]
-        self._count(way, int(told.sum()), 8 * width * int(told.sum()))
+        self._count(traffic, int(sent.sum()), 8 * width)
+        return total, weights
+
+    def _new_plan(self, W: csr_array) -> Plan:
+        return _LossyPlan(W, self.bounds, self.communicator, self.channel, self.seed)
+
+    def _plan(self) -> _LossyPlan:
+        return cast(_LossyPlan, super()._plan())
+
+    def _struck(self, t: int) -> Mask:
+        """The agents whose messages of round ``t`` are wrong."""
+        return reduce(np.logical_or, [struck(t) for struck in self._corrupt], self._nobody)
 
     def _mix(self, xs: tuple[Array, ...], alike: bool = False) -> tuple[Array, ...]:
-        if self._iteration is None:
+        if self._asleep is None:
             return super()._mix(xs, alike)
-        if alike:
-            self.check_alike()
         labels, xs = (xs[:1], xs[1:]) if alike else ((), xs)
-        road = self._road()
-        (halo, _, _), fates, _ = road
-        t = self.rounds
-        asleep, struck = self._striking.asleep(self._iteration), self._striking.struck(t)
-        lost = fates.lost(t, asleep | struck if self.channel.repair else asleep, asleep)
-        here = self.agents
+        plan, t, here, asleep, struck = self._plan(), self.rounds, self.agents, self._asleep, self._struck(self.rounds)
+        lost = plan.lost(t, asleep | struck if self.channel.repair else asleep, asleep)
         messages = self._memory.messages(xs, t, self._exchange, asleep[here], struck[here], self._back[here])
 
-        widths = tuple([x.size // self.n_local for x in (*labels, *xs)])
-        way = self._gathering(road, widths)
-        gathered = way.gather((*labels, *messages.arrays))
-        used = fates.used(lost)
-        out: list[Array] = []
+        traffic = plan.traffic(tuple([x.size // self.n_local for x in (*labels, *xs)]))
+        gathered = traffic.gather((*labels, *messages.arrays))
+        used = plan.used(lost)
+        heard: tuple[Array, ...] = ()
         if alike:
-            heard, blocks = halo.alike([arrays[0] for arrays in gathered], used)
-            out.append(heard)
+            largest, blocks = plan.halo.alike([arrays[0] for arrays in gathered], used)
+            heard = (largest,)
         else:
-            blocks = tuple([piece.block for piece in halo.pieces]) if used is None else halo.using(used)
+            blocks = plan.halo.blocks if used is None else plan.halo.using(used)
+        out = []
         for number, (x, rest) in enumerate(zip(xs, messages.rests, strict=True), len(labels)):
-            mixed = np.zeros(x.shape) if rest is None else rest.reshape(x.shape)
             if rest is not None and not self.channel.repair:
-                rest *= halo.own_weights(blocks)[:, None]
-            for block, arrays in zip(blocks, gathered, strict=True):
-                accumulate(block, widths[number], arrays[number].reshape(-1), mixed.reshape(-1))
-            out.append(mixed)
-        self._count(way, *self._sent(fates, lost, asleep, messages, 8 * len(labels)))
-        self._exchange += 1
-        return tuple(out)
-
-    def _sent(self, fates: Fates, lost: Mask, asleep: Mask, messages: Messages, labels: int) -> tuple[int, int]:
-        """How many messages a round takes, and their bytes."""
-        sender, receiver = fates.directed
+                rest *= plan.halo.own_weights(blocks)[:, None]
+            out.append(traffic.add(blocks, gathered, number, np.zeros(x.shape) if rest is None else rest.reshape(x.shape)))
+        sender, receiver = plan.directed
         sent = ~asleep[sender]
-        number, anew = int(sent.sum()), 0
+        again = sent & lost if self.channel.feedback else np.zeros(0)
+        self._count(traffic, int(sent.sum() + again.sum()), messages.size + 8 * len(labels))
         if self.channel.feedback:
-            number += int((sent & lost).sum())
-            anew = int((sent & (self._back[sender] | self._back[receiver])).sum())
-        return number, number * (messages.size + labels) + anew * (messages.whole - messages.size)
+            whole = sent & (self._back[sender] | self._back[receiver])
+            self.bytes += int(whole.sum()) * (messages.whole - messages.size)
+        self._exchange += 1
+        return (*heard, *out)
 
-    def _count(self, way: Gathering, messages: int, size: int) -> None:
-        self.rounds += 1
-        self.messages += messages
-        self.bytes += size
-        self.transport_messages += way.messages
-        self.transport_bytes += way.bytes
-        self.wait_seconds += way.waited
-
-    def _gathering(self, road: _Road, widths: tuple[int, ...]) -> Gathering:
-        """The way on this road for arrays of these widths."""
-        way = road.ways.get(widths)
-        if way is None:
-            way = road.ways[widths] = gathering(road.plan.halo, self.communicator, widths)
-        return way
-
-    def _road(self) -> _Road:
-        """The plan and fates of the next round; kept as long as the plan is."""
-        known = self._plan()
-        road = self._roads.get(id(known))
-        if road is None:
-            plans = {id(plan) for plan in self._plans.values()}
-            self._roads = {key: kept for key, kept in self._roads.items() if key in plans}
-            W = self.W if self.sequence is None else self.sequence.at(self.rounds)
-            fates = Fates(self.channel, self._seed, known.halo, pairs(W), self.n_agents)
-            road = self._roads[id(known)] = _Road(known, fates, {})
-        return road
-
-
-def _arrays(state: Any) -> dict[str, Any]:
-    """The arrays of a state, and what holds arrays, by name."""
-    return {name: value for name, value in state._asdict().items() if isinstance(value, np.ndarray | tuple)}
-
-
-def _rows(state: Any, chosen: Any) -> Any:
-    """Copies of some agents' rows of the arrays in a state."""
-    if isinstance(state, np.ndarray):
-        return state[chosen]
-    return [_rows(value, chosen) for value in state] if isinstance(state, tuple) else None
-
-
-def _put_back(state: Any, rows: Any, chosen: Any) -> None:
-    """Write what `_rows` gave."""
-    if isinstance(state, np.ndarray):
-        state[chosen] = rows
-    elif isinstance(state, tuple):
-        for value, kept in zip(state, rows, strict=True):
-            _put_back(value, kept, chosen)
+    def _count(self, traffic: Traffic, messages: int, size: int) -> None:
+        if not self._reliable:
+            super()._count(traffic, messages, size)
+            return
+        size += self.channel.overhead
+        super()._count(traffic, messages, size)
+        plan = self._plan()
+        missing = plan.lost(self.rounds - 1, self._struck(self.rounds - 1), self._nobody)
+        while missing.any():
+            self.messages += int(missing.sum())
+            self.bytes += int(missing.sum()) * size
+            missing &= plan.lost(self.rounds, self._struck(self.rounds), self._nobody)
+            self.rounds += 1
+        self.rounds += self.channel.lateness(size)

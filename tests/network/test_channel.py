@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,12 +12,25 @@ import pytest
 import decentorth as do
 import topologies as tp
 from decentorth.api import Run
-from decentorth.network import Channel, Network, UnreliableNetwork
-from decentorth.network.channel import FAULTS, fault, pairs
-from decentorth.network.codings import Code, Coding, Quantize, RandomK, TopK
-from decentorth.network.draws import Chain, Draws, normal, short_words, words
-from decentorth.network.faults import Breaking, Bursts, Corrupt, Loss, Pairs, Source
+from decentorth.network import Channel, Network, UnreliableAgents, UnreliableNetwork
+from decentorth.network.codings import Code
+from decentorth.network.draws import Chain, Draws, Source, normal
+from decentorth.network.faults import (
+    FAULTS,
+    Bursts,
+    Coding,
+    Corrupt,
+    Edges,
+    Loss,
+    MessageLoss,
+    Quantize,
+    RandomK,
+    TopK,
+    fault,
+)
+from decentorth.network.unreliable import edges_of
 from decentorth.protocols import Array
+from decentorth.streams import CounterStreams
 from tests.support.threads import on_ranks
 
 RING = tp.uniform_weights(tp.ring(10), 0.8)
@@ -44,19 +57,35 @@ class Held(NamedTuple):
 
     x: Array
     k: int
+    gradients: int = 0
+
+
+class Averaging:
+    """A method that mixes its points once in an iteration."""
+
+    requires = requires_set = ()
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+
+    def init(self, problem: Any, network: Any, streams: Any, x0: Array) -> Held:
+        return Held(x0.copy(), 0)
+
+    def step(self, problem: Any, network: Any, streams: Any, state: Held) -> Held:
+        return Held(network.mix(state.x)[0], state.k + 1)
+
+
+def averaged(network: UnreliableNetwork, state: Held) -> Held:
+    """The state after an iteration through the network's channel."""
+    following: Held = UnreliableAgents(Averaging(), network, state.x).step(None, network, CounterStreams(0, network.agents), state)
+    return following
 
 
 def rounds(channel: Channel, W: Any, x: Array, number: int, communicator: Any = "serial") -> list[Array]:
     """The points after each round of mixing through a channel, from ``x`` on."""
     network = UnreliableNetwork(W, communicator, channel=channel, seed=3)
-
-    def mixed(problem: Any, network: Network, streams: Any, state: Held) -> Held:
-        return Held(network.mix(state.x)[0], state.k + 1)
-
     state, found = Held(x[network.agents].copy(), 0), []
-    step = network.iterating(mixed, state, state.x)
+    method = UnreliableAgents(Averaging(), network, state.x)
     for _ in range(number):
-        state = step(None, network, None, state)
+        state = method.step(None, network, CounterStreams(0, network.agents), state)
         found.append(state.x.copy())
     return found
 
@@ -110,10 +139,7 @@ def products(channel: Channel, number: int) -> Array:
     """W(number) of the same channel: what it makes of the identity in that round."""
     network = UnreliableNetwork(DENSE, "serial", channel=channel, seed=3)
     network.rounds = number
-    state = Held(np.eye(10), number)
-    step = network.iterating(lambda problem, network, streams, state: Held(network.mix(state.x)[0], state.k + 1), state, state.x)
-    found: Array = step(None, network, None, state).x
-    return found
+    return averaged(network, Held(np.eye(10), number)).x
 
 
 def test_an_agent_that_sleeps_keeps_every_bit_and_tracking_its_invariant() -> None:
@@ -172,7 +198,7 @@ def test_topk_quantized_late_and_lossy_as_agent_by_agent(repair: bool) -> None:
 
 
 def test_rate_of_loss() -> None:
-    edges = pairs(tp.uniform_weights(tp.ring(500), 0.8))
+    edges = edges_of(tp.uniform_weights(tp.ring(500), 0.8))
     lost = np.array([Loss(0.1).lost(edges, 11, 0)(t) for t in range(400)])
     assert lost.shape == (400, 1000)
     assert abs(lost.mean() - 0.1) < 4 * math.sqrt(0.09 / lost.size)
@@ -183,7 +209,7 @@ def test_rate_of_loss() -> None:
 
 def test_bursts_have_the_stationary_law_of_gilbert_and_elliott() -> None:
     p, length, bad, good = 0.2, 6.0, 0.7, 0.05
-    edges = Pairs(np.arange(2000), np.arange(2000) + 1)
+    edges = Edges(np.arange(2000), np.arange(2000) + 1)
     chain = Chain(Draws(11, 0, *edges), p, length)
     states = np.array([chain(t) for t in range(300)])
     spread = math.sqrt(p * (1 - p) / states.size * (2 * length))  # correlated over about that many rounds
@@ -250,7 +276,7 @@ def test_topk_keeps_the_largest(size: int, share: float) -> None:
 
 
 def test_noise_is_gaussian_in_its_moments() -> None:
-    drawn = normal(short_words(1, 0, 0, 0, slice(0, 1000), 1000))
+    drawn = normal(Source(1, 0, 0, slice(0, 1000)).short_words(0, 1000))
     assert abs(drawn.mean()) < 4e-3
     assert abs(drawn.var() - 1.0) < 4 * math.sqrt(2 / drawn.size)
     assert abs((drawn**4).mean() - 3.0) < 0.03
@@ -258,10 +284,10 @@ def test_noise_is_gaussian_in_its_moments() -> None:
 
 
 def test_words_belong_to_agents_and_to_rounds() -> None:
-    whole = words(9, 2, 5, 1, slice(0, 20), 13)
-    np.testing.assert_array_equal(words(9, 2, 5, 1, slice(7, 12), 13), whole[7:12])
-    for other in ((8, 2, 5, 1), (9, 3, 5, 1), (9, 2, 6, 1), (9, 2, 5, 0)):
-        assert not (words(*other, slice(0, 20), 13) == whole).any()
+    whole = Source(9, 5, 1, slice(0, 20)).words(2, 13)
+    np.testing.assert_array_equal(Source(9, 5, 1, slice(7, 12)).words(2, 13), whole[7:12])
+    for seed, number, t, part in ((8, 2, 5, 1), (9, 3, 5, 1), (9, 2, 6, 1), (9, 2, 5, 0)):
+        assert not (Source(seed, t, part, slice(0, 20)).words(number, 13) == whole).any()
 
 
 @pytest.mark.parametrize(("late", "own", "stable"), [(1, 0.52, True), (1, 0.48, False), (2, 0.7, True), (2, 0.68, False)])
@@ -287,8 +313,8 @@ def test_bytes_on_the_wire() -> None:
         "topk:share=0.5": 4000 + 125,  # a bit for each entry is shorter
         "randomk:share=0.1": 800,
     }
-    assert {written: Channel(written).wire(1000) for written in expected} == expected
-    assert Channel("topk:share=0.1", "quantize:bits=8").wire(1000) == 100 + 125 + 8
+    assert {written: Channel(written).size([1000]) for written in expected} == expected
+    assert Channel("topk:share=0.1", "quantize:bits=8").size([1000]) == 100 + 125 + 8
 
 
 def test_what_is_counted() -> None:
@@ -298,15 +324,14 @@ def test_what_is_counted() -> None:
     def counts(channel: Channel, number: int) -> tuple[int, int]:
         network = UnreliableNetwork(RING, "serial", channel=channel, seed=3)
         state = Held(x.copy(), 0)
-        step = network.iterating(lambda problem, network, streams, state: Held(network.mix(state.x)[0], state.k + 1), state, x)
         for _ in range(number):
-            state = step(None, network, None, state)
+            state = averaged(network, state)
         assert network.rounds == number
         return network.messages, network.bytes
 
     assert counts(Channel("loss:p=0.5"), 4) == (80, 80 * 8000)
     assert counts(Channel("topk:share=0.1"), 4) == (80, 20 * 8000 + 60 * 925)
-    edges = pairs(RING)
+    edges = edges_of(RING)
     lost = int(sum(Loss(0.5).lost(edges, 3, 0)(t).sum() for t in range(4)))
     assert counts(Channel("loss:p=0.5", "float32:feedback=true"), 4)[0] == 80 + lost
     asleep = Chain(Draws(3, 0, np.arange(10), np.arange(10)), 0.5, 2.0)
@@ -393,7 +418,7 @@ def test_the_published_experiment_converges_through_bad_networks() -> None:
 @pytest.mark.parametrize(
     ("written", "words"),
     [
-        ("los:p=0.1", "channel knows loss, failures"),
+        ("los:p=0.1", "unknown fault 'los'; did you mean 'loss'. known faults: loss, failures"),
         ("loss", "p must be given, as loss:p="),
         ("loss:p=1", "p must be a share, at least 0 and below 1, got 1.0"),
         ("loss:q=0.1", "^channel 'loss:q=0.1': loss has no parameter 'q'; its parameters: p$"),
@@ -441,5 +466,6 @@ def test_faults_are_written_as_they_are_read() -> None:
         written = given.get(name, "p=0.1" if "p" in FAULTS[name].__match_args__ else "")
         one = fault(f"{name}:{written}")
         assert fault(str(one)) == one
-    assert isinstance(fault("loss:p=0.5"), Breaking)
+    assert fault("Loss:0.5") == Loss(0.5)
+    assert isinstance(fault("loss:p=0.5"), MessageLoss)
     assert isinstance(fault("corrupt:p=0.5"), Corrupt)

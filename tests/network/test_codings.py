@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from decentorth.network.codings import Code, Coding, Noise, Quantize, RandomK, TopK
-from decentorth.network.draws import words
-from decentorth.network.faults import Source
+from decentorth.network.codings import Code
+from decentorth.network.draws import Source
+from decentorth.network.faults import Coding, Noise, Quantize, RandomK, TopK
 from decentorth.protocols import Array
 
 SOURCE = Source(5, 17, 0, slice(0, 70))
@@ -70,7 +70,7 @@ def test_randomk_sends_the_first_draws_that_are_distinct(size: int, share: float
         drawn: list[int] = []
         stretch = 0
         while len(drawn) < fewer:
-            for word in words(5, 3, 17, 0, slice(agent, agent + 1), some if stretch else fewer + some, stretch)[0]:
+            for word in SOURCE._replace(agents=slice(agent, agent + 1)).words(3, some if stretch else fewer + some, stretch)[0]:
                 place = int(word) * size >> 32
                 if len(drawn) < fewer and place not in drawn:
                     drawn.append(place)
@@ -83,7 +83,7 @@ def test_randomk_sends_the_first_draws_that_are_distinct(size: int, share: float
 @pytest.mark.parametrize(("size", "share"), [(2, 0.5), (10, 0.3), (10, 0.7), (1000, 0.5)])
 def test_randomk_with_a_large_share_sends_those_with_the_largest_numbers(size: int, share: float) -> None:
     sent = arriving(RandomK(share=share), np.ones((70, size))) != 0.0
-    largest = np.argsort(-words(5, 3, 17, 0, SOURCE.agents, size).astype(np.int64), axis=1, kind="stable")
+    largest = np.argsort(-SOURCE.words(3, size).astype(np.int64), axis=1, kind="stable")
     for agent in range(70):
         np.testing.assert_array_equal(np.flatnonzero(sent[agent]), np.sort(largest[agent, : round(share * size)]))
 

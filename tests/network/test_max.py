@@ -81,7 +81,7 @@ def history(W: Any, communicator: ThreadCommunicator | str, channel: Channel | N
     found = []
     for rounds in (1, 3, 2):
         x, y = (rng.standard_normal((network.n_agents, *shape)) for shape in ((3,), (2, 2)))
-        with network.surely():
+        with network.reliable():
             found.append(network.max(x[network.agents], rounds))
             found.append(network.mix(y[network.agents])[0].reshape(network.n_local, -1))
         assert all(m.flags.c_contiguous for m in found)
@@ -149,7 +149,7 @@ def test_each_message_is_sent_until_it_arrives() -> None:
     """At loss p in 1 / (1 - p) messages on average, and in as many rounds as the unluckiest of all needs."""
     W, p, rounds = GRAPHS["ring"](10), 0.4, 2000
     network = UnreliableNetwork(W, "serial", channel=Channel(f"loss:p={p}"), seed=1)
-    with network.surely():
+    with network.reliable():
         network.max(np.zeros((10, 1)), rounds)
     edges = W.nnz - 10
     assert network.messages / (rounds * edges) == pytest.approx(1 / (1 - p), rel=0.02)
@@ -157,7 +157,7 @@ def test_each_message_is_sent_until_it_arrives() -> None:
     assert network.rounds / rounds == pytest.approx(longest, rel=0.03)
     assert network.bytes == 8 * network.messages
     checked = UnreliableNetwork(W, "serial", channel=Channel("corrupt:p=0.1"), seed=1)
-    with checked.surely():
+    with checked.reliable():
         checked.max(np.zeros((10, 1)))
     assert checked.bytes == 12 * checked.messages
 

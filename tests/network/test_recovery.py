@@ -14,7 +14,7 @@ import topologies as tp
 from decentorth.api import Run
 from decentorth.network import Channel, ChannelError, UnreliableNetwork
 from decentorth.network.channel import delay_limit, randomk_limit
-from decentorth.network.draws import Chain, Draws
+from decentorth.network.draws import Chain, Draws, Source
 from decentorth.network.faults import Link, Stragglers
 from decentorth.protocols import Array
 
@@ -134,11 +134,24 @@ def test_what_cannot_be_corrected_or_begun_anew_is_refused() -> None:
         (Channel("loss:p=0.1", correction=1.0), do.DGD(step_size=0.01, penalty=1.0), "this method has none"),
         (Channel("crash:p=0.1"), do.REXTRA(), "also keeps dual"),
     ):
-        run, _ = steps(channel, method=method)
         with pytest.raises(ChannelError, match=words):
-            next(run.states())
+            steps(channel, method=method)
     run, _ = steps(Channel("crash:p=0.1"), method=do.DGD(step_size=0.01, penalty=1.0))
     next(run.states())
+
+
+def test_a_method_that_does_not_declare_its_state_is_refused() -> None:
+    class Bare:
+        requires = requires_set = ()
+        network = "decentralized"
+
+        def init(self, problem, network, streams, x0):  # type: ignore[no-untyped-def]
+            raise AssertionError("begun")
+
+        step = init
+
+    with pytest.raises(ChannelError, match="declare the class that Bare.init returns"):
+        steps(Channel("crash:p=0.1"), method=Bare())
 
 
 def test_long_messages_are_late_and_slow_agents_are_always_the_same() -> None:
@@ -146,14 +159,14 @@ def test_long_messages_are_late_and_slow_agents_are_always_the_same() -> None:
     assert [link.longest(size) for size in (0, 699, 701, 1699, 1701, 5000)] == [0, 0, 1, 1, 2, 5]
     channel = Channel("stragglers:share=0.3,rounds=4", "link:bandwidth=1000,latency=0.3", "topk:share=0.5")
     assert channel.size([100, 20]) == 400 + 13 + 80 + 3
-    assert channel.longest([100, 20]) == 4
-    assert channel.longest([1000, 20]) == 4 + 4  # 4,125 + 83 bytes
-    slow = Stragglers(0.3, 4).late(9, 0, 50, slice(0, 50))
-    late = np.asarray(slow(0, 1))
+    assert channel.lateness(channel.size([100, 20])) == 4
+    assert channel.lateness(channel.size([1000, 20])) == 4 + 4  # 4,125 + 83 bytes
+    slow, source = Stragglers(0.3, 4), Source(9, 0, 0, slice(0, 50))
+    late = np.asarray(slow.late(source, 0, 50, 1))
     assert sorted(late.tolist()) == [0] * 35 + [4] * 15
-    np.testing.assert_array_equal(late, slow(77, 10**6))
-    np.testing.assert_array_equal(late[20:30], Stragglers(0.3, 4).late(9, 0, 50, slice(20, 30))(0, 1))
-    assert (late != Stragglers(0.3, 4).late(10, 0, 50, slice(0, 50))(0, 1)).any()
+    np.testing.assert_array_equal(late, slow.late(source._replace(t=77), 0, 50, 10**6))
+    np.testing.assert_array_equal(late[20:30], slow.late(source._replace(agents=slice(20, 30)), 0, 50, 1))
+    assert (late != slow.late(source._replace(seed=10), 0, 50, 1)).any()
 
 
 def second_moments(L: Array, share: float) -> float:

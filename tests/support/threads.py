@@ -75,29 +75,19 @@ class _Post:
 
 
 class _Exchange:
-    """Fixed buffers; `receive` comes before `send`, and `wait` completes both."""
+    """Fixed buffers; receives are posted before anything is sent."""
 
     def __init__(self, rank: int, post: _Post, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> None:
         self._rank, self._post, self._sends, self._receives = rank, post, sends, receives
-        self._posted = False
-        self._letters: list[_Letter] = []
 
-    def receive(self) -> None:
-        assert not self._posted
+    def __call__(self) -> None:
         for _, buffer in self._receives:
             buffer.fill(np.nan)
-        self._posted = True
-
-    def send(self) -> None:
-        assert self._posted
-        self._letters = [self._post.put(self._rank, target, "exchange", buffer) for target, buffer in self._sends]
-
-    def wait(self) -> None:
+        letters = [self._post.put(self._rank, target, "exchange", buffer) for target, buffer in self._sends]
         for source, buffer in self._receives:
             self._post.take(source, self._rank, "exchange", partial(_copy, buffer))
-        for letter in self._letters:
+        for letter in letters:
             self._post.delivered(letter, f"rank {self._rank} sends what nobody receives")
-        self._posted = False
 
 
 def _copy(buffer: Array, sent: Array) -> None:
