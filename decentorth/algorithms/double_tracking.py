@@ -41,7 +41,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import ClassVar, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
@@ -50,7 +49,7 @@ from ..protocols import Array, LocalProducts, Network, Problem, Spectrum, Stream
 from .mixing import average
 from .policies import Auto, check_choice, check_positive
 from .preconditioning import Kind, Preconditioner, preconditioner, probe
-from .steps import lipschitz, power_mean
+from .steps import power_mean, power_method
 
 _AGREED = 1e-8
 """The agents' accuracy in averaging the quantities that determine P."""
@@ -222,8 +221,8 @@ class DoubleTracking(ABC):
         if self.penalty == "auto":
             penalty = self.penalties * multiplier
         if self.step_size == "auto":
-            own, spent = lipschitz(problem, streams, x, gradient, solve=solve)
-            largest, _ = lipschitz(SimpleNamespace(gradient=problem.local_product), streams, x, product, solve=solve)
+            own, spent = power_method(problem.gradient, streams, x, gradient, solve)
+            largest, _ = power_method(problem.local_product, streams, x, product, solve)
             spectrum, m = network.spectrum if network.n_agents > 1 else Spectrum(0.0, 0.0), self.momentum
             apart = self.gap_share * min(1.0, 0.22 * (1.0 + m) / (1.0 - m)) * math.sqrt(1.0 - spectrum.lambda_2)
             aim = (1.0 - m) * min(0.35 * heavy_ball_limit(spectrum, m), apart)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple, TypeGuard, cast, get_args
+from typing import Literal, NamedTuple, TypeGuard, cast, get_args
 
 from ..protocols import (
     Array,
@@ -45,10 +45,11 @@ from ..protocols import (
     WithMatrices,
 )
 from ..sums import sums
-from .policies import BarzilaiBorwein, check_choice, following
+from .methods import SingleAgent
+from .policies import BarzilaiBorwein, check_choice
 from .samples import check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
-from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
-from .steps import check_retraction, curvature, embedded_curvature, group_curvature, start
+from .step_sizes import measured, schedule
+from .steps import curvature, embedded_curvature, group_curvature, start
 
 REFRESHED = 64
 """The number of iterations after which B x, otherwise updated from iteration to iteration, is made anew."""
@@ -85,34 +86,26 @@ def by_products(constraint: object) -> TypeGuard[ByProducts]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RGD:
+class RGD(SingleAgent):
     """Riemannian gradient descent for a single agent.
 
     Parameters
     ----------
-    step_size
-        eta > 0; auto: from the problem's Lipschitz constant; or a policy (diminishing, horizon, bb).
     retraction
         polar, polar-svd, polar-eigh, qr or cholesky-qr.
     metric
         On {x : x^T B x = I}: natural solves with B, euclidean multiplies with it; elsewhere the set's own.
-    batch_size
-        Samples in a gradient; by default all.
     covariance
         Where B comes from: exact (the set's own) or rolling (mean of the samples seen).
     """
 
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
-
-    step_size: StepSize = "auto"
     retraction: Retraction = "polar"
     metric: MetricName = "natural"
-    batch_size: int | None = None
     covariance: Literal["exact", "rolling"] = "exact"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, SINGLE_AGENT))
-        check_retraction(self.retraction)
+        super().__post_init__()
+        check_choice("retraction", self.retraction, get_args(Retraction))
         check_choice("metric", self.metric, get_args(MetricName))
         check_choice("covariance", self.covariance, ("exact", "rolling"))
         check_covariance(self.covariance, self.batch_size)
@@ -135,11 +128,10 @@ class RGD:
             mean, spent = measure(problem, network, streams, x0)
             return 0.7 / mean, spent
 
-        steps = policy(self.step_size)
-        base, spent = start(steps, len(x0), automatic)
+        base, spent = start(self.step_size, len(x0), automatic)
         nothing = nothing_seen(len(x0))
         found = self._gradient(problem, streams, 0, x0, nothing, nothing)
-        return RGDState(x0.copy(), *found, base * steps.scale(0), base, 0, spent + 1)
+        return RGDState(x0.copy(), *found, base * schedule(self.step_size).scale(0), base, 0, spent + 1)
 
     def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: RGDState) -> RGDState:
         k, eta = state.k + 1, state.step_size[:, None, None]
@@ -182,9 +174,9 @@ class RGD:
 
     def _following(self, state: RGDState, x: Array, found: Gradient) -> Array:
         """The next step; a Barzilai-Borwein step uses the inner products of the metric."""
-        steps = policy(self.step_size)
+        steps = self.step_size
         if not (isinstance(steps, BarzilaiBorwein) and state.image.size):
-            return following(steps, state, x, found.field)
+            return measured(steps, state, x, found.field)
         s, z, image = x - state.x, found.field - state.field, found.image - state.image
         moved, along, changed = sums(s * (found.product - state.product)), sums(s * image), sums(z * image)
         return steps.following(state.k + 1, state.base, state.step_size, moved, along, changed)
