@@ -41,15 +41,12 @@ from ..protocols import (
     Network,
     Problem,
     ProductLanding,
-    Sampled,
-    SampledMatrices,
     SampledProducts,
     Streams,
-    WithMatrices,
 )
 from .methods import SingleAgent
 from .policies import Auto, check_choice, check_positive
-from .samples import Covariance, check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
+from .samples import Covariance, check_covariance, drawn, draws, nothing_seen, problem_needs, set_needs
 from .step_sizes import measured, schedule
 from .steps import curvature, embedded_curvature, resolve
 
@@ -157,22 +154,12 @@ class GeneralizedLanding(SingleAgent):
     def _field(
         self, problem: Problem[ProductLanding], streams: Streams, k: int, x: Array, penalty: Array, matrices: Array
     ) -> Field:
-        constraint = problem.constraint
-        if self.batch_size is None:
-            g = problem.gradient(x)
-        elif self.covariance == "sampled":
-            products = cast(SampledProducts, problem)
-            xi, zeta, zeta2 = draws(products, streams, k, self.batch_size, 3)
+        if self.covariance == "sampled":
+            constraint, products = problem.constraint, cast(SampledProducts, problem)
+            xi, zeta, zeta2 = draws(products, streams, k, cast(int, self.batch_size), 3)
             bx, bx2 = products.product_on(x, zeta), products.product_on(x, zeta2)
             value = constraint.landing_from_products(x, products.gradient_on(x, xi), bx, bx2, penalty)  # (2), (3)
             return Field(value, bx, matrices)
-        elif self.covariance == "rolling":
-            means = cast(SampledMatrices, problem)
-            batch = passing(streams, k, self.batch_size, int(means.n_samples[0]))
-            matrices = rolled(means, k, batch, self.batch_size, matrices)
-            constraint, g = cast(WithMatrices, constraint).with_matrices(matrices), means.gradient_on(x, batch)
-        else:
-            samples = cast(Sampled, problem)
-            g = samples.gradient_on(x, *draws(samples, streams, k, self.batch_size, 1))
+        constraint, g, matrices = drawn(problem, streams, k, x, self.batch_size, self.covariance, matrices)
         bx = constraint.product(x)
         return Field(constraint.landing(x, g, penalty, self.direction, bx), bx, matrices)  # (13)

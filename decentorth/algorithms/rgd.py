@@ -38,8 +38,6 @@ from ..protocols import (
     RetractableManifold,
     Retraction,
     Riemannian,
-    Sampled,
-    SampledMatrices,
     Signature,
     Streams,
     WithMatrices,
@@ -47,7 +45,7 @@ from ..protocols import (
 from ..sums import sums
 from .methods import SingleAgent
 from .policies import BarzilaiBorwein, check_choice
-from .samples import check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
+from .samples import check_covariance, drawn, nothing_seen, problem_needs, set_needs
 from .step_sizes import measured, schedule
 from .steps import curvature, embedded_curvature, group_curvature, start
 
@@ -152,18 +150,8 @@ class RGD(SingleAgent):
     def _gradient(
         self, problem: Problem[RetractableManifold], streams: Streams, k: int, x: Array, bx: Array, matrices: Array
     ) -> Gradient:
-        constraint, nothing = problem.constraint, nothing_seen(len(x))
-        fresh = k % REFRESHED == 0
-        if self.batch_size is None:
-            g = problem.gradient(x)
-        elif self.covariance == "rolling":
-            means = cast(SampledMatrices, problem)
-            batch = passing(streams, k, self.batch_size, int(means.n_samples[0]))
-            matrices = rolled(means, k, batch, self.batch_size, matrices)
-            constraint, g, fresh = cast(WithMatrices, constraint).with_matrices(matrices), means.gradient_on(x, batch), True
-        else:
-            samples = cast(Sampled, problem)
-            g = samples.gradient_on(x, *draws(samples, streams, k, self.batch_size, 1))
+        nothing, fresh = nothing_seen(len(x)), k % REFRESHED == 0 or self.covariance == "rolling"
+        constraint, g, matrices = drawn(problem, streams, k, x, self.batch_size, self.covariance, matrices)
         if not by_products(constraint):
             return Gradient(constraint.tangent(x, g), nothing, nothing, matrices)
         bx = constraint.product(x) if fresh else bx

@@ -88,6 +88,7 @@ class SafeTracking(Ordered):
     """
 
     gradient_factor: ClassVar[float] = 1.0
+    requires_set: ClassVar[tuple[type, ...]]
 
     penalty: float | Auto = "auto"
     safe: bool = False
@@ -100,7 +101,7 @@ class SafeTracking(Ordered):
 
     def running(self) -> Self | Safe:
         """The method that runs: this one, or `Safe` around it if ``safe`` is set."""
-        return Safe(self) if self.safe else self
+        return Safe(self, self.requires, self.requires_set, self.gradient_factor, self.step_size) if self.safe else self
 
     @property
     def follows(self) -> bool:
@@ -110,34 +111,15 @@ class SafeTracking(Ordered):
 
 @dataclass(frozen=True)
 class Safe:
-    """A `SafeTracking` with safe steps; its state is a `PenalisedState`."""
+    """A method with safe steps; its state is a `PenalisedState`. Safe steps are for networks: `Landing` has its own."""
+
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
 
     method: Any
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that the method needs of a problem."""
-        return self.method.requires  # type: ignore[no-any-return]
-
-    @property
-    def requires_set(self) -> tuple[type, ...]:
-        """The capabilities that the method needs of a constraint set."""
-        return self.method.requires_set  # type: ignore[no-any-return]
-
-    @property
-    def network(self) -> Literal["decentralized"]:
-        """The kind of method: safe steps are for networks; `Landing` has its own."""
-        return "decentralized"
-
-    @property
-    def gradient_factor(self) -> float:
-        """The value of the method."""
-        return self.method.gradient_factor  # type: ignore[no-any-return]
-
-    @property
-    def step_size(self) -> StepSize:
-        """The value of the method."""
-        return self.method.step_size  # type: ignore[no-any-return]
+    requires: tuple[type, ...]
+    requires_set: tuple[type, ...]
+    gradient_factor: float
+    step_size: StepSize
 
     def init(self, problem: Problem[ConstraintSet], network: Network, streams: Streams, x0: Array) -> SafeState:
         state: PenalisedState = self.method.init(problem, network, streams, x0)
