@@ -35,7 +35,7 @@ from typing import ClassVar, Literal, Protocol, cast, get_args, runtime_checkabl
 import numpy as np
 
 from ..protocols import Array, Network, Oracle, Problem, Spectrum, Streams
-from .fields import blockwise, track
+from .fields import add_change, blockwise, track
 from .policies import check_choice
 from .safe import SafeTracking
 from .step_sizes import following, schedule
@@ -98,7 +98,7 @@ class DESTINY(SafeTracking):
 
         def moved(f: Oracle[Dissolvable], x: Array, d: Array, old: Array, penalty: Array, eta: Array, tracker: Array) -> Array:
             x -= np.multiply(eta, tracker, out=tracker)  # (1)
-            return track(self._field, f, x, d, old, penalty)  # (2)
+            return add_change(self._field, f, x, d, old, penalty)  # (2)
 
         if self.order == "combine-then-adapt":
             x, d = network.mix(state.x, state.tracker)

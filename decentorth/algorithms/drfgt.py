@@ -26,7 +26,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from ..protocols import Array, Landing, Network, Oracle, Problem, Streams
-from .fields import blockwise, landing, track
+from .fields import add_change, blockwise, landing, track
 from .safe import SafeTracking
 from .step_sizes import following, schedule
 from .steps import Order, resolve
@@ -59,7 +59,7 @@ class DRFGT(SafeTracking):
 
         def moved(f: Oracle[Landing], x: Array, y: Array, old: Array, penalty: Array, alpha: Array, tracker: Array) -> Array:
             x -= np.multiply(alpha, tracker, out=tracker)  # (10): x_i <- sum_j W_ij x_j - alpha y_i
-            return track(landing, f, x, y, old, penalty)  # (10): y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)
+            return add_change(landing, f, x, y, old, penalty)  # (10): y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)
 
         if self.order == "combine-then-adapt":
             x, y = network.mix(state.x, state.tracker)

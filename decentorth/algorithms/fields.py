@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Concatenate, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
@@ -128,13 +129,14 @@ def blockwise(field: Field[G], problem: G, x: Array, *others: Array, out: Array 
     return out
 
 
+def add_change(field: Field[G], problem: G, x: Array, tracker: Array, old: Array, *others: Array) -> Array:
+    """Add ``field(problem, x, *others) - old`` to ``tracker``; return the new field."""
+    new = field(problem, x, *others)
+    tracker += new
+    tracker -= old
+    return new
+
+
 def track(field: Field[G], problem: G, x: Array, tracker: Array, old: Array, *others: Array) -> Array:
-    """Add ``field(problem, x, *others) - old`` to ``tracker``, in blocks of agents; return the new field. Uses up ``old``."""
-
-    def change(part: G, x: Array, tracker: Array, old: Array, *others: Array) -> Array:
-        new = field(part, x, *others)
-        tracker += new
-        tracker -= old
-        return new
-
-    return blockwise(change, problem, x, tracker, old, *others, out=old)
+    """`add_change` in blocks of agents; several blocks use up ``old``."""
+    return blockwise(partial(add_change, field), problem, x, tracker, old, *others, out=old)

@@ -28,7 +28,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from ..protocols import Array, Network, Oracle, Problem, Streams
-from .fields import blockwise, soft, track
+from .fields import add_change, blockwise, soft, track
 from .methods import Ordered, Soft
 from .step_sizes import following, schedule
 from .steps import Order, start, steepness, tracking_share
@@ -62,7 +62,7 @@ class GradientTracking(Ordered, Soft):
 
         def moved(f: Oracle[object], x: Array, y: Array, old: Array, alpha: Array, tracker: Array) -> Array:
             x -= np.multiply(alpha, tracker, out=tracker)  # (1)
-            return track(self._field, f, x, y, old)  # (2)
+            return add_change(self._field, f, x, y, old)  # (2)
 
         if self.order == "combine-then-adapt":
             x, y = network.mix(state.x, state.tracker)
