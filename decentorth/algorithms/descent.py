@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..protocols import Array, Network, Problem, Streams
 from .agreed import agreed
-from .methods import Mixing
+from .method import Mixing
 from .mixing import effective
 from .step_sizes import StepSize, schedule
 from .steps import start

@@ -25,7 +25,7 @@ from ..protocols import Array, Network, Oracle, Problem, Streams
 from .agreed import agreed
 from .descent import DescentState, descent_limit
 from .fields import blockwise, soft
-from .methods import Soft
+from .method import Soft
 from .step_sizes import StepSize, following, schedule
 from .steps import start
 

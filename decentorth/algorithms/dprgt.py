@@ -25,7 +25,7 @@ from typing import ClassVar
 
 from ..protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
 from .fields import blockwise, riemannian, track
-from .methods import Mixing
+from .method import Mixing
 from .step_sizes import following, schedule
 from .tracking import TrackingState, manifold_step
 

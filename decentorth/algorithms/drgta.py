@@ -26,7 +26,7 @@ from typing import ClassVar
 
 from ..protocols import Array, Network, Problem, RetractableManifold, Streams
 from .fields import blockwise, riemannian, track
-from .methods import Retracting
+from .method import Retracting
 from .step_sizes import following, schedule
 from .tracking import TrackingState, manifold_step
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from ..protocols import Array, Network, Oracle, Problem, RetractableManifold, Streams
 from .descent import Descent, DescentState
 from .fields import blockwise
-from .methods import Retracting
+from .method import Retracting
 from .step_sizes import following
 
 

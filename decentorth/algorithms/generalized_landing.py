@@ -44,7 +44,7 @@ from ..protocols import (
     SampledProducts,
     Streams,
 )
-from .methods import SingleAgent
+from .method import Measuring
 from .policies import Auto, check_choice, check_positive
 from .samples import Covariance, check_covariance, drawn, draws, nothing_seen, problem_needs, set_needs
 from .step_sizes import measured, schedule
@@ -83,7 +83,7 @@ class Field(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeneralizedLanding(SingleAgent):
+class GeneralizedLanding(Measuring):
     """Landing on the generalized Stiefel manifold for a single agent (Vary, Ablin, Gao, Absil 2024).
 
     Parameters

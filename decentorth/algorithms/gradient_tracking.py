@@ -29,7 +29,7 @@ import numpy as np
 
 from ..protocols import Array, Network, Oracle, Problem, Streams
 from .fields import add_change, blockwise, soft, track
-from .methods import Ordered, Soft
+from .method import Ordered, Soft
 from .step_sizes import following, schedule
 from .steps import Order, start, steepness, tracking_share
 from .tracking import TrackingState

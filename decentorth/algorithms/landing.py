@@ -22,7 +22,7 @@ import numpy as np
 from ..protocols import Array, Network, Problem, Streams
 from ..protocols import Landing as CanLand
 from .fields import landing
-from .methods import SingleAgent
+from .method import Measuring
 from .policies import Auto, check_positive
 from .safe import check_eps
 from .step_sizes import measured, schedule
@@ -42,7 +42,7 @@ class LandingState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Landing(SingleAgent):
+class Landing(Measuring):
     """The landing algorithm for a single agent (Ablin & Peyre 2022).
 
     Parameters

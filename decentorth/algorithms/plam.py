@@ -22,7 +22,7 @@ import numpy as np
 
 from ..protocols import Array, AugmentedLagrangian, ByProducts, Network, Problem, Streams
 from .landing import LandingState
-from .methods import SingleAgent
+from .method import Measuring
 from .policies import Auto, check_positive
 from .step_sizes import measured, schedule
 from .steps import curvature, start
@@ -32,7 +32,7 @@ PLAMState = LandingState
 
 
 @dataclass(frozen=True, kw_only=True)
-class PLAM(SingleAgent):
+class PLAM(Measuring):
     """Proximal linearised augmented Lagrangian for a single agent (Gao, Liu, Yuan 2019; Gao, Hu, Kuang, Liu 2022).
 
     Parameters

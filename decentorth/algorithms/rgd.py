@@ -43,7 +43,7 @@ from ..protocols import (
     WithMatrices,
 )
 from ..sums import sums
-from .methods import SingleAgent
+from .method import Measuring
 from .policies import BarzilaiBorwein, check_choice
 from .samples import check_covariance, drawn, nothing_seen, problem_needs, set_needs
 from .step_sizes import measured, schedule
@@ -84,7 +84,7 @@ def by_products(constraint: object) -> TypeGuard[ByProducts]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RGD(SingleAgent):
+class RGD(Measuring):
     """Riemannian gradient descent for a single agent.
 
     Parameters

@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 
 from ..protocols import Array, ConstraintSet, Network, Problem, Spectrum, Streams
-from .methods import Ordered
+from .method import Ordered
 from .policies import Auto, check_positive
 from .step_sizes import StepSize
 from .tracking import PenalisedState

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..protocols import Array, Network, Problem, Spectrum, Streams
-from .methods import Mixing
+from .method import Mixing
 from .step_sizes import schedule
 from .steps import curved_step, start, steepness, tracking_step
 

@@ -61,7 +61,7 @@ class Decentralized(Sampling):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SingleAgent(Sampling):
+class Measuring(Sampling):
     """A method of a single agent, which can measure its steps.
 
     Parameters
