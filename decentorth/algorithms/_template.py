@@ -58,7 +58,7 @@ class Template:
         check_positive("penalty", self.penalty)
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> TemplateState:
-        step, penalty, spent = resolve(self, problem, network, streams, x0, "combine-then-adapt")
+        step, penalty, spent = resolve(self.step_size, self.penalty, problem, network, streams, x0, "combine-then-adapt")
         return TemplateState(x0.copy(), step, penalty, 0, spent)
 
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: TemplateState) -> TemplateState:

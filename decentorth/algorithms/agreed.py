@@ -20,18 +20,17 @@ until they differ by rounding only. The step is the smaller of two:
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from ..protocols import Array, Network, Streams
+from ..protocols import Array, Network, Problem, Streams
 from ..sums import norms
 from .mixing import average, effective
 from .steps import largest_multiplier, lipschitz, power_means
 
 
 def agreed(
-    problem: Any,
+    problem: Problem[object],
     network: Network,
     streams: Streams,
     x0: Array,

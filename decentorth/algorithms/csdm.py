@@ -30,7 +30,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ..protocols import Array, Index, Network, Problem, Signatures, Streams
+from ..protocols import Array, Index, Network, Problem, Signatures, Streams, TraceForm
 from . import adam
 from .adam import Moments
 from .policies import check_positive
@@ -104,7 +104,7 @@ class CSDM:
     def step(self, problem: Problem[Signatures], network: Network, streams: Streams, state: CSDMState) -> CSDMState:
         constraint, gradient = problem.constraint, problem.gradient(state.x)
         order, p = _sorted(constraint.each.signs)
-        n, still = state.x.shape[-1], hasattr(problem, "trace_form")
+        n, still = state.x.shape[-1], isinstance(problem, TraceForm)
         factors = Factors.of(state.factors[0], p, n - p)
         slopes = _slopes(_matrices(constraint, gradient)[:, order[:, None], order], factors, still).flat()
         squares = state.squares[0] + slopes * slopes

@@ -6,12 +6,14 @@ order a of a minimiser and of each other; with diminishing steps they approach o
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..protocols import Array, Network, Problem, Streams
 from .agreed import agreed
+from .method import Mixing
 from .mixing import effective
-from .step_sizes import policy
+from .step_sizes import StepSize, schedule
 from .steps import start
 
 
@@ -30,12 +32,16 @@ def descent_limit(network: Network, rounds: int = 1, chebyshev: bool = False) ->
     return 1.0 + effective(network.spectrum, rounds, chebyshev).lambda_min
 
 
-def step_on_manifold(algorithm: Any, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
-    """The first steps ``(n_local,)`` of a method on a manifold, given or automatic (half the limit), and the gradients spent."""
-    rounds, chebyshev = algorithm.rounds, algorithm.chebyshev
+@dataclass(frozen=True, kw_only=True)
+class Descent(Mixing):
+    """Decentralized gradient descent on a manifold. Automatic first steps are half the `descent_limit`."""
 
-    def automatic() -> tuple[Array, int]:
-        largest = 0.5 * descent_limit(network, rounds, chebyshev)
-        return agreed(problem, network, streams, x0, largest, 1.6, rounds=rounds, chebyshev=chebyshev)
+    step_size: StepSize = "diminishing"
 
-    return start(policy(algorithm.step_size), len(x0), automatic)
+    def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> DescentState:
+        def automatic() -> tuple[Array, int]:
+            largest = 0.5 * descent_limit(network, self.rounds, self.chebyshev)
+            return agreed(problem, network, streams, x0, largest, 1.6, rounds=self.rounds, chebyshev=self.chebyshev)
+
+        base, spent = start(self.step_size, len(x0), automatic)
+        return DescentState(x0.copy(), base * schedule(self.step_size).scale(0), base, 0, spent)

@@ -35,11 +35,11 @@ from typing import ClassVar, Literal, Protocol, cast, get_args, runtime_checkabl
 import numpy as np
 
 from ..protocols import Array, Network, Oracle, Problem, Spectrum, Streams
-from .fields import blockwise, check_batch_size, on_samples, sampled, track
-from .policies import Auto, check_choice, check_positive
-from .safe import Safe, check_eps
-from .step_sizes import StepSize, checked, policy
-from .steps import Order, check_order, curved_step, steepness, tracking_limit, with_order
+from .fields import add_change, blockwise, track
+from .policies import check_choice
+from .safe import SafeTracking
+from .step_sizes import following, schedule
+from .steps import Order, curved_step, steepness, tracking_limit
 from .tracking import PenalisedState
 
 Variant = Literal["direct", "dissolved"]
@@ -57,84 +57,57 @@ class Dissolvable(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DESTINY:
+class DESTINY(SafeTracking):
     """Decentralized Stiefel optimization by an approximate augmented Lagrangian (Wang & Liu 2022).
 
     Parameters
     ----------
-    step_size
-        eta > 0; auto: from the agents' Lipschitz constants, the spectrum of W and a given penalty; or a schedule (diminishing,
-        horizon).
     penalty
         beta > 0 (about 1 in the paper's experiments, whose objectives are scaled), or auto: from the agents' Lipschitz constants,
         and 0.1 / step_size beside a given step_size.
-    order
-        combine-then-adapt (one exchange an iteration); adapt-then-combine is stable at larger steps (two exchanges); auto is the
-        former, but with step_size auto the other where W is such that it needs fewer rounds.
     variant
         Where gradients are taken: direct, at the iterate; dissolved, at the iterate x (3I - x^T x)/2, nearer to the manifold.
-    safe
-        Halve steps that turn out too large and start over, so that no agent ever leaves the safety region; a penalty auto beside a
-        given step follows it.
-    eps
-        The safety region ||x^T x - I||_F <= eps of safe, in (0, 3/4).
-    batch_size
-        Samples of each agent in a gradient; by default all.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Dissolvable,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
-    gradient_factor: ClassVar[float] = 1.0
 
-    step_size: StepSize = "auto"
-    penalty: float | Auto = "auto"
-    order: Order | Auto = "auto"
     variant: Variant = "direct"
-    safe: bool = False
-    eps: float = 0.5
-    batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
-        check_positive("penalty", self.penalty)
-        check_order(self.order)
+        super().__post_init__()
         check_choice("variant", self.variant, get_args(Variant))
-        check_eps(self.eps)
-        check_batch_size(self.batch_size)
+
+    def aim(self, spectrum: Spectrum, order: Order) -> float:
+        """The target product of step and M for an automatic penalty: a seventh of `_share`, at most sqrt(1 - lambda_2)."""
+        return min(_share(spectrum, order) / 7.0, math.sqrt(1.0 - spectrum.lambda_2))
 
     @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
-
-    def resolved(self, network: Network) -> DESTINY:
-        """This method with ``order="auto"`` resolved for this network."""
-        return with_order(self, network, _product)
-
-    def running(self) -> DESTINY | Safe:
-        """The method that runs: this one, or `Safe` around it if ``safe`` is set."""
-        follows = self.penalty == "auto" and policy(self.step_size).initial != "auto"
-        return Safe(self, self.eps, follows) if self.safe else self
+    def follows(self) -> bool:
+        """True if the penalty is a multiple of 1 / step."""
+        return self.penalty == "auto" and schedule(self.step_size).initial != "auto"
 
     def init(self, problem: Problem[Dissolvable], network: Network, streams: Streams, x0: Array) -> PenalisedState:
         base, penalty, spent = self._constants(problem, network, streams, x0)
-        field = blockwise(self._field, on_samples(problem, streams, 0, self.batch_size), x0, penalty)
-        step_size = base * policy(self.step_size).scale(0)
+        field = blockwise(self._field, self.oracle(problem, streams, 0), x0, penalty)
+        step_size = base * schedule(self.step_size).scale(0)
         return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)
 
     def step(self, problem: Problem[Dissolvable], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
         k, eta, penalty = state.k + 1, state.step_size[:, None, None], state.penalty
-        f = on_samples(problem, streams, k, self.batch_size)
+        f = self.oracle(problem, streams, k)
+
+        def moved(f: Oracle[Dissolvable], x: Array, d: Array, old: Array, penalty: Array, eta: Array, tracker: Array) -> Array:
+            x -= np.multiply(eta, tracker, out=tracker)  # (1)
+            return add_change(self._field, f, x, d, old, penalty)  # (2)
+
         if self.order == "combine-then-adapt":
-            x, y = network.mix(state.x, state.tracker)
-            x -= np.multiply(eta, state.tracker, out=state.tracker)  # (1)
-            field = track(self._field, f, x, y, state.field, penalty)  # (2)
+            x, d = network.mix(state.x, state.tracker)
+            field = blockwise(moved, f, x, d, state.field, penalty, eta, state.tracker, out=state.field)
         else:
             (x,) = network.mix(state.x - eta * state.tracker)
             field = track(self._field, f, x, state.tracker, state.field, penalty)
-            (y,) = network.mix(state.tracker)
-        step_size = state.base * policy(self.step_size).scale(k)
-        return PenalisedState(x, y, field, step_size, state.base, penalty, k, state.gradients + 1)
+            (d,) = network.mix(state.tracker)
+        return PenalisedState(x, d, field, following(self.step_size, state), state.base, penalty, k, state.gradients + 1)
 
     def _field(self, problem: Oracle[Dissolvable], x: Array, penalty: Array) -> Array:
         """The field H_i (3), with the gradient at x or at the point A(x) nearer to the manifold."""
@@ -148,13 +121,13 @@ class DESTINY:
         In the directions off the manifold H_i grows at a stationary point by 2 beta - 3 (m_j + m_k)/2, with the eigenvalues m of
         sym(X^T G). With M at least their size, beta = 2 M leaves between M and 7 M, and steps of `_product` / M are stable.
         """
-        steps = policy(self.step_size)
+        steps = schedule(self.step_size)
         given = None if self.penalty == "auto" else np.full(len(x0), float(self.penalty))
         if steps.initial == "auto":
             order = cast(Order, self.order)
             steep, spent = steepness(problem, network, streams, x0)
             most = np.maximum(*steep)
-            base = curved_step(steep, _product(network.spectrum, order), 1.0 - network.spectrum.lambda_2)
+            base = curved_step(steep, self.aim(network.spectrum, order), 1.0 - network.spectrum.lambda_2)
             penalty = 2.0 * most
             if given is not None:
                 base = np.minimum(base, _share(network.spectrum, order) / (2.0 * given + 3.0 * most))
@@ -168,8 +141,3 @@ class DESTINY:
 def _share(spectrum: Spectrum, order: Order) -> float:
     """The automatic share, 0.8, of the tracking limit."""
     return 0.8 * tracking_limit(spectrum, order)
-
-
-def _product(spectrum: Spectrum, order: Order) -> float:
-    """The target product of step and M for an automatic penalty: a seventh of `_share`, at most sqrt(1 - lambda_2)."""
-    return min(_share(spectrum, order) / 7.0, math.sqrt(1.0 - spectrum.lambda_2))

@@ -20,70 +20,37 @@ stopped as diverged); with one, towards a minimiser of the penalised problem.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 from ..protocols import Array, Network, Oracle, Problem, Streams
 from .agreed import agreed
 from .descent import DescentState, descent_limit
-from .fields import blockwise, check_batch_size, check_soft, on_samples, sampled, soft, soft_set
-from .step_sizes import StepSize, checked, policy
+from .fields import blockwise, soft
+from .method import Soft
+from .step_sizes import StepSize, following, schedule
 from .steps import start
 
 
 @dataclass(frozen=True, kw_only=True)
-class DGD:
-    """Decentralized gradient descent in Euclidean space, the control without a constraint.
-
-    Parameters
-    ----------
-    step_size
-        a_0 > 0; auto: from the agents' Lipschitz constants, the penalty and the spectrum of W; or a policy: diminishing (a_0 /
-        sqrt(k), the default), horizon (a_0 / sqrt(iterations) throughout).
-    penalty
-        lambda of the soft constraint lambda/4 ||x^T x - I||^2 added to every objective; 0 for none.
-    batch_size
-        Samples of each agent in a gradient; by default all.
-    """
-
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+class DGD(Soft):
+    """Decentralized gradient descent in Euclidean space, the control without a constraint."""
 
     step_size: StepSize = "diminishing"
-    penalty: float = 0.0
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
-        check_soft(self.penalty)
-        check_batch_size(self.batch_size)
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
-
-    @property
-    def requires_set(self) -> tuple[type, ...]:
-        """The capabilities that a set must have: `Penalised` for a positive penalty."""
-        return soft_set(self.penalty)
 
     def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> DescentState:
-        steps = policy(self.step_size)
-
         def automatic() -> tuple[Array, int]:
             # where ||x|| = s, the penalty's curvature is below 3 lambda s^2, and lambda s^3 <= ||G|| <= Lhat at a minimiser of the
             # penalised problem: 3 lambda^(1/3) Lhat^(2/3) <= lambda + 2 Lhat
             share = 0.5 if self.penalty == 0.0 else 0.5 / 3.0
             return agreed(problem, network, streams, x0, share * descent_limit(network), 1.6, added=2.0 / 3.0 * self.penalty)
 
-        base, spent = start(steps, len(x0), automatic)
-        return DescentState(x0.copy(), base * steps.scale(0), base, 0, spent)
+        base, spent = start(self.step_size, len(x0), automatic)
+        return DescentState(x0.copy(), base * schedule(self.step_size).scale(0), base, 0, spent)
 
     def step(self, problem: Problem[object], network: Network, streams: Streams, state: DescentState) -> DescentState:
-        f, k = on_samples(problem, streams, state.k, self.batch_size), state.k + 1
         (mixed,) = network.mix(state.x)
 
-        def moved(part: Oracle[object], x: Array, mixed: Array, a: Array) -> Array:
-            return mixed - a[:, None, None] * soft(part, x, self.penalty)  # (1)
+        def moved(f: Oracle[object], x: Array, mixed: Array, a: Array) -> Array:
+            return mixed - a[:, None, None] * soft(f, x, self.penalty)  # (1)
 
-        x = blockwise(moved, f, state.x, mixed, state.step_size)
-        return DescentState(x, state.base * policy(self.step_size).scale(k), state.base, k, state.gradients + 1)
+        x = blockwise(moved, self.oracle(problem, streams, state.k), state.x, mixed, state.step_size)
+        return DescentState(x, following(self.step_size, state), state.base, state.k + 1, state.gradients + 1)

@@ -39,18 +39,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import ClassVar, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 
 from ..protocols import Array, LocalProducts, Network, Problem, Spectrum, Streams, TrackedProducts
+from .fields import blockwise
 from .mixing import average
 from .policies import Auto, check_choice, check_positive
 from .preconditioning import Kind, Preconditioner, preconditioner, probe
-from .steps import lipschitz, power_mean
+from .steps import power_mean, power_method
 
 _AGREED = 1e-8
 """The agents' accuracy in averaging the quantities that determine P."""
@@ -147,16 +146,19 @@ class DoubleTracking(ABC):
 
     def init(self, problem: DistributedProblem, network: Network, streams: Streams, x0: Array) -> DoubleTrackingState:
         x, metric = self._prepared(problem, network, streams, x0)
-        product = _over_blocks(problem, x, lambda part, x: part.local_product(x))
-        gradient = _over_blocks(problem, x, lambda part, x: part.gradient(x))
+        product = blockwise(_product, problem, x)
+        gradient = blockwise(_gradient, problem, x)
         g, d = average(network, np.stack((gradient, product), axis=1), _CLOSE).swapaxes(0, 1)
         step, penalty, spent = self._constants(problem, network, streams, x, gradient, product, g, metric)
-        a = _over_blocks(problem, x, lambda part, x, d: self._point(part.constraint, x, d), d)
-        field = _over_blocks(problem, a, lambda part, a: part.gradient(a))
+        field = blockwise(self._own, problem, x, d)
         tracker = g + (field - gradient)
         return DoubleTrackingState(
             x, x.copy(), tracker, field, np.ascontiguousarray(d), product, step, penalty, *metric, 0, spent + 2
         )
+
+    def _own(self, problem: DistributedProblem, x: Array, d: Array) -> Array:
+        """The gradients G_i(a_i)."""
+        return problem.gradient(self._point(problem.constraint, x, d))
 
     def step(
         self, problem: DistributedProblem, network: Network, streams: Streams, state: DoubleTrackingState
@@ -175,7 +177,7 @@ class DoubleTracking(ABC):
             before *= self.momentum
             x += before  # (1)
             _exchange(state.product[block], part.local_product(x), d)  # (2)
-            _exchange(state.field[block], part.gradient(self._point(part.constraint, x, d)), g)  # (3)
+            _exchange(state.field[block], self._own(part, x, d), g)  # (3)
         return state._replace(
             x=mixed, before=state.x, tracker=tracker, product_tracker=products, k=state.k + 1, gradients=state.gradients + 1
         )
@@ -185,7 +187,7 @@ class DoubleTracking(ABC):
         constraint, p = problem.constraint, x0.shape[-1]
         omega = probe(self.preconditioner, self.sketch_columns, constraint.rows, p, streams)
         points = np.concatenate((x0, np.broadcast_to(omega, (len(x0), *omega.shape))), axis=-1)
-        own = _over_blocks(problem, points, lambda part, y: part.local_product(y))
+        own = blockwise(_product, problem, points)
         means = average(network, np.concatenate((own, problem.local_diagonal()[:, :, None]), axis=-1), _AGREED)
         bx = np.ascontiguousarray(means[..., :p])
         metric = preconditioner(self.preconditioner, constraint.rows, means[..., -1], omega, means[..., p:-1])
@@ -222,8 +224,8 @@ class DoubleTracking(ABC):
         if self.penalty == "auto":
             penalty = self.penalties * multiplier
         if self.step_size == "auto":
-            own, spent = lipschitz(problem, streams, x, gradient, solve=solve)
-            largest, _ = lipschitz(SimpleNamespace(gradient=problem.local_product), streams, x, product, solve=solve)
+            own, spent = power_method(problem.gradient, streams, x, gradient, solve)
+            largest, _ = power_method(problem.local_product, streams, x, product, solve)
             spectrum, m = network.spectrum if network.n_agents > 1 else Spectrum(0.0, 0.0), self.momentum
             apart = self.gap_share * min(1.0, 0.22 * (1.0 + m) / (1.0 - m)) * math.sqrt(1.0 - spectrum.lambda_2)
             aim = (1.0 - m) * min(0.35 * heavy_ball_limit(spectrum, m), apart)
@@ -243,12 +245,12 @@ def heavy_ball_limit(spectrum: Spectrum, momentum: float) -> float:
     return min(alone, (1.0 - size * size * (1.0 - momentum) / (1.0 + size * momentum)) / size) if size > 0.0 else alone
 
 
-def _over_blocks(problem: DistributedProblem, x: Array, function: Callable[..., Array], *others: Array) -> Array:
-    """Evaluate ``function(part, x, ...)`` at all local points, in blocks; fresh."""
-    out = np.empty_like(x)
-    for block, part in problem.blocks():
-        out[block] = function(part, x[block], *[other[block] for other in others])
-    return out
+def _gradient(problem: DistributedProblem, x: Array) -> Array:
+    return problem.gradient(x)
+
+
+def _product(problem: DistributedProblem, x: Array) -> Array:
+    return problem.local_product(x)
 
 
 def _exchange(own: Array, new: Array, tracker: Array) -> None:

@@ -18,60 +18,25 @@ Beyond the paper: gradients from mini-batches; Chebyshev polynomials of W in pla
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from ..protocols import Array, Network, Oracle, Problem, ProjectableManifold, Projection, Riemannian, Streams
-from .descent import DescentState, step_on_manifold
-from .fields import blockwise, check_batch_size, on_samples, riemannian, sampled
-from .mixing import check_rounds, mix
-from .step_sizes import StepSize, checked, policy
+from .descent import Descent, DescentState
+from .fields import blockwise, riemannian
+from .step_sizes import following
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPRGD:
-    """Decentralized projected Riemannian gradient descent (Deng & Hu 2023).
-
-    Parameters
-    ----------
-    step_size
-        eta > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a policy: diminishing (eta / sqrt(k), the
-        paper's and the default), horizon (eta / sqrt(iterations) throughout).
-    rounds
-        t, exchanges with the neighbours in an iteration.
-    chebyshev
-        Mix by the polynomial of W that averages best in so many rounds, rather than by its power.
-    batch_size
-        Samples of each agent in a gradient; by default all.
-    """
+class DPRGD(Descent):
+    """Decentralized projected Riemannian gradient descent (Deng & Hu 2023)."""
 
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
-
-    step_size: StepSize = "diminishing"
-    rounds: int = 1
-    chebyshev: bool = False
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
-        check_rounds(self.rounds)
-        check_batch_size(self.batch_size)
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
-
-    def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> DescentState:
-        base, spent = step_on_manifold(self, problem, network, streams, x0)
-        return DescentState(x0.copy(), base * policy(self.step_size).scale(0), base, 0, spent)
 
     def step(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: DescentState) -> DescentState:
-        f, k = on_samples(problem, streams, state.k, self.batch_size), state.k + 1
-        (mixed,) = mix(network, self.rounds, self.chebyshev, state.x)
+        (mixed,) = self.mix(network, state.x)
 
-        def moved(part: Oracle[ProjectableManifold], x: Array, mixed: Array, a: Array) -> Array:
-            return part.constraint.project(mixed - a[:, None, None] * riemannian(part, x), "polar")  # (1)
+        def moved(f: Oracle[ProjectableManifold], x: Array, mixed: Array, a: Array) -> Array:
+            return f.constraint.project(mixed - a[:, None, None] * riemannian(f, x), "polar")  # (1)
 
-        x = blockwise(moved, f, state.x, mixed, state.step_size)
-        return DescentState(x, state.base * policy(self.step_size).scale(k), state.base, k, state.gradients + 1)
+        x = blockwise(moved, self.oracle(problem, streams, state.k), state.x, mixed, state.step_size)
+        return DescentState(x, following(self.step_size, state), state.base, state.k + 1, state.gradients + 1)

@@ -21,65 +21,36 @@ The equations are those of the authors' published program. Beyond the paper: Che
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from ..protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
-from .fields import blockwise, check_batch_size, on_samples, riemannian, sampled, track
-from .mixing import check_rounds, mix
-from .step_sizes import StepSize, checked, policy
-from .steps import manifold_step
-from .tracking import TrackingState
+from .fields import blockwise, riemannian, track
+from .method import Mixing
+from .step_sizes import following, schedule
+from .tracking import TrackingState, manifold_step
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPRGT:
-    """Decentralized projected Riemannian gradient tracking (Deng & Hu 2023).
-
-    Parameters
-    ----------
-    step_size
-        a > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a schedule (diminishing, horizon).
-    rounds
-        t, exchanges with the neighbours in an iteration.
-    chebyshev
-        Mix by the polynomial of W that averages best in so many rounds, rather than by its power.
-    batch_size
-        Samples of each agent in a gradient; by default all.
-    """
+class DPRGT(Mixing):
+    """Decentralized projected Riemannian gradient tracking (Deng & Hu 2023)."""
 
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
     gradient_factor: ClassVar[float] = 1.0
-
-    step_size: StepSize = "auto"
-    rounds: int = 1
-    chebyshev: bool = False
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
-        check_rounds(self.rounds)
-        check_batch_size(self.batch_size)
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
 
     def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> TrackingState:
         base, spent = manifold_step(self, problem, network, streams, x0)
-        field = blockwise(riemannian, on_samples(problem, streams, 0, self.batch_size), x0)
-        return TrackingState(x0.copy(), field.copy(), field, base * policy(self.step_size).scale(0), base, 0, spent + 1)
+        field = blockwise(riemannian, self.oracle(problem, streams, 0), x0)
+        return TrackingState(x0.copy(), field.copy(), field, base * schedule(self.step_size).scale(0), base, 0, spent + 1)
 
     def step(
         self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: TrackingState
     ) -> TrackingState:
         k = state.k + 1
-        mixed, s = mix(network, self.rounds, self.chebyshev, state.x, state.tracker)
+        mixed, s = self.mix(network, state.x, state.tracker)
 
-        def moved(part: Problem[ProjectableManifold], x: Array, mixed: Array, s: Array, a: Array) -> Array:
-            return part.constraint.project(mixed - a[:, None, None] * part.constraint.tangent(x, s), "polar")  # (1)
+        def moved(f: Problem[ProjectableManifold], x: Array, mixed: Array, s: Array, a: Array) -> Array:
+            return f.constraint.project(mixed - a[:, None, None] * f.constraint.tangent(x, s), "polar")  # (1)
 
         x = blockwise(moved, problem, state.x, mixed, state.tracker, state.step_size)
-        field = track(riemannian, on_samples(problem, streams, k, self.batch_size), x, s, state.field)  # (2)
-        return TrackingState(x, s, field, state.base * policy(self.step_size).scale(k), state.base, k, state.gradients + 1)
+        field = track(riemannian, self.oracle(problem, streams, k), x, s, state.field)  # (2)
+        return TrackingState(x, s, field, following(self.step_size, state), state.base, k, state.gradients + 1)

@@ -21,89 +21,51 @@ at the price of two dependent exchanges an iteration (the same bytes in twice th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
-from ..protocols import Array, Landing, Network, Problem, Streams
-from .fields import blockwise, check_batch_size, landing, on_samples, sampled, track
-from .policies import Auto, check_positive
-from .safe import Safe, check_eps
-from .step_sizes import StepSize, checked, policy
-from .steps import Order, check_order, resolve, with_order
+from ..protocols import Array, Landing, Network, Oracle, Problem, Streams
+from .fields import add_change, blockwise, landing, track
+from .safe import SafeTracking
+from .step_sizes import following, schedule
+from .steps import Order, resolve
 from .tracking import PenalisedState
 
 
 @dataclass(frozen=True, kw_only=True)
-class DRFGT:
+class DRFGT(SafeTracking):
     """Decentralized retraction-free gradient tracking (paper 004, Algorithm 1).
 
     Parameters
     ----------
-    step_size
-        alpha > 0; auto: from the agents' Lipschitz constants, the spectrum of W and a given penalty; or a schedule (diminishing,
-        horizon).
     penalty
         lambda > 0 of the landing field, or auto: 0.1 / step_size, smaller where W has eigenvalues near -1.
-    order
-        combine-then-adapt is the paper's (one exchange an iteration); adapt-then-combine is stable at larger steps (two exchanges);
-        auto is the paper's, but with step_size auto the other where W is such that it needs fewer rounds.
-    safe
-        Halve steps that turn out too large and start over, so that no agent ever leaves the safety region; penalty auto follows the
-        step, a given one stays.
-    eps
-        The safety region ||x^T x - I||_F <= eps of safe, in (0, 3/4).
-    batch_size
-        Samples of each agent in a gradient; by default all.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
     gradient_factor: ClassVar[float] = 2.0
 
-    step_size: StepSize = "auto"
-    penalty: float | Auto = "auto"
-    order: Order | Auto = "auto"
-    safe: bool = False
-    eps: float = 0.5
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
-        check_positive("penalty", self.penalty)
-        check_order(self.order)
-        check_eps(self.eps)
-        check_batch_size(self.batch_size)
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
-
-    def resolved(self, network: Network) -> DRFGT:
-        """This method with ``order="auto"`` resolved for this network."""
-        return with_order(self, network)
-
-    def running(self) -> DRFGT | Safe:
-        """The method that runs: this one, or `Safe` around it if ``safe`` is set."""
-        return Safe(self, self.eps, follows=self.penalty == "auto") if self.safe else self
-
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> PenalisedState:
-        base, penalty, spent = resolve(self, problem, network, streams, x0, cast(Order, self.order))
-        field = blockwise(landing, on_samples(problem, streams, 0, self.batch_size), x0, penalty)
-        step_size = base * policy(self.step_size).scale(0)
+        order = cast(Order, self.order)
+        base, penalty, spent = resolve(self.step_size, self.penalty, problem, network, streams, x0, order)
+        field = blockwise(landing, self.oracle(problem, streams, 0), x0, penalty)
+        step_size = base * schedule(self.step_size).scale(0)
         return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)
 
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
         k, alpha, penalty = state.k + 1, state.step_size[:, None, None], state.penalty
-        f = on_samples(problem, streams, k, self.batch_size)
+        f = self.oracle(problem, streams, k)
+
+        def moved(f: Oracle[Landing], x: Array, y: Array, old: Array, penalty: Array, alpha: Array, tracker: Array) -> Array:
+            x -= np.multiply(alpha, tracker, out=tracker)  # (10): x_i <- sum_j W_ij x_j - alpha y_i
+            return add_change(landing, f, x, y, old, penalty)  # (10): y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)
+
         if self.order == "combine-then-adapt":
             x, y = network.mix(state.x, state.tracker)
-            x -= np.multiply(alpha, state.tracker, out=state.tracker)  # (10): x_i <- sum_j W_ij x_j - alpha y_i
-            field = track(landing, f, x, y, state.field, penalty)  # y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)
+            field = blockwise(moved, f, x, y, state.field, penalty, alpha, state.tracker, out=state.field)
         else:
             (x,) = network.mix(state.x - alpha * state.tracker)  # x_i <- sum_j W_ij (x_j - alpha y_j)
             field = track(landing, f, x, state.tracker, state.field, penalty)
             (y,) = network.mix(state.tracker)  # y_i <- sum_j W_ij (y_j + Lambda_j(new x_j) - Lambda_j(old x_j))
-        step_size = state.base * policy(self.step_size).scale(k)
-        return PenalisedState(x, y, field, step_size, state.base, penalty, k, state.gradients + 1)
+        return PenalisedState(x, y, field, following(self.step_size, state), state.base, penalty, k, state.gradients + 1)

@@ -22,75 +22,36 @@ retractions than polar, ``step_size="auto"``. With one agent it is Riemannian gr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from ..protocols import Array, Network, Problem, Retractable, RetractableManifold, Retraction, Riemannian, Streams
-from .fields import blockwise, check_batch_size, on_samples, riemannian, sampled, track
-from .mixing import check_rounds, mix
-from .step_sizes import StepSize, checked, policy
-from .steps import check_retraction, manifold_step
-from .tracking import TrackingState
+from ..protocols import Array, Network, Problem, RetractableManifold, Streams
+from .fields import blockwise, riemannian, track
+from .method import Retracting
+from .step_sizes import following, schedule
+from .tracking import TrackingState, manifold_step
 
 
 @dataclass(frozen=True, kw_only=True)
-class DRGTA:
-    """Decentralized Riemannian gradient tracking (Chen, Garcia, Hong, Shahrampour 2021, Algorithm 2).
+class DRGTA(Retracting):
+    """Decentralized Riemannian gradient tracking (Chen, Garcia, Hong, Shahrampour 2021, Algorithm 2)."""
 
-    Parameters
-    ----------
-    step_size
-        b > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a schedule (diminishing, horizon).
-    consensus_step
-        a, above 0 and at most 1: the share of the way to the neighbours' mean.
-    rounds
-        t, exchanges with the neighbours in an iteration.
-    chebyshev
-        Mix by the polynomial of W that averages best in so many rounds, rather than by its power.
-    retraction
-        polar, polar-svd, polar-eigh, qr or cholesky-qr.
-    batch_size
-        Samples of each agent in a gradient; by default all.
-    """
-
-    requires_set: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
     gradient_factor: ClassVar[float] = 1.0
-
-    step_size: StepSize = "auto"
-    consensus_step: float = 1.0
-    rounds: int = 1
-    chebyshev: bool = False
-    retraction: Retraction = "polar"
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
-        if not 0.0 < self.consensus_step <= 1.0:
-            raise ValueError(f"consensus_step must be above 0 and at most 1, got {self.consensus_step}")
-        check_rounds(self.rounds)
-        check_retraction(self.retraction)
-        check_batch_size(self.batch_size)
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
 
     def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> TrackingState:
         base, spent = manifold_step(self, problem, network, streams, x0, self.consensus_step)
-        field = blockwise(riemannian, on_samples(problem, streams, 0, self.batch_size), x0)
-        return TrackingState(x0.copy(), field.copy(), field, base * policy(self.step_size).scale(0), base, 0, spent + 1)
+        field = blockwise(riemannian, self.oracle(problem, streams, 0), x0)
+        return TrackingState(x0.copy(), field.copy(), field, base * schedule(self.step_size).scale(0), base, 0, spent + 1)
 
     def step(
         self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: TrackingState
     ) -> TrackingState:
         k, a = state.k + 1, self.consensus_step
-        mixed, y = mix(network, self.rounds, self.chebyshev, state.x, state.tracker)
+        mixed, y = self.mix(network, state.x, state.tracker)
 
-        def moved(part: Problem[RetractableManifold], x: Array, mixed: Array, y: Array, b: Array) -> Array:
-            direction = part.constraint.tangent(x, a * (mixed - x) - b[:, None, None] * y)
-            return part.constraint.retract(x, direction, self.retraction)  # (1)
+        def moved(f: Problem[RetractableManifold], x: Array, mixed: Array, y: Array, b: Array) -> Array:
+            direction = f.constraint.tangent(x, a * (mixed - x) - b[:, None, None] * y)
+            return f.constraint.retract(x, direction, self.retraction)  # (1)
 
         x = blockwise(moved, problem, state.x, mixed, state.tracker, state.step_size)
-        field = track(riemannian, on_samples(problem, streams, k, self.batch_size), x, y, state.field)  # (2)
-        return TrackingState(x, y, field, state.base * policy(self.step_size).scale(k), state.base, k, state.gradients + 1)
+        field = track(riemannian, self.oracle(problem, streams, k), x, y, state.field)  # (2)
+        return TrackingState(x, y, field, following(self.step_size, state), state.base, k, state.gradients + 1)

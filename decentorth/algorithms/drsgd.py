@@ -20,71 +20,24 @@ than polar.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
-from ..protocols import Array, Network, Oracle, Problem, Retractable, RetractableManifold, Retraction, Riemannian, Streams
-from .descent import DescentState, step_on_manifold
-from .fields import blockwise, check_batch_size, on_samples, sampled
-from .mixing import check_rounds, mix
-from .step_sizes import StepSize, checked, policy
-from .steps import check_retraction
+from ..protocols import Array, Network, Oracle, Problem, RetractableManifold, Streams
+from .descent import Descent, DescentState
+from .fields import blockwise
+from .method import Retracting
+from .step_sizes import following
 
 
 @dataclass(frozen=True, kw_only=True)
-class DRSGD:
-    """Decentralized Riemannian (stochastic) gradient descent (Chen, Garcia, Hong, Shahrampour 2021).
-
-    Parameters
-    ----------
-    step_size
-        b_0 > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a policy: diminishing (b_0 / sqrt(k), or
-        power=1 for b_0 / k; the default), horizon (b_0 / sqrt(iterations) throughout).
-    consensus_step
-        a, above 0 and at most 1: the share of the way to the neighbours' mean.
-    rounds
-        t, exchanges with the neighbours in an iteration.
-    chebyshev
-        Mix by the polynomial of W that averages best in so many rounds, rather than by its power.
-    retraction
-        polar, polar-svd, polar-eigh, qr or cholesky-qr.
-    batch_size
-        Samples of each agent in a gradient; by default all.
-    """
-
-    requires_set: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
-
-    step_size: StepSize = "diminishing"
-    consensus_step: float = 1.0
-    rounds: int = 1
-    chebyshev: bool = False
-    retraction: Retraction = "polar"
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
-        if not 0.0 < self.consensus_step <= 1.0:
-            raise ValueError(f"consensus_step must be above 0 and at most 1, got {self.consensus_step}")
-        check_rounds(self.rounds)
-        check_retraction(self.retraction)
-        check_batch_size(self.batch_size)
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
-
-    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> DescentState:
-        base, spent = step_on_manifold(self, problem, network, streams, x0)
-        return DescentState(x0.copy(), base * policy(self.step_size).scale(0), base, 0, spent)
+class DRSGD(Descent, Retracting):
+    """Decentralized Riemannian (stochastic) gradient descent (Chen, Garcia, Hong, Shahrampour 2021)."""
 
     def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: DescentState) -> DescentState:
-        f, k, a = on_samples(problem, streams, state.k, self.batch_size), state.k + 1, self.consensus_step
-        (mixed,) = mix(network, self.rounds, self.chebyshev, state.x)
+        a, (mixed,) = self.consensus_step, self.mix(network, state.x)
 
-        def moved(part: Oracle[RetractableManifold], x: Array, mixed: Array, b: Array) -> Array:
-            direction = part.constraint.tangent(x, a * (mixed - x) - b[:, None, None] * part.gradient(x))
-            return part.constraint.retract(x, direction, self.retraction)  # (1)
+        def moved(f: Oracle[RetractableManifold], x: Array, mixed: Array, b: Array) -> Array:
+            direction = f.constraint.tangent(x, a * (mixed - x) - b[:, None, None] * f.gradient(x))
+            return f.constraint.retract(x, direction, self.retraction)  # (1)
 
-        x = blockwise(moved, f, state.x, mixed, state.step_size)
-        return DescentState(x, state.base * policy(self.step_size).scale(k), state.base, k, state.gradients + 1)
+        x = blockwise(moved, self.oracle(problem, streams, state.k), state.x, mixed, state.step_size)
+        return DescentState(x, following(self.step_size, state), state.base, state.k + 1, state.gradients + 1)

@@ -24,12 +24,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..protocols import Array, Network, Problem, Recommends, RetractableManifold, Streams
+from ..protocols import Array, Network, Problem, Recommends, Streams
 from .descent import DescentState
 from .drsgd import DRSGD
-from .mixing import average, effective
+from .mixing import average
 from .policies import Geometric
-from .step_sizes import StepSize, policy
+from .step_sizes import StepSize, schedule
 from .steps import start
 from .subgradient import steepness
 
@@ -41,8 +41,8 @@ class DRSM(DRSGD):
     Parameters
     ----------
     step_size
-        gamma_0 > 0; auto: geometric, from the problem's recommendation and the spectrum of W; or a policy: geometric, diminishing,
-        square-summable, annealed, piecewise, horizon.
+        gamma_0 > 0; auto: geometric, from the problem's recommendation and the spectrum of W; or a schedule: geometric,
+        diminishing, square-summable, annealed, piecewise, horizon.
     """
 
     step_size: StepSize = "auto"
@@ -53,19 +53,18 @@ class DRSM(DRSGD):
             return self
         ratio = 0.97
         if network.n_agents > 1:
-            ratio = max(ratio, 1.0 - (1.0 - effective(network.spectrum, self.rounds, self.chebyshev).lambda_2) / 4.0)
+            ratio = max(ratio, 1.0 - (1.0 - self.mixing(network).lambda_2) / 4.0)
         return replace(self, step_size=Geometric(ratio=round(ratio, 6)))
 
-    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> DescentState:
-        steps = policy(self.step_size)
-        base, spent = start(steps, len(x0), lambda: _automatic(problem, network, x0))
-        return DescentState(x0.copy(), base * steps.scale(0), base, 0, spent)
+    def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> DescentState:
+        base, spent = start(self.step_size, len(x0), lambda: _automatic(problem, network, x0))
+        return DescentState(x0.copy(), base * schedule(self.step_size).scale(0), base, 0, spent)
 
 
-def _automatic(problem: Problem[RetractableManifold], network: Network, x0: Array) -> tuple[Array, int]:
+def _automatic(problem: Problem[object], network: Network, x0: Array) -> tuple[Array, int]:
     """The first step gamma_0 ``(n_local,)``, and the gradients spent."""
     if isinstance(problem, Recommends):
-        recommended = policy(problem.subgradient_settings(1).step_size)
+        recommended = schedule(problem.subgradient_settings(1).step_size)
         if recommended.initial != "auto":
             return np.full(len(x0), recommended.initial * recommended.scale(0)), 0
     steep, spent = steepness(problem, x0)

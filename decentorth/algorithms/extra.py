@@ -18,26 +18,37 @@ alpha F_i(x_i).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
 import numpy as np
 
 from ..protocols import Array, Network, Problem, Streams
 from .agreed import agreed
 from .policies import Auto, Constant
-from .step_sizes import StepSize, checked, policy
+from .step_sizes import StepSize, checked
 from .steps import start
 
 _WHY = "each agent's correction comes to cancel the step size times its own gradient, which it cannot while the step size changes"
 
 
-def checked_extra(step_size: StepSize) -> StepSize:
-    """The step size, checked: EXTRA needs a constant one.
+@dataclass(frozen=True, kw_only=True)
+class Extra:
+    """An EXTRA method.
 
-    Raises
-    ------
-    ValueError
-        For a policy whose steps change; the message gives the reason.
+    Parameters
+    ----------
+    step_size
+        alpha > 0, constant; or auto: from the agents' gradients and Lipschitz constants, their weights in W and a given penalty.
     """
-    return checked(step_size, allowed=(Constant,), why=_WHY)
+
+    requires: ClassVar[tuple[type, ...]] = ()
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+
+    step_size: StepSize = "auto"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_size", checked(self.step_size, allowed=(Constant,), why=_WHY))
 
 
 def extra_limit(network: Network) -> float:
@@ -49,7 +60,7 @@ def step_along_gradients(
     step_size: StepSize, problem: Problem[object], network: Network, streams: Streams, x0: Array
 ) -> tuple[Array, int]:
     """The step along Riemannian gradients ``(n_local,)``, given or automatic (half the limit), and the gradients spent."""
-    return start(policy(step_size), len(x0), lambda: agreed(problem, network, streams, x0, 0.5 * extra_limit(network), 1.6))
+    return start(step_size, len(x0), lambda: agreed(problem, network, streams, x0, 0.5 * extra_limit(network), 1.6))
 
 
 def step_along_landing(
@@ -67,4 +78,4 @@ def step_along_landing(
         step *= 2.0
         return step if penalty == "auto" else np.minimum(step, 0.25 * extra_limit(network) / penalty), spent
 
-    return start(policy(step_size), len(x0), automatic)
+    return start(step_size, len(x0), automatic)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Concatenate, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
@@ -45,11 +46,6 @@ def check_batch_size(batch_size: int | None) -> None:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
 
 
-def sampled(batch_size: int | None) -> tuple[type, ...]:
-    """The capabilities that a problem needs for mini-batches of this size."""
-    return () if batch_size is None else (Sampled,)
-
-
 def check_soft(penalty: float) -> None:
     """Raise unless ``penalty`` is the weight of a soft constraint, 0 for none.
 
@@ -62,11 +58,6 @@ def check_soft(penalty: float) -> None:
         raise TypeError(f"penalty must be a number, 0 for none, got {type(penalty).__name__}")
     if not 0.0 <= penalty <= sys.float_info.max:
         raise ValueError(f"penalty must be finite and not negative, got {penalty}")
-
-
-def soft_set(penalty: float) -> tuple[type, ...]:
-    """The capabilities that a set needs for a soft constraint with this penalty."""
-    return (Penalised,) if penalty > 0.0 else ()
 
 
 class SampledProblem(Problem[C_co], Sampled, Protocol[C_co]):
@@ -96,7 +87,7 @@ class OnSamples(Generic[C]):
 
 
 def on_samples(problem: Problem[C], streams: Streams, k: int, batch_size: int | None) -> Oracle[C]:
-    """The problem with the gradients of iteration ``k``: exact, or from ``batch_size`` samples of each agent (`sampled`).
+    """The problem with the gradients of iteration ``k``: exact, or from ``batch_size`` samples of each agent.
 
     Samples are drawn with replacement from each agent's own stream, so a batch does not depend on the other agents in the process.
     """
@@ -117,35 +108,35 @@ def riemannian(problem: Oracle[Riemannian], x: Array) -> Array:
 
 
 def soft(problem: Oracle[object], x: Array, penalty: float) -> Array:
-    """The gradient of f_i + penalty p, p the set's infeasibility (`soft_set`), or of f_i for a penalty of 0; fresh."""
+    """The gradient of f_i + penalty p, p the set's infeasibility, or of f_i for a penalty of 0; fresh."""
     gradient = problem.gradient(x)
     if penalty == 0.0:
         return gradient
     return cast(Penalised, problem.constraint).penalised(x, gradient, np.full(len(x), penalty))
 
 
-def blockwise(field: Field[G], problem: G, x: Array, *others: Array) -> Array:
-    """Evaluate ``field(problem, x, *others)`` in blocks of agents; fresh. All arrays have the agent axis first."""
+def blockwise(field: Field[G], problem: G, x: Array, *others: Array, out: Array | None = None) -> Array:
+    """Evaluate ``field(problem, x, *others)`` in blocks of agents. All arrays have the agent axis first.
+
+    Several blocks fill ``out``, which may be one of ``others``, or a fresh array; one block gives what ``field`` gives.
+    """
     blocks = problem.blocks()
     if len(blocks) == 1:
         return field(problem, x, *others)
-    out = np.empty_like(x)
+    out = np.empty_like(x) if out is None else out
     for block, part in blocks:
         out[block] = field(part, x[block], *[other[block] for other in others])
     return out
 
 
+def add_change(field: Field[G], problem: G, x: Array, tracker: Array, old: Array, *others: Array) -> Array:
+    """Add ``field(problem, x, *others) - old`` to ``tracker``; return the new field."""
+    new = field(problem, x, *others)
+    tracker += new
+    tracker -= old
+    return new
+
+
 def track(field: Field[G], problem: G, x: Array, tracker: Array, old: Array, *others: Array) -> Array:
-    """Add ``field(problem, x, *others) - old`` to ``tracker``, in blocks of agents; return the new field. Uses up ``old``."""
-    blocks = problem.blocks()
-    if len(blocks) == 1:
-        new = field(problem, x, *others)
-        tracker += new
-        tracker -= old
-        return new
-    for block, part in blocks:
-        new = field(part, x[block], *[other[block] for other in others])
-        tracker[block] += new
-        tracker[block] -= old[block]
-        old[block] = new
-    return old
+    """`add_change` in blocks of agents; several blocks use up ``old``."""
+    return blockwise(partial(add_change, field), problem, x, tracker, old, *others, out=old)

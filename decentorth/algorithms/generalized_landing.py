@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple, cast, get_args
+from typing import NamedTuple, cast, get_args
 
 import numpy as np
 
@@ -41,15 +41,13 @@ from ..protocols import (
     Network,
     Problem,
     ProductLanding,
-    Sampled,
-    SampledMatrices,
     SampledProducts,
     Streams,
-    WithMatrices,
 )
-from .policies import Auto, check_choice, check_positive, following
-from .samples import Covariance, check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
-from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
+from .method import Measuring
+from .policies import Auto, check_choice, check_positive
+from .samples import Covariance, check_covariance, drawn, draws, nothing_seen, problem_needs, set_needs
+from .step_sizes import measured, schedule
 from .steps import curvature, embedded_curvature, resolve
 
 _STEPS: dict[Direction, tuple[Callable[..., tuple[Array, int]], float]] = {
@@ -85,14 +83,11 @@ class Field(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeneralizedLanding:
+class GeneralizedLanding(Measuring):
     """Landing on the generalized Stiefel manifold for a single agent (Vary, Ablin, Gao, Absil 2024).
 
     Parameters
     ----------
-    step_size
-        eta > 0; auto: from the problem's Lipschitz constant, B's largest eigenvalue and a given penalty; or a policy (diminishing,
-        horizon, bb).
     penalty
         omega > 0, or auto: 0.05 / (beta_1 step_size).
     direction
@@ -101,24 +96,18 @@ class GeneralizedLanding:
         Shorten steps where needed to stay within eps of the manifold; needs the exact B, and auto does it with that.
     eps
         The safety region ||x^T B x - I||_F <= eps of safe, in (0, 1).
-    batch_size
-        Samples in a batch; by default all, and no batches.
     covariance
         Where B comes from: exact (the set's own), sampled (two further batches, psi-b only), rolling (mean of the samples seen).
     """
 
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
-
-    step_size: StepSize = "auto"
     penalty: float | Auto = "auto"
     direction: Direction = "psi-b"
     safe: bool | Auto = "auto"
     eps: float = 0.9
-    batch_size: int | None = None
     covariance: Covariance = "exact"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, SINGLE_AGENT))
+        super().__post_init__()
         check_positive("penalty", self.penalty)
         check_choice("direction", self.direction, get_args(Direction))
         check_covariance(self.covariance, self.batch_size)
@@ -145,9 +134,9 @@ class GeneralizedLanding:
         measure, length = _STEPS[self.direction]
         if self.direction == "psi-b":
             length *= 0.5 * problem.constraint.landing_scale()
-        base, penalty, spent = resolve(self, problem, network, streams, x0, None, measure, length)
+        base, penalty, spent = resolve(self.step_size, self.penalty, problem, network, streams, x0, None, measure, length)
         field = self._field(problem, streams, 0, x0, penalty, nothing_seen(len(x0)))
-        step = base * policy(self.step_size).scale(0)
+        step = base * schedule(self.step_size).scale(0)
         return GeneralizedLandingState(x0.copy(), *field, step, base, penalty, 0, spent + 1)
 
     def step(
@@ -159,28 +148,18 @@ class GeneralizedLanding:
             eta = np.minimum(eta, safe)
         x = state.x - eta[:, None, None] * state.field  # (8)
         field = self._field(problem, streams, k, x, state.penalty, state.matrices)
-        step_size = following(policy(self.step_size), state, x, field.value)
+        step_size = measured(self.step_size, state, x, field.value)
         return GeneralizedLandingState(x, *field, step_size, state.base, state.penalty, k, state.gradients + 1)
 
     def _field(
         self, problem: Problem[ProductLanding], streams: Streams, k: int, x: Array, penalty: Array, matrices: Array
     ) -> Field:
-        constraint = problem.constraint
-        if self.batch_size is None:
-            g = problem.gradient(x)
-        elif self.covariance == "sampled":
-            products = cast(SampledProducts, problem)
-            xi, zeta, zeta2 = draws(products, streams, k, self.batch_size, 3)
+        if self.covariance == "sampled":
+            constraint, products = problem.constraint, cast(SampledProducts, problem)
+            xi, zeta, zeta2 = draws(products, streams, k, cast(int, self.batch_size), 3)
             bx, bx2 = products.product_on(x, zeta), products.product_on(x, zeta2)
             value = constraint.landing_from_products(x, products.gradient_on(x, xi), bx, bx2, penalty)  # (2), (3)
             return Field(value, bx, matrices)
-        elif self.covariance == "rolling":
-            means = cast(SampledMatrices, problem)
-            batch = passing(streams, k, self.batch_size, int(means.n_samples[0]))
-            matrices = rolled(means, k, batch, self.batch_size, matrices)
-            constraint, g = cast(WithMatrices, constraint).with_matrices(matrices), means.gradient_on(x, batch)
-        else:
-            samples = cast(Sampled, problem)
-            g = samples.gradient_on(x, *draws(samples, streams, k, self.batch_size, 1))
+        constraint, g, matrices = drawn(problem, streams, k, x, self.batch_size, self.covariance, matrices)
         bx = constraint.product(x)
         return Field(constraint.landing(x, g, penalty, self.direction, bx), bx, matrices)  # (13)

@@ -23,92 +23,55 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
 from ..protocols import Array, Network, Oracle, Problem, Streams
-from .fields import blockwise, check_batch_size, check_soft, on_samples, sampled, soft, soft_set, track
-from .policies import Auto
-from .step_sizes import StepSize, checked, policy
-from .steps import Order, check_order, start, steepness, tracking_share, with_order
+from .fields import add_change, blockwise, soft, track
+from .method import Ordered, Soft
+from .step_sizes import following, schedule
+from .steps import Order, start, steepness, tracking_share
 from .tracking import TrackingState
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientTracking:
-    """Gradient tracking in Euclidean space (DIGing), the control without a constraint.
+class GradientTracking(Ordered, Soft):
+    """Gradient tracking in Euclidean space (DIGing), the control without a constraint."""
 
-    Parameters
-    ----------
-    step_size
-        alpha > 0; auto: from the agents' Lipschitz constants, the penalty and the spectrum of W; or a schedule (diminishing,
-        horizon).
-    penalty
-        lambda of the soft constraint lambda/4 ||x^T x - I||^2 added to every objective; 0 for none.
-    order
-        combine-then-adapt (one exchange an iteration); adapt-then-combine is stable at larger steps (two exchanges); auto is the
-        former, but with step_size auto the other where W is such that it needs fewer rounds.
-    batch_size
-        Samples of each agent in a gradient; by default all.
-    """
-
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
     gradient_factor: ClassVar[float] = 1.0
 
-    step_size: StepSize = "auto"
-    penalty: float = 0.0
-    order: Order | Auto = "auto"
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
-        check_soft(self.penalty)
-        check_order(self.order)
-        check_batch_size(self.batch_size)
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
-
-    @property
-    def requires_set(self) -> tuple[type, ...]:
-        """The capabilities that a set must have: `Penalised` for a positive penalty."""
-        return soft_set(self.penalty)
-
-    def resolved(self, network: Network) -> GradientTracking:
-        """This method with ``order="auto"`` resolved for this network."""
-        return with_order(self, network)
-
     def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> TrackingState:
-        order = cast(Order, self.order)
+        steps = schedule(self.step_size)
 
         def automatic() -> tuple[Array, int]:
             steep, spent = steepness(problem, network, streams, x0)
             slow = fast = steep.lipschitz
             if self.penalty > 0.0:  # where the sum is least, lambda (x^T x - I) is -sym(x^T G)
                 slow, fast = np.maximum(*steep), slow + 3.0 * steep.multiplier + 2.0 * self.penalty
-            share = tracking_share(network.spectrum, order) if network.n_agents > 1 else 0.7
+            share = tracking_share(network.spectrum, cast(Order, self.order)) if network.n_agents > 1 else 0.7
             return np.minimum(share / fast, math.sqrt(1.0 - network.spectrum.lambda_2) / slow) / steps.most, spent
 
-        steps = policy(self.step_size)
-        base, spent = start(steps, len(x0), automatic)
-        field = blockwise(self._field, on_samples(problem, streams, 0, self.batch_size), x0)
+        base, spent = start(self.step_size, len(x0), automatic)
+        field = blockwise(self._field, self.oracle(problem, streams, 0), x0)
         return TrackingState(x0.copy(), field.copy(), field, base * steps.scale(0), base, 0, spent + 1)
 
     def step(self, problem: Problem[object], network: Network, streams: Streams, state: TrackingState) -> TrackingState:
         k, alpha = state.k + 1, state.step_size[:, None, None]
-        f = on_samples(problem, streams, k, self.batch_size)
+        f = self.oracle(problem, streams, k)
+
+        def moved(f: Oracle[object], x: Array, y: Array, old: Array, alpha: Array, tracker: Array) -> Array:
+            x -= np.multiply(alpha, tracker, out=tracker)  # (1)
+            return add_change(self._field, f, x, y, old)  # (2)
+
         if self.order == "combine-then-adapt":
             x, y = network.mix(state.x, state.tracker)
-            x -= np.multiply(alpha, state.tracker, out=state.tracker)  # (1)
-            field = track(self._field, f, x, y, state.field)  # (2)
+            field = blockwise(moved, f, x, y, state.field, alpha, state.tracker, out=state.field)
         else:
             (x,) = network.mix(state.x - alpha * state.tracker)
             field = track(self._field, f, x, state.tracker, state.field)
             (y,) = network.mix(state.tracker)
-        return TrackingState(x, y, field, state.base * policy(self.step_size).scale(k), state.base, k, state.gradients + 1)
+        return TrackingState(x, y, field, following(self.step_size, state), state.base, k, state.gradients + 1)
 
     def _field(self, problem: Oracle[object], x: Array) -> Array:
         """The gradient F_i."""

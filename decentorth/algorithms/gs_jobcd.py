@@ -13,23 +13,23 @@ J-JOBCD, but at least `LEAST`; for other f, where each step takes a gradient of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal, cast
 
 import numpy as np
 
-from ..kernels import Kernel, load, ready
+from ..kernels import load
 from ..kernels.subproblem import Sweep
-from ..protocols import Array, Network, Problem, Signature, Stop, Streams, TraceForm
+from ..protocols import Array, Network, Problem, Signature, Streams, TraceForm
 from . import jobcd
-from .jobcd import JOBCDState, OneSignature, Varsigma
+from .jobcd import JOBCDState, OneSignature, PairMethod, Varsigma
 
 LEAST = 250
 """The least default number of steps in an iteration."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class GSJOBCD:
+class GSJOBCD(PairMethod):
     """Block coordinate descent under J-orthogonality, Gauss-Seidel (paper 001, Algorithm 1).
 
     Parameters
@@ -38,24 +38,14 @@ class GSJOBCD:
         Q = varsigma I: a number; pair, L_f lambda_max((x x^T)_BB); backtracking, which doubles L until f does not increase; or
         exact, the quadratic form of tr(x^T H x)/2 itself. auto: exact where there is one, pair where L_f is known, else
         backtracking.
-    theta
-        Added to the diagonal of Q.
     pairs
         Steps in an iteration; by default n/2, at least 250, for tr(x^T H x)/2, else 1.
-    correction
-        A Newton-Schulz step towards the constraint every so many iterations; 0 never.
-    kernel
-        numba, numpy, or auto: numba where it is installed.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Signature,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
     varsigma: float | Varsigma | Literal["exact"] = "auto"
-    theta: float = 1e-6
     pairs: int | None = None
-    correction: int = 0
-    kernel: Kernel = "auto"
 
     def __post_init__(self) -> None:
         jobcd.check(self.varsigma, self.theta, self.correction, ("auto", "exact", "pair", "backtracking"))
@@ -66,10 +56,6 @@ class GSJOBCD:
     def requires(self) -> tuple[type, ...]:
         """The capabilities that a problem must have: `TraceForm` for the exact subproblem."""
         return (TraceForm,) if self.varsigma == "exact" else ()
-
-    def resolved(self, network: Network) -> GSJOBCD:
-        """This method with ``kernel="auto"`` resolved on this machine."""
-        return replace(self, kernel=ready(self.kernel))
 
     def _varsigma(self, problem: object) -> float | str:
         return "exact" if self.varsigma == "auto" and isinstance(problem, TraceForm) else self.varsigma
@@ -110,13 +96,7 @@ class GSJOBCD:
             )
             if ray != 0:
                 state = state._replace(ray=np.array([[float(first[done]), float(second[done]), float(ray)]]))
-        k = state.k
-        spent = (
-            2 * number * (k + 1) // n - 2 * number * k // n if quadratic else number
-        )  # n/2 pairs look at the n rows of a gradient
-        following: JOBCDState = jobcd.finish(state, problem, self.correction, state.gradients + spent)
-        return following
-
-    def ending(self, problem: Problem[OneSignature], state: JOBCDState) -> Stop | None:
-        """Stop once a subproblem has no minimum, since then the objective has none."""
-        return jobcd.unbounded(problem, state)
+        spent, k = number, state.k
+        if quadratic:  # n/2 pairs look at the n rows of a gradient
+            spent = 2 * number * (k + 1) // n - 2 * number * k // n
+        return jobcd.finish(state, problem, self.correction, state.gradients + spent)

@@ -10,18 +10,16 @@ f(x) = tr(x^T H x)/2 an iteration costs O(n^2). Of several matrices in one point
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar
 
-from ..kernels import Kernel, ready
-from ..protocols import Array, Network, Problem, Signatures, Stop, Streams
-from . import adam, jobcd
-from .jobcd import JOBCDState, Varsigma
-from .policies import check_positive
+from ..protocols import Array, Network, Problem, Signatures, Streams
+from . import jobcd
+from .jobcd import JacobiMethod, JOBCDState, Varsigma
 
 
 @dataclass(frozen=True, kw_only=True)
-class JJOBCD:
+class JJOBCD(JacobiMethod):
     """Block coordinate descent under J-orthogonality, Jacobi (paper 001, Algorithm 2 with exact gradients).
 
     Parameters
@@ -29,36 +27,15 @@ class JJOBCD:
     varsigma
         Q = varsigma I: a number; pair, L_f lambda_max((x x^T)_BB); backtracking, which doubles L until f does not increase. auto:
         pair where L_f is known, else backtracking.
-    theta
-        Added to the diagonal of Q.
-    rounds
-        Rounds of n/2 disjoint pairs from one gradient; 1 in the paper. More pay where a gradient costs much more than a round.
-    learning_rate
-        Adam's, of rows that the constraint leaves free.
-    correction
-        A Newton-Schulz step towards the constraint every so many iterations; 0 never.
-    kernel
-        numba, numpy, or auto: numba where it is installed.
     """
 
     requires: ClassVar[tuple[type, ...]] = ()
-    requires_set: ClassVar[tuple[type, ...]] = (Signatures,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
     varsigma: float | Varsigma = "auto"
-    theta: float = 1e-6
-    rounds: int = 1
-    learning_rate: float = adam.LEARNING_RATE
-    correction: int = 0
-    kernel: Kernel = "auto"
 
     def __post_init__(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
+        super().__post_init__()
         jobcd.check(self.varsigma, self.theta, self.correction, ("auto", "pair", "backtracking"), self.rounds)
-
-    def resolved(self, network: Network) -> JJOBCD:
-        """This method with ``kernel="auto"`` resolved on this machine."""
-        return replace(self, kernel=ready(self.kernel))
 
     def init(self, problem: Problem[Signatures], network: Network, streams: Streams, x0: Array) -> JOBCDState:
         return jobcd.begin(self.varsigma, problem, streams, x0)
@@ -68,9 +45,4 @@ class JJOBCD:
         gradient = state.x if state.product.size else problem.gradient(state.x)
         state = jobcd.move(self.kernel, self.varsigma, self.theta, problem, state, gradient, pairs)  # (12)
         state = jobcd.release(problem, state, gradient, self.learning_rate)
-        following: JOBCDState = jobcd.finish(state, problem, self.correction, state.gradients + 1)
-        return following
-
-    def ending(self, problem: Problem[Signatures], state: JOBCDState) -> Stop | None:
-        """Stop if the objective is unbounded below and x has become too large."""
-        return jobcd.unbounded(problem, state)
+        return jobcd.finish(state, problem, self.correction, state.gradients + 1)

@@ -31,13 +31,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Protocol, cast
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 
-from ..kernels import Kernel, load
+from ..kernels import Kernel, load, ready
 from ..kernels.subproblem import CERTAIN, isotropic, largest_eigenvalue, linear_term, ray_matrix
-from ..protocols import Array, Index, Problem, Signature, Signatures, Smooth, Stop, Streams, TraceForm
+from ..protocols import Array, Index, Network, Problem, Signature, Signatures, Smooth, Stop, Streams, TraceForm
 from ..sums import sums
 from . import adam
 from .adam import Moments
@@ -58,6 +59,15 @@ SLACK = 1e-13
 """The rounding error of an objective, relative to its terms."""
 
 
+class Rays(Protocol):
+    """A state with the ray along which f has no minimum, ``(1, 3)``, NaN until one is found."""
+
+    @property
+    def x(self) -> Array: ...
+    @property
+    def ray(self) -> Array: ...
+
+
 class OneSignature(Signature, Signatures, Protocol):
     """A set of single matrices {x : x^T J x = J}."""
 
@@ -67,8 +77,9 @@ class JOBCDState(NamedTuple):
 
     The arrays are x and product (x x^T of a trace form, else ``(1, 0, 0)``), ``(1, n, n)``; varsigma (the constant, or L) and value
     (f(x) when backtracking, else NaN), ``(1,)``; drift ``(1,)``, the error of product when last made anew, relative to its largest
-    entry; ray ``(1, 3)``, the rows and `Solution.ray` along which f has no minimum, else NaN; Adam's moments of free rows; and the
-    number of corrections of x.
+    entry; ray ``(1, 3)``, the rows and `Solution.ray` along which f has no minimum, else NaN; Adam's moments of free rows;
+    estimate, the gradient of a method that estimates it, like x, else ``(1, 0, 0)``; and the numbers of corrections of x and of
+    gradients of single samples.
     """
 
     x: Array
@@ -81,6 +92,8 @@ class JOBCDState(NamedTuple):
     corrections: int
     k: int
     gradients: int
+    estimate: Array
+    samples: int = 0
 
 
 def check(varsigma: float | str, theta: float, correction: int, choices: tuple[str, ...], rounds: int = 1) -> None:
@@ -117,6 +130,56 @@ def check_whole(name: str, value: int, least: int) -> None:
         raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class PairMethod:
+    """A method on pairs of rows, for a single agent.
+
+    Parameters
+    ----------
+    theta
+        Added to the diagonal of Q.
+    correction
+        A Newton-Schulz step towards the constraint every so many iterations; 0 never.
+    kernel
+        numba, numpy, or auto: numba where it is installed.
+    """
+
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
+
+    theta: float = 1e-6
+    correction: int = 0
+    kernel: Kernel = "auto"
+
+    def resolved(self, network: Network) -> Self:
+        """This method with ``kernel="auto"`` resolved on this machine."""
+        return replace(self, kernel=ready(self.kernel))
+
+    def ending(self, problem: Problem[object], state: Rays) -> Stop | None:
+        """Stop once a pair of rows is found along which the objective has no minimum."""
+        return unbounded(problem, state)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JacobiMethod(PairMethod):
+    """A method that turns all rows at once.
+
+    Parameters
+    ----------
+    rounds
+        Rounds of n/2 disjoint pairs from one gradient; 1 in the paper. More pay where a gradient costs much more than a round.
+    learning_rate
+        Adam's, of rows that the constraint leaves free.
+    """
+
+    requires_set: ClassVar[tuple[type, ...]] = (Signatures,)
+
+    rounds: int = 1
+    learning_rate: float = adam.LEARNING_RATE
+
+    def __post_init__(self) -> None:
+        check_positive("learning_rate", self.learning_rate)
+
+
 def rule(varsigma: float | str, problem: object) -> str:
     """The rule that a setting of varsigma selects for a problem: exact, pair, backtracking or constant."""
     if not isinstance(varsigma, str):
@@ -140,10 +203,11 @@ def begin(varsigma: float | str, problem: Problem[Signatures], streams: Streams,
         gradient = np.zeros_like(x0) if isinstance(problem, Smooth) else problem.gradient(x0)
         level, spent = lipschitz(problem, streams, x0, gradient)
         level = np.maximum(level, np.finfo(np.float64).tiny)
-    product = x0 @ x0.swapaxes(-1, -2) if isinstance(problem, TraceForm) else np.empty((1, 0, 0))
+    nothing = np.empty((1, 0, 0))
+    product = x0 @ x0.swapaxes(-1, -2) if isinstance(problem, TraceForm) else nothing
     value = problem.value(x0) if kind == "backtracking" else np.full(1, math.nan)
     moments = adam.begin(problem.constraint, x0)
-    return JOBCDState(x0.copy(), product, level, value, np.zeros(1), np.full((1, 3), math.nan), moments, 0, 0, spent)
+    return JOBCDState(x0.copy(), product, level, value, np.zeros(1), np.full((1, 3), math.nan), moments, 0, 0, spent, nothing)
 
 
 def disjoint_pairs(streams: Streams, k: int, constraint: Signatures, rounds: int) -> list[Pairs]:
@@ -161,10 +225,10 @@ def move(
     varsigma: float | str,
     theta: float,
     problem: Problem[Signatures],
-    state: Any,
+    state: JOBCDState,
     gradient: Array,
     rounds: Sequence[Pairs],
-) -> Any:
+) -> JOBCDState:
     """Solve (6) for disjoint pairs and multiply their rows, a round of pairs at once; changes x and product in place.
 
     Parameters
@@ -210,7 +274,7 @@ def move(
     return state  # no step is short enough to be seen above rounding
 
 
-def release(problem: Problem[Signatures], state: Any, gradient: Array, rate: float) -> Any:
+def release(problem: Problem[Signatures], state: JOBCDState, gradient: Array, rate: float) -> JOBCDState:
     """The state after a step of Adam on the free rows, along the gradient from which the others have moved."""
     if not state.moments.mean.size:
         return state
@@ -218,13 +282,13 @@ def release(problem: Problem[Signatures], state: Any, gradient: Array, rate: flo
     return state if np.isnan(state.value[0]) else state._replace(value=problem.value(state.x))
 
 
-def room(state: Any) -> float:
+def room(state: JOBCDState) -> float:
     """The squared norm of x at which rounding makes its infeasibility `LOST`; infinite for an x that is beyond it already."""
     bound = LOST * state.x.shape[-1] / float(np.finfo(np.float64).eps)
     return bound if np.trace(state.product[0]) <= bound else math.inf
 
 
-def finish(state: Any, problem: Problem[Signatures], correction: int, gradients: int) -> Any:
+def finish(state: JOBCDState, problem: Problem[Signatures], correction: int, gradients: int) -> JOBCDState:
     """The state at the end of an iteration: counters increased, x corrected and product made anew where due, rays searched for."""
     k = state.k + 1
     state = state._replace(k=k, gradients=gradients)
@@ -267,7 +331,7 @@ def steepest_ray(form: Array, product: Array, signs: Array) -> Array:
     return np.array([[float(i), float(j), (family + 1.0) * (-1.0 if d[family, i, j] > 0.0 else 1.0)]])
 
 
-def unbounded(problem: Problem[object], state: Any, lines: str = "rows") -> Stop | None:
+def unbounded(problem: Problem[object], state: Rays, lines: str = "rows") -> Stop | None:
     """The reason to stop once a ray is found, with the objective along it at mu = t.
 
     Parameters

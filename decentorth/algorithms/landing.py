@@ -15,16 +15,17 @@ Garcia, Shahrampour), equation (4):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ..protocols import Array, Network, Problem, Streams
 from ..protocols import Landing as CanLand
-from .fields import check_batch_size, landing, on_samples, sampled
-from .policies import Auto, check_positive, following
+from .fields import landing
+from .method import Measuring
+from .policies import Auto, check_positive
 from .safe import check_eps
-from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
+from .step_sizes import measured, schedule
 from .steps import resolve
 
 
@@ -41,53 +42,40 @@ class LandingState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Landing:
+class Landing(Measuring):
     """The landing algorithm for a single agent (Ablin & Peyre 2022).
 
     Parameters
     ----------
-    step_size
-        eta > 0; auto: from the problem's Lipschitz constant and a given penalty; or a policy (diminishing, horizon, bb).
     penalty
         lambda > 0 of the landing field, or auto: 0.1 / step_size.
     safe
         Shorten steps where needed to stay within eps of the manifold.
     eps
         The safety region ||x^T x - I||_F <= eps of safe, in (0, 3/4).
-    batch_size
-        Samples in a gradient; by default all.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (CanLand,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
-    step_size: StepSize = "auto"
     penalty: float | Auto = "auto"
     safe: bool = False
     eps: float = 0.5
-    batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, SINGLE_AGENT))
+        super().__post_init__()
         check_positive("penalty", self.penalty)
         check_eps(self.eps)
-        check_batch_size(self.batch_size)
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
 
     def init(self, problem: Problem[CanLand], network: Network, streams: Streams, x0: Array) -> LandingState:
-        base, penalty, spent = resolve(self, problem, network, streams, x0, None)
-        field = landing(on_samples(problem, streams, 0, self.batch_size), x0, penalty)
-        return LandingState(x0.copy(), field, base * policy(self.step_size).scale(0), base, penalty, 0, spent + 1)
+        base, penalty, spent = resolve(self.step_size, self.penalty, problem, network, streams, x0, None)
+        field = landing(self.oracle(problem, streams, 0), x0, penalty)
+        return LandingState(x0.copy(), field, base * schedule(self.step_size).scale(0), base, penalty, 0, spent + 1)
 
     def step(self, problem: Problem[CanLand], network: Network, streams: Streams, state: LandingState) -> LandingState:
         k, eta = state.k + 1, state.step_size
         if self.safe:
             eta = np.minimum(eta, problem.constraint.safe_step(state.x, state.field, state.penalty, self.eps))
         x = state.x - eta[:, None, None] * state.field  # (4)
-        field = landing(on_samples(problem, streams, k, self.batch_size), x, state.penalty)
-        step_size = following(policy(self.step_size), state, x, field)
+        field = landing(self.oracle(problem, streams, k), x, state.penalty)
+        step_size = measured(self.step_size, state, x, field)
         return LandingState(x, field, step_size, state.base, state.penalty, k, state.gradients + 1)

@@ -26,17 +26,7 @@ from .plam import PLAM
 
 @dataclass(frozen=True, kw_only=True)
 class PCAL(PLAM):
-    """Column-wise normalised augmented Lagrangian method for a single agent (Gao, Liu, Yuan 2019).
-
-    Parameters
-    ----------
-    step_size
-        eta > 0; auto: from the problem's Lipschitz constant and the penalty; or a policy (diminishing, horizon, bb).
-    penalty
-        beta > 0; auto: from the curvature at the start.
-    batch_size
-        Samples in a gradient; by default all.
-    """
+    """Column-wise normalised augmented Lagrangian method for a single agent (Gao, Liu, Yuan 2019)."""
 
     def _moved(self, constraint: AugmentedLagrangian, y: Array) -> tuple[Array, Array | None]:
         return constraint.normalized(y)

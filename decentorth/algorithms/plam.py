@@ -9,67 +9,56 @@ a gradient step on the augmented Lagrangian, whose multiplier is the closed form
 
     eta   step_size       beta   penalty       x   state.x       the field   constraint.augmented_gradient
 
-Beyond the papers, which tune both numbers and whose code runs ``bb:cap=inf``: automatic penalties and steps (`steps.augmented`). A
+Beyond the papers, which tune both numbers and whose code runs ``bb:cap=inf``: automatic penalties and steps (`PLAM.constants`). A
 penalty smaller than the largest eigenvalue of the multiplier at the solution can repel the iteration from the manifold.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from ..protocols import Array, AugmentedLagrangian, Network, Problem, Streams
-from .fields import check_batch_size, on_samples, sampled
+import numpy as np
+
+from ..protocols import Array, AugmentedLagrangian, ByProducts, Network, Problem, Streams
 from .landing import LandingState
-from .policies import Auto, check_positive, following
-from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
-from .steps import augmented
+from .method import Measuring
+from .policies import Auto, check_positive
+from .step_sizes import measured, schedule
+from .steps import curvature, start
 
 PLAMState = LandingState
 """The state of `Landing`, where the field is the augmented Lagrangian's gradient at x."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PLAM:
+class PLAM(Measuring):
     """Proximal linearised augmented Lagrangian for a single agent (Gao, Liu, Yuan 2019; Gao, Hu, Kuang, Liu 2022).
 
     Parameters
     ----------
-    step_size
-        eta > 0; auto: from the problem's Lipschitz constant and the penalty; or a policy (diminishing, horizon, bb).
     penalty
         beta > 0, larger than the multiplier at the solution; auto: from the curvature at the start.
-    batch_size
-        Samples in a gradient; by default all.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (AugmentedLagrangian,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
-    step_size: StepSize = "auto"
     penalty: float | Auto = "auto"
-    batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, SINGLE_AGENT))
+        super().__post_init__()
         check_positive("penalty", self.penalty)
-        check_batch_size(self.batch_size)
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
 
     def init(self, problem: Problem[AugmentedLagrangian], network: Network, streams: Streams, x0: Array) -> PLAMState:
-        base, penalty, spent = augmented(self, problem, network, streams, x0)
+        base, penalty, spent = self.constants(problem, network, streams, x0)
         field = self._field(problem, streams, 0, x0, penalty)
-        return PLAMState(x0.copy(), field, base * policy(self.step_size).scale(0), base, penalty, 0, spent + 1)
+        return PLAMState(x0.copy(), field, base * schedule(self.step_size).scale(0), base, penalty, 0, spent + 1)
 
     def step(self, problem: Problem[AugmentedLagrangian], network: Network, streams: Streams, state: PLAMState) -> PLAMState:
         k = state.k + 1
         x, bx = self._moved(problem.constraint, state.x - state.step_size[:, None, None] * state.field)
         field = self._field(problem, streams, k, x, state.penalty, bx)
-        step_size = following(policy(self.step_size), state, x, field)
+        step_size = measured(self.step_size, state, x, field)
         return PLAMState(x, field, step_size, state.base, state.penalty, k, state.gradients + 1)
 
     def _moved(self, constraint: AugmentedLagrangian, y: Array) -> tuple[Array, Array | None]:
@@ -79,5 +68,27 @@ class PLAM:
     def _field(
         self, problem: Problem[AugmentedLagrangian], streams: Streams, k: int, x: Array, penalty: Array, bx: Array | None = None
     ) -> Array:
-        g = on_samples(problem, streams, k, self.batch_size).gradient(x)
+        g = self.oracle(problem, streams, k).gradient(x)
         return problem.constraint.augmented_gradient(x, g, penalty, bx)
+
+    def constants(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> tuple[Array, Array, int]:
+        """The first steps and the penalties, each ``(n_local,)``, and the gradients spent.
+
+        Automatic penalties are Lhat in the metric tr(u^T B v), to compare with the multiplier sym(x^T G); automatic steps
+        0.7 / (Lhat + beta_1 penalty) with the Euclidean Lhat and the largest eigenvalue beta_1 of B, which bound the curvature of
+        the objective and of the penalty. Beside a smaller penalty they stay at those of the automatic one where B can be solved
+        with: the multiplier's term curves as much, and on {x : x^T B x = I} the multiplier can grow from x0 on.
+        """
+        spent, constraint, natural = 0, problem.constraint, np.zeros(len(x0))
+        curved = schedule(self.step_size).initial == "auto" and isinstance(constraint, ByProducts) and constraint.solvable
+        if self.penalty == "auto" or curved:
+            natural, spent = curvature(problem, network, streams, x0, "natural")
+        penalty = natural if self.penalty == "auto" else np.full(len(x0), float(self.penalty))
+        largest = constraint.largest if isinstance(constraint, ByProducts) else 1.0
+
+        def automatic() -> tuple[Array, int]:
+            mean, more = curvature(problem, network, streams, x0)
+            return 0.7 / (mean + largest * np.maximum(penalty, natural)), more
+
+        step, more = start(self.step_size, len(x0), automatic)
+        return step, penalty, spent + more

@@ -1,6 +1,6 @@
-"""Step policies: how the step size goes on from its start. `step_sizes` has their form as text.
+"""Schedules: the steps of all iterations as multiples of the first. `step_sizes` has their form as text.
 
-With ``initial="auto"`` the start is the method's own automatic step.
+With ``initial="auto"`` the first step is the method's own automatic one.
 
 Subgradient methods have their theory in paper 002 (Cheung, Wang, Yue, So): constant steps Delta / sqrt(T + 1) are `Horizon`
 (Theorem 4.9 (a)), Delta / sqrt(k + 1) `Diminishing` (4.9 (b)), Delta / (sqrt(k + 2) log(k + 2)) `SquareSummable` (4.11); those of
@@ -20,7 +20,6 @@ import numpy as np
 from topologies import text
 
 from ..protocols import Array
-from ..sums import sums
 
 Auto = Literal["auto"]
 
@@ -118,8 +117,6 @@ class Diminishing(Constant):
 
     Parameters
     ----------
-    initial
-        The first step, or auto.
     power
         How fast the steps shrink, above 0 and at most 1.
     """
@@ -144,8 +141,6 @@ class Horizon(Constant):
 
     Parameters
     ----------
-    initial
-        b0, or auto.
     iterations
         K, the number of iterations that will be made.
     """
@@ -164,13 +159,7 @@ class Horizon(Constant):
 
 @dataclass(frozen=True)
 class SquareSummable(Constant):
-    """``initial / (sqrt(k + 2) log(k + 2))``: the steps' squares have a finite sum, the steps do not.
-
-    Parameters
-    ----------
-    initial
-        Delta, or auto.
-    """
+    """``initial / (sqrt(k + 2) log(k + 2))``: the steps' squares have a finite sum, the steps do not."""
 
     name: ClassVar[str] = "square-summable"
 
@@ -190,8 +179,6 @@ class Annealed(SquareSummable):
 
     Parameters
     ----------
-    initial
-        Delta, or auto.
     pairs
         How many pairs of blocks of columns there are: l (l - 1) / 2 for l blocks.
     power
@@ -228,8 +215,6 @@ class Geometric(Constant):
 
     Parameters
     ----------
-    initial
-        The first step, or auto.
     ratio
         Of successive steps, between 0 and 1.
     """
@@ -255,8 +240,6 @@ class Piecewise(Constant):
 
     Parameters
     ----------
-    initial
-        The first step, or auto.
     knots
         Iterations and multiples of the first step there: ((1000, 1.0), (1500, 0.02)), or as text 1000:1/1500:0.02.
     """
@@ -316,8 +299,6 @@ class BarzilaiBorwein(Constant):
 
     Parameters
     ----------
-    initial
-        The first step, or auto.
     cap
         The largest step, as a multiple of the first; at least 1, or inf.
     formula
@@ -342,15 +323,7 @@ class BarzilaiBorwein(Constant):
             raise ValueError(f"formula must be alternating, long or short, got {self.formula!r}")
 
     def following(self, k: int, base: Array, step: Array, moved: Array, along: Array, changed: Array) -> Array:
-        """``(1,)``: the step of iteration ``k``, from that of iteration ``k - 1``.
-
-        Parameters
-        ----------
-        base
-            The first step.
-        moved, along, changed
-            <s, s>, <s, z> and <z, z>, where s is the last movement of the point and z the change of the field.
-        """
+        """``(1,)``: the step of iteration ``k`` from the first one and the last, with <s, s>, <s, z> and <z, z>."""
         long = self.formula == "long" or (self.formula == "alternating" and k % 2 == 1)
         above, below = (moved, np.abs(along)) if long else (np.abs(along), changed)
         known = (above > 0.0) & (below > 0.0)
@@ -358,11 +331,3 @@ class BarzilaiBorwein(Constant):
             found = np.where(known, above / np.where(known, below, 1.0), step)
         low, high = self.free if math.isinf(self.cap) else (self.least, self.cap)
         return np.clip(found, low * base, high * base)
-
-
-def following(schedule: Constant, state: Any, x: Array, field: Array) -> Array:
-    """``(1,)``: the step of the iteration after one that led from ``state`` to ``x`` and ``field``."""
-    if not isinstance(schedule, BarzilaiBorwein):
-        return state.base * schedule.scale(state.k + 1)  # type: ignore[no-any-return]
-    s, z = x - state.x, field - state.field
-    return schedule.following(state.k + 1, state.base, state.step_size, sums(s * s), sums(s * z), sums(z * z))

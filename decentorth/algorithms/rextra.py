@@ -21,14 +21,13 @@ An iteration sends half the bytes of gradient tracking. With one agent it is pro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ..protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
-from .extra import checked_extra, step_along_gradients
+from .extra import Extra, step_along_gradients
 from .fields import blockwise, riemannian
-from .step_sizes import StepSize
 
 
 class REXTRAState(NamedTuple):
@@ -42,23 +41,10 @@ class REXTRAState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class REXTRA:
-    """Riemannian EXTRA (Wu, Deng, Hu, Su, Wen 2025): exact with a constant step, half the bytes of gradient tracking.
+class REXTRA(Extra):
+    """Riemannian EXTRA (Wu, Deng, Hu, Su, Wen 2025): exact with a constant step, half the bytes of gradient tracking."""
 
-    Parameters
-    ----------
-    step_size
-        alpha > 0, constant; or auto: from the agents' gradients and Lipschitz constants and their weights in W.
-    """
-
-    requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
-
-    step_size: StepSize = "auto"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked_extra(self.step_size))
 
     def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> REXTRAState:
         step, spent = step_along_gradients(self.step_size, problem, network, streams, x0)

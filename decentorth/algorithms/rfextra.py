@@ -19,15 +19,14 @@ An iteration sends half the bytes of DRFGT, which sends its trackers too. With o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ..protocols import Array, Landing, Network, Problem, Streams
-from .extra import checked_extra, step_along_landing
+from .extra import Extra, step_along_landing
 from .fields import blockwise, landing
 from .policies import Auto, check_positive
-from .step_sizes import StepSize
 
 
 class RFEXTRAState(NamedTuple):
@@ -42,26 +41,21 @@ class RFEXTRAState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RFEXTRA:
+class RFEXTRA(Extra):
     """Retraction-free EXTRA along the landing field: exact with a constant step, half the bytes of DRFGT.
 
     Parameters
     ----------
-    step_size
-        alpha > 0, constant; or auto: from the agents' gradients and Lipschitz constants, their weights in W and a given penalty.
     penalty
         lambda > 0 of the landing field, or auto: 0.1 / step_size.
     """
 
-    requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
 
-    step_size: StepSize = "auto"
     penalty: float | Auto = "auto"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked_extra(self.step_size))
+        super().__post_init__()
         check_positive("penalty", self.penalty)
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> RFEXTRAState:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple, TypeGuard, cast, get_args
+from typing import Literal, NamedTuple, TypeGuard, cast, get_args
 
 from ..protocols import (
     Array,
@@ -38,17 +38,16 @@ from ..protocols import (
     RetractableManifold,
     Retraction,
     Riemannian,
-    Sampled,
-    SampledMatrices,
     Signature,
     Streams,
     WithMatrices,
 )
 from ..sums import sums
-from .policies import BarzilaiBorwein, check_choice, following
-from .samples import check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
-from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
-from .steps import check_retraction, curvature, embedded_curvature, group_curvature, start
+from .method import Measuring
+from .policies import BarzilaiBorwein, check_choice
+from .samples import check_covariance, drawn, nothing_seen, problem_needs, set_needs
+from .step_sizes import measured, schedule
+from .steps import curvature, embedded_curvature, group_curvature, start
 
 REFRESHED = 64
 """The number of iterations after which B x, otherwise updated from iteration to iteration, is made anew."""
@@ -85,34 +84,26 @@ def by_products(constraint: object) -> TypeGuard[ByProducts]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RGD:
+class RGD(Measuring):
     """Riemannian gradient descent for a single agent.
 
     Parameters
     ----------
-    step_size
-        eta > 0; auto: from the problem's Lipschitz constant; or a policy (diminishing, horizon, bb).
     retraction
         polar, polar-svd, polar-eigh, qr or cholesky-qr.
     metric
         On {x : x^T B x = I}: natural solves with B, euclidean multiplies with it; elsewhere the set's own.
-    batch_size
-        Samples in a gradient; by default all.
     covariance
         Where B comes from: exact (the set's own) or rolling (mean of the samples seen).
     """
 
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
-
-    step_size: StepSize = "auto"
     retraction: Retraction = "polar"
     metric: MetricName = "natural"
-    batch_size: int | None = None
     covariance: Literal["exact", "rolling"] = "exact"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, SINGLE_AGENT))
-        check_retraction(self.retraction)
+        super().__post_init__()
+        check_choice("retraction", self.retraction, get_args(Retraction))
         check_choice("metric", self.metric, get_args(MetricName))
         check_choice("covariance", self.covariance, ("exact", "rolling"))
         check_covariance(self.covariance, self.batch_size)
@@ -135,11 +126,10 @@ class RGD:
             mean, spent = measure(problem, network, streams, x0)
             return 0.7 / mean, spent
 
-        steps = policy(self.step_size)
-        base, spent = start(steps, len(x0), automatic)
+        base, spent = start(self.step_size, len(x0), automatic)
         nothing = nothing_seen(len(x0))
         found = self._gradient(problem, streams, 0, x0, nothing, nothing)
-        return RGDState(x0.copy(), *found, base * steps.scale(0), base, 0, spent + 1)
+        return RGDState(x0.copy(), *found, base * schedule(self.step_size).scale(0), base, 0, spent + 1)
 
     def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: RGDState) -> RGDState:
         k, eta = state.k + 1, state.step_size[:, None, None]
@@ -160,18 +150,8 @@ class RGD:
     def _gradient(
         self, problem: Problem[RetractableManifold], streams: Streams, k: int, x: Array, bx: Array, matrices: Array
     ) -> Gradient:
-        constraint, nothing = problem.constraint, nothing_seen(len(x))
-        fresh = k % REFRESHED == 0
-        if self.batch_size is None:
-            g = problem.gradient(x)
-        elif self.covariance == "rolling":
-            means = cast(SampledMatrices, problem)
-            batch = passing(streams, k, self.batch_size, int(means.n_samples[0]))
-            matrices = rolled(means, k, batch, self.batch_size, matrices)
-            constraint, g, fresh = cast(WithMatrices, constraint).with_matrices(matrices), means.gradient_on(x, batch), True
-        else:
-            samples = cast(Sampled, problem)
-            g = samples.gradient_on(x, *draws(samples, streams, k, self.batch_size, 1))
+        nothing, fresh = nothing_seen(len(x)), k % REFRESHED == 0 or self.covariance == "rolling"
+        constraint, g, matrices = drawn(problem, streams, k, x, self.batch_size, self.covariance, matrices)
         if not by_products(constraint):
             return Gradient(constraint.tangent(x, g), nothing, nothing, matrices)
         bx = constraint.product(x) if fresh else bx
@@ -182,9 +162,9 @@ class RGD:
 
     def _following(self, state: RGDState, x: Array, found: Gradient) -> Array:
         """The next step; a Barzilai-Borwein step uses the inner products of the metric."""
-        steps = policy(self.step_size)
+        steps = self.step_size
         if not (isinstance(steps, BarzilaiBorwein) and state.image.size):
-            return following(steps, state, x, found.field)
+            return measured(steps, state, x, found.field)
         s, z, image = x - state.x, found.field - state.field, found.image - state.image
         moved, along, changed = sums(s * (found.product - state.product)), sums(s * image), sums(z * image)
         return steps.following(state.k + 1, state.base, state.step_size, moved, along, changed)

@@ -15,12 +15,12 @@ Journal on Optimization 2021; the rival of paper 002 (Cheung, Wang, Yue, So):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple, get_args
 
 from ..protocols import Array, Network, Problem, Retractable, RetractableManifold, Retraction, Riemannian, Streams
-from .step_sizes import SCHEDULES, StepSize, checked, policy
-from .steps import check_retraction
-from .subgradient import first_steps, iteration_flops, suited
+from .policies import check_choice
+from .step_sizes import following, schedule
+from .subgradient import Subgradient, iteration_flops
 
 
 class RSMState(NamedTuple):
@@ -35,42 +35,31 @@ class RSMState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RSM:
+class RSM(Subgradient):
     """Riemannian subgradient method for a single agent (Li, Chen, Deng, Qu, Zhu, So 2021).
 
     Parameters
     ----------
-    step_size
-        gamma_0 > 0; auto: the schedule that suits the problem; or a policy: geometric, square-summable, annealed, diminishing,
-        horizon, piecewise.
     retraction
         polar, polar-svd, polar-eigh, qr or cholesky-qr.
     """
 
-    requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
-    step_size: StepSize = "auto"
     retraction: Retraction = "polar"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, allowed=SCHEDULES))
-        check_retraction(self.retraction)
-
-    def suited(self, problem: object) -> RSM:
-        """This method with automatic steps resolved for a problem."""
-        return suited(self, problem, blocks=1)
+        super().__post_init__()
+        check_choice("retraction", self.retraction, get_args(Retraction))
 
     def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> RSMState:
         method = self.suited(problem)
-        base, spent = first_steps(method, problem, x0)
-        step = base * policy(method.step_size).scale(0)
-        return RSMState(x0.copy(), step, 0.0 * base, base, 0, spent)
+        base, spent = method.first_steps(problem, x0)
+        return RSMState(x0.copy(), base * schedule(method.step_size).scale(0), 0.0 * base, base, 0, spent)
 
     def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: RSMState) -> RSMState:
-        steps, k = policy(self.suited(problem).step_size), state.k + 1
         tangent = problem.constraint.tangent(state.x, problem.gradient(state.x))
         x = problem.constraint.retract(state.x, -state.step_size[:, None, None] * tangent, self.retraction)
+        step_size = following(self.suited(problem).step_size, state)
         flops = state.flops + iteration_flops(problem, problem.shape[1])
-        return RSMState(x, state.base * steps.scale(k), flops, state.base, k, state.gradients + 1)
+        return RSMState(x, step_size, flops, state.base, state.k + 1, state.gradients + 1)

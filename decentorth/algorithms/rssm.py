@@ -27,14 +27,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import ClassVar, Literal, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 
 from ..protocols import Array, ColumnOracle, ConstraintSet, Index, Network, Problem, Projection, Streams
 from .policies import check_count
-from .step_sizes import SCHEDULES, StepSize, checked, policy
-from .subgradient import first_steps, iteration_flops, suited
+from .step_sizes import following, schedule
+from .subgradient import Subgradient, iteration_flops
 
 BLOCKS = 5
 """The default number of blocks."""
@@ -70,16 +70,13 @@ class BlockManifold(ConstraintSet, ColumnBlocks, Projection, Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RSSM:
+class RSSM(Subgradient):
     """Randomized submanifold subgradient method for a single agent (Cheung, Wang, Yue, So 2024).
 
     Parameters
     ----------
     blocks
         l, the number of blocks of columns, of which two move in an iteration; by default 5, or as many as block_partition has.
-    step_size
-        gamma_0 > 0; auto: the schedule that suits the problem and l; or a policy: annealed, square-summable, geometric,
-        diminishing, horizon, piecewise.
     block_partition
         fixed (consecutive columns), redraw (drawn anew in every iteration), auto (what suits the problem and l), or the columns of
         each block, as 0,1/2-4.
@@ -87,17 +84,15 @@ class RSSM:
         Replace x by its polar factor, and make the problem's cache anew, every so many iterations; by default never.
     """
 
-    requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (ColumnBlocks, Projection)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
+    auto: ClassVar[tuple[str, ...]] = ("step_size", "block_partition")
 
     blocks: int | None = None
-    step_size: StepSize = "auto"
     block_partition: Partition = "auto"
     reorthogonalize: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, allowed=SCHEDULES))
+        super().__post_init__()
         object.__setattr__(self, "block_partition", _as_text(self.block_partition))
         own = 0 if self.block_partition in NAMED else len(explicit(self.block_partition))
         blocks = (own or BLOCKS) if self.blocks is None else self.blocks
@@ -110,15 +105,16 @@ class RSSM:
         if self.reorthogonalize is not None:
             check_count("reorthogonalize", self.reorthogonalize)
 
-    def suited(self, problem: object) -> RSSM:
-        """This method with automatic steps and partition resolved for a problem."""
-        return suited(self, problem, self.blocks or BLOCKS)
+    @property
+    def n_blocks(self) -> int:
+        """l, the number of blocks."""
+        return self.blocks or BLOCKS
 
     def init(self, problem: Problem[BlockManifold], network: Network, streams: Streams, x0: Array) -> RSSMState:
         method = self.suited(problem)
         method.division(problem.shape[1])  # refused now rather than in the first step
-        base, spent = first_steps(method, problem, x0)
-        step = base * policy(method.step_size).scale(0)
+        base, spent = method.first_steps(problem, x0)
+        step = base * schedule(method.step_size).scale(0)
         return RSSMState(x0.copy(), _cache(problem, x0), step, 0.0 * base, 0.0 * base, base, 0, spent)
 
     def step(self, problem: Problem[BlockManifold], network: Network, streams: Streams, state: RSSMState) -> RSSMState:
@@ -135,16 +131,8 @@ class RSSM:
             drift = np.maximum(drift, problem.constraint.feasibility(x))
             x = problem.constraint.project(x, "polar")
             cache = _cache(problem, x)
-        return RSSMState(
-            x,
-            cache,
-            state.base * policy(method.step_size).scale(k),
-            drift,
-            state.flops + iteration_flops(problem, len(columns)),
-            state.base,
-            k,
-            state.gradients + 1,
-        )
+        flops = state.flops + iteration_flops(problem, len(columns))
+        return RSSMState(x, cache, following(method.step_size, state), drift, flops, state.base, k, state.gradients + 1)
 
     def division(self, r: int) -> tuple[Index, ...]:
         """The blocks; with ``redraw``, of positions in the order of the columns that an iteration draws.
@@ -154,7 +142,7 @@ class RSSM:
         ValueError
             When r columns cannot be divided so.
         """
-        return divided(str(self.block_partition), self.blocks or BLOCKS, r)
+        return divided(str(self.block_partition), self.n_blocks, r)
 
     def drawn(self, streams: Streams, k: int, r: int) -> Index:
         """The columns ``(c,)``, of r, that move in iteration ``k``."""

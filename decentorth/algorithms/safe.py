@@ -28,11 +28,14 @@ here looks at the objective, and no step grows again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
 from ..protocols import Array, ConstraintSet, Network, Problem, Spectrum, Streams
+from .method import Ordered
+from .policies import Auto, check_positive
+from .step_sizes import StepSize
 from .tracking import PenalisedState
 
 LAST = 1100
@@ -69,67 +72,70 @@ class SafeState(NamedTuple):
     start_field: Array
 
 
-@dataclass(frozen=True)
-class Safe:
-    """A tracking method with safe steps.
+@dataclass(frozen=True, kw_only=True)
+class SafeTracking(Ordered):
+    """Gradient tracking along a field that draws points to the manifold, with safe steps if asked for.
 
     Parameters
     ----------
-    method
-        The method; its state is a `PenalisedState`.
+    penalty
+        The weight of infeasibility, above 0, or auto.
+    safe
+        Halve steps that turn out too large and start over, so that no agent ever leaves the safety region; a penalty auto beside a
+        given step follows it.
     eps
-        The safety region ||x^T x - I||_F <= eps, in (0, 3/4).
-    follows
-        True if the penalty is a multiple of 1 / step, False if it stays as given.
+        The safety region ||x^T x - I||_F <= eps of safe, in (0, 3/4).
     """
 
+    gradient_factor: ClassVar[float] = 1.0
+    requires_set: ClassVar[tuple[type, ...]]
+
+    penalty: float | Auto = "auto"
+    safe: bool = False
+    eps: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("penalty", self.penalty)
+        check_eps(self.eps)
+
+    def running(self) -> Self | Safe:
+        """The method that runs: this one, or `Safe` around it if ``safe`` is set."""
+        return Safe(self, self.requires, self.requires_set, self.gradient_factor, self.step_size) if self.safe else self
+
+    @property
+    def follows(self) -> bool:
+        """True if the penalty is a multiple of 1 / step."""
+        return self.penalty == "auto"
+
+
+@dataclass(frozen=True)
+class Safe:
+    """A method with safe steps; its state is a `PenalisedState`. Safe steps are for networks: `Landing` has its own."""
+
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+
     method: Any
-    eps: float
-    follows: bool
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that the method needs of a problem."""
-        needed: tuple[type, ...] = self.method.requires
-        return needed
-
-    @property
-    def requires_set(self) -> tuple[type, ...]:
-        """The capabilities that the method needs of a constraint set."""
-        needed: tuple[type, ...] = self.method.requires_set
-        return needed
-
-    @property
-    def network(self) -> Literal["decentralized"]:
-        """The kind of method: safe steps are for networks; `Landing` has its own."""
-        return "decentralized"
-
-    @property
-    def gradient_factor(self) -> float:
-        """The value of the method."""
-        factor: float = self.method.gradient_factor
-        return factor
-
-    @property
-    def step_size(self) -> Any:
-        """The value of the method."""
-        return self.method.step_size
+    requires: tuple[type, ...]
+    requires_set: tuple[type, ...]
+    gradient_factor: float
+    step_size: StepSize
 
     def init(self, problem: Problem[ConstraintSet], network: Network, streams: Streams, x0: Array) -> SafeState:
         state: PenalisedState = self.method.init(problem, network, streams, x0)
-        label = np.zeros(len(state.x))
+        eps, label = self.method.eps, np.zeros(len(state.x))
         for block, part in problem.blocks():
             x, field, step, own = state.x[block], state.field[block], state.step_size[block].copy(), label[block]
             distance = part.constraint.feasibility(x)
-            bad = np.flatnonzero(~(distance <= self.eps))
+            bad = np.flatnonzero(~(distance <= eps))
             if len(bad):
                 raise ValueError(
-                    f"safe=True keeps every agent within eps = {self.eps:g} of the manifold, so it must start there: "
+                    f"safe=True keeps every agent within eps = {eps:g} of the manifold, so it must start there: "
                     f"||x0^T x0 - I||_F is {distance[bad[0]]:.3g}; project x0 first, or enlarge eps (below 3/4)"
                 )
             outside = np.ones(len(x), dtype=np.bool_)
             while len(np.flatnonzero(outside)):
-                outside = ~(part.constraint.feasibility(x - step[:, None, None] * field) <= self.eps) & (own < LAST)
+                outside = ~(part.constraint.feasibility(x - step[:, None, None] * field) <= eps) & (own < LAST)
                 own += outside
                 step[outside] *= 0.5
         begun = SafeState(*state, label, state.x.copy(), state.field.copy())
@@ -142,7 +148,7 @@ class Safe:
         moved: PenalisedState = self.method.step(problem, alike, streams, PenalisedState(*state[:8]))
         outside = np.empty(len(moved.x), dtype=np.bool_)
         for block, part in problem.blocks():
-            outside[block] = ~(part.constraint.feasibility(moved.x[block]) <= self.eps)
+            outside[block] = ~(part.constraint.feasibility(moved.x[block]) <= self.method.eps)
         label = np.maximum(alike.heard, state.label + outside)
         rise = label - state.label
         again = np.flatnonzero(rise)
@@ -159,7 +165,7 @@ class Safe:
         n = times[agents].astype(np.int64)
         state.step_size[agents] = np.ldexp(state.step_size[agents], -n)
         state.base[agents] = np.ldexp(state.base[agents], -n)
-        if self.follows:
+        if self.method.follows:
             state.penalty[agents] = np.ldexp(state.penalty[agents], n)
 
 

@@ -6,11 +6,11 @@ They serve methods on {x : x^T B x = I} whose B is a mean over samples.
 from __future__ import annotations
 
 import math
-from typing import Literal, get_args
+from typing import Literal, TypeVar, cast, get_args
 
 import numpy as np
 
-from ..protocols import Array, Index, Sampled, SampledMatrices, SampledProducts, Streams, WithMatrices
+from ..protocols import Array, Index, Problem, Sampled, SampledMatrices, SampledProducts, Streams, WithMatrices
 from .fields import check_batch_size
 from .policies import check_choice
 
@@ -65,6 +65,25 @@ def passing(streams: Streams, k: int, batch_size: int, n_samples: int) -> Index:
     first = number * batch_size
     positions = np.arange(first, min(first + batch_size, n_samples), dtype=np.int64)
     return ((a * positions + c) % n_samples)[None]
+
+
+C = TypeVar("C")
+
+
+def drawn(
+    problem: Problem[C], streams: Streams, k: int, x: Array, batch_size: int | None, covariance: Covariance, mean: Array
+) -> tuple[C, Array, Array]:
+    """The set and the gradient of iteration ``k``, exact or from samples, and the running mean of B, which makes the set."""
+    if batch_size is None:
+        return problem.constraint, problem.gradient(x), mean
+    if covariance != "rolling":
+        samples = cast(Sampled, problem)
+        return problem.constraint, samples.gradient_on(x, *draws(samples, streams, k, batch_size, 1)), mean
+    means = cast(SampledMatrices, problem)
+    batch = passing(streams, k, batch_size, int(means.n_samples[0]))
+    mean = rolled(means, k, batch, batch_size, mean)
+    constraint: C = cast(WithMatrices, problem.constraint).with_matrices(mean)
+    return constraint, means.gradient_on(x, batch), mean
 
 
 def nothing_seen(n_local: int) -> Array:

@@ -1,4 +1,4 @@
-"""A method's ``step_size``: a number, ``"auto"``, a schedule, or a schedule as text.
+"""A method's ``step_size``: a number, ``"auto"``, a schedule, or a schedule as text; and the steps that follow from it.
 
 It is written alike in Python, in files and as flags. A number, or ``"auto"``, is the constant schedule. The others are written by
 name, with parameters where they differ from the defaults: ``"diminishing"``, ``"diminishing:initial=0.5,power=1"``,
@@ -8,11 +8,12 @@ same.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import get_args
+from typing import Protocol, get_args
 
 from topologies import text
 
+from ..protocols import Array
+from ..sums import sums
 from .policies import (
     Annealed,
     BarzilaiBorwein,
@@ -25,38 +26,54 @@ from .policies import (
     check_positive,
 )
 
-Schedule = Constant | Diminishing | Horizon | SquareSummable | Annealed | Geometric | Piecewise
+InAdvance = Constant | Diminishing | Horizon | SquareSummable | Annealed | Geometric | Piecewise
 """Steps that are chosen in advance."""
-StepPolicy = Schedule | BarzilaiBorwein
-StepSize = float | str | StepPolicy
-POLICIES: dict[str, type[StepPolicy]] = {policy.name: policy for policy in get_args(StepPolicy)}
-SCHEDULES: tuple[type[StepPolicy], ...] = get_args(Schedule)
-SINGLE_AGENT: tuple[type[StepPolicy], ...] = get_args(StepPolicy)
+Schedule = InAdvance | BarzilaiBorwein
+StepSize = float | str | Schedule
+SCHEDULES: dict[str, type[Schedule]] = {schedule.name: schedule for schedule in get_args(Schedule)}
+IN_ADVANCE: tuple[type[Schedule], ...] = get_args(InAdvance)
+SINGLE_AGENT: tuple[type[Schedule], ...] = get_args(Schedule)
 """A single agent can also measure its steps."""
+
+
+class Stepped(Protocol):
+    """A state with the steps of this iteration and those at the start, ``(n_local,)``."""
+
+    @property
+    def step_size(self) -> Array: ...
+    @property
+    def base(self) -> Array: ...
+    @property
+    def k(self) -> int: ...
+
+
+class Moving(Stepped, Protocol):
+    """A state with the field along which the point moves."""
+
+    @property
+    def x(self) -> Array: ...
+    @property
+    def field(self) -> Array: ...
 
 
 def checked(
     step_size: StepSize,
-    allowed: tuple[type[StepPolicy], ...] = SCHEDULES,
+    allowed: tuple[type[Schedule], ...] = IN_ADVANCE,
     why: str = "Barzilai-Borwein steps are for methods of a single agent",
 ) -> StepSize:
     """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything else as an object of `policies`.
 
     Parameters
     ----------
-    step_size
-        A number, ``"auto"``, an object of `policies`, or one written as text.
     allowed
-        The classes of `policies` that the method can follow.
-    why
-        Why it can follow no others.
+        The classes of `policies` that the method can follow, and ``why`` it can follow no others.
 
     Raises
     ------
     ValueError, TypeError
         For what is none of these, or not allowed.
     """
-    found = _read(step_size)
+    found = schedule(step_size)
     if type(found) not in allowed:
         *most, last = ["a positive number", "'auto'", *(repr(one.name) for one in allowed if one is not Constant)]
         names = f"{', '.join(most)} or {last}"
@@ -64,17 +81,25 @@ def checked(
     return found.initial if type(found) is Constant else found
 
 
-@lru_cache
-def policy(step_size: StepSize) -> StepPolicy:
-    """The schedule, or the Barzilai-Borwein rule, that a checked ``step_size`` stands for."""
-    return _read(step_size)
-
-
-def _read(step_size: StepSize) -> StepPolicy:
+def schedule(step_size: StepSize) -> Schedule:
+    """The schedule, or the Barzilai-Borwein rule, that a ``step_size`` stands for."""
     if isinstance(step_size, Constant):
         return step_size
     if not isinstance(step_size, str) or step_size == "auto":
         check_positive("step_size", step_size)
         return Constant(step_size)  # type: ignore[arg-type]  # a number or auto, as has just been checked
-    name, written = text.divided("step_size", step_size, POLICIES, "'auto'", "a positive number")
-    return text.read(f"step_size {step_size!r}", name, POLICIES[name], written)
+    name, written = text.divided("step_size", step_size, SCHEDULES, "'auto'", "a positive number")
+    return text.read(f"step_size {step_size!r}", name, SCHEDULES[name], written)
+
+
+def following(step_size: StepSize, state: Stepped) -> Array:
+    """``(n_local,)``: the steps of the next iteration, of a checked ``step_size`` that is chosen in advance."""
+    return state.base * step_size.scale(state.k + 1) if isinstance(step_size, Constant) else state.step_size
+
+
+def measured(step_size: StepSize, state: Moving, x: Array, field: Array) -> Array:
+    """``(1,)``: the step after an iteration that led from ``state`` to ``x`` and ``field``, of any checked ``step_size``."""
+    if not isinstance(step_size, BarzilaiBorwein):
+        return following(step_size, state)
+    s, z = x - state.x, field - state.field
+    return step_size.following(state.k + 1, state.base, state.step_size, sums(s * s), sums(s * z), sums(z * z))

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -27,71 +26,51 @@ from ..protocols import (
     Landing,
     MetricName,
     Network,
+    Oracle,
+    Problem,
     ProductLanding,
     Projection,
-    Retraction,
     Smooth,
     Spectrum,
     Streams,
 )
 from ..sums import norms, sums
-from .mixing import averages, effective
-from .policies import check_choice
-from .step_sizes import StepPolicy, policy
+from .mixing import averages
+from .policies import Auto
+from .step_sizes import StepSize, schedule
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
-Ordered = TypeVar("Ordered", bound=Any)
-"""A method with an order and a step size."""
+_ROUNDS = 12
+"""The rounds of the power method."""
 _ORDERS = 240
 """The number of binary orders of magnitude whose eighth powers fit into float64."""
 _PARTS = (-2, -1, 0, 1, 2)
 """The centres of the ranges of `_ORDERS` orders of magnitude, as multiples of `_ORDERS`."""
 
 
-def check_order(order: str) -> None:
-    """Raise unless ``order`` is a mixing order.
-
-    Raises
-    ------
-    ValueError
-        If it is not; the message gives the choices.
-    """
-    check_choice("order", order, (*get_args(Order), "auto"))
-
-
-def check_retraction(retraction: str) -> None:
-    """Raise unless ``retraction`` is a retraction.
-
-    Raises
-    ------
-    ValueError
-        If it is not; the message gives the choices.
-    """
-    check_choice("retraction", retraction, get_args(Retraction))
-
-
-def lipschitz(
-    problem: Any,
-    streams: Streams,
-    x0: Array,
-    gradient: Array,
-    rounds: int = 12,
-    solve: Callable[[Array], Array] | None = None,
-) -> tuple[Array, int]:
+def lipschitz(problem: Oracle[object], streams: Streams, x0: Array, gradient: Array) -> tuple[Array, int]:
     """A Lipschitz constant of each agent's gradient, ``(n_local,)``, and the number of gradients spent.
 
-    It is the problem's own where it has one; otherwise the power method estimates the largest eigenvalue of the Hessian at x0 from
-    differences of gradients (a lower bound that is close after a dozen rounds).
+    It is the problem's own where it has one; otherwise the power method estimates the largest eigenvalue of the Hessian at x0.
+    """
+    return (problem.lipschitz, 0) if isinstance(problem, Smooth) else power_method(problem.gradient, streams, x0, gradient)
+
+
+def power_method(
+    gradient: Callable[[Array], Array], streams: Streams, x0: Array, at_x0: Array, solve: Callable[[Array], Array] | None = None
+) -> tuple[Array, int]:
+    """The largest eigenvalue ``(n_local,)`` of the derivative of ``gradient`` at x0, from differences, and the gradients spent.
+
+    It is a lower bound that is close after a dozen rounds.
 
     Parameters
     ----------
+    at_x0
+        The gradient at x0.
     solve
-        The map B^{-1}, for the constant of B^{-1} G in the metric tr(u^T B v), always by the power method.
+        The map B^{-1}, for the constant of B^{-1} G in the metric tr(u^T B v).
     """
-    if solve is None and isinstance(problem, Smooth):
-        return problem.lipschitz, 0
-    size = x0[0].size
-    words = streams.integers("start", 0, size, 1 << 30)
+    words = streams.integers("start", 0, x0[0].size, 1 << 30)
 
     def unit(image: Array) -> tuple[Array, Array]:
         direction = image if solve is None else solve(image)
@@ -101,21 +80,18 @@ def lipschitz(
     direction, _ = unit((words / float(1 << 30) - 0.5).reshape(x0.shape))
     step = 1e-5 * np.maximum(norms(x0), 1.0)[:, None, None]
     estimate = np.zeros(len(x0))
-    for number in range(rounds):
-        SETUP.info("Lipschitz constants by the power method, %d of %d", number + 1, rounds)
-        direction, length = unit((problem.gradient(x0 + step * direction) - gradient) / step)
+    for number in range(_ROUNDS):
+        SETUP.info("Lipschitz constants by the power method, %d of %d", number + 1, _ROUNDS)
+        direction, length = unit((gradient(x0 + step * direction) - at_x0) / step)
         estimate = np.maximum(estimate, length)
-    return estimate, rounds
+    return estimate, _ROUNDS
 
 
-def steepest(problem: Any, streams: Streams, x0: Array) -> tuple[Array, int]:
+def steepest(problem: Oracle[object], streams: Streams, x0: Array) -> tuple[Array, int]:
     """The constants of `lipschitz`, never zero, without a given gradient."""
-    if isinstance(problem, Smooth):
-        found, spent = problem.lipschitz, 0
-    else:
-        found, spent = lipschitz(problem, streams, x0, problem.gradient(x0))
-        spent += 1
-    return np.maximum(found, np.finfo(np.float64).tiny), spent
+    given = isinstance(problem, Smooth)
+    found, spent = lipschitz(problem, streams, x0, x0 if given else problem.gradient(x0))
+    return np.maximum(found, np.finfo(np.float64).tiny), spent if given else spent + 1
 
 
 def tracking_limit(spectrum: Spectrum, order: Order) -> float:
@@ -137,23 +113,10 @@ def tracking_step(spectrum: Spectrum, order: Order) -> float:
 
 
 def better_order(spectrum: Spectrum, product: Callable[[Spectrum, Order], float] = tracking_step) -> Order:
-    """Adapt-then-combine where its step is more than twice as large, so that it needs fewer rounds as well as fewer bytes.
-
-    Parameters
-    ----------
-    product
-        The method's product of step and curvature.
-    """
+    """Adapt-then-combine where the ``product`` of step and curvature is more than twice as large, so that it needs fewer rounds as
+    well as fewer bytes."""
     larger = product(spectrum, "adapt-then-combine") > 2.0 * product(spectrum, "combine-then-adapt")
     return "adapt-then-combine" if larger else "combine-then-adapt"
-
-
-def with_order(algorithm: Ordered, network: Network, product: Callable[[Spectrum, Order], float] = tracking_step) -> Ordered:
-    """The method with ``order="auto"`` resolved for this network: with an automatic step `better_order`, otherwise the default."""
-    if algorithm.order != "auto":
-        return algorithm
-    automatic = policy(algorithm.step_size).initial == "auto"
-    return replace(algorithm, order=better_order(network.spectrum, product) if automatic else "combine-then-adapt")
 
 
 class Means(NamedTuple):
@@ -208,7 +171,19 @@ def power_mean(network: Network, local: Array) -> Array:
     return power_means(network, local, 4.0, 0.05 / math.sqrt(network.n_agents)).root(0.25)  # the powers to 5 % of their mean
 
 
-def curvature(problem: Any, network: Network, streams: Streams, x0: Array, metric: MetricName = "euclidean") -> tuple[Array, int]:
+def _measured(problem: Problem[object], streams: Streams, x0: Array, metric: MetricName = "euclidean") -> tuple[Array, Array, int]:
+    """The constants L_i and the multipliers M_i of `curvature`, each ``(n_local,)``, and the gradients spent."""
+    gradient, constraint = problem.gradient(x0), problem.constraint
+    if metric == "natural" and isinstance(constraint, ByProducts):
+        own, spent = power_method(problem.gradient, streams, x0, gradient, constraint.solve)
+        return own, largest_multiplier(constraint, x0, gradient, metric), spent + 1
+    own, spent = lipschitz(problem, streams, x0, gradient)
+    return own, largest_multiplier(constraint, x0, gradient), spent + 1
+
+
+def curvature(
+    problem: Problem[object], network: Network, streams: Streams, x0: Array, metric: MetricName = "euclidean"
+) -> tuple[Array, int]:
     """Lhat ``(n_local,)``, the agents' common measure of the curvature of their objectives, and the gradients spent per agent.
 
     It is the fourth-power mean over the network of max(L_i, M_i), M_i the `largest_multiplier` of G_i(x0), ||G_i(x0)||_2 on St.
@@ -221,14 +196,11 @@ def curvature(problem: Any, network: Network, streams: Streams, x0: Array, metri
         On {x : x^T B x = I} natural is tr(u^T B v), in which that set is a Stiefel manifold: L_i is that of B^{-1} G_i, and M_i
         does not have the largest eigenvalue of B as a factor. Elsewhere there is one metric.
     """
-    gradient, constraint = problem.gradient(x0), problem.constraint
-    natural = metric == "natural" and isinstance(constraint, ByProducts)
-    own, spent = lipschitz(problem, streams, x0, gradient, solve=constraint.solve if natural else None)
-    multiplier = largest_multiplier(constraint, x0, gradient, *((metric,) if natural else ()))
-    return power_mean(network, np.maximum(own, multiplier)), spent + 1
+    own, multiplier, spent = _measured(problem, streams, x0, metric)
+    return power_mean(network, np.maximum(own, multiplier)), spent
 
 
-def embedded_curvature(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
+def embedded_curvature(problem: Problem[object], network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
     """Lhat for Riemannian gradients of the Euclidean metric, and the gradients spent per agent.
 
     On {x : x^T B x = I} it is Lhat + beta_1 Lhat', beta_1 the largest eigenvalue of B and Lhat' in the natural metric, which
@@ -242,7 +214,7 @@ def embedded_curvature(problem: Any, network: Network, streams: Streams, x0: Arr
     return mean + constraint.largest * natural, spent + more
 
 
-def group_curvature(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
+def group_curvature(problem: Problem[object], network: Network, streams: Streams, x0: Array) -> tuple[Array, int]:
     """Lhat ``(n_local,)`` of f along exp(a) x0 in the group's metric tr(a^T a), L ||x0||_2^2 + ||G x0^T||_2, and the gradients
     spent per agent."""
     gradient = problem.gradient(x0)
@@ -251,11 +223,10 @@ def group_curvature(problem: Any, network: Network, streams: Streams, x0: Array)
     return power_mean(network, own * size * size + multiplier), spent + 1
 
 
-def start(step_size: StepPolicy, n_local: int, automatic: Callable[[], tuple[Array, int]]) -> tuple[Array, int]:
-    """The first steps ``(n_local,)`` of a policy, given or by the method's automatic rule, and the gradients spent."""
-    if step_size.initial == "auto":
-        return automatic()
-    return np.full(n_local, float(step_size.initial)), 0
+def start(step_size: StepSize, n_local: int, automatic: Callable[[], tuple[Array, int]]) -> tuple[Array, int]:
+    """The first steps ``(n_local,)``, given or by the method's automatic rule, and the gradients spent."""
+    given = schedule(step_size).initial
+    return automatic() if given == "auto" else (np.full(n_local, float(given)), 0)
 
 
 class Steepness(NamedTuple):
@@ -267,25 +238,26 @@ class Steepness(NamedTuple):
     """The mean G of the largest multipliers that their gradients at x0 can have."""
 
 
-def steepness(problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Steepness, int]:
+def steepness(problem: Problem[object], network: Network, streams: Streams, x0: Array) -> tuple[Steepness, int]:
     """The `Steepness`, of fourth-power means by the same counted rounds for both, and the gradients spent per agent."""
-    gradient = problem.gradient(x0)
-    own, spent = lipschitz(problem, streams, x0, gradient)
-    means = power_mean(network, np.stack((own, largest_multiplier(problem.constraint, x0, gradient)), axis=-1))
-    return Steepness(means[:, 0], means[:, 1]), spent + 1
+    own, multiplier, spent = _measured(problem, streams, x0)
+    means = power_mean(network, np.stack((own, multiplier), axis=-1))
+    return Steepness(means[:, 0], means[:, 1]), spent
 
 
-def largest_multiplier(constraint: Any, x0: Array, gradient: Array, *metric: MetricName) -> Array:
+def largest_multiplier(constraint: object, x0: Array, gradient: Array, metric: MetricName = "euclidean") -> Array:
     """A bound ``(n_local,)`` on the curvature that a gradient G can add at any feasible point.
 
     It is ||sym(x^T G)||_2 at the point nearest to G, on St ||G||_2; at x0 where the set has no projection; and ||G||_2 where it has
     no multipliers.
     """
-    if isinstance(constraint, Landing):
-        nearest = constraint.project(gradient) if isinstance(constraint, Projection) else x0
-        return constraint.multiplier_norm(nearest, gradient, *metric)
-    norm: Array = np.linalg.norm(gradient, 2, axis=(-2, -1))
-    return norm
+    if not isinstance(constraint, Landing):
+        norm: Array = np.linalg.norm(gradient, 2, axis=(-2, -1))
+        return norm
+    nearest = constraint.project(gradient) if isinstance(constraint, Projection) else x0
+    if isinstance(constraint, ProductLanding):
+        return constraint.multiplier_norm(nearest, gradient, metric)
+    return constraint.multiplier_norm(nearest, gradient)
 
 
 def curved_step(steep: Steepness, c: float, gap: float) -> Array:
@@ -298,39 +270,15 @@ def curved_step(steep: Steepness, c: float, gap: float) -> Array:
     return step
 
 
-def manifold_step(
-    algorithm: Any, problem: Any, network: Network, streams: Streams, x0: Array, consensus_step: float = 1.0
-) -> tuple[Array, int]:
-    """The first steps ``(n_local,)`` of a method that tracks Riemannian gradients, and the gradients spent.
-
-    Automatic steps are those of `curved_step` with ``c = min(0.5 u, sqrt(gap))``, u the tracking limit (combine-then-adapt), of W
-    as ``algorithm.rounds`` and ``algorithm.chebyshev`` make it; for a single agent c = 0.7. Where the points go only the share
-    ``consensus_step``, at most 1, of the way to their neighbours' mean, the gap is that much smaller. A policy whose steps may grow
-    starts with steps as much smaller: on a curved set larger steps make the agents lose consensus for good.
-    """
-
-    given = policy(algorithm.step_size)
-
-    def automatic() -> tuple[Array, int]:
-        c, gap = 0.7, 1.0
-        if network.n_agents > 1:
-            mixing = effective(network.spectrum, algorithm.rounds, algorithm.chebyshev)
-            gap = consensus_step * (1.0 - mixing.lambda_2)
-            c = tracking_step(Spectrum(1.0 - gap, mixing.lambda_min), "combine-then-adapt")
-        steep, spent = steepness(problem, network, streams, x0)
-        return curved_step(steep, c, gap) / given.most, spent
-
-    return start(given, len(x0), automatic)
-
-
 def resolve(
-    algorithm: Any,
-    problem: Any,
+    step_size: StepSize,
+    penalty: float | Auto,
+    problem: Problem[object],
     network: Network,
     streams: Streams,
     x0: Array,
     order: Order | None,
-    measure: Callable[[Any, Network, Streams, Array], tuple[Array, int]] = curvature,
+    measure: Callable[[Problem[object], Network, Streams, Array], tuple[Array, int]] = curvature,
     length: float | None = None,
 ) -> tuple[Array, Array, int]:
     """The first steps of a landing method and its penalties, each ``(n_local,)``, and the gradients spent.
@@ -350,44 +298,21 @@ def resolve(
     length
         The largest ratio of the objective's part of the field to half the Riemannian gradient; by default s.
     """
-    given = policy(algorithm.step_size)
+    given = schedule(step_size).initial
     limit, c = 2.0, 0.7
-    if given.initial == "auto" and order is not None and network.n_agents > 1:
+    if given == "auto" and order is not None and network.n_agents > 1:
         limit, c = tracking_limit(network.spectrum, order), tracking_step(network.spectrum, order)
-    scale = problem.constraint.landing_scale() if isinstance(problem.constraint, ProductLanding) else 1.0
+    constraint = problem.constraint
+    scale = constraint.landing_scale() if isinstance(constraint, ProductLanding) else 1.0
 
     def automatic() -> tuple[Array, int]:
         mean, spent = measure(problem, network, streams, x0)
         return 2.0 * c / ((scale if length is None else length) * mean), spent
 
-    step, spent = start(given, len(x0), automatic)
-    if algorithm.penalty == "auto":
+    step, spent = start(step_size, len(x0), automatic)
+    if penalty == "auto":
         return step, min(0.1, limit / 4.0) / (scale * step), spent
-    penalty = np.full(len(x0), float(algorithm.penalty))
-    if given.initial == "auto":
-        step = np.minimum(step, limit / 4.0 / (scale * penalty))
-    return step, penalty, spent
-
-
-def augmented(algorithm: Any, problem: Any, network: Network, streams: Streams, x0: Array) -> tuple[Array, Array, int]:
-    """The first steps of a method on the augmented Lagrangian and its penalties, each ``(n_local,)``, and the gradients spent.
-
-    Automatic penalties are Lhat in the metric tr(u^T B v), to compare with the multiplier sym(x^T G);
-    automatic steps 0.7 / (Lhat + beta_1 penalty) with the Euclidean Lhat and the largest eigenvalue beta_1 of B, which bound the
-    curvature of the objective and of the penalty. Beside a smaller penalty they stay at those of the automatic one where B can be
-    solved with: the multiplier's term curves as much, and on {x : x^T B x = I} the multiplier can grow from x0 on.
-    """
-    steps, spent, constraint = policy(algorithm.step_size), 0, problem.constraint
-    natural = np.zeros(len(x0))
-    curved = steps.initial == "auto" and isinstance(constraint, ByProducts) and constraint.solvable
-    if algorithm.penalty == "auto" or curved:
-        natural, spent = curvature(problem, network, streams, x0, "natural")
-    penalty = natural if algorithm.penalty == "auto" else np.full(len(x0), float(algorithm.penalty))
-    largest = constraint.largest if isinstance(constraint, ByProducts) else 1.0
-
-    def automatic() -> tuple[Array, int]:
-        mean, more = curvature(problem, network, streams, x0)
-        return 0.7 / (mean + largest * np.maximum(penalty, natural)), more
-
-    step, more = start(steps, len(x0), automatic)
-    return step, penalty, spent + more
+    penalties = np.full(len(x0), float(penalty))
+    if given == "auto":
+        step = np.minimum(step, limit / 4.0 / (scale * penalties))
+    return step, penalties, spent

@@ -2,41 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from ..protocols import Array, Counted, Problem, Recommends, WeaklyConvex
 from ..sums import norms
-from .step_sizes import policy
+from .step_sizes import StepSize, checked
 from .steps import start
 
-Method = TypeVar("Method", bound=Any)
 UNKNOWN = "diminishing"
 """The default steps if a problem recommends none: those of paper 000, Theorem 4.9 (b)."""
 
 
-def suited(method: Method, problem: object, blocks: int) -> Method:
-    """The method with its ``auto`` settings resolved: to the problem's recommendations for this number of blocks."""
-    auto = [name for name in ("step_size", "block_partition") if getattr(method, name, None) == "auto"]
-    if not auto:
-        return method
-    if isinstance(problem, Recommends):
-        recommended = problem.subgradient_settings(blocks)._asdict()
-    else:
+@dataclass(frozen=True, kw_only=True)
+class Subgradient:
+    """A subgradient method of a single agent.
+
+    Parameters
+    ----------
+    step_size
+        gamma_0 > 0; auto: the schedule that suits the problem; or a schedule: geometric, square-summable, annealed, diminishing,
+        horizon, piecewise.
+    """
+
+    requires: ClassVar[tuple[type, ...]] = ()
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
+    auto: ClassVar[tuple[str, ...]] = ("step_size",)
+    """The settings that a problem can recommend."""
+
+    step_size: StepSize = "auto"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step_size", checked(self.step_size))
+
+    @property
+    def n_blocks(self) -> int:
+        """The number of blocks of columns; 1 where all move."""
+        return 1
+
+    def suited(self, problem: object) -> Self:
+        """This method with its ``auto`` settings resolved to the problem's recommendations for this number of blocks."""
+        auto = [name for name in self.auto if getattr(self, name) == "auto"]
+        if not auto:
+            return self
         recommended = {"step_size": UNKNOWN, "block_partition": "fixed"}
-    return replace(method, **{name: recommended[name] for name in auto})
+        if isinstance(problem, Recommends):
+            recommended = problem.subgradient_settings(self.n_blocks)._asdict()
+        return replace(self, **{name: recommended[name] for name in auto})
 
+    def first_steps(self, problem: Problem[object], x0: Array) -> tuple[Array, int]:
+        """The base step Delta ``(n_local,)``, given or 1 / L (see `steepness`), and the gradients spent."""
 
-def first_steps(method: Any, problem: Problem[object], x0: Array) -> tuple[Array, int]:
-    """The base step Delta ``(n_local,)``, given or 1 / L (see `steepness`), and the gradients spent."""
+        def automatic() -> tuple[Array, int]:
+            steep, spent = steepness(problem, x0)
+            return 1.0 / steep, spent
 
-    def automatic() -> tuple[Array, int]:
-        steep, spent = steepness(problem, x0)
-        return 1.0 / steep, spent
-
-    return start(policy(method.step_size), len(x0), automatic)
+        return start(self.step_size, len(x0), automatic)
 
 
 def steepness(problem: Problem[object], x0: Array) -> tuple[Array, int]:

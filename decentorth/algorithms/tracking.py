@@ -16,7 +16,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..protocols import Array
+from ..protocols import Array, Network, Problem, Spectrum, Streams
+from .method import Mixing
+from .step_sizes import schedule
+from .steps import curved_step, start, steepness, tracking_step
 
 
 class TrackingState(NamedTuple):
@@ -43,3 +46,26 @@ class PenalisedState(NamedTuple):
     penalty: Array
     k: int
     gradients: int
+
+
+def manifold_step(
+    method: Mixing, problem: Problem[object], network: Network, streams: Streams, x0: Array, consensus_step: float = 1.0
+) -> tuple[Array, int]:
+    """The first steps ``(n_local,)`` of a method that tracks Riemannian gradients, and the gradients spent.
+
+    Automatic steps are those of `curved_step` with ``c = min(0.5 u, sqrt(gap))``, u the tracking limit (combine-then-adapt), of the
+    matrix with which an iteration mixes; for a single agent c = 0.7. Where the points go only the share ``consensus_step``, at most
+    1, of the way to their neighbours' mean, the gap is that much smaller. A schedule whose steps may grow starts with steps as much
+    smaller: on a curved set larger steps make the agents lose consensus for good.
+    """
+
+    def automatic() -> tuple[Array, int]:
+        c, gap = 0.7, 1.0
+        if network.n_agents > 1:
+            mixing = method.mixing(network)
+            gap = consensus_step * (1.0 - mixing.lambda_2)
+            c = tracking_step(Spectrum(1.0 - gap, mixing.lambda_min), "combine-then-adapt")
+        steep, spent = steepness(problem, network, streams, x0)
+        return curved_step(steep, c, gap) / schedule(method.step_size).most, spent
+
+    return start(method.step_size, len(x0), automatic)

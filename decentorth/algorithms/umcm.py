@@ -27,9 +27,9 @@ from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from ..protocols import Array, HessianProducts, Network, Problem, Signature, Streams
-from .policies import Auto, BarzilaiBorwein, Constant, check_choice, check_positive, following
-from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
+from ..protocols import Array, HessianProducts, Network, Problem, Signature, Streams, TraceForm
+from .policies import Auto, BarzilaiBorwein, Constant, check_choice, check_positive
+from .step_sizes import SINGLE_AGENT, StepSize, checked, measured, schedule
 from .steps import start, steepest
 
 PUBLISHED = 5e-3
@@ -63,7 +63,7 @@ class UMCM:
     Parameters
     ----------
     step_size
-        eta > 0, or a policy (diminishing, horizon, bb); auto: bb; with Adagrad its rate, auto: 0.005.
+        eta > 0, or a schedule (diminishing, horizon, bb); auto: bb; with Adagrad its rate, auto: 0.005.
     penalty
         beta > 0; auto: 3 times f's Lipschitz constant, which is estimated where it is not known.
     optimizer
@@ -94,7 +94,7 @@ class UMCM:
         return replace(self, step_size=PUBLISHED if self.optimizer == "adagrad" else BarzilaiBorwein())
 
     def init(self, problem: CurvedProblem, network: Network, streams: Streams, x0: Array) -> UMCMState:
-        steps, spent = policy(self.resolved(network).step_size), 0
+        step_size, spent = self.resolved(network).step_size, 0
         if self.penalty == "auto":
             lipschitz, spent = steepest(problem, streams, x0)
             penalty = 3.0 * lipschitz
@@ -106,10 +106,10 @@ class UMCM:
             size = np.linalg.norm(x0, 2, axis=(-2, -1))
             return 1.0 / (2.0 * own + 4.0 * penalty * size * size), more
 
-        base, more = start(steps, 1, automatic)
+        base, more = start(step_size, 1, automatic)
         field = _field(problem, x0, penalty)
         squares = field * field if self.optimizer == "adagrad" else np.empty((1, 0, 0))
-        return UMCMState(x0.copy(), field, squares, base * steps.scale(0), base, penalty, 0, spent + more + 1)
+        return UMCMState(x0.copy(), field, squares, base * schedule(step_size).scale(0), base, penalty, 0, spent + more + 1)
 
     def step(self, problem: CurvedProblem, network: Network, streams: Streams, state: UMCMState) -> UMCMState:
         k = state.k + 1
@@ -117,7 +117,7 @@ class UMCM:
         x = state.x - state.step_size[:, None, None] * direction
         field = _field(problem, x, state.penalty)
         squares = state.squares + field * field if state.squares.size else state.squares
-        step_size = following(policy(self.resolved(network).step_size), state, x, field)
+        step_size = measured(self.resolved(network).step_size, state, x, field)
         return UMCMState(x, field, squares, step_size, state.base, state.penalty, k, state.gradients + 1)
 
 
@@ -128,7 +128,7 @@ def _field(problem: CurvedProblem, x: Array, penalty: Array) -> Array:
     e = xt @ jx - np.diag(J)
     multiplier = J[:, None] * (xt @ g)
     je, ej = J[:, None] * e, e * J
-    curved = g @ (je + ej) if hasattr(problem, "trace_form") else g @ ej + problem.hessian_product(x, x @ je)
+    curved = g @ (je + ej) if isinstance(problem, TraceForm) else g @ ej + problem.hessian_product(x, x @ je)
     inner = 2.0 * penalty[:, None, None] * e - 0.5 * (multiplier + multiplier.swapaxes(-1, -2))
     field: Array = g - 0.5 * curved + jx @ inner
     return field

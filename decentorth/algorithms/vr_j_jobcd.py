@@ -21,43 +21,27 @@ a new one. In the iterations between, whose estimates have errors, it takes `CAU
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from ..kernels import Kernel, ready
 from ..protocols import Array, Index, Network, Sampled, Signatures, Streams
-from . import adam, jobcd
-from .adam import Moments
+from . import jobcd
 from .fields import SampledProblem, check_batch_size
-from .jobcd import Pairs
-from .policies import check_positive
+from .jobcd import JacobiMethod, JOBCDState, Pairs
 
 COIN = 1 << 31
 CAUTION = 100.0
 """The ratio of L between new estimates to L at a new estimate."""
 
 
-class VRJJOBCDState(NamedTuple):
-    """The fields of a `JOBCDState`, then estimate (G at x), like x, and the number of gradients of single samples."""
-
-    x: Array
-    product: Array
-    varsigma: Array
-    value: Array
-    drift: Array
-    ray: Array
-    moments: Moments
-    corrections: int
-    k: int
-    gradients: int
-    estimate: Array
-    samples: int
+VRJJOBCDState = JOBCDState
+"""The state of J-JOBCD, with the estimate and the number of samples; no product is maintained."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class VRJJOBCD:
+class VRJJOBCD(JacobiMethod):
     """Block coordinate descent under J-orthogonality, Jacobi with variance reduction (paper 001, Algorithm 2).
 
     Parameters
@@ -65,50 +49,29 @@ class VRJJOBCD:
     varsigma
         Q = varsigma I: a number; pair, L_f lambda_max((x x^T)_BB), with an L_f found by the power method where none is known; or
         backtracking, with an L found by trial where the estimate starts over.
-    theta
-        Added to the diagonal of Q.
     batch_size
         b', samples in a difference of gradients; by default sqrt(N).
     large_batch
         b, samples in a gradient that starts the estimate over; by default all N.
     restart
         p', how often the estimate starts over; by default b' / (b + b').
-    rounds
-        Rounds of n/2 disjoint pairs from one gradient; 1 in the paper. More pay where a gradient costs much more than a round.
-    learning_rate
-        Adam's, of rows that the constraint leaves free.
-    correction
-        A Newton-Schulz step towards the constraint every so many iterations; 0 never.
-    kernel
-        numba, numpy, or auto: numba where it is installed.
     """
 
     requires: ClassVar[tuple[type, ...]] = (Sampled,)
-    requires_set: ClassVar[tuple[type, ...]] = (Signatures,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
     varsigma: float | Literal["pair", "backtracking"] = "pair"
-    theta: float = 1e-6
     batch_size: int | None = None
     large_batch: int | None = None
     restart: float | None = None
-    rounds: int = 1
-    learning_rate: float = adam.LEARNING_RATE
-    correction: int = 0
-    kernel: Kernel = "auto"
 
     def __post_init__(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
+        super().__post_init__()
         jobcd.check(self.varsigma, self.theta, self.correction, ("pair", "backtracking"), self.rounds)
         check_batch_size(self.batch_size)
         if self.large_batch is not None:
             jobcd.check_whole("large_batch", self.large_batch, 1)
         if self.restart is not None and not 0.0 <= self.restart <= 1.0:
             raise ValueError(f"restart is a probability, got {self.restart}")
-
-    def resolved(self, network: Network) -> VRJJOBCD:
-        """This method with ``kernel="auto"`` resolved on this machine."""
-        return replace(self, kernel=ready(self.kernel))
 
     def _sizes(self, problem: SampledProblem[Signatures]) -> tuple[int, int, float]:
         """The numbers b, b' and p'."""
@@ -125,19 +88,18 @@ class VRJJOBCD:
     def _draw(self, problem: SampledProblem[Signatures], streams: Streams, k: int, size: int) -> Index:
         return streams.integers("batch", k, size, problem.n_samples)
 
-    def init(self, problem: SampledProblem[Signatures], network: Network, streams: Streams, x0: Array) -> VRJJOBCDState:
+    def init(self, problem: SampledProblem[Signatures], network: Network, streams: Streams, x0: Array) -> JOBCDState:
         large, _, _ = self._sizes(problem)
         estimate = self._afresh(problem, streams, 0, x0, large)  # (9)
         begun = jobcd.begin(self.varsigma, problem, streams, x0)
-        begun = begun._replace(product=np.empty((1, 0, 0)), gradients=begun.gradients + 1)
-        begun = begun._replace(value=np.full(1, math.nan))
-        return VRJJOBCDState(*begun, estimate, min(large, int(problem.n_samples[0])))
+        begun = begun._replace(product=np.empty((1, 0, 0)), value=np.full(1, math.nan), gradients=begun.gradients + 1)
+        return begun._replace(estimate=estimate, samples=min(large, int(problem.n_samples[0])))
 
     def _starts_over(self, streams: Streams, k: int, restart: float) -> bool:
         """True if the estimate of iteration ``k`` is a new one."""
         return k == 0 or bool(streams.integers("blocks", k, 1, COIN)[0, 0] < restart * COIN)
 
-    def _moved(self, problem: SampledProblem[Signatures], state: VRJJOBCDState, pairs: list[Pairs], anew: bool) -> Any:
+    def _moved(self, problem: SampledProblem[Signatures], state: JOBCDState, pairs: list[Pairs], anew: bool) -> JOBCDState:
         """The state after the rows are multiplied."""
         if self.varsigma != "backtracking":
             return jobcd.move(self.kernel, self.varsigma, self.theta, problem, state, state.estimate, pairs)
@@ -149,7 +111,7 @@ class VRJJOBCD:
         state = state._replace(varsigma=CAUTION * found)
         return jobcd.move(self.kernel, "pair", self.theta, problem, state, state.estimate, pairs)._replace(varsigma=found)
 
-    def step(self, problem: SampledProblem[Signatures], network: Network, streams: Streams, state: VRJJOBCDState) -> VRJJOBCDState:
+    def step(self, problem: SampledProblem[Signatures], network: Network, streams: Streams, state: JOBCDState) -> JOBCDState:
         large, small, restart = self._sizes(problem)
         pairs = jobcd.disjoint_pairs(streams, state.k, problem.constraint, self.rounds)
         before = state.x.copy()
@@ -163,5 +125,4 @@ class VRJJOBCD:
             estimate, spent, calls = moved.estimate + problem.gradient_on(moved.x, batch), 2 * small, 2
             estimate -= problem.gradient_on(before, batch)  # (9)
         moved = moved._replace(estimate=estimate, samples=moved.samples + spent)
-        following: VRJJOBCDState = jobcd.finish(moved, problem, self.correction, moved.gradients + calls)
-        return following
+        return jobcd.finish(moved, problem, self.correction, moved.gradients + calls)

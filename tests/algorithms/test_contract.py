@@ -153,7 +153,7 @@ def on_signature(name: str, algorithm: Callable[[], Any], problem: Callable[[], 
     return Method(name, algorithm, problem, lambda n: np.ones((n, n)), **settings)
 
 
-PAIRWISE = {"counters": ("corrections",)}
+PAIRWISE = {"counters": ("corrections", "samples")}
 J_ORTHOGONAL = [
     on_signature("gs_jobcd", partial(GSJOBCD, pairs=3), lambda: hevp(6), **PAIRWISE),
     on_signature("gs_jobcd-gradients", partial(GSJOBCD, varsigma="pair"), lambda: log_cosh(5), "own_functions", **PAIRWISE),

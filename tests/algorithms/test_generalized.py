@@ -12,7 +12,7 @@ import scipy.linalg
 from decentorth import PCAL, PLAM, RGD, GeneralizedLanding, Landing, solve
 from decentorth.algorithms.policies import BarzilaiBorwein
 from decentorth.algorithms.samples import draws, passing
-from decentorth.algorithms.step_sizes import policy
+from decentorth.algorithms.step_sizes import schedule
 from decentorth.api import Run
 from decentorth.problems import FunctionProblem, Procrustes
 from decentorth.protocols import Array, Direction, MetricName, Retraction
@@ -124,7 +124,7 @@ def column_tangent(B: Array, x: Array, field: Array) -> Array:
 
 
 def test_barzilai_borwein_without_a_cap_is_between_multiples_of_the_first() -> None:
-    free = policy("bb:cap=inf")
+    free = schedule("bb:cap=inf")
     assert free == BarzilaiBorwein()
     base, step = np.full(4, 2.0), np.full(4, 0.5)
     moved, along = np.array([1.0, 1e30, 1e-30, 0.0]), np.array([0.25, 1.0, 1.0, 0.0])

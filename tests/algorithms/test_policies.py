@@ -21,7 +21,7 @@ from decentorth.algorithms.policies import (
     Piecewise,
     SquareSummable,
 )
-from decentorth.algorithms.step_sizes import POLICIES, SINGLE_AGENT, StepPolicy, checked, policy
+from decentorth.algorithms.step_sizes import SCHEDULES, SINGLE_AGENT, Schedule, checked, schedule
 from decentorth.algorithms.steps import Order
 from decentorth.network import Network
 from decentorth.problems import FunctionProblem
@@ -66,13 +66,13 @@ policies = st.one_of(
 
 
 @given(policies)
-def test_text_stands_for_its_policy(drawn: StepPolicy) -> None:
+def test_text_stands_for_its_policy(drawn: Schedule) -> None:
     for form in (str(drawn), drawn):
-        read = policy(checked(form, SINGLE_AGENT))
+        read = schedule(checked(form, SINGLE_AGENT))
         assert read == drawn
         assert hash(read) == hash(drawn)
         assert type(read) is type(drawn)
-        assert policy(str(read)) == drawn
+        assert schedule(str(read)) == drawn
 
 
 @given(initial)
@@ -80,7 +80,7 @@ def test_a_constant_is_its_number(number: float | str) -> None:
     constant = Constant(number)  # type: ignore[arg-type]
     for form in (number, constant, str(constant)):
         assert checked(form) == number
-        assert policy(checked(form)) == constant
+        assert schedule(checked(form)) == constant
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_a_constant_is_its_number(number: float | str) -> None:
         ("bb:formula=short,cap=1.5,initial=1e-3", BarzilaiBorwein(1e-3, 1.5, "short")),
     ],
 )
-def test_texts(text: str, expected: StepPolicy) -> None:
-    assert policy(text) == expected
+def test_texts(text: str, expected: Schedule) -> None:
+    assert schedule(text) == expected
     assert Landing(step_size=text) == Landing(step_size=expected)
 
 
@@ -114,7 +114,7 @@ IN_ADVANCE_NAMES = ["diminishing", "horizon", "square-summable", "annealed", "ge
 
 
 def test_defaults_are_left_out_of_the_text() -> None:
-    assert [str(kind()) for kind in POLICIES.values()] == ["constant", *IN_ADVANCE_NAMES, "bb"]
+    assert [str(kind()) for kind in SCHEDULES.values()] == ["constant", *IN_ADVANCE_NAMES, "bb"]
     assert str(BarzilaiBorwein(cap=1.5)) == "bb:cap=1.5"
     assert str(Diminishing(0.5, 1.0)) == "diminishing:initial=0.5,power=1.0"
 
@@ -209,8 +209,8 @@ def test_parameters_of_the_wrong_kind_are_refused(kind: Any, parameter: str, val
 def test_schedules_of_subgradient_methods() -> None:
     """Paper 002, Theorems 4.9 and 4.11 and Section 5, in closed form."""
     root = math.log(2) * math.sqrt(2)
-    assert policy("square-summable").scale(0) == pytest.approx(1 / root, rel=1e-15)
-    assert policy("square-summable").scale(998) == pytest.approx(1 / (math.sqrt(1000) * math.log(1000)), rel=1e-15)
+    assert schedule("square-summable").scale(0) == pytest.approx(1 / root, rel=1e-15)
+    assert schedule("square-summable").scale(998) == pytest.approx(1 / (math.sqrt(1000) * math.log(1000)), rel=1e-15)
     printed = Annealed(pairs=math.comb(10, 2))
     assert 0.9 * printed.scale(0) == pytest.approx(0.9 * 45 / root, rel=1e-14)
     for k in (1, 77, 300, 4000):
@@ -228,7 +228,7 @@ def test_schedules_of_subgradient_methods() -> None:
 
 
 @given(policies, st.integers(0, 10**7))
-def test_no_step_is_larger_than_the_most(drawn: StepPolicy, k: int) -> None:
+def test_no_step_is_larger_than_the_most(drawn: Schedule, k: int) -> None:
     if not isinstance(drawn, BarzilaiBorwein):
         assert 0.0 <= drawn.scale(k) <= drawn.most * (1 + 1e-12)
 
@@ -321,7 +321,7 @@ def test_landing_follows_policies(name: str, kind: str) -> None:
     x0 = point(case.problem)
     a = 0.1 / case.lipschitz[0]
     lam = 0.1 / a
-    found = policy(f"{kind}{',' if ':' in kind else ':'}initial={a!r}")
+    found = schedule(f"{kind}{',' if ':' in kind else ':'}initial={a!r}")
     if isinstance(found, BarzilaiBorwein):
         x = landing_bb(case, x0, a, lam, found.cap, found.formula, 15)[None]
     else:
@@ -346,7 +346,7 @@ def test_an_automatic_start_is_that_of_the_constant_step(kind: str) -> None:
     np.testing.assert_array_equal(state.base, constant.step_size)
     np.testing.assert_array_equal(state.penalty, constant.penalty)
     np.testing.assert_array_equal(after(kind, 1).x, constant.x)
-    np.testing.assert_allclose(state.step_size, constant.step_size * policy(kind).scale(4), rtol=1e-15)
+    np.testing.assert_allclose(state.step_size, constant.step_size * schedule(kind).scale(4), rtol=1e-15)
 
 
 def landing_bb(case: Case, x0: Array, first: float, lam: float, cap: float, formula: str, iterations: int) -> Array:

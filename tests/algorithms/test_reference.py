@@ -145,7 +145,7 @@ def test_automatic_constants(name: str, graph: str, order: Order) -> None:
     x0 = point(case.problem)
     alpha, lam = constants(case, W, x0, order)
     local = [max(L, float(np.linalg.norm(g(x0), ord=2))) for L, g in zip(case.lipschitz, case.gradients, strict=True)]
-    step, penalty, spent = resolve(DRFGT(), case.problem, Network(W), streams(N), stack(x0, N), order)
+    step, penalty, spent = resolve("auto", "auto", case.problem, Network(W), streams(N), stack(x0, N), order)
     fourth = np.array(local) ** 4
     bound = float(0.05 / np.sqrt(N) * np.std(fourth) / np.mean(fourth) + 1e-12)
     assert bound <= 0.05
@@ -166,7 +166,7 @@ def test_the_curvature_of_the_constraint_counts() -> None:
     x0 = point(problem)
     bound = float(np.linalg.norm(gradient(0, x0), ord=2))
     assert bound > 2 * 2 * np.linalg.eigvalsh(data.T @ data)[-1]
-    step, _, _ = resolve(Landing(), problem, Network(np.ones((1, 1))), streams(1), x0[None], None)
+    step, _, _ = resolve("auto", "auto", problem, Network(np.ones((1, 1))), streams(1), x0[None], None)
     np.testing.assert_allclose(step, 2 * 0.7 / bound, rtol=1e-12)
 
 
@@ -175,7 +175,7 @@ def test_what_given_numbers_mean() -> None:
     x0 = stack(point(case.problem), N)
 
     def resolved(method: DRFGT) -> tuple[Array, Array]:
-        step, penalty, _ = resolve(method, case.problem, network, streams(N), x0, "combine-then-adapt")
+        step, penalty, _ = resolve(method.step_size, method.penalty, case.problem, network, streams(N), x0, "combine-then-adapt")
         return step, penalty
 
     step, penalty = resolved(DRFGT(step_size=0.02))

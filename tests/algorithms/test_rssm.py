@@ -13,7 +13,7 @@ import pytest
 
 from decentorth import RSM, RSSM, solve
 from decentorth.algorithms.rssm import divided
-from decentorth.algorithms.step_sizes import policy
+from decentorth.algorithms.step_sizes import schedule
 from decentorth.api import Run
 from decentorth.problems import (
     PCA,
@@ -71,11 +71,11 @@ def test_rsm_is_the_method_of_all_columns(name: str) -> None:
     make, gradient = PROBLEMS[name]
     problem = make()
     x0 = point(problem, 2)
-    schedule = f"annealed:initial={SIZES[name]},pairs=3"
-    steps = [SIZES[name] * policy(schedule).scale(k) for k in range(30)]
-    alone = solve(problem, RSM(step_size=schedule), x0=x0, iterations=30)
+    text = f"annealed:initial={SIZES[name]},pairs=3"
+    steps = [SIZES[name] * schedule(text).scale(k) for k in range(30)]
+    alone = solve(problem, RSM(step_size=text), x0=x0, iterations=30)
     assert relative(alone.x[0], nonsmooth.rsm(gradient, x0, steps)) < 1e-11
-    pair = solve(problem, RSSM(blocks=2, step_size=schedule), x0=x0, iterations=30)
+    pair = solve(problem, RSSM(blocks=2, step_size=text), x0=x0, iterations=30)
     assert relative(pair.x, alone.x) < 1e-11
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from decentorth import DESTINY, DPRGT, DRFGT, DRGTA, GradientTracking
-from decentorth.algorithms.step_sizes import policy
+from decentorth.algorithms.step_sizes import schedule
 from tests.mpi.cases import CASES, Case
 from tests.support.mpi import run_ranks
 
@@ -76,7 +76,7 @@ TRACKING = (DESTINY, DPRGT, DRFGT, DRGTA, GradientTracking)
 
 def automatic(case: Case) -> bool:
     """Whether the steps, or where they start, are left to be found."""
-    return policy(case.algorithm.step_size).initial == "auto"
+    return schedule(case.algorithm.step_size).initial == "auto"
 
 
 def averaging_rounds(case: Case) -> int:
