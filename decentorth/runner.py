@@ -14,9 +14,8 @@ from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Annotated, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -44,6 +43,7 @@ from .protocols import (
     Streams,
 )
 from .rewind import Rewind
+from .settings import Count, Natural, Positive, Range, Settings
 from .stopping import Time, rules_of
 
 
@@ -166,7 +166,7 @@ class _Clock:
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Settings):
     """How a run is recorded, and when it ends; see `decentorth.api.solve`.
 
     Raises
@@ -177,32 +177,20 @@ class Options:
         A number is out of its range.
     """
 
-    iterations: int
+    iterations: Natural
     stopping: StoppingRule | None = None
-    rows: int | None = None
-    record_every: int | None = None
+    rows: Annotated[int, Range(least=2)] | None = None
+    record_every: Count | None = None
     recorders: Sequence[Recorder] = ()
     metrics: Sequence[Metric] = ()
-    safety_region: float | None = None
+    safety_region: Positive | None = None
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "rows", "record_every"):
-            number = getattr(self, name)
-            whole = isinstance(number, Integral) and not isinstance(number, bool)
-            if not whole and (number is not None or name == "iterations"):
-                raise TypeError(f"{name} must be a whole number such as 100, got {number!r}")
+        super().__post_init__()
         stopping: Any = self.stopping
         if stopping is not None and (isinstance(stopping, type) or not callable(stopping)):
             tolerance = f"{stopping:g}" if isinstance(stopping, float) and stopping > 0.0 else "1e-6"
             raise TypeError(f"stopping must be a rule such as do.stopping.GradientNorm({tolerance}), got {stopping!r}")
-        if self.iterations < 0:
-            raise ValueError(f"iterations must not be negative, got {self.iterations}")
-        if self.rows is not None and self.rows < 2:
-            raise ValueError(f"rows must be at least 2 (the first and the last iteration), got {self.rows}")
-        if self.record_every is not None and self.record_every < 1:
-            raise ValueError(f"record_every must be at least 1, got {self.record_every}")
-        if self.safety_region is not None and not self.safety_region > 0.0:
-            raise ValueError(f"safety_region must be positive, got {self.safety_region}")
 
 
 class Parts(NamedTuple):

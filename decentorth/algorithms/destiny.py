@@ -30,16 +30,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol, cast, get_args, runtime_checkable
+from typing import ClassVar, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 
 from ..protocols import Array, Network, Oracle, Problem, Spectrum, Streams
-from .fields import blockwise, check_batch_size, on_samples, sampled, track
-from .policies import Auto, check_choice, check_positive
-from .safe import Safe, check_eps
-from .step_sizes import StepSize, checked, policy
-from .steps import Order, check_order, curved_step, steepness, tracking_limit, with_order
+from ..settings import Positive
+from .fields import BatchSize, blockwise, on_samples, sampled, track
+from .method import Method
+from .policies import Auto
+from .safe import Eps, Safe
+from .step_sizes import StepSize, policy
+from .steps import Order, curved_step, steepness, tracking_limit, with_order
 from .tracking import PenalisedState
 
 Variant = Literal["direct", "dissolved"]
@@ -57,7 +59,7 @@ class Dissolvable(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DESTINY:
+class DESTINY(Method):
     """Decentralized Stiefel optimization by an approximate augmented Lagrangian (Wang & Liu 2022).
 
     Parameters
@@ -76,31 +78,18 @@ class DESTINY:
     safe
         Halve steps that turn out too large and start over, so that no agent ever leaves the safety region; a penalty auto beside a
         given step follows it.
-    eps
-        The safety region ||x^T x - I||_F <= eps of safe, in (0, 3/4).
-    batch_size
-        Samples of each agent in a gradient; by default all.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Dissolvable,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
     gradient_factor: ClassVar[float] = 1.0
 
     step_size: StepSize = "auto"
-    penalty: float | Auto = "auto"
+    penalty: Positive | Auto = "auto"
     order: Order | Auto = "auto"
     variant: Variant = "direct"
     safe: bool = False
-    eps: float = 0.5
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
-        check_positive("penalty", self.penalty)
-        check_order(self.order)
-        check_choice("variant", self.variant, get_args(Variant))
-        check_eps(self.eps)
-        check_batch_size(self.batch_size)
+    eps: Eps = 0.5
+    batch_size: BatchSize = None
 
     @property
     def requires(self) -> tuple[type, ...]:

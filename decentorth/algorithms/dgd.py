@@ -20,18 +20,18 @@ stopped as diverged); with one, towards a minimiser of the penalised problem.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 from ..protocols import Array, Network, Oracle, Problem, Streams
 from .agreed import agreed
 from .descent import DescentState, descent_limit
-from .fields import blockwise, check_batch_size, check_soft, on_samples, sampled, soft, soft_set
-from .step_sizes import StepSize, checked, policy
+from .fields import BatchSize, SoftPenalty, blockwise, on_samples, sampled, soft, soft_set
+from .method import Method
+from .step_sizes import StepSize, policy
 from .steps import start
 
 
 @dataclass(frozen=True, kw_only=True)
-class DGD:
+class DGD(Method):
     """Decentralized gradient descent in Euclidean space, the control without a constraint.
 
     Parameters
@@ -39,22 +39,11 @@ class DGD:
     step_size
         a_0 > 0; auto: from the agents' Lipschitz constants, the penalty and the spectrum of W; or a policy: diminishing (a_0 /
         sqrt(k), the default), horizon (a_0 / sqrt(iterations) throughout).
-    penalty
-        lambda of the soft constraint lambda/4 ||x^T x - I||^2 added to every objective; 0 for none.
-    batch_size
-        Samples of each agent in a gradient; by default all.
     """
 
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
-
     step_size: StepSize = "diminishing"
-    penalty: float = 0.0
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
-        check_soft(self.penalty)
-        check_batch_size(self.batch_size)
+    penalty: SoftPenalty = 0.0
+    batch_size: BatchSize = None
 
     @property
     def requires(self) -> tuple[type, ...]:

@@ -18,17 +18,18 @@ Beyond the paper: gradients from mini-batches; Chebyshev polynomials of W in pla
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from ..protocols import Array, Network, Oracle, Problem, ProjectableManifold, Projection, Riemannian, Streams
 from .descent import DescentState, step_on_manifold
-from .fields import blockwise, check_batch_size, on_samples, riemannian, sampled
-from .mixing import check_rounds, mix
-from .step_sizes import StepSize, checked, policy
+from .fields import BatchSize, blockwise, on_samples, riemannian, sampled
+from .method import Method
+from .mixing import Chebyshev, Rounds, mix
+from .step_sizes import StepSize, policy
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPRGD:
+class DPRGD(Method):
     """Decentralized projected Riemannian gradient descent (Deng & Hu 2023).
 
     Parameters
@@ -36,26 +37,14 @@ class DPRGD:
     step_size
         eta > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a policy: diminishing (eta / sqrt(k), the
         paper's and the default), horizon (eta / sqrt(iterations) throughout).
-    rounds
-        t, exchanges with the neighbours in an iteration.
-    chebyshev
-        Mix by the polynomial of W that averages best in so many rounds, rather than by its power.
-    batch_size
-        Samples of each agent in a gradient; by default all.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
 
     step_size: StepSize = "diminishing"
-    rounds: int = 1
-    chebyshev: bool = False
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
-        check_rounds(self.rounds)
-        check_batch_size(self.batch_size)
+    rounds: Rounds = 1
+    chebyshev: Chebyshev = False
+    batch_size: BatchSize = None
 
     @property
     def requires(self) -> tuple[type, ...]:

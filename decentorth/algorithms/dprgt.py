@@ -21,45 +21,34 @@ The equations are those of the authors' published program. Beyond the paper: Che
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from ..protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
-from .fields import blockwise, check_batch_size, on_samples, riemannian, sampled, track
-from .mixing import check_rounds, mix
-from .step_sizes import StepSize, checked, policy
+from .fields import BatchSize, blockwise, on_samples, riemannian, sampled, track
+from .method import Method
+from .mixing import Chebyshev, Rounds, mix
+from .step_sizes import StepSize, policy
 from .steps import manifold_step
 from .tracking import TrackingState
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPRGT:
+class DPRGT(Method):
     """Decentralized projected Riemannian gradient tracking (Deng & Hu 2023).
 
     Parameters
     ----------
     step_size
         a > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a schedule (diminishing, horizon).
-    rounds
-        t, exchanges with the neighbours in an iteration.
-    chebyshev
-        Mix by the polynomial of W that averages best in so many rounds, rather than by its power.
-    batch_size
-        Samples of each agent in a gradient; by default all.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
     gradient_factor: ClassVar[float] = 1.0
 
     step_size: StepSize = "auto"
-    rounds: int = 1
-    chebyshev: bool = False
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
-        check_rounds(self.rounds)
-        check_batch_size(self.batch_size)
+    rounds: Rounds = 1
+    chebyshev: Chebyshev = False
+    batch_size: BatchSize = None
 
     @property
     def requires(self) -> tuple[type, ...]:

@@ -21,21 +21,23 @@ at the price of two dependent exchanges an iteration (the same bytes in twice th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
 from ..protocols import Array, Landing, Network, Problem, Streams
-from .fields import blockwise, check_batch_size, landing, on_samples, sampled, track
-from .policies import Auto, check_positive
-from .safe import Safe, check_eps
-from .step_sizes import StepSize, checked, policy
-from .steps import Order, check_order, resolve, with_order
+from ..settings import Positive
+from .fields import BatchSize, blockwise, landing, on_samples, sampled, track
+from .method import Method
+from .policies import Auto
+from .safe import Eps, Safe
+from .step_sizes import StepSize, policy
+from .steps import Order, resolve, with_order
 from .tracking import PenalisedState
 
 
 @dataclass(frozen=True, kw_only=True)
-class DRFGT:
+class DRFGT(Method):
     """Decentralized retraction-free gradient tracking (paper 004, Algorithm 1).
 
     Parameters
@@ -51,29 +53,17 @@ class DRFGT:
     safe
         Halve steps that turn out too large and start over, so that no agent ever leaves the safety region; penalty auto follows the
         step, a given one stays.
-    eps
-        The safety region ||x^T x - I||_F <= eps of safe, in (0, 3/4).
-    batch_size
-        Samples of each agent in a gradient; by default all.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
     gradient_factor: ClassVar[float] = 2.0
 
     step_size: StepSize = "auto"
-    penalty: float | Auto = "auto"
+    penalty: Positive | Auto = "auto"
     order: Order | Auto = "auto"
     safe: bool = False
-    eps: float = 0.5
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
-        check_positive("penalty", self.penalty)
-        check_order(self.order)
-        check_eps(self.eps)
-        check_batch_size(self.batch_size)
+    eps: Eps = 0.5
+    batch_size: BatchSize = None
 
     @property
     def requires(self) -> tuple[type, ...]:

@@ -22,54 +22,36 @@ retractions than polar, ``step_size="auto"``. With one agent it is Riemannian gr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from ..protocols import Array, Network, Problem, Retractable, RetractableManifold, Retraction, Riemannian, Streams
-from .fields import blockwise, check_batch_size, on_samples, riemannian, sampled, track
-from .mixing import check_rounds, mix
-from .step_sizes import StepSize, checked, policy
-from .steps import check_retraction, manifold_step
+from ..protocols import Array, Network, Problem, Retractable, RetractableManifold, Riemannian, Streams
+from .fields import BatchSize, blockwise, on_samples, riemannian, sampled, track
+from .method import Method
+from .mixing import Chebyshev, ConsensusStep, Rounds, mix
+from .step_sizes import StepSize, policy
+from .steps import RetractionName, manifold_step
 from .tracking import TrackingState
 
 
 @dataclass(frozen=True, kw_only=True)
-class DRGTA:
+class DRGTA(Method):
     """Decentralized Riemannian gradient tracking (Chen, Garcia, Hong, Shahrampour 2021, Algorithm 2).
 
     Parameters
     ----------
     step_size
         b > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a schedule (diminishing, horizon).
-    consensus_step
-        a, above 0 and at most 1: the share of the way to the neighbours' mean.
-    rounds
-        t, exchanges with the neighbours in an iteration.
-    chebyshev
-        Mix by the polynomial of W that averages best in so many rounds, rather than by its power.
-    retraction
-        polar, polar-svd, polar-eigh, qr or cholesky-qr.
-    batch_size
-        Samples of each agent in a gradient; by default all.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
     gradient_factor: ClassVar[float] = 1.0
 
     step_size: StepSize = "auto"
-    consensus_step: float = 1.0
-    rounds: int = 1
-    chebyshev: bool = False
-    retraction: Retraction = "polar"
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
-        if not 0.0 < self.consensus_step <= 1.0:
-            raise ValueError(f"consensus_step must be above 0 and at most 1, got {self.consensus_step}")
-        check_rounds(self.rounds)
-        check_retraction(self.retraction)
-        check_batch_size(self.batch_size)
+    consensus_step: ConsensusStep = 1.0
+    rounds: Rounds = 1
+    chebyshev: Chebyshev = False
+    retraction: RetractionName = "polar"
+    batch_size: BatchSize = None
 
     @property
     def requires(self) -> tuple[type, ...]:

@@ -20,18 +20,19 @@ than polar.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from ..protocols import Array, Network, Oracle, Problem, Retractable, RetractableManifold, Retraction, Riemannian, Streams
+from ..protocols import Array, Network, Oracle, Problem, Retractable, RetractableManifold, Riemannian, Streams
 from .descent import DescentState, step_on_manifold
-from .fields import blockwise, check_batch_size, on_samples, sampled
-from .mixing import check_rounds, mix
-from .step_sizes import StepSize, checked, policy
-from .steps import check_retraction
+from .fields import BatchSize, blockwise, on_samples, sampled
+from .method import Method
+from .mixing import Chebyshev, ConsensusStep, Rounds, mix
+from .step_sizes import StepSize, policy
+from .steps import RetractionName
 
 
 @dataclass(frozen=True, kw_only=True)
-class DRSGD:
+class DRSGD(Method):
     """Decentralized Riemannian (stochastic) gradient descent (Chen, Garcia, Hong, Shahrampour 2021).
 
     Parameters
@@ -39,35 +40,16 @@ class DRSGD:
     step_size
         b_0 > 0; auto: from the agents' Lipschitz constants and the spectrum of W; or a policy: diminishing (b_0 / sqrt(k), or
         power=1 for b_0 / k; the default), horizon (b_0 / sqrt(iterations) throughout).
-    consensus_step
-        a, above 0 and at most 1: the share of the way to the neighbours' mean.
-    rounds
-        t, exchanges with the neighbours in an iteration.
-    chebyshev
-        Mix by the polynomial of W that averages best in so many rounds, rather than by its power.
-    retraction
-        polar, polar-svd, polar-eigh, qr or cholesky-qr.
-    batch_size
-        Samples of each agent in a gradient; by default all.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
 
     step_size: StepSize = "diminishing"
-    consensus_step: float = 1.0
-    rounds: int = 1
-    chebyshev: bool = False
-    retraction: Retraction = "polar"
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
-        if not 0.0 < self.consensus_step <= 1.0:
-            raise ValueError(f"consensus_step must be above 0 and at most 1, got {self.consensus_step}")
-        check_rounds(self.rounds)
-        check_retraction(self.retraction)
-        check_batch_size(self.batch_size)
+    consensus_step: ConsensusStep = 1.0
+    rounds: Rounds = 1
+    chebyshev: Chebyshev = False
+    retraction: RetractionName = "polar"
+    batch_size: BatchSize = None
 
     @property
     def requires(self) -> tuple[type, ...]:

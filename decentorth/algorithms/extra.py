@@ -18,26 +18,23 @@ alpha F_i(x_i).
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Annotated
+
 import numpy as np
 
 from ..protocols import Array, Network, Problem, Streams
+from ..settings import Form
 from .agreed import agreed
 from .policies import Auto, Constant
-from .step_sizes import StepSize, checked, policy
+from .step_sizes import StepPolicy, StepSize, checked, policy
 from .steps import start
 
 _WHY = "each agent's correction comes to cancel the step size times its own gradient, which it cannot while the step size changes"
 
 
-def checked_extra(step_size: StepSize) -> StepSize:
-    """The step size, checked: EXTRA needs a constant one.
-
-    Raises
-    ------
-    ValueError
-        For a policy whose steps change; the message gives the reason.
-    """
-    return checked(step_size, allowed=(Constant,), why=_WHY)
+ExtraStepSize = Annotated[float | str | StepPolicy, Form(partial(checked, allowed=(Constant,), why=_WHY))]
+"""A constant step size."""
 
 
 def extra_limit(network: Network) -> float:

@@ -6,19 +6,22 @@ agents alone.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
-from typing import Concatenate, Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import Annotated, Concatenate, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
 from ..protocols import Array, Index, Landing, Oracle, Problem, Riemannian, Sampled, Streams
+from ..settings import Count, NotNegative
 
 C = TypeVar("C")
 C_co = TypeVar("C_co", covariant=True)
 G = TypeVar("G", bound=Oracle[object])
 Field = Callable[Concatenate[G, Array, ...], Array]
 """A function ``field(problem, x, *others)``: a fresh array like ``x``, where each agent's row depends on its own rows alone."""
+
+BatchSize = Annotated[Count | None, "Samples of each agent in a gradient; by default all."]
+SoftPenalty = Annotated[NotNegative, "lambda of the soft constraint lambda/4 ||x^T x - I||^2 added to every objective; 0 for none."]
 
 
 @runtime_checkable
@@ -29,39 +32,9 @@ class Penalised(Protocol):
         """The gradient of f + penalty p at any ``x``, from the Euclidean gradient ``g`` of f; ``penalty`` is ``(n_local,)``."""
 
 
-def check_batch_size(batch_size: int | None) -> None:
-    """Raise unless ``batch_size`` is None or at least one sample.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If it is not; the message gives the value.
-    """
-    if batch_size is None:
-        return
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int):
-        raise TypeError(f"batch_size must be a whole number or None (all samples), got {type(batch_size).__name__}")
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-
-
 def sampled(batch_size: int | None) -> tuple[type, ...]:
     """The capabilities that a problem needs for mini-batches of this size."""
     return () if batch_size is None else (Sampled,)
-
-
-def check_soft(penalty: float) -> None:
-    """Raise unless ``penalty`` is the weight of a soft constraint, 0 for none.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If it is not; the message gives the value.
-    """
-    if isinstance(penalty, bool) or not isinstance(penalty, int | float):
-        raise TypeError(f"penalty must be a number, 0 for none, got {type(penalty).__name__}")
-    if not 0.0 <= penalty <= sys.float_info.max:
-        raise ValueError(f"penalty must be finite and not negative, got {penalty}")
 
 
 def soft_set(penalty: float) -> tuple[type, ...]:

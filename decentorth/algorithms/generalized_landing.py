@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple, cast, get_args
+from typing import Annotated, NamedTuple, cast
 
 import numpy as np
 
@@ -47,9 +47,12 @@ from ..protocols import (
     Streams,
     WithMatrices,
 )
-from .policies import Auto, check_choice, check_positive, following
-from .samples import Covariance, check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
-from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
+from ..settings import Positive, Range
+from .fields import BatchSize
+from .method import SingleAgentMethod
+from .policies import Auto, following
+from .samples import Covariance, check_batches, draws, nothing_seen, passing, problem_needs, rolled, set_needs
+from .step_sizes import MeasuredStepSize, policy
 from .steps import curvature, embedded_curvature, resolve
 
 _STEPS: dict[Direction, tuple[Callable[..., tuple[Array, int]], float]] = {
@@ -85,7 +88,7 @@ class Field(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GeneralizedLanding:
+class GeneralizedLanding(SingleAgentMethod):
     """Landing on the generalized Stiefel manifold for a single agent (Vary, Ablin, Gao, Absil 2024).
 
     Parameters
@@ -107,27 +110,19 @@ class GeneralizedLanding:
         Where B comes from: exact (the set's own), sampled (two further batches, psi-b only), rolling (mean of the samples seen).
     """
 
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
-
-    step_size: StepSize = "auto"
-    penalty: float | Auto = "auto"
+    step_size: MeasuredStepSize = "auto"
+    penalty: Positive | Auto = "auto"
     direction: Direction = "psi-b"
     safe: bool | Auto = "auto"
-    eps: float = 0.9
-    batch_size: int | None = None
+    eps: Annotated[float, Range(above=0, below=1)] = 0.9
+    batch_size: BatchSize = None
     covariance: Covariance = "exact"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, SINGLE_AGENT))
-        check_positive("penalty", self.penalty)
-        check_choice("direction", self.direction, get_args(Direction))
-        check_covariance(self.covariance, self.batch_size)
-        if not 0.0 < self.eps < 1.0:
-            raise ValueError(f"eps must lie in (0, 1), got {self.eps}")
+        super().__post_init__()
+        check_batches(self.covariance, self.batch_size)
         if self.covariance == "sampled" and self.direction != "psi-b":
             raise ValueError(f"only direction 'psi-b' has an unbiased form for covariance 'sampled', got {self.direction!r}")
-        if not isinstance(self.safe, bool):
-            check_choice("safe", self.safe, ("True", "False", "auto"))
         if self.covariance != "exact" and self.safe is True:
             raise ValueError(f"safe steps need the exact B, got covariance {self.covariance!r}")
 

@@ -23,20 +23,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
 from ..protocols import Array, Network, Oracle, Problem, Streams
-from .fields import blockwise, check_batch_size, check_soft, on_samples, sampled, soft, soft_set, track
+from .fields import BatchSize, SoftPenalty, blockwise, on_samples, sampled, soft, soft_set, track
+from .method import Method
 from .policies import Auto
-from .step_sizes import StepSize, checked, policy
-from .steps import Order, check_order, start, steepness, tracking_share, with_order
+from .step_sizes import StepSize, policy
+from .steps import Order, start, steepness, tracking_share, with_order
 from .tracking import TrackingState
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientTracking:
+class GradientTracking(Method):
     """Gradient tracking in Euclidean space (DIGing), the control without a constraint.
 
     Parameters
@@ -44,28 +45,17 @@ class GradientTracking:
     step_size
         alpha > 0; auto: from the agents' Lipschitz constants, the penalty and the spectrum of W; or a schedule (diminishing,
         horizon).
-    penalty
-        lambda of the soft constraint lambda/4 ||x^T x - I||^2 added to every objective; 0 for none.
     order
         combine-then-adapt (one exchange an iteration); adapt-then-combine is stable at larger steps (two exchanges); auto is the
         former, but with step_size auto the other where W is such that it needs fewer rounds.
-    batch_size
-        Samples of each agent in a gradient; by default all.
     """
 
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
     gradient_factor: ClassVar[float] = 1.0
 
     step_size: StepSize = "auto"
-    penalty: float = 0.0
+    penalty: SoftPenalty = 0.0
     order: Order | Auto = "auto"
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
-        check_soft(self.penalty)
-        check_order(self.order)
-        check_batch_size(self.batch_size)
+    batch_size: BatchSize = None
 
     @property
     def requires(self) -> tuple[type, ...]:

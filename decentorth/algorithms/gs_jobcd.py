@@ -20,15 +20,17 @@ import numpy as np
 
 from ..kernels import Kernel, load, ready
 from ..protocols import Array, Network, Problem, Signature, Stop, Streams, TraceForm
+from ..settings import Count, Positive
 from . import jobcd
 from .jobcd import JOBCDState, OneSignature, Varsigma
+from .method import SingleAgentMethod
 
 LEAST = 250
 """The least default number of steps in an iteration."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class GSJOBCD:
+class GSJOBCD(SingleAgentMethod):
     """Block coordinate descent under J-orthogonality, Gauss-Seidel (paper 001, Algorithm 1).
 
     Parameters
@@ -37,29 +39,17 @@ class GSJOBCD:
         Q = varsigma I: a number; pair, L_f lambda_max((x x^T)_BB); backtracking, which doubles L until f does not increase; or
         exact, the quadratic form of tr(x^T H x)/2 itself. auto: exact where there is one, pair where L_f is known, else
         backtracking.
-    theta
-        Added to the diagonal of Q.
     pairs
         Steps in an iteration; by default n/2, at least 250, for tr(x^T H x)/2, else 1.
-    correction
-        A Newton-Schulz step towards the constraint every so many iterations; 0 never.
-    kernel
-        numba, numpy, or auto: numba where it is installed.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Signature,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
-    varsigma: float | Varsigma | Literal["exact"] = "auto"
-    theta: float = 1e-6
-    pairs: int | None = None
-    correction: int = 0
+    varsigma: Positive | Varsigma | Literal["exact"] = "auto"
+    theta: jobcd.Theta = 1e-6
+    pairs: Count | None = None
+    correction: jobcd.Correction = 0
     kernel: Kernel = "auto"
-
-    def __post_init__(self) -> None:
-        jobcd.check(self.varsigma, self.theta, self.correction, ("auto", "exact", "pair", "backtracking"))
-        if self.pairs is not None:
-            jobcd.check_whole("pairs", self.pairs, 1)
 
     @property
     def requires(self) -> tuple[type, ...]:

@@ -11,17 +11,18 @@ f(x) = tr(x^T H x)/2 an iteration costs O(n^2). Of several matrices in one point
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from ..kernels import Kernel, ready
 from ..protocols import Array, Network, Problem, Signatures, Stop, Streams
+from ..settings import Positive
 from . import adam, jobcd
 from .jobcd import JOBCDState, Varsigma
-from .policies import check_positive
+from .method import SingleAgentMethod
 
 
 @dataclass(frozen=True, kw_only=True)
-class JJOBCD:
+class JJOBCD(SingleAgentMethod):
     """Block coordinate descent under J-orthogonality, Jacobi (paper 001, Algorithm 2 with exact gradients).
 
     Parameters
@@ -29,32 +30,21 @@ class JJOBCD:
     varsigma
         Q = varsigma I: a number; pair, L_f lambda_max((x x^T)_BB); backtracking, which doubles L until f does not increase. auto:
         pair where L_f is known, else backtracking.
-    theta
-        Added to the diagonal of Q.
-    rounds
-        Rounds of n/2 disjoint pairs from one gradient; 1 in the paper. More pay where a gradient costs much more than a round.
-    learning_rate
-        Adam's, of rows that the constraint leaves free.
-    correction
-        A Newton-Schulz step towards the constraint every so many iterations; 0 never.
-    kernel
-        numba, numpy, or auto: numba where it is installed.
     """
 
     requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (Signatures,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
-    varsigma: float | Varsigma = "auto"
-    theta: float = 1e-6
-    rounds: int = 1
-    learning_rate: float = adam.LEARNING_RATE
-    correction: int = 0
+    varsigma: Positive | Varsigma = "auto"
+    theta: jobcd.Theta = 1e-6
+    rounds: jobcd.Rounds = 1
+    learning_rate: adam.LearningRate = adam.LEARNING_RATE
+    correction: jobcd.Correction = 0
     kernel: Kernel = "auto"
 
     def __post_init__(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
-        jobcd.check(self.varsigma, self.theta, self.correction, ("auto", "pair", "backtracking"), self.rounds)
+        super().__post_init__()
+        jobcd.check_rounds(self.rounds, self.varsigma)
 
     def resolved(self, network: Network) -> JJOBCD:
         """This method with ``kernel="auto"`` resolved on this machine."""

@@ -31,17 +31,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Protocol, cast
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from ..kernels import Kernel, load
 from ..kernels.subproblem import CERTAIN, isotropic, largest_eigenvalue, linear_term, ray_matrix
 from ..protocols import Array, Index, Problem, Signature, Signatures, Smooth, Stop, Streams, TraceForm
+from ..settings import Count, NotNegative, Range
 from ..sums import sums
 from . import adam
 from .adam import Moments
-from .policies import check_positive
 from .steps import lipschitz
 
 Pairs = tuple[Index, Index]
@@ -56,6 +56,12 @@ LOST = 1e-9
 DOUBLINGS = 60
 SLACK = 1e-13
 """The rounding error of an objective, relative to its terms."""
+
+Theta = Annotated[NotNegative, "Added to the diagonal of Q."]
+Correction = Annotated[int, Range(least=0), "A Newton-Schulz step towards the constraint every so many iterations; 0 never."]
+Rounds = Annotated[
+    Count, "Rounds of n/2 disjoint pairs from one gradient; 1 in the paper. More pay where a gradient costs much more than a round."
+]
 
 
 class OneSignature(Signature, Signatures, Protocol):
@@ -83,38 +89,10 @@ class JOBCDState(NamedTuple):
     gradients: int
 
 
-def check(varsigma: float | str, theta: float, correction: int, choices: tuple[str, ...], rounds: int = 1) -> None:
-    """Raise unless the settings are valid.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If they are not; the message names the parameter.
-    """
-    if not (isinstance(varsigma, str) and varsigma in choices):
-        if isinstance(varsigma, str):
-            raise ValueError(f"varsigma must be a positive number, {', '.join(choices[:-1])} or {choices[-1]}, got {varsigma!r}")
-        check_positive("varsigma", varsigma)
-    if not 0.0 <= theta < math.inf:
-        raise ValueError(f"theta must be finite and not negative, got {theta}")
-    check_whole("correction", correction, 0)
-    check_whole("rounds", rounds, 1)
+def check_rounds(rounds: int, varsigma: float | str) -> None:
+    """Raise if there are several rounds with a constant varsigma."""
     if rounds > 1 and not isinstance(varsigma, str):
         raise ValueError(f"more than one round needs a varsigma that is no constant, got rounds {rounds} and varsigma {varsigma}")
-
-
-def check_whole(name: str, value: int, least: int) -> None:
-    """Raise unless ``value`` is an integer of at least ``least``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If they are not; the message names the parameter.
-    """
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
 def rule(varsigma: float | str, problem: object) -> str:

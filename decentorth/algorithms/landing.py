@@ -15,16 +15,18 @@ Garcia, Shahrampour), equation (4):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ..protocols import Array, Network, Problem, Streams
 from ..protocols import Landing as CanLand
-from .fields import check_batch_size, landing, on_samples, sampled
-from .policies import Auto, check_positive, following
-from .safe import check_eps
-from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
+from ..settings import Positive
+from .fields import BatchSize, landing, on_samples, sampled
+from .method import SingleAgentMethod
+from .policies import Auto, following
+from .safe import Eps
+from .step_sizes import MeasuredStepSize, policy
 from .steps import resolve
 
 
@@ -41,7 +43,7 @@ class LandingState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Landing:
+class Landing(SingleAgentMethod):
     """The landing algorithm for a single agent (Ablin & Peyre 2022).
 
     Parameters
@@ -52,26 +54,15 @@ class Landing:
         lambda > 0 of the landing field, or auto: 0.1 / step_size.
     safe
         Shorten steps where needed to stay within eps of the manifold.
-    eps
-        The safety region ||x^T x - I||_F <= eps of safe, in (0, 3/4).
-    batch_size
-        Samples in a gradient; by default all.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (CanLand,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
-    step_size: StepSize = "auto"
-    penalty: float | Auto = "auto"
+    step_size: MeasuredStepSize = "auto"
+    penalty: Positive | Auto = "auto"
     safe: bool = False
-    eps: float = 0.5
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, SINGLE_AGENT))
-        check_positive("penalty", self.penalty)
-        check_eps(self.eps)
-        check_batch_size(self.batch_size)
+    eps: Eps = 0.5
+    batch_size: BatchSize = None
 
     @property
     def requires(self) -> tuple[type, ...]:

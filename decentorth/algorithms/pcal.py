@@ -34,8 +34,6 @@ class PCAL(PLAM):
         eta > 0; auto: from the problem's Lipschitz constant and the penalty; or a policy (diminishing, horizon, bb).
     penalty
         beta > 0; auto: from the curvature at the start.
-    batch_size
-        Samples in a gradient; by default all.
     """
 
     def _moved(self, constraint: AugmentedLagrangian, y: Array) -> tuple[Array, Array | None]:

@@ -16,13 +16,15 @@ penalty smaller than the largest eigenvalue of the multiplier at the solution ca
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from ..protocols import Array, AugmentedLagrangian, Network, Problem, Streams
-from .fields import check_batch_size, on_samples, sampled
+from ..settings import Positive
+from .fields import BatchSize, on_samples, sampled
 from .landing import LandingState
-from .policies import Auto, check_positive, following
-from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
+from .method import SingleAgentMethod
+from .policies import Auto, following
+from .step_sizes import MeasuredStepSize, policy
 from .steps import augmented
 
 PLAMState = LandingState
@@ -30,7 +32,7 @@ PLAMState = LandingState
 
 
 @dataclass(frozen=True, kw_only=True)
-class PLAM:
+class PLAM(SingleAgentMethod):
     """Proximal linearised augmented Lagrangian for a single agent (Gao, Liu, Yuan 2019; Gao, Hu, Kuang, Liu 2022).
 
     Parameters
@@ -39,21 +41,13 @@ class PLAM:
         eta > 0; auto: from the problem's Lipschitz constant and the penalty; or a policy (diminishing, horizon, bb).
     penalty
         beta > 0, larger than the multiplier at the solution; auto: from the curvature at the start.
-    batch_size
-        Samples in a gradient; by default all.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (AugmentedLagrangian,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
-    step_size: StepSize = "auto"
-    penalty: float | Auto = "auto"
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, SINGLE_AGENT))
-        check_positive("penalty", self.penalty)
-        check_batch_size(self.batch_size)
+    step_size: MeasuredStepSize = "auto"
+    penalty: Positive | Auto = "auto"
+    batch_size: BatchSize = None
 
     @property
     def requires(self) -> tuple[type, ...]:

@@ -21,14 +21,14 @@ An iteration sends half the bytes of gradient tracking. With one agent it is pro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ..protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
-from .extra import checked_extra, step_along_gradients
+from .extra import ExtraStepSize, step_along_gradients
 from .fields import blockwise, riemannian
-from .step_sizes import StepSize
+from .method import Method
 
 
 class REXTRAState(NamedTuple):
@@ -42,7 +42,7 @@ class REXTRAState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class REXTRA:
+class REXTRA(Method):
     """Riemannian EXTRA (Wu, Deng, Hu, Su, Wen 2025): exact with a constant step, half the bytes of gradient tracking.
 
     Parameters
@@ -53,12 +53,8 @@ class REXTRA:
 
     requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
 
-    step_size: StepSize = "auto"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked_extra(self.step_size))
+    step_size: ExtraStepSize = "auto"
 
     def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> REXTRAState:
         step, spent = step_along_gradients(self.step_size, problem, network, streams, x0)

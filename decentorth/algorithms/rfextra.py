@@ -19,15 +19,16 @@ An iteration sends half the bytes of DRFGT, which sends its trackers too. With o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ..protocols import Array, Landing, Network, Problem, Streams
-from .extra import checked_extra, step_along_landing
+from ..settings import Positive
+from .extra import ExtraStepSize, step_along_landing
 from .fields import blockwise, landing
-from .policies import Auto, check_positive
-from .step_sizes import StepSize
+from .method import Method
+from .policies import Auto
 
 
 class RFEXTRAState(NamedTuple):
@@ -42,7 +43,7 @@ class RFEXTRAState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RFEXTRA:
+class RFEXTRA(Method):
     """Retraction-free EXTRA along the landing field: exact with a constant step, half the bytes of DRFGT.
 
     Parameters
@@ -55,14 +56,9 @@ class RFEXTRA:
 
     requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
 
-    step_size: StepSize = "auto"
-    penalty: float | Auto = "auto"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked_extra(self.step_size))
-        check_positive("penalty", self.penalty)
+    step_size: ExtraStepSize = "auto"
+    penalty: Positive | Auto = "auto"
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> RFEXTRAState:
         step, spent = step_along_landing(self.step_size, self.penalty, problem, network, streams, x0)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple, TypeGuard, cast, get_args
+from typing import Literal, NamedTuple, TypeGuard, cast
 
 from ..protocols import (
     Array,
@@ -36,7 +36,6 @@ from ..protocols import (
     Problem,
     Retractable,
     RetractableManifold,
-    Retraction,
     Riemannian,
     Sampled,
     SampledMatrices,
@@ -45,10 +44,12 @@ from ..protocols import (
     WithMatrices,
 )
 from ..sums import sums
-from .policies import BarzilaiBorwein, check_choice, following
-from .samples import check_covariance, draws, nothing_seen, passing, problem_needs, rolled, set_needs
-from .step_sizes import SINGLE_AGENT, StepSize, checked, policy
-from .steps import check_retraction, curvature, embedded_curvature, group_curvature, start
+from .fields import BatchSize
+from .method import SingleAgentMethod
+from .policies import BarzilaiBorwein, following
+from .samples import check_batches, draws, nothing_seen, passing, problem_needs, rolled, set_needs
+from .step_sizes import MeasuredStepSize, policy
+from .steps import RetractionName, curvature, embedded_curvature, group_curvature, start
 
 REFRESHED = 64
 """The number of iterations after which B x, otherwise updated from iteration to iteration, is made anew."""
@@ -85,37 +86,28 @@ def by_products(constraint: object) -> TypeGuard[ByProducts]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RGD:
+class RGD(SingleAgentMethod):
     """Riemannian gradient descent for a single agent.
 
     Parameters
     ----------
     step_size
         eta > 0; auto: from the problem's Lipschitz constant; or a policy (diminishing, horizon, bb).
-    retraction
-        polar, polar-svd, polar-eigh, qr or cholesky-qr.
     metric
         On {x : x^T B x = I}: natural solves with B, euclidean multiplies with it; elsewhere the set's own.
-    batch_size
-        Samples in a gradient; by default all.
     covariance
         Where B comes from: exact (the set's own) or rolling (mean of the samples seen).
     """
 
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
-
-    step_size: StepSize = "auto"
-    retraction: Retraction = "polar"
+    step_size: MeasuredStepSize = "auto"
+    retraction: RetractionName = "polar"
     metric: MetricName = "natural"
-    batch_size: int | None = None
+    batch_size: BatchSize = None
     covariance: Literal["exact", "rolling"] = "exact"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, SINGLE_AGENT))
-        check_retraction(self.retraction)
-        check_choice("metric", self.metric, get_args(MetricName))
-        check_choice("covariance", self.covariance, ("exact", "rolling"))
-        check_covariance(self.covariance, self.batch_size)
+        super().__post_init__()
+        check_batches(self.covariance, self.batch_size)
 
     @property
     def requires(self) -> tuple[type, ...]:

@@ -15,11 +15,12 @@ Journal on Optimization 2021; the rival of paper 002 (Cheung, Wang, Yue, So):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
-from ..protocols import Array, Network, Problem, Retractable, RetractableManifold, Retraction, Riemannian, Streams
-from .step_sizes import SCHEDULES, StepSize, checked, policy
-from .steps import check_retraction
+from ..protocols import Array, Network, Problem, Retractable, RetractableManifold, Riemannian, Streams
+from .method import SingleAgentMethod
+from .step_sizes import StepSize, policy
+from .steps import RetractionName
 from .subgradient import first_steps, iteration_flops, suited
 
 
@@ -35,7 +36,7 @@ class RSMState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RSM:
+class RSM(SingleAgentMethod):
     """Riemannian subgradient method for a single agent (Li, Chen, Deng, Qu, Zhu, So 2021).
 
     Parameters
@@ -43,20 +44,13 @@ class RSM:
     step_size
         gamma_0 > 0; auto: the schedule that suits the problem; or a policy: geometric, square-summable, annealed, diminishing,
         horizon, piecewise.
-    retraction
-        polar, polar-svd, polar-eigh, qr or cholesky-qr.
     """
 
     requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
     step_size: StepSize = "auto"
-    retraction: Retraction = "polar"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, allowed=SCHEDULES))
-        check_retraction(self.retraction)
+    retraction: RetractionName = "polar"
 
     def suited(self, problem: object) -> RSM:
         """This method with automatic steps resolved for a problem."""

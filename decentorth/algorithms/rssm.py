@@ -27,13 +27,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import ClassVar, Literal, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
 
 import numpy as np
 
 from ..protocols import Array, ColumnOracle, ConstraintSet, Index, Network, Problem, Projection, Streams
-from .policies import check_count
-from .step_sizes import SCHEDULES, StepSize, checked, policy
+from ..settings import Count
+from .method import SingleAgentMethod
+from .step_sizes import StepSize, policy
 from .subgradient import first_steps, iteration_flops, suited
 
 BLOCKS = 5
@@ -70,7 +71,7 @@ class BlockManifold(ConstraintSet, ColumnBlocks, Projection, Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RSSM:
+class RSSM(SingleAgentMethod):
     """Randomized submanifold subgradient method for a single agent (Cheung, Wang, Yue, So 2024).
 
     Parameters
@@ -89,26 +90,22 @@ class RSSM:
 
     requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (ColumnBlocks, Projection)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
-    blocks: int | None = None
+    blocks: Count | None = None
     step_size: StepSize = "auto"
     block_partition: Partition = "auto"
-    reorthogonalize: int | None = None
+    reorthogonalize: Count | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, allowed=SCHEDULES))
+        super().__post_init__()
         object.__setattr__(self, "block_partition", _as_text(self.block_partition))
         own = 0 if self.block_partition in NAMED else len(explicit(self.block_partition))
         blocks = (own or BLOCKS) if self.blocks is None else self.blocks
-        check_count("blocks", blocks)
         if blocks < 2:
             raise ValueError("blocks must be at least 2, since two of them move at a time, got 1; RSM moves all columns")
         if own and own != blocks:
             raise ValueError(f"block_partition has {own} blocks, so blocks must be {own} or left out, got {blocks}")
         object.__setattr__(self, "blocks", blocks)
-        if self.reorthogonalize is not None:
-            check_count("reorthogonalize", self.reorthogonalize)
 
     def suited(self, problem: object) -> RSSM:
         """This method with automatic steps and partition resolved for a problem."""

@@ -28,11 +28,12 @@ here looks at the objective, and no step grows again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..protocols import Array, ConstraintSet, Network, Problem, Spectrum, Streams
+from ..settings import Range
 from .tracking import PenalisedState
 
 LAST = 1100
@@ -40,16 +41,7 @@ LAST = 1100
 the run has diverged."""
 
 
-def check_eps(eps: float) -> None:
-    """Raise unless ``eps`` is a safety region in the theory of paper 004.
-
-    Raises
-    ------
-    ValueError
-        Outside (0, 3/4).
-    """
-    if not 0.0 < eps < 0.75:
-        raise ValueError(f"eps must lie in (0, 3/4), got {eps}")
+Eps = Annotated[float, Range(above=0, below=0.75), "The safety region ||x^T x - I||_F <= eps of safe."]
 
 
 class SafeState(NamedTuple):

@@ -8,13 +8,15 @@ same.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import get_args
+from functools import lru_cache, partial
+from typing import Annotated, get_args
 
 from topologies import text
 
+from ..settings import Form, Positive, check
 from .policies import (
     Annealed,
+    Auto,
     BarzilaiBorwein,
     Constant,
     Diminishing,
@@ -22,24 +24,20 @@ from .policies import (
     Horizon,
     Piecewise,
     SquareSummable,
-    check_positive,
 )
 
 Schedule = Constant | Diminishing | Horizon | SquareSummable | Annealed | Geometric | Piecewise
 """Steps that are chosen in advance."""
 StepPolicy = Schedule | BarzilaiBorwein
-StepSize = float | str | StepPolicy
 POLICIES: dict[str, type[StepPolicy]] = {policy.name: policy for policy in get_args(StepPolicy)}
 SCHEDULES: tuple[type[StepPolicy], ...] = get_args(Schedule)
-SINGLE_AGENT: tuple[type[StepPolicy], ...] = get_args(StepPolicy)
-"""A single agent can also measure its steps."""
 
 
 def checked(
-    step_size: StepSize,
+    step_size: float | str | StepPolicy,
     allowed: tuple[type[StepPolicy], ...] = SCHEDULES,
     why: str = "Barzilai-Borwein steps are for methods of a single agent",
-) -> StepSize:
+) -> float | str | StepPolicy:
     """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything else as an object of `policies`.
 
     Parameters
@@ -64,6 +62,13 @@ def checked(
     return found.initial if type(found) is Constant else found
 
 
+StepSize = Annotated[float | str | StepPolicy, Form(checked)]
+"""A step size that is constant or follows a schedule."""
+ConstantStepSize = Annotated[float | str | StepPolicy, Form(partial(checked, allowed=(Constant,)))]
+MeasuredStepSize = Annotated[float | str | StepPolicy, Form(partial(checked, allowed=get_args(StepPolicy)))]
+"""A single agent can also measure its steps."""
+
+
 @lru_cache
 def policy(step_size: StepSize) -> StepPolicy:
     """The schedule, or the Barzilai-Borwein rule, that a checked ``step_size`` stands for."""
@@ -74,7 +79,6 @@ def _read(step_size: StepSize) -> StepPolicy:
     if isinstance(step_size, Constant):
         return step_size
     if not isinstance(step_size, str) or step_size == "auto":
-        check_positive("step_size", step_size)
-        return Constant(step_size)  # type: ignore[arg-type]  # a number or auto, as has just been checked
+        return Constant(check("step_size", Positive | Auto, step_size))
     name, written = text.divided("step_size", step_size, POLICIES, "'auto'", "a positive number")
     return text.read(f"step_size {step_size!r}", name, POLICIES[name], written)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -36,38 +36,16 @@ from ..protocols import (
 )
 from ..sums import norms, sums
 from .mixing import averages, effective
-from .policies import check_choice
 from .step_sizes import StepPolicy, policy
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
+RetractionName = Annotated[Retraction, "The map from a step to the manifold."]
 Ordered = TypeVar("Ordered", bound=Any)
 """A method with an order and a step size."""
 _ORDERS = 240
 """The number of binary orders of magnitude whose eighth powers fit into float64."""
 _PARTS = (-2, -1, 0, 1, 2)
 """The centres of the ranges of `_ORDERS` orders of magnitude, as multiples of `_ORDERS`."""
-
-
-def check_order(order: str) -> None:
-    """Raise unless ``order`` is a mixing order.
-
-    Raises
-    ------
-    ValueError
-        If it is not; the message gives the choices.
-    """
-    check_choice("order", order, (*get_args(Order), "auto"))
-
-
-def check_retraction(retraction: str) -> None:
-    """Raise unless ``retraction`` is a retraction.
-
-    Raises
-    ------
-    ValueError
-        If it is not; the message gives the choices.
-    """
-    check_choice("retraction", retraction, get_args(Retraction))
 
 
 def lipschitz(

@@ -22,17 +22,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from ..kernels import Kernel, ready
 from ..protocols import Array, Index, Network, Sampled, Signatures, Streams
+from ..settings import Count, Positive, Range
 from . import adam, jobcd
 from .adam import Moments
-from .fields import SampledProblem, check_batch_size
+from .fields import BatchSize, SampledProblem
 from .jobcd import Pairs
-from .policies import check_positive
+from .method import SingleAgentMethod
 
 COIN = 1 << 31
 CAUTION = 100.0
@@ -57,7 +58,7 @@ class VRJJOBCDState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VRJJOBCD:
+class VRJJOBCD(SingleAgentMethod):
     """Block coordinate descent under J-orthogonality, Jacobi with variance reduction (paper 001, Algorithm 2).
 
     Parameters
@@ -65,46 +66,30 @@ class VRJJOBCD:
     varsigma
         Q = varsigma I: a number; pair, L_f lambda_max((x x^T)_BB), with an L_f found by the power method where none is known; or
         backtracking, with an L found by trial where the estimate starts over.
-    theta
-        Added to the diagonal of Q.
     batch_size
         b', samples in a difference of gradients; by default sqrt(N).
     large_batch
         b, samples in a gradient that starts the estimate over; by default all N.
     restart
         p', how often the estimate starts over; by default b' / (b + b').
-    rounds
-        Rounds of n/2 disjoint pairs from one gradient; 1 in the paper. More pay where a gradient costs much more than a round.
-    learning_rate
-        Adam's, of rows that the constraint leaves free.
-    correction
-        A Newton-Schulz step towards the constraint every so many iterations; 0 never.
-    kernel
-        numba, numpy, or auto: numba where it is installed.
     """
 
     requires: ClassVar[tuple[type, ...]] = (Sampled,)
     requires_set: ClassVar[tuple[type, ...]] = (Signatures,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
-    varsigma: float | Literal["pair", "backtracking"] = "pair"
-    theta: float = 1e-6
-    batch_size: int | None = None
-    large_batch: int | None = None
-    restart: float | None = None
-    rounds: int = 1
-    learning_rate: float = adam.LEARNING_RATE
-    correction: int = 0
+    varsigma: Positive | Literal["pair", "backtracking"] = "pair"
+    theta: jobcd.Theta = 1e-6
+    batch_size: BatchSize = None
+    large_batch: Count | None = None
+    restart: Annotated[float, Range(least=0, most=1)] | None = None
+    rounds: jobcd.Rounds = 1
+    learning_rate: adam.LearningRate = adam.LEARNING_RATE
+    correction: jobcd.Correction = 0
     kernel: Kernel = "auto"
 
     def __post_init__(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
-        jobcd.check(self.varsigma, self.theta, self.correction, ("pair", "backtracking"), self.rounds)
-        check_batch_size(self.batch_size)
-        if self.large_batch is not None:
-            jobcd.check_whole("large_batch", self.large_batch, 1)
-        if self.restart is not None and not 0.0 <= self.restart <= 1.0:
-            raise ValueError(f"restart is a probability, got {self.restart}")
+        super().__post_init__()
+        jobcd.check_rounds(self.rounds, self.varsigma)
 
     def resolved(self, network: Network) -> VRJJOBCD:
         """This method with ``kernel="auto"`` resolved on this machine."""

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..protocols import Array
+from ..settings import settings
 from ..sums import norms
 from . import wiring
 from .figures import panels
-from .flags import InputError, read_value, settings
+from .flags import InputError, read_value
 from .outputs import final_points
 from .settings import NETWORK, CaseSettings
 

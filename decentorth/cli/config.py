@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from .. import registry
+from ..settings import Setting, settings
 from . import wiring
-from .flags import CONFIG_BYTES, InputError, Setting, help_text, load, read_flags, read_value, settings, shown, spelled, unknown
+from .flags import CONFIG_BYTES, InputError, help_text, load, read_flags, read_value, shown, spelled, unknown
 from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, SELF_WEIGHT, CaseSettings, RunSettings
 
 PUBLISHED_STEP: Mapping[str, Any] = {"step_size": 1e-2, "penalty": 10.0, "order": "combine-then-adapt"}
@@ -179,7 +180,7 @@ class Form(ABC, Generic[C]):
     def _groups(self) -> dict[str, dict[str, Setting]]:
         first = {name: setting for name, setting in self.own.items() if name not in (*NETWORK, *self.output)}
         for kind, entries in self.entries.items():
-            first[kind] = dataclasses.replace(first[kind], help=f"{first[kind].help} One of: {', '.join(entries.names())}.")
+            first[kind] = first[kind]._replace(help=f"{first[kind].help} One of: {', '.join(entries.names())}.")
         groups = {self.noun.capitalize(): first, "Network": {name: self.own[name] for name in NETWORK}}
         for kind, entry in self.types.items():
             taken = {name for group in groups.values() for name in group} | set(self.output)

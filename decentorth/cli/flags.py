@@ -14,9 +14,10 @@ import re
 import tomllib
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from ..settings import Setting, settings
 
 CONFIG_BYTES = 1 << 16
 """The most that a configuration file may have."""
@@ -43,43 +44,6 @@ def shown(value: Any) -> str:
     """``repr(value)`` as messages quote it: at most 80 characters."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One field of a dataclass: its type, its default and its line of help."""
-
-    hint: Any
-    default: Any
-    required: bool
-    help: str
-
-
-def settings(entry: type[Any]) -> dict[str, Setting]:
-    """The fields of a dataclass that may be set, by name; help is taken from the "Parameters" of its docstring and its bases'."""
-    hints = get_type_hints(entry)
-    texts: dict[str, str] = {}
-    for base in reversed(entry.__mro__):
-        texts |= parameters(base.__doc__ or "")
-    found = {}
-    for field in dataclasses.fields(entry):
-        if not field.init:
-            continue
-        default = field.default_factory() if field.default_factory is not MISSING else field.default
-        required = default is MISSING
-        found[field.name] = Setting(hints[field.name], None if required else default, required, texts.get(field.name, ""))
-    return found
-
-
-def parameters(docstring: str) -> dict[str, str]:
-    """The descriptions in a NumPy-style "Parameters" section, by name."""
-    text = inspect.cleandoc(docstring) + "\n"
-    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", text, re.MULTILINE | re.DOTALL)
-    texts: dict[str, str] = {}
-    for head, body in re.findall(r"^(\S[^\n]*)\n((?:[ \t]+[^\n]*\n|\n)*)", section.group(1) if section else "", re.MULTILINE):
-        for name in head.split(":")[0].split(","):
-            texts[name.strip()] = re.sub(r"`+", "", " ".join(body.split()))
-    return texts
 
 
 def spelled(name: str) -> str:
@@ -378,7 +342,11 @@ def _command(groups: Mapping[str, Mapping[str, Setting]], hint: Callable[[Settin
     for order, (heading, group) in enumerate(groups.items()):
         panel = Group(heading, sort_key=order)
         for name, setting in group.items():
-            text = f"{setting.help} Required." if setting.required else setting.help
+            text = (
+                setting.help
+                + (f" Must be {setting.bounds}." if setting.bounds else "")
+                + (" Required." if setting.required else "")
+            )
             shown: Any = setting.default is not None and setting.default is not False
             if isinstance(setting.default, tuple):
                 shown = _listed if setting.default else False

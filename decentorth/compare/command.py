@@ -17,13 +17,14 @@ from .. import registry
 from ..cli import wiring
 from ..cli.config import Form, Saved, values
 from ..cli.figures import check_metrics
-from ..cli.flags import InputError, read_flags, settings, specifications
+from ..cli.flags import InputError, read_flags, specifications
 from ..cli.outputs import replacing
 from ..cli.progress import SettingUp
-from ..cli.settings import NETWORK, CaseSettings, at_least
+from ..cli.settings import NETWORK, CaseSettings
 from ..cli.shell import FAULT, REFUSALS, complain, one_line, read_configuration, say, serve, together
 from ..cli.trials import processes, progress
 from ..network.halo import even_bounds
+from ..settings import Count, settings
 from .comparison import Comparison
 from .methods import Method, methods
 from .model import NetworkModel
@@ -78,7 +79,7 @@ class CompareSettings(CaseSettings, Rules):
     overwrite: bool = False
     plot: bool = True
     panels: tuple[str, ...] = ()
-    workers: int | None = None
+    workers: Count | None = None
     quiet: bool = False
     config: str | None = None
     print_config: bool = False
@@ -91,9 +92,7 @@ class CompareSettings(CaseSettings, Rules):
         ValueError
             A value out of range, or two that do not fit together.
         """
-        CaseSettings.__post_init__(self)
-        Rules.__post_init__(self)
-        at_least(self, workers=1)
+        super().__post_init__()
 
     def idle(self) -> dict[str, str]:
         """Settings without an effect beside the others, and why."""

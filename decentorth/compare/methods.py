@@ -14,7 +14,8 @@ from typing import Any
 from topologies import text
 
 from .. import registry
-from ..cli.flags import InputError, read_value, settings, specifications
+from ..cli.flags import InputError, read_value, specifications
+from ..settings import settings
 
 
 @dataclass(frozen=True)

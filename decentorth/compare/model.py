@@ -24,7 +24,7 @@ import math
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from topologies import WeightSequence, text
 
 from ..cli.flags import InputError
 from ..protocols import Array, Index
+from ..settings import NotNegative, Range, Settings
 from ..streams import CounterStreams
 
 SIMULATED = (256, 4096)
@@ -49,7 +50,7 @@ _RESOLUTION = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkModel:
+class NetworkModel(Settings):
     """The times that messages take over a network.
 
     Parameters
@@ -70,29 +71,17 @@ class NetworkModel:
 
     latency: float | Array = 0.0
     bandwidth: float | Array = math.inf
-    straggler: float = 0.0
-    slowdown: float = 10.0
+    straggler: Annotated[float, Range(least=0, most=1)] = 0.0
+    slowdown: Annotated[float, Range(least=1)] = 10.0
     shared: bool = True
-    compute: float | None = None
+    compute: NotNegative | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no network is like.
-
-        Raises
-        ------
-        ValueError
-            With the parameter's name.
-        """
+        super().__post_init__()
         if not (np.all(np.greater_equal(self.latency, 0.0)) and np.all(np.isfinite(self.latency))):
             raise ValueError(f"latency must be finite and not negative, got {self.latency}")
         if not np.all(np.greater(self.bandwidth, 0.0)):
             raise ValueError(f"bandwidth must be positive, got {self.bandwidth}")
-        if not 0.0 <= self.straggler <= 1.0:
-            raise ValueError(f"straggler must be a probability, got {self.straggler}")
-        if not (self.slowdown >= 1.0 and math.isfinite(self.slowdown)):
-            raise ValueError(f"slowdown must be finite and at least 1, got {self.slowdown}")
-        if self.compute is not None and not (self.compute >= 0.0 and math.isfinite(self.compute)):
-            raise ValueError(f"compute must be finite and not negative, got {self.compute}")
 
     @classmethod
     def named(cls, name: str) -> NetworkModel:

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..protocols import Array, Index
+from ..settings import NotNegative, Range, Share
 from .draws import Mask, normal, uniform
 from .faults import Fault, Source
 
@@ -97,11 +98,8 @@ class Coding(Fault, ABC):
 
 @dataclass(frozen=True)
 class _Sparse(Coding):
-    share: float = 0.1
+    share: Share = 0.1
     feedback: bool = True
-
-    def __post_init__(self) -> None:
-        self._check("share must be above 0 and at most 1", 0.0 < self.share <= 1.0, self.share)
 
     def kept(self, size: int) -> int:
         """The number of entries that are sent of ``size``."""
@@ -173,10 +171,7 @@ class Quantize(Coding):
 
     name: ClassVar[str] = "quantize"
 
-    bits: int = 8
-
-    def __post_init__(self) -> None:
-        self._check("bits must be from 2 to 32", 2 <= self.bits <= 32, self.bits)
+    bits: Annotated[int, Range(least=2, most=32)] = 8
 
     def coded(self, code: Code, source: Source, number: int) -> Code:
         x = code.values
@@ -244,10 +239,7 @@ class Noise(Coding):
 
     name: ClassVar[str] = "noise"
 
-    std: float = 1e-3
-
-    def __post_init__(self) -> None:
-        self._check("std must be at least 0 and finite", 0.0 <= self.std < math.inf, self.std)
+    std: NotNegative = 1e-3
 
     def coded(self, code: Code, source: Source, number: int) -> Code:
         noise = normal(source.short_words(number, code.values.shape[1]))

@@ -10,13 +10,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Self
+from typing import Annotated, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from topologies import text
 
 from ..protocols import Array, Index
+from ..settings import Count, NotNegative, Positive, Probability, Range, Settings, Share
 from .draws import Chain, Draws, Mask, ShortWords, Words, short_words, uniform, words
 
 Fate = Callable[[int], Mask]
@@ -56,7 +57,7 @@ class Source(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Fault:
+class Fault(Settings):
     """A fault between agents; its subclasses say which."""
 
     name: ClassVar[str] = ""
@@ -75,13 +76,6 @@ class Fault:
             For a parameter that is unknown, missing, given twice or not what it should be.
         """
         return text.read(f"channel {':'.join(filter(None, (cls.name, written)))!r}", cls.name, cls, written)
-
-    def _check(self, what: str, holds: bool, value: object) -> None:
-        if not holds:
-            raise ValueError(f"{what}, got {value}")
-
-    def _check_share(self, name: str, value: float) -> None:
-        self._check(f"{name} must be a share, at least 0 and below 1", 0.0 <= value < 1.0, value)
 
 
 class Breaking(Fault, ABC):
@@ -104,10 +98,7 @@ class Loss(Breaking):
 
     name: ClassVar[str] = "loss"
 
-    p: float
-
-    def __post_init__(self) -> None:
-        self._check_share("p", self.p)
+    p: Probability
 
     def lost(self, pairs: Pairs, seed: int, number: int) -> Fate:
         draws = Draws(seed, number, *pairs.directed())
@@ -126,10 +117,7 @@ class Failures(Breaking):
 
     name: ClassVar[str] = "failures"
 
-    p: float
-
-    def __post_init__(self) -> None:
-        self._check_share("p", self.p)
+    p: Probability
 
     def lost(self, pairs: Pairs, seed: int, number: int) -> Fate:
         draws = Draws(seed, number, *pairs)
@@ -138,16 +126,16 @@ class Failures(Breaking):
 
 @dataclass(frozen=True)
 class _Lasting(Fault):
-    p: float
+    p: Probability
     length: float = 5.0
 
     def __post_init__(self) -> None:
-        self._check_share("p", self.p)
+        super().__post_init__()
         least = 1.0 / (1.0 - self.p)
-        holds = least <= self.length < math.inf
-        self._check(
-            f"length must be finite and at least 1 / (1 - p) = {least:.3g}, where rounds are independent", holds, self.length
-        )
+        if self.length not in Range(least=least):
+            raise ValueError(
+                f"length must be finite and at least 1 / (1 - p) = {least:.3g}, where rounds are independent, got {self.length}"
+            )
 
 
 @dataclass(frozen=True)
@@ -166,13 +154,8 @@ class Bursts(_Lasting, Breaking):
 
     name: ClassVar[str] = "bursts"
 
-    bad: float = 1.0
-    good: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check("bad must be a probability", 0.0 <= self.bad <= 1.0, self.bad)
-        self._check_share("good", self.good)
+    bad: Annotated[float, Range(least=0, most=1)] = 1.0
+    good: Probability = 0.0
 
     def lost(self, pairs: Pairs, seed: int, number: int) -> Fate:
         chain = Chain(Draws(seed, number, *pairs), self.p, self.length)
@@ -241,11 +224,8 @@ class Delay(Late):
 
     name: ClassVar[str] = "delay"
 
-    rounds: int
+    rounds: Count
     random: bool = False
-
-    def __post_init__(self) -> None:
-        self._check("rounds must be at least 1", self.rounds >= 1, self.rounds)
 
     def longest(self, size: int) -> int:
         return self.rounds
@@ -275,12 +255,8 @@ class Stragglers(Late):
 
     name: ClassVar[str] = "stragglers"
 
-    share: float
-    rounds: int = 1
-
-    def __post_init__(self) -> None:
-        self._check("share must be above 0 and at most 1", 0.0 < self.share <= 1.0, self.share)
-        self._check("rounds must be at least 1", self.rounds >= 1, self.rounds)
+    share: Share
+    rounds: Count = 1
 
     def longest(self, size: int) -> int:
         return self.rounds
@@ -309,12 +285,8 @@ class Link(Late):
 
     name: ClassVar[str] = "link"
 
-    bandwidth: float
-    latency: float = 0.0
-
-    def __post_init__(self) -> None:
-        self._check("bandwidth must be positive", self.bandwidth > 0.0, self.bandwidth)
-        self._check("latency must be at least 0 and finite", 0.0 <= self.latency < math.inf, self.latency)
+    bandwidth: Annotated[float, Range(above=0, most=math.inf)]
+    latency: NotNegative = 0.0
 
     def longest(self, size: int) -> int:
         return math.floor(self.latency + size / self.bandwidth)
@@ -337,12 +309,8 @@ class Corrupt(Fault):
 
     name: ClassVar[str] = "corrupt"
 
-    p: float
-    size: float = 10.0
-
-    def __post_init__(self) -> None:
-        self._check_share("p", self.p)
-        self._check("size must be positive and finite", 0.0 < self.size < math.inf, self.size)
+    p: Probability
+    size: Positive = 10.0
 
     def struck(self, n_agents: int, seed: int, number: int) -> Fate:
         """``(n,)``: whose messages."""

@@ -17,13 +17,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..protocols import Array, Collective, Index
 from ..sets import GeneralizedStiefel, SampleCovariance, Stiefel
+from ..settings import Count, Range
 from .base import C, Deferred, loaded
 from .checks import agent_weights, matrices, same_columns
 from .division import DIVIDED, Divided, divided, idle_data
@@ -214,22 +215,12 @@ class ICASettings(Divided):
         sources than columns, the principal components.
     """
 
-    sources: int | None = None
-    samples: int = 1000
+    sources: Count | None = None
+    samples: Count = 1000
     whiten: bool = True
-    imbalance: float = 1.0
+    imbalance: Annotated[float, Range(least=1)] = 1.0
     mixing: Literal["orthogonal", "general"] = "orthogonal"
     data: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.sources is not None and self.sources < 1:
-            raise ValueError(f"sources must be at least 1, got {self.sources}")
-        if self.data is None:
-            if self.samples < 1:
-                raise ValueError(f"samples must be at least 1, got {self.samples}")
-            if not (self.imbalance >= 1.0 and math.isfinite(self.imbalance)):
-                raise ValueError(f"imbalance must be finite and at least 1, got {self.imbalance}")
 
     def idle(self) -> dict[str, str]:
         """The settings that have no effect, and why."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..protocols import Array, Collective
 from ..sets import Stiefel
+from ..settings import Count, Positive, Settings, Share
 from .base import Deferred, loaded
 from .checks import matrices, same_columns
 from .division import idle_data
@@ -81,7 +82,7 @@ def published_rows(agents: slice, rows: int, d: int, r: int, seed: int) -> tuple
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProcrustesSettings:
+class ProcrustesSettings(Settings):
     """Orthogonal Procrustes: generated as in paper 004, Section V, or from files.
 
     Parameters
@@ -104,26 +105,21 @@ class ProcrustesSettings:
         Shuffle the files' rows over the agents by the seed; otherwise consecutive rows.
     """
 
-    dimension: int = 50
-    rank: int = 20
-    rows: int | None = None
-    decay: float = 0.9
-    largest_eigenvalue: float | None = None
+    dimension: Count = 50
+    rank: Count = 20
+    rows: Count | None = None
+    decay: Share = 0.9
+    largest_eigenvalue: Positive | None = None
     data: str | None = None
     targets: str | None = None
     shuffle: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.data is None) != (self.targets is None):
             raise ValueError("data and targets go together: give both files, or neither to generate the data")
         if self.data is None:
             Stiefel(self.dimension, self.rank)
-            if self.rows is not None and self.rows < 1:
-                raise ValueError(f"rows must be at least 1, got {self.rows}")
-            if not 0.0 < self.decay <= 1.0:
-                raise ValueError(f"decay must lie in (0, 1], got {self.decay}")
-            if self.largest_eigenvalue is not None and not self.largest_eigenvalue > 0.0:
-                raise ValueError(f"largest_eigenvalue must be positive, got {self.largest_eigenvalue}")
 
     def idle(self) -> dict[str, str]:
         """The settings that have no effect, and why."""

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from .. import _mpienv
 from ..cli.figures import save
-from ..cli.flags import InputError, help_text, settings, take_flags, unknown
-from ..cli.settings import at_least
+from ..cli.flags import InputError, help_text, take_flags, unknown
 from ..cli.trials import INTERRUPTED, leave, processes, progress
+from ..settings import Count, Seed, Settings, settings
 from . import consensus, drfgt, scaling, spectral
 from .sweep import Study, sweep
 
@@ -22,7 +22,7 @@ STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in (spec
 
 
 @dataclass(frozen=True)
-class StudySettings:
+class StudySettings(Settings):
     """The settings of every study.
 
     Parameters
@@ -31,8 +31,6 @@ class StudySettings:
         Folder for the CSV file and the figure; trials that the file holds are not made again.
     full : bool
         The large version, into files of its own.
-    seed : int
-        Of random graphs, data and starts.
     workers : int
         Processes that make trials; by default one per processor (scaling: 1, since it measures seconds).
     quiet : bool
@@ -41,19 +39,9 @@ class StudySettings:
 
     out: str = "studies"
     full: bool = False
-    seed: int = 0
-    workers: int | None = None
+    seed: Seed = 0
+    workers: Count | None = None
     quiet: bool = False
-
-    def __post_init__(self) -> None:
-        """Check the settings.
-
-        Raises
-        ------
-        ValueError
-            For a negative seed, or no worker.
-        """
-        at_least(self, seed=0, workers=1)
 
 
 def main(tokens: Sequence[str] | None = None) -> int:

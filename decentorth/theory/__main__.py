@@ -14,15 +14,16 @@ from typing import Any, ClassVar
 
 from .. import _mpienv
 from ..cli.config import Command, Configuration
-from ..cli.flags import InputError, settings, take_flags
+from ..cli.flags import InputError, take_flags
 from ..cli.progress import SettingUp
 from ..cli.settings import NETWORK
 from ..cli.shell import HELP, read_configuration, show_help
 from ..network.communicator import SerialCommunicator
+from ..settings import Count, Settings, settings
 
 
 @dataclass(frozen=True)
-class TheorySettings:
+class TheorySettings(Settings):
     """The settings of the theory command.
 
     Parameters
@@ -32,18 +33,7 @@ class TheorySettings:
         what was measured.
     """
 
-    measure: int | None = None
-
-    def __post_init__(self) -> None:
-        """Raise unless the number of measured iterations is valid.
-
-        Raises
-        ------
-        ValueError
-            When there is no iteration to measure.
-        """
-        if self.measure is not None and self.measure < 1:
-            raise ValueError(f"measure must be at least 1, got {self.measure}")
+    measure: Count | None = None
 
 
 class TheoryForm(Command):

@@ -22,8 +22,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ..algorithms.safe import Eps
 from ..protocols import Array, Problem
-from .region import check_eps, suprema
+from ..settings import check
+from .region import suprema
 
 
 def merit_weight(lipschitz: float, symmetric: float, largest: float, penalty: float, eps: float) -> float:
@@ -209,7 +211,7 @@ def constants(
     ValueError
         For a penalty or eps out of range, or sigma outside [0, 1).
     """
-    check_eps(eps)
+    check("eps", Eps, eps)
     if not penalty > 0.0:
         raise ValueError(f"the penalty must be positive, got {penalty}")
     if not 0.0 <= sigma < 1.0:

@@ -50,7 +50,9 @@ def test_a_saved_configuration_and_a_resumed_run_have_the_channel(tmp_path: Path
     assert [resumed[name] for name in ("iterates_sha256", "bytes")] == [whole[name] for name in ("iterates_sha256", "bytes")]
 
 
-@pytest.mark.parametrize(("written", "words"), [("lost:p=0.1", "channel knows loss"), ("loss:p=1.5", "p must be a share")])
+@pytest.mark.parametrize(
+    ("written", "words"), [("lost:p=0.1", "channel knows loss"), ("loss:p=1.5", "p must be at least 0 and below 1")]
+)
 def test_what_is_refused(written: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--channel", written]) == 2
     assert f"--channel: channel {words.removeprefix('channel ')}" in (error := capsys.readouterr().err) or words in error

@@ -20,11 +20,12 @@ from decentorth import registry
 from decentorth.algorithms.policies import BarzilaiBorwein, Diminishing, Horizon
 from decentorth.cli import wiring
 from decentorth.cli.config import PUBLISHED_STEP, Command, Configuration, config_bytes, config_flag, published_defaults
-from decentorth.cli.flags import InputError, load, parameters, read_value, settings
+from decentorth.cli.flags import InputError, load, read_value
 from decentorth.cli.shell import read_configuration
 from decentorth.compare.command import CompareForm
 from decentorth.network import Network
 from decentorth.network.communicator import SerialCommunicator
+from decentorth.settings import parameters, settings
 from decentorth.theory.__main__ import TheoryForm
 
 
@@ -170,7 +171,7 @@ FLAG_ERRORS = [
     ("--agents", "--agents requires an argument"),
     ("--agents 3 --agents 4", "--agents specified multiple times"),
     ("--agents 2.5", "--agents: expected a whole number, got '2.5'"),
-    ("--agents 0", "--agents: agents must be at least 1, got 0"),
+    ("--agents 0", "--agents: agents must be from 1 to 10000000, got 0"),
     ("--step-size -1", "--step-size: step_size must be positive"),
     ("--step-size 0", "--step-size: step_size must be positive"),
     (
@@ -188,10 +189,10 @@ FLAG_ERRORS = [
     ("--rank-timeout 0.5", "--rank-timeout: rank_timeout must be at least 1 second, or 0 for no limit, got 0.5"),
     ("--compute-timeout -1", "--compute-timeout: compute_timeout must be at least 1 second, or 0 for no limit, got -1"),
     ("--gradient-tolerance 0", "--gradient-tolerance: gradient_tolerance must be positive"),
-    ("--self-weight 1", "--self-weight: self_weight must be between 0 and 1"),
-    ("--self-weight 1e-320", "--self-weight: self_weight must be at least 1e-12 from 0 and 1, got 1e-320"),
+    ("--self-weight 1", "--self-weight: self_weight must be from 1e-12 to 0.999999999999, got 1.0"),
+    ("--self-weight 1e-320", "--self-weight: self_weight must be from 1e-12 to 0.999999999999, got 1e-320"),
     ("--agents 99999999999999999999", "--agents: expected a whole number, got '99999999999999999999'; the largest is 922"),
-    ("--agents 1000000000000", "--agents: agents must be at most 10000000, got 1000000000000"),
+    ("--agents 1000000000000", "--agents: agents must be from 1 to 10000000, got 1000000000000"),
     ("--iterations 9999999999999999999999", "--iterations: expected a whole number, got '9999999999999999999999'; the largest"),
     ("--plot", "plot needs out"),
     ("--require-converged", "require_converged needs a tolerance"),
@@ -259,7 +260,7 @@ FILE_ERRORS = [
     ("run.yaml", "agents: [1]", "run.yaml: agents: expected a whole number, got ['1']"),
     ("run.yaml", "agents: 190:20:30", "run.yaml: agents: expected a whole number, got '190:20:30'"),
     ("run.yaml", "agents: 0x10", "run.yaml: agents: expected a whole number, got '0x10'"),
-    ("run.yaml", "agents: 1000000000000", "run.yaml: agents: agents must be at most 10000000, got 1000000000000"),
+    ("run.yaml", "agents: 1000000000000", "run.yaml: agents: agents must be from 1 to 10000000, got 1000000000000"),
     ("run.yaml", "iterations: 9999999999999999999999", "got '9999999999999999999999'; the largest is 9223372036854775807"),
     ("run.yaml", f"agents: {'9' * 4000}", f"expected a whole number, got '{'9' * 79}...; the largest is 9223372036854775807"),
     ("run.yaml", f"agents: [{'x, ' * 5000}]", "run.yaml: a line of a configuration has at most 4096 characters; divide it"),
