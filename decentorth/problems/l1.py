@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -153,6 +154,8 @@ class L1PCASettings(Divided):
         Divide by the root mean square of all entries, after centring.
     """
 
+    name: ClassVar[str] = "l1_pca"
+
     data: SampleFile = "digits"
     rank: Count = 5
     center: Centering = True
@@ -186,6 +189,8 @@ class SparsePCASettings(L1PCASettings):
     mu
         Weight of the components' l1 norm.
     """
+
+    name: ClassVar[str] = "sparse_pca"
 
     mu: NotNegative = 0.5
 

@@ -458,7 +458,7 @@ class Demanding:
 
 
 def test_an_entry_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = registry.Registry("algorithm", {})
+    entries = registry.Registry("algorithm")
     entries.add("clashing", Clashing)
     entries.add("demanding", Demanding)
     monkeypatch.setitem(__import__("decentorth.cli.config", fromlist=["_ENTRIES"])._ENTRIES, "algorithm", entries)
