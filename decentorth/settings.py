@@ -11,6 +11,7 @@ The same declarations check a value when the object is made, become flags and ke
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import inspect
 import math
 import os
@@ -72,7 +73,7 @@ Condition = Annotated[float, Range(least=1)]
 
 
 class Setting(NamedTuple):
-    """One field of a dataclass: its type without bounds, its default, its description and its bounds in words."""
+    """One field of a dataclass: its annotated type, its default, its description and its bounds in words."""
 
     hint: Any
     default: Any
@@ -169,8 +170,10 @@ def _check(name: str, kinds: tuple[_Kind, ...], value: Any) -> None:
     choices = [str(word) for kind in kinds if get_origin(kind.type) is Literal for word in get_args(kind.type)]
     others = [words for kind in kinds if (words := _words(kind))]
     words = either([*others, *map(repr, choices)]) if others else f"one of {either(choices)}"
+    near = difflib.get_close_matches(str(value), choices, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
     refusal = ValueError if choices and isinstance(value, str) else TypeError
-    raise refusal(f"{name} must be {words}, got {value!r:.80}")
+    raise refusal(f"{name} must be {words}, got {value!r:.80}{hint}")
 
 
 def _words(kind: _Kind) -> str:
@@ -181,6 +184,11 @@ def _words(kind: _Kind) -> str:
     return "" if get_origin(kind.type) is Literal else words.get(kind.type, getattr(kind.type, "__name__", str(kind.type)))
 
 
+def kinds(hint: Any) -> tuple[Any, ...]:
+    """The alternatives of a type, without their bounds."""
+    return tuple(kind.type for kind in _parts(hint).kinds)
+
+
 def either(words: Sequence[str]) -> str:
     """The words as alternatives: "a, b or c"."""
     return " or ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
@@ -189,7 +197,7 @@ def either(words: Sequence[str]) -> str:
 def settings(entry: type[Any]) -> dict[str, Setting]:
     """The fields of a dataclass that may be set, by name; a description in its docstring, or in one of a base, goes before that
     in the annotation."""
-    hints = get_type_hints(entry)
+    hints = get_type_hints(entry, include_extras=True)
     texts: dict[str, str] = {}
     for base in reversed(entry.__mro__):
         texts |= parameters(base.__doc__ or "")

@@ -54,7 +54,8 @@ def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQu
 
     names = (*NETWORK, "seed")
     known = {name: setting.hint for name, setting in settings(CaseSettings).items() if name in names}
-    given = {name: read_value(known[name], value) for name, value in configuration.items() if name in known and value is not None}
+    held = {name: value for name, value in configuration.items() if name in known and value is not None}
+    given = {name: read_value(name, known[name], value) for name, value in held.items()}
     W = wiring.make(CaseSettings(**given)).W
     if not isinstance(W, csr_array):
         raise InputError(f"the network of {folder} changes over time: there is no one graph to draw")

@@ -161,9 +161,9 @@ class Form(ABC, Generic[C]):
     def _name(self, kind: str, early: Mapping[str, Any]) -> str:
         given = [value for value in (early.get(kind), self.file.get(kind), self.own[kind].default) if value is not None]
         try:
-            name: str = read_value(str, given[0])
+            name: str = read_value(kind, str, given[0])
             self.entries[kind].get(name)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise InputError(f"{self._where(kind, early)}: {error}") from None
         return name.lower().replace("-", "_")
 
@@ -230,8 +230,8 @@ class Form(ABC, Generic[C]):
         given: dict[str, Any] = {}
         for name, value in (by_file | by_flag).items():
             try:
-                given[name] = read_value(known[name].hint, value)
-            except ValueError as error:
+                given[name] = read_value(name, known[name].hint, value)
+            except (ValueError, TypeError) as error:
                 raise InputError(f"{self._where(name, by_flag)}: {error}") from None
         fixed = {} if self.agents is None else {"agents": self.agents}
         return fixed | given | self.names, by_flag

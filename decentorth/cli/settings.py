@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from .._ending import RANK_TIMEOUT, patience
@@ -248,6 +249,11 @@ class RunSettings(CaseSettings):
         if self.out is None:
             found["overwrite"] = "nothing is written without out"
         return found
+
+    @property
+    def continues(self) -> bool:
+        """True if the run goes on in its own folder."""
+        return self.resume is not None and Path(str(self.out)).resolve() == Path(self.resume).resolve()
 
     @property
     def local_rule(self) -> LocalMaximum | None:

@@ -90,12 +90,10 @@ def _method(specification: str) -> Method:
     own = settings(entry)
     try:
         given = text.parameters(where, name, own, written)
-        read = {}
-        for key, value in given.items():
-            try:
-                read[key] = read_value(own[key].hint, value)
-            except ValueError as error:
-                raise InputError(f"{where}: {key}: {error}") from None
+        read = {key: read_value(key, own[key].hint, value) for key, value in given.items()}
+    except (ValueError, TypeError) as error:
+        raise InputError(str(error) if str(error).startswith(where) else f"{where}: {error}") from None
+    try:
         return Method(_label(name, given), text.built(where, name, entry, read))
     except ValueError as error:
         raise InputError(str(error)) from None

@@ -225,7 +225,7 @@ def test_exit_codes(status: str, converged: bool, required: bool, code: int) -> 
 BAD = [
     ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
     ("--config missing.yaml", "cannot use missing.yaml: No such file or directory"),
-    ("--config bad.yaml", "bad.yaml: agents: expected a whole number, got 'many'"),
+    ("--config bad.yaml", "bad.yaml: agents: agents must be a whole number, got 'many'"),
     ("--config broken.yaml", "broken.yaml: not well-formed YAML"),
     ("--topology rng", "unknown graph 'rng'; did you mean 'ring'?"),
     ("--topology torus --agents 7", "no two-dimensional torus has 7 agents"),
@@ -512,7 +512,7 @@ def test_generated_problems_with_nothing_tuned(problem: str) -> None:
 @pytest.mark.parametrize(
     ("words", "phrase"),
     [
-        (["--config", "bad.yaml"], "agents: expected a whole number, got 'many'"),
+        (["--config", "bad.yaml"], "agents: agents must be a whole number, got 'many'"),
         (["--problem", "pca", "--data", "nan.npy", "--rank", "2"], "nan"),
     ],
 )
