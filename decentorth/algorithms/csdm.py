@@ -84,7 +84,6 @@ class CSDM(SingleAgentMethod):
         Adagrad's rate, of angles and of hyperbolic angles; published 5e-4 to 5e-3.
     """
 
-    requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (Signatures,)
 
     step_size: Positive = 0.2

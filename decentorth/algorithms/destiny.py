@@ -36,7 +36,7 @@ import numpy as np
 
 from ..protocols import Array, Network, Oracle, Problem, Spectrum, Streams
 from ..settings import Positive
-from .fields import BatchSize, blockwise, on_samples, sampled, track
+from .fields import BatchSize, blockwise, on_samples, track
 from .method import Method
 from .policies import Auto
 from .safe import Eps, Safe
@@ -90,11 +90,6 @@ class DESTINY(Method):
     safe: bool = False
     eps: Eps = 0.5
     batch_size: BatchSize = None
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
 
     def resolved(self, network: Network) -> DESTINY:
         """This method with ``order="auto"`` resolved for this network."""

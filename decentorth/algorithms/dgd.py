@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from ..protocols import Array, Network, Oracle, Problem, Streams
 from .agreed import agreed
 from .descent import DescentState, descent_limit
-from .fields import BatchSize, SoftPenalty, blockwise, on_samples, sampled, soft, soft_set
+from .fields import BatchSize, SoftPenalty, blockwise, on_samples, soft, soft_set
 from .method import Method
 from .step_sizes import StepSize, policy
 from .steps import start
@@ -44,11 +44,6 @@ class DGD(Method):
     step_size: StepSize = "diminishing"
     penalty: SoftPenalty = 0.0
     batch_size: BatchSize = None
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
 
     @property
     def requires_set(self) -> tuple[type, ...]:

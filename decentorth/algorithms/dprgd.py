@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from ..protocols import Array, Network, Oracle, Problem, ProjectableManifold, Projection, Riemannian, Streams
 from .descent import DescentState, step_on_manifold
-from .fields import BatchSize, blockwise, on_samples, riemannian, sampled
+from .fields import BatchSize, blockwise, on_samples, riemannian
 from .method import Method
 from .mixing import Chebyshev, Rounds, mix
 from .step_sizes import StepSize, policy
@@ -45,11 +45,6 @@ class DPRGD(Method):
     rounds: Rounds = 1
     chebyshev: Chebyshev = False
     batch_size: BatchSize = None
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
 
     def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> DescentState:
         base, spent = step_on_manifold(self, problem, network, streams, x0)

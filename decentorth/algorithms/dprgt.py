@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..protocols import Array, Network, Problem, ProjectableManifold, Projection, Riemannian, Streams
-from .fields import BatchSize, blockwise, on_samples, riemannian, sampled, track
+from .fields import BatchSize, blockwise, on_samples, riemannian, track
 from .method import Method
 from .mixing import Chebyshev, Rounds, mix
 from .step_sizes import StepSize, policy
@@ -49,11 +49,6 @@ class DPRGT(Method):
     rounds: Rounds = 1
     chebyshev: Chebyshev = False
     batch_size: BatchSize = None
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
 
     def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> TrackingState:
         base, spent = manifold_step(self, problem, network, streams, x0)

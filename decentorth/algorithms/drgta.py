@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..protocols import Array, Network, Problem, Retractable, RetractableManifold, Riemannian, Streams
-from .fields import BatchSize, blockwise, on_samples, riemannian, sampled, track
+from .fields import BatchSize, blockwise, on_samples, riemannian, track
 from .method import Method
 from .mixing import Chebyshev, ConsensusStep, Rounds, mix
 from .step_sizes import StepSize, policy
@@ -52,11 +52,6 @@ class DRGTA(Method):
     chebyshev: Chebyshev = False
     retraction: RetractionName = "polar"
     batch_size: BatchSize = None
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
 
     def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> TrackingState:
         base, spent = manifold_step(self, problem, network, streams, x0, self.consensus_step)

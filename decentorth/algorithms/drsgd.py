@@ -24,7 +24,7 @@ from typing import ClassVar
 
 from ..protocols import Array, Network, Oracle, Problem, Retractable, RetractableManifold, Riemannian, Streams
 from .descent import DescentState, step_on_manifold
-from .fields import BatchSize, blockwise, on_samples, sampled
+from .fields import BatchSize, blockwise, on_samples
 from .method import Method
 from .mixing import Chebyshev, ConsensusStep, Rounds, mix
 from .step_sizes import StepSize, policy
@@ -50,11 +50,6 @@ class DRSGD(Method):
     chebyshev: Chebyshev = False
     retraction: RetractionName = "polar"
     batch_size: BatchSize = None
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
 
     def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> DescentState:
         base, spent = step_on_manifold(self, problem, network, streams, x0)

@@ -32,11 +32,6 @@ class Penalised(Protocol):
         """The gradient of f + penalty p at any ``x``, from the Euclidean gradient ``g`` of f; ``penalty`` is ``(n_local,)``."""
 
 
-def sampled(batch_size: int | None) -> tuple[type, ...]:
-    """The capabilities that a problem needs for mini-batches of this size."""
-    return () if batch_size is None else (Sampled,)
-
-
 def soft_set(penalty: float) -> tuple[type, ...]:
     """The capabilities that a set needs for a soft constraint with this penalty."""
     return (Penalised,) if penalty > 0.0 else ()

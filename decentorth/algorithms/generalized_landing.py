@@ -107,7 +107,7 @@ class GeneralizedLanding(SingleAgentMethod):
     batch_size
         Samples in a batch; by default all, and no batches.
     covariance
-        Where B comes from: exact (the set's own), sampled (two further batches, psi-b only), rolling (mean of the samples seen).
+        Where B comes from: exact (the set's own) (two further batches, psi-b only), rolling (mean of the samples seen).
     """
 
     step_size: MeasuredStepSize = "auto"

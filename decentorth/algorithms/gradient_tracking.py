@@ -28,7 +28,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from ..protocols import Array, Network, Oracle, Problem, Streams
-from .fields import BatchSize, SoftPenalty, blockwise, on_samples, sampled, soft, soft_set, track
+from .fields import BatchSize, SoftPenalty, blockwise, on_samples, soft, soft_set, track
 from .method import Method
 from .policies import Auto
 from .step_sizes import StepSize, policy
@@ -56,11 +56,6 @@ class GradientTracking(Method):
     penalty: SoftPenalty = 0.0
     order: Order | Auto = "auto"
     batch_size: BatchSize = None
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
 
     @property
     def requires_set(self) -> tuple[type, ...]:

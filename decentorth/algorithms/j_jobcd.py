@@ -32,7 +32,6 @@ class JJOBCD(SingleAgentMethod):
         pair where L_f is known, else backtracking.
     """
 
-    requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (Signatures,)
 
     varsigma: Positive | Varsigma = "auto"

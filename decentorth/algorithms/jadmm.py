@@ -63,7 +63,6 @@ class JADMM(SingleAgentMethod):
         constant; or published: beta doubled every 5 iterations while it is at most 1e9.
     """
 
-    requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (Signature,)
 
     curvature: Positive | Auto = "auto"

@@ -22,7 +22,7 @@ import numpy as np
 from ..protocols import Array, Network, Problem, Streams
 from ..protocols import Landing as CanLand
 from ..settings import Positive
-from .fields import BatchSize, landing, on_samples, sampled
+from .fields import BatchSize, landing, on_samples
 from .method import SingleAgentMethod
 from .policies import Auto, following
 from .safe import Eps
@@ -63,11 +63,6 @@ class Landing(SingleAgentMethod):
     safe: bool = False
     eps: Eps = 0.5
     batch_size: BatchSize = None
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
 
     def init(self, problem: Problem[CanLand], network: Network, streams: Streams, x0: Array) -> LandingState:
         base, penalty, spent = resolve(self, problem, network, streams, x0, None)

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from ..protocols import Array, AugmentedLagrangian, Network, Problem, Streams
 from ..settings import Positive
-from .fields import BatchSize, on_samples, sampled
+from .fields import BatchSize, on_samples
 from .landing import LandingState
 from .method import SingleAgentMethod
 from .policies import Auto, following
@@ -48,11 +48,6 @@ class PLAM(SingleAgentMethod):
     step_size: MeasuredStepSize = "auto"
     penalty: Positive | Auto = "auto"
     batch_size: BatchSize = None
-
-    @property
-    def requires(self) -> tuple[type, ...]:
-        """The capabilities that a problem must have: `Sampled` for mini-batches."""
-        return sampled(self.batch_size)
 
     def init(self, problem: Problem[AugmentedLagrangian], network: Network, streams: Streams, x0: Array) -> PLAMState:
         base, penalty, spent = augmented(self, problem, network, streams, x0)

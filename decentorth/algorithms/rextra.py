@@ -51,7 +51,6 @@ class REXTRA(Method):
         alpha > 0, constant; or auto: from the agents' gradients and Lipschitz constants and their weights in W.
     """
 
-    requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 
     step_size: ExtraStepSize = "auto"

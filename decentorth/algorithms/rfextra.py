@@ -54,7 +54,6 @@ class RFEXTRA(Method):
         lambda > 0 of the landing field, or auto: 0.1 / step_size.
     """
 
-    requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
 
     step_size: ExtraStepSize = "auto"

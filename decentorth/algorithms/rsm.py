@@ -46,7 +46,6 @@ class RSM(SingleAgentMethod):
         horizon, piecewise.
     """
 
-    requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
 
     step_size: StepSize = "auto"

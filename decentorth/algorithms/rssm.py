@@ -88,7 +88,6 @@ class RSSM(SingleAgentMethod):
         Replace x by its polar factor, and make the problem's cache anew, every so many iterations; by default never.
     """
 
-    requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (ColumnBlocks, Projection)
 
     blocks: Count | None = None

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 from .config import Configuration, values
 from .flags import InputError
 from .outputs import HISTORY, HistoryWriter, RunFolder, hold, write_final
-from .progress import PlainProgress, SettingUp, progress, verdict
+from .progress import SettingUp, Show, brief, briefer, plain_lines, progress, verdict
 from .shell import complain, one_line, say
 from .summary import in_words, mixing_words, taken
 
@@ -30,7 +30,7 @@ class RunOutput:
         self._settings = configuration.run
         self._lock: IO[bytes] | None = None
         self._history: HistoryWriter | None = None
-        self._progress: Any = None
+        self._progress: Show | None = None
         self._places = self._others()
         self._full = False
         self._setup: SettingUp | None = None
@@ -73,7 +73,8 @@ class RunOutput:
                     self._full = True
                     complain(f"decentorth: {one_line(error)}; the run goes on, and its rows wait for room on the disk")
         if self._progress is not None:
-            self._progress.record(row)
+            words = f"{brief(row.values)}  {row.seconds:.1f} s"
+            self._progress(row.iteration, words, briefer(row.values))
 
     def rewound(self, rows: Sequence[Row], lost: str) -> None:
         """Go back to these rows after a loss of ranks (`protocols.Rewound`)."""
@@ -81,7 +82,7 @@ class RunOutput:
             self.active = True
             self.hold(insist=False)
             self.folder = self._folder(True)
-            self._progress = None if self._settings.quiet else PlainProgress(self._settings.iterations)
+            self._progress = None if self._settings.quiet else plain_lines(self._settings.iterations)
         if self._history is not None:
             self._history.close()
         self._begin(rows, None if self.folder is None else self.folder.path)

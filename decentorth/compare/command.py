@@ -19,10 +19,10 @@ from ..cli.config import Form, Saved, values
 from ..cli.figures import check_metrics
 from ..cli.flags import InputError, read_flags, specifications
 from ..cli.outputs import replacing
-from ..cli.progress import SettingUp
+from ..cli.progress import SettingUp, trial_progress
 from ..cli.settings import NETWORK, CaseSettings
 from ..cli.shell import FAULT, REFUSALS, complain, one_line, read_configuration, say, serve, together
-from ..cli.trials import processes, progress
+from ..cli.trials import processes
 from ..network.halo import even_bounds
 from ..settings import Count, settings
 from .comparison import Comparison
@@ -225,7 +225,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     store = Store(runs, case.about(), communicator)
     where = f"in up to {workers} processes" if communicator.size == 1 else f"each on {communicator.size} ranks"
     say(f"methods: {len(plan.methods)}; runs: {plan.total}, {where}", tell)
-    with progress(plan.total, 0, not tell) as advance:
+    with trial_progress(plan.total, 0, not tell) as advance:
         try:
             comparison = plan.run(workers=workers, store=store, advance=advance)
         except ValueError as error:

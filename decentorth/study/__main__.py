@@ -13,7 +13,8 @@ from pathlib import Path
 from .. import _mpienv
 from ..cli.figures import save
 from ..cli.flags import InputError, help_text, take_flags, unknown
-from ..cli.trials import INTERRUPTED, leave, processes, progress
+from ..cli.progress import trial_progress
+from ..cli.trials import INTERRUPTED, leave, processes
 from ..settings import Count, Seed, Settings, settings
 from . import consensus, drfgt, scaling, spectral
 from .sweep import Study, sweep
@@ -93,7 +94,7 @@ def _make(study: Study, asked: StudySettings) -> None:
     done = len(study.kept(path))
     if done and not asked.quiet:
         sys.stdout.write(f"{path} holds {done} of {len(trials)} trials already\n")
-    with progress(len(trials), done, asked.quiet) as advance:
+    with trial_progress(len(trials), done, asked.quiet) as advance:
         rows = sweep(study, trials, path, workers=workers, advance=lambda trial: advance(" ".join(map(str, trial.values()))))
     picture = path.with_suffix(".png")
     save(study.figure(rows), picture)
