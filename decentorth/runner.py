@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import time
 from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from typing import Annotated, Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from .agreement import Agreement
-from .checkpoint import LOOK_SECONDS, Keeper, Moment, Resumed, look_ahead
+from .checkpoint import LOOK_SECONDS, Checkpoints, Keeper, Moment, Resumed, look_ahead
 from .history import History
 from .metrics import StandardMetrics, first_runaway
 from .protocols import (
@@ -167,23 +168,18 @@ class _Clock:
 
 @dataclass(frozen=True)
 class Options(Settings):
-    """How a run is recorded, and when it ends; see `decentorth.api.solve`.
+    """How a run is recorded, and when it ends; see `decentorth.api.solve`."""
 
-    Raises
-    ------
-    TypeError
-        A number is not whole, or the rule is none.
-    ValueError
-        A number is out of its range.
-    """
-
-    iterations: Natural
+    iterations: Natural = 1000
     stopping: StoppingRule | None = None
     rows: Annotated[int, Range(least=2)] | None = None
     record_every: Count | None = None
     recorders: Sequence[Recorder] = ()
     metrics: Sequence[Metric] = ()
     safety_region: Positive | None = None
+    checkpoints: Checkpoints | None = None
+    resume: str | os.PathLike[str] | Resumed | None = None
+    compute_timeout: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
