@@ -41,7 +41,7 @@ from .method import Method
 from .policies import Auto
 from .safe import Eps, Safe
 from .step_sizes import StepSize, policy
-from .steps import Order, curved_step, steepness, tracking_limit, with_order
+from .steps import MixingOrder, Order, curved_step, steepness, tracking_limit, with_order
 from .tracking import PenalisedState
 
 Variant = Literal["direct", "dissolved"]
@@ -70,9 +70,6 @@ class DESTINY(Method):
     penalty
         beta > 0 (about 1 in the paper's experiments, whose objectives are scaled), or auto: from the agents' Lipschitz constants,
         and 0.1 / step_size beside a given step_size.
-    order
-        combine-then-adapt (one exchange an iteration); adapt-then-combine is stable at larger steps (two exchanges); auto is the
-        former, but with step_size auto the other where W is such that it needs fewer rounds.
     variant
         Where gradients are taken: direct, at the iterate; dissolved, at the iterate x (3I - x^T x)/2, nearer to the manifold.
     safe
@@ -85,7 +82,7 @@ class DESTINY(Method):
 
     step_size: StepSize = "auto"
     penalty: Positive | Auto = "auto"
-    order: Order | Auto = "auto"
+    order: MixingOrder = "auto"
     variant: Variant = "direct"
     safe: bool = False
     eps: Eps = 0.5

@@ -32,7 +32,7 @@ from .method import Method
 from .policies import Auto
 from .safe import Eps, Safe
 from .step_sizes import StepSize, policy
-from .steps import Order, resolve, with_order
+from .steps import MixingOrder, Order, resolve, with_order
 from .tracking import PenalisedState
 
 
@@ -47,9 +47,6 @@ class DRFGT(Method):
         horizon).
     penalty
         lambda > 0 of the landing field, or auto: 0.1 / step_size, smaller where W has eigenvalues near -1.
-    order
-        combine-then-adapt is the paper's (one exchange an iteration); adapt-then-combine is stable at larger steps (two exchanges);
-        auto is the paper's, but with step_size auto the other where W is such that it needs fewer rounds.
     safe
         Halve steps that turn out too large and start over, so that no agent ever leaves the safety region; penalty auto follows the
         step, a given one stays.
@@ -60,7 +57,7 @@ class DRFGT(Method):
 
     step_size: StepSize = "auto"
     penalty: Positive | Auto = "auto"
-    order: Order | Auto = "auto"
+    order: MixingOrder = "auto"
     safe: bool = False
     eps: Eps = 0.5
     batch_size: BatchSize = None

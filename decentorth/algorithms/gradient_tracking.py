@@ -30,9 +30,8 @@ import numpy as np
 from ..protocols import Array, Network, Oracle, Problem, Streams
 from .fields import BatchSize, SoftPenalty, blockwise, on_samples, soft, soft_set, track
 from .method import Method
-from .policies import Auto
 from .step_sizes import StepSize, policy
-from .steps import Order, start, steepness, tracking_share, with_order
+from .steps import MixingOrder, Order, start, steepness, tracking_share, with_order
 from .tracking import TrackingState
 
 
@@ -45,16 +44,13 @@ class GradientTracking(Method):
     step_size
         alpha > 0; auto: from the agents' Lipschitz constants, the penalty and the spectrum of W; or a schedule (diminishing,
         horizon).
-    order
-        combine-then-adapt (one exchange an iteration); adapt-then-combine is stable at larger steps (two exchanges); auto is the
-        former, but with step_size auto the other where W is such that it needs fewer rounds.
     """
 
     gradient_factor: ClassVar[float] = 1.0
 
     step_size: StepSize = "auto"
     penalty: SoftPenalty = 0.0
-    order: Order | Auto = "auto"
+    order: MixingOrder = "auto"
     batch_size: BatchSize = None
 
     @property

@@ -21,10 +21,9 @@ import numpy as np
 
 from ..protocols import Array, Network, Problem, Streams
 from ..protocols import Landing as CanLand
-from ..settings import Positive
 from .fields import BatchSize, landing, on_samples
 from .method import SingleAgentMethod
-from .policies import Auto, following
+from .policies import LandingPenalty, following
 from .safe import Eps
 from .step_sizes import MeasuredStepSize, policy
 from .steps import resolve
@@ -50,8 +49,6 @@ class Landing(SingleAgentMethod):
     ----------
     step_size
         eta > 0; auto: from the problem's Lipschitz constant and a given penalty; or a policy (diminishing, horizon, bb).
-    penalty
-        lambda > 0 of the landing field, or auto: 0.1 / step_size.
     safe
         Shorten steps where needed to stay within eps of the manifold.
     """
@@ -59,7 +56,7 @@ class Landing(SingleAgentMethod):
     requires_set: ClassVar[tuple[type, ...]] = (CanLand,)
 
     step_size: MeasuredStepSize = "auto"
-    penalty: Positive | Auto = "auto"
+    penalty: LandingPenalty = "auto"
     safe: bool = False
     eps: Eps = 0.5
     batch_size: BatchSize = None

@@ -30,8 +30,6 @@ class PCAL(PLAM):
 
     Parameters
     ----------
-    step_size
-        eta > 0; auto: from the problem's Lipschitz constant and the penalty; or a policy (diminishing, horizon, bb).
     penalty
         beta > 0; auto: from the curvature at the start.
     """

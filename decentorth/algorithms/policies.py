@@ -23,6 +23,7 @@ from ..settings import Count, Positive, Range, Settings, Share
 from ..sums import sums
 
 Auto = Literal["auto"]
+LandingPenalty = Annotated[Positive | Auto, "lambda of the landing field, or auto: 0.1 / step_size."]
 Ratio = Annotated[float, Range(above=0, below=1)]
 """A ratio of successive steps."""
 

@@ -24,11 +24,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ..protocols import Array, Landing, Network, Problem, Streams
-from ..settings import Positive
 from .extra import ExtraStepSize, step_along_landing
 from .fields import blockwise, landing
 from .method import Method
-from .policies import Auto
+from .policies import LandingPenalty
 
 
 class RFEXTRAState(NamedTuple):
@@ -50,14 +49,12 @@ class RFEXTRA(Method):
     ----------
     step_size
         alpha > 0, constant; or auto: from the agents' gradients and Lipschitz constants, their weights in W and a given penalty.
-    penalty
-        lambda > 0 of the landing field, or auto: 0.1 / step_size.
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
 
     step_size: ExtraStepSize = "auto"
-    penalty: Positive | Auto = "auto"
+    penalty: LandingPenalty = "auto"
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> RFEXTRAState:
         step, spent = step_along_landing(self.step_size, self.penalty, problem, network, streams, x0)

@@ -36,9 +36,15 @@ from ..protocols import (
 )
 from ..sums import norms, sums
 from .mixing import averages, effective
+from .policies import Auto
 from .step_sizes import StepPolicy, policy
 
 Order = Literal["combine-then-adapt", "adapt-then-combine"]
+MixingOrder = Annotated[
+    Order | Auto,
+    "combine-then-adapt (one exchange an iteration); adapt-then-combine is stable at larger steps (two exchanges); auto is the "
+    "former, but with step_size auto the other where W is such that it needs fewer rounds.",
+]
 RetractionName = Annotated[Retraction, "The map from a step to the manifold."]
 Ordered = TypeVar("Ordered", bound=Any)
 """A method with an order and a step size."""

@@ -41,11 +41,6 @@ def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQu
         The folder that --out of a run has filled.
     configuration
         The run's settings.
-
-    Raises
-    ------
-    InputError
-        The run has no final points, its network changes over time, or matplotlib is missing.
     """
     import networkx as nx
     from scipy.sparse import csr_array

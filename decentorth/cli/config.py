@@ -126,11 +126,6 @@ class Form(ABC, Generic[C]):
         A configuration file's name and its bytes, when there is one.
     saved
         Settings of an earlier run that is to go on, which a file and flags override.
-
-    Raises
-    ------
-    InputError
-        An unknown name, flag or key, a file that cannot be understood.
     """
 
     program: ClassVar[str]
@@ -201,22 +196,10 @@ class Form(ABC, Generic[C]):
 
     @abstractmethod
     def resolve(self) -> C:
-        """The configuration.
-
-        Raises
-        ------
-        InputError
-            An unknown flag or key or a value that does not fit, with where it was given.
-        """
+        """The configuration."""
 
     def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The given settings, from flags and file, and separately the text of the settings given by flag.
-
-        Raises
-        ------
-        InputError
-            An unknown flag or key or a value that does not fit, with where it was given.
-        """
+        """The given settings, from flags and file, and separately the text of the settings given by flag."""
         known = {name: setting for group in self.groups.values() for name, setting in group.items()}
         for key in self.file:
             if key not in known:
@@ -258,14 +241,7 @@ class Form(ABC, Generic[C]):
         return ""
 
     def build(self, entry: type[Any], given: Mapping[str, Any], by_flag: Mapping[str, Any]) -> Any:
-        """The dataclass ``entry``, built from the given settings.
-
-        Raises
-        ------
-        InputError
-            A setting is missing, refused by the dataclass, or has no effect beside the others (``entry.idle()``), with where it was
-            given.
-        """
+        """The dataclass ``entry``, built from the given settings."""
         own = settings(entry)
         for name, setting in own.items():
             if setting.required and name not in given:

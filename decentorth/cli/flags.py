@@ -34,7 +34,10 @@ _SHOWN = 80
 
 
 class InputError(ValueError):
-    """Something that was asked for cannot be done; the message, for the person who asked, says where and how to repair it."""
+    """Something that was asked for cannot be done; the message, for the person who asked, says where and how to repair it.
+
+    Every function of the command line raises it for flags, files and folders that cannot be used.
+    """
 
 
 def shown(value: Any) -> str:
@@ -125,11 +128,6 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
 
     What stands in a YAML file is text, which `read_value` reads as it reads flags (``017`` is 17, ``190:20:30`` no number), unless
     it is one of YAML's words for true, false and null.
-
-    Raises
-    ------
-    InputError
-        The bytes are not text, too many, not well formed, not a mapping of flat keys, or give a key twice.
     """
     import yaml
 
@@ -205,11 +203,6 @@ def read_flags(
         The settings by the heading of their group.
     owner
         Says where an unknown name belongs; without it unknown flags are passed over.
-
-    Raises
-    ------
-    InputError
-        An unknown flag, one without its value, one given twice, a word that is no flag.
     """
     given, rest = _parsed(tokens, groups)
     if owner is None or not rest:
@@ -236,13 +229,7 @@ def _parsed(tokens: Sequence[str], groups: Mapping[str, Mapping[str, Setting]]) 
 
 
 def take_flags(tokens: Sequence[str], entry: type[T]) -> tuple[T, list[str]]:
-    """A dataclass of settings out of the flags that are its own, and the words that are left for another command.
-
-    Raises
-    ------
-    InputError
-        A flag without its value, one given twice, a value that does not fit.
-    """
+    """A dataclass of settings out of the flags that are its own, and the words that are left for another command."""
     own = settings(entry)
     given, rest = _parsed(tokens, {"": own})
     try:

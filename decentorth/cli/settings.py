@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from .._ending import RANK_TIMEOUT, patience
-from ..settings import Count, Finite, Natural, Positive, Range, Seed, Settings
+from ..settings import Count, Finite, Natural, Positive, Quiet, Range, Seed, Settings
 from .flags import specifications
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ RESUMABLE = (
 )
 """Settings that may change when a run is resumed, besides the outputs."""
 SELF_WEIGHT = 0.8
+ConfigFile = Annotated[str | None, "A file with any of these settings as flat keys (.yaml, .yml or .toml); flags override it."]
+PrintConfig = Annotated[bool, "Print the complete configuration as YAML and stop; --config reads it back."]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,8 +154,6 @@ class RunSettings(CaseSettings):
         Replace the run that out already holds.
     plot : bool
         Also draw history.png in out.
-    quiet : bool
-        Print nothing but errors.
     checkpoint_every : int or str
         Write a checkpoint into out every so many iterations (100) or so much time (30s, 10m, 2h); then also on SIGUSR1, on SIGTERM,
         SIGHUP, SIGUSR2 and Ctrl-C, which end the run, and at the end.
@@ -162,10 +162,6 @@ class RunSettings(CaseSettings):
     resume : str
         Go on with the run in this folder from its newest checkpoint, in the same folder unless out is given; its settings stay as
         they are, but for iterations, tolerances, limits, the history's rows, placement and output.
-    config : str
-        A file with any of these settings as flat keys (.yaml, .yml or .toml); flags override it.
-    print_config : bool
-        Print the complete configuration as YAML and stop; --config reads it back.
     dry_run : bool
         Print agents per rank, messages, bytes and memory; run nothing and write nothing.
     """
@@ -196,12 +192,12 @@ class RunSettings(CaseSettings):
     out: str | None = None
     overwrite: bool = False
     plot: bool = False
-    quiet: bool = False
+    quiet: Quiet = False
     checkpoint_every: int | str | None = None
     keep_checkpoints: Count = 3
     resume: str | None = None
-    config: str | None = None
-    print_config: bool = False
+    config: ConfigFile = None
+    print_config: PrintConfig = False
     dry_run: bool = False
 
     def __post_init__(self) -> None:

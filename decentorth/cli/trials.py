@@ -22,13 +22,7 @@ R = TypeVar("R")
 
 
 def processes(asked: int | None) -> int:
-    """The number of worker processes: as many as asked for; by default one per processor, or without joblib this one alone.
-
-    Raises
-    ------
-    InputError
-        Several processes are asked for, and joblib is missing.
-    """
+    """The number of worker processes: as many as asked for; by default one per processor, or without joblib this one alone."""
     starts = importlib.util.find_spec("joblib") is not None
     if asked is None:
         return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1) if starts else 1

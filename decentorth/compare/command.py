@@ -20,11 +20,11 @@ from ..cli.figures import check_metrics
 from ..cli.flags import InputError, read_flags, specifications
 from ..cli.outputs import replacing
 from ..cli.progress import SettingUp, trial_progress
-from ..cli.settings import NETWORK, CaseSettings
+from ..cli.settings import NETWORK, CaseSettings, ConfigFile, PrintConfig
 from ..cli.shell import FAULT, REFUSALS, complain, one_line, read_configuration, say, serve, together
 from ..cli.trials import processes
 from ..network.halo import even_bounds
-from ..settings import Count, settings
+from ..settings import Count, Quiet, settings
 from .comparison import Comparison
 from .methods import Method, methods
 from .model import NetworkModel
@@ -65,12 +65,6 @@ class CompareSettings(CaseSettings, Rules):
         Rows of the figure: columns of the history, as gradient_norm,consensus_rms,feasibility; by default the metric.
     workers : int
         Processes that make runs; by default one per processor. With 1 the measured seconds are the quietest.
-    quiet : bool
-        Print nothing but errors.
-    config : str
-        A file with any of these settings as flat keys (.yaml, .yml or .toml); flags override it.
-    print_config : bool
-        Print the complete configuration as YAML and stop; --config reads it back.
     """
 
     algorithms: tuple[str, ...] = ()
@@ -80,9 +74,9 @@ class CompareSettings(CaseSettings, Rules):
     plot: bool = True
     panels: tuple[str, ...] = ()
     workers: Count | None = None
-    quiet: bool = False
-    config: str | None = None
-    print_config: bool = False
+    quiet: Quiet = False
+    config: ConfigFile = None
+    print_config: PrintConfig = False
 
     def __post_init__(self) -> None:
         """Raise unless a comparison can use the settings.

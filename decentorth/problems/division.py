@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from ..protocols import Array
-from ..settings import Positive, Settings
+from ..settings import Count, Positive, Settings
 
 SampleFile = Annotated[
     str, "A file with one sample per row (.npy, .npz, .csv, svmlight, Matrix Market or idx), or the name of bundled data (digits)."
 ]
+AgentSamples = Annotated[Count, "Samples of each agent (generated data)."]
+Shuffling = Annotated[bool, "Shuffle the file's rows over the agents by the seed; otherwise consecutive rows."]
 Centering = Annotated[bool, "Subtract the mean of all samples first."]
 
 

@@ -27,7 +27,7 @@ from ..sets import GeneralizedStiefel, SampleCovariance, Stiefel
 from ..settings import Count, Range
 from .base import C, Deferred, loaded
 from .checks import agent_weights, matrices, same_columns
-from .division import DIVIDED, Divided, divided, idle_data
+from .division import DIVIDED, AgentSamples, Divided, divided, idle_data
 from .generated import stream
 from .pooled import centered, whitening
 from .rowwise import SeparableLosses
@@ -201,8 +201,6 @@ class ICASettings(Divided):
     ----------
     sources
         How many sources n; by default 10 (generated data), or as many as the data has columns.
-    samples
-        Samples of each agent (generated data).
     whiten
         Whiten the samples over all agents, for O(n); otherwise they are only centred, for x^T B x = I with B their covariance,
         where there must be one agent, and as many sources as columns.
@@ -216,7 +214,7 @@ class ICASettings(Divided):
     """
 
     sources: Count | None = None
-    samples: Count = 1000
+    samples: AgentSamples = 1000
     whiten: bool = True
     imbalance: Annotated[float, Range(least=1)] = 1.0
     mixing: Literal["orthogonal", "general"] = "orthogonal"

@@ -29,7 +29,7 @@ from ..settings import Count, NotNegative, Positive, Settings, check
 from ..sums import sums
 from .base import AgentProblem, Deferred, Selection, loaded
 from .checks import matrices
-from .division import idle_data
+from .division import Shuffling, idle_data
 from .generated import stream
 from .pca import subspace_distance
 from .runs import Runs
@@ -220,8 +220,6 @@ class MatrixCompletionSettings(Settings):
     data
         File with one column of A per row: a sparse matrix (.mtx, .npz of scipy.sparse, svmlight) whose stored entries are the
         observed ones, or a dense one (.npy, .npz, .csv) with NaN for the others.
-    shuffle
-        Shuffle the file's rows over the agents by the seed; otherwise consecutive rows.
     """
 
     dimension: Count = 100
@@ -231,7 +229,7 @@ class MatrixCompletionSettings(Settings):
     noise: NotNegative = 0.0
     ridge: NotNegative = 0.0
     data: str | None = None
-    shuffle: bool = True
+    shuffle: Shuffling = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -18,7 +18,7 @@ from ..sets import Stiefel
 from ..settings import Count, NotNegative, Positive, Share
 from .base import Deferred, loaded
 from .checks import matrices, same_columns
-from .division import DIVIDED, Centering, Divided, divided, idle_data
+from .division import DIVIDED, AgentSamples, Centering, Divided, divided, idle_data
 from .generated import stream
 from .pooled import centered, triangle, with_spectrum
 from .rows import SumsOfSquares
@@ -140,8 +140,6 @@ class PCASettings(Divided):
         Divide all samples by this: 255 brings images of bytes to [0, 1].
     dimension
         Length of a sample (synthetic data).
-    samples
-        Samples of each agent (synthetic data).
     gap
         Ratio of successive eigenvalues of the pooled covariance (synthetic data).
     heterogeneity
@@ -155,7 +153,7 @@ class PCASettings(Divided):
     center: Centering = False
     scale: Positive = 1.0
     dimension: Count = 10
-    samples: Count = 1000
+    samples: AgentSamples = 1000
     gap: Share = 0.8
     heterogeneity: NotNegative = 0.0
 

@@ -17,7 +17,7 @@ from ..sets import Stiefel
 from ..settings import Count, Positive, Settings, Share
 from .base import Deferred, loaded
 from .checks import matrices, same_columns
-from .division import idle_data
+from .division import Shuffling, idle_data
 from .generated import stream
 from .pooled import with_spectrum
 from .rows import SumsOfSquares
@@ -101,8 +101,6 @@ class ProcrustesSettings(Settings):
         File with the rows of all A_i, shape (m, d): .npy, .npz, .csv, svmlight or Matrix Market.
     targets
         File with the rows of all B_i^T, shape (m, r); goes with data.
-    shuffle
-        Shuffle the files' rows over the agents by the seed; otherwise consecutive rows.
     """
 
     dimension: Count = 50
@@ -112,7 +110,7 @@ class ProcrustesSettings(Settings):
     largest_eigenvalue: Positive | None = None
     data: str | None = None
     targets: str | None = None
-    shuffle: bool = True
+    shuffle: Shuffling = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,7 +13,7 @@ from ..settings import Condition, Count, NotNegative, Range, Share
 from ..sums import sums
 from .base import Deferred
 from .cca import CCA
-from .division import DIVIDED, Centering, Divided, divided, divided_alike, idle_data
+from .division import DIVIDED, AgentSamples, Centering, Divided, divided, divided_alike, idle_data
 from .generated import stream
 from .pooled import centered, mean_squares
 
@@ -40,8 +40,6 @@ class CCASettings(Divided):
     scale
         Divide by standard deviations over all samples: columns, each column by its own; view, a view by the root of its columns'
         mean variance; or none.
-    samples
-        Samples of each agent (synthetic data).
     dimension, dimension_y
         Columns of the two views (synthetic data).
     correlation, decay
@@ -63,7 +61,7 @@ class CCASettings(Divided):
     drop_constant: NotNegative = 1e-3
     center: Centering = True
     scale: Literal["columns", "view", "none"] = "columns"
-    samples: Count = 1000
+    samples: AgentSamples = 1000
     dimension: Count = 10
     dimension_y: Count = 10
     correlation: Share = 0.9

@@ -15,7 +15,7 @@ from ..cli.figures import save
 from ..cli.flags import InputError, help_text, take_flags, unknown
 from ..cli.progress import trial_progress
 from ..cli.trials import INTERRUPTED, leave, processes
-from ..settings import Count, Seed, Settings, settings
+from ..settings import Count, Quiet, Seed, Settings, settings
 from . import consensus, drfgt, scaling, spectral
 from .sweep import Study, sweep
 
@@ -34,15 +34,13 @@ class StudySettings(Settings):
         The large version, into files of its own.
     workers : int
         Processes that make trials; by default one per processor (scaling: 1, since it measures seconds).
-    quiet : bool
-        Print nothing but errors.
     """
 
     out: str = "studies"
     full: bool = False
     seed: Seed = 0
     workers: Count | None = None
-    quiet: bool = False
+    quiet: Quiet = False
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
