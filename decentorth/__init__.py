@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ._mpienv import expected_ranks, prepare
-from ._version import __version__
+from ._version import __version__ as __version__
 
 if expected_ranks()[0] > 1:
     from ._ending import end_job_on_error
@@ -24,140 +24,44 @@ if expected_ranks()[0] > 1:
     end_job_on_error()
 
 if TYPE_CHECKING:
-    from . import algorithms, data, problems, sets, stopping
-    from .algorithms import (
-        CDADT,
-        CSDM,
-        DESTINY,
-        DGD,
-        DPRGD,
-        DPRGT,
-        DRFGT,
-        DRGTA,
-        DRSGD,
-        DRSM,
-        GSJOBCD,
-        JADMM,
-        JJOBCD,
-        PCAL,
-        PLAM,
-        REXTRA,
-        RFEXTRA,
-        RGD,
-        RSM,
-        RSSM,
-        UMCM,
-        VRJJOBCD,
-        DeEPCA,
-        GeneralizedDRFGT,
-        GeneralizedLanding,
-        GradientTracking,
-        HyperbolicJacobi,
-        Landing,
-    )
-    from .api import Result, iterate, solve
-    from .checkpoint import CheckpointError, Checkpoints
-    from .network import Channel, connect
-    from .registry import register
-    from .survival import Loss, LostError
+    from . import algorithms as algorithms
+    from . import data as data
+    from . import problems as problems
+    from . import sets as sets
+    from . import stopping as stopping
+    from .algorithms import *  # noqa: F403
+    from .api import Result as Result
+    from .api import iterate as iterate
+    from .api import solve as solve
+    from .checkpoint import CheckpointError as CheckpointError
+    from .checkpoint import Checkpoints as Checkpoints
+    from .network import Channel as Channel
+    from .network import connect as connect
+    from .registry import register as register
+    from .survival import Loss as Loss
+    from .survival import LostError as LostError
 
-_PLACES = {
-    "Channel": "network",
-    "CSDM": "algorithms",
-    "CDADT": "algorithms",
-    "CheckpointError": "checkpoint",
-    "Checkpoints": "checkpoint",
-    "DESTINY": "algorithms",
-    "DGD": "algorithms",
-    "DPRGD": "algorithms",
-    "DPRGT": "algorithms",
-    "DRFGT": "algorithms",
-    "DRGTA": "algorithms",
-    "DRSGD": "algorithms",
-    "DRSM": "algorithms",
-    "DeEPCA": "algorithms",
-    "GSJOBCD": "algorithms",
-    "GeneralizedDRFGT": "algorithms",
-    "GeneralizedLanding": "algorithms",
-    "GradientTracking": "algorithms",
-    "HyperbolicJacobi": "algorithms",
-    "JADMM": "algorithms",
-    "JJOBCD": "algorithms",
-    "Landing": "algorithms",
-    "PCAL": "algorithms",
-    "PLAM": "algorithms",
-    "REXTRA": "algorithms",
-    "RFEXTRA": "algorithms",
-    "RGD": "algorithms",
-    "RSM": "algorithms",
-    "RSSM": "algorithms",
-    "Loss": "survival",
-    "LostError": "survival",
-    "Result": "api",
-    "UMCM": "algorithms",
-    "VRJJOBCD": "algorithms",
-    "connect": "network",
-    "iterate": "api",
+_PACKAGES = ("algorithms", "data", "problems", "sets", "stopping")
+_MODULES = {
+    **dict.fromkeys(("Result", "iterate", "solve"), "api"),
+    **dict.fromkeys(("CheckpointError", "Checkpoints"), "checkpoint"),
+    **dict.fromkeys(("Channel", "connect"), "network"),
+    **dict.fromkeys(("Loss", "LostError"), "survival"),
     "register": "registry",
-    "solve": "api",
 }
-_ROOMS = ("algorithms", "data", "problems", "sets", "stopping")
-
-__all__ = [
-    "CDADT",
-    "CSDM",
-    "DESTINY",
-    "DGD",
-    "DPRGD",
-    "DPRGT",
-    "DRFGT",
-    "DRGTA",
-    "DRSGD",
-    "DRSM",
-    "GSJOBCD",
-    "JADMM",
-    "JJOBCD",
-    "PCAL",
-    "PLAM",
-    "REXTRA",
-    "RFEXTRA",
-    "RGD",
-    "RSM",
-    "RSSM",
-    "UMCM",
-    "VRJJOBCD",
-    "Channel",
-    "CheckpointError",
-    "Checkpoints",
-    "DeEPCA",
-    "GeneralizedDRFGT",
-    "GeneralizedLanding",
-    "GradientTracking",
-    "HyperbolicJacobi",
-    "Landing",
-    "Loss",
-    "LostError",
-    "Result",
-    "__version__",
-    "algorithms",
-    "connect",
-    "data",
-    "iterate",
-    "problems",
-    "register",
-    "sets",
-    "solve",
-    "stopping",
-]
+"""The modules of names that are no methods."""
 
 
 def __getattr__(name: str) -> object:
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return import_module(f".{name}", __name__)
-    if name in _PLACES:
-        return getattr(import_module(f".{_PLACES[name]}", __name__), name)
+    if name in _MODULES:
+        return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    if name[:1].isupper() and hasattr(methods := import_module(".algorithms", __name__), name):
+        return getattr(methods, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    methods = (name for name in dir(import_module(".algorithms", __name__)) if name[:1].isupper())
+    return sorted(["__version__", *_PACKAGES, *_MODULES, *methods])

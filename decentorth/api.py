@@ -41,7 +41,7 @@ from .network import (
     surviving,
 )
 from .problems import Deferred, Spread
-from .protocols import SETUP, Algorithm, Array, Index, Metric, P, Recorder, Row, Stop, StoppingRule
+from .protocols import SETUP, Algorithm, Array, Index, Metric, P, Recorder, Row, StoppingRule
 from .rewind import Rewind
 from .streams import CounterStreams
 from .sums import norms
@@ -409,55 +409,36 @@ class Run:
             raise CheckpointError(f"cannot resume {resumed.path}: {error}") from error
         return resumed
 
-    def solve(
-        self,
-        *,
-        iterations: int = 1000,
-        stopping: StoppingRule | None = None,
-        rows: int | None = None,
-        record_every: int | None = None,
-        recorders: Sequence[Recorder] = (),
-        metrics: Sequence[Metric] = (),
-        safety_region: float | None = None,
-        checkpoints: Checkpoints | None = None,
-        resume: str | os.PathLike[str] | Resumed | None = None,
-        compute_timeout: float = 0.0,
-    ) -> Result:
-        """Iterate to the end; see `decentorth.solve`."""
-        options = runner.Options(iterations, stopping, rows, record_every, recorders, metrics, safety_region)
-        computing = patience("compute_timeout", compute_timeout)
-        self._same("iterations, stopping and recording", iterations, stopping, rows, record_every, safety_region)
+    def solve(self, **given: Any) -> Result:
+        """Iterate to the end; takes the fields of `runner.Options`, which `decentorth.solve` describes."""
+        options = runner.Options(**given)
+        patience("compute_timeout", options.compute_timeout)
+        checkpoints, resume = options.checkpoints, options.resume
+        recording = (options.iterations, options.stopping, options.rows, options.record_every, options.safety_region)
+        self._same("iterations, stopping and recording", *recording)
         keeping = None if checkpoints is None else (checkpoints.folder, checkpoints.every, checkpoints.keep)
         self._same("checkpoints and resume", keeping, None if resume is None else str(getattr(resume, "path", resume)))
         resumed = resume if resume is None or isinstance(resume, Resumed) else self.resume(resume)
-        if resumed is not None and resumed.state.k > iterations:
+        if resumed is not None and resumed.state.k > options.iterations:
             raise ValueError(
-                f"{resumed.path} is at iteration {resumed.state.k}, beyond the {iterations} iterations that are asked for"
+                f"{resumed.path} is at iteration {resumed.state.k}, beyond the {options.iterations} iterations that are asked for"
             )
         run: Run = self if resumed is None else resumed.run
-
-        def iterate(run: Run, resumed: Resumed | None, rewind: Rewind | None = None) -> runner.Outcome:
-            return run._iterate(options, computing, checkpoints, resumed, rewind)
-
         if not isinstance(run.network.communicator, Shrinking):
-            return run._result(iterate(run, resumed))
+            return run._result(run._iterate(options, resumed))
         last: Run
-        last, outcome = outlive(run, iterate, recorders, None if checkpoints is None else Path(checkpoints.folder), resumed)
+        folder = None if checkpoints is None else Path(checkpoints.folder)
+        last, outcome = outlive(
+            run, lambda run, resumed, rewind: run._iterate(options, resumed, rewind), options.recorders, folder, resumed
+        )
         return last._result(outcome)
 
-    def _iterate(
-        self,
-        options: runner.Options,
-        computing: float,
-        checkpoints: Checkpoints | None,
-        resumed: Resumed | None,
-        rewind: Rewind | None = None,
-    ) -> runner.Outcome:
+    def _iterate(self, options: runner.Options, resumed: Resumed | None, rewind: Rewind | None = None) -> runner.Outcome:
         keep = None
-        if checkpoints is not None:
+        if options.checkpoints is not None:
             keep = partial(
                 Keeper,
-                checkpoints,
+                options.checkpoints,
                 self.identity,
                 self.collective,
                 self.collective.own,
@@ -465,26 +446,13 @@ class Run:
                 anew=resumed is not None and resumed.path is None,
             )
         parts = runner.Parts(self.problem, self.method, self.network, self.collective, self.streams, self.x0, self.stepper)
-        with threadpool_limits(1), self._watched(computing):
+        with threadpool_limits(1), self._watched(patience("compute_timeout", options.compute_timeout)):
             return runner.run(parts, options, keep, resumed, rewind)
 
     def _result(self, outcome: runner.Outcome) -> Result:
-        stop: Stop = outcome.stop
-        return Result(
-            outcome.state.x,
-            outcome.state,
-            stop.status,
-            stop.converged,
-            stop.message,
-            outcome.history,
-            outcome.row,
-            outcome.seconds,
-            self.problem,
-            self.network,
-            self.collective,
-            outcome.agreement,
-            self.losses,
-        )
+        state, stop, row, history, seconds, agreement = outcome
+        parts = (self.problem, self.network, self.collective)
+        return Result(state.x, state, *stop, history, row, seconds, *parts, agreement, self.losses)
 
 
 def solve(

@@ -1,25 +1,43 @@
-"""The registries of algorithms and problems by their names on the command line and in files; `register` adds a user's own."""
+"""The registries of algorithms and problems by their names on the command line and in files; `register` adds a user's own.
+
+A method is entered by its import in ``algorithms/__init__.py``, the settings of a problem by theirs in ``problems/__init__.py``.
+Each is called as its file, unless its class has a ``name``.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
 from collections.abc import Callable
-from importlib import import_module
+from functools import cached_property
+from types import ModuleType
 from typing import Any, Literal
+
+from .settings import Settings
 
 
 class Registry:
-    """A mapping of names to frozen dataclasses; a built-in entry is an import path, imported when first used."""
+    """A mapping of names to frozen dataclasses.
 
-    def __init__(self, kind: str, places: dict[str, tuple[str, str]]) -> None:
+    Parameters
+    ----------
+    kind
+        The noun for an entry, in messages.
+    load
+        Makes the built-in entries, when the first one is needed.
+    """
+
+    def __init__(self, kind: str, load: Callable[[], dict[str, type[Any]]] = dict) -> None:
         self.kind = kind
-        self._places = places
-        self._entries: dict[str, type[Any]] = {}
+        self._load = load
+
+    @cached_property
+    def _entries(self) -> dict[str, type[Any]]:
+        return self._load()
 
     def names(self) -> tuple[str, ...]:
         """All known names, sorted."""
-        return tuple(sorted({*self._places, *self._entries}))
+        return tuple(sorted(self._entries))
 
     def get(self, name: str) -> type[Any]:
         """The dataclass called ``name`` (case and dashes do not matter).
@@ -32,10 +50,6 @@ class Registry:
         key = name.lower().replace("-", "_")
         if key in self._entries:
             return self._entries[key]
-        if key in self._places:
-            module, attribute = self._places[key]
-            self._entries[key] = getattr(import_module(module), attribute)
-            return self._entries[key]
         near = difflib.get_close_matches(key, self.names(), n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {', '.join(self.names())}")
@@ -45,63 +59,31 @@ class Registry:
         key = name.lower().replace("-", "_")
         if not (dataclasses.is_dataclass(entry) and isinstance(entry, type)):
             raise TypeError(f"{self.kind} {name!r} must be a dataclass (its fields become flags), got {entry!r}")
-        if key in self._places or key in self._entries:
+        if key in self._entries:
             raise ValueError(f"there is already a {self.kind} called {key!r}")
         self._entries[key] = entry
 
 
-algorithms = Registry(
-    "algorithm",
-    {
-        "cdadt": ("decentorth.algorithms.cdadt", "CDADT"),
-        "deepca": ("decentorth.algorithms.deepca", "DeEPCA"),
-        "destiny": ("decentorth.algorithms.destiny", "DESTINY"),
-        "dgd": ("decentorth.algorithms.dgd", "DGD"),
-        "dprgd": ("decentorth.algorithms.dprgd", "DPRGD"),
-        "dprgt": ("decentorth.algorithms.dprgt", "DPRGT"),
-        "drfgt": ("decentorth.algorithms.drfgt", "DRFGT"),
-        "drgta": ("decentorth.algorithms.drgta", "DRGTA"),
-        "drsgd": ("decentorth.algorithms.drsgd", "DRSGD"),
-        "drsm": ("decentorth.algorithms.drsm", "DRSM"),
-        "gradient_tracking": ("decentorth.algorithms.gradient_tracking", "GradientTracking"),
-        "landing": ("decentorth.algorithms.landing", "Landing"),
-        "generalized_drfgt": ("decentorth.algorithms.generalized_drfgt", "GeneralizedDRFGT"),
-        "generalized_landing": ("decentorth.algorithms.generalized_landing", "GeneralizedLanding"),
-        "pcal": ("decentorth.algorithms.pcal", "PCAL"),
-        "plam": ("decentorth.algorithms.plam", "PLAM"),
-        "rgd": ("decentorth.algorithms.rgd", "RGD"),
-        "rextra": ("decentorth.algorithms.rextra", "REXTRA"),
-        "rsm": ("decentorth.algorithms.rsm", "RSM"),
-        "rssm": ("decentorth.algorithms.rssm", "RSSM"),
-        "rfextra": ("decentorth.algorithms.rfextra", "RFEXTRA"),
-        "gs_jobcd": ("decentorth.algorithms.gs_jobcd", "GSJOBCD"),
-        "j_jobcd": ("decentorth.algorithms.j_jobcd", "JJOBCD"),
-        "vr_j_jobcd": ("decentorth.algorithms.vr_j_jobcd", "VRJJOBCD"),
-        "hyperbolic_jacobi": ("decentorth.algorithms.hyperbolic_jacobi", "HyperbolicJacobi"),
-        "csdm": ("decentorth.algorithms.csdm", "CSDM"),
-        "jadmm": ("decentorth.algorithms.jadmm", "JADMM"),
-        "umcm": ("decentorth.algorithms.umcm", "UMCM"),
-    },
-)
-problems = Registry(
-    "problem",
-    {
-        "cca": ("decentorth.problems.views", "CCASettings"),
-        "procrustes": ("decentorth.problems.procrustes", "ProcrustesSettings"),
-        "ica": ("decentorth.problems.ica", "ICASettings"),
-        "gevp": ("decentorth.problems.gevp", "GEVPSettings"),
-        "lda": ("decentorth.problems.lda", "LDASettings"),
-        "matrix_completion": ("decentorth.problems.matrix_completion", "MatrixCompletionSettings"),
-        "pca": ("decentorth.problems.pca", "PCASettings"),
-        "hevp": ("decentorth.problems.hevp", "HEVPSettings"),
-        "hspp": ("decentorth.problems.hspp", "HSPPSettings"),
-        "l1_pca": ("decentorth.problems.l1", "L1PCASettings"),
-        "odl": ("decentorth.problems.odl", "ODLSettings"),
-        "rsr": ("decentorth.problems.rsr", "RSRSettings"),
-        "sparse_pca": ("decentorth.problems.l1", "SparsePCASettings"),
-        "ultrae": ("decentorth.problems.ultrae", "UltraESettings"),
-    },
-)
+def _exported(package: ModuleType, method: str) -> dict[str, type[Any]]:
+    """The settings with ``method`` that a package exports, by name."""
+    found = [entry for entry in vars(package).values() if isinstance(entry, type) and issubclass(entry, Settings)]
+    return {getattr(entry, "name", entry.__module__.rpartition(".")[2]): entry for entry in found if hasattr(entry, method)}
+
+
+def _algorithms() -> dict[str, type[Any]]:
+    from . import algorithms
+
+    return _exported(algorithms, "step")
+
+
+def _problems() -> dict[str, type[Any]]:
+    from . import problems
+
+    return _exported(problems, "problem")
+
+
+algorithms = Registry("algorithm", _algorithms)
+problems = Registry("problem", _problems)
 
 
 def register(name: str, *, kind: Literal["algorithm", "problem"]) -> Callable[[type[Any]], type[Any]]:

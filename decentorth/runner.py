@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import time
 from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Annotated, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from .agreement import Agreement
-from .checkpoint import LOOK_SECONDS, Keeper, Moment, Resumed, look_ahead
+from .checkpoint import LOOK_SECONDS, Checkpoints, Keeper, Moment, Resumed, look_ahead
 from .history import History
 from .metrics import StandardMetrics, first_runaway
 from .protocols import (
@@ -44,6 +44,7 @@ from .protocols import (
     Streams,
 )
 from .rewind import Rewind
+from .settings import Count, Natural, Positive, Range, Settings
 from .stopping import Time, rules_of
 
 
@@ -165,43 +166,26 @@ class _Clock:
 
 
 @dataclass(frozen=True)
-class Options:
-    """How a run is recorded, and when it ends; see `decentorth.api.solve`.
+class Options(Settings):
+    """How a run is recorded, and when it ends; see `decentorth.api.solve`."""
 
-    Raises
-    ------
-    TypeError
-        A number is not whole, or the rule is none.
-    ValueError
-        A number is out of its range.
-    """
-
-    iterations: int
+    iterations: Natural = 1000
     stopping: StoppingRule | None = None
-    rows: int | None = None
-    record_every: int | None = None
+    rows: Annotated[int, Range(least=2)] | None = None
+    record_every: Count | None = None
     recorders: Sequence[Recorder] = ()
     metrics: Sequence[Metric] = ()
-    safety_region: float | None = None
+    safety_region: Positive | None = None
+    checkpoints: Checkpoints | None = None
+    resume: str | os.PathLike[str] | Resumed | None = None
+    compute_timeout: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "rows", "record_every"):
-            number = getattr(self, name)
-            whole = isinstance(number, Integral) and not isinstance(number, bool)
-            if not whole and (number is not None or name == "iterations"):
-                raise TypeError(f"{name} must be a whole number such as 100, got {number!r}")
+        super().__post_init__()
         stopping: Any = self.stopping
         if stopping is not None and (isinstance(stopping, type) or not callable(stopping)):
             tolerance = f"{stopping:g}" if isinstance(stopping, float) and stopping > 0.0 else "1e-6"
             raise TypeError(f"stopping must be a rule such as do.stopping.GradientNorm({tolerance}), got {stopping!r}")
-        if self.iterations < 0:
-            raise ValueError(f"iterations must not be negative, got {self.iterations}")
-        if self.rows is not None and self.rows < 2:
-            raise ValueError(f"rows must be at least 2 (the first and the last iteration), got {self.rows}")
-        if self.record_every is not None and self.record_every < 1:
-            raise ValueError(f"record_every must be at least 1, got {self.record_every}")
-        if self.safety_region is not None and not self.safety_region > 0.0:
-            raise ValueError(f"safety_region must be positive, got {self.safety_region}")
 
 
 class Parts(NamedTuple):

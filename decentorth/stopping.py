@@ -7,16 +7,16 @@ are those of an observer of the whole network.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 from .protocols import Agreed, Collective, Quantity, Row, Stop, StoppingRule
+from .settings import Count, Finite, Natural, Positive, Settings, check
 
 R = TypeVar("R", bound="Rule")
 
 
-class Rule:
+class Rule(Settings):
     """The base class of all rules, which combines them."""
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
@@ -68,21 +68,13 @@ class _All(Rule):
         return Stop(status, converged, f"{one.message}, {two.message}")
 
 
-def _positive(name: str, value: float) -> None:
-    if not (value > 0.0 and math.isfinite(value)):
-        raise ValueError(f"{name} must be positive and finite, got {value}")
-
-
 @dataclass(frozen=True)
 class _Below(Rule):
     """Convergence when a metric is at or below a tolerance."""
 
-    tolerance: float
+    tolerance: Positive
     _metric = ""
     _name = ""
-
-    def __post_init__(self) -> None:
-        _positive(f"the {self._name} tolerance", self.tolerance)
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
         value = row.values[self._metric]
@@ -150,20 +142,15 @@ class LocalMaximum(Rule):
         For a tolerance, quantity or number out of range.
     """
 
-    tolerance: float
+    tolerance: Positive
     quantities: tuple[Quantity, ...] = ()
-    every: int | None = None
-    rounds: int | None = None
+    every: Count | None = None
+    rounds: Natural | None = None
 
     def __post_init__(self) -> None:
-        _positive("the local tolerance", self.tolerance)
-        known = get_args(Quantity)
-        if other := [name for name in self.quantities if name not in known]:
-            raise ValueError(f"local quantities are {', '.join(known)}, got {other[0]!r}")
-        for name, least in (("every", 1), ("rounds", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name} of a local tolerance must be at least {least}, got {value}")
+        super().__post_init__()
+        for quantity in self.quantities:
+            check("a local quantity", Quantity, quantity)
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
         agreed = row.agreed
@@ -192,11 +179,7 @@ def rules_of(kind: type[R], rule: StoppingRule | None) -> tuple[R, ...]:
 class ObjectiveBelow(Rule):
     """A stop when ``objective`` is at or below a value, which does not mean convergence."""
 
-    floor: float
-
-    def __post_init__(self) -> None:
-        if not math.isfinite(self.floor):
-            raise ValueError(f"the objective's floor must be finite, got {self.floor}")
+    floor: Finite
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
         value = row.values["objective"]
@@ -212,10 +195,7 @@ class Time(Rule):
     With several ranks, rank 0's clock is broadcast four times a second, or after each iteration where one takes longer.
     """
 
-    seconds: float
-
-    def __post_init__(self) -> None:
-        _positive("the time limit", self.seconds)
+    seconds: Positive
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
         if collective.decide(row.seconds >= self.seconds):
@@ -227,11 +207,7 @@ class Time(Rule):
 class Iterations(Rule):
     """A limit on the number of iterations."""
 
-    number: int
-
-    def __post_init__(self) -> None:
-        if self.number < 0:
-            raise ValueError(f"the number of iterations must not be negative, got {self.number}")
+    number: Natural
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
         if row.iteration >= self.number:

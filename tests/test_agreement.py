@@ -430,13 +430,13 @@ def test_agents_that_run_away_do_not_agree() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"tolerance": 0.0}, "the local tolerance must be positive and finite, got 0"),
+        ({"tolerance": 0.0}, "tolerance must be positive and finite, got 0"),
         (
             {"tolerance": 1e-3, "quantities": ("size",)},
-            "local quantities are gradient, .*, got 'size'",
+            "a local quantity must be one of gradient, .* got 'size'",
         ),
-        ({"tolerance": 1e-3, "every": 0}, "every of a local tolerance must be at least 1, got 0"),
-        ({"tolerance": 1e-3, "rounds": -1}, "rounds of a local tolerance must be at least 0, got -1"),
+        ({"tolerance": 1e-3, "every": 0}, "every must be at least 1, got 0"),
+        ({"tolerance": 1e-3, "rounds": -1}, "rounds must be at least 0, got -1"),
     ],
 )
 def test_what_cannot_be_meant(options: dict[str, Any], words: str) -> None:

@@ -339,10 +339,10 @@ def test_a_run_that_leaves_its_region_stops() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"iterations": -1}, "iterations must not be negative, got -1"),
-        ({"rows": 1}, "rows must be at least 2 .*, got 1"),
+        ({"iterations": -1}, "iterations must be at least 0, got -1"),
+        ({"rows": 1}, "rows must be at least 2, got 1"),
         ({"record_every": 0}, "record_every must be at least 1, got 0"),
-        ({"safety_region": 0.0}, "safety_region must be positive, got 0.0"),
+        ({"safety_region": 0.0}, "safety_region must be positive and finite, got 0.0"),
         ({"seed": -1}, "seed must be a non-negative integer, got -1"),
         ({"seed": 1.5}, "seed must be a non-negative integer, got 1.5"),
         ({"x0": np.eye(3)}, r"x0 must have the shape of one agent's point, \(12, 3\), got \(3, 3\)"),
@@ -361,12 +361,12 @@ def test_what_cannot_work_is_refused(arguments: dict[str, Any], words: str | Non
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"iterations": True}, "iterations must be a whole number such as 100, got True"),
-        ({"iterations": "3"}, "iterations must be a whole number such as 100, got '3'"),
-        ({"iterations": 1e3}, "iterations must be a whole number such as 100, got 1000.0"),
-        ({"iterations": None}, "iterations must be a whole number such as 100, got None"),
-        ({"rows": "9"}, "rows must be a whole number such as 100, got '9'"),
-        ({"record_every": True}, "record_every must be a whole number such as 100, got True"),
+        ({"iterations": True}, "iterations must be a whole number, got True"),
+        ({"iterations": "3"}, "iterations must be a whole number, got '3'"),
+        ({"iterations": 1e3}, "iterations must be a whole number, got 1000.0"),
+        ({"iterations": None}, "iterations must be a whole number, got None"),
+        ({"rows": "9"}, "rows must be a whole number or None, got '9'"),
+        ({"record_every": True}, "record_every must be a whole number or None, got True"),
         ({"x0": 1j * np.eye(12, 3)}, "x0 must hold real numbers, got dtype complex128"),
         ({"stopping": 1e-6}, "stopping must be a rule such as do.stopping.GradientNorm(1e-06), got 1e-06"),
         ({"stopping": "gradient"}, "stopping must be a rule such as do.stopping.GradientNorm(1e-6), got 'gradient'"),

@@ -1,87 +1,32 @@
-"""Methods, one file each, written against stacked arrays and `Network.mix` alone."""
+"""Methods, one file each, written against stacked arrays and `Network.mix` alone; what is imported here can be named on the command
+line and in files."""
 
-from .cdadt import CDADT
-from .csdm import CSDM, CSDMState
-from .deepca import DeEPCA, DeEPCAState
-from .descent import DescentState
-from .destiny import DESTINY
-from .dgd import DGD
-from .double_tracking import DoubleTrackingState
-from .dprgd import DPRGD
-from .dprgt import DPRGT
-from .drfgt import DRFGT
-from .drgta import DRGTA
-from .drsgd import DRSGD
-from .drsm import DRSM
-from .generalized_drfgt import GeneralizedDRFGT
-from .generalized_landing import GeneralizedLanding, GeneralizedLandingState
-from .gradient_tracking import GradientTracking
-from .gs_jobcd import GSJOBCD
-from .hyperbolic_jacobi import HyperbolicJacobi, HyperbolicJacobiState
-from .j_jobcd import JJOBCD
-from .jadmm import JADMM, JADMMState
-from .jobcd import JOBCDState
-from .landing import Landing, LandingState
-from .pcal import PCAL
-from .plam import PLAM, PLAMState
-from .rextra import REXTRA, REXTRAState
-from .rfextra import RFEXTRA, RFEXTRAState
-from .rgd import RGD, RGDState
-from .rsm import RSM, RSMState
-from .rssm import RSSM, RSSMState
-from .safe import Safe, SafeState
-from .tracking import PenalisedState, TrackingState
-from .umcm import UMCM, UMCMState
-from .vr_j_jobcd import VRJJOBCD, VRJJOBCDState
-
-__all__ = [
-    "CDADT",
-    "CSDM",
-    "DESTINY",
-    "DGD",
-    "DPRGD",
-    "DPRGT",
-    "DRFGT",
-    "DRGTA",
-    "DRSGD",
-    "DRSM",
-    "GSJOBCD",
-    "JADMM",
-    "JJOBCD",
-    "PCAL",
-    "PLAM",
-    "REXTRA",
-    "RFEXTRA",
-    "RGD",
-    "RSM",
-    "RSSM",
-    "UMCM",
-    "VRJJOBCD",
-    "CSDMState",
-    "DeEPCA",
-    "DeEPCAState",
-    "DescentState",
-    "DoubleTrackingState",
-    "GeneralizedDRFGT",
-    "GeneralizedLanding",
-    "GeneralizedLandingState",
-    "GradientTracking",
-    "HyperbolicJacobi",
-    "HyperbolicJacobiState",
-    "JADMMState",
-    "JOBCDState",
-    "Landing",
-    "LandingState",
-    "PLAMState",
-    "PenalisedState",
-    "REXTRAState",
-    "RFEXTRAState",
-    "RGDState",
-    "RSMState",
-    "RSSMState",
-    "Safe",
-    "SafeState",
-    "TrackingState",
-    "UMCMState",
-    "VRJJOBCDState",
-]
+from .cdadt import CDADT as CDADT
+from .csdm import CSDM as CSDM
+from .deepca import DeEPCA as DeEPCA
+from .destiny import DESTINY as DESTINY
+from .dgd import DGD as DGD
+from .dprgd import DPRGD as DPRGD
+from .dprgt import DPRGT as DPRGT
+from .drfgt import DRFGT as DRFGT
+from .drgta import DRGTA as DRGTA
+from .drsgd import DRSGD as DRSGD
+from .drsm import DRSM as DRSM
+from .generalized_drfgt import GeneralizedDRFGT as GeneralizedDRFGT
+from .generalized_landing import GeneralizedLanding as GeneralizedLanding
+from .gradient_tracking import GradientTracking as GradientTracking
+from .gs_jobcd import GSJOBCD as GSJOBCD
+from .hyperbolic_jacobi import HyperbolicJacobi as HyperbolicJacobi
+from .j_jobcd import JJOBCD as JJOBCD
+from .jadmm import JADMM as JADMM
+from .landing import Landing as Landing
+from .pcal import PCAL as PCAL
+from .plam import PLAM as PLAM
+from .rextra import REXTRA as REXTRA
+from .rfextra import RFEXTRA as RFEXTRA
+from .rgd import RGD as RGD
+from .rsm import RSM as RSM
+from .rssm import RSSM as RSSM
+from .safe import Safe as Safe
+from .umcm import UMCM as UMCM
+from .vr_j_jobcd import VRJJOBCD as VRJJOBCD

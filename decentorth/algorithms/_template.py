@@ -15,12 +15,14 @@ a minimiser: the agents pull apart. Then list every symbol with its name in the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from ..protocols import Array, Landing, Network, Problem, Streams
+from ..settings import Positive
 from .fields import blockwise, landing
-from .policies import Auto, Constant, check_positive
-from .step_sizes import StepSize, checked
+from .method import Method
+from .policies import Auto
+from .step_sizes import ConstantStepSize
 from .steps import resolve
 
 
@@ -35,7 +37,7 @@ class TemplateState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Template:
+class Template(Method):
     """One line that describes the method; the fields below become flags of the command line, with this text as help.
 
     Parameters
@@ -48,14 +50,9 @@ class Template:
 
     requires: ClassVar[tuple[type, ...]] = ()  # capabilities of the problem, e.g. (Smooth,)
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)  # and of its constraint set
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
 
-    step_size: StepSize = "auto"
-    penalty: float | Auto = "auto"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, allowed=(Constant,)))
-        check_positive("penalty", self.penalty)
+    step_size: ConstantStepSize = "auto"
+    penalty: Positive | Auto = "auto"
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> TemplateState:
         step, penalty, spent = resolve(self.step_size, self.penalty, problem, network, streams, x0, "combine-then-adapt")

@@ -12,14 +12,16 @@ counted from 1,
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from ..protocols import Array, Signatures
+from ..settings import Positive
 
 BETAS = (0.9, 0.999)
 EPS = 1e-8
+LearningRate = Annotated[Positive, "Adam's, of rows that the constraint leaves free."]
 LEARNING_RATE = 0.03
 """The default learning rate."""
 

@@ -26,14 +26,15 @@ free rows below them make a step of `adam`. One singular value decomposition of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ..protocols import Array, Index, Network, Problem, Signatures, Streams, TraceForm
+from ..settings import Positive
 from . import adam
 from .adam import Moments
-from .policies import check_positive
+from .method import SingleAgentMethod
 
 SMALL = 1e-10
 """Added to Adagrad's root, so that a slope of zero does not move."""
@@ -74,27 +75,19 @@ class Factors(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CSDM:
+class CSDM(SingleAgentMethod):
     """Adagrad on the hyperbolic CS decomposition, for a single agent under J-orthogonality (a rival in paper 001).
 
     Parameters
     ----------
     step_size
         Adagrad's rate, of angles and of hyperbolic angles; published 5e-4 to 5e-3.
-    learning_rate
-        Adam's, of rows that the constraint leaves free.
     """
 
-    requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (Signatures,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
-    step_size: float = 0.2
-    learning_rate: float = adam.LEARNING_RATE
-
-    def __post_init__(self) -> None:
-        check_positive("step_size", self.step_size)
-        check_positive("learning_rate", self.learning_rate)
+    step_size: Positive = 0.2
+    learning_rate: adam.LearningRate = adam.LEARNING_RATE
 
     def init(self, problem: Problem[Signatures], network: Network, streams: Streams, x0: Array) -> CSDMState:
         order, p = _sorted(problem.constraint.each.signs)

@@ -26,13 +26,15 @@ Differences from the paper, and the reasons:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple, Protocol, cast
+from typing import ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from ..protocols import Array, Eigenproblem, Network, Problem, Streams
+from ..settings import Count
 from .fields import blockwise
-from .mixing import check_rounds, fewest_rounds, mix
+from .method import Method
+from .mixing import Chebyshev, fewest_rounds, mix
 from .policies import Auto
 
 
@@ -51,27 +53,20 @@ class AgentEigenproblem(Problem[object], Eigenproblem, Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeEPCA:
+class DeEPCA(Method):
     """Decentralized exact PCA by subspace tracking (Ye & Zhang 2021), linearly convergent, without a step size.
 
     Parameters
     ----------
     rounds
         K, exchanges with the neighbours in an iteration; auto: the fewest that leave a twentieth of the differences.
-    chebyshev
-        Mix by the polynomial of W that averages best in so many rounds, rather than by its power.
     """
 
     requires: ClassVar[tuple[type, ...]] = (Eigenproblem,)
     requires_set: ClassVar[tuple[type, ...]] = ()
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
 
-    rounds: int | Auto = "auto"
-    chebyshev: bool = True
-
-    def __post_init__(self) -> None:
-        if self.rounds != "auto":
-            check_rounds(self.rounds)
+    rounds: Count | Auto = "auto"
+    chebyshev: Chebyshev = True
 
     def resolved(self, network: Network) -> DeEPCA:
         """This method with the rounds that auto means on this network."""

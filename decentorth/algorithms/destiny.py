@@ -30,13 +30,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol, cast, get_args, runtime_checkable
+from typing import ClassVar, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 
 from ..protocols import Array, Network, Oracle, Problem, Spectrum, Streams
 from .fields import add_change, blockwise, track
-from .policies import check_choice
 from .safe import SafeTracking
 from .step_sizes import following, schedule
 from .steps import Order, curved_step, steepness, tracking_limit
@@ -72,10 +71,6 @@ class DESTINY(SafeTracking):
     requires_set: ClassVar[tuple[type, ...]] = (Dissolvable,)
 
     variant: Variant = "direct"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("variant", self.variant, get_args(Variant))
 
     def aim(self, spectrum: Spectrum, order: Order) -> float:
         """The target product of step and M for an automatic penalty: a seventh of `_share`, at most sqrt(1 - lambda_2)."""

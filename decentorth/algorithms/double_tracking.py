@@ -40,14 +40,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, Protocol, get_args
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from ..protocols import Array, LocalProducts, Network, Problem, Spectrum, Streams, TrackedProducts
+from ..settings import Count, Positive, Probability
 from .fields import blockwise
+from .method import Method
 from .mixing import average
-from .policies import Auto, check_choice, check_positive
+from .policies import Auto
 from .preconditioning import Kind, Preconditioner, preconditioner, probe
 from .steps import power_mean, power_method
 
@@ -85,7 +87,7 @@ class DistributedProblem(Problem[TrackedProducts], LocalProducts, Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DoubleTracking(ABC):
+class DoubleTracking(Method, ABC):
     """A method with both trackers; each subclass defines its field.
 
     Parameters
@@ -95,7 +97,7 @@ class DoubleTracking(ABC):
     penalty
         The weight of infeasibility, above 0, or auto: from the multiplier.
     momentum
-        Heavy-ball momentum in [0, 1).
+        Heavy-ball momentum.
     preconditioner
         The part of B that the agents average before the start: sketch (its products with a few random columns), diagonal, none, or
         covariance (all of B, which every agent then knows).
@@ -105,7 +107,6 @@ class DoubleTracking(ABC):
 
     requires: ClassVar[tuple[type, ...]] = (LocalProducts,)
     requires_set: ClassVar[tuple[type, ...]] = (TrackedProducts,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
     penalties: ClassVar[float]
     """The automatic penalty as a multiple of M."""
     gap_share: ClassVar[float]
@@ -113,28 +114,16 @@ class DoubleTracking(ABC):
     soft: ClassVar[float] = 1.0
     """The share of the automatic step that remains with the smallest penalties."""
 
-    step_size: float | Auto = "auto"
-    penalty: float | Auto = "auto"
-    momentum: float = 0.9
+    step_size: Positive | Auto = "auto"
+    penalty: Positive | Auto = "auto"
+    momentum: Probability = 0.9
     preconditioner: Kind = "sketch"
-    sketch_columns: int | None = None
+    sketch_columns: Count | None = None
 
     def __post_init__(self) -> None:
-        check_positive("step_size", self.step_size)
-        check_positive("penalty", self.penalty)
-        check_choice("preconditioner", self.preconditioner, get_args(Kind))
-        if isinstance(self.momentum, bool) or not isinstance(self.momentum, int | float):
-            raise TypeError(f"momentum must be a number, got {type(self.momentum).__name__}")
-        if not 0.0 <= self.momentum < 1.0:
-            raise ValueError(f"momentum must lie in [0, 1), got {self.momentum}")
-        if self.sketch_columns is not None:
-            if isinstance(self.sketch_columns, bool) or not isinstance(self.sketch_columns, int):
-                got = type(self.sketch_columns).__name__
-                raise TypeError(f"sketch_columns must be a whole number or None (automatic), got {got}")
-            if self.sketch_columns < 1:
-                raise ValueError(f"sketch_columns must be at least 1, got {self.sketch_columns}")
-            if self.preconditioner != "sketch":
-                raise ValueError(f"sketch_columns are those of preconditioner 'sketch', got {self.preconditioner!r}")
+        super().__post_init__()
+        if self.sketch_columns is not None and self.preconditioner != "sketch":
+            raise ValueError(f"sketch_columns are those of preconditioner 'sketch', got {self.preconditioner!r}")
 
     @abstractmethod
     def _point(self, constraint: TrackedProducts, x: Array, bx: Array) -> Array:

@@ -19,12 +19,15 @@ alpha F_i(x_i).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from functools import partial
+from typing import Annotated
 
 import numpy as np
 
 from ..protocols import Array, Network, Problem, Streams
+from ..settings import Form
 from .agreed import agreed
+from .method import Method
 from .policies import Auto, Constant
 from .step_sizes import StepSize, checked
 from .steps import start
@@ -33,7 +36,7 @@ _WHY = "each agent's correction comes to cancel the step size times its own grad
 
 
 @dataclass(frozen=True, kw_only=True)
-class Extra:
+class Extra(Method):
     """An EXTRA method.
 
     Parameters
@@ -42,13 +45,7 @@ class Extra:
         alpha > 0, constant; or auto: from the agents' gradients and Lipschitz constants, their weights in W and a given penalty.
     """
 
-    requires: ClassVar[tuple[type, ...]] = ()
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
-
-    step_size: StepSize = "auto"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, allowed=(Constant,), why=_WHY))
+    step_size: Annotated[StepSize, Form(partial(checked, allowed=(Constant,), why=_WHY))] = "auto"
 
 
 def extra_limit(network: Network) -> float:

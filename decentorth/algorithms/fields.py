@@ -6,7 +6,6 @@ agents alone.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Concatenate, Generic, Protocol, TypeVar, cast, runtime_checkable
@@ -28,36 +27,6 @@ class Penalised(Protocol):
 
     def penalised(self, x: Array, g: Array, penalty: Array) -> Array:
         """The gradient of f + penalty p at any ``x``, from the Euclidean gradient ``g`` of f; ``penalty`` is ``(n_local,)``."""
-
-
-def check_batch_size(batch_size: int | None) -> None:
-    """Raise unless ``batch_size`` is None or at least one sample.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If it is not; the message gives the value.
-    """
-    if batch_size is None:
-        return
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int):
-        raise TypeError(f"batch_size must be a whole number or None (all samples), got {type(batch_size).__name__}")
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-
-
-def check_soft(penalty: float) -> None:
-    """Raise unless ``penalty`` is the weight of a soft constraint, 0 for none.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If it is not; the message gives the value.
-    """
-    if isinstance(penalty, bool) or not isinstance(penalty, int | float):
-        raise TypeError(f"penalty must be a number, 0 for none, got {type(penalty).__name__}")
-    if not 0.0 <= penalty <= sys.float_info.max:
-        raise ValueError(f"penalty must be finite and not negative, got {penalty}")
 
 
 class SampledProblem(Problem[C_co], Sampled, Protocol[C_co]):

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, cast, get_args
+from typing import Annotated, NamedTuple, cast
 
 import numpy as np
 
@@ -44,9 +44,10 @@ from ..protocols import (
     SampledProducts,
     Streams,
 )
+from ..settings import Positive, Range
 from .method import Measuring
-from .policies import Auto, check_choice, check_positive
-from .samples import Covariance, check_covariance, drawn, draws, nothing_seen, problem_needs, set_needs
+from .policies import Auto
+from .samples import Covariance, check_batches, drawn, draws, nothing_seen, problem_needs, set_needs
 from .step_sizes import measured, schedule
 from .steps import curvature, embedded_curvature, resolve
 
@@ -95,28 +96,22 @@ class GeneralizedLanding(Measuring):
     safe
         Shorten steps where needed to stay within eps of the manifold; needs the exact B, and auto does it with that.
     eps
-        The safety region ||x^T B x - I||_F <= eps of safe, in (0, 1).
+        The safety region ||x^T B x - I||_F <= eps of safe.
     covariance
         Where B comes from: exact (the set's own), sampled (two further batches, psi-b only), rolling (mean of the samples seen).
     """
 
-    penalty: float | Auto = "auto"
+    penalty: Positive | Auto = "auto"
     direction: Direction = "psi-b"
     safe: bool | Auto = "auto"
-    eps: float = 0.9
+    eps: Annotated[float, Range(above=0, below=1)] = 0.9
     covariance: Covariance = "exact"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive("penalty", self.penalty)
-        check_choice("direction", self.direction, get_args(Direction))
-        check_covariance(self.covariance, self.batch_size)
-        if not 0.0 < self.eps < 1.0:
-            raise ValueError(f"eps must lie in (0, 1), got {self.eps}")
+        check_batches(self.covariance, self.batch_size)
         if self.covariance == "sampled" and self.direction != "psi-b":
             raise ValueError(f"only direction 'psi-b' has an unbiased form for covariance 'sampled', got {self.direction!r}")
-        if not isinstance(self.safe, bool):
-            check_choice("safe", self.safe, ("True", "False", "auto"))
         if self.covariance != "exact" and self.safe is True:
             raise ValueError(f"safe steps need the exact B, got covariance {self.covariance!r}")
 

@@ -21,6 +21,7 @@ import numpy as np
 from ..kernels import load
 from ..kernels.subproblem import Sweep
 from ..protocols import Array, Network, Problem, Signature, Streams, TraceForm
+from ..settings import Count, Positive
 from . import jobcd
 from .jobcd import JOBCDState, OneSignature, PairMethod, Varsigma
 
@@ -44,13 +45,8 @@ class GSJOBCD(PairMethod):
 
     requires_set: ClassVar[tuple[type, ...]] = (Signature,)
 
-    varsigma: float | Varsigma | Literal["exact"] = "auto"
-    pairs: int | None = None
-
-    def __post_init__(self) -> None:
-        jobcd.check(self.varsigma, self.theta, self.correction, ("auto", "exact", "pair", "backtracking"))
-        if self.pairs is not None:
-            jobcd.check_whole("pairs", self.pairs, 1)
+    varsigma: Positive | Varsigma | Literal["exact"] = "auto"
+    pairs: Count | None = None
 
     @property
     def requires(self) -> tuple[type, ...]:

@@ -16,13 +16,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from ..kernels import Kernel, load, ready
 from ..protocols import Array, Network, Problem, Signature, Stop, Streams, TraceForm
+from ..settings import Probability
 from . import jobcd
+from .method import SingleAgentMethod
 
 
 class HyperbolicJacobiState(NamedTuple):
@@ -42,27 +44,20 @@ class QuadraticProblem(Problem[Signature], TraceForm, Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HyperbolicJacobi:
+class HyperbolicJacobi(SingleAgentMethod):
     """The hyperbolic Jacobi method: the one of choice for min tr(x^T C x), C positive definite. An iteration is a sweep.
 
     Parameters
     ----------
     tolerance
         Converged when a sweep has lowered the objective by less than this share of it; the sweeps before converge quadratically.
-    kernel
-        numba, numpy, or auto: numba where it is installed.
     """
 
     requires: ClassVar[tuple[type, ...]] = (TraceForm,)
     requires_set: ClassVar[tuple[type, ...]] = (Signature,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
-    tolerance: float = 1e-15
+    tolerance: Probability = 1e-15
     kernel: Kernel = "auto"
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.tolerance < 1.0:
-            raise ValueError(f"tolerance must lie in [0, 1), got {self.tolerance}")
 
     def resolved(self, network: Network) -> HyperbolicJacobi:
         """This method with ``kernel="auto"`` resolved on this machine."""

@@ -11,9 +11,9 @@ f(x) = tr(x^T H x)/2 an iteration costs O(n^2). Of several matrices in one point
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from ..protocols import Array, Network, Problem, Signatures, Streams
+from ..settings import Positive
 from . import jobcd
 from .jobcd import JacobiMethod, JOBCDState, Varsigma
 
@@ -29,13 +29,11 @@ class JJOBCD(JacobiMethod):
         pair where L_f is known, else backtracking.
     """
 
-    requires: ClassVar[tuple[type, ...]] = ()
-
-    varsigma: float | Varsigma = "auto"
+    varsigma: Positive | Varsigma = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        jobcd.check(self.varsigma, self.theta, self.correction, ("auto", "pair", "backtracking"), self.rounds)
+        jobcd.check_rounds(self.rounds, self.varsigma)
 
     def init(self, problem: Problem[Signatures], network: Network, streams: Streams, x0: Array) -> JOBCDState:
         return jobcd.begin(self.varsigma, problem, streams, x0)

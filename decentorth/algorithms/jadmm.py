@@ -26,7 +26,9 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ..protocols import Array, Network, Problem, Signature, Streams
-from .policies import Auto, check_choice, check_positive
+from ..settings import Positive
+from .method import SingleAgentMethod
+from .policies import Auto
 from .steps import steepest
 
 PUBLISHED, DOUBLED, LARGEST = 1e3, 5, 1e9
@@ -48,7 +50,7 @@ class JADMMState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JADMM:
+class JADMM(SingleAgentMethod):
     """Alternating direction method of multipliers, for a single agent under J-orthogonality (a rival in paper 001).
 
     Parameters
@@ -61,18 +63,11 @@ class JADMM:
         constant; or published: beta doubled every 5 iterations while it is at most 1e9.
     """
 
-    requires: ClassVar[tuple[type, ...]] = ()
     requires_set: ClassVar[tuple[type, ...]] = (Signature,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
-    curvature: float | Auto = "auto"
-    penalty: float | Auto = "auto"
+    curvature: Positive | Auto = "auto"
+    penalty: Positive | Auto = "auto"
     schedule: Literal["constant", "published"] = "constant"
-
-    def __post_init__(self) -> None:
-        check_positive("curvature", self.curvature)
-        check_positive("penalty", self.penalty)
-        check_choice("schedule", self.schedule, ("constant", "published"))
 
     def init(self, problem: Problem[Signature], network: Network, streams: Streams, x0: Array) -> JADMMState:
         curvature, spent = (np.full(1, float(self.curvature)), 0) if self.curvature != "auto" else steepest(problem, streams, x0)

@@ -32,17 +32,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple, Protocol, Self, cast
+from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 
 from ..kernels import Kernel, load, ready
 from ..kernels.subproblem import CERTAIN, isotropic, largest_eigenvalue, linear_term, ray_matrix
 from ..protocols import Array, Index, Network, Problem, Signature, Signatures, Smooth, Stop, Streams, TraceForm
+from ..settings import Count, Natural, NotNegative
 from ..sums import sums
 from . import adam
 from .adam import Moments
-from .policies import check_positive
+from .method import SingleAgentMethod
 from .steps import lipschitz
 
 Pairs = tuple[Index, Index]
@@ -96,58 +97,24 @@ class JOBCDState(NamedTuple):
     samples: int = 0
 
 
-def check(varsigma: float | str, theta: float, correction: int, choices: tuple[str, ...], rounds: int = 1) -> None:
-    """Raise unless the settings are valid.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If they are not; the message names the parameter.
-    """
-    if not (isinstance(varsigma, str) and varsigma in choices):
-        if isinstance(varsigma, str):
-            raise ValueError(f"varsigma must be a positive number, {', '.join(choices[:-1])} or {choices[-1]}, got {varsigma!r}")
-        check_positive("varsigma", varsigma)
-    if not 0.0 <= theta < math.inf:
-        raise ValueError(f"theta must be finite and not negative, got {theta}")
-    check_whole("correction", correction, 0)
-    check_whole("rounds", rounds, 1)
+def check_rounds(rounds: int, varsigma: float | str) -> None:
+    """Raise if there are several rounds with a constant varsigma."""
     if rounds > 1 and not isinstance(varsigma, str):
         raise ValueError(f"more than one round needs a varsigma that is no constant, got rounds {rounds} and varsigma {varsigma}")
 
 
-def check_whole(name: str, value: int, least: int) -> None:
-    """Raise unless ``value`` is an integer of at least ``least``.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If they are not; the message names the parameter.
-    """
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")
-
-
 @dataclass(frozen=True, kw_only=True)
-class PairMethod:
+class PairMethod(SingleAgentMethod):
     """A method on pairs of rows, for a single agent.
 
     Parameters
     ----------
-    theta
-        Added to the diagonal of Q.
-    correction
-        A Newton-Schulz step towards the constraint every so many iterations; 0 never.
     kernel
         numba, numpy, or auto: numba where it is installed.
     """
 
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
-
-    theta: float = 1e-6
-    correction: int = 0
+    theta: Annotated[NotNegative, "Added to the diagonal of Q."] = 1e-6
+    correction: Annotated[Natural, "A Newton-Schulz step towards the constraint every so many iterations; 0 never."] = 0
     kernel: Kernel = "auto"
 
     def resolved(self, network: Network) -> Self:
@@ -161,23 +128,15 @@ class PairMethod:
 
 @dataclass(frozen=True, kw_only=True)
 class JacobiMethod(PairMethod):
-    """A method that turns all rows at once.
-
-    Parameters
-    ----------
-    rounds
-        Rounds of n/2 disjoint pairs from one gradient; 1 in the paper. More pay where a gradient costs much more than a round.
-    learning_rate
-        Adam's, of rows that the constraint leaves free.
-    """
+    """A method that turns all rows at once."""
 
     requires_set: ClassVar[tuple[type, ...]] = (Signatures,)
 
-    rounds: int = 1
-    learning_rate: float = adam.LEARNING_RATE
-
-    def __post_init__(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
+    rounds: Annotated[
+        Count,
+        "Rounds of n/2 disjoint pairs from one gradient; 1 in the paper. More pay where a gradient costs much more than a round.",
+    ] = 1
+    learning_rate: adam.LearningRate = adam.LEARNING_RATE
 
 
 def rule(varsigma: float | str, problem: object) -> str:

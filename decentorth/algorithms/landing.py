@@ -23,8 +23,8 @@ from ..protocols import Array, Network, Problem, Streams
 from ..protocols import Landing as CanLand
 from .fields import landing
 from .method import Measuring
-from .policies import Auto, check_positive
-from .safe import check_eps
+from .policies import LandingPenalty
+from .safe import Eps
 from .step_sizes import measured, schedule
 from .steps import resolve
 
@@ -47,24 +47,15 @@ class Landing(Measuring):
 
     Parameters
     ----------
-    penalty
-        lambda > 0 of the landing field, or auto: 0.1 / step_size.
     safe
         Shorten steps where needed to stay within eps of the manifold.
-    eps
-        The safety region ||x^T x - I||_F <= eps of safe, in (0, 3/4).
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (CanLand,)
 
-    penalty: float | Auto = "auto"
+    penalty: LandingPenalty = "auto"
     safe: bool = False
-    eps: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("penalty", self.penalty)
-        check_eps(self.eps)
+    eps: Eps = 0.5
 
     def init(self, problem: Problem[CanLand], network: Network, streams: Streams, x0: Array) -> LandingState:
         base, penalty, spent = resolve(self.step_size, self.penalty, problem, network, streams, x0, None)

@@ -1,34 +1,45 @@
-"""The settings that several methods have, as base classes that check them and document each once."""
+"""The settings that several methods have, as base classes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self, TypeVar, get_args
+from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
 from ..protocols import Array, Network, Oracle, Problem, Retractable, Retraction, Riemannian, Sampled, Spectrum, Streams
-from .fields import Penalised, check_batch_size, check_soft, on_samples
-from .mixing import check_rounds, effective, mix
-from .policies import Auto, check_choice
-from .step_sizes import SINGLE_AGENT, StepSize, checked, schedule
+from ..settings import Count, NotNegative, Settings, Share
+from .fields import Penalised, on_samples
+from .mixing import Chebyshev, effective, mix
+from .policies import Auto
+from .step_sizes import MeasuredStepSize, StepSize, schedule
 from .steps import Order, better_order, tracking_step
 
 C = TypeVar("C")
+BatchSize = Annotated[Count | None, "Samples of each agent in a gradient; by default all."]
+RetractionName = Annotated[Retraction, "The map from a step to the manifold."]
+
+
+class Method(Settings):
+    """A method for any number of agents."""
+
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """The capabilities that a problem must have."""
+        return ()
+
+
+class SingleAgentMethod(Method):
+    """A method for one agent."""
+
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampling:
-    """A method whose gradients may come from mini-batches.
+class Sampling(Method):
+    """A method whose gradients may come from mini-batches."""
 
-    Parameters
-    ----------
-    batch_size
-        Samples of each agent in a gradient; by default all.
-    """
-
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        check_batch_size(self.batch_size)
+    batch_size: BatchSize = None
 
     @property
     def requires(self) -> tuple[type, ...]:
@@ -51,13 +62,7 @@ class Decentralized(Sampling):
         horizon), which a method without trackers needs to approach a minimiser.
     """
 
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
-
     step_size: StepSize = "auto"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
-        super().__post_init__()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,28 +77,16 @@ class Measuring(Sampling):
 
     network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
-    step_size: StepSize = "auto"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size, SINGLE_AGENT))
-        super().__post_init__()
+    step_size: MeasuredStepSize = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Soft(Decentralized):
-    """A method in Euclidean space, the control without a constraint.
+    """A method in Euclidean space, the control without a constraint."""
 
-    Parameters
-    ----------
-    penalty
-        lambda of the soft constraint lambda/4 ||x^T x - I||^2 added to every objective; 0 for none.
-    """
-
-    penalty: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_soft(self.penalty)
+    penalty: Annotated[
+        NotNegative, "lambda of the soft constraint lambda/4 ||x^T x - I||^2 added to every objective; 0 for none."
+    ] = 0.0
 
     @property
     def requires_set(self) -> tuple[type, ...]:
@@ -114,10 +107,6 @@ class Ordered(Decentralized):
 
     order: Order | Auto = "auto"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("order", self.order, (*get_args(Order), "auto"))
-
     def aim(self, spectrum: Spectrum, order: Order) -> float:
         """The product of step and curvature at which automatic steps aim."""
         return tracking_step(spectrum, order)
@@ -132,22 +121,10 @@ class Ordered(Decentralized):
 
 @dataclass(frozen=True, kw_only=True)
 class Mixing(Decentralized):
-    """A method on a manifold with several rounds of mixing in an iteration.
+    """A method on a manifold with several rounds of mixing in an iteration."""
 
-    Parameters
-    ----------
-    rounds
-        t, exchanges with the neighbours in an iteration.
-    chebyshev
-        Mix by the polynomial of W that averages best in so many rounds, rather than by its power.
-    """
-
-    rounds: int = 1
-    chebyshev: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_rounds(self.rounds)
+    rounds: Annotated[Count, "t, exchanges with the neighbours in an iteration."] = 1
+    chebyshev: Chebyshev = False
 
     def mix(self, network: Network, *xs: Array) -> tuple[Array, ...]:
         """The sums sum_j [W^t]_ij x_j of each array, fresh."""
@@ -160,23 +137,9 @@ class Mixing(Decentralized):
 
 @dataclass(frozen=True, kw_only=True)
 class Retracting(Mixing):
-    """A method that goes along tangents towards the neighbours' mean and back to the manifold.
-
-    Parameters
-    ----------
-    consensus_step
-        a, above 0 and at most 1: the share of the way to the neighbours' mean.
-    retraction
-        polar, polar-svd, polar-eigh, qr or cholesky-qr.
-    """
+    """A method that goes along tangents towards the neighbours' mean and back to the manifold."""
 
     requires_set: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
 
-    consensus_step: float = 1.0
-    retraction: Retraction = "polar"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0.0 < self.consensus_step <= 1.0:
-            raise ValueError(f"consensus_step must be above 0 and at most 1, got {self.consensus_step}")
-        check_choice("retraction", self.retraction, get_args(Retraction))
+    consensus_step: Annotated[Share, "a: the share of the way to the neighbours' mean."] = 1.0
+    retraction: RetractionName = "polar"

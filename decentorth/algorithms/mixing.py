@@ -9,24 +9,13 @@ optimization"): P_t(w) = T_t(z(w)) / T_t(z(1)), where z maps the interval [lambd
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import numpy as np
 
 from ..protocols import Array, Network, Spectrum
 
-
-def check_rounds(rounds: int) -> None:
-    """Raise unless ``rounds`` is an integer of at least 1.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If it is not; the message gives the value.
-    """
-    if isinstance(rounds, bool) or not isinstance(rounds, int):
-        raise TypeError(f"rounds must be a whole number, got {type(rounds).__name__}")
-    if rounds < 1:
-        raise ValueError(f"rounds must be at least 1, got {rounds}")
+Chebyshev = Annotated[bool, "Mix by the polynomial of W that averages best in so many rounds, rather than by its power."]
 
 
 def mix(network: Network, rounds: int, chebyshev: bool, *xs: Array) -> tuple[Array, ...]:

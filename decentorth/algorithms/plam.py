@@ -21,9 +21,10 @@ from typing import ClassVar
 import numpy as np
 
 from ..protocols import Array, AugmentedLagrangian, ByProducts, Network, Problem, Streams
+from ..settings import Positive
 from .landing import LandingState
 from .method import Measuring
-from .policies import Auto, check_positive
+from .policies import Auto
 from .step_sizes import measured, schedule
 from .steps import curvature, start
 
@@ -43,11 +44,7 @@ class PLAM(Measuring):
 
     requires_set: ClassVar[tuple[type, ...]] = (AugmentedLagrangian,)
 
-    penalty: float | Auto = "auto"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("penalty", self.penalty)
+    penalty: Positive | Auto = "auto"
 
     def init(self, problem: Problem[AugmentedLagrangian], network: Network, streams: Streams, x0: Array) -> PLAMState:
         base, penalty, spent = self.constants(problem, network, streams, x0)

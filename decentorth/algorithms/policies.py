@@ -10,78 +10,25 @@ its experiments are `Annealed`.
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 
 from topologies import text
 
 from ..protocols import Array
+from ..settings import Count, Positive, Range, Settings, Share
 
 Auto = Literal["auto"]
-
-
-def check_positive(name: str, value: float | str) -> None:
-    """Refuse what is neither ``"auto"`` nor a positive number.
-
-    Raises
-    ------
-    ValueError, TypeError
-        With the name of the parameter.
-    """
-    if isinstance(value, str):
-        if value != "auto":
-            raise ValueError(f"{name} must be a positive number or 'auto', got {value!r}")
-    elif isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} must be a positive number or 'auto', got {type(value).__name__}")
-    elif not 0.0 < value <= sys.float_info.max:  # unlike isfinite, whole numbers of any size can be compared
-        raise ValueError(f"{name} must be positive and finite, got {value}")
-
-
-def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Refuse what is none of the choices.
-
-    Raises
-    ------
-    ValueError
-        With the name of the parameter and the choices.
-    """
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices[:-1])} or {choices[-1]}, got {value!r}")
-
-
-def _check_number(name: str, value: object) -> None:
-    """Refuse what is no number."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} must be a number, got {type(value).__name__}")
-
-
-def check_count(name: str, value: object) -> None:
-    """Refuse what is no whole number from 1 on.
-
-    Raises
-    ------
-    ValueError, TypeError
-        With the name of the parameter.
-    """
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be a whole number, got {type(value).__name__}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
-
-
-def _check_ratio(ratio: float) -> None:
-    """Refuse a ratio of successive steps that is not between 0 and 1."""
-    _check_number("ratio", ratio)
-    if not 0.0 < ratio < 1.0:
-        raise ValueError(f"ratio must be between 0 and 1, got {ratio}")
+LandingPenalty = Annotated[Positive | Auto, "lambda of the landing field, or auto: 0.1 / step_size."]
+Ratio = Annotated[float, Range(above=0, below=1)]
+"""A ratio of successive steps."""
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Settings):
     """The same step in every iteration.
 
     Parameters
@@ -92,10 +39,7 @@ class Constant:
 
     name: ClassVar[str] = "constant"
 
-    initial: float | Auto = "auto"
-
-    def __post_init__(self) -> None:
-        check_positive("initial", self.initial)
+    initial: Positive | Auto = "auto"
 
     def __str__(self) -> str:
         """As it is written in files and flags."""
@@ -123,13 +67,7 @@ class Diminishing(Constant):
 
     name: ClassVar[str] = "diminishing"
 
-    power: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_number("power", self.power)
-        if not 0.0 < self.power <= 1.0:
-            raise ValueError(f"power must be above 0 and at most 1, got {self.power}")
+    power: Share = 0.5
 
     def scale(self, k: int) -> float:
         return float((k + 1.0) ** -self.power)
@@ -147,11 +85,7 @@ class Horizon(Constant):
 
     name: ClassVar[str] = "horizon"
 
-    iterations: int = 1000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("iterations", self.iterations)
+    iterations: Count = 1000
 
     def scale(self, k: int) -> float:
         return 1.0 / math.sqrt(self.iterations)
@@ -191,19 +125,10 @@ class Annealed(SquareSummable):
 
     name: ClassVar[str] = "annealed"
 
-    pairs: int = 1
-    power: float = 2.0
-    ratio: float = 0.991
-    cap: float = math.inf
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("pairs", self.pairs)
-        _check_ratio(self.ratio)
-        for name in ("power", "cap"):
-            _check_number(name, getattr(self, name))
-            if not getattr(self, name) > 0.0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+    pairs: Count = 1
+    power: Positive = 2.0
+    ratio: Ratio = 0.991
+    cap: Annotated[float, Range(above=0, most=math.inf)] = math.inf
 
     def scale(self, k: int) -> float:
         return min(self.cap, math.pow(self.pairs, self.power * self.ratio**k - 1.0)) * super().scale(k)
@@ -221,11 +146,7 @@ class Geometric(Constant):
 
     name: ClassVar[str] = "geometric"
 
-    ratio: float = 0.99
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_ratio(self.ratio)
+    ratio: Ratio = 0.99
 
     def scale(self, k: int) -> float:
         return float(self.ratio**k)
@@ -284,8 +205,8 @@ def _read_knots(given: Knots | str) -> Knots:
     places = [k for k, _ in knots]
     if not knots or places[0] < 1 or any(a >= b for a, b in pairwise(places)):
         raise ValueError(f"knots must be at ascending iterations from 1 on, got {given!r}")
-    for _, multiple in knots:
-        check_positive("a knot's multiple", multiple)
+    if wrong := [multiple for _, multiple in knots if multiple not in Range(above=0)]:
+        raise ValueError(f"a knot's multiple must be {Range(above=0)}, got {wrong[0]}")
     return knots
 
 
@@ -311,16 +232,8 @@ class BarzilaiBorwein(Constant):
     free: ClassVar[tuple[float, float]] = (1e-10, 1e10)
     """The smallest and the largest step, as multiples of the first, where the cap is inf."""
 
-    cap: float = math.inf
+    cap: Annotated[float, Range(least=1, most=math.inf)] = math.inf
     formula: Literal["alternating", "long", "short"] = "alternating"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_number("cap", self.cap)
-        if not self.cap >= 1.0:
-            raise ValueError(f"cap must be at least 1, got {self.cap}")
-        if self.formula not in ("alternating", "long", "short"):
-            raise ValueError(f"formula must be alternating, long or short, got {self.formula!r}")
 
     def following(self, k: int, base: Array, step: Array, moved: Array, along: Array, changed: Array) -> Array:
         """``(1,)``: the step of iteration ``k`` from the first one and the last, with <s, s>, <s, z> and <z, z>."""

@@ -26,7 +26,7 @@ import numpy as np
 from ..protocols import Array, Landing, Network, Problem, Streams
 from .extra import Extra, step_along_landing
 from .fields import blockwise, landing
-from .policies import Auto, check_positive
+from .policies import LandingPenalty
 
 
 class RFEXTRAState(NamedTuple):
@@ -42,21 +42,11 @@ class RFEXTRAState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RFEXTRA(Extra):
-    """Retraction-free EXTRA along the landing field: exact with a constant step, half the bytes of DRFGT.
-
-    Parameters
-    ----------
-    penalty
-        lambda > 0 of the landing field, or auto: 0.1 / step_size.
-    """
+    """Retraction-free EXTRA along the landing field: exact with a constant step, half the bytes of DRFGT."""
 
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
 
-    penalty: float | Auto = "auto"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("penalty", self.penalty)
+    penalty: LandingPenalty = "auto"
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> RFEXTRAState:
         step, spent = step_along_landing(self.step_size, self.penalty, problem, network, streams, x0)

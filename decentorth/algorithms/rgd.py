@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple, TypeGuard, cast, get_args
+from typing import Literal, NamedTuple, TypeGuard, cast
 
 from ..protocols import (
     Array,
@@ -36,16 +36,15 @@ from ..protocols import (
     Problem,
     Retractable,
     RetractableManifold,
-    Retraction,
     Riemannian,
     Signature,
     Streams,
     WithMatrices,
 )
 from ..sums import sums
-from .method import Measuring
-from .policies import BarzilaiBorwein, check_choice
-from .samples import check_covariance, drawn, nothing_seen, problem_needs, set_needs
+from .method import Measuring, RetractionName
+from .policies import BarzilaiBorwein
+from .samples import check_batches, drawn, nothing_seen, problem_needs, set_needs
 from .step_sizes import measured, schedule
 from .steps import curvature, embedded_curvature, group_curvature, start
 
@@ -89,24 +88,19 @@ class RGD(Measuring):
 
     Parameters
     ----------
-    retraction
-        polar, polar-svd, polar-eigh, qr or cholesky-qr.
     metric
         On {x : x^T B x = I}: natural solves with B, euclidean multiplies with it; elsewhere the set's own.
     covariance
         Where B comes from: exact (the set's own) or rolling (mean of the samples seen).
     """
 
-    retraction: Retraction = "polar"
+    retraction: RetractionName = "polar"
     metric: MetricName = "natural"
     covariance: Literal["exact", "rolling"] = "exact"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("retraction", self.retraction, get_args(Retraction))
-        check_choice("metric", self.metric, get_args(MetricName))
-        check_choice("covariance", self.covariance, ("exact", "rolling"))
-        check_covariance(self.covariance, self.batch_size)
+        check_batches(self.covariance, self.batch_size)
 
     @property
     def requires(self) -> tuple[type, ...]:

@@ -15,10 +15,10 @@ Journal on Optimization 2021; the rival of paper 002 (Cheung, Wang, Yue, So):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, get_args
+from typing import ClassVar, NamedTuple
 
-from ..protocols import Array, Network, Problem, Retractable, RetractableManifold, Retraction, Riemannian, Streams
-from .policies import check_choice
+from ..protocols import Array, Network, Problem, Retractable, RetractableManifold, Riemannian, Streams
+from .method import RetractionName
 from .step_sizes import following, schedule
 from .subgradient import Subgradient, iteration_flops
 
@@ -36,21 +36,11 @@ class RSMState(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RSM(Subgradient):
-    """Riemannian subgradient method for a single agent (Li, Chen, Deng, Qu, Zhu, So 2021).
-
-    Parameters
-    ----------
-    retraction
-        polar, polar-svd, polar-eigh, qr or cholesky-qr.
-    """
+    """Riemannian subgradient method for a single agent (Li, Chen, Deng, Qu, Zhu, So 2021)."""
 
     requires_set: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
 
-    retraction: Retraction = "polar"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("retraction", self.retraction, get_args(Retraction))
+    retraction: RetractionName = "polar"
 
     def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> RSMState:
         method = self.suited(problem)

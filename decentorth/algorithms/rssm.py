@@ -32,7 +32,7 @@ from typing import ClassVar, NamedTuple, Protocol, TypeGuard, cast, runtime_chec
 import numpy as np
 
 from ..protocols import Array, ColumnOracle, ConstraintSet, Index, Network, Problem, Projection, Streams
-from .policies import check_count
+from ..settings import Count
 from .step_sizes import following, schedule
 from .subgradient import Subgradient, iteration_flops
 
@@ -87,23 +87,20 @@ class RSSM(Subgradient):
     requires_set: ClassVar[tuple[type, ...]] = (ColumnBlocks, Projection)
     auto: ClassVar[tuple[str, ...]] = ("step_size", "block_partition")
 
-    blocks: int | None = None
+    blocks: Count | None = None
     block_partition: Partition = "auto"
-    reorthogonalize: int | None = None
+    reorthogonalize: Count | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "block_partition", _as_text(self.block_partition))
         own = 0 if self.block_partition in NAMED else len(explicit(self.block_partition))
         blocks = (own or BLOCKS) if self.blocks is None else self.blocks
-        check_count("blocks", blocks)
         if blocks < 2:
             raise ValueError("blocks must be at least 2, since two of them move at a time, got 1; RSM moves all columns")
         if own and own != blocks:
             raise ValueError(f"block_partition has {own} blocks, so blocks must be {own} or left out, got {blocks}")
         object.__setattr__(self, "blocks", blocks)
-        if self.reorthogonalize is not None:
-            check_count("reorthogonalize", self.reorthogonalize)
 
     @property
     def n_blocks(self) -> int:

@@ -28,13 +28,14 @@ here looks at the objective, and no step grows again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
 from ..protocols import Array, ConstraintSet, Network, Problem, Spectrum, Streams
+from ..settings import Positive, Range
 from .method import Ordered
-from .policies import Auto, check_positive
+from .policies import Auto
 from .step_sizes import StepSize
 from .tracking import PenalisedState
 
@@ -43,16 +44,7 @@ LAST = 1100
 the run has diverged."""
 
 
-def check_eps(eps: float) -> None:
-    """Raise unless ``eps`` is a safety region in the theory of paper 004.
-
-    Raises
-    ------
-    ValueError
-        Outside (0, 3/4).
-    """
-    if not 0.0 < eps < 0.75:
-        raise ValueError(f"eps must lie in (0, 3/4), got {eps}")
+Eps = Annotated[float, Range(above=0, below=0.75), "The safety region ||x^T x - I||_F <= eps of safe."]
 
 
 class SafeState(NamedTuple):
@@ -83,21 +75,14 @@ class SafeTracking(Ordered):
     safe
         Halve steps that turn out too large and start over, so that no agent ever leaves the safety region; a penalty auto beside a
         given step follows it.
-    eps
-        The safety region ||x^T x - I||_F <= eps of safe, in (0, 3/4).
     """
 
     gradient_factor: ClassVar[float] = 1.0
     requires_set: ClassVar[tuple[type, ...]]
 
-    penalty: float | Auto = "auto"
+    penalty: Positive | Auto = "auto"
     safe: bool = False
-    eps: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("penalty", self.penalty)
-        check_eps(self.eps)
+    eps: Eps = 0.5
 
     def running(self) -> Self | Safe:
         """The method that runs: this one, or `Safe` around it if ``safe`` is set."""

@@ -6,29 +6,19 @@ They serve methods on {x : x^T B x = I} whose B is a mean over samples.
 from __future__ import annotations
 
 import math
-from typing import Literal, TypeVar, cast, get_args
+from typing import Literal, TypeVar, cast
 
 import numpy as np
 
 from ..protocols import Array, Index, Problem, Sampled, SampledMatrices, SampledProducts, Streams, WithMatrices
-from .fields import check_batch_size
-from .policies import check_choice
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 Covariance = Literal["exact", "sampled", "rolling"]
 """The source of the constraint's B: the set itself; two independent batches an iteration; the mean of all samples seen."""
 
 
-def check_covariance(covariance: str, batch_size: int | None) -> None:
-    """Raise unless ``covariance`` is a source of B, with a batch size if it needs one.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If it is not; the message gives the value.
-    """
-    check_choice("covariance", covariance, get_args(Covariance))
-    check_batch_size(batch_size)
+def check_batches(covariance: Covariance, batch_size: int | None) -> None:
+    """Raise unless there is a batch size if the source of B needs one."""
     if covariance != "exact" and batch_size is None:
         raise ValueError(f"covariance {covariance!r} takes samples: give a batch_size")
 

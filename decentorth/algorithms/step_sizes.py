@@ -8,14 +8,17 @@ same.
 
 from __future__ import annotations
 
-from typing import Protocol, get_args
+from functools import partial
+from typing import Annotated, Protocol, get_args
 
 from topologies import text
 
 from ..protocols import Array
+from ..settings import Form, Positive, check
 from ..sums import sums
 from .policies import (
     Annealed,
+    Auto,
     BarzilaiBorwein,
     Constant,
     Diminishing,
@@ -23,17 +26,13 @@ from .policies import (
     Horizon,
     Piecewise,
     SquareSummable,
-    check_positive,
 )
 
 InAdvance = Constant | Diminishing | Horizon | SquareSummable | Annealed | Geometric | Piecewise
 """Steps that are chosen in advance."""
 Schedule = InAdvance | BarzilaiBorwein
-StepSize = float | str | Schedule
 SCHEDULES: dict[str, type[Schedule]] = {schedule.name: schedule for schedule in get_args(Schedule)}
 IN_ADVANCE: tuple[type[Schedule], ...] = get_args(InAdvance)
-SINGLE_AGENT: tuple[type[Schedule], ...] = get_args(Schedule)
-"""A single agent can also measure its steps."""
 
 
 class Stepped(Protocol):
@@ -57,10 +56,10 @@ class Moving(Stepped, Protocol):
 
 
 def checked(
-    step_size: StepSize,
+    step_size: float | str | Schedule,
     allowed: tuple[type[Schedule], ...] = IN_ADVANCE,
     why: str = "Barzilai-Borwein steps are for methods of a single agent",
-) -> StepSize:
+) -> float | str | Schedule:
     """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything else as an object of `policies`.
 
     Parameters
@@ -81,13 +80,19 @@ def checked(
     return found.initial if type(found) is Constant else found
 
 
+StepSize = Annotated[float | str | Schedule, Form(checked)]
+"""A step size that is constant or follows a schedule."""
+ConstantStepSize = Annotated[float | str | Schedule, Form(partial(checked, allowed=(Constant,)))]
+MeasuredStepSize = Annotated[float | str | Schedule, Form(partial(checked, allowed=get_args(Schedule)))]
+"""A single agent can also measure its steps."""
+
+
 def schedule(step_size: StepSize) -> Schedule:
     """The schedule, or the Barzilai-Borwein rule, that a ``step_size`` stands for."""
     if isinstance(step_size, Constant):
         return step_size
     if not isinstance(step_size, str) or step_size == "auto":
-        check_positive("step_size", step_size)
-        return Constant(step_size)  # type: ignore[arg-type]  # a number or auto, as has just been checked
+        return Constant(check("step_size", Positive | Auto, step_size))
     name, written = text.divided("step_size", step_size, SCHEDULES, "'auto'", "a positive number")
     return text.read(f"step_size {step_size!r}", name, SCHEDULES[name], written)
 

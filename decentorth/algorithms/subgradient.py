@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from ..protocols import Array, Counted, Problem, Recommends, WeaklyConvex
 from ..sums import norms
-from .step_sizes import StepSize, checked
+from .method import SingleAgentMethod
+from .step_sizes import StepSize
 from .steps import start
 
 UNKNOWN = "diminishing"
@@ -17,7 +18,7 @@ UNKNOWN = "diminishing"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subgradient:
+class Subgradient(SingleAgentMethod):
     """A subgradient method of a single agent.
 
     Parameters
@@ -27,15 +28,10 @@ class Subgradient:
         horizon, piecewise.
     """
 
-    requires: ClassVar[tuple[type, ...]] = ()
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
     auto: ClassVar[tuple[str, ...]] = ("step_size",)
     """The settings that a problem can recommend."""
 
     step_size: StepSize = "auto"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step_size", checked(self.step_size))
 
     @property
     def n_blocks(self) -> int:

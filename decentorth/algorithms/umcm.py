@@ -28,8 +28,10 @@ from typing import ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 
 from ..protocols import Array, HessianProducts, Network, Problem, Signature, Streams, TraceForm
-from .policies import Auto, BarzilaiBorwein, Constant, check_choice, check_positive
-from .step_sizes import SINGLE_AGENT, StepSize, checked, measured, schedule
+from ..settings import Positive
+from .method import SingleAgentMethod
+from .policies import Auto, BarzilaiBorwein, Constant
+from .step_sizes import MeasuredStepSize, checked, measured, schedule
 from .steps import start, steepest
 
 PUBLISHED = 5e-3
@@ -57,7 +59,7 @@ class CurvedProblem(Problem[Signature], HessianProducts, Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UMCM:
+class UMCM(SingleAgentMethod):
     """Unconstrained multiplier correction, for a single agent under J-orthogonality (a rival in paper 001).
 
     Parameters
@@ -72,20 +74,15 @@ class UMCM:
 
     requires: ClassVar[tuple[type, ...]] = (HessianProducts,)
     requires_set: ClassVar[tuple[type, ...]] = (Signature,)
-    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
 
-    step_size: StepSize = "auto"
-    penalty: float | Auto = "auto"
+    step_size: MeasuredStepSize = "auto"
+    penalty: Positive | Auto = "auto"
     optimizer: Literal["gradient", "adagrad"] = "gradient"
 
     def __post_init__(self) -> None:
-        check_choice("optimizer", self.optimizer, ("gradient", "adagrad"))
-        check_positive("penalty", self.penalty)
+        super().__post_init__()
         if self.optimizer == "adagrad":
-            given = checked(self.step_size, (Constant,), "Adagrad has a rate")
-        else:
-            given = checked(self.step_size, SINGLE_AGENT)
-        object.__setattr__(self, "step_size", given)
+            object.__setattr__(self, "step_size", checked(self.step_size, (Constant,), "Adagrad has a rate"))
 
     def resolved(self, network: Network) -> UMCM:
         """This method with automatic steps resolved."""

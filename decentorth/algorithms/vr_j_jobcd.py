@@ -22,14 +22,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from ..protocols import Array, Index, Network, Sampled, Signatures, Streams
+from ..settings import Count, Positive, Range
 from . import jobcd
-from .fields import SampledProblem, check_batch_size
+from .fields import SampledProblem
 from .jobcd import JacobiMethod, JOBCDState, Pairs
+from .method import BatchSize
 
 COIN = 1 << 31
 CAUTION = 100.0
@@ -59,19 +61,14 @@ class VRJJOBCD(JacobiMethod):
 
     requires: ClassVar[tuple[type, ...]] = (Sampled,)
 
-    varsigma: float | Literal["pair", "backtracking"] = "pair"
-    batch_size: int | None = None
-    large_batch: int | None = None
-    restart: float | None = None
+    varsigma: Positive | Literal["pair", "backtracking"] = "pair"
+    batch_size: BatchSize = None
+    large_batch: Count | None = None
+    restart: Annotated[float, Range(least=0, most=1)] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        jobcd.check(self.varsigma, self.theta, self.correction, ("pair", "backtracking"), self.rounds)
-        check_batch_size(self.batch_size)
-        if self.large_batch is not None:
-            jobcd.check_whole("large_batch", self.large_batch, 1)
-        if self.restart is not None and not 0.0 <= self.restart <= 1.0:
-            raise ValueError(f"restart is a probability, got {self.restart}")
+        jobcd.check_rounds(self.rounds, self.varsigma)
 
     def _sizes(self, problem: SampledProblem[Signatures]) -> tuple[int, int, float]:
         """The numbers b, b' and p'."""

@@ -20,6 +20,7 @@ from .._version import __version__
 from ..history import COUNTS, History
 from ..metrics import first_runaway
 from ..protocols import Array, Collective, Stop
+from ..settings import Count, Settings
 from . import files
 from .signals import ENDINGS, PendingSignals
 from .states import Arrays, copied, taken_apart
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Checkpoints:
+class Checkpoints(Settings):
     """The folder and the times of a run's checkpoints.
 
     A checkpoint is written at intervals of ``every``; on SIGUSR1; on SIGTERM, SIGHUP, SIGUSR2 and the first SIGINT (Ctrl-C), which
@@ -62,14 +63,13 @@ class Checkpoints:
 
     folder: str | os.PathLike[str]
     every: int | str | None = None
-    keep: int = 3
+    keep: Count = 3
     notes: Callable[[], Mapping[str, Any]] = dict
     signals: PendingSignals = field(default_factory=PendingSignals, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         interval("every", self.every)
-        if self.keep < 1:
-            raise ValueError(f"at least 1 checkpoint must be kept, got {self.keep}")
 
 
 def interval(name: str, every: int | str | None) -> tuple[float, float]:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..protocols import Array
+from ..settings import settings
 from ..sums import norms
 from . import wiring
 from .figures import panels
-from .flags import InputError, read_value, settings
+from .flags import InputError, read_value
 from .outputs import final_points
 from .settings import NETWORK, CaseSettings
 
@@ -40,11 +41,6 @@ def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQu
         The folder that --out of a run has filled.
     configuration
         The run's settings.
-
-    Raises
-    ------
-    InputError
-        The run has no final points, its network changes over time, or matplotlib is missing.
     """
     import networkx as nx
     from scipy.sparse import csr_array
@@ -53,7 +49,8 @@ def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQu
 
     names = (*NETWORK, "seed")
     known = {name: setting.hint for name, setting in settings(CaseSettings).items() if name in names}
-    given = {name: read_value(known[name], value) for name, value in configuration.items() if name in known and value is not None}
+    held = {name: value for name, value in configuration.items() if name in known and value is not None}
+    given = {name: read_value(name, known[name], value) for name, value in held.items()}
     W = wiring.make(CaseSettings(**given)).W
     if not isinstance(W, csr_array):
         raise InputError(f"the network of {folder} changes over time: there is no one graph to draw")

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from .. import registry
+from ..settings import Setting, settings
 from . import wiring
-from .flags import CONFIG_BYTES, InputError, Setting, help_text, load, read_flags, read_value, settings, shown, spelled, unknown
+from .flags import CONFIG_BYTES, InputError, help_text, load, read_flags, read_value, shown, spelled, unknown
 from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, SELF_WEIGHT, CaseSettings, RunSettings
 
 PUBLISHED_STEP: Mapping[str, Any] = {"step_size": 1e-2, "penalty": 10.0, "order": "combine-then-adapt"}
@@ -125,11 +126,6 @@ class Form(ABC, Generic[C]):
         A configuration file's name and its bytes, when there is one.
     saved
         Settings of an earlier run that is to go on, which a file and flags override.
-
-    Raises
-    ------
-    InputError
-        An unknown name, flag or key, a file that cannot be understood.
     """
 
     program: ClassVar[str]
@@ -160,9 +156,9 @@ class Form(ABC, Generic[C]):
     def _name(self, kind: str, early: Mapping[str, Any]) -> str:
         given = [value for value in (early.get(kind), self.file.get(kind), self.own[kind].default) if value is not None]
         try:
-            name: str = read_value(str, given[0])
+            name: str = read_value(kind, str, given[0])
             self.entries[kind].get(name)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise InputError(f"{self._where(kind, early)}: {error}") from None
         return name.lower().replace("-", "_")
 
@@ -179,7 +175,7 @@ class Form(ABC, Generic[C]):
     def _groups(self) -> dict[str, dict[str, Setting]]:
         first = {name: setting for name, setting in self.own.items() if name not in (*NETWORK, *self.output)}
         for kind, entries in self.entries.items():
-            first[kind] = dataclasses.replace(first[kind], help=f"{first[kind].help} One of: {', '.join(entries.names())}.")
+            first[kind] = first[kind]._replace(help=f"{first[kind].help} One of: {', '.join(entries.names())}.")
         groups = {self.noun.capitalize(): first, "Network": {name: self.own[name] for name in NETWORK}}
         for kind, entry in self.types.items():
             taken = {name for group in groups.values() for name in group} | set(self.output)
@@ -200,22 +196,10 @@ class Form(ABC, Generic[C]):
 
     @abstractmethod
     def resolve(self) -> C:
-        """The configuration.
-
-        Raises
-        ------
-        InputError
-            An unknown flag or key or a value that does not fit, with where it was given.
-        """
+        """The configuration."""
 
     def given(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The given settings, from flags and file, and separately the text of the settings given by flag.
-
-        Raises
-        ------
-        InputError
-            An unknown flag or key or a value that does not fit, with where it was given.
-        """
+        """The given settings, from flags and file, and separately the text of the settings given by flag."""
         known = {name: setting for group in self.groups.values() for name, setting in group.items()}
         for key in self.file:
             if key not in known:
@@ -229,8 +213,8 @@ class Form(ABC, Generic[C]):
         given: dict[str, Any] = {}
         for name, value in (by_file | by_flag).items():
             try:
-                given[name] = read_value(known[name].hint, value)
-            except ValueError as error:
+                given[name] = read_value(name, known[name].hint, value)
+            except (ValueError, TypeError) as error:
                 raise InputError(f"{self._where(name, by_flag)}: {error}") from None
         fixed = {} if self.agents is None else {"agents": self.agents}
         return fixed | given | self.names, by_flag
@@ -257,14 +241,7 @@ class Form(ABC, Generic[C]):
         return ""
 
     def build(self, entry: type[Any], given: Mapping[str, Any], by_flag: Mapping[str, Any]) -> Any:
-        """The dataclass ``entry``, built from the given settings.
-
-        Raises
-        ------
-        InputError
-            A setting is missing, refused by the dataclass, or has no effect beside the others (``entry.idle()``), with where it was
-            given.
-        """
+        """The dataclass ``entry``, built from the given settings."""
         own = settings(entry)
         for name, setting in own.items():
             if setting.required and name not in given:

@@ -29,13 +29,7 @@ LABELS = {
 
 
 def panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) -> tuple[Figure, Sequence[Sequence[Axes]]]:
-    """A figure of ``size`` in inches, and its empty panels by row and column.
-
-    Raises
-    ------
-    InputError
-        Matplotlib is missing.
-    """
+    """A figure of ``size`` in inches, and its empty panels by row and column."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -49,13 +43,7 @@ def panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) ->
 
 
 def check_metrics(metrics: Iterable[str], present: Collection[str]) -> None:
-    """Raise unless the histories have all metrics to be drawn.
-
-    Raises
-    ------
-    InputError
-        A metric is missing; the message lists the ``present`` ones.
-    """
+    """Raise unless the histories have all metrics to be drawn."""
     for name in metrics:
         if name not in present:
             raise unknown(f"no run has the metric {name!r} (there are {', '.join(sorted(present))})", name, present, "")
@@ -80,13 +68,7 @@ def say_empty(axes: Axes) -> None:
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Write a figure as PNG, SVG or PDF, by the ending of its name.
-
-    Raises
-    ------
-    InputError
-        The name has another ending, or the file cannot be written.
-    """
+    """Write a figure as PNG, SVG or PDF, by the ending of its name."""
     if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"{path}: a figure must end in .png, .svg or .pdf")
     try:

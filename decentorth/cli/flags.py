@@ -12,31 +12,32 @@ import inspect
 import math
 import re
 import tomllib
-import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from ..settings import Setting, check, kinds, settings
 
 CONFIG_BYTES = 1 << 16
 """The most that a configuration file may have."""
 _LINE = 4096
 """The most characters in a line of it: a dotted key of TOML takes memory by the square of its length."""
-_DEEPEST = 8
-"""How many lists and mappings may lie in one another in a YAML file."""
-_TOO_DEEP = "lists and mappings lie too deep in one another; settings are flat keys"
-_YAML_WORDS: Mapping[str | None, bool | None] = {
+_YAML_WORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("", "~", "null"), None),
     **dict.fromkeys(("true", "yes", "on"), True),
     **dict.fromkeys(("false", "no", "off"), False),
 }
 """The meaning of words that are not quoted in YAML, in lower case."""
+T = TypeVar("T")
 _LARGEST = 2**63 - 1
 _SHOWN = 80
 
 
 class InputError(ValueError):
-    """Something that was asked for cannot be done; the message, for the person who asked, says where and how to repair it."""
+    """Something that was asked for cannot be done; the message, for the person who asked, says where and how to repair it.
+
+    Every function of the command line raises it for flags, files and folders that cannot be used.
+    """
 
 
 def shown(value: Any) -> str:
@@ -45,105 +46,49 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One field of a dataclass: its type, its default and its line of help."""
-
-    hint: Any
-    default: Any
-    required: bool
-    help: str
-
-
-def settings(entry: type[Any]) -> dict[str, Setting]:
-    """The fields of a dataclass that may be set, by name; help is taken from the "Parameters" of its docstring and its bases'."""
-    hints = get_type_hints(entry)
-    texts: dict[str, str] = {}
-    for base in reversed(entry.__mro__):
-        texts |= parameters(base.__doc__ or "")
-    found = {}
-    for field in dataclasses.fields(entry):
-        if not field.init:
-            continue
-        default = field.default_factory() if field.default_factory is not MISSING else field.default
-        required = default is MISSING
-        found[field.name] = Setting(hints[field.name], None if required else default, required, texts.get(field.name, ""))
-    return found
-
-
-def parameters(docstring: str) -> dict[str, str]:
-    """The descriptions in a NumPy-style "Parameters" section, by name."""
-    text = inspect.cleandoc(docstring) + "\n"
-    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", text, re.MULTILINE | re.DOTALL)
-    texts: dict[str, str] = {}
-    for head, body in re.findall(r"^(\S[^\n]*)\n((?:[ \t]+[^\n]*\n|\n)*)", section.group(1) if section else "", re.MULTILINE):
-        for name in head.split(":")[0].split(","):
-            texts[name.strip()] = re.sub(r"`+", "", " ".join(body.split()))
-    return texts
-
-
 def spelled(name: str) -> str:
     """The flag's spelling of a field, without the dashes in front."""
     return name.replace("_", "-")
 
 
-def members(hint: Any) -> tuple[Any, ...]:
-    """The alternatives of a type: what a union is made of, or the type itself."""
-    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-
-
-def choices(hint: Any) -> tuple[str, ...]:
-    """The words that a type allows."""
-    return tuple(word for member in members(hint) if get_origin(member) is Literal for word in get_args(member))
-
-
-def expected(hint: Any) -> str:
-    """A type in words."""
-    kinds = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false"}
-    words = [kinds[member] for member in members(hint) if member in kinds]
-    words += [repr(word) for word in choices(hint)]
-    return " or ".join(words) or str(hint)
-
-
-def read_value(hint: Any, value: Any) -> Any:
-    """A value of the type ``hint`` from the text of a flag or from what a file holds.
+def read_value(name: str, hint: Any, value: Any) -> Any:
+    """The value of a setting, of the annotated type ``hint``, from the text of a flag or from the content of a file.
 
     Raises
     ------
-    ValueError
-        The value does not fit; the message says what was expected and what was got.
+    ValueError, TypeError
+        The value does not fit; the message has ``name``, the expected type, and the value.
     """
-    kinds = members(hint)
-    sequence = next((kind for kind in kinds if get_origin(kind) in (list, tuple)), None)
+    types = kinds(hint)
+    sequence = next((kind for kind in types if get_origin(kind) in (list, tuple)), None)
     if isinstance(value, int) and abs(value) > _LARGEST:
-        raise ValueError(f"expected {expected(hint)}, got a whole number of {value.bit_length()} bits; the largest is {_LARGEST}")
+        raise ValueError(f"{name} must be at most {_LARGEST}, got a whole number of {value.bit_length()} bits")
     if isinstance(value, Mapping):
-        raise ValueError(f"expected {expected(hint)}, got a mapping; settings are flat keys at the top of the file")
-    if isinstance(value, bool) and bool in kinds:
-        return value
+        raise ValueError(f"{name} must be one value, got a mapping; settings are flat keys at the top of the file")
     if isinstance(value, (list, tuple)) and sequence is not None:
-        return _sequence(sequence, value)
+        return _sequence(name, sequence, value)
     if isinstance(value, (int, float, str)) and not isinstance(value, bool):
         text = value if isinstance(value, str) else repr(value)
-        for word in choices(hint):
-            if text == str(word):
-                return word
-        if type(None) in kinds and text.lower() in ("none", "null"):
-            return None
-        if bool in kinds and text.lower() in ("true", "false"):
-            return text.lower() == "true"
-        if int in kinds and re.fullmatch(r"[+-]?[0-9]+", text):
+        words = {str(word): word for kind in types if get_origin(kind) is Literal for word in get_args(kind)}
+        if type(None) in types:
+            words |= {"none": None, "null": None}
+        if bool in types:
+            words |= {"true": True, "false": False}
+        if text in words or text.lower() in words:
+            return words.get(text, words.get(text.lower()))
+        if int in types and re.fullmatch(r"[+-]?[0-9]+", text):
             if len(text) > 20 or abs(int(text)) > _LARGEST:
-                raise ValueError(f"expected {expected(hint)}, got {shown(value)}; the largest is {_LARGEST}")
+                raise ValueError(f"{name} must be at most {_LARGEST}, got {shown(value)}")
             return int(text)
-        if float in kinds and math.isfinite(number := _number(text)):
+        if float in types and math.isfinite(number := _number(text)):
             return number
-        if str in kinds and text:
+        if str in types and text:
             return text
         if sequence is not None:
-            return _sequence(sequence, [value])
-    near = difflib.get_close_matches(str(value), [str(word) for word in choices(hint)], n=1)
-    raise ValueError(f"expected {expected(hint)}, got {shown(value)}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            return _sequence(name, sequence, [value])
+    if str in types and value == "":
+        raise ValueError(f"{name} must be text, got ''")
+    return check(name, hint, value)
 
 
 def _number(text: str) -> float:
@@ -153,15 +98,10 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def _sequence(kind: Any, given: Sequence[Any]) -> Any:
-    """A list or tuple; text is cut at its commas."""
+def _sequence(name: str, kind: Any, given: Sequence[Any]) -> Any:
+    """A list or tuple of values of one type; text is cut at its commas."""
     values = [part for value in given for part in (value.split(",") if isinstance(value, str) else [value])]
-    inner = get_args(kind)
-    fixed = get_origin(kind) is tuple and inner[-1] is not Ellipsis
-    if fixed and len(inner) != len(values):
-        raise ValueError(f"expected {len(inner)} values, got {shown(values)}")
-    hints = inner if fixed else (inner[0],) * len(values)
-    return get_origin(kind)(read_value(hint, value) for hint, value in zip(hints, values, strict=True))
+    return get_origin(kind)(read_value(name, get_args(kind)[0], value) for value in values)
 
 
 def specifications(words: Iterable[str]) -> list[str]:
@@ -188,11 +128,6 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
 
     What stands in a YAML file is text, which `read_value` reads as it reads flags (``017`` is 17, ``190:20:30`` no number), unless
     it is one of YAML's words for true, false and null.
-
-    Raises
-    ------
-    InputError
-        The bytes are not text, too many, not well formed, not a mapping of flat keys, or give a key twice.
     """
     import yaml
 
@@ -205,17 +140,17 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
         text = raw.decode()
         if len(max(text.split("\n"), key=len)) > _LINE:
             raise InputError(f"{path}: a line of a configuration has at most {_LINE} characters; divide it")
-        given = tomllib.loads(text) if kind == ".toml" else _yaml(path, text)
+        given = list(tomllib.loads(text).items()) if kind == ".toml" else _yaml(path, text)
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text file ({error.reason} at byte {error.start})") from None
     except RecursionError:
-        raise InputError(f"{path}: {_TOO_DEEP}") from None
+        raise InputError(f"{path}: lists and mappings lie too deep in one another; settings are flat keys") from None
     except InputError:
         raise
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last for escapes of characters that there are not
         raise InputError(f"{path}: not well-formed {kind[1:].upper()}: {' '.join(str(error).split())}") from None
     found: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in given:
         if not isinstance(key, str):
             raise InputError(f"{path}: keys must be names of settings, got {shown(key)}")
         name = key.replace("-", "_")
@@ -225,52 +160,34 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
     return found
 
 
-def _yaml(path: str, text: str) -> dict[Any, Any]:
-    """The mapping in a YAML file, of what PyYAML's parser meets; nothing is constructed by PyYAML.
+def _yaml(path: str, text: str) -> list[tuple[Any, Any]]:
+    """The keys and values of a YAML file, from PyYAML's tree of nodes; PyYAML constructs nothing.
 
     Raises
     ------
     InputError, yaml.YAMLError
-        It is no mapping, or has aliases, tags, or lists too deep in one another.
+        It is not well formed or no mapping, or has aliases or tags.
     """
     import yaml
 
-    unfinished: list[list[Any]] = [[]]
-    for event in yaml.parse(text, yaml.SafeLoader):
-        if getattr(event, "anchor", None) is not None:
+    for token in yaml.scan(text):
+        if isinstance(token, yaml.AnchorToken | yaml.AliasToken):
             raise InputError(f"{path}: anchors and aliases (&name, *name) are not read; write the value in both places")
-        if (tag := getattr(event, "tag", None)) is not None:
-            raise InputError(f"{path}: tags ({tag:.40}) are not read; write the value alone")
-        if isinstance(event, yaml.ScalarEvent):
-            word = event.value.lower() if event.implicit[0] else None
-            unfinished[-1].append(_YAML_WORDS.get(word, event.value))
-        elif isinstance(event, yaml.CollectionStartEvent):
-            if len(unfinished) > _DEEPEST:
-                raise InputError(f"{path}: {_TOO_DEEP}")
-            unfinished.append([])
-        elif isinstance(event, yaml.CollectionEndEvent):
-            items = unfinished.pop()
-            unfinished[-1].append(items if isinstance(event, yaml.SequenceEndEvent) else _mapping(path, items[::2], items[1::2]))
-    documents = unfinished[0]
-    if len(documents) > 1:
-        raise InputError(f"{path}: must be one mapping of settings, but holds {len(documents)} documents; leave one")
-    if not documents or documents[0] is None:
-        return {}
-    if not isinstance(documents[0], dict):
-        got = "a list" if isinstance(documents[0], list) else shown(documents[0])
-        raise InputError(f"{path}: must be a mapping of settings, as 'agents: 10', got {got}")
-    return documents[0]
+        if isinstance(token, yaml.TagToken):
+            raise InputError(f"{path}: tags ({''.join(filter(None, token.value)):.40}) are not read; write the value alone")
+    root = yaml.compose(text, yaml.BaseLoader)
+    if not isinstance(root, yaml.MappingNode | None):
+        raise InputError(f"{path}: must be a mapping of settings, as 'agents: 10', got {shown(_held(root))}")
+    return [] if root is None else [(_held(key), _held(value)) for key, value in root.value]
 
 
-def _mapping(path: str, keys: Sequence[Any], values: Sequence[Any]) -> dict[Any, Any]:
-    found: dict[Any, Any] = {}
-    for key, value in zip(keys, values, strict=True):
-        if isinstance(key, list | dict):
-            raise InputError(f"{path}: keys must be names of settings, got a list or a mapping")
-        if key in found:
-            raise InputError(f"{path}: {key} is given twice")
-        found[key] = value
-    return found
+def _held(node: Any) -> Any:
+    """The content of a node of a YAML file: text, unless it is a word for true, false or null that is not quoted."""
+    if node.id == "scalar":
+        return _YAML_WORDS.get(node.value.lower(), node.value) if node.style is None else node.value
+    if node.id == "sequence":
+        return [_held(item) for item in node.value]
+    return {shown(_held(key)): _held(value) for key, value in node.value}
 
 
 def read_flags(
@@ -286,57 +203,38 @@ def read_flags(
         The settings by the heading of their group.
     owner
         Says where an unknown name belongs; without it unknown flags are passed over.
-
-    Raises
-    ------
-    InputError
-        An unknown flag, one without its value, one given twice, a word that is no flag.
     """
+    given, rest = _parsed(tokens, groups)
+    if owner is None or not rest:
+        return given
+    if not rest[0].startswith("-"):
+        raise InputError(f"unexpected {rest[0]!r}; settings are flags, as --agents 10")
+    key = rest[0].split("=")[0].lstrip("-").replace("-", "_")
+    known = [name for group in groups.values() for name in group]
+    raise unknown(f"unknown flag --{spelled(key)}", key, known, owner(key), "--")
+
+
+def _parsed(tokens: Sequence[str], groups: Mapping[str, Mapping[str, Setting]]) -> tuple[dict[str, Any], list[str]]:
+    """The text of the flags of these settings, and the words that are left."""
     from cyclopts import App, CycloptsError
-    from cyclopts.exceptions import UnknownOptionError, UnusedCliTokensError
 
     command = _command(groups, lambda setting: _raw(setting.hint))
     app = App(default_command=command, help_flags=[], version_flags=[], print_error=False, exit_on_error=False)
-    try:
-        parsed = app.parse_known_args(list(tokens)) if owner is None else app.parse_args(list(tokens))
-    except UnknownOptionError as error:
-        key = (error.token.keyword or error.token.value).split("=")[0].lstrip("-").replace("-", "_")
-        known = [name for group in groups.values() for name in group]
-        raise unknown(f"unknown flag --{spelled(key)}", key, known, owner(key) if owner else "", "--") from None
-    except UnusedCliTokensError as error:
-        raise InputError(f"unexpected {(error.unused_tokens or [''])[0]!r}; settings are flags, as --agents 10") from None
-    except CycloptsError as error:
-        error.verbose = False
-        raise InputError(str(error)) from None
-    return dict(parsed[1].arguments)
-
-
-def take_flags(tokens: Sequence[str], entry: type[Any]) -> tuple[Any, list[str]]:
-    """A dataclass of settings out of the flags that are its own, and the words that are left for another command.
-
-    Raises
-    ------
-    InputError
-        A flag without its value, one given twice, a value that does not fit.
-    """
-    from cyclopts import App, CycloptsError
-
-    own = settings(entry)
-    app = App(default_command=_command({"": own}, lambda setting: _raw(setting.hint)), help_flags=[], version_flags=[])
     try:
         _, bound, rest, _ = app.parse_known_args(list(tokens))
     except CycloptsError as error:
         error.verbose = False
         raise InputError(str(error)) from None
-    given = {}
-    for name, text in bound.arguments.items():
-        try:
-            given[name] = read_value(own[name].hint, text)
-        except ValueError as error:
-            raise InputError(f"--{spelled(name)}: {error}") from None
+    return dict(bound.arguments), list(rest)
+
+
+def take_flags(tokens: Sequence[str], entry: type[T]) -> tuple[T, list[str]]:
+    """A dataclass of settings out of the flags that are its own, and the words that are left for another command."""
+    own = settings(entry)
+    given, rest = _parsed(tokens, {"": own})
     try:
-        return entry(**given), list(rest)
-    except ValueError as error:
+        return entry(**{name: read_value(name, own[name].hint, text) for name, text in given.items()}), rest
+    except (ValueError, TypeError) as error:
         raise InputError(str(error)) from None
 
 
@@ -360,15 +258,15 @@ def _listed(values: Sequence[Any]) -> str:
 
 def _raw(hint: Any) -> Any:
     """The type under which the text of a flag is taken as it stands, switches and repeated flags apart."""
-    if bool in members(hint):
+    if bool in kinds(hint):
         return bool
-    return list[str] if any(get_origin(kind) in (list, tuple) for kind in members(hint)) else str
+    return list[str] if any(get_origin(kind) in (list, tuple) for kind in kinds(hint)) else str
 
 
 def _written(hint: Any) -> Any:
     """The type without objects that are written as text: dataclasses, nested sequences."""
-    kinds = (kind for kind in members(hint) if not (dataclasses.is_dataclass(kind) or get_origin(kind) is Sequence))
-    return Union[tuple(kinds)]  # noqa: UP007  # from a tuple
+    written = (kind for kind in kinds(hint) if not (dataclasses.is_dataclass(kind) or get_origin(kind) is Sequence))
+    return Union[tuple(written)]  # noqa: UP007  # from a tuple
 
 
 def _command(groups: Mapping[str, Mapping[str, Setting]], hint: Callable[[Setting], Any]) -> Callable[..., Any]:
@@ -378,7 +276,11 @@ def _command(groups: Mapping[str, Mapping[str, Setting]], hint: Callable[[Settin
     for order, (heading, group) in enumerate(groups.items()):
         panel = Group(heading, sort_key=order)
         for name, setting in group.items():
-            text = f"{setting.help} Required." if setting.required else setting.help
+            text = (
+                setting.help
+                + (f" Must be {setting.bounds}." if setting.bounds else "")
+                + (" Required." if setting.required else "")
+            )
             shown: Any = setting.default is not None and setting.default is not False
             if isinstance(setting.default, tuple):
                 shown = _listed if setting.default else False

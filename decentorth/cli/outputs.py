@@ -9,7 +9,8 @@
 ``.lock``                 empty; locked while a run writes here
 ========================= ==================================================================================================
 
-All but the history are written under a temporary name and renamed, so that a file that is there is whole.
+All but the history are written under a temporary name and renamed, so that a file that is there is whole. A folder or a file that
+cannot be used raises `InputError`.
 """
 
 from __future__ import annotations
@@ -131,13 +132,7 @@ def _line(row: Row) -> str:
 
 
 def refuse_existing(path: str | os.PathLike[str]) -> None:
-    """Raise if the folder already holds a run.
-
-    Raises
-    ------
-    InputError
-        The folder holds a run; the message names the remedies.
-    """
+    """Raise if the folder already holds a run."""
     if (Path(path) / SUMMARY).exists():
         raise InputError(f"{path} already holds a run ({SUMMARY}); choose another --out or give --overwrite")
     if kept(Path(path) / FOLDER):
@@ -158,11 +153,6 @@ def hold(path: str | os.PathLike[str], insist: bool = True) -> IO[bytes]:
         The folder.
     insist
         Raise if another run holds the lock; if False, only warn.
-
-    Raises
-    ------
-    InputError
-        Another run writes there, or the folder cannot be written.
     """
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
@@ -200,11 +190,6 @@ class RunFolder:
         Bytes that the final arrays will take.
     lock
         The lock from `hold`; the folder closes it.
-
-    Raises
-    ------
-    InputError
-        The folder already holds a run, cannot be made or written to, or its disk lacks the space.
     """
 
     def __init__(
@@ -302,11 +287,6 @@ def read_history(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     """The columns of a run's history: counts as int64, seconds and metrics as float64.
 
     The last line of a run that was killed may be cut short; it is left out, and the log says so.
-
-    Raises
-    ------
-    InputError
-        The file is missing, empty or not a history.
     """
     path = Path(folder) / HISTORY
     text = _read(path)
@@ -334,13 +314,7 @@ def read_history(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
 
 
 def read_summary(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The summary of a run.
-
-    Raises
-    ------
-    InputError
-        The file is missing (the run has not ended) or not a summary.
-    """
+    """The summary of a run."""
     path = Path(folder) / SUMMARY
     try:
         summary = json.loads(_read(path))
@@ -358,11 +332,6 @@ def read_start(place: str | os.PathLike[str]) -> Array:
     ----------
     place
         A run's folder (the point is the final one of the first agent), or a ``.npy`` file that holds a point.
-
-    Raises
-    ------
-    InputError
-        There is no such file, or it is not a point.
     """
     path = Path(place)
     final = path / FINAL if path.is_dir() else path

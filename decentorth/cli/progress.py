@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from ..protocols import SETUP, Collective, Row
 from .shell import say
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 SHOWN = ("objective", "gradient_norm", "subgradient_norm", "consensus_error", "feasibility", "error", "mrr")
 """The metrics that are shown, where a run has them."""
@@ -85,7 +84,7 @@ def brief(values: Mapping[str, float]) -> str:
     return "  ".join(f"{name} {values[name]:.3g}" for name in SHOWN if name in values)
 
 
-def _short(values: Mapping[str, float]) -> str:
+def briefer(values: Mapping[str, float]) -> str:
     """A shorter `brief` for the line of a bar: first words of names, two digits, no objective if there is a gradient."""
     names = [name for name in SHOWN if name in values and not (name == "objective" and "gradient_norm" in values)]
     return "  ".join(f"{name.partition('_')[0]} {values[name]:.1e}" for name in names)
@@ -135,70 +134,64 @@ class SettingUp(logging.Handler):
                 sys.stdout.flush()
 
 
-class PlainProgress:
-    """A recorder that prints a line at the start and whenever another tenth of the iterations is done.
+Show = Callable[[int, str, str], None]
+"""Shows how many are done, with words for a line and shorter words for a bar."""
+
+
+def _next_line(done: int, total: int) -> float:
+    """The number at which another tenth is done."""
+    return (done * LINES // max(total, 1) + 1) * total / LINES
+
+
+def plain_lines(total: int, noun: str = "", due: float = 0.0) -> Show:
+    """Print a line when ``due`` are done, and then whenever another tenth is."""
+
+    def show(done: int, words: str, short: str) -> None:
+        nonlocal due
+        if done >= due:
+            due = _next_line(done, total)
+            say(f"{done:{len(str(total))}d}/{total}{noun}  {words}")
+
+    return show
+
+
+def progress(total: int, done: int = 0, noun: str = "", due: float = 0.0) -> AbstractContextManager[Show]:
+    """A bar when standard error is a terminal, which is removed at the end; plain lines otherwise."""
+    return _bar(total, done) if sys.stderr.isatty() else contextlib.nullcontext(plain_lines(total, noun, due))
+
+
+@contextlib.contextmanager
+def trial_progress(total: int, done: int, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A function to call with a few words after each trial.
 
     Parameters
     ----------
-    iterations
-        The most that will be made.
+    total, done
+        The number of trials, and the number of trials made before.
     """
+    if quiet or total == done:
+        yield lambda words: None
+        return
+    begun, made = time.perf_counter(), done
+    with progress(total, done, " trials", _next_line(done, total)) as show:
 
-    def __init__(self, iterations: int) -> None:
-        self.iterations = iterations
-        self._due = 0.0
+        def advance(words: str) -> None:
+            nonlocal made
+            made += 1
+            show(made, f"{time.perf_counter() - begun:.1f} s  {words}", words)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Undo nothing."""
-
-    def record(self, row: Row) -> None:
-        """Print the row if a line is due."""
-        if row.iteration >= self._due:
-            self._due = (row.iteration * LINES // max(self.iterations, 1) + 1) * self.iterations / LINES
-            width = len(str(self.iterations))
-            say(f"{row.iteration:{width}d}/{self.iterations}  {brief(row.values)}  {row.seconds:.1f} s")
+        yield advance
 
 
-class BarProgress:
-    """A recorder that draws a bar with the metrics on the terminal, and removes it at the end.
+@contextlib.contextmanager
+def _bar(total: int, done: int) -> Iterator[Show]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    Parameters
-    ----------
-    iterations
-        The most that will be made.
-    """
-
-    def __init__(self, iterations: int) -> None:
-        self.iterations = iterations
-        self._bar: Progress | None = None
-
-    def __enter__(self) -> Self:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        parts = (MofNCompleteColumn(), BarColumn(bar_width=10), TextColumn("{task.description}"), TimeRemainingColumn())
-        self._bar = Progress(*parts, console=Console(stderr=True), transient=True)
-        self._bar.start()
-        self._task = self._bar.add_task("", total=self.iterations)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Remove the bar."""
-        if self._bar is not None:
-            self._bar.stop()
-
-    def record(self, row: Row) -> None:
-        """Move the bar."""
-        if self._bar is not None:
-            self._bar.update(self._task, completed=row.iteration, description=_short(row.values))
-
-
-def progress(iterations: int) -> PlainProgress | BarProgress:
-    """The bar when standard error is a terminal, plain lines otherwise."""
-    return BarProgress(iterations) if sys.stderr.isatty() else PlainProgress(iterations)
+    parts = (MofNCompleteColumn(), BarColumn(bar_width=10), TextColumn("{task.description}"), TimeRemainingColumn())
+    with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total, completed=done)
+        yield lambda done, words, short: bar.update(task, completed=done, description=short)
 
 
 def verdict(message: str, first: Row, last: Row, error_name: str | None, notes: Mapping[str, str]) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from .._ending import RANK_TIMEOUT, patience
+from ..settings import Count, Finite, Natural, Positive, Quiet, Range, Seed, Settings
 from .flags import specifications
 
 if TYPE_CHECKING:
@@ -41,18 +43,18 @@ RESUMABLE = (
 )
 """Settings that may change when a run is resumed, besides the outputs."""
 SELF_WEIGHT = 0.8
+ConfigFile = Annotated[str | None, "A file with any of these settings as flat keys (.yaml, .yml or .toml); flags override it."]
+PrintConfig = Annotated[bool, "Print the complete configuration as YAML and stop; --config reads it back."]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaseSettings:
+class CaseSettings(Settings):
     """The problem and the network of a run.
 
     Parameters
     ----------
     problem : str
         The problem to minimise.
-    seed : int
-        The seed of generated data, the start, random graphs and sampling.
     agents : int
         Number of agents n; by default that of the graph or the weights file, or 10 where the graph leaves it open.
     topology : str
@@ -68,29 +70,13 @@ class CaseSettings:
     """
 
     problem: str = "procrustes"
-    seed: int = 0
-    agents: int = 10
+    seed: Seed = 0
+    agents: Annotated[int, Range(least=1, most=MOST_AGENTS)] = 10
     topology: str = "ring"
     weights: str = "auto"
-    self_weight: float | None = None
+    self_weight: Annotated[float, Range(least=LEAST_WEIGHT, most=1 - LEAST_WEIGHT)] | None = None
     weights_file: str | None = None
     placement: Literal["even", "fewer-cuts"] = "even"
-
-    def __post_init__(self) -> None:
-        """Raise unless the settings are usable.
-
-        Raises
-        ------
-        ValueError
-            A value out of range.
-        """
-        at_least(self, agents=1, seed=0)
-        if self.agents > MOST_AGENTS:
-            raise ValueError(f"agents must be at most {MOST_AGENTS}, got {self.agents}")
-        if self.self_weight is not None and not 0 < self.self_weight < 1:
-            raise ValueError(f"self_weight must be between 0 and 1, got {self.self_weight}")
-        if self.self_weight is not None and not LEAST_WEIGHT <= self.self_weight <= 1 - LEAST_WEIGHT:
-            raise ValueError(f"self_weight must be at least {LEAST_WEIGHT} from 0 and 1, got {self.self_weight}")
 
     def idle(self) -> dict[str, str]:
         """Settings without an effect beside the others, and why."""
@@ -168,8 +154,6 @@ class RunSettings(CaseSettings):
         Replace the run that out already holds.
     plot : bool
         Also draw history.png in out.
-    quiet : bool
-        Print nothing but errors.
     checkpoint_every : int or str
         Write a checkpoint into out every so many iterations (100) or so much time (30s, 10m, 2h); then also on SIGUSR1, on SIGTERM,
         SIGHUP, SIGUSR2 and Ctrl-C, which end the run, and at the end.
@@ -178,46 +162,42 @@ class RunSettings(CaseSettings):
     resume : str
         Go on with the run in this folder from its newest checkpoint, in the same folder unless out is given; its settings stay as
         they are, but for iterations, tolerances, limits, the history's rows, placement and output.
-    config : str
-        A file with any of these settings as flat keys (.yaml, .yml or .toml); flags override it.
-    print_config : bool
-        Print the complete configuration as YAML and stop; --config reads it back.
     dry_run : bool
         Print agents per rank, messages, bytes and memory; run nothing and write nothing.
     """
 
     algorithm: str = "drfgt"
-    iterations: int = 3000
+    iterations: Natural = 3000
     channel: tuple[str, ...] = ()
     repair: bool = True
     tracker_correction: float = 0.0
-    spread_samples: int | None = None
+    spread_samples: Count | None = None
     start: str | None = None
-    gradient_tolerance: float | None = None
-    consensus_tolerance: float | None = None
-    feasibility_tolerance: float | None = None
-    local_tolerance: float | None = None
+    gradient_tolerance: Positive | None = None
+    consensus_tolerance: Positive | None = None
+    feasibility_tolerance: Positive | None = None
+    local_tolerance: Positive | None = None
     local_quantity: tuple[str, ...] = ()
-    local_every: int | None = None
-    local_rounds: int | None = None
-    time_limit: float | None = None
-    objective_below: float | None = None
+    local_every: Count | None = None
+    local_rounds: Natural | None = None
+    time_limit: Positive | None = None
+    objective_below: Finite | None = None
     on_rank_loss: Literal["abort", "shrink"] = "abort"
     require_converged: bool = False
-    safety_region: float | None = None
-    history_rows: int | None = None
-    record_every: int | None = None
+    safety_region: Positive | None = None
+    history_rows: Annotated[int, Range(least=2)] | None = None
+    record_every: Count | None = None
     rank_timeout: float = RANK_TIMEOUT
     compute_timeout: float = 0.0
     out: str | None = None
     overwrite: bool = False
     plot: bool = False
-    quiet: bool = False
+    quiet: Quiet = False
     checkpoint_every: int | str | None = None
-    keep_checkpoints: int = 3
+    keep_checkpoints: Count = 3
     resume: str | None = None
-    config: str | None = None
-    print_config: bool = False
+    config: ConfigFile = None
+    print_config: PrintConfig = False
     dry_run: bool = False
 
     def __post_init__(self) -> None:
@@ -234,13 +214,8 @@ class RunSettings(CaseSettings):
             _ = self.bad_channel
         elif self.tracker_correction:
             raise ValueError(f"tracker_correction is for a bad channel: give channel, or drop it (now {self.tracker_correction})")
-        at_least(self, iterations=0, history_rows=2, record_every=1, spread_samples=1, keep_checkpoints=1)
         if self.spread_samples is not None and self.agents != 1:
             raise ValueError(f"spread_samples is for a single agent: give --agents 1 (now {self.agents})")
-        for name in (*TOLERANCES, "time_limit", "safety_region"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name} must be positive, got {value}")
         if self.local_tolerance is not None:
             _ = self.local_rule
         elif given := [name for name in LOCAL if getattr(self, name) not in (None, ())]:
@@ -272,6 +247,11 @@ class RunSettings(CaseSettings):
         return found
 
     @property
+    def continues(self) -> bool:
+        """True if the run goes on in its own folder."""
+        return self.resume is not None and Path(str(self.out)).resolve() == Path(self.resume).resolve()
+
+    @property
     def local_rule(self) -> LocalMaximum | None:
         """The rule by which the agents themselves decide to stop; None without a local tolerance."""
         if self.local_tolerance is None:
@@ -288,17 +268,3 @@ class RunSettings(CaseSettings):
         from ..network import Channel
 
         return Channel(*self.channel, repair=self.repair, correction=self.tracker_correction)
-
-
-def at_least(entry: Any, **least: int) -> None:
-    """Raise unless every given field of ``entry`` is at or above its least value.
-
-    Raises
-    ------
-    ValueError
-        A field is too small; the message names it.
-    """
-    for name, lowest in least.items():
-        value = getattr(entry, name)
-        if value is not None and value < lowest:
-            raise ValueError(f"{name} must be at least {lowest}, got {value}")

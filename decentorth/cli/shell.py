@@ -93,13 +93,7 @@ def _stopped(code: int, words: str) -> int:
 
 
 def show_help(form: type[Form[Any]], words: Sequence[str]) -> int:
-    """Print the help of a command and return the exit code 0.
-
-    Raises
-    ------
-    InputError
-        The arguments, or a file that they name, cannot be used.
-    """
+    """Print the help of a command and return the exit code 0."""
     path = config_flag(words)
     try:
         return say(form(words, path, b"" if path is None else config_bytes(path)).help())
@@ -108,13 +102,7 @@ def show_help(form: type[Form[Any]], words: Sequence[str]) -> int:
 
 
 def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: Communicator) -> C:
-    """The configuration, checked to be the same on every rank; a file is read by rank 0 alone.
-
-    Raises
-    ------
-    InputError
-        The arguments or the file cannot be used; on every rank.
-    """
+    """The configuration, checked to be the same on every rank; a file is read by rank 0 alone."""
     root = communicator.rank == 0
     path = together(communicator, lambda: config_flag(words))
     raw = b""
@@ -134,13 +122,7 @@ def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: 
 
 
 def together(communicator: Communicator, work: Callable[[], T]) -> T:
-    """The result of ``work``, which must not communicate; if it fails on one rank, all raise the first failing rank's error.
-
-    Raises
-    ------
-    InputError
-        The work failed on some rank; on every rank, with the same message.
-    """
+    """The result of ``work``, which must not communicate; if it fails on one rank, all raise the first failing rank's error."""
     message = ""
     try:
         result = work()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import signal
 import sys
-import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from itertools import islice
 from typing import NoReturn, TypeVar
@@ -17,22 +15,14 @@ from typing import NoReturn, TypeVar
 from threadpoolctl import threadpool_limits
 
 from .flags import InputError
-from .shell import say
 
-LINES = 10
 INTERRUPTED = 130
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def processes(asked: int | None) -> int:
-    """The number of worker processes: as many as asked for; by default one per processor, or without joblib this one alone.
-
-    Raises
-    ------
-    InputError
-        Several processes are asked for, and joblib is missing.
-    """
+    """The number of worker processes: as many as asked for; by default one per processor, or without joblib this one alone."""
     starts = importlib.util.find_spec("joblib") is not None
     if asked is None:
         return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1) if starts else 1
@@ -111,42 +101,3 @@ def leave(code: int) -> NoReturn:
     if code == INTERRUPTED:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)
-
-
-@contextlib.contextmanager
-def progress(total: int, done: int, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A function to call with a few words after each trial: it moves a bar on a terminal, and prints about ten lines elsewhere.
-
-    Parameters
-    ----------
-    total, done
-        The number of trials, and the number of trials made before.
-    """
-    if quiet or total == done:
-        yield lambda words: None
-    elif sys.stderr.isatty():
-        yield from _bar(total, done)
-    else:
-        yield _plain(total, done)
-
-
-def _bar(total: int, done: int) -> Iterator[Callable[[str], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    parts = (MofNCompleteColumn(), BarColumn(bar_width=20), TextColumn("{task.description}"), TimeRemainingColumn())
-    with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total, completed=done)
-        yield lambda words: bar.update(task, advance=1, description=words)
-
-
-def _plain(total: int, done: int) -> Callable[[str], None]:
-    begun, made = time.perf_counter(), done
-
-    def advance(words: str) -> None:
-        nonlocal made
-        made += 1
-        if made == total or made * LINES // total > (made - 1) * LINES // total:
-            say(f"{made:{len(str(total))}d}/{total} trials  {time.perf_counter() - begun:.1f} s  {words}")
-
-    return advance

@@ -109,13 +109,7 @@ def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communica
 
 
 def read_weights(path: str) -> Any:
-    """A matrix from a .npy, .npz (one array, or scipy's sparse format), .mtx or .mtx.gz file; nothing is unpickled.
-
-    Raises
-    ------
-    InputError
-        The file is missing, cut short or not a square matrix.
-    """
+    """A matrix from a .npy, .npz (one array, or scipy's sparse format), .mtx or .mtx.gz file; nothing is unpickled."""
     from topologies.matrix_files import read_square
 
     try:

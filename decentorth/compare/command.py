@@ -18,13 +18,14 @@ from .. import registry
 from ..cli import wiring
 from ..cli.config import Form, Saved, values
 from ..cli.figures import check_metrics
-from ..cli.flags import InputError, settings
+from ..cli.flags import InputError
 from ..cli.outputs import replacing
-from ..cli.progress import SettingUp
-from ..cli.settings import NETWORK, CaseSettings, at_least
+from ..cli.progress import SettingUp, trial_progress
+from ..cli.settings import NETWORK, CaseSettings, ConfigFile, PrintConfig
 from ..cli.shell import FAULT, REFUSALS, complain, one_line, read_configuration, say, serve, together
-from ..cli.trials import processes, progress
+from ..cli.trials import processes
 from ..network.halo import even_bounds
+from ..settings import Count, Quiet, settings
 from .comparison import Comparison
 from .methods import methods
 from .model import NetworkModel
@@ -63,12 +64,6 @@ class CompareSettings(CaseSettings, Rules):
         Rows of the figure: columns of the history, as gradient_norm,consensus_rms,feasibility; by default the metric.
     workers : int
         Processes that make runs; by default one per processor. With 1 the measured seconds are the quietest.
-    quiet : bool
-        Print nothing but errors.
-    config : str
-        A file with any of these settings as flat keys (.yaml, .yml or .toml); flags override it.
-    print_config : bool
-        Print the complete configuration as YAML and stop; --config reads it back.
     """
 
     algorithms: tuple[str, ...] = ()
@@ -77,10 +72,10 @@ class CompareSettings(CaseSettings, Rules):
     overwrite: bool = False
     plot: bool = True
     panels: tuple[str, ...] = ()
-    workers: int | None = None
-    quiet: bool = False
-    config: str | None = None
-    print_config: bool = False
+    workers: Count | None = None
+    quiet: Quiet = False
+    config: ConfigFile = None
+    print_config: PrintConfig = False
 
     def __post_init__(self) -> None:
         """Raise unless a comparison can use the settings.
@@ -90,9 +85,7 @@ class CompareSettings(CaseSettings, Rules):
         ValueError
             A value out of range, or two that do not fit together.
         """
-        CaseSettings.__post_init__(self)
-        Rules.__post_init__(self)
-        at_least(self, workers=1)
+        super().__post_init__()
 
     def idle(self) -> dict[str, str]:
         """Settings without an effect beside the others, and why."""
@@ -200,7 +193,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         store = Store(runs, own | values(configuration.problem), communicator)
     where = f"in up to {workers} processes" if communicator.size == 1 else f"each on {communicator.size} ranks"
     say(f"methods: {len(plan.grids)}; runs: {plan.total}, {where}", tell)
-    with progress(plan.total, 0, not tell) as advance:
+    with trial_progress(plan.total, 0, not tell) as advance:
         try:
             comparison = plan.run(workers=workers, store=store, advance=advance)
         except ValueError as error:

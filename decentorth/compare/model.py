@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from topologies import WeightSequence, text
 
 from ..cli.flags import InputError
 from ..protocols import Array, Index
+from ..settings import NotNegative, Range, Settings
 from ..streams import CounterStreams
 
 SIMULATED = (256, 4096)
@@ -46,7 +47,7 @@ _RESOLUTION = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkModel:
+class NetworkModel(Settings):
     """The times that messages take over a network.
 
     Parameters
@@ -72,22 +73,17 @@ class NetworkModel:
 
     latency: float | Array = 0.0
     bandwidth: float | Array = math.inf
-    straggler: float = 0.0
-    slowdown: float = 10.0
+    straggler: Annotated[float, Range(least=0, most=1)] = 0.0
+    slowdown: Annotated[float, Range(least=1)] = 10.0
     shared: bool = True
-    compute: float | None = None
+    compute: NotNegative | None = None
 
     def __post_init__(self) -> None:
-        compute = 0.0 if self.compute is None else self.compute
-        for name, fits, must in (
-            ("latency", np.isfinite(self.latency) & np.greater_equal(self.latency, 0.0), "finite and not negative"),
-            ("bandwidth", np.greater(self.bandwidth, 0.0), "positive"),
-            ("straggler", 0.0 <= self.straggler <= 1.0, "a probability"),
-            ("slowdown", 1.0 <= self.slowdown < math.inf, "finite and at least 1"),
-            ("compute", 0.0 <= compute < math.inf, "finite and not negative"),
-        ):
-            if not np.all(fits):
-                raise ValueError(f"{name} must be {must}, got {getattr(self, name)}")
+        super().__post_init__()
+        if not (np.all(np.greater_equal(self.latency, 0.0)) and np.all(np.isfinite(self.latency))):
+            raise ValueError(f"latency must be finite and not negative, got {self.latency}")
+        if not np.all(np.greater(self.bandwidth, 0.0)):
+            raise ValueError(f"bandwidth must be positive, got {self.bandwidth}")
 
     def __str__(self) -> str:
         """The parameters that are not the defaults, an array by its range."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cli.settings import at_least
 from ..protocols import StoppingRule
+from ..settings import Count, Finite, Positive, Probability, Range, Seed, Settings, check
 from ..stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Rule, Time
 
 Metric = Literal["gradient_norm", "error", "objective"]
@@ -23,7 +23,7 @@ _FINER = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rules:
+class Rules(Settings):
     """The rules of a comparison.
 
     Parameters
@@ -58,19 +58,19 @@ class Rules:
         Counts are at most by this share too high: metrics are looked at in iterations so far apart. 0 looks at every iteration.
     """
 
-    trials: int = 5
-    seed: int = 0
-    iterations: int = 3000
+    trials: Count = 5
+    seed: Seed = 0
+    iterations: Count = 3000
     tolerances: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)
     metric: Metric = "gradient_norm"
-    consensus_factor: float | None = 1.0
-    feasibility: float | None = None
-    time_limit: float | None = None
+    consensus_factor: Positive | None = 1.0
+    feasibility: Positive | None = None
+    time_limit: Positive | None = None
     tune: bool = False
-    grid: int = 8
-    tune_seeds: int = 1
-    step_size: float | None = None
-    resolution: float = 0.01
+    grid: Annotated[int, Range(least=2)] = 8
+    tune_seeds: Count = 1
+    step_size: Positive | None = None
+    resolution: Probability = 0.01
 
     def __post_init__(self) -> None:
         """Raise unless the rules describe a comparison.
@@ -80,23 +80,16 @@ class Rules:
         ValueError
             A value out of range, or two that do not fit together.
         """
-        at_least(self, trials=1, seed=0, iterations=1, grid=2, tune_seeds=1)
-        if self.metric not in _GOALS:
-            raise ValueError(f"metric must be {', '.join(list(_GOALS)[:-1])} or {list(_GOALS)[-1]}, got {self.metric!r}")
-        lowest = -math.inf if self.metric == "objective" else 0.0
-        if not self.tolerances or not all(lowest < tolerance < math.inf for tolerance in self.tolerances):
-            kind = "finite" if self.metric == "objective" else "positive"
-            raise ValueError(f"tolerances must be {kind} numbers, at least one, got {list(self.tolerances)}")
+        super().__post_init__()
+        bound = Finite if self.metric == "objective" else Positive
+        if not self.tolerances:
+            raise ValueError("tolerances must be at least one number, such as 1e-3")
+        for tolerance in self.tolerances:
+            check("tolerances", bound, tolerance)
         if self.metric == "objective":
             object.__setattr__(self, "consensus_factor", None)
-        for name in ("consensus_factor", "step_size", "feasibility", "time_limit"):
-            value = getattr(self, name)
-            if value is not None and not value > 0.0:
-                raise ValueError(f"{name} must be positive, got {value}")
         if self.tune and self.step_size is not None:
             raise ValueError("step_size is one step for all methods, and tune finds each its own: give one of the two")
-        if not 0.0 <= self.resolution < 1.0:
-            raise ValueError(f"resolution must be at least 0 and below 1, got {self.resolution}")
         if self.rows(self.iterations) > _MOST_ROWS:
             raise ValueError(
                 f"resolution {self.resolution:g} looks at {self.rows(self.iterations)} of {self.iterations} iterations, and a "

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .. import _mpienv
-from ..cli.flags import InputError, help_text, settings, take_flags
-from ..cli.settings import at_least
+from ..cli.flags import InputError, help_text, take_flags
 from ..cli.shell import BAD_INPUT, INTERRUPTED, say
+from ..settings import Natural, Settings, settings
 from .findings import Finding, text, works
 
 
 @dataclass(frozen=True)
-class DoctorSettings:
+class DoctorSettings(Settings):
     """The settings of the doctor.
 
     Parameters
@@ -30,12 +30,8 @@ class DoctorSettings:
         Print one line of JSON.
     """
 
-    ranks: int = 10
+    ranks: Natural = 10
     json: bool = False
-
-    def __post_init__(self) -> None:
-        """Raise unless the number of ranks is not negative."""
-        at_least(self, ranks=0)
 
 
 def main(tokens: Sequence[str] | None = None) -> int:

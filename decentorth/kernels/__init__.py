@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import importlib.util
 from importlib import import_module
-from typing import Any, Literal, Protocol, cast
+from typing import Annotated, Any, Literal, Protocol, cast
 
 import numpy as np
 
 from ..protocols import SETUP, Array, Index
 from .subproblem import Solution, Sweep, isotropic, linear_term
 
-Kernel = Literal["auto", "numba", "numpy"]
+Kernel = Annotated[Literal["auto", "numba", "numpy"], "numba, numpy, or auto: numba where it is installed."]
 """The version of the kernels: auto is numba if it is installed."""
 
 

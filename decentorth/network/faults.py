@@ -11,32 +11,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from topologies import text
 
 from ..protocols import Array, Index
+from ..settings import Count, NotNegative, Positive, Probability, Range, Settings, Share
 from .codings import Code, Wire, largest_places, random_places
 from .draws import Chain, Draws, Mask, Source, normal, uniform
 
 Struck = Callable[[int], Mask]
 """Of a round (or an iteration), the mask of the messages, edges or agents that are struck."""
-_SHARE = ("a share, at least 0 and below 1", lambda value: 0.0 <= value < 1.0)
-_NOT_NEGATIVE = ("at least 0 and finite", lambda value: 0.0 <= value < math.inf)
-_BOUNDS: dict[str, tuple[str, Callable[[float], bool]]] = {
-    "p": _SHARE,
-    "good": _SHARE,
-    "bad": ("a probability", lambda value: 0.0 <= value <= 1.0),
-    "share": ("above 0 and at most 1", lambda value: 0.0 < value <= 1.0),
-    "rounds": ("at least 1", lambda value: value >= 1),
-    "bits": ("from 2 to 32", lambda value: 2 <= value <= 32),
-    "std": _NOT_NEGATIVE,
-    "latency": _NOT_NEGATIVE,
-    "bandwidth": ("positive", lambda value: value > 0.0),
-    "size": ("positive and finite", lambda value: 0.0 < value < math.inf),
-}
 
 
 class Edges(NamedTuple):
@@ -51,14 +38,8 @@ class Edges(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Fault:
+class Fault(Settings):
     """A fault of messages or agents, whose name is that of its class in lower case."""
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            needed, holds = _BOUNDS.get(name, ("", lambda value: True))
-            if not holds(value):
-                raise ValueError(f"{name} must be {needed}, got {value}")
 
     def __str__(self) -> str:
         """As it is written in files and flags."""
@@ -77,7 +58,7 @@ class MessageLoss(Fault, ABC):
 class Loss(MessageLoss):
     """Each message is lost with probability ``p``, independently."""
 
-    p: float
+    p: Probability
 
     def lost(self, edges: Edges, seed: int, number: int) -> Struck:
         draws = Draws(seed, number, *edges.directed())
@@ -88,7 +69,7 @@ class Loss(MessageLoss):
 class Failures(MessageLoss):
     """Each edge fails with probability ``p`` in every round, in both directions."""
 
-    p: float
+    p: Probability
 
     def lost(self, edges: Edges, seed: int, number: int) -> Struck:
         draws = Draws(seed, number, *edges)
@@ -99,13 +80,13 @@ class Failures(MessageLoss):
 class _Lasting(Fault):
     """A fault that strikes a share ``p`` of the time, for ``length`` rounds or iterations in a row on average."""
 
-    p: float
+    p: Probability
     length: float = 5.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         least = 1.0 / (1.0 - self.p)
-        if not least <= self.length < math.inf:
+        if self.length not in Range(least=least):
             raise ValueError(
                 f"length must be finite and at least 1 / (1 - p) = {least:.3g}, where rounds are independent, got {self.length}"
             )
@@ -118,8 +99,8 @@ class Bursts(_Lasting, MessageLoss):
     A message is lost with probability ``bad`` on a bad edge and ``good`` on a good one, independently for each direction.
     """
 
-    bad: float = 1.0
-    good: float = 0.0
+    bad: Annotated[float, Range(least=0, most=1)] = 1.0
+    good: Probability = 0.0
 
     def lost(self, edges: Edges, seed: int, number: int) -> Struck:
         chain = Chain(Draws(seed, number, *edges), self.p, self.length)
@@ -157,7 +138,7 @@ class Late(Fault, ABC):
 class Delay(Late):
     """Messages are ``rounds`` iterations late; if ``random``, 0 to ``rounds``, drawn for each sender and iteration."""
 
-    rounds: int
+    rounds: Count
     random: bool = False
 
     def longest(self, size: int) -> int:
@@ -174,8 +155,8 @@ class Delay(Late):
 class Stragglers(Late):
     """A share of the agents, at least one, is slow, always the same: their messages are ``rounds`` iterations late."""
 
-    share: float
-    rounds: int = 1
+    share: Share
+    rounds: Count = 1
 
     def longest(self, size: int) -> int:
         return self.rounds
@@ -200,8 +181,8 @@ class Link(Late):
     Messages do not wait for one another: a link carries as many at a time as are sent.
     """
 
-    bandwidth: float
-    latency: float = 0.0
+    bandwidth: Annotated[float, Range(above=0, most=math.inf)]
+    latency: NotNegative = 0.0
 
     def longest(self, size: int) -> int:
         return math.floor(self.latency + size / self.bandwidth)
@@ -211,8 +192,8 @@ class Link(Late):
 class Corrupt(Fault):
     """A sender's message of a round has, with probability ``p``, a wrong number in each array, uniform in [-size, size]."""
 
-    p: float
-    size: float = 10.0
+    p: Probability
+    size: Positive = 10.0
 
     def struck(self, n_agents: int, seed: int, number: int) -> Struck:
         """``(n,)``: the senders of wrong messages."""
@@ -254,7 +235,7 @@ class Coding(Fault, ABC):
 class _Sparse(Coding):
     """A share of an array's entries is sent, at least one."""
 
-    share: float = 0.1
+    share: Share = 0.1
     feedback: bool = True
 
     def kept(self, size: int) -> int:
@@ -296,7 +277,7 @@ class Quantize(Coding):
     """Stochastic uniform quantization: whole multiples of the largest entry / (2^(bits - 1) - 1), rounded up or down at random so
     that it is unbiased (QSGD, Alistarh et al. 2017) up to 2^-17 of such a unit, as 16 random bits decide."""
 
-    bits: int = 8
+    bits: Annotated[int, Range(least=2, most=32)] = 8
 
     def coded(self, code: Code, source: Source, number: int) -> Code:
         x = code.values
@@ -340,7 +321,7 @@ class Float16(_Rounded):
 class Noise(Coding):
     """Gaussian noise of standard deviation ``std`` that the sender adds, as for privacy; it takes 65,536 values, the quantiles."""
 
-    std: float = 1e-3
+    std: NotNegative = 1e-3
 
     def coded(self, code: Code, source: Source, number: int) -> Code:
         noise = normal(source.short_words(number, code.values.shape[1]))

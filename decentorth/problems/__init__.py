@@ -1,70 +1,48 @@
-"""Objectives spread over agents, with their data and what is known about them."""
+"""Objectives spread over agents, with their data and what is known about them; settings that are imported here can be named on the
+command line and in files."""
 
-from ..sets import Stiefel
-from .base import AgentProblem, Deferred
-from .cca import CCA
-from .covariances import canonical_correlations
-from .functions import FunctionProblem, NonsmoothFunctionProblem
-from .gevp import GEVP, GEVPSettings, pencil
-from .hevp import HEVP, HEVPSettings
-from .hspp import HSPP, HSPPSettings
-from .ica import ICA, GeneralizedICA, ICASettings, amari_distance, log_cosh
-from .knowledge import KnowledgeGraph
-from .l1 import L1PCA, L1PCASettings, SparsePCA, SparsePCASettings
-from .lda import LDASettings, scatters
-from .matrix_completion import MatrixCompletion, MatrixCompletionSettings
-from .odl import ODLSettings, OrthogonalDictionaryLearning, dictionary_error
-from .pca import PCA, PCASettings, subspace_distance
-from .procrustes import Procrustes, ProcrustesSettings
-from .rsr import RobustSubspaceRecovery, RSRSettings, complement_distance, on_sphere
-from .spread import Spread, SpreadProblem
-from .ultrae import UltraE, UltraESettings
-from .views import CCASettings
-
-__all__ = [
-    "CCA",
-    "GEVP",
-    "HEVP",
-    "HSPP",
-    "ICA",
-    "L1PCA",
-    "PCA",
-    "AgentProblem",
-    "CCASettings",
-    "Deferred",
-    "FunctionProblem",
-    "GEVPSettings",
-    "GeneralizedICA",
-    "HEVPSettings",
-    "HSPPSettings",
-    "ICASettings",
-    "KnowledgeGraph",
-    "L1PCASettings",
-    "LDASettings",
-    "MatrixCompletion",
-    "MatrixCompletionSettings",
-    "NonsmoothFunctionProblem",
-    "ODLSettings",
-    "OrthogonalDictionaryLearning",
-    "PCASettings",
-    "Procrustes",
-    "ProcrustesSettings",
-    "RSRSettings",
-    "RobustSubspaceRecovery",
-    "SparsePCA",
-    "SparsePCASettings",
-    "Spread",
-    "SpreadProblem",
-    "Stiefel",
-    "UltraE",
-    "UltraESettings",
-    "amari_distance",
-    "canonical_correlations",
-    "complement_distance",
-    "dictionary_error",
-    "log_cosh",
-    "on_sphere",
-    "pencil",
-    "scatters",
-    "subspace_distance",
-]
+from ..sets import Stiefel as Stiefel
+from .base import AgentProblem as AgentProblem
+from .base import Deferred as Deferred
+from .cca import CCA as CCA
+from .covariances import canonical_correlations as canonical_correlations
+from .functions import FunctionProblem as FunctionProblem
+from .functions import NonsmoothFunctionProblem as NonsmoothFunctionProblem
+from .gevp import GEVP as GEVP
+from .gevp import GEVPSettings as GEVPSettings
+from .gevp import pencil as pencil
+from .hevp import HEVP as HEVP
+from .hevp import HEVPSettings as HEVPSettings
+from .hspp import HSPP as HSPP
+from .hspp import HSPPSettings as HSPPSettings
+from .ica import ICA as ICA
+from .ica import GeneralizedICA as GeneralizedICA
+from .ica import ICASettings as ICASettings
+from .ica import amari_distance as amari_distance
+from .ica import log_cosh as log_cosh
+from .knowledge import KnowledgeGraph as KnowledgeGraph
+from .l1 import L1PCA as L1PCA
+from .l1 import L1PCASettings as L1PCASettings
+from .l1 import SparsePCA as SparsePCA
+from .l1 import SparsePCASettings as SparsePCASettings
+from .lda import LDASettings as LDASettings
+from .lda import scatters as scatters
+from .matrix_completion import MatrixCompletion as MatrixCompletion
+from .matrix_completion import MatrixCompletionSettings as MatrixCompletionSettings
+from .odl import ODLSettings as ODLSettings
+from .odl import OrthogonalDictionaryLearning as OrthogonalDictionaryLearning
+from .odl import dictionary_error as dictionary_error
+from .pca import PCA as PCA
+from .pca import PCASettings as PCASettings
+from .pca import subspace_distance as subspace_distance
+from .procrustes import Procrustes as Procrustes
+from .procrustes import ProcrustesSettings as ProcrustesSettings
+from .rsr import RobustSubspaceRecovery as RobustSubspaceRecovery
+from .rsr import RSRSettings as RSRSettings
+from .rsr import complement_distance as complement_distance
+from .rsr import on_sphere as on_sphere
+from .spread import Spread as Spread
+from .spread import SpreadProblem as SpreadProblem
+from .ultrae import UltraE as UltraE
+from .ultrae import UltraESettings as UltraESettings
+from .views import CCASettings as CCASettings

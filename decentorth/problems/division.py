@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from ..protocols import Array
+from ..settings import Count, Positive, Settings
+
+SampleFile = Annotated[
+    str, "A file with one sample per row (.npy, .npz, .csv, svmlight, Matrix Market or idx), or the name of bundled data (digits)."
+]
+AgentSamples = Annotated[Count, "Samples of each agent (generated data)."]
+Shuffling = Annotated[bool, "Shuffle the file's rows over the agents by the seed; otherwise consecutive rows."]
+Centering = Annotated[bool, "Subtract the mean of all samples first."]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Divided:
+class Divided(Settings):
     """Settings of samples that are divided over the agents.
 
     Parameters
@@ -27,12 +35,8 @@ class Divided:
 
     partition: Literal["even", "by-label", "dirichlet"] = "even"
     labels: str | None = None
-    dirichlet_alpha: float = 0.5
+    dirichlet_alpha: Positive = 0.5
     shuffle: bool = True
-
-    def __post_init__(self) -> None:
-        if not self.dirichlet_alpha > 0.0:
-            raise ValueError(f"dirichlet_alpha must be positive, got {self.dirichlet_alpha}")
 
     def idle(self) -> dict[str, str]:
         """The settings that have no effect, and why."""

@@ -21,6 +21,7 @@ import numpy as np
 from ..protocols import Array, Collective
 from ..sets import GeneralizedStiefel
 from ..sets.operators import Operator, eigenspace, formed, symmetric
+from ..settings import Condition, Count, Settings
 from ..sums import sums
 from .base import AgentProblem, Deferred, Selection, on_each_rank, selected
 from .division import idle_data
@@ -172,7 +173,7 @@ def shares(A: Array, n_agents: int, seed: int) -> list[Array]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GEVPSettings:
+class GEVPSettings(Settings):
     """The leading eigenvectors of A v = w B v: matrices generated as in paper 003, Appendix B, or from files.
 
     Parameters
@@ -191,23 +192,19 @@ class GEVPSettings:
         File with B, symmetric positive definite.
     """
 
-    dimension: int = 200
-    rank: int = 10
-    condition: float = 100.0
+    dimension: Count = 200
+    rank: Count = 10
+    condition: Condition = 100.0
     frobenius_normalised: bool = False
     matrix_a: str | None = None
     matrix_b: str | None = None
 
     def __post_init__(self) -> None:
-        if self.rank < 1:
-            raise ValueError(f"rank must be at least 1, got {self.rank}")
+        super().__post_init__()
         if (self.matrix_a is None) != (self.matrix_b is None):
             raise ValueError("matrix_a and matrix_b go together: give both files, or neither to generate the matrices")
-        if self.matrix_a is None:
-            if not self.rank <= self.dimension:
-                raise ValueError(f"rank must be at most dimension, got rank {self.rank} and dimension {self.dimension}")
-            if not (self.condition >= 1.0 and np.isfinite(self.condition)):
-                raise ValueError(f"condition must be finite and at least 1, got {self.condition}")
+        if self.matrix_a is None and self.rank > self.dimension:
+            raise ValueError(f"rank must be at most dimension, got rank {self.rank} and dimension {self.dimension}")
 
     def idle(self) -> dict[str, str]:
         return idle_data(self.matrix_a is not None, ("dimension", "condition", "frobenius_normalised"))

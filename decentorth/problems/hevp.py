@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 
 from ..protocols import Array, Collective, Index
 from ..sets import JOrthogonal
+from ..settings import Condition, Count, NotNegative
 from ..sums import sums
 from .base import Deferred
 from .checks import samples
@@ -149,20 +150,15 @@ class HEVPSettings(SignedSettings):
 
     form: Form = "well-posed"
     data: str = "generated"
-    dimension: int = 100
+    dimension: Count = 100
     samples: int | None = None
-    condition: float = 1e3
-    ridge: float = 0.0
+    condition: Condition = 1e3
+    ridge: NotNegative = 0.0
 
     def __post_init__(self) -> None:
-        if self.dimension < 1:
-            raise ValueError(f"dimension must be at least 1, got {self.dimension}")
+        super().__post_init__()
         if self.samples is not None and self.samples < self.dimension:
             raise ValueError(f"samples must be at least the dimension {self.dimension}, got {self.samples}")
-        if not 1.0 <= self.condition < np.inf:
-            raise ValueError(f"condition must be at least 1 and finite, got {self.condition}")
-        if not 0.0 <= self.ridge < np.inf:
-            raise ValueError(f"ridge must be finite and not negative, got {self.ridge}")
 
     def idle(self) -> dict[str, str]:
         return idle_data(self.data != "generated", ("dimension", "samples", "condition"))

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,6 +27,7 @@ from scipy.sparse import csr_array
 
 from ..protocols import Array, Index
 from ..sets import JOrthogonal
+from ..settings import Count, NotNegative, Range
 from .base import AgentProblem, Deferred, Selection, on_each_rank, selected
 from .checks import matrices
 from .division import idle_data
@@ -265,19 +266,14 @@ class HSPPSettings(SignedSettings):
 
     data: str = "tree"
     distances: str = "auto"
-    points: int = 100
-    dimension: int = 20
-    noise: float = 0.1
+    points: Annotated[int, Range(least=2)] = 100
+    dimension: Count = 20
+    noise: NotNegative = 0.1
     alpha: float = 1.0
     smoothing: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.points < 2:
-            raise ValueError(f"points must be at least 2, got {self.points}")
-        if self.dimension < 1:
-            raise ValueError(f"dimension must be at least 1, got {self.dimension}")
-        if not 0.0 <= self.noise < np.inf:
-            raise ValueError(f"noise must be finite and not negative, got {self.noise}")
+        super().__post_init__()
         if self.distances == "tree" and self.data != "tree":
             raise ValueError(f"distances of a tree need its data: choose data tree, got {self.data!r}")
 

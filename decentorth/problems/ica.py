@@ -17,16 +17,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..protocols import Array, Collective, Index
 from ..sets import GeneralizedStiefel, SampleCovariance, Stiefel
+from ..settings import Count, Range
 from .base import C, Deferred, Loadable
 from .checks import agent_weights, matrices, samples
-from .division import DIVIDED, Divided, divided, idle_data
+from .division import DIVIDED, AgentSamples, Divided, divided, idle_data
 from .generated import stream
 from .pooled import centered, whitening
 from .rowwise import SeparableLosses
@@ -169,8 +170,6 @@ class ICASettings(Divided):
     ----------
     sources
         How many sources n; by default 10 (generated data), or as many as the data has columns.
-    samples
-        Samples of each agent (generated data).
     whiten
         Whiten the samples over all agents, for O(n); otherwise they are only centred, for x^T B x = I with B their covariance,
         where there must be one agent, and as many sources as columns.
@@ -183,22 +182,12 @@ class ICASettings(Divided):
         sources than columns, the principal components.
     """
 
-    sources: int | None = None
-    samples: int = 1000
+    sources: Count | None = None
+    samples: AgentSamples = 1000
     whiten: bool = True
-    imbalance: float = 1.0
+    imbalance: Annotated[float, Range(least=1)] = 1.0
     mixing: Literal["orthogonal", "general"] = "orthogonal"
     data: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.sources is not None and self.sources < 1:
-            raise ValueError(f"sources must be at least 1, got {self.sources}")
-        if self.data is None:
-            if self.samples < 1:
-                raise ValueError(f"samples must be at least 1, got {self.samples}")
-            if not (self.imbalance >= 1.0 and math.isfinite(self.imbalance)):
-                raise ValueError(f"imbalance must be finite and at least 1, got {self.imbalance}")
 
     def idle(self) -> dict[str, str]:
         return super().idle() | idle_data(self.data is not None, ("samples", "imbalance", "mixing"), DIVIDED)

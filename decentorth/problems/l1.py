@@ -16,16 +16,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from ..protocols import Array, Collective, Index, SubgradientSettings
 from ..sets import Stiefel
+from ..settings import Count, NotNegative, check
 from ..sums import sums
 from .base import AgentProblem, Deferred, Selection
 from .checks import samples
 from .columns import SeparateColumns
-from .division import Divided, divided
+from .division import Centering, Divided, SampleFile, divided
 from .pooled import centered, normalized
 from .rows import SumsOfSquares
 from .rowwise import AbsoluteLosses
@@ -66,7 +68,7 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
         self, A: Sequence[Array] | Array, rank: int, mu: float, *, n_agents: int | None = None, first_agent: int = 0
     ) -> None:
         rows, d = samples("A", A, first_agent)
-        check_mu(mu)
+        check("mu", NotNegative, mu)
         super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, rank))
         self._steepest = 0.0
         self._sums = SumsOfSquares(rows, None, np.array([-0.5 / len(a) for a in rows]))
@@ -121,37 +123,24 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
         return ((2 * np.minimum(d, 2 * self.n_samples) + 2) * (d * columns)).astype(np.float64)
 
 
-def check_mu(mu: float) -> None:
-    """Raise unless ``mu`` is a finite number that is not negative."""
-    if not (mu >= 0.0 and np.isfinite(mu)):
-        raise ValueError(f"mu must be finite and not negative, got {mu}")
-
-
 @dataclass(frozen=True, kw_only=True)
 class L1PCASettings(Divided):
     """Principal components by the l1 norm of the scores, of bundled data or a user's.
 
     Parameters
     ----------
-    data
-        The name of bundled data (digits), or a file with one sample per row (.npy, .npz, .csv, svmlight, Matrix Market or idx).
     rank
         How many components.
-    center
-        Subtract the mean of all samples first.
     normalize
         Divide by the root mean square of all entries, after centring.
     """
 
-    data: str = "digits"
-    rank: int = 5
-    center: bool = True
-    normalize: bool = True
+    name: ClassVar[str] = "l1_pca"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.rank < 1:
-            raise ValueError(f"rank must be at least 1, got {self.rank}")
+    data: SampleFile = "digits"
+    rank: Count = 5
+    center: Centering = True
+    normalize: bool = True
 
     def _made(self, rows: Sequence[Array], n_agents: int, first_agent: int) -> AgentProblem[Stiefel]:
         return L1PCA(rows, self.rank, n_agents=n_agents, first_agent=first_agent)
@@ -180,11 +169,9 @@ class SparsePCASettings(L1PCASettings):
         Weight of the components' l1 norm.
     """
 
-    mu: float = 0.5
+    name: ClassVar[str] = "sparse_pca"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_mu(self.mu)
+    mu: NotNegative = 0.5
 
     def _made(self, rows: Sequence[Array], n_agents: int, first_agent: int) -> AgentProblem[Stiefel]:
         return SparsePCA(rows, self.rank, self.mu, n_agents=n_agents, first_agent=first_agent)

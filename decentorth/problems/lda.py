@@ -20,7 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..protocols import Array
+from ..settings import Count, NotNegative, Settings
 from .base import Deferred, on_each_rank
+from .division import SampleFile
 from .gevp import GEVP
 
 
@@ -40,13 +42,11 @@ def scatters(samples: Array, classes: NDArray[Any]) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LDASettings:
+class LDASettings(Settings):
     """Linear discriminant analysis: the directions that separate the classes of labelled samples best.
 
     Parameters
     ----------
-    data
-        The name of bundled data (digits), or a file with one sample per row (.npy, .npz, .csv, svmlight, Matrix Market or idx).
     labels
         File with one label per sample; bundled data and svmlight files bring their own.
     rank
@@ -55,16 +55,10 @@ class LDASettings:
         Added to every eigenvalue of the within-class scatter, as a multiple of their mean.
     """
 
-    data: str = "digits"
+    data: SampleFile = "digits"
     labels: str | None = None
-    rank: int | None = None
-    ridge: float = 1e-2
-
-    def __post_init__(self) -> None:
-        if self.rank is not None and self.rank < 1:
-            raise ValueError(f"rank must be at least 1, got {self.rank}")
-        if not (self.ridge >= 0.0 and np.isfinite(self.ridge)):
-            raise ValueError(f"ridge must be finite and not negative, got {self.ridge}")
+    rank: Count | None = None
+    ridge: NotNegative = 1e-2
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem; the seed has no effect."""

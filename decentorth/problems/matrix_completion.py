@@ -24,10 +24,11 @@ import numpy as np
 
 from ..protocols import Array, Collective, Index
 from ..sets import Stiefel
+from ..settings import Count, NotNegative, Positive, Settings, check
 from ..sums import sums
 from .base import AgentProblem, Deferred, Loadable, Selection, on_each_rank
 from .checks import matrices
-from .division import idle_data
+from .division import Shuffling, idle_data
 from .generated import stream
 from .pca import subspace_distance
 from .runs import Runs
@@ -95,8 +96,7 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
         columns = matrices("A", A, first_agent, missing=True)
         d = len(columns[0])
         super().__init__(n_agents or len(columns), slice(first_agent, first_agent + len(columns)), Stiefel(d, rank))
-        if not ridge >= 0.0:
-            raise ValueError(f"ridge must not be negative, got {ridge}")
+        check("ridge", NotNegative, ridge)
         for i, a in enumerate(columns):
             self._check(a, d, rank if ridge == 0.0 else 0, first_agent, first_agent + i)
         self.n_samples: Index = np.array([a.shape[1] for a in columns], dtype=np.int64)
@@ -177,7 +177,7 @@ def _residual(mask: Array, a: Array, x: Array, v: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatrixCompletionSettings:
+class MatrixCompletionSettings(Settings):
     """Low-rank matrix completion: Gaussian factors with uniformly drawn observations, or a partly observed matrix from a file.
 
     Parameters
@@ -198,32 +198,21 @@ class MatrixCompletionSettings:
     data
         File with one column of A per row: a sparse matrix (.mtx, .npz of scipy.sparse, svmlight) whose stored entries are the
         observed ones, or a dense one (.npy, .npz, .csv) with NaN for the others.
-    shuffle
-        Shuffle the file's rows over the agents by the seed; otherwise consecutive rows.
     """
 
-    dimension: int = 100
-    columns: int = 100
-    rank: int = 5
-    oversampling: float = 3.0
-    noise: float = 0.0
-    ridge: float = 0.0
+    dimension: Count = 100
+    columns: Count = 100
+    rank: Count = 5
+    oversampling: Positive = 3.0
+    noise: NotNegative = 0.0
+    ridge: NotNegative = 0.0
     data: str | None = None
-    shuffle: bool = True
+    shuffle: Shuffling = True
 
     def __post_init__(self) -> None:
-        if not self.ridge >= 0.0:
-            raise ValueError(f"ridge must not be negative, got {self.ridge}")
+        super().__post_init__()
         if self.data is None:
             Stiefel(self.dimension, self.rank)
-            if self.columns < 1:
-                raise ValueError(f"columns must be at least 1, got {self.columns}")
-            if not self.oversampling > 0.0:
-                raise ValueError(f"oversampling must be positive, got {self.oversampling}")
-            if not self.noise >= 0.0:
-                raise ValueError(f"noise must not be negative, got {self.noise}")
-        elif self.rank < 1:
-            raise ValueError(f"rank must be at least 1, got {self.rank}")
 
     def idle(self) -> dict[str, str]:
         return idle_data(self.data is not None, ("dimension", "columns", "oversampling", "noise"), ("shuffle",))

@@ -18,9 +18,10 @@ import numpy as np
 
 from ..protocols import Array, Collective, SubgradientSettings
 from ..sets import Stiefel
+from ..settings import Count, Share
 from .base import Deferred, Loadable
 from .checks import samples
-from .division import DIVIDED, Divided, divided, idle_data
+from .division import DIVIDED, Divided, SampleFile, divided, idle_data
 from .generated import stream
 from .pooled import normalized
 from .rowwise import AbsoluteLosses
@@ -105,25 +106,15 @@ class ODLSettings(Divided):
         Samples of all agents together, divided evenly (generated data).
     density
         Probability that a coefficient is not 0; those are standard Gaussian (generated data).
-    data
-        A file with one sample per row (.npy, .npz, .csv, svmlight, Matrix Market or idx), or the name of bundled data.
     normalize
         Divide the file's samples by the root mean square of all their entries, so that steps are of the usual size.
     """
 
-    dimension: int = 60
-    samples: int = 4648
-    density: float = 0.3
-    data: str | None = None
+    dimension: Count = 60
+    samples: Count = 4648
+    density: Share = 0.3
+    data: SampleFile | None = None
     normalize: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.data is None:
-            if self.dimension < 1:
-                raise ValueError(f"dimension must be at least 1, got {self.dimension}")
-            if not 0.0 < self.density <= 1.0:
-                raise ValueError(f"density must be above 0 and at most 1, got {self.density}")
 
     def idle(self) -> dict[str, str]:
         return super().idle() | idle_data(self.data is not None, ("dimension", "samples", "density"), (*DIVIDED, "normalize"))

@@ -14,9 +14,10 @@ import numpy as np
 
 from ..protocols import Array, Collective
 from ..sets import Stiefel
+from ..settings import Count, NotNegative, Positive, Share
 from .base import Deferred, Loadable
 from .checks import samples
-from .division import DIVIDED, Divided, divided, idle_data
+from .division import DIVIDED, AgentSamples, Centering, Divided, divided, idle_data
 from .generated import stream
 from .pooled import centered, triangle, with_spectrum
 from .rows import SumsOfSquares
@@ -114,14 +115,10 @@ class PCASettings(Divided):
         synthetic: Gaussian samples whose pooled singular values are replaced by s_1 gap^(j/2), s_1 being their own largest.
     rank
         How many components.
-    center
-        Subtract the mean of all samples first.
     scale
         Divide all samples by this: 255 brings images of bytes to [0, 1].
     dimension
         Length of a sample (synthetic data).
-    samples
-        Samples of each agent (synthetic data).
     gap
         Ratio of successive eigenvalues of the pooled covariance (synthetic data).
     heterogeneity
@@ -131,28 +128,18 @@ class PCASettings(Divided):
     """
 
     data: str = "digits"
-    rank: int = 5
-    center: bool = False
-    scale: float = 1.0
-    dimension: int = 10
-    samples: int = 1000
-    gap: float = 0.8
-    heterogeneity: float = 0.0
+    rank: Count = 5
+    center: Centering = False
+    scale: Positive = 1.0
+    dimension: Count = 10
+    samples: AgentSamples = 1000
+    gap: Share = 0.8
+    heterogeneity: NotNegative = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rank < 1:
-            raise ValueError(f"rank must be at least 1, got {self.rank}")
-        if not self.scale > 0.0:
-            raise ValueError(f"scale must be positive, got {self.scale}")
         if self.data == "synthetic":
             Stiefel(self.dimension, self.rank)
-            if self.samples < 1:
-                raise ValueError(f"samples must be at least 1, got {self.samples}")
-            if not 0.0 < self.gap <= 1.0:
-                raise ValueError(f"gap must lie in (0, 1], got {self.gap}")
-            if not self.heterogeneity >= 0.0:
-                raise ValueError(f"heterogeneity must not be negative, got {self.heterogeneity}")
 
     def idle(self) -> dict[str, str]:
         return super().idle() | idle_data(self.data != "synthetic", ("dimension", "samples", "gap", "heterogeneity"), DIVIDED)

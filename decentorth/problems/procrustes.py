@@ -13,9 +13,10 @@ import numpy as np
 
 from ..protocols import Array, Collective
 from ..sets import Stiefel
+from ..settings import Count, Positive, Settings, Share
 from .base import Deferred, Loadable, on_each_rank
 from .checks import matrices, samples
-from .division import idle_data
+from .division import Shuffling, idle_data
 from .generated import stream
 from .pooled import with_spectrum
 from .rows import SumsOfSquares
@@ -64,7 +65,7 @@ def published_rows(agents: slice, rows: int, d: int, r: int, seed: int) -> tuple
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProcrustesSettings:
+class ProcrustesSettings(Settings):
     """Orthogonal Procrustes: generated as in paper 004, Section V, or from files.
 
     Parameters
@@ -83,30 +84,23 @@ class ProcrustesSettings:
         File with the rows of all A_i, shape (m, d): .npy, .npz, .csv, svmlight or Matrix Market.
     targets
         File with the rows of all B_i^T, shape (m, r); goes with data.
-    shuffle
-        Shuffle the files' rows over the agents by the seed; otherwise consecutive rows.
     """
 
-    dimension: int = 50
-    rank: int = 20
-    rows: int | None = None
-    decay: float = 0.9
-    largest_eigenvalue: float | None = None
+    dimension: Count = 50
+    rank: Count = 20
+    rows: Count | None = None
+    decay: Share = 0.9
+    largest_eigenvalue: Positive | None = None
     data: str | None = None
     targets: str | None = None
-    shuffle: bool = True
+    shuffle: Shuffling = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.data is None) != (self.targets is None):
             raise ValueError("data and targets go together: give both files, or neither to generate the data")
         if self.data is None:
             Stiefel(self.dimension, self.rank)
-            if self.rows is not None and self.rows < 1:
-                raise ValueError(f"rows must be at least 1, got {self.rows}")
-            if not 0.0 < self.decay <= 1.0:
-                raise ValueError(f"decay must lie in (0, 1], got {self.decay}")
-            if self.largest_eigenvalue is not None and not self.largest_eigenvalue > 0.0:
-                raise ValueError(f"largest_eigenvalue must be positive, got {self.largest_eigenvalue}")
 
     def idle(self) -> dict[str, str]:
         return idle_data(self.data is not None, ("dimension", "rank", "rows", "decay", "largest_eigenvalue"), ("shuffle",))

@@ -18,15 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from ..protocols import Array, Collective, Index, SubgradientSettings
 from ..sets import Stiefel
+from ..settings import Count, Range
 from .base import Deferred, Loadable, on_each_rank
 from .checks import agent_weights, samples
-from .division import Divided, divided, idle_data
+from .division import Divided, SampleFile, divided, idle_data
 from .generated import stream
 from .pooled import with_spectrum
 from .rowwise import RowLosses
@@ -219,33 +220,28 @@ class RSRSettings(Divided):
     points
         Where generated samples lie: on the sphere (inliers on that of the subspace), uniformly; or orthonormal, as printed in the
         paper: the coefficients of all inliers, and all outliers, are orthonormal rows, with which the start is the answer.
-    data
-        A file with one sample per row (.npy, .npz, .csv, svmlight, Matrix Market or idx), or the name of bundled data.
     normalize
         Divide each of the file's samples by its norm.
     partition
         As for files; the labels of generated data are inlier and outlier.
     """
 
-    dimension: int = 100
-    rank: int = 10
-    inliers: int = 1500
-    outliers: int = 3500
+    dimension: Count = 100
+    rank: Count = 10
+    inliers: Count = 1500
+    outliers: Annotated[int, Range(least=0)] = 3500
     points: Literal["sphere", "orthonormal"] = "sphere"
-    data: str | None = None
+    data: SampleFile | None = None
     normalize: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rank < 1:
-            raise ValueError(f"rank must be at least 1, got {self.rank}")
         if self.data is not None:
             return
         if self.rank >= self.dimension:
             raise ValueError(f"rank must be below dimension, got {self.rank} and {self.dimension}: every sample would be an inlier")
-        for name, least in (("inliers", self.rank), ("outliers", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        if self.inliers < self.rank:
+            raise ValueError(f"inliers must be at least {self.rank}, got {self.inliers}")
         if self.points == "orthonormal" and 0 < self.outliers < self.dimension:
             raise ValueError(f"orthonormal outliers must be at least dimension = {self.dimension}, got {self.outliers}")
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..sets import JOrthogonal
+from ..settings import Settings
 from .base import Deferred
 
 
 @dataclass(frozen=True, kw_only=True)
-class SignedSettings(ABC):
+class SignedSettings(Settings, ABC):
     """Settings of a problem for a single agent over {x : x^T J x = J}.
 
     Parameters

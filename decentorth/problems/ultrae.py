@@ -21,12 +21,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from ..protocols import Array, Index
 from ..sets import JOrthogonal, JOrthogonalStack
+from ..settings import Count, Probability, Range
 from ..sums import scatter
 from .base import AgentProblem, Deferred, on_each_rank
 from .division import idle_data
@@ -357,11 +358,11 @@ class UltraESettings(SignedSettings):
     name = "ultrae"
 
     data: str = "planted"
-    entities: int | None = None
-    relations: int = 5
-    triples: int = 1500
-    held_out: float = 0.2
-    dimension: int = 36
+    entities: Annotated[int, Range(least=2)] | None = None
+    relations: Count = 5
+    triples: Count = 1500
+    held_out: Probability = 0.2
+    dimension: Count = 36
     negatives: int = 50
     corrupt: Corrupt = "both"
     delta: float = 5.0
@@ -369,15 +370,6 @@ class UltraESettings(SignedSettings):
     spread: float = 0.1
     ranked: int = 1000
     judge: Literal["test", "valid"] = "test"
-
-    def __post_init__(self) -> None:
-        for name, least in (("relations", 1), ("triples", 1), ("dimension", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
-        if self.entities is not None and self.entities < 2:
-            raise ValueError(f"entities must be at least 2, got {self.entities}")
-        if not 0.0 <= self.held_out < 1.0:
-            raise ValueError(f"held_out is a share, at least 0 and below 1, got {self.held_out}")
 
     def idle(self) -> dict[str, str]:
         return idle_data(self.data != "planted", ("relations", "triples"))

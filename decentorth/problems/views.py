@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from ..protocols import Array, Collective
+from ..settings import Condition, Count, NotNegative, Range, Share
 from ..sums import sums
 from .base import Deferred
 from .cca import CCA
-from .division import DIVIDED, Divided, divided, divided_alike, idle_data
+from .division import DIVIDED, AgentSamples, Centering, Divided, divided, divided_alike, idle_data
 from .generated import stream
 from .pooled import centered, mean_squares
 
@@ -36,13 +37,9 @@ class CCASettings(Divided):
         Pixels in a row of an image; by default images are square.
     drop_constant
         Columns whose variance is at most this share of their view's mean variance are left out.
-    center
-        Subtract the mean of all samples first.
     scale
         Divide by standard deviations over all samples: columns, each column by its own; view, a view by the root of its columns'
         mean variance; or none.
-    samples
-        Samples of each agent (synthetic data).
     dimension, dimension_y
         Columns of the two views (synthetic data).
     correlation, decay
@@ -54,50 +51,34 @@ class CCASettings(Divided):
         distribution of all samples are the same in any case (synthetic data).
     """
 
+    name: ClassVar[str] = "cca"
+
     data: str = "digits"
     data_y: str | None = None
-    rank: int = 5
-    ridge: float = 0.01
-    width: int | None = None
-    drop_constant: float = 1e-3
-    center: bool = True
+    rank: Count = 5
+    ridge: NotNegative = 0.01
+    width: Annotated[int, Range(least=2)] | None = None
+    drop_constant: NotNegative = 1e-3
+    center: Centering = True
     scale: Literal["columns", "view", "none"] = "columns"
-    samples: int = 1000
-    dimension: int = 10
-    dimension_y: int = 10
-    correlation: float = 0.9
-    decay: float = 0.8
-    condition: float = 10.0
-    heterogeneity: float = 0.0
+    samples: AgentSamples = 1000
+    dimension: Count = 10
+    dimension_y: Count = 10
+    correlation: Share = 0.9
+    decay: Share = 0.8
+    condition: Condition = 10.0
+    heterogeneity: NotNegative = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rank < 1:
-            raise ValueError(f"rank must be at least 1, got {self.rank}")
-        for name in ("ridge", "drop_constant", "heterogeneity"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0.0):
-                raise ValueError(f"{name} must be finite and not negative, got {getattr(self, name)}")
-        if self.width is not None and self.width < 2:
-            raise ValueError(f"width must be at least 2 pixels, a left and a right one, got {self.width}")
         if self.data_y is not None and (self.data == "synthetic" or self.width is not None):
             raise ValueError(
                 "data_y goes with a file in data, whose rows are then the first view: not with synthetic data, nor width"
             )
-        if self.data == "synthetic":
-            self._check_synthetic()
-
-    def _check_synthetic(self) -> None:
-        if not 1 <= self.rank <= min(self.dimension, self.dimension_y):
+        if self.data == "synthetic" and self.rank > min(self.dimension, self.dimension_y):
             raise ValueError(
                 f"rank must be at most dimension and dimension_y, {self.dimension} and {self.dimension_y}, got {self.rank}"
             )
-        if self.samples < 1:
-            raise ValueError(f"samples must be at least 1, got {self.samples}")
-        for name in ("correlation", "decay"):
-            if not 0.0 < getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} must lie in (0, 1], got {getattr(self, name)}")
-        if not (math.isfinite(self.condition) and self.condition >= 1.0):
-            raise ValueError(f"condition must be finite and at least 1, got {self.condition}")
 
     def idle(self) -> dict[str, str]:
         return super().idle() | idle_data(

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from .. import _mpienv
 from ..cli.figures import save
-from ..cli.flags import InputError, help_text, settings, take_flags, unknown
-from ..cli.settings import at_least
-from ..cli.trials import INTERRUPTED, leave, processes, progress
+from ..cli.flags import InputError, help_text, take_flags, unknown
+from ..cli.progress import trial_progress
+from ..cli.trials import INTERRUPTED, leave, processes
+from ..settings import Count, Quiet, Seed, Settings, settings
 from . import consensus, drfgt, spectral
 from .sweep import Study, sweep
 
@@ -22,7 +23,7 @@ STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in (spec
 
 
 @dataclass(frozen=True)
-class StudySettings:
+class StudySettings(Settings):
     """The settings of every study.
 
     Parameters
@@ -31,23 +32,15 @@ class StudySettings:
         Folder for the CSV file and the figure; trials that the file holds are not made again.
     full : bool
         The large version, into files of its own.
-    seed : int
-        Of random graphs, data and starts.
     workers : int
         Processes that make trials; by default one per processor.
-    quiet : bool
-        Print nothing but errors.
     """
 
     out: str = "studies"
     full: bool = False
-    seed: int = 0
-    workers: int | None = None
-    quiet: bool = False
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a negative seed, or no worker."""
-        at_least(self, seed=0, workers=1)
+    seed: Seed = 0
+    workers: Count | None = None
+    quiet: Quiet = False
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
@@ -93,7 +86,7 @@ def _make(study: Study, asked: StudySettings) -> None:
     done = len(study.kept(path))
     if done and not asked.quiet:
         sys.stdout.write(f"{path} holds {done} of {len(trials)} trials already\n")
-    with progress(len(trials), done, asked.quiet) as advance:
+    with trial_progress(len(trials), done, asked.quiet) as advance:
         rows = sweep(study, trials, path, workers=workers, advance=lambda trial: advance(" ".join(map(str, trial.values()))))
     picture = path.with_suffix(".png")
     save(study.figure(rows), picture)

@@ -14,15 +14,16 @@ from typing import Any, ClassVar
 
 from .. import _mpienv
 from ..cli.config import Command, Configuration
-from ..cli.flags import InputError, settings, take_flags
+from ..cli.flags import InputError, take_flags
 from ..cli.progress import SettingUp
-from ..cli.settings import NETWORK, at_least
+from ..cli.settings import NETWORK
 from ..cli.shell import HELP, read_configuration, show_help
 from ..network.communicator import SerialCommunicator
+from ..settings import Count, Settings, settings
 
 
 @dataclass(frozen=True)
-class TheorySettings:
+class TheorySettings(Settings):
     """The settings of the theory command.
 
     Parameters
@@ -32,11 +33,7 @@ class TheorySettings:
         what was measured.
     """
 
-    measure: int | None = None
-
-    def __post_init__(self) -> None:
-        """Raise ValueError when there is no iteration to measure."""
-        at_least(self, measure=1)
+    measure: Count | None = None
 
 
 class TheoryForm(Command):

@@ -22,8 +22,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ..algorithms.safe import Eps
 from ..protocols import Array, Problem
-from .region import check_eps, suprema
+from ..settings import check
+from .region import suprema
 
 
 def merit_weight(lipschitz: float, symmetric: float, largest: float, penalty: float, eps: float) -> float:
@@ -188,7 +190,7 @@ def constants(
     ``sigma`` and ``lambda_min`` are the second largest singular value and the smallest eigenvalue of W; ``seed`` is that of sampled
     suprema, see `suprema`. Raises ValueError unless 0 <= sigma < 1, lam > 0 and 0 < eps < 3/4.
     """
-    check_eps(eps)
+    check("eps", Eps, eps)
     if not penalty > 0.0:
         raise ValueError(f"the penalty must be positive, got {penalty}")
     if not 0.0 <= sigma < 1.0:

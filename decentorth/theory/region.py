@@ -17,7 +17,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ..algorithms.safe import Eps
 from ..protocols import Array, Problem, Quadratic
+from ..settings import check
 from ..sums import norms
 
 _POINTS = 64
@@ -46,7 +48,7 @@ def suprema(problem: Problem[object], eps: float, *, points: int = _POINTS, seed
     linear part added by the triangle inequality; for any other problem all three are sampled at ``points`` random points. Raises
     ValueError unless 0 < eps < 3/4.
     """
-    check_eps(eps)
+    check("eps", Eps, eps)
     if not isinstance(problem, Quadratic):
         return _sampled(problem, eps, points, seed)
     d, r = problem.shape
@@ -61,12 +63,6 @@ def suprema(problem: Problem[object], eps: float, *, points: int = _POINTS, seed
     one_sign = bool(np.all((eigenvalues[:, 0] >= -rounding) | (eigenvalues[:, -1] <= rounding)))
     exact = one_sign and not linear.any()
     return Suprema(float(np.abs(eigenvalues).max()), float(gradient.max()), float(symmetric.max()), "exact" if exact else "bound")
-
-
-def check_eps(eps: float) -> None:
-    """Raise ValueError unless the safety factor is in (0, 3/4)."""
-    if not 0.0 < eps < 0.75:
-        raise ValueError(f"the safety factor eps must lie in (0, 3/4), got {eps}")
 
 
 def region_points(shape: tuple[int, ...], eps: float, count: int, rng: np.random.Generator, *, boundary: bool = False) -> Array:

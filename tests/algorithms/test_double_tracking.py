@@ -280,7 +280,7 @@ def test_one_agent_is_the_centralized_method(method: DoubleTracking) -> None:
 
 def test_what_cannot_be_meant_is_refused() -> None:
     refused: list[tuple[type[Exception], str, Callable[[], Any]]] = [
-        (ValueError, "momentum must lie in", partial(CDADT, momentum=1.0)),
+        (ValueError, "momentum must be at least 0 and below 1", partial(CDADT, momentum=1.0)),
         (TypeError, "momentum must be a number", partial(CDADT, momentum="high")),  # type: ignore[arg-type]
         (ValueError, "preconditioner must be one of", partial(CDADT, preconditioner="best")),  # type: ignore[arg-type]
         (ValueError, "sketch_columns must be at least 1", partial(CDADT, sketch_columns=0)),

@@ -21,7 +21,7 @@ from decentorth.algorithms.policies import (
     Piecewise,
     SquareSummable,
 )
-from decentorth.algorithms.step_sizes import SCHEDULES, SINGLE_AGENT, Schedule, checked, schedule
+from decentorth.algorithms.step_sizes import SCHEDULES, Schedule, checked, schedule
 from decentorth.algorithms.steps import Order
 from decentorth.network import Network
 from decentorth.problems import FunctionProblem
@@ -68,7 +68,7 @@ policies = st.one_of(
 @given(policies)
 def test_text_stands_for_its_policy(drawn: Schedule) -> None:
     for form in (str(drawn), drawn):
-        read = schedule(checked(form, SINGLE_AGENT))
+        read = schedule(checked(form, tuple(SCHEDULES.values())))
         assert read == drawn
         assert hash(read) == hash(drawn)
         assert type(read) is type(drawn)
@@ -159,10 +159,10 @@ REFUSED = [
     ("diminishing:power=0", "step_size 'diminishing:power=0': power must be above 0 and at most 1, got 0.0"),
     ("diminishing:power=1.5", "step_size 'diminishing:power=1.5': power must be above 0 and at most 1, got 1.5"),
     ("annealed:pairs=0", "step_size 'annealed:pairs=0': pairs must be at least 1, got 0"),
-    ("annealed:ratio=1", "step_size 'annealed:ratio=1': ratio must be between 0 and 1, got 1.0"),
-    ("annealed:power=0", "step_size 'annealed:power=0': power must be positive, got 0.0"),
+    ("annealed:ratio=1", "step_size 'annealed:ratio=1': ratio must be above 0 and below 1, got 1.0"),
+    ("annealed:power=0", "step_size 'annealed:power=0': power must be positive and finite, got 0.0"),
     ("annealed:cap=nan", "step_size 'annealed:cap=nan': cap must be positive, got nan"),
-    ("geometric:ratio=1.5", "step_size 'geometric:ratio=1.5': ratio must be between 0 and 1, got 1.5"),
+    ("geometric:ratio=1.5", "step_size 'geometric:ratio=1.5': ratio must be above 0 and below 1, got 1.5"),
     (
         "piecewise:knots=9",
         "step_size 'piecewise:knots=9': knots must be pairs of an iteration and a multiple, as 1000:1/1500:0.02, got '9'",
@@ -191,13 +191,13 @@ def test_what_is_no_policy_is_refused(method: Any, step_size: Any, message: str)
 @pytest.mark.parametrize(
     ("kind", "parameter", "value", "message"),
     [
-        (Constant, "initial", None, "initial must be a positive number or 'auto', got NoneType"),
-        (Diminishing, "power", "1", "power must be a number, got str"),
-        (Diminishing, "power", True, "power must be a number, got bool"),
-        (Horizon, "iterations", 2.5, "iterations must be a whole number, got float"),
-        (Horizon, "iterations", True, "iterations must be a whole number, got bool"),
-        (BarzilaiBorwein, "cap", "2", "cap must be a number, got str"),
-        (BarzilaiBorwein, "cap", True, "cap must be a number, got bool"),
+        (Constant, "initial", None, "initial must be a positive number or 'auto', got None"),
+        (Diminishing, "power", "1", "power must be a positive number, got '1'"),
+        (Diminishing, "power", True, "power must be a positive number, got True"),
+        (Horizon, "iterations", 2.5, "iterations must be a whole number, got 2.5"),
+        (Horizon, "iterations", True, "iterations must be a whole number, got True"),
+        (BarzilaiBorwein, "cap", "2", "cap must be a number, got '2'"),
+        (BarzilaiBorwein, "cap", True, "cap must be a number, got True"),
     ],
 )
 def test_parameters_of_the_wrong_kind_are_refused(kind: Any, parameter: str, value: Any, message: str) -> None:

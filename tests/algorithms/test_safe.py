@@ -312,7 +312,7 @@ def test_a_start_outside_is_refused() -> None:
     near = solve(case.problem, DRFGT(step_size=1e3, safe=True), GRAPHS["ring"](5), x0=1.1 * point(case.problem), iterations=2000)
     assert near.row.values["feasibility"] < 1e-6
     for eps in (0.0, 0.75, -1.0):
-        with pytest.raises(ValueError, match=r"eps must lie in \(0, 3/4\)"):
+        with pytest.raises(ValueError, match=r"eps must be above 0 and below 0.75"):
             DRFGT(safe=True, eps=eps)
 
 

@@ -36,15 +36,16 @@ LAYERS = {
     "version": Layer(("decentorth._version",), "", ""),
     "streams": Layer(("decentorth.streams",), "protocols", "numpy"),
     "launch": Layer(("decentorth._mpienv", "decentorth._ending"), "", ""),
+    "settings": Layer(("decentorth.settings",), "", ""),
     "sets": Layer(("decentorth.sets",), "protocols sums", "numpy scipy threadpoolctl"),
     "data": Layer(("decentorth.data",), "protocols files", "numpy scipy sklearn"),
-    "problems": Layer(("decentorth.problems",), "protocols sums streams sets data", "numpy scipy threadpoolctl"),
-    "network": Layer(("decentorth.network",), "protocols sums streams launch topologies text", "numpy scipy"),
+    "problems": Layer(("decentorth.problems",), "protocols settings sums streams sets data", "numpy scipy threadpoolctl"),
+    "network": Layer(("decentorth.network",), "protocols settings sums streams launch topologies text", "numpy scipy"),
     "mpi": Layer(
         ("decentorth.network.mpi", "decentorth.network.ulfm", "decentorth.network.watch"), "protocols launch", "numpy mpi4py"
     ),
     "kernels": Layer(("decentorth.kernels",), "protocols", "numpy numba"),
-    "algorithms": Layer(("decentorth.algorithms",), "protocols sums kernels text", "numpy"),
+    "algorithms": Layer(("decentorth.algorithms",), "protocols settings sums kernels text", "numpy"),
     "collective": Layer(("decentorth.collective",), "protocols sums network", "numpy"),
     "loop": Layer(
         (
@@ -56,7 +57,7 @@ LAYERS = {
             "decentorth.rewind",
             "decentorth.runner",
         ),
-        "protocols sums version",
+        "protocols settings sums version",
         "numpy pandas",
     ),
     "api": Layer(
@@ -64,25 +65,25 @@ LAYERS = {
         "launch protocols sums streams problems network collective loop topologies",
         "numpy threadpoolctl",
     ),
-    "registry": Layer(("decentorth.registry",), "", ""),
+    "registry": Layer(("decentorth.registry",), "settings algorithms problems", ""),
     "front": Layer(
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
-        "top api registry loop collective network problems data files protocols sums launch topologies",
+        "settings top api registry loop collective network problems data files protocols sums launch topologies",
         "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl joblib",
     ),
     "estimators": Layer(("decentorth.estimators",), "api registry loop problems sets protocols", "numpy sklearn threadpoolctl"),
-    "theory": Layer(("decentorth.theory",), "protocols sums algorithms topologies", "numpy"),
+    "theory": Layer(("decentorth.theory",), "protocols settings sums algorithms topologies", "numpy"),
     "studies": Layer(
         ("decentorth.study", "decentorth.theory.__main__"),
-        "front api theory network algorithms problems sets topologies launch sums protocols",
+        "settings front api theory network algorithms problems sets topologies launch sums protocols",
         "numpy scipy rich matplotlib threadpoolctl",
     ),
     "compare": Layer(
         ("decentorth.compare",),
-        "front api registry loop network streams topologies text protocols top",
+        "settings front api registry loop network streams topologies text protocols top",
         "numpy scipy rich matplotlib",
     ),
-    "doctor": Layer(("decentorth.doctor",), "front api network launch protocols topologies", "numpy threadpoolctl"),
+    "doctor": Layer(("decentorth.doctor",), "front api network launch protocols settings topologies", "numpy threadpoolctl"),
     "top": Layer(("decentorth",), "launch version api registry loop network algorithms problems sets data", ""),
 }
 ABOVE = ("api", "registry", "estimators", "front", "studies", "compare", "doctor", "top")
@@ -234,7 +235,7 @@ def test_the_checker_sees(name: str, line: str, breach: bool) -> None:
 UNSAFE_IMPORTS = {"pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
 OWN_PROCESSES = {("decentorth.cli.trials", "joblib")}
 """Modules that may use a pickling package, to send work to processes that they have started themselves."""
-BY_NAME = {"decentorth", "decentorth.registry", "decentorth.kernels", "topologies"}
+BY_NAME = {"decentorth", "decentorth.kernels", "topologies"}
 """Modules that import by a name which stands in their own table."""
 EVALUATES = {"eval", "exec", "compile", "__import__", "import_module", "importlib.import_module"}
 PICKLES = (
@@ -296,7 +297,7 @@ def test_no_print_below_the_command_line_and_no_assert(source: Module) -> None:
         ("decentorth.data.new", "importlib.import_module(name)", True),
         ("decentorth.data.new", "eval(text)", True),
         ("decentorth.data.new", "ast.literal_eval(text)", False),
-        ("decentorth.registry", "import_module(module)", False),
+        ("decentorth.kernels", "import_module(module)", False),
         ("decentorth.network.mpi", "self.comm.bcast(data)", True),
         ("decentorth.network.mpi", "MPI.COMM_WORLD.allgather(data)", True),
         ("decentorth.network.mpi", "world.send(data, 0)", True),

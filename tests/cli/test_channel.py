@@ -52,7 +52,10 @@ def test_a_saved_configuration_and_a_resumed_run_have_the_channel(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("written", "words"),
-    [("lost:p=0.1", "unknown fault 'lost'; did you mean 'loss'? known faults: loss"), ("loss:p=1.5", "p must be a share")],
+    [
+        ("lost:p=0.1", "unknown fault 'lost'; did you mean 'loss'? known faults: loss"),
+        ("loss:p=1.5", "p must be at least 0 and below 1"),
+    ],
 )
 def test_what_is_refused(written: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--channel", written]) == 2

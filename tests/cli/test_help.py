@@ -8,9 +8,9 @@ import pytest
 
 from decentorth import plot, registry, run
 from decentorth.cli.config import Command
-from decentorth.cli.flags import settings
 from decentorth.compare import command as compare
 from decentorth.doctor import __main__ as doctor
+from decentorth.settings import settings
 from decentorth.study import __main__ as study
 from decentorth.theory import __main__ as theory
 from tests.support.mpi import ROOT

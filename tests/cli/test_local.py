@@ -75,8 +75,11 @@ def test_a_run_that_goes_on_may_be_given_another_local_tolerance(tmp_path: Path)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--local-tolerance", "0"], "--local-tolerance: local_tolerance must be positive, got 0"),
-        (["--local-tolerance", "1", "--local-quantity", "size"], "local quantities are gradient, movement, disagreement, feas"),
+        (["--local-tolerance", "0"], "--local-tolerance: local_tolerance must be positive and finite, got 0"),
+        (
+            ["--local-tolerance", "1", "--local-quantity", "size"],
+            "a local quantity must be one of gradient, movement, disagreement or feas",
+        ),
         (["--local-every", "5"], "--local-every: local_every needs local_tolerance"),
         (["--local-tolerance", "1", "--local-rounds", "2"], "2 rounds of max-consensus are too few for this network: it takes 5"),
         (["--local-tolerance", "1", "--algorithm", "dgd", "--local-quantity", "gradient"], "agents of DGD have no estimate"),

@@ -25,12 +25,12 @@ from decentorth.checkpoint import kept
 from decentorth.cli import progress
 from decentorth.cli.dryrun import crossing, held
 from decentorth.cli.outputs import hold, read_history, read_start, read_summary
-from decentorth.cli.progress import PlainProgress, size
+from decentorth.cli.progress import plain_lines, size
 from decentorth.cli.shell import one_line, together
 from decentorth.cli.wiring import read_weights
 from decentorth.network.communicator import SerialCommunicator
 from decentorth.plot import main as plot
-from decentorth.protocols import SETUP, Row
+from decentorth.protocols import SETUP
 from decentorth.run import exit_code, main
 from tests.support.commands import own_method, run
 from tests.support.mpi import HUNG, Job, run_ranks, until
@@ -225,7 +225,7 @@ def test_exit_codes(status: str, converged: bool, required: bool, code: int) -> 
 BAD = [
     ("--stepsize 1", "unknown flag --stepsize; did you mean --step-size?"),
     ("--config missing.yaml", "cannot use missing.yaml: No such file or directory"),
-    ("--config bad.yaml", "bad.yaml: agents: expected a whole number, got 'many'"),
+    ("--config bad.yaml", "bad.yaml: agents: agents must be a whole number, got 'many'"),
     ("--config broken.yaml", "broken.yaml: not well-formed YAML"),
     ("--topology rng", "unknown graph 'rng'; did you mean 'ring'?"),
     ("--topology torus --agents 7", "no two-dimensional torus has 7 agents"),
@@ -363,9 +363,9 @@ def test_memory_counts_each_array_once() -> None:
 
 @pytest.mark.parametrize("every", [1, 7, 100])
 def test_about_ten_plain_lines(every: int, capsys: pytest.CaptureFixture[str]) -> None:
-    with PlainProgress(1000) as progress:
-        for k in (*range(0, 1000, every), 1000):
-            progress.record(Row(k, k, k, k, k, 0.0, {"objective": 1.0}))
+    show = plain_lines(1000)
+    for k in (*range(0, 1000, every), 1000):
+        show(k, "objective 1", "")
     printed = [int(line.split("/")[0]) for line in capsys.readouterr().out.splitlines()]
     assert len(printed) == 11
     assert (printed[0], printed[-1]) == (0, 1000)
@@ -512,7 +512,7 @@ def test_generated_problems_with_nothing_tuned(problem: str) -> None:
 @pytest.mark.parametrize(
     ("words", "phrase"),
     [
-        (["--config", "bad.yaml"], "agents: expected a whole number, got 'many'"),
+        (["--config", "bad.yaml"], "agents: agents must be a whole number, got 'many'"),
         (["--problem", "pca", "--data", "nan.npy", "--rank", "2"], "nan"),
     ],
 )

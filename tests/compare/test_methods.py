@@ -90,7 +90,7 @@ class Demanding:
 
 
 def test_methods_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = registry.Registry("algorithm", {})
+    own = registry.Registry("algorithm")
     own.add("demanding", Demanding)
     monkeypatch.setattr(registry, "algorithms", own)
     with pytest.raises(InputError, match="algorithms: 'demanding': width must be given, as demanding:width="):

@@ -420,7 +420,7 @@ def test_the_published_experiment_converges_through_bad_networks() -> None:
     [
         ("los:p=0.1", "unknown fault 'los'; did you mean 'loss'. known faults: loss, failures"),
         ("loss", "p must be given, as loss:p="),
-        ("loss:p=1", "p must be a share, at least 0 and below 1, got 1.0"),
+        ("loss:p=1", "p must be at least 0 and below 1, got 1.0"),
         ("loss:q=0.1", "^channel 'loss:q=0.1': loss has no parameter 'q'; its parameters: p$"),
         ("loss:p=0.1,p=0.2", "p is given twice"),
         ("loss:p=often", "p must be a number, got 'often'"),
@@ -430,12 +430,12 @@ def test_the_published_experiment_converges_through_bad_networks() -> None:
         ("quantize:bits=1", "bits must be from 2 to 32"),
         ("topk:share=0", "share must be above 0"),
         ("topk:share=0.1,feedback=perhaps", "feedback must be true or false"),
-        ("noise:std=-1", "std must be at least 0"),
+        ("noise:std=-1", "std must be finite and not negative"),
         ("corrupt:p=0.1,size=0", "size must be positive"),
         ("stragglers:share=0", "share must be above 0"),
         ("stragglers:share=0.1,rounds=0", "rounds must be at least 1"),
         ("link:bandwidth=0", "bandwidth must be positive"),
-        ("link:bandwidth=9,latency=-1", "latency must be at least 0"),
+        ("link:bandwidth=9,latency=-1", "latency must be finite and not negative"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(written: str, words: str) -> None:

@@ -418,14 +418,14 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"rank": 0}, "rank must be at least 1, got 0"),
     ({"ridge": math.inf}, "ridge must be finite and not negative"),
     ({"drop_constant": -1.0}, "drop_constant must be finite and not negative"),
-    ({"width": 1}, "width must be at least 2 pixels"),
+    ({"width": 1}, "width must be at least 2"),
     ({"width": 8, "data_y": "y.npy"}, "data_y goes with a file in data"),
     ({"data": "synthetic", "data_y": "y.npy"}, "data_y goes with a file in data"),
     ({"data": "synthetic", "dimension": 4}, "rank must be at most dimension and dimension_y, 4 and 10, got 5"),
     ({"data": "synthetic", "samples": 0}, "samples must be at least 1"),
-    ({"data": "synthetic", "correlation": 1.5}, r"correlation must lie in \(0, 1\], got 1.5"),
-    ({"data": "synthetic", "decay": 0.0}, r"decay must lie in \(0, 1\], got 0.0"),
-    ({"data": "synthetic", "condition": 0.5}, "condition must be finite and at least 1"),
+    ({"data": "synthetic", "correlation": 1.5}, r"correlation must be above 0 and at most 1, got 1.5"),
+    ({"data": "synthetic", "decay": 0.0}, r"decay must be above 0 and at most 1, got 0.0"),
+    ({"data": "synthetic", "condition": 0.5}, "condition must be at least 1"),
 ]
 
 

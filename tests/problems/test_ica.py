@@ -401,8 +401,8 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: GeneralizedICA(np.random.default_rng(0).standard_normal((9, 3)) @ np.diag([1.0, 1.0, 0.0])),
         "B must be positive definite",
     ),
-    "imbalance": (lambda: ICASettings(imbalance=0.5), "imbalance must be finite and at least 1, got 0.5"),
-    "alpha": (lambda: ICASettings(dirichlet_alpha=-1.0), "dirichlet_alpha must be positive, got -1.0"),
+    "imbalance": (lambda: ICASettings(imbalance=0.5), "imbalance must be at least 1, got 0.5"),
+    "alpha": (lambda: ICASettings(dirichlet_alpha=-1.0), "dirichlet_alpha must be positive and finite, got -1.0"),
     "too few samples": (
         lambda: built(ICASettings(samples=2, sources=8).problem(3, 0)),
         "whitening to 8 components needs samples that vary in as many directions, but those of all agents vary in only 5 of 8",

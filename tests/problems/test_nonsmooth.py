@@ -537,7 +537,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: RSRSettings(outliers=50, points="orthonormal"),
         "orthonormal outliers must be at least dimension = 100, got 50",
     ),
-    "alpha": (lambda: RSRSettings(dirichlet_alpha=0.0), "dirichlet_alpha must be positive, got 0.0"),
+    "alpha": (lambda: RSRSettings(dirichlet_alpha=0.0), "dirichlet_alpha must be positive and finite, got 0.0"),
     "dimension": (lambda: ODLSettings(dimension=0), "dimension must be at least 1, got 0"),
     "density": (lambda: ODLSettings(density=0.0), "density must be above 0 and at most 1, got 0.0"),
     "samples": (lambda: ODLSettings(samples=3).problem(4, 0), "4 agents need at least as many samples, got 3: use fewer agents"),

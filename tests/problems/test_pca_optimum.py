@@ -211,5 +211,5 @@ def test_partitions_over_ranks_have_the_bits_of_one_process(partition: Any) -> N
 def test_settings_that_cannot_be_are_refused() -> None:
     with pytest.raises(ValueError, match="rank must be at least 1, got 0"):
         PCASettings(rank=0)
-    with pytest.raises(ValueError, match="dirichlet_alpha must be positive, got 0"):
+    with pytest.raises(ValueError, match="dirichlet_alpha must be positive and finite, got 0"):
         PCASettings(dirichlet_alpha=0.0)

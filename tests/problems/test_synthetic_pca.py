@@ -133,9 +133,9 @@ def test_by_label_needs_labels_for_idx_images(tmp_path: Path) -> None:
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "rank": ({"dimension": 4}, "got d = 4 and r = 5"),
     "samples": ({"samples": 0}, "samples must be at least 1, got 0"),
-    "gap": ({"gap": 1.5}, "gap must lie in (0, 1], got 1.5"),
-    "heterogeneity": ({"heterogeneity": -1.0}, "heterogeneity must not be negative, got -1.0"),
-    "scale": ({"scale": 0.0}, "scale must be positive, got 0.0"),
+    "gap": ({"gap": 1.5}, "gap must be above 0 and at most 1, got 1.5"),
+    "heterogeneity": ({"heterogeneity": -1.0}, "heterogeneity must be finite and not negative, got -1.0"),
+    "scale": ({"scale": 0.0}, "scale must be positive and finite, got 0.0"),
     "few rows": (
         {"samples": 2, "dimension": 30},
         "10 agents with 2 samples each have 20 in all, fewer than dimension 30: the pooled covariance would be singular",

@@ -314,7 +314,7 @@ def test_what_cannot_be_is_refused() -> None:
     for settings, words in (
         ({"relations": 0}, "relations must be at least 1"),
         ({"entities": 1}, "entities must be at least 2"),
-        ({"held_out": 1.0}, "held_out is a share"),
+        ({"held_out": 1.0}, "held_out must be at least 0 and below 1"),
     ):
         with pytest.raises(ValueError, match=words):
             UltraESettings(**settings)

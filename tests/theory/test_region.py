@@ -87,5 +87,5 @@ def test_sampled_suprema_lie_below_the_proved_ones_and_near_L() -> None:
 
 @pytest.mark.parametrize("eps", [0.0, 0.75, -1.0])
 def test_eps_out_of_range_is_refused(eps: float) -> None:
-    with pytest.raises(ValueError, match=r"must lie in \(0, 3/4\)"):
+    with pytest.raises(ValueError, match=r"eps must be above 0 and below 0.75"):
         suprema(problems()["pca"], eps)

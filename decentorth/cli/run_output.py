@@ -1,0 +1,219 @@
+"""Rank 0's output of a run: the run folder, and the lines that it prints."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from .config import Configuration, values
+from .flags import InputError
+from .outputs import HISTORY, HistoryWriter, RunFolder, hold, write_final
+from .progress import SettingUp, Show, brief, briefer, plain_lines, progress, verdict
+from .shell import complain, one_line, say
+from .summary import in_words, mixing_words, taken
+
+if TYPE_CHECKING:
+    from ..agreement import Agreement
+    from ..api import Result, Run
+    from ..checkpoint import Resumed
+    from ..protocols import Array, Row
+
+
+class RunOutput:
+    """Rank 0's output; the object of another rank writes nothing until rank 0 is lost and that rank is the first."""
+
+    def __init__(self, configuration: Configuration, run: Run) -> None:
+        self._configuration, self._run = configuration, run
+        self._settings = configuration.run
+        self._lock: IO[bytes] | None = None
+        self._history: HistoryWriter | None = None
+        self._progress: Show | None = None
+        self._places = self._others()
+        self._full = False
+        self._setup: SettingUp | None = None
+        self.folder: RunFolder | None = None
+        self.active = False
+
+    @property
+    def prints(self) -> bool:
+        """True if this rank prints."""
+        return self.active and not self._settings.quiet
+
+    def hold(self, insist: bool = True) -> None:
+        """Keep other runs out of the folder."""
+        if self._settings.out is not None and self._lock is None:
+            self._lock = hold(self._settings.out, insist)
+
+    def open(self, resumed: Resumed | None) -> None:
+        """Make the folder, and its history."""
+        self.active = True
+        self.hold()
+        self.folder = self._folder(self._settings.continues)
+        earlier = () if resumed is None else resumed.history.rows
+        self._begin(earlier, None if resumed is None or resumed.path is None else resumed.path.parent.parent)
+
+    def begin(self, stack: contextlib.ExitStack) -> None:
+        """Begin the progress, to be ended with ``stack``."""
+        if self.prints:
+            self._setup = stack.enter_context(SettingUp(True))
+            self._progress = stack.enter_context(progress(self._settings.iterations))
+
+    def record(self, row: Row) -> None:
+        """Write and show a row (`protocols.Recorder`)."""
+        if self._setup is not None:
+            self._setup.__exit__(None, None, None)
+        if self._history is not None:
+            try:
+                self._history.record(row)
+            except OSError as error:
+                if not self._full:
+                    self._full = True
+                    complain(f"decentorth: {one_line(error)}; the run goes on, and its rows wait for room on the disk")
+        if self._progress is not None:
+            words = f"{brief(row.values)}  {row.seconds:.1f} s"
+            self._progress(row.iteration, words, briefer(row.values))
+
+    def rewound(self, rows: Sequence[Row], lost: str) -> None:
+        """Go back to these rows after a loss of ranks (`protocols.Rewound`)."""
+        if not self.active:
+            self.active = True
+            self.hold(insist=False)
+            self.folder = self._folder(True)
+            self._progress = None if self._settings.quiet else plain_lines(self._settings.iterations)
+        if self._history is not None:
+            self._history.close()
+        self._begin(rows, None if self.folder is None else self.folder.path)
+        if not self._settings.quiet:
+            say(f"lost        {lost}; the others go on from there")
+
+    def save(self, result: Result, summary: Mapping[str, Any]) -> bool:
+        """Write the results, in another folder where theirs does not take them; called by every rank.
+
+        Returns
+        -------
+        bool
+            Whether the folder has them, on every rank.
+        """
+        troubles = []
+        while result.collective.decide(bool(trouble := self._write(result, summary))):
+            troubles.append(trouble)
+            if self.folder is not None:
+                self.folder = next(self._places, None)
+        if troubles and self.active:
+            end = "the results are lost" if self.folder is None else f"all files of the run are in {self.folder.path}"
+            complain(f"decentorth: {'; '.join(troubles)}; {end}")
+        return not troubles
+
+    def _write(self, result: Result, summary: Mapping[str, Any]) -> str:
+        """Write all results; the reason, where that fails."""
+        folder = None if self.folder is None or self.folder.removed else self.folder
+        try:
+            write_final(folder, result.problem.n_agents, _variables(result.problem, result.x), result.collective)
+            if folder is not None and self._history is not None:
+                self._history.finish(folder.path / HISTORY)
+                folder.write_summary(summary)
+                if self._settings.plot:
+                    from ..plot import plot_histories
+                    from .figures import save
+
+                    save(plot_histories({str(folder.path): result.history}), folder.path / "history.png")
+            elif self.folder is not None:
+                return f"{self.folder.path} was removed while the run went on"
+        except (OSError, InputError) as error:
+            return one_line(error)
+        return ""
+
+    def _others(self) -> Iterator[RunFolder]:
+        """The folders that are tried next: one at the same path if it was removed, then one for temporary files."""
+        path, config = str(self._settings.out), self._configuration.yaml()
+        if self.folder is not None and self.folder.removed:
+            with contextlib.suppress(InputError):
+                lock = hold(path)
+                yield RunFolder(path, config, continues=self._settings.checkpoint_every is not None, lock=lock)
+        with contextlib.suppress(InputError, OSError):
+            yield RunFolder(tempfile.mkdtemp(prefix="decentorth-"), config)
+
+    def left(self) -> list[str]:
+        """A message about the files that an interrupted run leaves, if any."""
+        path = None if self._history is None else self._history.path
+        return [f"the history so far is in {path}"] if path is not None and path.exists() and path.stat().st_size else []
+
+    def conclude(self, result: Result) -> None:
+        """Print how the run has ended."""
+        notes = {}
+        if self.folder is not None:
+            notes["files in"] = str(self.folder.path)
+        if result.drifted:
+            notes["the mean of the trackers drifted by"] = f"{result.row.values['tracking_error']:.2g} (tracking_error)"
+        if result.losses:
+            notes["lost"] = "; ".join(map(str, result.losses))
+        if result.agreement is not None:
+            notes["agreeing took"] = taken(result)
+        if result.status == "terminated" and self.folder is not None:
+            notes["goes on with"] = f"--resume {self.folder.path}"
+        reason = result.message[:1].upper() + result.message[1:]
+        if result.converged:
+            reason = f"Converged at iteration {result.state.k} ({result.message})"
+        say(verdict(reason, result.history.rows[0], result.row, getattr(result.problem, "error_name", None), notes))
+
+    def close(self) -> None:
+        """Close the files, and let other runs use the folder."""
+        for file in (self._history, self.folder, self._lock):
+            if file is not None:
+                file.close()
+
+    def _begin(self, earlier: Sequence[Row], source: Path | None) -> None:
+        if self.folder is not None:
+            self._history = self.folder.history(earlier, source)
+
+    def _folder(self, continues: bool) -> RunFolder | None:
+        settings, run = self._settings, self._run
+        if settings.out is None:
+            return None
+        per_agent = sum(array[0].nbytes for array in _variables(run.problem, run.x0).values())
+        needed = run.problem.n_agents * per_agent
+        config, overwrite = self._configuration.yaml(), settings.overwrite
+        return RunFolder(settings.out, config, overwrite=overwrite, continues=continues, needed=needed, lock=self._lock)
+
+
+def opening(configuration: Configuration, run: Run, origin: str, agreement: Agreement | None) -> list[str]:
+    """The first lines of a run: problem, network, channel, rule of stopping and algorithm.
+
+    Parameters
+    ----------
+    origin
+        The graph and the weight rule of the network, in words.
+    """
+    settings, network, channel = configuration.run, run.network, configuration.run.bad_channel
+    sizes = network.bounds[1:] - network.bounds[:-1]
+    spread = f"{sizes.min()} to {sizes.max()}" if sizes.min() < sizes.max() else f"{sizes[0]}"
+    ranks = run.collective.size
+    where = "in this process" if ranks == 1 else f"on {ranks} ranks of {spread} agents"
+    if settings.spread_samples is not None:
+        where = f"its samples in {settings.spread_samples} blocks {'in this process' if ranks == 1 else f'over {ranks} ranks'}"
+    published = ", the published experiment (paper 004, Section V)" if configuration.published else ""
+    shape = " x ".join(map(str, run.problem.shape))
+    lines = [
+        f"problem     {settings.problem}: {_listed(values(configuration.problem))}; seed {settings.seed}; x is {shape}",
+        f"network     {network.n_agents} agents, {origin}, {mixing_words(network)}, {where}",
+    ]
+    if channel is not None:
+        repairs = [f"{'with' if channel.repair else 'without'} repair"]
+        repairs += [f"trackers corrected by {channel.correction:g} / iteration"] if channel.correction else []
+        lines.append(f"channel     {', '.join(channel.written)}; {', '.join(repairs)}")
+    if agreement is not None:
+        lines.append(f"stopping    {in_words(agreement)}")
+    return [*lines, f"algorithm   {settings.algorithm}: {_listed(values(run.algorithm))}{published}"]
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items() if value is not None)
+
+
+def _variables(problem: Any, x: Array) -> dict[str, Array]:
+    """x, and the problem's named variables that are only part of it."""
+    parts = {name: array for name, array in problem.unpack(x).items() if array.shape != x.shape}
+    return {**parts, "x": x}

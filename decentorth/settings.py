@@ -1,0 +1,223 @@
+"""Settings as fields of frozen dataclasses: their bounds and descriptions are declared once, in the annotations of the fields.
+
+    @dataclass(frozen=True)
+    class Method(Settings):
+        penalty: Positive | Literal["auto"] = "auto"
+        rounds: Annotated[int, Range(least=1), "Exchanges with the neighbours in an iteration."] = 1
+
+The same declarations check a value when the object is made, become flags and keys of files, and stand in the help.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+import math
+import os
+import re
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass
+from numbers import Integral, Real
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+
+@dataclass(frozen=True)
+class Range:
+    """The bounds of a number; infinity is outside unless ``most`` is inf, NaN always."""
+
+    above: float | None = None
+    least: float | None = None
+    below: float | None = None
+    most: float | None = None
+
+    def __contains__(self, value: Any) -> bool:
+        most = sys.float_info.max if self.most is None else self.most  # unlike inf, also above whole numbers of any size
+        return bool(
+            (-most if self.least is None else self.least) <= value <= most
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
+
+    def __str__(self) -> str:
+        """The bounds in words, after "must be"."""
+        if self.least is not None and self.most is not None and math.isfinite(self.most):
+            return f"from {self.least} to {self.most}"
+        if self.above == 0 and self.below is None and self.most in (None, math.inf):
+            return "positive and finite" if self.most is None else "positive"
+        if isinstance(self.least, float) and self.least == 0.0 and self.below is None:
+            return "finite and not negative"
+        bounds = (("above", self.above), ("at least", self.least), ("below", self.below), ("at most", self.most))
+        return " and ".join(f"{words} {bound}" for words, bound in bounds if bound not in (None, math.inf)) or "finite"
+
+
+class Form(NamedTuple):
+    """A function that checks a value and returns it in its one form; it has all the checks of its field."""
+
+    of: Callable[[Any], Any]
+
+
+Positive = Annotated[float, Range(above=0)]
+NotNegative = Annotated[float, Range(least=0.0)]
+Finite = Annotated[float, Range()]
+Share = Annotated[float, Range(above=0, most=1)]
+"""A share of something that is there."""
+Probability = Annotated[float, Range(least=0, below=1)]
+Natural = Annotated[int, Range(least=0)]
+Count = Annotated[int, Range(least=1)]
+Seed = Annotated[int, Range(least=0), "The seed of generated data, the start, random graphs and sampling."]
+Quiet = Annotated[bool, "Print nothing but errors."]
+Condition = Annotated[float, Range(least=1)]
+"""The condition of a matrix."""
+
+
+class Setting(NamedTuple):
+    """One field of a dataclass: its annotated type, its default, its description and its bounds in words."""
+
+    hint: Any
+    default: Any
+    required: bool
+    help: str
+    bounds: str
+
+
+class Settings:
+    """A dataclass whose fields are checked against their annotations when it is made."""
+
+    def __post_init__(self) -> None:
+        """Check every field.
+
+        Raises
+        ------
+        ValueError, TypeError
+            A value that its annotation does not admit; the message names the field.
+        """
+        for name, declared in _declared(type(self)).items():
+            if declared.form is not None:
+                object.__setattr__(self, name, declared.form.of(getattr(self, name)))
+            else:
+                _check(name, declared.kinds, getattr(self, name))
+
+
+class _Kind(NamedTuple):
+    """An alternative of a type, with its bounds."""
+
+    type: Any
+    ranges: tuple[Range, ...]
+
+    def holds(self, value: Any) -> bool:
+        """True if the value is of this type; other types than numbers, text, choices and None are not looked at."""
+        if self.type is type(None):
+            return value is None
+        if get_origin(self.type) is Literal:
+            return isinstance(value, str | int) and value in get_args(self.type)
+        allowed = {int: Integral, float: Real, str: str | os.PathLike, bool: bool}.get(self.type)
+        return allowed is None or (isinstance(value, allowed) and isinstance(value, bool) == (self.type is bool))
+
+
+class _Declared(NamedTuple):
+    """The annotation of a field in its parts."""
+
+    kinds: tuple[_Kind, ...]
+    form: Form | None
+    help: str
+
+
+def _parts(hint: Any, ranges: tuple[Range, ...] = ()) -> _Declared:
+    """The alternatives, the form and the description in an annotation."""
+    if get_origin(hint) is Annotated:
+        inner, *extra = get_args(hint)
+        found = _parts(inner, (*ranges, *(one for one in extra if isinstance(one, Range))))
+        form = next((one for one in extra if isinstance(one, Form)), found.form)
+        return _Declared(found.kinds, form, next((one for one in extra if isinstance(one, str)), found.help))
+    if get_origin(hint) in (Union, types.UnionType):
+        parts = [_parts(one, ranges) for one in get_args(hint)]
+        kinds = tuple(kind for part in parts for kind in part.kinds)
+        return _Declared(kinds, next((part.form for part in parts if part.form), None), "".join(part.help for part in parts))
+    return _Declared((_Kind(hint, ranges),), None, "")
+
+
+_READ: dict[type[Any], Mapping[str, _Declared]] = {}
+
+
+def _declared(entry: type[Any]) -> Mapping[str, _Declared]:
+    """The parts of each field's annotation, read once."""
+    if entry not in _READ:
+        hints = get_type_hints(entry, include_extras=True)
+        _READ[entry] = {field.name: _parts(hints[field.name]) for field in dataclasses.fields(entry) if field.init}
+    return _READ[entry]
+
+
+def check(name: str, hint: Any, value: Any) -> Any:
+    """The value, which must be of the annotated type ``hint``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        It is not; the message has ``name``.
+    """
+    _check(name, _parts(hint).kinds, value)
+    return value
+
+
+def _check(name: str, kinds: tuple[_Kind, ...], value: Any) -> None:
+    matching = [kind for kind in kinds if kind.holds(value)]
+    if any(all(value in bound for bound in kind.ranges) for kind in matching):
+        return
+    if matching:
+        raise ValueError(f"{name} must be {matching[0].ranges[0]}, got {value}")
+    choices = [str(word) for kind in kinds if get_origin(kind.type) is Literal for word in get_args(kind.type)]
+    others = [words for kind in kinds if (words := _words(kind))]
+    words = either([*others, *map(repr, choices)]) if others else f"one of {either(choices)}"
+    near = difflib.get_close_matches(str(value), choices, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    refusal = ValueError if choices and isinstance(value, str) else TypeError
+    raise refusal(f"{name} must be {words}, got {value!r:.80}{hint}")
+
+
+def _words(kind: _Kind) -> str:
+    """A type that is no choice of words, in words."""
+    if kind.type is float and any(one.above == 0 for one in kind.ranges):
+        return "a positive number"
+    words = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "None"}
+    return "" if get_origin(kind.type) is Literal else words.get(kind.type, getattr(kind.type, "__name__", str(kind.type)))
+
+
+def kinds(hint: Any) -> tuple[Any, ...]:
+    """The alternatives of a type, without their bounds."""
+    return tuple(kind.type for kind in _parts(hint).kinds)
+
+
+def either(words: Sequence[str]) -> str:
+    """The words as alternatives: "a, b or c"."""
+    return " or ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
+def settings(entry: type[Any]) -> dict[str, Setting]:
+    """The fields of a dataclass that may be set, by name; a description in its docstring, or in one of a base, goes before that
+    in the annotation."""
+    hints = get_type_hints(entry, include_extras=True)
+    texts: dict[str, str] = {}
+    for base in reversed(entry.__mro__):
+        texts |= parameters(base.__doc__ or "")
+    found = {}
+    for name, declared in _declared(entry).items():
+        field = entry.__dataclass_fields__[name]
+        default = field.default_factory() if field.default_factory is not MISSING else field.default
+        bounds = either([str(one) for kind in declared.kinds for one in kind.ranges])
+        required = default is MISSING
+        found[name] = Setting(hints[name], None if required else default, required, texts.get(name, declared.help), bounds)
+    return found
+
+
+def parameters(docstring: str) -> dict[str, str]:
+    """The descriptions in a NumPy-style "Parameters" section, by name."""
+    text = inspect.cleandoc(docstring) + "\n"
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", text, re.MULTILINE | re.DOTALL)
+    texts: dict[str, str] = {}
+    for head, body in re.findall(r"^(\S[^\n]*)\n((?:[ \t]+[^\n]*\n|\n)*)", section.group(1) if section else "", re.MULTILINE):
+        for name in head.split(":")[0].split(","):
+            texts[name.strip()] = re.sub(r"`+", "", " ".join(body.split()))
+    return texts

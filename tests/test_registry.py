@@ -1,0 +1,54 @@
+"""A method or a problem that is imported in its package is entered everywhere."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import re
+from importlib import import_module
+from types import ModuleType
+
+import pytest
+
+import decentorth as do
+from decentorth import algorithms, problems, registry
+from decentorth.settings import Settings
+from tests.algorithms.test_contract import METHODS
+from tests.support.mpi import ROOT
+
+NAMED = {name: registry.algorithms.get(name) for name in registry.algorithms.names()}
+
+
+def defined(package: ModuleType, method: str) -> set[type[Settings]]:
+    """The settings with ``method``, without abstract and example classes, that the modules of a package define."""
+    modules = [import_module(found.name) for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
+    return {
+        entry
+        for module in modules
+        for entry in vars(module).values()
+        if isinstance(entry, type) and issubclass(entry, Settings) and entry.__module__ == module.__name__
+        if hasattr(entry, method) and not inspect.isabstract(entry) and not module.__name__.endswith("._template")
+    }
+
+
+def test_every_method_and_problem_has_a_name() -> None:
+    assert set(NAMED.values()) == defined(algorithms, "step")
+    assert {registry.problems.get(name) for name in registry.problems.names()} == defined(problems, "problem")
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_every_method_can_be_imported_from_the_package(name: str) -> None:
+    entry = NAMED[name]
+    assert getattr(do, entry.__name__) is entry
+    assert entry.__name__ in dir(do)
+
+
+def test_every_method_is_in_the_contract_suite_and_in_the_table() -> None:
+    assert {type(method.algorithm()) for method in METHODS} >= set(NAMED.values())
+    table = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/methods.md").read_text().partition("\n## ")[0], re.MULTILINE)
+    assert sorted(table) == sorted(NAMED)
+
+
+def test_what_is_no_method_is_not_in_the_package() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        _ = do.Nothing
