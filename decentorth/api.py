@@ -24,7 +24,7 @@ from topologies.leaving import ranges
 from . import runner
 from ._ending import RANK_TIMEOUT, patience
 from .agreement import Agreement
-from .checkpoint import Begun, CheckpointError, Checkpoints, Identity, Keeper, Losses, Resumed, resume
+from .checkpoint import Checkpoints, CheckpointWriter, Identity, Losses, Resumed, resume
 from .collective import AgentCollective, ReplicaCollective
 from .history import History
 from .metrics import RUNAWAY
@@ -35,6 +35,7 @@ from .rewind import Rewind
 from .streams import CounterStreams
 from .sums import norms
 from .survival import Loss, check_leaving, outlive
+from .watchers import Options, Parts
 
 OnRankLoss = Literal["abort", "shrink"]
 __all__ = ["Result", "Run", "connect", "iterate", "solve"]
@@ -317,7 +318,11 @@ class Run:
     def states(self) -> Iterator[Any]:
         """The generator of states; BLAS has one thread from the first state until the generator ends."""
         with threadpool_limits(1):
-            yield from runner.iterate(self.problem, self.method, self.network, self.streams, self.x0)
+            yield from runner.iterate(self.parts)
+
+    @property
+    def parts(self) -> Parts:
+        return Parts(self.problem, self.method, self.network, self.collective, self.streams, self.x0)
 
     @contextlib.contextmanager
     def _watched(self, computing: float) -> Iterator[None]:
@@ -377,18 +382,7 @@ class Run:
         CheckpointError
             There is none that is whole, or it is of another run; says how.
         """
-
-        def begin(losses: Losses) -> Begun:
-            run = self.after(losses) if losses else self
-            return Begun(run, run.identity, next(run.states()), run.network.in_flight(), run.network.agents)
-
-        resumed = resume(path, begin, self.collective)
-        try:
-            with self.collective.together():
-                resumed.run.network.restore(*resumed.counts, resumed.in_flight)
-        except ValueError as error:
-            raise CheckpointError(f"cannot resume {resumed.path}: {error}") from error
-        return resumed
+        return resume(path, lambda losses: self.after(losses) if losses else self, self.collective)
 
     def solve(
         self,
@@ -405,7 +399,7 @@ class Run:
         compute_timeout: float = 0.0,
     ) -> Result:
         """Iterate to the end; see `decentorth.solve`."""
-        options = runner.Options(iterations, stopping, rows, record_every, recorders, metrics, safety_region)
+        options = Options(iterations, stopping, rows, record_every, recorders, metrics, safety_region)
         computing = patience("compute_timeout", compute_timeout)
         self._same("iterations, stopping and recording", iterations, stopping, rows, record_every, safety_region)
         keeping = None if checkpoints is None else (checkpoints.folder, checkpoints.every, checkpoints.keep)
@@ -428,26 +422,18 @@ class Run:
 
     def _iterate(
         self,
-        options: runner.Options,
+        options: Options,
         computing: float,
         checkpoints: Checkpoints | None,
         resumed: Resumed | None,
         rewind: Rewind | None = None,
     ) -> runner.Outcome:
-        keep = None
+        write = None
         if checkpoints is not None:
-            keep = partial(
-                Keeper,
-                checkpoints,
-                self.identity,
-                self.collective,
-                self.collective.own,
-                self.network.n_agents,
-                anew=resumed is not None and resumed.path is None,
-            )
-        parts = runner.Parts(self.problem, self.method, self.network, self.collective, self.streams, self.x0)
+            path, anew = (None, False) if resumed is None else (resumed.path, resumed.path is None)
+            write = partial(CheckpointWriter, checkpoints, self.identity, self.collective, self.collective.own, path, anew)
         with threadpool_limits(1), self._watched(computing):
-            return runner.run(parts, options, keep, resumed, rewind)
+            return runner.run(self.parts, options, write, resumed, rewind)
 
     def _result(self, outcome: runner.Outcome) -> Result:
         stop: Stop = outcome.stop

@@ -1,14 +1,15 @@
-"""The history of a run: a table with one typed column per count and metric, bounded in memory."""
+"""The history of a run: the iterations to record, and a table with one typed column per count and metric, bounded in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .protocols import Row
+from .protocols import Index, Row
 
 COUNTS = ("iteration", "rounds", "messages", "bytes", "gradients")
 """The integer columns; ``seconds`` and the metrics are float64."""
@@ -69,13 +70,7 @@ class History(Mapping[str, NDArray[Any]]):
         return len(self.columns)
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame.
-
-        Raises
-        ------
-        ModuleNotFoundError
-            pandas is not installed.
-        """
+        """A pandas DataFrame; a ModuleNotFoundError where pandas is not installed."""
         try:
             import pandas as pd
         except ModuleNotFoundError as error:
@@ -83,3 +78,31 @@ class History(Mapping[str, NDArray[Any]]):
                 "to_pandas needs pandas: pip install pandas. dict(history) gives the columns without it"
             ) from error
         return pd.DataFrame(dict(self))
+
+
+def schedule(iterations: int, rows: int | None, every: int | None) -> Iterator[int]:
+    """The iterations to record, ascending: log-spaced, about ``rows`` of them, or every ``every``-th; always 0 and the last.
+
+    By default 200 rows, but no more than one in five iterations (20 rows at least), so that measuring does not outweigh the work.
+    """
+    if every is not None:
+        between: Iterable[int] = range(every, iterations, every)
+    else:
+        between = _log_spaced(iterations, (min(200, max(20, iterations // 5)) if rows is None else rows) - 2)
+    yield 0
+    yield from (k for k in between if k < iterations)
+    if iterations > 0:
+        yield iterations
+
+
+def _log_spaced(last: int, number: int) -> list[int]:
+    """About ``number`` distinct integers from 1 to ``last``, log-spaced as far as integers allow."""
+
+    def spaced(points: int) -> Index:
+        return np.unique(np.geomspace(1, last, points).round().astype(np.int64))
+
+    if last <= number:
+        return list(range(1, last + 1))
+    more = bisect_left(range(number, 64 * number), number, key=lambda points: len(spaced(points)))  # small ones coincide
+    found: list[int] = spaced(number + more).tolist()
+    return found

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from decentorth import DGD, DPRGT, DRFGT, UMCM, Checkpoints, Landing, Result, iterate, solve
+from decentorth.history import schedule
 from decentorth.problems import Deferred, FunctionProblem
 from decentorth.protocols import Array, Collective, Row, Stop, StoppingRule
-from decentorth.runner import schedule
 from decentorth.sets import Euclidean, Stiefel
 from decentorth.stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Time
 from tests.reference import naive

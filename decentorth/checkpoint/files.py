@@ -56,8 +56,8 @@ class DamagedError(CheckpointError):
 T = TypeVar("T")
 
 
-def agreed(collective: Collective, work: Callable[[], T], kind: type[CheckpointError] = CheckpointError) -> T:
-    """The result of ``work``, which must not communicate; a failure on one rank raises an error of that ``kind`` on all."""
+def on_all(collective: Collective, work: Callable[[], T], kind: Callable[[str], CheckpointError] = CheckpointError) -> T:
+    """The result of ``work``, which must not communicate; a failure on one rank raises the error ``kind(words)`` on all."""
     try:
         with collective.together():
             return work()
@@ -78,10 +78,16 @@ class Layout(NamedTuple):
         """The bytes of one agent, or of the whole array if it is common to all agents."""
         return np.dtype(self.kind).itemsize * math.prod(self.shape)
 
-    def read(self, data: bytes | bytearray, offset: int, count: int | None = None) -> NDArray[Any]:
-        """A view of ``data`` as the whole array, or as that of ``count`` agents."""
-        shape = self.shape if count is None else (count, *self.shape)
-        return np.frombuffer(data, self.kind, math.prod(shape), offset).reshape(shape)
+
+def _arrays(layouts: Sequence[Layout], data: bytes | bytearray, count: int | None = None) -> Arrays:
+    """The arrays that follow one another in ``data``, as views: whole, or those of ``count`` agents."""
+    arrays: Arrays = {}
+    offset = 0
+    for layout in layouts:
+        shape = layout.shape if count is None else (count, *layout.shape)
+        arrays[layout.name] = np.frombuffer(data, layout.kind, math.prod(shape), offset).reshape(shape)
+        offset += arrays[layout.name].nbytes
+    return arrays
 
 
 class Block(NamedTuple):
@@ -110,6 +116,11 @@ class Manifest(NamedTuple):
     blocks: list[Block]
     facts: dict[str, Any]
     """The facts that the writer added."""
+
+    @property
+    def n_agents(self) -> int:
+        """The number of agents in the blocks."""
+        return self.blocks[-1].stop if self.blocks else 0
 
 
 def kept(root: Path) -> list[Path]:
@@ -153,22 +164,15 @@ def write(
 ) -> Path:
     """Write a checkpoint, and remove all but the last ``keep`` and all of later iterations; a collective call.
 
-    Parameters
-    ----------
-    agents
-        The agents of this rank; empty if another rank writes them (a single agent that every rank holds).
-    arrays
-        ``(n_local, ...)`` by name, the same names on every rank.
-    common, facts
-        The common arrays and the facts, from rank 0.
+    ``agents`` are those that this rank writes (none if another rank does), ``arrays`` are ``(n_local, ...)`` of the same names on
+    every rank, and ``common`` and ``facts`` are those of rank 0.
 
     Raises
     ------
     CheckpointError
         The checkpoint cannot be written; raised on every rank, and the earlier checkpoints are unchanged.
     """
-    part = root / f".{iteration:09d}.part"
-    path = root / f"{iteration:09d}"
+    part, path = root / f".{iteration:09d}.part", root / f"{iteration:09d}"
     digests: list[str] = []
     piece = max(1, PIECE_BYTES // max(1, sum(array[:1].nbytes for array in arrays.values())))
     try:
@@ -189,11 +193,10 @@ def write(
                     file.write(data)
                 digests.append(hashed.hexdigest())
         blocks = [json.loads(text) for text in collective.everyone(json.dumps(block).encode())]
-        blocks = [(start, stop, *rest) for start, stop, *rest in blocks if start < stop]
         with collective.together():
             if collective.rank == 0:
                 layouts = [Layout(name, array.dtype.str, array.shape[1:]) for name, array in canonical.items()]
-                _finish(part, layouts, common, {**facts, "blocks": blocks})
+                _finish(part, layouts, common, {**facts, "blocks": [block for block in blocks if block[0] < block[1]]})
                 for other in (other for other in kept(root) if _iteration(other) >= iteration):
                     _remove(other)
                 part.rename(path)
@@ -297,13 +300,7 @@ def limited(path: Path, most: int) -> bytes:
 
 
 def parsed(path: Path, raw: bytes) -> Manifest:
-    """The manifest of a checkpoint from its bytes.
-
-    Raises
-    ------
-    ValueError
-        The bytes are damaged, or of another version.
-    """
+    """The manifest of a checkpoint from its bytes; a ValueError if they are damaged, or of another version."""
     try:
         try:
             whole = json.loads(raw)
@@ -316,14 +313,11 @@ def parsed(path: Path, raw: bytes) -> Manifest:
         body: Any = whole.get("checkpoint")
         if whole.get("sha256") != _digest(body):
             raise ValueError(f"{MANIFEST} does not have the checksum it names")
-        return Manifest(
-            path,
-            [_layout(entry) for entry in body.pop("arrays")],
-            [_layout(entry) for entry in body.pop("common")],
-            str(body.pop("common_sha256")),
-            [_block(entry) for entry in body.pop("blocks")],
-            body,
-        )
+        layouts, common = ([_layout(entry) for entry in body.pop(key)] for key in ("arrays", "common"))
+        blocks = [_block(entry) for entry in body.pop("blocks")]
+        if [block.start for block in blocks] != [0, *(block.stop for block in blocks)][: len(blocks)]:
+            raise ValueError("its blocks do not hold agents in order")
+        return Manifest(path, layouts, common, str(body.pop("common_sha256")), blocks, body)
     except (TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"{MANIFEST} does not describe a checkpoint: {type(error).__name__} {str(error)[:200]}") from None
 
@@ -350,37 +344,25 @@ def _block(entry: Any) -> Block:
 
 
 def read_manifest(path: Path, collective: Collective) -> Manifest:
-    """The manifest of a checkpoint, read by rank 0 for every rank.
-
-    Raises
-    ------
-    DamagedError
-        The manifest cannot be read or is damaged; raised on every rank.
-    """
-    raw = agreed(collective, lambda: limited(path / MANIFEST, MANIFEST_BYTES) if collective.rank == 0 else b"", DamagedError)
+    """The manifest of a checkpoint, read by rank 0 for every rank; a `DamagedError` on every rank if that cannot be done."""
+    raw = on_all(collective, lambda: limited(path / MANIFEST, MANIFEST_BYTES) if collective.rank == 0 else b"", DamagedError)
     whole = collective.everyone(raw)[0]
-    return agreed(collective, lambda: parsed(path, whole), DamagedError)
+    return on_all(collective, lambda: parsed(path, whole), DamagedError)
 
 
 def read_common(manifest: Manifest, collective: Collective) -> Arrays:
-    """The arrays common to all agents, read by rank 0 for every rank.
-
-    Raises
-    ------
-    DamagedError
-        The file cannot be read or is damaged; raised on every rank.
-    """
+    """The arrays common to all agents, read by rank 0 for every rank; a `DamagedError` on every rank if that cannot be done."""
 
     def read() -> bytes:
+        if collective.rank > 0:
+            return b""
         path = manifest.path / COMMON
         data = bytearray(_sized(path, manifest.common, 1))
         with path.open("rb") as file:
             _read_piece(file, 0, memoryview(data), manifest.common_sha256)
         return bytes(data)
 
-    whole = collective.everyone(agreed(collective, lambda: read() if collective.rank == 0 else b"", DamagedError))[0]
-    offsets = np.cumsum([0, *(layout.nbytes for layout in manifest.common)]).tolist()
-    return {layout.name: layout.read(whole, at) for layout, at in zip(manifest.common, offsets, strict=False)}
+    return _arrays(manifest.common, collective.everyone(on_all(collective, read, DamagedError))[0])
 
 
 def read_agents(manifest: Manifest, n_agents: int, agents: slice) -> Arrays:
@@ -391,8 +373,8 @@ def read_agents(manifest: Manifest, n_agents: int, agents: slice) -> Arrays:
     ValueError, OSError
         The files with these agents are damaged, or differ from the manifest's description.
     """
-    if _agents(manifest) != n_agents:
-        raise ValueError(f"its blocks do not hold the agents 0 to {n_agents - 1} in order")
+    if manifest.n_agents != n_agents:
+        raise ValueError(f"its blocks hold {manifest.n_agents} agents instead of {n_agents}")
     mine = [
         (block, manifest.path / _block_name(number))
         for number, block in enumerate(manifest.blocks)
@@ -410,11 +392,8 @@ def read_agents(manifest: Manifest, n_agents: int, agents: slice) -> Arrays:
                 if low >= high:
                     continue
                 _read_piece(file, (a - block.start) * agent_bytes, memoryview(data)[: (b - a) * agent_bytes], digest)
-                offset = 0
-                for layout in manifest.arrays:
-                    whole = layout.read(data, offset, b - a)
-                    arrays[layout.name][low - agents.start : high - agents.start] = whole[low - a : high - a]
-                    offset += whole.nbytes
+                for name, piece in _arrays(manifest.arrays, data, b - a).items():
+                    arrays[name][low - agents.start : high - agents.start] = piece[low - a : high - a]
     return arrays
 
 
@@ -430,21 +409,7 @@ def held(manifest: Manifest) -> int:
         if not _sized(manifest.path / _block_name(number), manifest.arrays, block.stop - block.start):
             raise ValueError(f"{MANIFEST} names no array of an agent's own")
     _sized(manifest.path / COMMON, manifest.common, 1)
-    return _agents(manifest)
-
-
-def _agents(manifest: Manifest) -> int:
-    """The number of agents in the blocks of a manifest.
-
-    Raises
-    ------
-    ValueError
-        The blocks are not consecutive.
-    """
-    ends = [0, *(block.stop for block in manifest.blocks)]
-    if [block.start for block in manifest.blocks] != ends[:-1]:
-        raise ValueError("its blocks do not hold agents in order")
-    return ends[-1]
+    return manifest.n_agents
 
 
 def _sized(path: Path, layouts: Sequence[Layout], count: int) -> int:

@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -89,10 +89,29 @@ def interval(name: str, every: int | str | None) -> tuple[float, float]:
     return (number, math.inf) if match[1] else (math.inf, number * _UNITS[match[3]])
 
 
-def look_ahead(iterations: int, seconds: float, within: float = LOOK_SECONDS) -> int:
-    """The iterations until the next look, if the last ``iterations`` took ``seconds``: those of ``within`` seconds, but at most
-    ``4 * iterations``."""
-    return int(min(max(1.0, iterations * within / max(seconds, 1e-9)), 4.0 * iterations))
+class SharedLooks:
+    """The iterations at which ranks agree on signals and clocks, ``seconds`` apart or less; between, they do not communicate.
+
+    Attributes
+    ----------
+    next
+        The iteration of the next agreement.
+    looked_at
+        The reading of ``clock`` from which the seconds to the next one count.
+    """
+
+    def __init__(self, collective: Collective, k: int, clock: Callable[[], float]) -> None:
+        self._collective, self._clock = collective, clock
+        self._k, self.looked_at, self.next = k, clock(), k + 1
+
+    def largest(self, k: int, values: Sequence[float], seconds: float = LOOK_SECONDS) -> list[float]:
+        """The largest of each value over the ranks; in the same message rank 0 sets the next iteration, at most 4 times as far."""
+        made, now = k - self._k, self._clock()
+        ahead = int(min(max(1.0, made * seconds / max(now - self.looked_at, 1e-9)), 4.0 * made))
+        proposed = ahead if self._collective.rank == 0 else 0
+        found: list[float] = self._collective.largest(np.array([*values, proposed], dtype=np.float64)).tolist()
+        self._k, self.looked_at, self.next = k, now, k + int(found[-1])
+        return found[:-1]
 
 
 @dataclass(frozen=True)
@@ -113,9 +132,14 @@ class Identity:
     start: Array
     probes: Mapping[str, Array]
 
+    @property
+    def n_agents(self) -> int:
+        """The number of agents over all ranks."""
+        return int(self.facts["problem"]["agents"])
 
-class Moment(NamedTuple):
-    """The state of a run between two iterations."""
+
+class Snapshot(NamedTuple):
+    """A run between two iterations."""
 
     state: Any
     counts: tuple[int, int, int]
@@ -125,33 +149,27 @@ class Moment(NamedTuple):
     agreement: Mapping[str, Any] = MappingProxyType({})
     """The agents' knowledge about stopping, as JSON can hold it."""
 
-    def copied(self, into: Moment | None = None) -> Moment:
+    def copied(self, into: Snapshot | None = None) -> Snapshot:
         """A copy that stays unchanged during the run; the arrays of ``into``, an earlier copy, are reused."""
         state = copied(self.state, None if into is None else into.state)
         return self._replace(state=state, in_flight={name: array.copy() for name, array in self.in_flight.items()})
 
 
-class Keeper:
-    """The writer of a run's checkpoints; every rank makes the same calls, inside the context ``signals``.
+class CheckpointWriter:
+    """The writer of a run's checkpoints, a watcher; every rank makes the same calls, inside the context ``signals``.
 
     Parameters
     ----------
-    checkpoints
-        The folder and the times.
-    identity
-        The identity of the run.
+    checkpoints, identity
+        The folder and the times, and the identity of the run.
     agents
-        The agents of this rank.
-    n_agents
-        The number of agents over all ranks.
-    history
-        The history of the run, which grows.
+        The agents that this rank writes.
     resumed
         The checkpoint that the run continues from.
-    k
-        The first iteration.
     anew
         True after agents have left: the run continues in its folder, and writes every checkpoint from here on.
+    history, k
+        The history of the run, which grows, and its first iteration.
 
     Attributes
     ----------
@@ -159,8 +177,6 @@ class Keeper:
         The iteration at which to `look` again.
     last
         The newest checkpoint.
-    signals
-        The signals that wait for the next look.
 
     Raises
     ------
@@ -174,64 +190,56 @@ class Keeper:
         identity: Identity,
         collective: Collective,
         agents: slice,
-        n_agents: int,
+        resumed: Path | None,
+        anew: bool,
         history: History,
         k: int,
-        resumed: Path | None,
-        anew: bool = False,
     ) -> None:
         self._root = Path(checkpoints.folder)
         self._checkpoints, self._identity, self._collective = checkpoints, identity, collective
-        self._agents, self._n_agents, self._history = agents, n_agents, history
+        self._agents, self._history = agents, history
         self._iterations, self._seconds = interval("every", checkpoints.every)
         self.signals = checkpoints.signals
         continues = resumed is not None and resumed.parent.resolve() == self._root.resolve()
         self.last = resumed if continues else None
-        others = files.agreed(collective, lambda: [] if continues or anew or collective.rank > 0 else files.kept(self._root))
-        if collective.everyone(b"others" if others else b"")[0]:
+        fresh = collective.rank == 0 and not (continues or anew)
+        others = files.on_all(collective, lambda: files.kept(self._root) if fresh else [])
+        if collective.decide(bool(others)):
             raise files.CheckpointError(
                 f"{self._root} has the checkpoints of another run: resume from it, choose another folder, or remove them"
             )
-        self._looked = k
-        self._looked_at = self._written_at = time.monotonic()
-        self.next = k + 1
+        self._written_at = time.monotonic()
+        self._looks = SharedLooks(collective, k, time.monotonic)
+        self.next: float = self._looks.next
 
-    def look(self, moment: Moment) -> Stop | None:
-        """Write a checkpoint where one is due and the points are finite; why to stop, where a signal asks for that.
+    def look(self, snapshot: Snapshot) -> Stop | None:
+        """Write a checkpoint where one is due and the points are finite; the reason to stop, where a signal asks for that.
 
-        The same on every rank: a signal to any rank counts, and rank 0's clock. In the same message rank 0 says when to look again.
+        The same on every rank: a signal to any rank counts, and rank 0's clock.
         """
-        k = moment.state.k
-        signals = self.signals.take()
-        now = time.monotonic()
-        root = self._collective.rank == 0
-        ahead = look_ahead(k - self._looked, now - self._looked_at)
-        asked = signal.SIGUSR1 in signals or (root and now - self._written_at >= self._seconds)
-        wishes = [max(signals & ENDINGS, default=0), asked, ahead if root else 0]
-        ends, due, ahead = self._collective.largest(np.array(wishes, dtype=np.float64))
-        self.next = k + int(ahead)
-        if not math.isinf(self._iterations):
-            self.next = min(self.next, k - k % int(self._iterations) + int(self._iterations))
-        self._looked, self._looked_at = k, now
+        k, signals = snapshot.state.k, self.signals.take()
+        late = self._collective.rank == 0 and time.monotonic() - self._written_at >= self._seconds
+        ends, due = self._looks.largest(k, [max(signals & ENDINGS, default=0), signal.SIGUSR1 in signals or late])
+        self.next = min(self._looks.next, k - k % self._iterations + self._iterations)
         if ends:
             name = signal.Signals(int(ends)).name
             return Stop("terminated", False, f"ended by {name} after iteration {k}; its checkpoint is what to resume from")
-        if (due or k % self._iterations == 0) and self._finite(moment):
-            self.write(moment)
+        if (due or k % self._iterations == 0) and self._finite(snapshot):
+            self.write(snapshot)
         return None
 
-    def end(self, moment: Moment, good: Moment | None) -> None:
-        """Write the last checkpoint: of the end where its points are finite, else of the last moment that was good, unless there is
-        one of a later iteration."""
-        if self._finite(moment):
-            self.write(moment)
+    def end(self, snapshot: Snapshot, good: Snapshot | None) -> None:
+        """Write the last checkpoint: of the end where its points are finite, else of the last snapshot that was good, unless there
+        is one of a later iteration."""
+        if self._finite(snapshot):
+            self.write(snapshot)
         elif good is not None and (self.last is None or int(self.last.name) < good.state.k):
             self.write(good)
 
-    def _finite(self, moment: Moment) -> bool:
-        return first_runaway(moment.state.x, self._agents.start, self._n_agents, self._collective) is None
+    def _finite(self, snapshot: Snapshot) -> bool:
+        return first_runaway(snapshot.state.x, self._agents.start, self._identity.n_agents, self._collective) is None
 
-    def write(self, moment: Moment) -> None:
+    def write(self, snapshot: Snapshot) -> None:
         """Write a checkpoint, unless there is one of this iteration.
 
         Raises
@@ -239,33 +247,33 @@ class Keeper:
         files.CheckpointError
             The disk is full, the folder cannot be written to, or a rank does not see it; raised on every rank.
         """
-        k = moment.state.k
+        k = snapshot.state.k
         if self.last is None or int(self.last.name) != k:
-            arrays, numbers = taken_apart(moment.state, "state")
-            arrays |= {f"network.{name}": array for name, array in moment.in_flight.items()}
+            arrays, numbers = taken_apart(snapshot.state, "state")
+            arrays |= {f"network.{name}": array for name, array in snapshot.in_flight.items()}
             arrays |= {f"start.{name}": array for name, array in self._identity.probes.items()}
-            common, facts = self._common(moment, numbers) if self._collective.rank == 0 else ({}, {})
+            common, facts = self._common(snapshot, numbers) if self._collective.rank == 0 else ({}, {})
             self.last = files.write(self._root, k, self._checkpoints.keep, self._agents, arrays, common, facts, self._collective)
             log.info("checkpoint %s", self.last)
-        self._looked_at = self._written_at = time.monotonic()
+        self._looks.looked_at = self._written_at = time.monotonic()
 
-    def _common(self, moment: Moment, numbers: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
-        rows = [row for row in self._history.rows if row.iteration <= moment.state.k]
-        columns = list(rows[0].values)
+    def _common(self, snapshot: Snapshot, numbers: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
+        """The arrays and facts that rank 0 writes."""
+        history = self._history.before(snapshot.state.k + 1)
         common: Arrays = {
             "start": self._identity.start,
-            "history.counts": np.array([[getattr(row, name) for name in COUNTS] for row in rows], dtype=np.int64),
-            "history.values": np.array([[row.seconds, *row.values.values()] for row in rows], dtype=np.float64),
+            "history.counts": np.stack([history[name] for name in COUNTS], axis=1),
+            "history.values": np.stack([history[name] for name in history.columns[len(COUNTS) :]], axis=1),
         }
         facts = {
             "decentorth": __version__,
-            "iteration": moment.state.k,
+            "iteration": snapshot.state.k,
             "run": self._identity.facts,
             "numbers": numbers,
-            "counts": moment.counts,
-            "seconds": moment.seconds,
-            "agreement": moment.agreement,
-            "metrics": columns,
+            "counts": snapshot.counts,
+            "seconds": snapshot.seconds,
+            "agreement": snapshot.agreement,
+            "metrics": history.columns[len(COUNTS) + 1 :],
             "notes": self._checkpoints.notes(),
         }
         return common, facts

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cli.settings import at_least
+from ..history import schedule
 from ..protocols import StoppingRule
-from ..runner import schedule
 from ..stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Rule, Time
 
 Metric = Literal["gradient_norm", "error", "objective"]

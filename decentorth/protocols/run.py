@@ -30,7 +30,47 @@ class State(Protocol):
         """The number of local gradient evaluations made, per agent."""
 
 
+class Observed(State, Protocol):
+    """The entries of states that metrics, agreement, rank losses and unreliable networks read by name.
+
+    A method's state has those that apply to it; its ``_fields`` are their names.
+    """
+
+    @property
+    def _fields(self) -> tuple[str, ...]: ...
+    @property
+    def tracker(self) -> Array:
+        """The trackers, whose mean is that of ``field``."""
+
+    @property
+    def field(self) -> Array: ...
+    @property
+    def product_tracker(self) -> Array:
+        """The trackers of B x, where no agent knows B."""
+
+    @property
+    def step_size(self) -> Array:
+        """The present steps, ``(n_local,)``."""
+
+    @property
+    def base(self) -> Array:
+        """The steps of iteration 0, ``(n_local,)``."""
+
+    @property
+    def penalty(self) -> Array:
+        """The penalties of the landing field, ``(n_local,)``."""
+
+    @property
+    def flops(self) -> Array:
+        """The floating-point operations so far, ``(n_local,)``."""
+
+    @property
+    def drift(self) -> Array:
+        """The largest infeasibility that a re-orthogonalisation has found, ``(n_local,)``."""
+
+
 S = TypeVar("S", bound=State)
+S_contra = TypeVar("S_contra", bound=State, contravariant=True)
 P = TypeVar("P", bound=Problem[object])
 P_contra = TypeVar("P_contra", bound=Problem[object], contravariant=True)
 
@@ -57,21 +97,11 @@ class Algorithm(Protocol[P_contra, S]):
 
 
 @runtime_checkable
-class Ending(Protocol):
+class Ending(Protocol[P_contra, S_contra]):
     """A single-agent method that can detect the end of a run: it has converged, or there is no minimiser."""
 
-    def ending(self, problem: Any, state: Any) -> Stop | None:
+    def ending(self, problem: P_contra, state: S_contra) -> Stop | None:
         """The reason to stop here, or None to continue; called before every step, so it must be cheap."""
-
-
-@runtime_checkable
-class TracksGradient(Protocol):
-    """A method whose trackers, ``state.tracker``, have the mean of fields F_i that stand for Riemannian gradients.
-
-    At a point with x^T x = I the Riemannian gradient is at most ``gradient_factor`` times as long as F_i, whatever the objective.
-    """
-
-    gradient_factor: float
 
 
 class Metric(Protocol):
@@ -79,7 +109,7 @@ class Metric(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]: ...
-    def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]: ...
+    def __call__(self, problem: Problem[Any], state: Any, collective: Collective) -> tuple[float, ...]: ...
 
 
 class Agreed(NamedTuple):

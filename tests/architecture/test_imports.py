@@ -55,6 +55,7 @@ LAYERS = {
             "decentorth.checkpoint",
             "decentorth.rewind",
             "decentorth.runner",
+            "decentorth.watchers",
         ),
         "protocols sums version",
         "numpy pandas",
