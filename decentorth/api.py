@@ -30,7 +30,7 @@ from .history import History
 from .metrics import RUNAWAY
 from .network import Channel, Network, Placement, Shrinking, UnreliableNetwork, connect, even_bounds, surviving
 from .problems import Deferred, Spread
-from .protocols import SETUP, Algorithm, Array, Index, Metric, P, Recorder, Row, Stop, StoppingRule
+from .protocols import SETUP, Algorithm, Array, Index, Metric, P, Problem, Recorder, Row, Stop, StoppingRule
 from .rewind import Rewind
 from .streams import CounterStreams
 from .sums import norms
@@ -146,7 +146,7 @@ class Run:
 
     def __init__(
         self,
-        problem: Any,
+        problem: Problem[Any] | Deferred | Spread,
         algorithm: Any,
         W: Any = None,
         *,
@@ -199,7 +199,7 @@ class Run:
         self._same(
             "the problem, the algorithm, the seed and the channel",
             type(problem),
-            problem.n_blocks if spread else problem.n_agents,
+            problem.n_blocks if isinstance(problem, Spread) else problem.n_agents,
             algorithm,
             seed,
             channel,
@@ -283,7 +283,7 @@ class Run:
         if hasattr(self.algorithm, "suited"):
             self.algorithm = self.algorithm.suited(self.problem)
 
-    def _build(self, problem: Any) -> Any:
+    def _build(self, problem: Problem[Any] | Deferred | Spread) -> Any:
         """The problem of this process's agents; of one agent that is spread, this process's share of its samples."""
         if isinstance(problem, Spread):
             if problem.n_blocks < self.collective.size:

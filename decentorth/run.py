@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .cli.outputs import HistoryWriter, RunFolder
     from .cli.progress import SettingUp, Steps
     from .network.communicator import Communicator
-    from .protocols import Array, Row, StoppingRule
+    from .protocols import Array, Problem, Row, StoppingRule
 
 RUNAWAY, NOT_CONVERGED, TERMINATED = 3, 4, 143
 
@@ -477,7 +477,7 @@ def _listed(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items() if value is not None)
 
 
-def _variables(problem: Any, x: Array) -> dict[str, Array]:
+def _variables(problem: Problem[Any], x: Array) -> dict[str, Array]:
     """x, and the problem's named variables that are only part of it."""
     parts = {name: array for name, array in problem.unpack(x).items() if array.shape != x.shape}
     return {**parts, "x": x}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..protocols import Array
+from ..protocols import Array, Observed
 from ..sums import accumulate
 from .channel import Channel, Fates, Striking, pairs
 from .draws import Mask
@@ -122,7 +122,7 @@ class UnreliableNetwork(Network):
         ChannelError
             For a method whose trackers cannot be corrected as there are none, or whose agents cannot begin anew.
         """
-        tracks = hasattr(state, "tracker") and hasattr(state, "field")
+        tracks = {"tracker", "field"} <= set(state._fields)
         if self.channel.correction and not tracks:
             raise ChannelError("correction draws trackers to what they track; this method has none: drop it")
         beyond = ", ".join(sorted(_arrays(state).keys() - _RESTARTED - _SETTINGS))
@@ -132,14 +132,14 @@ class UnreliableNetwork(Network):
                 "sleep, whose agents keep what they have"
             )
 
-        def faulty(problem: Any, network: Any, streams: Any, state: Any) -> Any:
+        def faulty(problem: object, network: object, streams: object, state: Observed) -> Observed:
             self._iteration, self._exchange = state.k, 0
             self._back = self._striking.back(state.k)
             if self._back.any():
                 self._begin_anew(state, x0)
             asleep = np.flatnonzero(self._striking.asleep(state.k)[self.agents])
             kept = _rows(state, asleep) if asleep.size else None
-            moved = step(problem, network, streams, state)
+            moved: Observed = step(problem, network, streams, state)
             self._iteration = None
             if self.channel.correction:
                 back = min(1.0, self.channel.correction / moved.k)
@@ -195,7 +195,7 @@ class UnreliableNetwork(Network):
             )
         return super().flooding_rounds
 
-    def _begin_anew(self, state: Any, x0: Array) -> None:
+    def _begin_anew(self, state: Observed, x0: Array) -> None:
         """Give those who are back what they begin with."""
         here = self._back[self.agents]
         names = _RESTARTED & _arrays(state).keys()
