@@ -23,10 +23,9 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from io import BufferedReader
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +78,7 @@ class Layout(NamedTuple):
         return np.dtype(self.kind).itemsize * math.prod(self.shape)
 
 
-def _arrays(layouts: Sequence[Layout], data: bytes | bytearray, count: int | None = None) -> Arrays:
+def _arrays(layouts: Sequence[Layout], data: bytes, count: int | None = None) -> Arrays:
     """The arrays that follow one another in ``data``, as views: whole, or those of ``count`` agents."""
     arrays: Arrays = {}
     offset = 0
@@ -126,22 +125,13 @@ class Manifest(NamedTuple):
 def kept(root: Path) -> list[Path]:
     """The checkpoints in a folder, the newest first."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        return sorted((path for path in root.iterdir() if _NAME.fullmatch(path.name)), key=_iteration, reverse=True)
+        return sorted((path for path in root.iterdir() if _NAME.fullmatch(path.name)), key=lambda path: -int(path.name))
     return []
 
 
-def _iteration(path: Path) -> int:
-    return int(path.name)
-
-
 def found(given: str | os.PathLike[str]) -> list[Path]:
-    """The checkpoints of a path, the newest first; the path is a run's folder, its folder of checkpoints, or a checkpoint.
-
-    Raises
-    ------
-    ValueError
-        There is no checkpoint.
-    """
+    """The checkpoints of a run's folder, of its folder of checkpoints, or a checkpoint itself, the newest first; a ValueError if
+    there is none."""
     path = Path(given)
     paths = kept(path / FOLDER) or kept(path)
     if not paths and path.is_dir() and ((path / MANIFEST).exists() or _NAME.fullmatch(path.name)):
@@ -186,19 +176,15 @@ def write(
         block = Block(agents.start, agents.stop, piece, digests)
         with collective.together(), _new(part / _block_name(collective.rank)) as file:
             for a, b in block.pieces:
-                hashed = hashlib.sha256()
-                for array in canonical.values():
-                    data = array[a - agents.start : b - agents.start].reshape(-1).view(np.uint8).data
-                    hashed.update(data)
-                    file.write(data)
-                digests.append(hashed.hexdigest())
+                digests.append(_append(file, [array[a - agents.start : b - agents.start] for array in canonical.values()]))
         blocks = [json.loads(text) for text in collective.everyone(json.dumps(block).encode())]
         with collective.together():
             if collective.rank == 0:
                 layouts = [Layout(name, array.dtype.str, array.shape[1:]) for name, array in canonical.items()]
                 _finish(part, layouts, common, {**facts, "blocks": [block for block in blocks if block[0] < block[1]]})
-                for other in (other for other in kept(root) if _iteration(other) >= iteration):
-                    _remove(other)
+                for other in kept(root):
+                    if int(other.name) >= iteration:
+                        _remove(other)
                 part.rename(path)
                 for other in kept(root)[keep:]:
                     _remove(other)
@@ -216,15 +202,10 @@ def write(
 def _finish(part: Path, layouts: list[Layout], common: Arrays, facts: Mapping[str, Any]) -> None:
     """Write the files of rank 0, the manifest last."""
     canonical = {name: _canonical(name, array) for name, array in common.items()}
-    data = b"".join(array.tobytes() for array in canonical.values())
+    commons = [Layout(name, array.dtype.str, array.shape) for name, array in canonical.items()]
     with _new(part / COMMON) as file:
-        file.write(data)
-    body = {
-        **facts,
-        "arrays": layouts,
-        "common": [Layout(name, array.dtype.str, array.shape) for name, array in canonical.items()],
-        "common_sha256": hashlib.sha256(data).hexdigest(),
-    }
+        digest = _append(file, canonical.values())
+    body = {**facts, "arrays": layouts, "common": commons, "common_sha256": digest}
     body = json.loads(json.dumps(body))  # as it is read: keys are text
     whole = {"format": FORMAT, "version": VERSION, "sha256": _digest(body), "checkpoint": body}
     with _new(part / MANIFEST) as file:
@@ -239,6 +220,16 @@ def _remove(path: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
+def _append(file: IO[bytes], arrays: Iterable[NDArray[Any]]) -> str:
+    """Write arrays one after the other; the SHA-256 of them all."""
+    hashed = hashlib.sha256()
+    for array in arrays:
+        data = array.reshape(-1).view(np.uint8).data
+        hashed.update(data)
+        file.write(data)
+    return hashed.hexdigest()
+
+
 def _canonical(name: str, array: NDArray[Any]) -> NDArray[Any]:
     """The array in the byte order and layout of the file."""
     kind = array.dtype.newbyteorder("<")
@@ -248,7 +239,7 @@ def _canonical(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 
 @contextlib.contextmanager
-def _new(path: Path) -> Iterator[Any]:
+def _new(path: Path) -> Iterator[IO[bytes]]:
     """Open a new file, and flush it to the disk before it is closed."""
     with path.open("xb") as file:
         yield file
@@ -281,22 +272,19 @@ def words(error: Exception) -> str:
 
 
 def limited(path: Path, most: int) -> bytes:
-    """The content of a regular file of at most ``most`` bytes; no more than that is read.
+    """The content of a regular file of at most ``most`` bytes, else a ValueError; no more than that is read."""
+    if (size := _size(path)) > most:
+        raise ValueError(f"{path.name} has {size} bytes, more than the {most} that it may have")
+    with path.open("rb") as file:
+        return file.read(size)
 
-    Raises
-    ------
-    ValueError
-        The file is larger, or is not regular: reading a FIFO would block, and a device might never end.
-    OSError
-        The file cannot be read.
-    """
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError(f"{path.name} is not a regular file")
-        if status.st_size > most:
-            raise ValueError(f"{path.name} has {status.st_size} bytes, more than the {most} that it may have")
-        return file.read(status.st_size)
+
+def _size(path: Path) -> int:
+    """The bytes of a regular file; a FIFO would block its reader, and a device might never end."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"{path.name} is not a regular file")
+    return status.st_size
 
 
 def parsed(path: Path, raw: bytes) -> Manifest:
@@ -356,23 +344,16 @@ def read_common(manifest: Manifest, collective: Collective) -> Arrays:
     def read() -> bytes:
         if collective.rank > 0:
             return b""
-        path = manifest.path / COMMON
-        data = bytearray(_sized(path, manifest.common, 1))
-        with path.open("rb") as file:
-            _read_piece(file, 0, memoryview(data), manifest.common_sha256)
-        return bytes(data)
+        size = _sized(manifest.path / COMMON, manifest.common, 1)
+        with (manifest.path / COMMON).open("rb") as file:
+            return _read(file, 0, size, manifest.common_sha256)
 
     return _arrays(manifest.common, collective.everyone(on_all(collective, read, DamagedError))[0])
 
 
 def read_agents(manifest: Manifest, n_agents: int, agents: slice) -> Arrays:
-    """The arrays ``(n_local, ...)`` of ``agents``; pieces without any of them are not read.
-
-    Raises
-    ------
-    ValueError, OSError
-        The files with these agents are damaged, or differ from the manifest's description.
-    """
+    """The arrays ``(n_local, ...)`` of ``agents``; pieces without any of them are not read. A ValueError or OSError if files with
+    these agents are damaged, or differ from the manifest's description."""
     if manifest.n_agents != n_agents:
         raise ValueError(f"its blocks hold {manifest.n_agents} agents instead of {n_agents}")
     mine = [
@@ -385,26 +366,18 @@ def read_agents(manifest: Manifest, n_agents: int, agents: slice) -> Arrays:
     arrays = {layout.name: np.empty((agents.stop - agents.start, *layout.shape), layout.kind) for layout in manifest.arrays}
     agent_bytes = sum(layout.nbytes for layout in manifest.arrays)
     for block, path in mine:
-        data = bytearray(min(block.piece, block.stop - block.start) * agent_bytes)
         with path.open("rb") as file:
             for (a, b), digest in zip(block.pieces, block.sha256, strict=True):
                 low, high = max(a, agents.start), min(b, agents.stop)
-                if low >= high:
-                    continue
-                _read_piece(file, (a - block.start) * agent_bytes, memoryview(data)[: (b - a) * agent_bytes], digest)
-                for name, piece in _arrays(manifest.arrays, data, b - a).items():
-                    arrays[name][low - agents.start : high - agents.start] = piece[low - a : high - a]
+                if low < high:
+                    data = _read(file, (a - block.start) * agent_bytes, (b - a) * agent_bytes, digest)
+                    for name, piece in _arrays(manifest.arrays, data, b - a).items():
+                        arrays[name][low - agents.start : high - agents.start] = piece[low - a : high - a]
     return arrays
 
 
 def held(manifest: Manifest) -> int:
-    """The number of agents of a checkpoint, by the sizes of its files, whose content is not read.
-
-    Raises
-    ------
-    ValueError, OSError
-        The files differ from the manifest's description.
-    """
+    """The number of agents of a checkpoint; a ValueError or OSError if its files, which are not read, have other sizes."""
     for number, block in enumerate(manifest.blocks):
         if not _sized(manifest.path / _block_name(number), manifest.arrays, block.stop - block.start):
             raise ValueError(f"{MANIFEST} names no array of an agent's own")
@@ -414,16 +387,17 @@ def held(manifest: Manifest) -> int:
 
 def _sized(path: Path, layouts: Sequence[Layout], count: int) -> int:
     """The bytes of ``count`` times these arrays; raise unless the file has that size."""
-    expected, status = count * sum(layout.nbytes for layout in layouts), path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise ValueError(f"{path.name} is not a regular file")
-    if status.st_size != expected:
-        raise ValueError(f"{path.name} has {status.st_size} bytes instead of {expected}")
+    expected, size = count * sum(layout.nbytes for layout in layouts), _size(path)
+    if size != expected:
+        raise ValueError(f"{path.name} has {size} bytes instead of {expected}")
     return expected
 
 
-def _read_piece(file: BufferedReader, offset: int, into: memoryview, sha256: str) -> None:
+def _read(file: IO[bytes], offset: int, size: int, sha256: str) -> bytes:
+    """``size`` bytes from ``offset`` on; raise unless they have that checksum."""
     file.seek(offset)
-    if file.readinto(into) != len(into) or hashlib.sha256(into).hexdigest() != sha256:
-        place = f"bytes {offset} to {offset + len(into)}"
+    data = file.read(size)
+    if len(data) != size or hashlib.sha256(data).hexdigest() != sha256:
+        place = f"bytes {offset} to {offset + size}"
         raise ValueError(f"{Path(file.name).name} is damaged: {place} do not have the checksum in {MANIFEST}")
+    return data

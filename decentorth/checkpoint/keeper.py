@@ -75,10 +75,7 @@ class Checkpoints:
 def interval(name: str, every: int | str | None) -> tuple[float, float]:
     """The iterations and the seconds between checkpoints; infinity for the unit that ``every`` does not use.
 
-    Raises
-    ------
-    ValueError
-        ``every`` is neither a number of iterations nor a time; the message has ``name``.
+    ``name`` is that of ``every`` in the ValueError for text that is neither a number of iterations nor a time.
     """
     if every is None:
         return math.inf, math.inf
@@ -90,14 +87,9 @@ def interval(name: str, every: int | str | None) -> tuple[float, float]:
 
 
 class SharedLooks:
-    """The iterations at which ranks agree on signals and clocks, ``seconds`` apart or less; between, they do not communicate.
+    """The iterations at which ranks agree on signals and clocks, of which ``next`` is the next; between, they do not communicate.
 
-    Attributes
-    ----------
-    next
-        The iteration of the next agreement.
-    looked_at
-        The reading of ``clock`` from which the seconds to the next one count.
+    The seconds to the next one count from ``looked_at``, by ``clock``.
     """
 
     def __init__(self, collective: Collective, k: int, clock: Callable[[], float]) -> None:
@@ -116,21 +108,14 @@ class SharedLooks:
 
 @dataclass(frozen=True)
 class Identity:
-    """The facts and arrays that must be the same for a run to continue as if it had never stopped.
-
-    Parameters
-    ----------
-    facts
-        The facts of the problem, the algorithm, the seed and W, by group and name, as JSON can hold them.
-    start
-        ``shape``: the common starting point.
-    probes
-        Quantities of the agents' data at the start, ``(n_local,)`` each.
-    """
+    """The facts and arrays that must be the same for a run to continue as if it had never stopped."""
 
     facts: Mapping[str, Mapping[str, Any]]
+    """The facts of the problem, the algorithm, the seed and W, by group and name, as JSON can hold them."""
     start: Array
+    """``shape``: the common starting point."""
     probes: Mapping[str, Array]
+    """Quantities of the agents' data at the start, ``(n_local,)`` each."""
 
     @property
     def n_agents(self) -> int:
@@ -160,8 +145,6 @@ class CheckpointWriter:
 
     Parameters
     ----------
-    checkpoints, identity
-        The folder and the times, and the identity of the run.
     agents
         The agents that this rank writes.
     resumed
@@ -170,13 +153,6 @@ class CheckpointWriter:
         True after agents have left: the run continues in its folder, and writes every checkpoint from here on.
     history, k
         The history of the run, which grows, and its first iteration.
-
-    Attributes
-    ----------
-    next
-        The iteration at which to `look` again.
-    last
-        The newest checkpoint.
 
     Raises
     ------
@@ -201,7 +177,7 @@ class CheckpointWriter:
         self._iterations, self._seconds = interval("every", checkpoints.every)
         self.signals = checkpoints.signals
         continues = resumed is not None and resumed.parent.resolve() == self._root.resolve()
-        self.last = resumed if continues else None
+        self._last = resumed if continues else None
         fresh = collective.rank == 0 and not (continues or anew)
         others = files.on_all(collective, lambda: files.kept(self._root) if fresh else [])
         if collective.decide(bool(others)):
@@ -225,36 +201,29 @@ class CheckpointWriter:
             name = signal.Signals(int(ends)).name
             return Stop("terminated", False, f"ended by {name} after iteration {k}; its checkpoint is what to resume from")
         if (due or k % self._iterations == 0) and self._finite(snapshot):
-            self.write(snapshot)
+            self._write(snapshot)
         return None
 
     def end(self, snapshot: Snapshot, good: Snapshot | None) -> None:
-        """Write the last checkpoint: of the end where its points are finite, else of the last snapshot that was good, unless there
-        is one of a later iteration."""
+        """Write the last checkpoint: of the end where its points are finite, else of ``good``, unless there is a later one."""
         if self._finite(snapshot):
-            self.write(snapshot)
-        elif good is not None and (self.last is None or int(self.last.name) < good.state.k):
-            self.write(good)
+            self._write(snapshot)
+        elif good is not None and (self._last is None or int(self._last.name) < good.state.k):
+            self._write(good)
 
     def _finite(self, snapshot: Snapshot) -> bool:
         return first_runaway(snapshot.state.x, self._agents.start, self._identity.n_agents, self._collective) is None
 
-    def write(self, snapshot: Snapshot) -> None:
-        """Write a checkpoint, unless there is one of this iteration.
-
-        Raises
-        ------
-        files.CheckpointError
-            The disk is full, the folder cannot be written to, or a rank does not see it; raised on every rank.
-        """
+    def _write(self, snapshot: Snapshot) -> None:
+        """Write a checkpoint, unless there is one of this iteration."""
         k = snapshot.state.k
-        if self.last is None or int(self.last.name) != k:
+        if self._last is None or int(self._last.name) != k:
             arrays, numbers = taken_apart(snapshot.state, "state")
             arrays |= {f"network.{name}": array for name, array in snapshot.in_flight.items()}
             arrays |= {f"start.{name}": array for name, array in self._identity.probes.items()}
             common, facts = self._common(snapshot, numbers) if self._collective.rank == 0 else ({}, {})
-            self.last = files.write(self._root, k, self._checkpoints.keep, self._agents, arrays, common, facts, self._collective)
-            log.info("checkpoint %s", self.last)
+            self._last = files.write(self._root, k, self._checkpoints.keep, self._agents, arrays, common, facts, self._collective)
+            log.info("checkpoint %s", self._last)
         self._looks.looked_at = self._written_at = time.monotonic()
 
     def _common(self, snapshot: Snapshot, numbers: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:

@@ -43,19 +43,17 @@ Losses = tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...]
 
 
 class Resumed(NamedTuple):
-    """The state of a run when a checkpoint was written."""
+    """The state of a run when a checkpoint was written; see `Snapshot`."""
 
     path: Path | None
     """The checkpoint; None if the run does not continue from one."""
     state: Any
     counts: tuple[int, int, int]
-    """The rounds, messages and bytes of the network."""
     in_flight: Mapping[str, Array]
     history: History
     seconds: Mapping[str, float]
     notes: Mapping[str, Any]
     agreement: Mapping[str, Any] = MappingProxyType({})
-    """The agents' knowledge about stopping, if they decide on it."""
     losses: Losses = ()
     run: Any = None
     """The run that continues, of the agents that are left."""
@@ -78,12 +76,7 @@ class _Contents(NamedTuple):
 def resume(given: str | os.PathLike[str], start: Callable[[Losses], ResumableRun], collective: Collective) -> Resumed:
     """The run of the newest undamaged checkpoint; a collective call, in which each rank reads its own agents.
 
-    Parameters
-    ----------
-    given
-        A run's folder, its folder of checkpoints, or one checkpoint.
-    start
-        Called by every rank; returns the run that may continue, given the losses in the checkpoint, or raises ValueError.
+    ``start`` returns the run that may continue, given the losses in the checkpoint, or raises ValueError.
 
     Raises
     ------
@@ -195,19 +188,8 @@ def _contents(manifest: files.Manifest) -> _Contents:
 
 
 def newest_notes(given: str | os.PathLike[str]) -> tuple[Mapping[str, Any], int]:
-    """The notes of the newest checkpoint of a path whose files have the sizes in its manifest.
-
-    Returns
-    -------
-    notes : mapping
-    agents : int
-        The number of agents at the start of the run: those in the files, and those that were lost.
-
-    Raises
-    ------
-    ValueError
-        There is no such checkpoint.
-    """
+    """The notes of the newest checkpoint of a path whose files have the sizes in its manifest, and the number of agents at the
+    start of the run: those in the files, and those that were lost. A ValueError if there is no such checkpoint."""
     damage = []
     for path in files.found(given):
         try:

@@ -31,42 +31,26 @@ class State(Protocol):
 
 
 class Observed(State, Protocol):
-    """The entries of states that metrics, agreement, rank losses and unreliable networks read by name.
+    """The entries of states that metrics, agreement, rank losses and unreliable networks read by name, ``(n_local, ...)`` each.
 
     A method's state has those that apply to it; its ``_fields`` are their names.
     """
 
-    @property
-    def _fields(self) -> tuple[str, ...]: ...
-    @property
-    def tracker(self) -> Array:
-        """The trackers, whose mean is that of ``field``."""
-
-    @property
-    def field(self) -> Array: ...
-    @property
-    def product_tracker(self) -> Array:
-        """The trackers of B x, where no agent knows B."""
-
-    @property
-    def step_size(self) -> Array:
-        """The present steps, ``(n_local,)``."""
-
-    @property
-    def base(self) -> Array:
-        """The steps of iteration 0, ``(n_local,)``."""
-
-    @property
-    def penalty(self) -> Array:
-        """The penalties of the landing field, ``(n_local,)``."""
-
-    @property
-    def flops(self) -> Array:
-        """The floating-point operations so far, ``(n_local,)``."""
-
-    @property
-    def drift(self) -> Array:
-        """The largest infeasibility that a re-orthogonalisation has found, ``(n_local,)``."""
+    _fields: tuple[str, ...]
+    tracker: Array
+    field: Array
+    """The tracked quantities: trackers have the same mean."""
+    product_tracker: Array
+    """The trackers of B x, where no agent knows B."""
+    step_size: Array
+    base: Array
+    """The steps of iteration 0."""
+    penalty: Array
+    """The penalty of the landing field."""
+    flops: Array
+    """The floating-point operations so far."""
+    drift: Array
+    """The largest infeasibility that a re-orthogonalisation has found."""
 
 
 S = TypeVar("S", bound=State)
