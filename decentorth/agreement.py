@@ -70,14 +70,10 @@ class Agreement:
         The names of the quantities that agents send, in order.
     every, rounds, exchanges
         Iterations between attempts, rounds of max-consensus in one, and all its rounds, with those for the points.
-    next
-        The iteration at which to `look` again.
     wanted
         The last iteration at which the agents found a tolerance reached, and want a row.
-    latest
-        The result of the last attempt; None before the first.
-    tally
-        The costs so far.
+    latest, tally
+        The result of the last attempt, None before the first, and the costs so far.
 
     Raises
     ------

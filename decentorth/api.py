@@ -430,8 +430,7 @@ class Run:
     ) -> runner.Outcome:
         write = None
         if checkpoints is not None:
-            path, anew = (None, False) if resumed is None else (resumed.path, resumed.path is None)
-            write = partial(CheckpointWriter, checkpoints, self.identity, self.collective, self.collective.own, path, anew)
+            write = partial(CheckpointWriter, checkpoints, self.identity, self.collective, self.collective.own, resumed)
         with threadpool_limits(1), self._watched(computing):
             return runner.run(self.parts, options, write, resumed, rewind)
 

@@ -54,13 +54,11 @@ class History(Mapping[str, NDArray[Any]]):
         return (*COUNTS, "seconds", *(self._rows[0].values if self._rows else ()))
 
     def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self.columns:
+            raise KeyError(f"no column {name!r}; there are {', '.join(self.columns)}")
         if name in COUNTS:
             return np.array([getattr(row, name) for row in self._rows], dtype=np.int64)
-        if name == "seconds":
-            return np.array([row.seconds for row in self._rows], dtype=np.float64)
-        if not self._rows or name not in self._rows[0].values:
-            raise KeyError(f"no column {name!r}; there are {', '.join(self.columns)}")
-        return np.array([row.values[name] for row in self._rows], dtype=np.float64)
+        return np.array([row.seconds if name == "seconds" else row.values[name] for row in self._rows], dtype=np.float64)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.columns)

@@ -8,7 +8,6 @@ deadlock.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -24,15 +23,8 @@ from .watchers import Clock, Options, Parts, Recording, TimeLimits, Watcher
 
 
 def check_capabilities(problem: Problem[Any], algorithm: Algorithm[Any, Any]) -> None:
-    """Refuse a pair that cannot work.
-
-    Raises
-    ------
-    TypeError
-        Naming the capability that the problem or its constraint set lacks.
-    ValueError
-        For a single-agent method with several agents.
-    """
+    """Raise a TypeError that names the capability that the problem or its constraint set lacks, or a ValueError for a single-agent
+    method with several agents."""
     name = type(algorithm).__name__
     for thing, needs in ((problem, algorithm.requires), (problem.constraint, algorithm.requires_set)):
         for need in needs:
@@ -72,9 +64,7 @@ class Outcome(NamedTuple):
     """The last recorded row."""
     history: History
     seconds: dict[str, float]
-    """Wall seconds on this rank: compute, wait (for other ranks' messages), metrics, checkpoints, total."""
     agreement: Agreement | None
-    """Knowledge of the agents about each other, where they decide about the end."""
 
 
 def run(
@@ -86,14 +76,7 @@ def run(
 ) -> Outcome:
     """Step to the next iteration at which a watcher looks, let the watchers look in their order, and stop when one says so.
 
-    Parameters
-    ----------
-    write
-        Makes the writer of checkpoints, from the history and the iteration at which the run begins.
-    resumed
-        The run to go on with, whose counts the network has.
-    rewind
-        Keeps what the ranks can go back to.
+    ``write`` makes the writer of checkpoints, from the history and the first iteration; the network has the counts of ``resumed``.
     """
     clock = Clock(parts.network, {} if resumed is None else resumed.seconds)
     states = iterate(parts, None if resumed is None else resumed.state)
@@ -113,11 +96,12 @@ def run(
         recording = Recording(parts, options, clock, history, state, limits, agreement, keeps, partial(_diverged, parts))
         writer = None if write is None else write(history, state.k)
         stack.enter_context(contextlib.nullcontext() if writer is None else writer.signals)
-        watchers = _present(compute=(rewind, agreement), metrics=(limits, recording), checkpoints=(writer,))
+        every = (rewind, "compute"), (agreement, "compute"), (limits, "metrics"), (recording, "metrics"), (writer, "checkpoints")
+        watchers: list[tuple[Watcher, str]] = [(watcher, name) for watcher, name in every if watcher is not None]
         stop = recording.judge(snapshot(state))
         clock.count("metrics")
         while stop is None:
-            state = _step(states, state, recording, limits, min(watcher.next for watcher, _ in watchers))
+            state = _step(states, state, recording, min(watcher.next for watcher, _ in watchers))
             clock.count("compute")
             for watcher, name in watchers:
                 if stop is None and watcher.next <= state.k:
@@ -129,18 +113,10 @@ def run(
     return Outcome(state, stop, cast(Row, recording.row), history, clock.seconds(), agreement)
 
 
-def _present(**watchers: tuple[Watcher | None, ...]) -> list[tuple[Watcher, str]]:
-    """The watchers that there are, in order, each with the name under which its seconds are counted."""
-    return [(watcher, name) for name, several in watchers.items() for watcher in several if watcher is not None]
-
-
-def _step(states: Iterator[S], state: S, recording: Recording, limits: TimeLimits, goal: float) -> S:
-    """The state of iteration ``goal``, or an earlier one at which the method ends or the time is over: then a row is wanted."""
-    over = time.perf_counter() + limits.left
+def _step(states: Iterator[S], state: S, recording: Recording, goal: float) -> S:
+    """The state of iteration ``goal``, or an earlier one at which the method ends: then a row is wanted."""
     while state.k < goal and recording.ending(state) is None:
         state = next(states)
-        if time.perf_counter() >= over:
-            break
     if state.k < goal:
         recording.wanted = state.k
     return state

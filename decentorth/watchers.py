@@ -49,15 +49,7 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True)
 class Options:
-    """How a run is recorded, and when it ends; see `decentorth.api.solve`.
-
-    Raises
-    ------
-    TypeError
-        A number is not whole, or the rule is none.
-    ValueError
-        A number is out of its range.
-    """
+    """How a run is recorded, and when it ends; see `decentorth.api.solve`."""
 
     iterations: int
     stopping: StoppingRule | None = None
@@ -149,66 +141,37 @@ class Clock:
 
 
 class TimeLimits:
-    """Limits of time, at each of which a row is due: one process looks at its clock after each iteration, several ranks agree from
-    time to time about that of rank 0.
-
-    Attributes
-    ----------
-    wanted
-        The iteration at which a limit was reached, of which a row is wanted.
-    """
+    """Limits of time, at each of which a row is ``wanted``: one process looks at its clock after each iteration, ranks agree
+    from time to time about that of rank 0."""
 
     def __init__(self, stopping: StoppingRule | None, collective: Collective, clock: Clock, k: int) -> None:
         self._limits = sorted(rule.seconds for rule in rules_of(Time, stopping))
-        self._clock, self._root, self._alone = clock, collective.rank == 0, collective.size == 1
+        self._clock, self._collective = clock, collective
         self._looks = SharedLooks(collective, k, clock.iterating)
-        self._reached, self.wanted = 0, -1
+        self._reached, self.wanted = 0.0, -1
 
     @property
     def next(self) -> float:
-        """The iteration at which ranks agree again; on one process any, once a limit has been reached."""
-        if self._alone:
-            return 0 if self.left <= 0.0 else math.inf
+        """The iteration at which to look again."""
         return self._looks.next if self._reached < len(self._limits) else math.inf
-
-    @property
-    def left(self) -> float:
-        """The seconds to the next limit of one process."""
-        return self._left(self._reached) if self._alone else math.inf
-
-    def _left(self, reached: int) -> float:
-        return self._limits[reached] - self._clock.iterating() if reached < len(self._limits) else math.inf
 
     def look(self, snapshot: Snapshot) -> Stop | None:
         """Want a row where a limit has been reached since the last time; the same on every rank."""
-        k = snapshot.state.k
-        reached = bisect(self._limits, self._clock.iterating())
-        if not self._alone:
-            known = reached if self._root else 0
-            reached = int(self._looks.largest(k, [known], min(LOOK_SECONDS, self._left(reached)))[0])
-        if reached > self._reached:
-            self._reached, self.wanted = reached, k
+        k, seconds = snapshot.state.k, self._clock.iterating()
+        reached = bisect(self._limits, seconds)
+        left = self._limits[reached] - seconds if reached < len(self._limits) else math.inf
+        apart = 0.0 if self._collective.size == 1 else min(LOOK_SECONDS, left)
+        (agreed,) = self._looks.largest(k, [reached if self._collective.rank == 0 else 0], apart)
+        if agreed > self._reached:
+            self._reached, self.wanted = agreed, k
         return None
 
 
 class Recording:
     """Records a row where the schedule or another watcher wants one, and decides by it about the end.
 
-    Parameters
-    ----------
-    keeps
-        True to keep a copy of the last recorded state.
-    diagnose
-        The reason to stop when an agent diverges, from the agent, the state, the last row and the copy.
-
-    Attributes
-    ----------
-    row, good
-        The last row, and the copy of its state.
-    wanted
-        The last iteration of which a row is wanted, whatever the schedule says.
-    ending
-        The method's own reason to end at a state, or None.
+    With ``keeps`` the last recorded state is kept in ``good``, for ``diagnose(agent, state, row, good)`` where an agent diverges.
+    ``ending(state)`` is the method's own reason to end, and ``wanted`` an iteration of which a row is wanted beside the schedule.
     """
 
     def __init__(
@@ -240,7 +203,9 @@ class Recording:
         self._target: float = next(self._targets, math.inf)
         self.wanted = -1
         method = parts.algorithm
-        self.ending = partial(method.ending, parts.problem) if isinstance(method, Ending) else _no_ending
+        self.ending: Callable[[Any], Stop | None] = lambda state: None
+        if isinstance(method, Ending):
+            self.ending = partial(method.ending, parts.problem)
 
     @property
     def _recorded(self) -> int:
@@ -265,13 +230,7 @@ class Recording:
         return stop
 
     def look(self, snapshot: Snapshot) -> Stop | None:
-        """Record a row and decide.
-
-        Raises
-        ------
-        ValueError
-            The first state is not finite.
-        """
+        """Record a row and decide; a ValueError if the first state is not finite."""
         parts, state = self._parts, snapshot.state
         runaway = parts.runaway(state.x)
         if runaway is not None:
@@ -291,8 +250,3 @@ class Recording:
         if self._target <= state.k:
             self._target = next(self._targets, math.inf)
         return self.judge(snapshot)
-
-
-def _no_ending(state: Any) -> Stop | None:
-    """The ending of a method that has none."""
-    return None

@@ -1,8 +1,8 @@
 """Checkpoints: files with the state of a run, written during it, and read to continue it on any number of ranks."""
 
 from .files import FOLDER, CheckpointError, kept, limited
-from .keeper import LOOK_SECONDS, Checkpoints, CheckpointWriter, Identity, SharedLooks, Snapshot, interval
-from .resuming import Losses, Resumed, newest_notes, resume
+from .keeper import LOOK_SECONDS, Checkpoints, CheckpointWriter, SharedLooks, Snapshot, interval
+from .resuming import Identity, Losses, Resumed, newest_notes, resume
 from .signals import ENDINGS, PendingSignals
 
 __all__ = [

@@ -21,6 +21,7 @@ from ..history import COUNTS, History
 from ..metrics import first_runaway
 from ..protocols import Array, Collective, Stop
 from . import files
+from .resuming import Identity, Resumed
 from .signals import ENDINGS, PendingSignals
 from .states import Arrays, copied, taken_apart
 
@@ -48,16 +49,6 @@ class Checkpoints:
         The number of checkpoints that are kept.
     notes
         Called by rank 0 for each checkpoint; returns notes to store with it, as JSON can hold them.
-
-    Attributes
-    ----------
-    signals
-        A context that the run enters; a caller may enter it too, so that signals wait until its own files are written.
-
-    Raises
-    ------
-    ValueError
-        ``every`` is neither a number of iterations nor a time, or ``keep`` is below 1.
     """
 
     folder: str | os.PathLike[str]
@@ -65,6 +56,7 @@ class Checkpoints:
     keep: int = 3
     notes: Callable[[], Mapping[str, Any]] = dict
     signals: PendingSignals = field(default_factory=PendingSignals, init=False, repr=False, compare=False)
+    """A context that the run enters; a caller may enter it too, so that signals wait until its own files are written."""
 
     def __post_init__(self) -> None:
         interval("every", self.every)
@@ -106,23 +98,6 @@ class SharedLooks:
         return found[:-1]
 
 
-@dataclass(frozen=True)
-class Identity:
-    """The facts and arrays that must be the same for a run to continue as if it had never stopped."""
-
-    facts: Mapping[str, Mapping[str, Any]]
-    """The facts of the problem, the algorithm, the seed and W, by group and name, as JSON can hold them."""
-    start: Array
-    """``shape``: the common starting point."""
-    probes: Mapping[str, Array]
-    """Quantities of the agents' data at the start, ``(n_local,)`` each."""
-
-    @property
-    def n_agents(self) -> int:
-        """The number of agents over all ranks."""
-        return int(self.facts["problem"]["agents"])
-
-
 class Snapshot(NamedTuple):
     """A run between two iterations."""
 
@@ -143,16 +118,7 @@ class Snapshot(NamedTuple):
 class CheckpointWriter:
     """The writer of a run's checkpoints, a watcher; every rank makes the same calls, inside the context ``signals``.
 
-    Parameters
-    ----------
-    agents
-        The agents that this rank writes.
-    resumed
-        The checkpoint that the run continues from.
-    anew
-        True after agents have left: the run continues in its folder, and writes every checkpoint from here on.
-    history, k
-        The history of the run, which grows, and its first iteration.
+    This rank writes ``agents``. A run from which agents have left has no checkpoint to continue from, and continues in its folder.
 
     Raises
     ------
@@ -166,8 +132,7 @@ class CheckpointWriter:
         identity: Identity,
         collective: Collective,
         agents: slice,
-        resumed: Path | None,
-        anew: bool,
+        resumed: Resumed | None,
         history: History,
         k: int,
     ) -> None:
@@ -176,9 +141,9 @@ class CheckpointWriter:
         self._agents, self._history = agents, history
         self._iterations, self._seconds = interval("every", checkpoints.every)
         self.signals = checkpoints.signals
-        continues = resumed is not None and resumed.parent.resolve() == self._root.resolve()
-        self._last = resumed if continues else None
-        fresh = collective.rank == 0 and not (continues or anew)
+        start = None if resumed is None else resumed.path
+        self._last = start if start is not None and start.parent.resolve() == self._root.resolve() else None
+        fresh = collective.rank == 0 and self._last is None and (resumed is None or start is not None)
         others = files.on_all(collective, lambda: files.kept(self._root) if fresh else [])
         if collective.decide(bool(others)):
             raise files.CheckpointError(
