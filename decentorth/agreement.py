@@ -6,8 +6,8 @@ their neighbours R times the largest that they know of,
     m_i <- max(m_i, max_{j: W_ij != 0} m_j),    m_i = q_i at first                     (1)
 
 With R at least the diameter of the graph, m_i is max_j q_j for every i: exactly, as nothing is rounded. So all agents decide alike,
-in the same iteration, by comparing m_i with the tolerance, and nobody waits for one that has gone. What is compared belongs to the
-points at which the run then ends. What the agents must know beforehand: R, the tolerances, and at which iterations to do so.
+in the same iteration, by comparing m_i with the tolerance, and none waits for one that has ended. The quantities are those of
+the points at which the run then ends. The agents must know R, the tolerances, and the iterations of the attempts beforehand.
 
     gradient        c ||y_i||, y_i the tracker; of a single agent the Riemannian gradient at the projection of its point
     movement        ||x_i - (x_i an iteration ago)|| / (its step)
@@ -106,8 +106,8 @@ class Agreement:
         self.rounds = needed if rules[0].rounds is None else rules[0].rounds
         if self.rounds < needed:
             raise ValueError(
-                f"{self.rounds} rounds of max-consensus are too few for this network: it takes {needed} until everybody has heard "
-                "of everybody, so agents would decide differently"
+                f"{self.rounds} rounds of max-consensus are too few for this network: it takes {needed} until every agent has "
+                "heard of every other, so agents would decide differently"
             )
         measures = {
             "gradient": self._gradient,

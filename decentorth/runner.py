@@ -8,6 +8,7 @@ deadlock.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -101,7 +102,7 @@ def run(
         stop = recording.judge(snapshot(state))
         clock.count("metrics")
         while stop is None:
-            state = _step(states, state, recording, min(watcher.next for watcher, _ in watchers))
+            state = _step(states, state, recording, min(watcher.next for watcher, _ in watchers), limits.deadline)
             clock.count("compute")
             for watcher, name in watchers:
                 if stop is None and watcher.next <= state.k:
@@ -113,10 +114,12 @@ def run(
     return Outcome(state, stop, cast(Row, recording.row), history, clock.seconds(), agreement)
 
 
-def _step(states: Iterator[S], state: S, recording: Recording, goal: float) -> S:
-    """The state of iteration ``goal``, or an earlier one at which the method ends: then a row is wanted."""
+def _step(states: Iterator[S], state: S, recording: Recording, goal: float, deadline: float) -> S:
+    """The state of iteration ``goal``, or an earlier one at which the method ends or the time is over: then a row is wanted."""
     while state.k < goal and recording.ending(state) is None:
         state = next(states)
+        if time.perf_counter() >= deadline:
+            break
     if state.k < goal:
         recording.wanted = state.k
     return state

@@ -104,8 +104,8 @@ class Parts(NamedTuple):
     def snapshot(self, clock: Clock, agreement: Agreement | None, state: Any) -> Snapshot:
         """The run as it is now."""
         network = self.network
-        agreed = {} if agreement is None else agreement.saved()
-        return Snapshot(state, (network.rounds, network.messages, network.bytes), network.in_flight(), clock.seconds(), agreed)
+        counts, known = (network.rounds, network.messages, network.bytes), {} if agreement is None else agreement.saved()
+        return Snapshot(state, counts, network.in_flight(), clock.seconds(), known)
 
     def runaway(self, values: Array, bound: float = RUNAWAY) -> int | None:
         """The first agent with values that are not finite, or beyond ``bound``, the same on every rank."""
@@ -146,24 +146,34 @@ class TimeLimits:
 
     def __init__(self, stopping: StoppingRule | None, collective: Collective, clock: Clock, k: int) -> None:
         self._limits = sorted(rule.seconds for rule in rules_of(Time, stopping))
-        self._clock, self._collective = clock, collective
+        self._clock, self._root, self._alone = clock, collective.rank == 0, collective.size == 1
         self._looks = SharedLooks(collective, k, clock.iterating)
-        self._reached, self.wanted = 0.0, -1
+        self._reached, self.wanted = 0, -1
+
+    def _left(self) -> float:
+        """The seconds to the next limit."""
+        return self._limits[self._reached] - self._clock.iterating() if self._reached < len(self._limits) else math.inf
 
     @property
     def next(self) -> float:
-        """The iteration at which to look again."""
+        """The iteration at which ranks agree again; on one process any, once a limit has been reached."""
+        if self._alone:
+            return 0 if self._left() <= 0.0 else math.inf
         return self._looks.next if self._reached < len(self._limits) else math.inf
+
+    @property
+    def deadline(self) -> float:
+        """The time at which one process has reached the next limit, on `time.perf_counter`."""
+        return time.perf_counter() + self._left() if self._alone else math.inf
 
     def look(self, snapshot: Snapshot) -> Stop | None:
         """Want a row where a limit has been reached since the last time; the same on every rank."""
-        k, seconds = snapshot.state.k, self._clock.iterating()
-        reached = bisect(self._limits, seconds)
-        left = self._limits[reached] - seconds if reached < len(self._limits) else math.inf
-        apart = 0.0 if self._collective.size == 1 else min(LOOK_SECONDS, left)
-        (agreed,) = self._looks.largest(k, [reached if self._collective.rank == 0 else 0], apart)
-        if agreed > self._reached:
-            self._reached, self.wanted = agreed, k
+        k, reached = snapshot.state.k, bisect(self._limits, self._clock.iterating())
+        if not self._alone:
+            known = reached if self._root else 0
+            reached = int(self._looks.largest(k, [known], min(LOOK_SECONDS, self._left()))[0])
+        if reached > self._reached:
+            self._reached, self.wanted = reached, k
         return None
 
 
