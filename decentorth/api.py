@@ -322,6 +322,7 @@ class Run:
 
     @property
     def parts(self) -> Parts:
+        """The parts that the loop needs."""
         return Parts(self.problem, self.method, self.network, self.collective, self.streams, self.x0)
 
     @contextlib.contextmanager

@@ -18,7 +18,8 @@ LIMIT = 20_000
 
 
 class History(Mapping[str, NDArray[Any]]):
-    """The recorded rows of a run, as a mapping from names to NumPy columns: ``history["gradient_norm"]``.
+    """The recorded rows of a run, as a mapping from names to NumPy columns: ``history["gradient_norm"]``; ``dict(history)`` is what
+    `pandas.DataFrame` takes.
 
     Parameters
     ----------
@@ -66,16 +67,6 @@ class History(Mapping[str, NDArray[Any]]):
     def __len__(self) -> int:
         """The number of columns, as of any mapping; ``len(history.rows)`` is the number of rows."""
         return len(self.columns)
-
-    def to_pandas(self) -> Any:
-        """A pandas DataFrame; a ModuleNotFoundError where pandas is not installed."""
-        try:
-            import pandas as pd
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                "to_pandas needs pandas: pip install pandas. dict(history) gives the columns without it"
-            ) from error
-        return pd.DataFrame(dict(self))
 
 
 def schedule(iterations: int, rows: int | None, every: int | None) -> Iterator[int]:

@@ -58,7 +58,7 @@ LAYERS = {
             "decentorth.watchers",
         ),
         "protocols sums version",
-        "numpy pandas",
+        "numpy",
     ),
     "api": Layer(
         ("decentorth.api", "decentorth.survival"),
