@@ -361,13 +361,7 @@ class Run:
         return Identity(facts, self.x0[0], probes)
 
     def agreement(self, stopping: StoppingRule | None) -> Agreement | None:
-        """How the agents would decide by these rules about the end; None where they do not.
-
-        Raises
-        ------
-        ValueError
-            They cannot: see `agreement.Agreement`.
-        """
+        """The agents' decision about the end by these rules, None where they do not decide; see `agreement.Agreement`."""
         return Agreement.of(stopping, self.problem, self.method, self.network)
 
     def resume(self, path: str | os.PathLike[str]) -> Resumed:

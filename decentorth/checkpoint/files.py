@@ -1,12 +1,4 @@
-"""A checkpoint on disk: a folder named by its iteration, which is either complete or absent.
-
-================== ===========================================================================================================
-``block-00000.bin`` a rank's agents: pieces of consecutive agents, about 4 MB each; in a piece one array after the other, raw,
-                    little-endian, C order
-``common.bin``      the arrays common to all agents (the history, the starting point), likewise
-``manifest.json``   format and version; SHA-256 of the rest; the rest: the identity of the run, counters, names, types and shapes
-                    of the arrays, the agents of each block, the SHA-256 of every piece, and the writer's notes
-================== ===========================================================================================================
+"""A checkpoint on disk: a folder named by its iteration, which is either complete or absent; `docs/running.md` has the format.
 
 Every rank writes its own agents to a file of its own, in a folder with a temporary name; rank 0 writes the manifest last, and
 renames the folder. Any number of ranks can read it: each reads the pieces that hold its agents. Sizes are compared with those of
