@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 import topologies as tp
 from decentorth import DRFGT
 from decentorth.api import Run
-from decentorth.checkpoint import Moment
+from decentorth.checkpoint import Snapshot
 from decentorth.problems.procrustes import Procrustes, published_rows
 from decentorth.stopping import LocalMaximum
 
@@ -109,7 +109,7 @@ def deciding(W: Any, rows: int, blocks: int) -> str:
         iterations.append((time.perf_counter() - begun) / 5)
         begun = time.perf_counter()
         agreement.latest = None
-        agreement.look(Moment(state._replace(k=0), (0, 0, 0), {}, {}))
+        agreement.look(Snapshot(state._replace(k=0), (0, 0, 0), {}, {}))
         attempts.append(time.perf_counter() - begun)
     one, attempt = statistics.median(iterations), statistics.median(attempts)
     each = agreement.tally.bytes / agreement.tally.attempts / agreement.every
@@ -138,10 +138,11 @@ def main() -> None:
         "straight NumPy, four products": Straight(np.stack(a), targets, W, x0, alpha, lam),
         "straight NumPy, two products": StraightFused(np.stack(a), targets, W, x0, alpha, lam),
     }
-    from decentorth.runner import Options, Parts, iterate
+    from decentorth.runner import iterate
     from decentorth.runner import run as run_loop
+    from decentorth.watchers import Options, Parts
 
-    states = iterate(run.problem, run.algorithm, run.network, run.streams, run.x0)
+    states = iterate(run.parts)
     next(states)
     times: dict[str, list[float]] = {"decentorth": [], **{name: [] for name in plain}}
     with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):

@@ -120,7 +120,7 @@ def main() -> None:
     run = Run(Procrustes(a, b), DRFGT(step_size=ALPHA, penalty=PENALTY), tp.uniform_weights(tp.ring(AGENTS), SELF))
     mine = run.network.agents
     raw = Raw(comm.Dup(), np.stack(a[mine]), np.stack([t.T for t in b[mine]]).copy(), run.x0[0])
-    states = iterate(run.problem, run.algorithm, run.network, run.streams, run.x0)
+    states = iterate(run.parts)
     with threadpool_limits(1):
         next(states)
         for _ in range(50):

@@ -1,13 +1,13 @@
-"""Agents find out by themselves whether all of them are done: max-consensus of what each can tell of itself.
+"""Agents decide by themselves when all of them are done: max-consensus on each agent's own quantities.
 
-Every so many iterations, between two of them, agent i computes some numbers from what it has (q_i below), and then the agents tell
+Every so many iterations, between two of them, agent i computes some numbers from what it has (q_i below), and then the agents send
 their neighbours R times the largest that they know of,
 
     m_i <- max(m_i, max_{j: W_ij != 0} m_j),    m_i = q_i at first                     (1)
 
 With R at least the diameter of the graph, m_i is max_j q_j for every i: exactly, as nothing is rounded. So all agents decide alike,
-in the same iteration, by comparing m_i with the tolerance, and nobody waits for one that has gone. What is compared belongs to the
-points at which the run then ends. What the agents must know beforehand: R, the tolerances, and at which iterations to do so.
+in the same iteration, by comparing m_i with the tolerance, and none waits for one that has ended. The quantities are those of
+the points at which the run then ends. The agents must know R, the tolerances, and the iterations of the attempts beforehand.
 
     gradient        c ||y_i||, y_i the tracker; of a single agent the Riemannian gradient at the projection of its point
     movement        ||x_i - (x_i an iteration ago)|| / (its step)
@@ -31,15 +31,25 @@ that diminish it need not vanish.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from .checkpoint import Moment
-from .protocols import Agreed, Array, Nonsmooth, Projection, Quantity, Stop, StoppingRule, TracksGradient
+from .checkpoint import Snapshot
+from .protocols import Agreed, Array, Nonsmooth, Observed, Problem, Projection, Quantity, Stop, StoppingRule
 from .stopping import LocalMaximum, rules_of
 from .sums import norms
+
+
+@runtime_checkable
+class TracksGradient(Protocol):
+    """A method whose trackers, ``state.tracker``, have the mean of fields F_i that stand for Riemannian gradients.
+
+    At a point with x^T x = I the Riemannian gradient is at most ``gradient_factor`` times as long as F_i, whatever the objective.
+    """
+
+    gradient_factor: float
 
 
 class Tally(NamedTuple):
@@ -52,29 +62,18 @@ class Tally(NamedTuple):
 
 
 class Agreement:
-    """The agents of a run, in so far as they decide about its end.
-
-    Parameters
-    ----------
-    rules
-        By which they do, at least one.
-    problem, algorithm, network
-        Those of the run.
+    """The agents' decisions about the end of a run, by one or more rules; a watcher.
 
     Attributes
     ----------
     quantities
-        What is told, in order.
-    every, rounds
-        Iterations between attempts, rounds of max-consensus in one.
-    next
-        The iteration at which to `look` again.
+        The names of the quantities that agents send, in order.
+    every, rounds, exchanges
+        Iterations between attempts, rounds of max-consensus in one, and all its rounds, with those for the points.
     wanted
         The last iteration at which the agents found a tolerance reached, and want a row.
-    latest
-        What the agents know, and since when; None before the first attempt.
-    tally
-        What it has taken.
+    latest, tally
+        The result of the last attempt, None before the first, and the costs so far.
 
     Raises
     ------
@@ -82,17 +81,17 @@ class Agreement:
         The rules contradict each other, no number of rounds is enough, or the agents cannot know a quantity.
     """
 
-    def __init__(self, rules: Sequence[LocalMaximum], problem: Any, algorithm: Any, network: Any) -> None:
+    def __init__(self, rules: Sequence[LocalMaximum], problem: Problem[Any], algorithm: Any, network: Any) -> None:
         self.rules = tuple(rules)
         if len({(rule.every, rule.rounds) for rule in rules}) > 1:
             raise ValueError("local tolerances that are combined must have the same every and rounds: the agents meet once for all")
         self._problem, self._network = problem, network
         self._alone = problem.n_agents == 1
-        self._tracks = isinstance(algorithm, TracksGradient)
-        estimated = self._alone or self._tracks
+        tracks = isinstance(algorithm, TracksGradient)
+        self._factor: float = algorithm.gradient_factor if tracks else 1.0
+        estimated = self._alone or tracks
         self._usual: tuple[Quantity, ...] = ("gradient" if estimated else "movement", "disagreement", "feasibility")
         asked = {name for rule in rules for name in rule.quantities or self._usual}
-        self.quantities = tuple(name for name in _QUANTITIES if name in asked)
         if "gradient" in asked and not estimated:
             raise ValueError(
                 f"agents of {type(algorithm).__name__} have no estimate of the mean gradient: give a local tolerance for movement, "
@@ -103,90 +102,90 @@ class Agreement:
                 "a local tolerance on the gradient needs a differentiable problem, as a subgradient's norm need not vanish: give "
                 "one for movement, disagreement or feasibility"
             )
-        self._factor = float(algorithm.gradient_factor) if self._tracks else 1.0
-        self.rounds = self._enough(rules[0].rounds, network)
+        needed: int = network.flooding_rounds
+        self.rounds = needed if rules[0].rounds is None else rules[0].rounds
+        if self.rounds < needed:
+            raise ValueError(
+                f"{self.rounds} rounds of max-consensus are too few for this network: it takes {needed} until every agent has "
+                "heard of every other, so agents would decide differently"
+            )
+        measures = {
+            "gradient": self._gradient,
+            "movement": self._movement,
+            "disagreement": self._disagreement,
+            "feasibility": self._feasibility,
+        }
+        self._measures = {name: measure for name, measure in measures.items() if name in asked}
+        self.quantities = tuple(self._measures)
         self._mixes = 0 if self._alone or "disagreement" not in asked else network.period
-        self.every = rules[0].every or 10 * max(1, self.rounds + self._mixes)
+        self.exchanges = self.rounds + self._mixes
+        self.every = rules[0].every or 10 * max(1, self.exchanges)
         self.latest: Agreed | None = None
         self.tally = Tally()
-        self._before: tuple[Array, Array] | None = None
+        self._before: tuple[Array, Array | float] | None = None
         self.next, self.wanted = 0, -1
 
     @classmethod
-    def of(cls, stopping: StoppingRule | None, problem: Any, algorithm: Any, network: Any) -> Self | None:
-        """The agreement by a combination of rules; None where the agents have no say in it."""
+    def of(cls, stopping: StoppingRule | None, problem: Problem[Any], algorithm: Any, network: Any) -> Self | None:
+        """The agreement by the rules in a combination; None where the agents do not decide."""
         rules = rules_of(LocalMaximum, stopping)
         return cls(rules, problem, algorithm, network) if rules else None
 
-    def _enough(self, given: int | None, network: Any) -> int:
-        needed: int = network.flooding_rounds
-        if given is not None and given < needed:
-            raise ValueError(
-                f"{given} rounds of max-consensus are too few for this network: it takes {needed} until everybody has heard of "
-                "everybody, so agents would decide differently"
-            )
-        return needed if given is None else given
+    def at(self, k: int) -> Agreed | None:
+        """The result of the attempt at iteration ``k``, if it is the last one."""
+        return self.latest if self.latest is not None and self.latest.iteration == k else None
 
-    @property
-    def exchanges(self) -> int:
-        """Rounds of an attempt, the exchange of points included."""
-        return self.rounds + self._mixes
-
-    def look(self, moment: Moment) -> Stop | None:
+    def look(self, snapshot: Snapshot) -> Stop | None:
         """Let the agents meet where they do at this iteration, and want a row where they find a tolerance reached."""
-        state = moment.state
+        state: Observed = snapshot.state
         k = state.k
-        if k % self.every == 0 and (self.latest is None or self.latest.iteration != k) and self._meet(state):
+        if k % self.every == 0 and self.at(k) is None and self._meet(state):
             self.wanted = k
         due = k - k % self.every + self.every
         self.next = due
         if "movement" in self.quantities:
             if due == k + 1:
-                self._before = (state.x.copy(), np.copy(getattr(state, "step_size", 1.0)))
+                self._before = state.x.copy(), state.step_size.copy() if "step_size" in state._fields else 1.0
             self.next = max(k + 1, due - 1)
         return None
 
-    def _meet(self, state: Any) -> bool:
-        problem, network = self._problem, self._network
-        begun = (network.rounds, network.messages, network.bytes)
+    def _meet(self, state: Observed) -> bool:
+        """True if the agents find a tolerance reached."""
+        network = self._network
+        before = np.array([network.rounds, network.messages, network.bytes])
         with network.reliable():
-            found = network.max(self.quantities_of(problem, network, state), self.rounds)
-        ended = (network.rounds, network.messages, network.bytes)
-        spent = [now - then for now, then in zip(ended, begun, strict=True)]
-        self.tally = Tally(*[so_far + more for so_far, more in zip(self.tally, (1, *spent), strict=True)])
-        maxima = dict(zip(self.quantities, found[0].tolist(), strict=True))
-        self.latest = Agreed(state.k, self.rounds, maxima, self._usual)
+            own = np.stack([measure(state) for measure in self._measures.values()], axis=-1)
+            found = network.max(own, self.rounds)
+        spent = np.array([network.rounds, network.messages, network.bytes]) - before
+        self.tally = Tally(*np.add(self.tally, [1, *spent]).tolist())
+        self.latest = Agreed(state.k, self.rounds, dict(zip(self.quantities, found[0].tolist(), strict=True)), self._usual)
         return any(rule.reached(self.latest) for rule in self.rules)
 
-    def quantities_of(self, problem: Any, network: Any, state: Any) -> Array:
-        """``(n_local, number of quantities)``: what each agent can tell of itself."""
-        return np.stack([_QUANTITIES[name](self, problem, network, state) for name in self.quantities], axis=-1)
-
-    def _gradient(self, problem: Any, network: Any, state: Any) -> Array:
+    def _gradient(self, state: Observed) -> Array:
         if not self._alone:
             return self._factor * norms(state.tracker)
-        constraint, x = problem.constraint, state.x
+        constraint, x = self._problem.constraint, state.x
         hat = constraint.project(x) if isinstance(constraint, Projection) else x
         if not np.isfinite(hat).all():
             return np.full(1, np.nan)
-        return norms(constraint.tangent(hat, problem.gradient(hat)))
+        return norms(constraint.tangent(hat, self._problem.gradient(hat)))
 
-    def _movement(self, problem: Any, network: Any, state: Any) -> Array:
+    def _movement(self, state: Observed) -> Array:
         if self._before is None:
             return np.full(len(state.x), np.inf)
         before, step = self._before
         return norms(state.x - before) / np.maximum(step, np.finfo(np.float64).tiny)
 
-    def _disagreement(self, problem: Any, network: Any, state: Any) -> Array:
+    def _disagreement(self, state: Observed) -> Array:
         if self._alone:
             return np.zeros(1)
-        (mixed,) = network.mix(state.x, rounds=self._mixes)
+        (mixed,) = self._network.mix(state.x, rounds=self._mixes)
         return norms(state.x - mixed)
 
-    def _feasibility(self, problem: Any, network: Any, state: Any) -> Array:
-        products = getattr(state, "product_tracker", None)  # where nobody knows B, what agents believe B x to be
+    def _feasibility(self, state: Observed) -> Array:
+        products = state.product_tracker if "product_tracker" in state._fields else None
         found = np.empty(len(state.x))
-        for block, part in problem.blocks():
+        for block, part in self._problem.blocks():
             known = {} if products is None else {"bx": products[block]}
             found[block] = part.constraint.feasibility(state.x[block], **known)
         return found
@@ -197,16 +196,8 @@ class Agreement:
         return {"tally": self.tally, **latest}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Go on with what `saved` gave; what the agents know counts if they were told the same quantities."""
+        """Go on with the result of `saved`; its maxima count if they are of the same quantities."""
         if saved:
             self.tally = Tally(*saved["tally"])
         if tuple(saved.get("maxima", ())) == self.quantities:
             self.latest = Agreed(saved["iteration"], self.rounds, saved["maxima"], self._usual)
-
-
-_QUANTITIES: dict[Quantity, Callable[[Agreement, Any, Any, Any], Array]] = {
-    "gradient": Agreement._gradient,
-    "movement": Agreement._movement,
-    "disagreement": Agreement._disagreement,
-    "feasibility": Agreement._feasibility,
-}

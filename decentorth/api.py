@@ -24,7 +24,7 @@ from topologies.leaving import ranges
 from . import runner
 from ._ending import RANK_TIMEOUT, patience
 from .agreement import Agreement
-from .checkpoint import Begun, CheckpointError, Checkpoints, Identity, Keeper, Losses, Resumed, resume
+from .checkpoint import Checkpoints, CheckpointWriter, Identity, Losses, Resumed, resume
 from .collective import AgentCollective, ReplicaCollective
 from .history import History
 from .metrics import RUNAWAY
@@ -41,11 +41,12 @@ from .network import (
     surviving,
 )
 from .problems import Deferred, Spread
-from .protocols import SETUP, Algorithm, Array, Index, Metric, P, Recorder, Row, StoppingRule
+from .protocols import SETUP, Algorithm, Array, Index, Metric, P, Problem, Recorder, Row, StoppingRule
 from .rewind import Rewind
 from .streams import CounterStreams
 from .sums import norms
 from .survival import Loss, check_leaving, outlive
+from .watchers import Options, Parts
 
 OnRankLoss = Literal["abort", "shrink"]
 __all__ = ["Result", "Run", "connect", "iterate", "solve"]
@@ -156,7 +157,7 @@ class Run:
 
     def __init__(
         self,
-        problem: Any,
+        problem: Problem[Any] | Deferred | Spread,
         algorithm: Any,
         W: Any = None,
         *,
@@ -209,7 +210,7 @@ class Run:
         self._same(
             "the problem, the algorithm, the seed and the channel",
             type(problem),
-            problem.n_blocks if spread else problem.n_agents,
+            problem.n_blocks if isinstance(problem, Spread) else problem.n_agents,
             algorithm,
             seed,
             channel,
@@ -301,7 +302,7 @@ class Run:
         if hasattr(self.algorithm, "suited"):
             self.algorithm = self.algorithm.suited(self.problem)
 
-    def _build(self, problem: Any) -> Any:
+    def _build(self, problem: Problem[Any] | Deferred | Spread) -> Any:
         """The problem of this process's agents; of one agent that is spread, this process's share of its samples."""
         if isinstance(problem, Spread):
             if problem.n_blocks < self.collective.size:
@@ -336,7 +337,12 @@ class Run:
     def states(self) -> Iterator[Any]:
         """The generator of states; BLAS has one thread from the first state until the generator ends."""
         with threadpool_limits(1):
-            yield from runner.iterate(self.problem, self.stepper, self.network, self.streams, self.x0)
+            yield from runner.iterate(self.parts)
+
+    @property
+    def parts(self) -> Parts:
+        """The parts that the loop needs."""
+        return Parts(self.problem, self.method, self.network, self.collective, self.streams, self.x0, self.stepper)
 
     @contextlib.contextmanager
     def _watched(self, computing: float) -> Iterator[None]:
@@ -374,13 +380,7 @@ class Run:
         return Identity(facts, self.x0[0], probes)
 
     def agreement(self, stopping: StoppingRule | None) -> Agreement | None:
-        """How the agents would decide by these rules about the end; None where they do not.
-
-        Raises
-        ------
-        ValueError
-            They cannot: see `agreement.Agreement`.
-        """
+        """The agents' decision about the end by these rules, None where they do not decide; see `agreement.Agreement`."""
         return Agreement.of(stopping, self.problem, self.method, self.network)
 
     def resume(self, path: str | os.PathLike[str]) -> Resumed:
@@ -396,22 +396,11 @@ class Run:
         CheckpointError
             There is none that is whole, or it is of another run; says how.
         """
-
-        def begin(losses: Losses) -> Begun:
-            run = self.after(losses) if losses else self
-            return Begun(run, run.identity, next(run.states()), run.network.in_flight(), run.network.agents)
-
-        resumed = resume(path, begin, self.collective)
-        try:
-            with self.collective.together():
-                resumed.run.network.restore(*resumed.counts, resumed.in_flight)
-        except ValueError as error:
-            raise CheckpointError(f"cannot resume {resumed.path}: {error}") from error
-        return resumed
+        return resume(path, lambda losses: self.after(losses) if losses else self, self.collective)
 
     def solve(self, **given: Any) -> Result:
-        """Iterate to the end; takes the fields of `runner.Options`, which `decentorth.solve` describes."""
-        options = runner.Options(**given)
+        """Iterate to the end; takes the fields of `watchers.Options`, which `decentorth.solve` describes."""
+        options = Options(**given)
         patience("compute_timeout", options.compute_timeout)
         checkpoints, resume = options.checkpoints, options.resume
         recording = (options.iterations, options.stopping, options.rows, options.record_every, options.safety_region)
@@ -433,21 +422,12 @@ class Run:
         )
         return last._result(outcome)
 
-    def _iterate(self, options: runner.Options, resumed: Resumed | None, rewind: Rewind | None = None) -> runner.Outcome:
-        keep = None
+    def _iterate(self, options: Options, resumed: Resumed | None, rewind: Rewind | None = None) -> runner.Outcome:
+        write = None
         if options.checkpoints is not None:
-            keep = partial(
-                Keeper,
-                options.checkpoints,
-                self.identity,
-                self.collective,
-                self.collective.own,
-                self.network.n_agents,
-                anew=resumed is not None and resumed.path is None,
-            )
-        parts = runner.Parts(self.problem, self.method, self.network, self.collective, self.streams, self.x0, self.stepper)
+            write = partial(CheckpointWriter, options.checkpoints, self.identity, self.collective, self.collective.own, resumed)
         with threadpool_limits(1), self._watched(patience("compute_timeout", options.compute_timeout)):
-            return runner.run(parts, options, keep, resumed, rewind)
+            return runner.run(self.parts, options, write, resumed, rewind)
 
     def _result(self, outcome: runner.Outcome) -> Result:
         state, stop, row, history, seconds, agreement = outcome

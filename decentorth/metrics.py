@@ -7,7 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from .protocols import Array, Collective, Counted, Evaluated, KnownOptimum, KnownValue, Landing, Nonsmooth, Projection, Riemannian
+from .protocols import (
+    Array,
+    Collective,
+    Counted,
+    Evaluated,
+    KnownOptimum,
+    KnownValue,
+    Landing,
+    Nonsmooth,
+    Observed,
+    Problem,
+    Projection,
+    Riemannian,
+)
 from .sums import norms, power_of_two
 
 
@@ -37,41 +50,37 @@ class StandardMetrics:
     Two chains of sums and two maxima over the ranks each time; the same numbers on every rank.
     """
 
-    def __init__(self, problem: Any, state: Any) -> None:
+    def __init__(self, problem: Problem[Any], state: Observed) -> None:
         constraint = problem.constraint
         if not isinstance(constraint, Riemannian):
             raise TypeError(f"the standard metrics need a constraint set with Riemannian; {constraint!r} has none")
-        self._projects = isinstance(constraint, Projection)
-        self._tracks = hasattr(state, "tracker") and hasattr(state, "field")
-        self._lands = hasattr(state, "penalty") and isinstance(constraint, Landing)
-        self._counts = hasattr(state, "flops") and isinstance(problem, Counted)
-        self._drifts = hasattr(state, "drift")
-        self._slope = "subgradient_norm" if isinstance(problem, Nonsmooth) and problem.nonsmooth else "gradient_norm"
-        self._known = isinstance(problem, KnownOptimum) and bool(problem.error_name)
+        entries = set(state._fields)
+        self._projects, self._lands = isinstance(constraint, Projection), isinstance(constraint, Landing)
+        self._tracks = {"tracker", "field"} <= entries
+        self._penalised = self._lands and "penalty" in entries
+        self._counts = "flops" in entries and isinstance(problem, Counted)
+        self._drifts = "drift" in entries
+        self._known = problem if isinstance(problem, KnownOptimum) and problem.error_name else None
         self._least = problem.optimal_value if isinstance(problem, KnownValue) else None
-        self._evaluations = problem.evaluations if isinstance(problem, Evaluated) else ()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names, in the order of the values."""
-        return (
+        self._evaluated = problem if isinstance(problem, Evaluated) and problem.evaluations else None
+        self.columns: tuple[str, ...] = (
             "objective",
-            self._slope,
+            "subgradient_norm" if isinstance(problem, Nonsmooth) and problem.nonsmooth else "gradient_norm",
             "local_gradient_sum",
             "consensus_error",
             "consensus_rms",
             *(("distance_to_manifold",) if self._projects else ()),
             "feasibility",
             *(("tracking_error",) if self._tracks else ()),
-            *(("landing_norm",) if self._lands else ()),
+            *(("landing_norm",) if self._penalised else ()),
             *(("flops",) if self._counts else ()),
             *(("drift",) if self._drifts else ()),
-            *(("error",) if self._known else ()),
+            *(("error",) if self._known is not None else ()),
             *(("relative_gap",) if self._least is not None else ()),
-            *self._evaluations,
+            *(self._evaluated.evaluations if self._evaluated is not None else ()),
         )
 
-    def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
+    def __call__(self, problem: Problem[Any], state: Observed, collective: Collective) -> tuple[float, ...]:
         n = problem.n_agents
         constraint = problem.constraint
         x = state.x
@@ -81,10 +90,10 @@ class StandardMetrics:
             (sum_x,) = collective.sum(x)
         mean = sum_x[None] / n
         hat = constraint.project(mean) if self._projects else mean
-        alone = n == 1 and not (self._projects or isinstance(constraint, Landing))  # xhat is the agent's own point
+        alone = n == 1 and not (self._projects or self._lands)  # xhat is the agent's own point
 
         at_hat = np.empty_like(x)
-        at_mean = np.empty_like(x) if self._lands else None
+        at_mean = np.empty_like(x) if self._penalised else None
         scalars = np.empty((len(x), 5))
         feasibility = np.empty(len(x))
         for block, part in problem.blocks():
@@ -94,9 +103,7 @@ class StandardMetrics:
             at_hat[block] = own_gradient if alone else part.gradient(point)
             scalars[block, 0] = part.value(point)
             direction = (
-                part.constraint.relative_gradient(own, own_gradient)
-                if isinstance(constraint, Landing)
-                else part.constraint.tangent(own, own_gradient)
+                part.constraint.relative_gradient(own, own_gradient) if self._lands else part.constraint.tangent(own, own_gradient)
             )
             scalars[block, 1] = norms(direction)
             scalars[block, 2] = norms(own - mean)
@@ -114,6 +121,10 @@ class StandardMetrics:
 
         objective, local_gradients, consensus, spread, distance = sums[1]
         gradient = local_gradients if alone else norms(constraint.tangent(hat, sums[0][None] / n))[0]
+        finite, evaluated = bool(np.isfinite(hat).all()), self._evaluated
+        measures: tuple[float, ...] = ()
+        if evaluated is not None:
+            measures = evaluated.evaluate(hat[0]) if finite else (math.nan,) * len(evaluated.evaluations)
         return (
             float(objective / n),
             float(gradient),
@@ -123,19 +134,13 @@ class StandardMetrics:
             *((float(distance),) if self._projects else ()),
             worst,
             *((float(norms(sum_gap[None] / n)[0]),) if self._tracks else ()),
-            *((float(norms(sums[2][None] / n)[0]),) if self._lands else ()),
+            *((float(norms(sums[2][None] / n)[0]),) if self._penalised else ()),
             *((float(sums[-1]),) if self._counts else ()),
             *((collective.max(float(state.drift.max())),) if self._drifts else ()),
-            *((problem.error(hat[0]) if np.isfinite(hat).all() else math.nan,) if self._known else ()),
+            *((self._known.error(hat[0]) if finite else math.nan,) if self._known is not None else ()),
             *(() if self._least is None else (float(objective / n - self._least) / (abs(self._least) or 1.0),)),
-            *self._evaluated(problem, hat[0]),
+            *measures,
         )
-
-    def _evaluated(self, problem: Any, hat: Array) -> tuple[float, ...]:
-        if not self._evaluations or not np.isfinite(hat).all():
-            return (math.nan,) * len(self._evaluations)
-        measures: tuple[float, ...] = problem.evaluate(hat)
-        return measures
 
 
 RUNAWAY = 1e50

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from .checkpoint import Moment
+from .checkpoint import Snapshot
 from .history import History
 from .protocols import Array, Stop
 
@@ -51,15 +51,15 @@ class Rewind:
         self.seconds: Callable[[], Mapping[str, float]] = dict
         self._held = [start]
 
-    def look(self, moment: Moment) -> Stop | None:
+    def look(self, snapshot: Snapshot) -> Stop | None:
         """Keep a copy of the points."""
-        state = moment.state
+        state = snapshot.state
         if self._held[-1].k == state.k or len(self._held) == 2:
             x = self._held.pop(-1 if self._held[-1].k == state.k else 0).x
             x[...] = state.x
         else:
             x = state.x.copy()
-        self._held.append(Held(state.k, x, moment.counts, state.gradients))
+        self._held.append(Held(state.k, x, snapshot.counts, state.gradients))
         self.next = state.k - state.k % self.every + self.every
         return None
 

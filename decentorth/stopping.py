@@ -32,21 +32,17 @@ class Rule(Settings):
         return _All(self, other)
 
     def __bool__(self) -> bool:
-        """Raise on ``and``, ``or`` and ``not``, which would keep one rule and drop the other.
-
-        Raises
-        ------
-        TypeError
-            Always.
-        """
+        """Raise a TypeError on ``and``, ``or`` and ``not``, which would keep one rule and drop the other."""
         raise TypeError("a stopping rule is neither true nor false: write & for 'and' and | for 'or', as in one & two | three")
 
 
 @dataclass(frozen=True)
-class _Any(Rule):
+class _Pair(Rule):
     first: StoppingRule
     second: StoppingRule
 
+
+class _Any(_Pair):
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
         one, two = self.first(row, collective), self.second(row, collective)
         if one is not None and two is not None:
@@ -54,11 +50,7 @@ class _Any(Rule):
         return one or two
 
 
-@dataclass(frozen=True)
-class _All(Rule):
-    first: StoppingRule
-    second: StoppingRule
-
+class _All(_Pair):
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
         one, two = self.first(row, collective), self.second(row, collective)
         if one is None or two is None:
@@ -73,10 +65,12 @@ class _Below(Rule):
     """Convergence when a metric is at or below a tolerance."""
 
     tolerance: Positive
-    _metric = ""
-    _name = ""
+    _metric = _name = ""
+    _missing = "no row has this metric"
 
     def __call__(self, row: Row, collective: Collective) -> Stop | None:
+        if self._metric not in row.values:
+            raise ValueError(self._missing)
         value = row.values[self._metric]
         if value <= self.tolerance:
             return Stop("converged", True, f"{self._name} {value:.2e} <= {self.tolerance:g}")
@@ -87,11 +81,7 @@ class GradientNorm(_Below):
     """Convergence in ``gradient_norm`` (of the mean objective at the projected mean); for differentiable problems."""
 
     _metric, _name = "gradient_norm", "gradient norm"
-
-    def __call__(self, row: Row, collective: Collective) -> Stop | None:
-        if "gradient_norm" not in row.values:
-            raise ValueError("a gradient tolerance needs a differentiable problem; a subgradient's norm need not vanish")
-        return super().__call__(row, collective)
+    _missing = "a gradient tolerance needs a differentiable problem; a subgradient's norm need not vanish"
 
 
 class Consensus(_Below):
@@ -109,12 +99,8 @@ class Feasibility(_Below):
 class Error(_Below):
     """Convergence when ``error`` (the distance from a known answer) is at or below a tolerance."""
 
-    _metric, _name = "error", "error"
-
-    def __call__(self, row: Row, collective: Collective) -> Stop | None:
-        if "error" not in row.values:
-            raise ValueError("an error tolerance needs a problem whose answer is known; this one's is not")
-        return super().__call__(row, collective)
+    _metric = _name = "error"
+    _missing = "an error tolerance needs a problem whose answer is known; this one's is not"
 
 
 @dataclass(frozen=True)
@@ -157,8 +143,8 @@ class LocalMaximum(Rule):
         if agreed is None or not self.reached(agreed):
             return None
         found = ", ".join(f"{name} {value:.2e}" for name, value in self._judged(agreed).items())
-        who = f"the agents agreed by {agreed.rounds} rounds of max-consensus" if agreed.rounds else "the agent alone decided"
-        return Stop("converged", True, f"{who}: local {found} <= {self.tolerance:g}")
+        decided = f"the agents agreed by {agreed.rounds} rounds of max-consensus" if agreed.rounds else "the agent alone decided"
+        return Stop("converged", True, f"{decided}: local {found} <= {self.tolerance:g}")
 
     def reached(self, agreed: Agreed) -> bool:
         """True if the agents' maxima are at or below the tolerance, as each agent can check by itself."""
@@ -170,7 +156,7 @@ class LocalMaximum(Rule):
 
 def rules_of(kind: type[R], rule: StoppingRule | None) -> tuple[R, ...]:
     """The rules of a kind within a combination, in order."""
-    if isinstance(rule, _Any | _All):
+    if isinstance(rule, _Pair):
         return (*rules_of(kind, rule.first), *rules_of(kind, rule.second))
     return (rule,) if isinstance(rule, kind) else ()
 

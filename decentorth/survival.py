@@ -21,7 +21,7 @@ from topologies.leaving import ranges
 
 from .checkpoint import Resumed, kept
 from .history import History
-from .protocols import Array, LocalProducts, Recorder, Rewound, Streams
+from .protocols import Array, LocalProducts, Problem, Recorder, Rewound, Streams
 from .rewind import Held, Rewind
 from .runner import Outcome
 
@@ -57,7 +57,7 @@ class LostError(RuntimeError):
         self.first = first
 
 
-def restarted(algorithm: Any, problem: Any, network: Any, streams: Streams, x: Array, k: int, gradients: int) -> Any:
+def restarted(algorithm: Any, problem: Problem[Any], network: Any, streams: Streams, x: Array, k: int, gradients: int) -> Any:
     """The method's state as it begins at the agents' own points ``x``, ``(n_local, *shape)``, in iteration ``k``.
 
     Parameters
@@ -67,12 +67,12 @@ def restarted(algorithm: Any, problem: Any, network: Any, streams: Streams, x: A
     """
     state = algorithm.init(problem, network, streams, x)
     scale = getattr(getattr(algorithm, "step_size", None), "scale", None)
-    if scale is not None and hasattr(state, "base"):  # the method begins with the step of iteration 0
+    if scale is not None and "base" in state._fields:  # the method begins with the step of iteration 0
         state = state._replace(step_size=state.base * scale(k))
     return state._replace(k=k, gradients=state.gradients + gradients)
 
 
-def check_leaving(problem: Any) -> None:
+def check_leaving(problem: object) -> None:
     """Refuse a problem that agents cannot leave.
 
     Raises

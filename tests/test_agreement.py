@@ -29,12 +29,12 @@ from decentorth import (
     Result,
     solve,
 )
-from decentorth.agreement import Agreement, Tally
+from decentorth.agreement import Agreement, Tally, TracksGradient
 from decentorth.algorithms import CDADT
 from decentorth.api import Run
-from decentorth.checkpoint import Moment, kept
+from decentorth.checkpoint import Snapshot, kept
 from decentorth.problems import RSRSettings, Spread
-from decentorth.protocols import Array, Row, TracksGradient
+from decentorth.protocols import Array, Row
 from decentorth.stopping import Consensus, GradientNorm, LocalMaximum, ObjectiveBelow, rules_of
 from tests.reference import naive
 from tests.support.distributed import own_pencils
@@ -225,7 +225,7 @@ def test_an_agent_knows_only_what_its_neighbours_tell_it(algorithm: Any, case: A
     for state in islice(setup.states(), 401):
         states.append(state._replace(**{name: value.copy() for name, value in arrays(state).items()}))
         if state.k == together.next:
-            together.look(Moment(state, (0, 0, 0), {}, {}))
+            together.look(Snapshot(state, (0, 0, 0), {}, {}))
             verdicts.append((state.k, together.wanted == state.k, together.latest))
     assert {met for _, met, _ in verdicts} == {False, True}
     for agent in range(N):
@@ -236,7 +236,7 @@ def test_an_agent_knows_only_what_its_neighbours_tell_it(algorithm: Any, case: A
         for k, met, latest in verdicts:
             state = states[k]._replace(**{name: value[own] for name, value in arrays(states[k]).items()})
             assert alone.next == k
-            alone.look(Moment(state, (0, 0, 0), {}, {}))
+            alone.look(Snapshot(state, (0, 0, 0), {}, {}))
             assert (alone.wanted == k, alone.latest) == (met, latest)
         assert network.exhausted()
 

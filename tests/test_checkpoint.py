@@ -26,11 +26,11 @@ from decentorth.api import Run
 from decentorth.checkpoint import ENDINGS, PendingSignals, files, interval, kept, newest_notes
 from decentorth.checkpoint.states import Arrays, copied, put_together, taken_apart
 from decentorth.collective import AgentCollective
+from decentorth.history import schedule
 from decentorth.network import Network, SerialCommunicator
 from decentorth.network.halo import even_bounds
 from decentorth.problems import PCA, FunctionProblem
 from decentorth.protocols import Array, Collective
-from decentorth.runner import schedule
 from decentorth.sets import Stiefel
 from decentorth.stopping import GradientNorm
 from tests.support.problems import GRAPHS, UNEVEN, pca, procrustes, samples

@@ -130,7 +130,7 @@ def test_a_set_without_tangents_is_refused() -> None:
 
     problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Bare(), N)  # type: ignore[type-var]
     with pytest.raises(TypeError, match=r"need a constraint set with Riemannian; Bare\(12, 3\) has none"):
-        StandardMetrics(problem, Plain(np.zeros((N, 12, 3))))
+        measured(problem, Plain(np.zeros((N, 12, 3))))
 
 
 def test_without_a_projection_the_mean_stands_for_it() -> None:
@@ -243,9 +243,10 @@ def test_distances_are_measured_whatever_their_size(power: int) -> None:
     def found(points: Array) -> list[dict[str, float]]:
         def on_rank(communicator: Any) -> dict[str, float]:
             part = problem.restrict(slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1])))
-            metric = StandardMetrics(part, Plain(points[part.agents]))
+            state: Any = Plain(points[part.agents])
+            metric = StandardMetrics(part, state)
             with np.errstate(over="ignore"):
-                values = metric(part, Plain(points[part.agents]), AgentCollective(communicator, bounds))
+                values = metric(part, state, AgentCollective(communicator, bounds))
             return dict(zip(metric.columns, values, strict=True))
 
         with np.errstate(over="ignore"):

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from decentorth import DGD, DPRGT, DRFGT, UMCM, Checkpoints, Landing, Result, iterate, solve
+from decentorth.history import schedule
 from decentorth.problems import Deferred, FunctionProblem
 from decentorth.protocols import Array, Collective, Row, Stop, StoppingRule
-from decentorth.runner import schedule
 from decentorth.sets import Euclidean, Stiefel
 from decentorth.stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Time
 from tests.reference import naive
@@ -96,7 +96,7 @@ def test_no_iterations_leave_the_start() -> None:
 
 
 def test_recorders_see_every_row_and_further_metrics_join() -> None:
-    class Keeper:
+    class Recorded:
         def __init__(self) -> None:
             self.rows: list[Row] = []
 
@@ -110,9 +110,9 @@ def test_recorders_see_every_row_and_further_metrics_join() -> None:
             (total,) = collective.sum(state.x[:, 0, 0])
             return float(total) / problem.n_agents, 2.0 * state.k
 
-    keeper = Keeper()
-    result = solve(pca().problem, DRFGT(), RING, iterations=20, recorders=[keeper], metrics=[FirstEntry()])
-    assert tuple(keeper.rows) == result.history.rows
+    recorder = Recorded()
+    result = solve(pca().problem, DRFGT(), RING, iterations=20, recorders=[recorder], metrics=[FirstEntry()])
+    assert tuple(recorder.rows) == result.history.rows
     assert result.history["first_entry"][-1] == pytest.approx(result.x[:, 0, 0].mean(), rel=1e-14)
     np.testing.assert_array_equal(result.history["twice"], 2.0 * result.history["iteration"])
 

@@ -14,7 +14,7 @@ import topologies as tp
 from decentorth import DGD, DPRGT, DRFGT, DRGTA, DRSGD, CheckpointError, Checkpoints, DeEPCA, Result, solve
 from decentorth.algorithms.policies import Diminishing
 from decentorth.api import Run
-from decentorth.checkpoint import Moment, kept
+from decentorth.checkpoint import Snapshot, kept
 from decentorth.history import History
 from decentorth.network import Network
 from decentorth.problems import GEVP, FunctionProblem, RSRSettings
@@ -173,7 +173,7 @@ def test_whenever_ranks_stop_they_have_a_copy_in_common(ranks: int, start: int, 
         rewind = Rewind(ranks, Held(start, np.full((1, 1), float(start)), (0, 0, 0), 0), History())
         for k in range(start, last + 1):
             if k >= rewind.next:
-                rewind.look(Moment(State(k), (k, k, k), {}, {}))
+                rewind.look(Snapshot(State(k), (k, k, k), {}, {}))
         rewinds.append(rewind)
     back = min(rewind.latest for rewind in rewinds)
     assert max(made) - back < 2 * ranks or back == start

@@ -1,12 +1,4 @@
-"""A checkpoint on disk: a folder named by its iteration, which is either complete or absent.
-
-================== ===========================================================================================================
-``block-00000.bin`` a rank's agents: pieces of consecutive agents, about 4 MB each; in a piece one array after the other, raw,
-                    little-endian, C order
-``common.bin``      the arrays common to all agents (the history, the starting point), likewise
-``manifest.json``   format and version; SHA-256 of the rest; the rest: the identity of the run, counters, names, types and shapes
-                    of the arrays, the agents of each block, the SHA-256 of every piece, and the writer's notes
-================== ===========================================================================================================
+"""A checkpoint on disk: a folder named by its iteration, which is either complete or absent; `docs/running.md` has the format.
 
 Every rank writes its own agents to a file of its own, in a folder with a temporary name; rank 0 writes the manifest last, and
 renames the folder. Any number of ranks can read it: each reads the pieces that hold its agents. Sizes are compared with those of
@@ -23,10 +15,9 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from io import BufferedReader
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +47,8 @@ class DamagedError(CheckpointError):
 T = TypeVar("T")
 
 
-def agreed(collective: Collective, work: Callable[[], T], kind: type[CheckpointError] = CheckpointError) -> T:
-    """The result of ``work``, which must not communicate; a failure on one rank raises an error of that ``kind`` on all."""
+def on_all(collective: Collective, work: Callable[[], T], kind: Callable[[str], CheckpointError] = CheckpointError) -> T:
+    """The result of ``work``, which must not communicate; a failure on one rank raises the error ``kind(words)`` on all."""
     try:
         with collective.together():
             return work()
@@ -78,10 +69,16 @@ class Layout(NamedTuple):
         """The bytes of one agent, or of the whole array if it is common to all agents."""
         return np.dtype(self.kind).itemsize * math.prod(self.shape)
 
-    def read(self, data: bytes | bytearray, offset: int, count: int | None = None) -> NDArray[Any]:
-        """A view of ``data`` as the whole array, or as that of ``count`` agents."""
-        shape = self.shape if count is None else (count, *self.shape)
-        return np.frombuffer(data, self.kind, math.prod(shape), offset).reshape(shape)
+
+def _arrays(layouts: Sequence[Layout], data: bytes, count: int | None = None) -> Arrays:
+    """The arrays that follow one another in ``data``, as views: whole, or those of ``count`` agents."""
+    arrays: Arrays = {}
+    offset = 0
+    for layout in layouts:
+        shape = layout.shape if count is None else (count, *layout.shape)
+        arrays[layout.name] = np.frombuffer(data, layout.kind, math.prod(shape), offset).reshape(shape)
+        offset += arrays[layout.name].nbytes
+    return arrays
 
 
 class Block(NamedTuple):
@@ -111,26 +108,22 @@ class Manifest(NamedTuple):
     facts: dict[str, Any]
     """The facts that the writer added."""
 
+    @property
+    def n_agents(self) -> int:
+        """The number of agents in the blocks."""
+        return self.blocks[-1].stop if self.blocks else 0
+
 
 def kept(root: Path) -> list[Path]:
     """The checkpoints in a folder, the newest first."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        return sorted((path for path in root.iterdir() if _NAME.fullmatch(path.name)), key=_iteration, reverse=True)
+        return sorted((path for path in root.iterdir() if _NAME.fullmatch(path.name)), key=lambda path: -int(path.name))
     return []
 
 
-def _iteration(path: Path) -> int:
-    return int(path.name)
-
-
 def found(given: str | os.PathLike[str]) -> list[Path]:
-    """The checkpoints of a path, the newest first; the path is a run's folder, its folder of checkpoints, or a checkpoint.
-
-    Raises
-    ------
-    ValueError
-        There is no checkpoint.
-    """
+    """The checkpoints of a run's folder, of its folder of checkpoints, or a checkpoint itself, the newest first; a ValueError if
+    there is none."""
     path = Path(given)
     paths = kept(path / FOLDER) or kept(path)
     if not paths and path.is_dir() and ((path / MANIFEST).exists() or _NAME.fullmatch(path.name)):
@@ -153,22 +146,15 @@ def write(
 ) -> Path:
     """Write a checkpoint, and remove all but the last ``keep`` and all of later iterations; a collective call.
 
-    Parameters
-    ----------
-    agents
-        The agents of this rank; empty if another rank writes them (a single agent that every rank holds).
-    arrays
-        ``(n_local, ...)`` by name, the same names on every rank.
-    common, facts
-        The common arrays and the facts, from rank 0.
+    ``agents`` are those that this rank writes (none if another rank does), ``arrays`` are ``(n_local, ...)`` of the same names on
+    every rank, and ``common`` and ``facts`` are those of rank 0.
 
     Raises
     ------
     CheckpointError
         The checkpoint cannot be written; raised on every rank, and the earlier checkpoints are unchanged.
     """
-    part = root / f".{iteration:09d}.part"
-    path = root / f"{iteration:09d}"
+    part, path = root / f".{iteration:09d}.part", root / f"{iteration:09d}"
     digests: list[str] = []
     piece = max(1, PIECE_BYTES // max(1, sum(array[:1].nbytes for array in arrays.values())))
     try:
@@ -182,20 +168,15 @@ def write(
         block = Block(agents.start, agents.stop, piece, digests)
         with collective.together(), _new(part / _block_name(collective.rank)) as file:
             for a, b in block.pieces:
-                hashed = hashlib.sha256()
-                for array in canonical.values():
-                    data = array[a - agents.start : b - agents.start].reshape(-1).view(np.uint8).data
-                    hashed.update(data)
-                    file.write(data)
-                digests.append(hashed.hexdigest())
+                digests.append(_append(file, [array[a - agents.start : b - agents.start] for array in canonical.values()]))
         blocks = [json.loads(text) for text in collective.everyone(json.dumps(block).encode())]
-        blocks = [(start, stop, *rest) for start, stop, *rest in blocks if start < stop]
         with collective.together():
             if collective.rank == 0:
                 layouts = [Layout(name, array.dtype.str, array.shape[1:]) for name, array in canonical.items()]
-                _finish(part, layouts, common, {**facts, "blocks": blocks})
-                for other in (other for other in kept(root) if _iteration(other) >= iteration):
-                    _remove(other)
+                _finish(part, layouts, common, {**facts, "blocks": [block for block in blocks if block[0] < block[1]]})
+                for other in kept(root):
+                    if int(other.name) >= iteration:
+                        _remove(other)
                 part.rename(path)
                 for other in kept(root)[keep:]:
                     _remove(other)
@@ -213,15 +194,10 @@ def write(
 def _finish(part: Path, layouts: list[Layout], common: Arrays, facts: Mapping[str, Any]) -> None:
     """Write the files of rank 0, the manifest last."""
     canonical = {name: _canonical(name, array) for name, array in common.items()}
-    data = b"".join(array.tobytes() for array in canonical.values())
+    commons = [Layout(name, array.dtype.str, array.shape) for name, array in canonical.items()]
     with _new(part / COMMON) as file:
-        file.write(data)
-    body = {
-        **facts,
-        "arrays": layouts,
-        "common": [Layout(name, array.dtype.str, array.shape) for name, array in canonical.items()],
-        "common_sha256": hashlib.sha256(data).hexdigest(),
-    }
+        digest = _append(file, canonical.values())
+    body = {**facts, "arrays": layouts, "common": commons, "common_sha256": digest}
     body = json.loads(json.dumps(body))  # as it is read: keys are text
     whole = {"format": FORMAT, "version": VERSION, "sha256": _digest(body), "checkpoint": body}
     with _new(part / MANIFEST) as file:
@@ -236,6 +212,16 @@ def _remove(path: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
+def _append(file: IO[bytes], arrays: Iterable[NDArray[Any]]) -> str:
+    """Write arrays one after the other; the SHA-256 of them all."""
+    hashed = hashlib.sha256()
+    for array in arrays:
+        data = array.reshape(-1).view(np.uint8).data
+        hashed.update(data)
+        file.write(data)
+    return hashed.hexdigest()
+
+
 def _canonical(name: str, array: NDArray[Any]) -> NDArray[Any]:
     """The array in the byte order and layout of the file."""
     kind = array.dtype.newbyteorder("<")
@@ -245,7 +231,7 @@ def _canonical(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 
 @contextlib.contextmanager
-def _new(path: Path) -> Iterator[Any]:
+def _new(path: Path) -> Iterator[IO[bytes]]:
     """Open a new file, and flush it to the disk before it is closed."""
     with path.open("xb") as file:
         yield file
@@ -278,32 +264,23 @@ def words(error: Exception) -> str:
 
 
 def limited(path: Path, most: int) -> bytes:
-    """The content of a regular file of at most ``most`` bytes; no more than that is read.
+    """The content of a regular file of at most ``most`` bytes, else a ValueError; no more than that is read."""
+    if (size := _size(path)) > most:
+        raise ValueError(f"{path.name} has {size} bytes, more than the {most} that it may have")
+    with path.open("rb") as file:
+        return file.read(size)
 
-    Raises
-    ------
-    ValueError
-        The file is larger, or is not regular: reading a FIFO would block, and a device might never end.
-    OSError
-        The file cannot be read.
-    """
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError(f"{path.name} is not a regular file")
-        if status.st_size > most:
-            raise ValueError(f"{path.name} has {status.st_size} bytes, more than the {most} that it may have")
-        return file.read(status.st_size)
+
+def _size(path: Path) -> int:
+    """The bytes of a regular file; a FIFO would block its reader, and a device might never end."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError(f"{path.name} is not a regular file")
+    return status.st_size
 
 
 def parsed(path: Path, raw: bytes) -> Manifest:
-    """The manifest of a checkpoint from its bytes.
-
-    Raises
-    ------
-    ValueError
-        The bytes are damaged, or of another version.
-    """
+    """The manifest of a checkpoint from its bytes; a ValueError if they are damaged, or of another version."""
     try:
         try:
             whole = json.loads(raw)
@@ -316,14 +293,11 @@ def parsed(path: Path, raw: bytes) -> Manifest:
         body: Any = whole.get("checkpoint")
         if whole.get("sha256") != _digest(body):
             raise ValueError(f"{MANIFEST} does not have the checksum it names")
-        return Manifest(
-            path,
-            [_layout(entry) for entry in body.pop("arrays")],
-            [_layout(entry) for entry in body.pop("common")],
-            str(body.pop("common_sha256")),
-            [_block(entry) for entry in body.pop("blocks")],
-            body,
-        )
+        layouts, common = ([_layout(entry) for entry in body.pop(key)] for key in ("arrays", "common"))
+        blocks = [_block(entry) for entry in body.pop("blocks")]
+        if [block.start for block in blocks] != [0, *(block.stop for block in blocks)][: len(blocks)]:
+            raise ValueError("its blocks do not hold agents in order")
+        return Manifest(path, layouts, common, str(body.pop("common_sha256")), blocks, body)
     except (TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"{MANIFEST} does not describe a checkpoint: {type(error).__name__} {str(error)[:200]}") from None
 
@@ -350,49 +324,30 @@ def _block(entry: Any) -> Block:
 
 
 def read_manifest(path: Path, collective: Collective) -> Manifest:
-    """The manifest of a checkpoint, read by rank 0 for every rank.
-
-    Raises
-    ------
-    DamagedError
-        The manifest cannot be read or is damaged; raised on every rank.
-    """
-    raw = agreed(collective, lambda: limited(path / MANIFEST, MANIFEST_BYTES) if collective.rank == 0 else b"", DamagedError)
+    """The manifest of a checkpoint, read by rank 0 for every rank; a `DamagedError` on every rank if that cannot be done."""
+    raw = on_all(collective, lambda: limited(path / MANIFEST, MANIFEST_BYTES) if collective.rank == 0 else b"", DamagedError)
     whole = collective.everyone(raw)[0]
-    return agreed(collective, lambda: parsed(path, whole), DamagedError)
+    return on_all(collective, lambda: parsed(path, whole), DamagedError)
 
 
 def read_common(manifest: Manifest, collective: Collective) -> Arrays:
-    """The arrays common to all agents, read by rank 0 for every rank.
-
-    Raises
-    ------
-    DamagedError
-        The file cannot be read or is damaged; raised on every rank.
-    """
+    """The arrays common to all agents, read by rank 0 for every rank; a `DamagedError` on every rank if that cannot be done."""
 
     def read() -> bytes:
-        path = manifest.path / COMMON
-        data = bytearray(_sized(path, manifest.common, 1))
-        with path.open("rb") as file:
-            _read_piece(file, 0, memoryview(data), manifest.common_sha256)
-        return bytes(data)
+        if collective.rank > 0:
+            return b""
+        size = _sized(manifest.path / COMMON, manifest.common, 1)
+        with (manifest.path / COMMON).open("rb") as file:
+            return _read(file, 0, size, manifest.common_sha256)
 
-    whole = collective.everyone(agreed(collective, lambda: read() if collective.rank == 0 else b"", DamagedError))[0]
-    offsets = np.cumsum([0, *(layout.nbytes for layout in manifest.common)]).tolist()
-    return {layout.name: layout.read(whole, at) for layout, at in zip(manifest.common, offsets, strict=False)}
+    return _arrays(manifest.common, collective.everyone(on_all(collective, read, DamagedError))[0])
 
 
 def read_agents(manifest: Manifest, n_agents: int, agents: slice) -> Arrays:
-    """The arrays ``(n_local, ...)`` of ``agents``; pieces without any of them are not read.
-
-    Raises
-    ------
-    ValueError, OSError
-        The files with these agents are damaged, or differ from the manifest's description.
-    """
-    if _agents(manifest) != n_agents:
-        raise ValueError(f"its blocks do not hold the agents 0 to {n_agents - 1} in order")
+    """The arrays ``(n_local, ...)`` of ``agents``; pieces without any of them are not read. A ValueError or OSError if files with
+    these agents are damaged, or differ from the manifest's description."""
+    if manifest.n_agents != n_agents:
+        raise ValueError(f"its blocks hold {manifest.n_agents} agents instead of {n_agents}")
     mine = [
         (block, manifest.path / _block_name(number))
         for number, block in enumerate(manifest.blocks)
@@ -403,62 +358,38 @@ def read_agents(manifest: Manifest, n_agents: int, agents: slice) -> Arrays:
     arrays = {layout.name: np.empty((agents.stop - agents.start, *layout.shape), layout.kind) for layout in manifest.arrays}
     agent_bytes = sum(layout.nbytes for layout in manifest.arrays)
     for block, path in mine:
-        data = bytearray(min(block.piece, block.stop - block.start) * agent_bytes)
         with path.open("rb") as file:
             for (a, b), digest in zip(block.pieces, block.sha256, strict=True):
                 low, high = max(a, agents.start), min(b, agents.stop)
-                if low >= high:
-                    continue
-                _read_piece(file, (a - block.start) * agent_bytes, memoryview(data)[: (b - a) * agent_bytes], digest)
-                offset = 0
-                for layout in manifest.arrays:
-                    whole = layout.read(data, offset, b - a)
-                    arrays[layout.name][low - agents.start : high - agents.start] = whole[low - a : high - a]
-                    offset += whole.nbytes
+                if low < high:
+                    data = _read(file, (a - block.start) * agent_bytes, (b - a) * agent_bytes, digest)
+                    for name, piece in _arrays(manifest.arrays, data, b - a).items():
+                        arrays[name][low - agents.start : high - agents.start] = piece[low - a : high - a]
     return arrays
 
 
 def held(manifest: Manifest) -> int:
-    """The number of agents of a checkpoint, by the sizes of its files, whose content is not read.
-
-    Raises
-    ------
-    ValueError, OSError
-        The files differ from the manifest's description.
-    """
+    """The number of agents of a checkpoint; a ValueError or OSError if its files, which are not read, have other sizes."""
     for number, block in enumerate(manifest.blocks):
         if not _sized(manifest.path / _block_name(number), manifest.arrays, block.stop - block.start):
             raise ValueError(f"{MANIFEST} names no array of an agent's own")
     _sized(manifest.path / COMMON, manifest.common, 1)
-    return _agents(manifest)
-
-
-def _agents(manifest: Manifest) -> int:
-    """The number of agents in the blocks of a manifest.
-
-    Raises
-    ------
-    ValueError
-        The blocks are not consecutive.
-    """
-    ends = [0, *(block.stop for block in manifest.blocks)]
-    if [block.start for block in manifest.blocks] != ends[:-1]:
-        raise ValueError("its blocks do not hold agents in order")
-    return ends[-1]
+    return manifest.n_agents
 
 
 def _sized(path: Path, layouts: Sequence[Layout], count: int) -> int:
     """The bytes of ``count`` times these arrays; raise unless the file has that size."""
-    expected, status = count * sum(layout.nbytes for layout in layouts), path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise ValueError(f"{path.name} is not a regular file")
-    if status.st_size != expected:
-        raise ValueError(f"{path.name} has {status.st_size} bytes instead of {expected}")
+    expected, size = count * sum(layout.nbytes for layout in layouts), _size(path)
+    if size != expected:
+        raise ValueError(f"{path.name} has {size} bytes instead of {expected}")
     return expected
 
 
-def _read_piece(file: BufferedReader, offset: int, into: memoryview, sha256: str) -> None:
+def _read(file: IO[bytes], offset: int, size: int, sha256: str) -> bytes:
+    """``size`` bytes from ``offset`` on; raise unless they have that checksum."""
     file.seek(offset)
-    if file.readinto(into) != len(into) or hashlib.sha256(into).hexdigest() != sha256:
-        place = f"bytes {offset} to {offset + len(into)}"
+    data = file.read(size)
+    if len(data) != size or hashlib.sha256(data).hexdigest() != sha256:
+        place = f"bytes {offset} to {offset + size}"
         raise ValueError(f"{Path(file.name).name} is damaged: {place} do not have the checksum in {MANIFEST}")
+    return data

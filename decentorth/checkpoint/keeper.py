@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from ..metrics import first_runaway
 from ..protocols import Array, Collective, Stop
 from ..settings import Count, Settings
 from . import files
+from .resuming import Identity, Resumed
 from .signals import ENDINGS, PendingSignals
 from .states import Arrays, copied, taken_apart
 
@@ -49,16 +50,6 @@ class Checkpoints(Settings):
         The number of checkpoints that are kept.
     notes
         Called by rank 0 for each checkpoint; returns notes to store with it, as JSON can hold them.
-
-    Attributes
-    ----------
-    signals
-        A context that the run enters; a caller may enter it too, so that signals wait until its own files are written.
-
-    Raises
-    ------
-    ValueError
-        ``every`` is neither a number of iterations nor a time, or ``keep`` is below 1.
     """
 
     folder: str | os.PathLike[str]
@@ -66,6 +57,7 @@ class Checkpoints(Settings):
     keep: Count = 3
     notes: Callable[[], Mapping[str, Any]] = dict
     signals: PendingSignals = field(default_factory=PendingSignals, init=False, repr=False, compare=False)
+    """A context that the run enters; a caller may enter it too, so that signals wait until its own files are written."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,10 +67,7 @@ class Checkpoints(Settings):
 def interval(name: str, every: int | str | None) -> tuple[float, float]:
     """The iterations and the seconds between checkpoints; infinity for the unit that ``every`` does not use.
 
-    Raises
-    ------
-    ValueError
-        ``every`` is neither a number of iterations nor a time; the message has ``name``.
+    ``name`` is that of ``every`` in the ValueError for text that is neither a number of iterations nor a time.
     """
     if every is None:
         return math.inf, math.inf
@@ -89,33 +78,28 @@ def interval(name: str, every: int | str | None) -> tuple[float, float]:
     return (number, math.inf) if match[1] else (math.inf, number * _UNITS[match[3]])
 
 
-def look_ahead(iterations: int, seconds: float, within: float = LOOK_SECONDS) -> int:
-    """The iterations until the next look, if the last ``iterations`` took ``seconds``: those of ``within`` seconds, but at most
-    ``4 * iterations``."""
-    return int(min(max(1.0, iterations * within / max(seconds, 1e-9)), 4.0 * iterations))
+class SharedLooks:
+    """The iterations at which ranks agree on signals and clocks, of which ``next`` is the next; between, they do not communicate.
 
-
-@dataclass(frozen=True)
-class Identity:
-    """The facts and arrays that must be the same for a run to continue as if it had never stopped.
-
-    Parameters
-    ----------
-    facts
-        The facts of the problem, the algorithm, the seed and W, by group and name, as JSON can hold them.
-    start
-        ``shape``: the common starting point.
-    probes
-        Quantities of the agents' data at the start, ``(n_local,)`` each.
+    The seconds to the next one count from ``looked_at``, by ``clock``.
     """
 
-    facts: Mapping[str, Mapping[str, Any]]
-    start: Array
-    probes: Mapping[str, Array]
+    def __init__(self, collective: Collective, k: int, clock: Callable[[], float]) -> None:
+        self._collective, self._clock = collective, clock
+        self._k, self.looked_at, self.next = k, clock(), k + 1
+
+    def largest(self, k: int, values: Sequence[float], seconds: float = LOOK_SECONDS) -> list[float]:
+        """The largest of each value over the ranks; in the same message rank 0 sets the next iteration, at most 4 times as far."""
+        made, now = k - self._k, self._clock()
+        ahead = int(min(max(1.0, made * seconds / max(now - self.looked_at, 1e-9)), 4.0 * made))
+        proposed = ahead if self._collective.rank == 0 else 0
+        found: list[float] = self._collective.largest(np.array([*values, proposed], dtype=np.float64)).tolist()
+        self._k, self.looked_at, self.next = k, now, k + int(found[-1])
+        return found[:-1]
 
 
-class Moment(NamedTuple):
-    """The state of a run between two iterations."""
+class Snapshot(NamedTuple):
+    """A run between two iterations."""
 
     state: Any
     counts: tuple[int, int, int]
@@ -125,42 +109,16 @@ class Moment(NamedTuple):
     agreement: Mapping[str, Any] = MappingProxyType({})
     """The agents' knowledge about stopping, as JSON can hold it."""
 
-    def copied(self, into: Moment | None = None) -> Moment:
+    def copied(self, into: Snapshot | None = None) -> Snapshot:
         """A copy that stays unchanged during the run; the arrays of ``into``, an earlier copy, are reused."""
         state = copied(self.state, None if into is None else into.state)
         return self._replace(state=state, in_flight={name: array.copy() for name, array in self.in_flight.items()})
 
 
-class Keeper:
-    """The writer of a run's checkpoints; every rank makes the same calls, inside the context ``signals``.
+class CheckpointWriter:
+    """The writer of a run's checkpoints, a watcher; every rank makes the same calls, inside the context ``signals``.
 
-    Parameters
-    ----------
-    checkpoints
-        The folder and the times.
-    identity
-        The identity of the run.
-    agents
-        The agents of this rank.
-    n_agents
-        The number of agents over all ranks.
-    history
-        The history of the run, which grows.
-    resumed
-        The checkpoint that the run continues from.
-    k
-        The first iteration.
-    anew
-        True after agents have left: the run continues in its folder, and writes every checkpoint from here on.
-
-    Attributes
-    ----------
-    next
-        The iteration at which to `look` again.
-    last
-        The newest checkpoint.
-    signals
-        The signals that wait for the next look.
+    This rank writes ``agents``. A run from which agents have left has no checkpoint to continue from, and continues in its folder.
 
     Raises
     ------
@@ -174,98 +132,82 @@ class Keeper:
         identity: Identity,
         collective: Collective,
         agents: slice,
-        n_agents: int,
+        resumed: Resumed | None,
         history: History,
         k: int,
-        resumed: Path | None,
-        anew: bool = False,
     ) -> None:
         self._root = Path(checkpoints.folder)
         self._checkpoints, self._identity, self._collective = checkpoints, identity, collective
-        self._agents, self._n_agents, self._history = agents, n_agents, history
+        self._agents, self._history = agents, history
         self._iterations, self._seconds = interval("every", checkpoints.every)
         self.signals = checkpoints.signals
-        continues = resumed is not None and resumed.parent.resolve() == self._root.resolve()
-        self.last = resumed if continues else None
-        others = files.agreed(collective, lambda: [] if continues or anew or collective.rank > 0 else files.kept(self._root))
-        if collective.everyone(b"others" if others else b"")[0]:
+        start = None if resumed is None else resumed.path
+        self._last = start if start is not None and start.parent.resolve() == self._root.resolve() else None
+        fresh = collective.rank == 0 and self._last is None and (resumed is None or start is not None)
+        others = files.on_all(collective, lambda: files.kept(self._root) if fresh else [])
+        if collective.decide(bool(others)):
             raise files.CheckpointError(
                 f"{self._root} has the checkpoints of another run: resume from it, choose another folder, or remove them"
             )
-        self._looked = k
-        self._looked_at = self._written_at = time.monotonic()
-        self.next = k + 1
+        self._written_at = time.monotonic()
+        self._looks = SharedLooks(collective, k, time.monotonic)
+        self.next: float = self._looks.next
 
-    def look(self, moment: Moment) -> Stop | None:
-        """Write a checkpoint where one is due and the points are finite; why to stop, where a signal asks for that.
+    def look(self, snapshot: Snapshot) -> Stop | None:
+        """Write a checkpoint where one is due and the points are finite; the reason to stop, where a signal asks for that.
 
-        The same on every rank: a signal to any rank counts, and rank 0's clock. In the same message rank 0 says when to look again.
+        The same on every rank: a signal to any rank counts, and rank 0's clock.
         """
-        k = moment.state.k
-        signals = self.signals.take()
-        now = time.monotonic()
-        root = self._collective.rank == 0
-        ahead = look_ahead(k - self._looked, now - self._looked_at)
-        asked = signal.SIGUSR1 in signals or (root and now - self._written_at >= self._seconds)
-        wishes = [max(signals & ENDINGS, default=0), asked, ahead if root else 0]
-        ends, due, ahead = self._collective.largest(np.array(wishes, dtype=np.float64))
-        self.next = k + int(ahead)
-        if not math.isinf(self._iterations):
-            self.next = min(self.next, k - k % int(self._iterations) + int(self._iterations))
-        self._looked, self._looked_at = k, now
+        k, signals = snapshot.state.k, self.signals.take()
+        late = self._collective.rank == 0 and time.monotonic() - self._written_at >= self._seconds
+        ends, due = self._looks.largest(k, [max(signals & ENDINGS, default=0), signal.SIGUSR1 in signals or late])
+        self.next = min(self._looks.next, k - k % self._iterations + self._iterations)
         if ends:
             name = signal.Signals(int(ends)).name
             return Stop("terminated", False, f"ended by {name} after iteration {k}; its checkpoint is what to resume from")
-        if (due or k % self._iterations == 0) and self._finite(moment):
-            self.write(moment)
+        if (due or k % self._iterations == 0) and self._finite(snapshot):
+            self._write(snapshot)
         return None
 
-    def end(self, moment: Moment, good: Moment | None) -> None:
-        """Write the last checkpoint: of the end where its points are finite, else of the last moment that was good, unless there is
-        one of a later iteration."""
-        if self._finite(moment):
-            self.write(moment)
-        elif good is not None and (self.last is None or int(self.last.name) < good.state.k):
-            self.write(good)
+    def end(self, snapshot: Snapshot, good: Snapshot | None) -> None:
+        """Write the last checkpoint: of the end where its points are finite, else of ``good``, unless there is a later one."""
+        if self._finite(snapshot):
+            self._write(snapshot)
+        elif good is not None and (self._last is None or int(self._last.name) < good.state.k):
+            self._write(good)
 
-    def _finite(self, moment: Moment) -> bool:
-        return first_runaway(moment.state.x, self._agents.start, self._n_agents, self._collective) is None
+    def _finite(self, snapshot: Snapshot) -> bool:
+        return first_runaway(snapshot.state.x, self._agents.start, self._identity.n_agents, self._collective) is None
 
-    def write(self, moment: Moment) -> None:
-        """Write a checkpoint, unless there is one of this iteration.
-
-        Raises
-        ------
-        files.CheckpointError
-            The disk is full, the folder cannot be written to, or a rank does not see it; raised on every rank.
-        """
-        k = moment.state.k
-        if self.last is None or int(self.last.name) != k:
-            arrays, numbers = taken_apart(moment.state, "state")
-            arrays |= {f"network.{name}": array for name, array in moment.in_flight.items()}
+    def _write(self, snapshot: Snapshot) -> None:
+        """Write a checkpoint, unless there is one of this iteration."""
+        k = snapshot.state.k
+        if self._last is None or int(self._last.name) != k:
+            arrays, numbers = taken_apart(snapshot.state, "state")
+            arrays |= {f"network.{name}": array for name, array in snapshot.in_flight.items()}
             arrays |= {f"start.{name}": array for name, array in self._identity.probes.items()}
-            common, facts = self._common(moment, numbers) if self._collective.rank == 0 else ({}, {})
-            self.last = files.write(self._root, k, self._checkpoints.keep, self._agents, arrays, common, facts, self._collective)
-            log.info("checkpoint %s", self.last)
-        self._looked_at = self._written_at = time.monotonic()
+            common, facts = self._common(snapshot, numbers) if self._collective.rank == 0 else ({}, {})
+            self._last = files.write(self._root, k, self._checkpoints.keep, self._agents, arrays, common, facts, self._collective)
+            log.info("checkpoint %s", self._last)
+        self._looks.looked_at = self._written_at = time.monotonic()
 
-    def _common(self, moment: Moment, numbers: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
-        rows = [row for row in self._history.rows if row.iteration <= moment.state.k]
-        columns = list(rows[0].values)
+    def _common(self, snapshot: Snapshot, numbers: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
+        """The arrays and facts that rank 0 writes."""
+        history = self._history.before(snapshot.state.k + 1)
         common: Arrays = {
             "start": self._identity.start,
-            "history.counts": np.array([[getattr(row, name) for name in COUNTS] for row in rows], dtype=np.int64),
-            "history.values": np.array([[row.seconds, *row.values.values()] for row in rows], dtype=np.float64),
+            "history.counts": np.stack([history[name] for name in COUNTS], axis=1),
+            "history.values": np.stack([history[name] for name in history.columns[len(COUNTS) :]], axis=1),
         }
         facts = {
             "decentorth": __version__,
-            "iteration": moment.state.k,
+            "iteration": snapshot.state.k,
             "run": self._identity.facts,
             "numbers": numbers,
-            "counts": moment.counts,
-            "seconds": moment.seconds,
-            "agreement": moment.agreement,
-            "metrics": columns,
+            "counts": snapshot.counts,
+            "seconds": snapshot.seconds,
+            "agreement": snapshot.agreement,
+            "metrics": history.columns[len(COUNTS) + 1 :],
             "notes": self._checkpoints.notes(),
         }
         return common, facts

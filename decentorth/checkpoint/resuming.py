@@ -6,10 +6,11 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,6 @@ from .._version import __version__
 from ..history import COUNTS, LIMIT, History
 from ..protocols import Array, Collective, Row
 from . import files
-from .keeper import Identity
 from .states import put_together, taken_apart
 
 TOLERANCE = 1e-9
@@ -28,17 +28,31 @@ _LONGEST = 60
 log = logging.getLogger(__name__)
 
 
-class Begun(NamedTuple):
-    """The resumed run, as set up before the checkpoint is read."""
+@dataclass(frozen=True)
+class Identity:
+    """The facts and arrays that must be the same for a run to continue as if it had never stopped."""
 
-    run: Any
-    identity: Identity
-    like: Any
-    """The method's state at the start, as a template of states."""
-    in_flight: Collection[str]
-    """The names of the arrays that the network may have in flight."""
-    agents: slice
-    """The agents of this rank."""
+    facts: Mapping[str, Mapping[str, Any]]
+    """The facts of the problem, the algorithm, the seed and W, by group and name, as JSON can hold them."""
+    start: Array
+    """``shape``: the common starting point."""
+    probes: Mapping[str, Array]
+    """Quantities of the agents' data at the start, ``(n_local,)`` each."""
+
+    @property
+    def n_agents(self) -> int:
+        """The number of agents over all ranks."""
+        return int(self.facts["problem"]["agents"])
+
+
+class ResumableRun(Protocol):
+    """A run as it starts, which may continue from a checkpoint (`decentorth.api.Run`)."""
+
+    network: Any
+
+    @property
+    def identity(self) -> Identity: ...
+    def states(self) -> Iterator[Any]: ...
 
 
 Losses = tuple[tuple[int, tuple[int, ...], tuple[int, ...]], ...]
@@ -58,20 +72,17 @@ class Resumed(NamedTuple):
     seconds: Mapping[str, float]
     notes: Mapping[str, Any]
     agreement: Mapping[str, Any] = MappingProxyType({})
-    """The agents' knowledge about stopping, if they decide on it."""
     losses: Losses = ()
     run: Any = None
-    """The run to go on with, of the agents that are left; as the checkpoint's reader began it."""
+    """The run that continues, of the agents that are left."""
 
 
 class _Contents(NamedTuple):
     """The facts of a run in a manifest."""
 
     version: str
-    """The version of decentorth that wrote it."""
     run: Mapping[str, Mapping[str, Any]]
     numbers: Mapping[str, Any]
-    """The state's counters, by name."""
     counts: tuple[int, int, int]
     seconds: Mapping[str, float]
     metrics: Sequence[str]
@@ -80,69 +91,64 @@ class _Contents(NamedTuple):
     losses: Losses
 
 
-def resume(
-    given: str | os.PathLike[str],
-    begin: Callable[[Losses], Begun],
-    collective: Collective,
-) -> Resumed:
+def resume(given: str | os.PathLike[str], start: Callable[[Losses], ResumableRun], collective: Collective) -> Resumed:
     """The run of the newest undamaged checkpoint; a collective call, in which each rank reads its own agents.
 
-    Parameters
-    ----------
-    given
-        A run's folder, its folder of checkpoints, or one checkpoint.
-    begin
-        Called by every rank; returns the run to resume, given the losses in the checkpoint, or raises ValueError.
+    ``start`` returns the run that may continue, given the losses in the checkpoint, or raises ValueError.
 
     Raises
     ------
     files.CheckpointError
         There is no checkpoint, all are damaged, or it is of another run; raised on every rank.
     """
-    listed = files.agreed(collective, lambda: [str(path) for path in files.found(given)] if collective.rank == 0 else [])
+    listed = files.on_all(collective, lambda: [str(path) for path in files.found(given)] if collective.rank == 0 else [])
     paths = [Path(path) for path in json.loads(collective.everyone(json.dumps(listed).encode())[0])]
     damage: list[str] = []
     for path in paths:
         if damage:
             _warn(collective, f"{damage[-1]}; {path} is tried")
         try:
-            manifest = files.read_manifest(path, collective)
-            return _resume(manifest, begin, collective)
+            return _resume(files.read_manifest(path, collective), start, collective)
         except files.DamagedError as error:
             damage.append(f"{path} is damaged: {error}")
     others = [str(path) for path in files.kept(paths[0].parent) if path not in paths]
     raise files.CheckpointError(f"cannot resume: {'; '.join(damage)}{'; there is also ' if others else ''}{', '.join(others)}")
 
 
-def _resume(manifest: files.Manifest, begin: Callable[[Losses], Begun], collective: Collective) -> Resumed:
+def _resume(manifest: files.Manifest, start: Callable[[Losses], ResumableRun], collective: Collective) -> Resumed:
     def refuse(difference: str | None) -> None:
         """Raise if any rank has found a difference."""
         if found := [text.decode() for text in collective.everyone((difference or "").encode()) if text]:
             raise files.CheckpointError(f"{manifest.path} is of another run: {found[0]}")
 
-    contents = files.agreed(collective, lambda: _contents(manifest), files.DamagedError)
+    def unusable(words: object) -> files.CheckpointError:
+        return files.CheckpointError(f"cannot resume {manifest.path}: {words}")
+
+    contents = files.on_all(collective, lambda: _contents(manifest), files.DamagedError)
     try:
-        run, identity, like, in_flight, agents = begin(contents.losses)
+        run = start(contents.losses)
+        identity, like = run.identity, next(run.states())
     except ValueError as error:
-        raise files.CheckpointError(f"cannot resume {manifest.path}: {error}") from error
-    refuse(_difference(contents.run, identity.facts))
+        raise unusable(error) from error
     arrays, numbers = taken_apart(like, "state")
     probes = {f"start.{name}": array for name, array in identity.probes.items()}
-    expected = {name: _kind(array.dtype.str, array.shape[1:]) for name, array in (arrays | probes).items()}
-    network = {f"{_NETWORK}{name}": "in flight" for name in in_flight}
-    held = {layout.name: _kind(layout.kind, layout.shape) for layout in manifest.arrays}
-    beside = {name: "in flight" for name in held if name.startswith(_NETWORK)}
-    refuse(_difference({"the state": held | beside}, {"the state": expected | network}))
-    refuse(_difference({"the state": _types(contents.numbers)}, {"the state": _types(numbers)}))
-    files.agreed(collective, lambda: _check_common(manifest, contents, identity.start), files.DamagedError)
+    in_flight = [layout.name for layout in manifest.arrays if layout.name.startswith(_NETWORK)]
+    there = {layout.name: _kind(layout.kind, layout.shape) for layout in manifest.arrays}
+    there |= dict.fromkeys(in_flight, "in flight")
+    here = {name: _kind(array.dtype.str, array.shape[1:]) for name, array in (arrays | probes).items()}
+    here |= {f"{_NETWORK}{name}": "in flight" for name in run.network.in_flight()}
+    read_facts = {**contents.run, "the state": there, "the state's numbers": _types(contents.numbers)}
+    refuse(_difference(read_facts, {**identity.facts, "the state": here, "the state's numbers": _types(numbers)}))
+    files.on_all(collective, lambda: _check_common(manifest, contents, identity.start), files.DamagedError)
 
     common = files.read_common(manifest, collective)
-    refuse(_other_start(common["start"], identity.start))
-    history = files.agreed(
+    gap, size = np.abs(common["start"] - identity.start).max(initial=0.0), np.abs(identity.start).max(initial=0.0)
+    refuse(None if gap <= TOLERANCE * size else f"the starting points differ by up to {gap:.3g}")
+    history = files.on_all(
         collective, lambda: _history(common["history.counts"], common["history.values"], contents), files.DamagedError
     )
-    n_agents = int(identity.facts["problem"]["agents"])
-    read = files.agreed(collective, lambda: files.read_agents(manifest, n_agents, agents), files.DamagedError)
+    agents: slice = run.network.agents
+    read = files.on_all(collective, lambda: files.read_agents(manifest, identity.n_agents, agents), files.DamagedError)
     refuse(_other_data(read, probes, agents.start))
     same = all(np.array_equal(read[name], array, equal_nan=True) for name, array in probes.items())
     if not all(collective.everyone(b"same" if same else b"")):
@@ -152,11 +158,13 @@ def _resume(manifest: files.Manifest, begin: Callable[[Losses], Begun], collecti
         )
     if contents.version != __version__:
         _warn(collective, f"{manifest.path} was written by decentorth {contents.version}, this is {__version__}: bits may differ")
+    messages = {name.removeprefix(_NETWORK): read[name] for name in in_flight}
+    files.on_all(collective, lambda: run.network.restore(*contents.counts, messages), unusable)
     return Resumed(
         manifest.path,
         put_together(like, "state", read, contents.numbers),
         contents.counts,
-        {name.removeprefix(_NETWORK): read[name] for name in beside},
+        messages,
         history,
         contents.seconds,
         contents.notes,
@@ -167,13 +175,7 @@ def _resume(manifest: files.Manifest, begin: Callable[[Losses], Begun], collecti
 
 
 def _contents(manifest: files.Manifest) -> _Contents:
-    """The facts of a run in a manifest.
-
-    Raises
-    ------
-    ValueError
-        A fact is missing or invalid.
-    """
+    """The facts of a run in a manifest; a ValueError if one is missing or invalid."""
     facts = manifest.facts
     try:
         rounds, messages, sent = facts["counts"]
@@ -204,19 +206,8 @@ def _contents(manifest: files.Manifest) -> _Contents:
 
 
 def newest_notes(given: str | os.PathLike[str]) -> tuple[Mapping[str, Any], int]:
-    """The notes of the newest checkpoint of a path whose files have the sizes in its manifest.
-
-    Returns
-    -------
-    notes : mapping
-    agents : int
-        The number of agents at the start of the run: those in the files, and those that were lost.
-
-    Raises
-    ------
-    ValueError
-        There is no such checkpoint.
-    """
+    """The notes of the newest checkpoint of a path whose files have the sizes in its manifest, and the number of agents at the
+    start of the run: those in the files, and those that were lost. A ValueError if there is no such checkpoint."""
     damage = []
     for path in files.found(given):
         try:
@@ -283,13 +274,6 @@ def _difference(then: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping
 
 def _brief(value: Any) -> str:
     return str(value) if len(str(value)) <= _LONGEST else f"{str(value)[:_LONGEST]}..."
-
-
-def _other_start(then: Array, now: Array) -> str | None:
-    if then.shape != now.shape:
-        return f"the starting point has shape {then.shape} there and {now.shape} here"
-    gap, size = np.abs(then - now).max(initial=0.0), np.abs(now).max(initial=0.0)
-    return None if gap <= TOLERANCE * size else f"the starting points differ by up to {gap:.3g}"
 
 
 def _other_data(then: Mapping[str, Array], now: Mapping[str, Array], first: int) -> str | None:

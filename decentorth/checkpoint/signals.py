@@ -16,12 +16,7 @@ class PendingSignals:
 
     It may be nested. A signal of `ENDINGS` that has not been taken takes effect when the outermost context ends; an ignored signal
     stays ignored (nohup, a background job of a shell). Only the main thread receives signals: in another thread the context changes
-    nothing.
-
-    Attributes
-    ----------
-    seen
-        All signals received since the outermost context began.
+    nothing. All signals since the outermost context began are in ``seen``.
     """
 
     def __init__(self) -> None:

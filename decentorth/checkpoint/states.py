@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,56 +12,55 @@ Number = int | float | bool | str | None
 Arrays = dict[str, NDArray[Any]]
 
 
-def leaves(state: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """``(dotted name, array or number)`` for every entry of a state of nested NamedTuples and tuples.
+def _mapped(state: Any, name: str, change: Callable[[str, Any], Any]) -> Any:
+    """The state of nested NamedTuples and tuples with ``change(dotted name, entry)`` in the place of every array and number."""
+    if not isinstance(state, tuple):
+        return change(name, state)
+    names = getattr(state, "_fields", None)
+    parts = [_mapped(entry, f"{name}.{field}", change) for field, entry in zip(names or range(len(state)), state, strict=True)]
+    return type(state)(*parts) if names else tuple(parts)
+
+
+def taken_apart(state: Any, name: str) -> tuple[Arrays, dict[str, Number]]:
+    """The arrays of a state and its numbers, by dotted name.
 
     Raises
     ------
     TypeError
         An entry is neither an array nor a number; the message names it.
     """
-    if isinstance(state, tuple):
-        for field, value in zip(_fields(state), state, strict=True):
-            yield from leaves(value, f"{name}.{field}")
-    elif isinstance(state, np.ndarray | Number):
-        yield name, state
-    else:
-        raise TypeError(f"a checkpoint holds arrays and numbers, but {name} is of type {type(state).__name__}")
-
-
-def taken_apart(state: Any, name: str) -> tuple[Arrays, dict[str, Number]]:
-    """The arrays of a state and its numbers, by dotted name."""
     arrays: Arrays = {}
     numbers: dict[str, Number] = {}
-    for leaf, value in leaves(state, name):
-        if isinstance(value, np.ndarray):
-            arrays[leaf] = value
+
+    def take(leaf: str, entry: Any) -> None:
+        if isinstance(entry, np.ndarray):
+            arrays[leaf] = entry
+        elif isinstance(entry, Number):
+            numbers[leaf] = entry
         else:
-            numbers[leaf] = value
+            raise TypeError(f"a checkpoint holds arrays and numbers, but {leaf} is of type {type(entry).__name__}")
+
+    _mapped(state, name, take)
     return arrays, numbers
 
 
 def put_together(like: Any, name: str, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Number]) -> Any:
     """A state of the structure of ``like``, with other arrays and numbers."""
-    if isinstance(like, tuple):
-        parts = [put_together(value, f"{name}.{field}", arrays, numbers) for field, value in zip(_fields(like), like, strict=True)]
-        return type(like)(*parts) if hasattr(like, "_fields") else tuple(parts)
-    return arrays[name] if isinstance(like, np.ndarray) else numbers[name]
+    return _mapped(like, name, lambda leaf, old: arrays[leaf] if isinstance(old, np.ndarray) else numbers[leaf])
 
 
 def copied(state: Any, into: Any = None) -> Any:
     """A state that shares no memory with ``state``; the arrays of ``into``, an earlier copy, are reused."""
-    if isinstance(state, tuple):
-        parts = [copied(value, None if into is None else into[number]) for number, value in enumerate(state)]
-        return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
-    if isinstance(state, np.ndarray):
-        if into is None or into.shape != state.shape:
-            return state.copy()
-        into[...] = state
-        return into
-    return state
+    reused: dict[str, Any] = {}
+    _mapped(into, "", reused.__setitem__)
 
+    def copy(leaf: str, entry: Any) -> Any:
+        if not isinstance(entry, np.ndarray):
+            return entry
+        target = reused.get(leaf)
+        if not isinstance(target, np.ndarray) or target.shape != entry.shape:
+            return entry.copy()
+        target[...] = entry
+        return target
 
-def _fields(state: tuple[Any, ...]) -> tuple[str, ...]:
-    names: tuple[str, ...] = getattr(state, "_fields", None) or tuple(map(str, range(len(state))))
-    return names
+    return _mapped(state, "", copy)

@@ -32,7 +32,7 @@ def size(number: float) -> str:
     return f"{number / 1000**power:.3g} {units[power]}"
 
 
-def step_ranges(algorithm: Any, state: Any, collective: Collective) -> dict[str, list[float]]:
+def step_ranges(algorithm: object, state: object, collective: Collective) -> dict[str, list[float]]:
     """The smallest and largest of each per-agent constant that is both a setting of the algorithm and in its state."""
     found = {}
     for name in getattr(algorithm, "__dataclass_fields__", {}):
@@ -70,7 +70,7 @@ class Steps:
         self.tell = tell
         self.ranges = ranges
 
-    def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
+    def __call__(self, problem: object, state: object, collective: Collective) -> tuple[float, ...]:
         """Read the steps at the first recorded row; called by every rank at each row."""
         if self.ranges is None:
             self.ranges = step_ranges(self.algorithm, state, collective)

@@ -7,9 +7,9 @@ the minimum is sharp, as for subspaces and dictionaries, the error is then of th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ..protocols import Collective, Metric, Row, Stop
+from ..protocols import Collective, Metric, Observed, Row, Stop
 from ..stopping import Rule
 from .base import ComponentEstimator
 
@@ -19,7 +19,7 @@ class StepShare:
 
     columns = ("step_share",)
 
-    def __call__(self, problem: object, state: Any, collective: Collective) -> tuple[float, ...]:
+    def __call__(self, problem: object, state: Observed, collective: Collective) -> tuple[float, ...]:
         """The ratio, the same on every rank."""
         return (collective.max(float((state.step_size / state.base).max())),)
 

@@ -5,125 +5,62 @@ where ``n_local`` is the number of agents that live in this process. Several var
 only a problem and its constraint know. Arithmetic, mixing, hashing and metrics never look inside.
 """
 
-from .arrays import Array, Index
-from .network import Collective, Network, Purpose, Spectrum, Streams
-from .problems import (
-    ColumnOracle,
-    Counted,
-    Eigenproblem,
-    Evaluated,
-    HessianProducts,
-    KnownOptimum,
-    KnownValue,
-    LocalProducts,
-    Nonsmooth,
-    Oracle,
-    Problem,
-    Quadratic,
-    Recommends,
-    Sampled,
-    SampledMatrices,
-    SampledProducts,
-    Smooth,
-    SubgradientSettings,
-    TraceForm,
-    WeaklyConvex,
-)
-from .run import (
-    SETUP,
-    Agreed,
-    Algorithm,
-    Ending,
-    Metric,
-    P,
-    Quantity,
-    Recorder,
-    Rewound,
-    Row,
-    S,
-    State,
-    Stop,
-    StoppingRule,
-    TracksGradient,
-)
-from .sets import (
-    AugmentedLagrangian,
-    ByProducts,
-    ConstraintSet,
-    Direction,
-    Landing,
-    MetricName,
-    ProductLanding,
-    ProjectableManifold,
-    Projection,
-    Retractable,
-    RetractableManifold,
-    Retraction,
-    Riemannian,
-    Signature,
-    Signatures,
-    TrackedProducts,
-    WithMatrices,
-)
-
-__all__ = [
-    "SETUP",
-    "Agreed",
-    "Algorithm",
-    "Array",
-    "AugmentedLagrangian",
-    "ByProducts",
-    "Collective",
-    "ColumnOracle",
-    "ConstraintSet",
-    "Counted",
-    "Direction",
-    "Eigenproblem",
-    "Ending",
-    "Evaluated",
-    "HessianProducts",
-    "Index",
-    "KnownOptimum",
-    "KnownValue",
-    "Landing",
-    "LocalProducts",
-    "Metric",
-    "MetricName",
-    "Network",
-    "Nonsmooth",
-    "Oracle",
-    "P",
-    "Problem",
-    "ProductLanding",
-    "ProjectableManifold",
-    "Projection",
-    "Purpose",
-    "Quadratic",
-    "Quantity",
-    "Recommends",
-    "Recorder",
-    "Retractable",
-    "RetractableManifold",
-    "Retraction",
-    "Rewound",
-    "Riemannian",
-    "Row",
-    "S",
-    "Sampled",
-    "SampledMatrices",
-    "SampledProducts",
-    "Signature",
-    "Signatures",
-    "Smooth",
-    "Spectrum",
-    "State",
-    "Stop",
-    "StoppingRule",
-    "Streams",
-    "SubgradientSettings",
-    "TraceForm",
-    "TrackedProducts",
-    "TracksGradient",
-    "WeaklyConvex",
-    "WithMatrices",
-]
+from .arrays import Array as Array
+from .arrays import Index as Index
+from .network import Collective as Collective
+from .network import Network as Network
+from .network import Purpose as Purpose
+from .network import Spectrum as Spectrum
+from .network import Streams as Streams
+from .problems import ColumnOracle as ColumnOracle
+from .problems import Counted as Counted
+from .problems import Eigenproblem as Eigenproblem
+from .problems import Evaluated as Evaluated
+from .problems import HessianProducts as HessianProducts
+from .problems import KnownOptimum as KnownOptimum
+from .problems import KnownValue as KnownValue
+from .problems import LocalProducts as LocalProducts
+from .problems import Nonsmooth as Nonsmooth
+from .problems import Oracle as Oracle
+from .problems import Problem as Problem
+from .problems import Quadratic as Quadratic
+from .problems import Recommends as Recommends
+from .problems import Sampled as Sampled
+from .problems import SampledMatrices as SampledMatrices
+from .problems import SampledProducts as SampledProducts
+from .problems import Smooth as Smooth
+from .problems import SubgradientSettings as SubgradientSettings
+from .problems import TraceForm as TraceForm
+from .problems import WeaklyConvex as WeaklyConvex
+from .run import SETUP as SETUP
+from .run import Agreed as Agreed
+from .run import Algorithm as Algorithm
+from .run import Ending as Ending
+from .run import Metric as Metric
+from .run import Observed as Observed
+from .run import P as P
+from .run import Quantity as Quantity
+from .run import Recorder as Recorder
+from .run import Rewound as Rewound
+from .run import Row as Row
+from .run import S as S
+from .run import State as State
+from .run import Stop as Stop
+from .run import StoppingRule as StoppingRule
+from .sets import AugmentedLagrangian as AugmentedLagrangian
+from .sets import ByProducts as ByProducts
+from .sets import ConstraintSet as ConstraintSet
+from .sets import Direction as Direction
+from .sets import Landing as Landing
+from .sets import MetricName as MetricName
+from .sets import ProductLanding as ProductLanding
+from .sets import ProjectableManifold as ProjectableManifold
+from .sets import Projection as Projection
+from .sets import Retractable as Retractable
+from .sets import RetractableManifold as RetractableManifold
+from .sets import Retraction as Retraction
+from .sets import Riemannian as Riemannian
+from .sets import Signature as Signature
+from .sets import Signatures as Signatures
+from .sets import TrackedProducts as TrackedProducts
+from .sets import WithMatrices as WithMatrices

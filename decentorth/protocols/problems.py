@@ -97,31 +97,19 @@ class Sampled(Protocol):
 
 
 @runtime_checkable
-class SampledProducts(Protocol):
+class SampledProducts(Sampled, Protocol):
     """A problem whose f_i and whose constraint's B are both means over samples.
 
     Three independent draws of a batch, one for the gradient and two for products with B, make an unbiased landing field.
     """
-
-    @property
-    def n_samples(self) -> Index: ...
-
-    def gradient_on(self, x: Array, batch: Index) -> Array:
-        """The gradient as in `Sampled`."""
 
     def product_on(self, x: Array, batch: Index) -> Array:
         """The product B x, fresh, with the B of the samples ``batch``, ``(n_local, b)``."""
 
 
 @runtime_checkable
-class SampledMatrices(Protocol):
+class SampledMatrices(Sampled, Protocol):
     """A problem whose constraint's B is a mean over samples and small enough to be formed and averaged batch by batch."""
-
-    @property
-    def n_samples(self) -> Index: ...
-
-    def gradient_on(self, x: Array, batch: Index) -> Array:
-        """The gradient as in `Sampled`."""
 
     def matrices_on(self, batch: Index) -> Array:
         """The B of the samples ``batch``, ``(n_local, n, w)``, fresh, as the set's ``with_matrices`` takes it."""

@@ -30,7 +30,31 @@ class State(Protocol):
         """The number of local gradient evaluations made, per agent."""
 
 
+class Observed(State, Protocol):
+    """The entries of states that metrics, agreement, rank losses and unreliable networks read by name, ``(n_local, ...)`` each.
+
+    A method's state has those that apply to it; its ``_fields`` are their names.
+    """
+
+    _fields: tuple[str, ...]
+    tracker: Array
+    field: Array
+    """The tracked quantities: trackers have the same mean."""
+    product_tracker: Array
+    """The trackers of B x, where no agent knows B."""
+    step_size: Array
+    base: Array
+    """The steps of iteration 0."""
+    penalty: Array
+    """The penalty of the landing field."""
+    flops: Array
+    """The floating-point operations so far."""
+    drift: Array
+    """The largest infeasibility that a re-orthogonalisation has found."""
+
+
 S = TypeVar("S", bound=State)
+S_contra = TypeVar("S_contra", bound=State, contravariant=True)
 P = TypeVar("P", bound=Problem[object])
 P_contra = TypeVar("P_contra", bound=Problem[object], contravariant=True)
 
@@ -57,21 +81,11 @@ class Algorithm(Protocol[P_contra, S]):
 
 
 @runtime_checkable
-class Ending(Protocol):
+class Ending(Protocol[P_contra, S_contra]):
     """A single-agent method that can detect the end of a run: it has converged, or there is no minimiser."""
 
-    def ending(self, problem: Any, state: Any) -> Stop | None:
+    def ending(self, problem: P_contra, state: S_contra) -> Stop | None:
         """The reason to stop here, or None to continue; called before every step, so it must be cheap."""
-
-
-@runtime_checkable
-class TracksGradient(Protocol):
-    """A method whose trackers, ``state.tracker``, have the mean of fields F_i that stand for Riemannian gradients.
-
-    At a point with x^T x = I the Riemannian gradient is at most ``gradient_factor`` times as long as F_i, whatever the objective.
-    """
-
-    gradient_factor: float
 
 
 class Metric(Protocol):
@@ -79,7 +93,7 @@ class Metric(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]: ...
-    def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]: ...
+    def __call__(self, problem: Problem[Any], state: Any, collective: Collective) -> tuple[float, ...]: ...
 
 
 class Agreed(NamedTuple):

@@ -117,9 +117,7 @@ class ProductLanding(Protocol):
     def landing_scale(self) -> float:
         """The largest ratio of the field psi-b to half the Riemannian gradient, by which steps are divided."""
 
-    def product(self, x: Array) -> Array:
-        """The product B x."""
-
+    def product(self, x: Array) -> Array: ...
     def multiplier_norm(self, x: Array, g: Array, metric: MetricName = "euclidean") -> Array:
         """The contribution to the curvature as in `Landing`, in either metric."""
 
@@ -137,9 +135,7 @@ class ProductLanding(Protocol):
 class AugmentedLagrangian(Protocol):
     """A set {x : x^T B x = I} whose multiplier sym(x^T G) has a closed form."""
 
-    def product(self, x: Array) -> Array:
-        """The product B x."""
-
+    def product(self, x: Array) -> Array: ...
     def augmented_gradient(self, x: Array, g: Array, penalty: Array, bx: Array | None = None) -> Array:
         """The field G - B x sym(x^T G) + penalty B x (x^T B x - I); ``penalty`` has shape ``(n_local,)``."""
 
@@ -157,14 +153,10 @@ class TrackedProducts(Protocol):
     rows: tuple[slice, ...]
     """The rows of each factor of a product in a point; all rows if there is one factor."""
 
-    def feasibility(self, x: Array, bx: Array | None = None) -> Array:
-        """The infeasibility as in `ConstraintSet`."""
-
+    def feasibility(self, x: Array, bx: Array | None = None) -> Array: ...
+    def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> tuple[Array, Array]: ...
     def multiplier_norm(self, x: Array, g: Array, metric: MetricName = "euclidean") -> Array:
         """The contribution to the curvature as in `ProductLanding`; the natural metric does not use B."""
-
-    def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> tuple[Array, Array]:
-        """The retraction as in `ByProducts`."""
 
     def dissolve_with(self, x: Array, bx: Array) -> Array:
         """The image A(x), fresh, under a smooth map that fixes the points of the set and flattens normal directions."""

@@ -56,9 +56,10 @@ LAYERS = {
             "decentorth.checkpoint",
             "decentorth.rewind",
             "decentorth.runner",
+            "decentorth.watchers",
         ),
         "protocols settings sums version",
-        "numpy pandas",
+        "numpy",
     ),
     "api": Layer(
         ("decentorth.api", "decentorth.survival"),
