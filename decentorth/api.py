@@ -45,7 +45,7 @@ from .protocols import SETUP, Algorithm, Array, Index, Metric, P, Recorder, Row,
 from .rewind import Rewind
 from .streams import CounterStreams
 from .sums import norms
-from .survival import Loss, check_leaving, outlive
+from .survival import Loss, check_leaving, continued
 
 OnRankLoss = Literal["abort", "shrink"]
 __all__ = ["Result", "Run", "connect", "iterate", "solve"]
@@ -442,7 +442,7 @@ class Run:
         if not isinstance(run.network.communicator, Shrinking):
             return run._result(iterate(run, resumed))
         last: Run
-        last, outcome = outlive(run, iterate, recorders, None if checkpoints is None else Path(checkpoints.folder), resumed)
+        last, outcome = continued(run, iterate, recorders, None if checkpoints is None else Path(checkpoints.folder), resumed)
         return last._result(outcome)
 
     def _iterate(

@@ -23,17 +23,7 @@ _UNIT = 1.0 / 2.0**32
 
 
 class Draws:
-    """Numbers in [0, 1) for some pairs of agents, or for single ones as pairs with themselves.
-
-    Parameters
-    ----------
-    seed
-        Up to 64 bits are used.
-    number
-        The number of the fault, below 2^20: faults draw independently.
-    first, second
-        The pairs.
-    """
+    """Numbers in [0, 1) for pairs of agents, or for single ones as pairs with themselves, by fault: its number is below 2^20."""
 
     def __init__(self, seed: int, number: int, first: Index, second: Index) -> None:
         self._key = (seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF)

@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -37,6 +37,12 @@ _BOUNDS: dict[str, tuple[str, Callable[[float], bool]]] = {
     "bandwidth": ("positive", lambda value: value > 0.0),
     "size": ("positive and finite", lambda value: 0.0 < value < math.inf),
 }
+
+
+def any_of(faults: list[Struck], size: int) -> Struck:
+    """The mask, ``(size,)``, of everything that one of these faults strikes."""
+    nothing = np.zeros(size, dtype=np.bool_)
+    return lambda t: reduce(np.logical_or, [struck(t) for struck in faults], nothing)
 
 
 class Edges(NamedTuple):
