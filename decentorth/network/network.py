@@ -200,38 +200,16 @@ class Network:
         """One round of mixing among agents with the same label.
 
         An edge is used if both its ends have the same label; the other weights are added to the self-weights, so that the matrix
-        of the round is symmetric and doubly stochastic too. The labels are sent in the same messages, as one more array.
-
-        Parameters
-        ----------
-        labels
-            ``(n_local,)``, float64, finite.
-        *xs
-            As for `mix`.
-
-        Returns
-        -------
-        tuple of arrays
-            The largest label among an agent and its neighbours, ``(n_local,)``, then the mixed arrays as from `mix`.
+        of the round is symmetric and doubly stochastic too. The labels, ``(n_local,)`` and finite, are sent in the same messages,
+        as one more array. The first result is the largest label among an agent and its neighbours; the others are as from `mix`.
         """
         return self._mix((labels, *xs), alike=True)
 
     def max(self, x: Array, rounds: int = 1) -> Array:
-        """Max-consensus: the elementwise maximum over the agents within ``rounds`` edges, the agent itself included.
+        """Max-consensus: the elementwise maximum of ``x``, ``(n_local, ...)``, over the agents within ``rounds`` edges and itself.
 
-        After `flooding_rounds` it is the maximum over all agents, on all of them. NaN counts as the largest.
-
-        Parameters
-        ----------
-        x
-            ``(n_local, ...)``, float64, C-contiguous.
-        rounds
-            The number of rounds in which agents send their current maximum to their neighbours.
-
-        Returns
-        -------
-        array
-            Like ``x``; ``x`` itself for no rounds.
+        After `flooding_rounds` it is the maximum over all agents, on all of them. NaN counts as the largest. For no rounds the
+        result is ``x`` itself.
         """
         width = x.size // self.n_local
         for _ in range(rounds):
