@@ -43,7 +43,8 @@ class Draws:
         block, row = divmod(t, 4)
         if block != self._block:
             rounds = np.full(len(self._first), block & 0xFFFFFFFF, dtype=np.uint64)
-            self._numbers = np.stack(philox((self._first, self._second, rounds, self._tag), self._key)) * _UNIT
+            words = np.stack(philox((self._first, self._second, rounds, self._tag), self._key))
+            self._numbers = np.multiply(words, _UNIT, dtype=np.float64)
             self._block = block
         numbers: Array = self._numbers[row]
         return numbers
