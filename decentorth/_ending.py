@@ -27,13 +27,7 @@ _ENDING = 3.0
 
 
 def patience(name: str, seconds: float) -> float:
-    """The seconds of a time limit; infinity for 0.
-
-    Raises
-    ------
-    ValueError
-        The limit ``name`` is neither 0 nor at least 1 second.
-    """
+    """The seconds of the time limit ``name``, infinity for 0; ValueError unless it is 0 or at least 1 second."""
     if seconds == 0:
         return math.inf
     if not seconds >= 1:

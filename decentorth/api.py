@@ -45,7 +45,7 @@ from .protocols import SETUP, Algorithm, Array, Index, Metric, P, Problem, Recor
 from .rewind import Rewind
 from .streams import CounterStreams
 from .sums import norms
-from .survival import Loss, check_leaving, outlive
+from .survival import Loss, check_leaving, continued
 from .watchers import Options, Parts
 
 OnRankLoss = Literal["abort", "shrink"]
@@ -417,7 +417,7 @@ class Run:
             return run._result(run._iterate(options, resumed))
         last: Run
         folder = None if checkpoints is None else Path(checkpoints.folder)
-        last, outcome = outlive(
+        last, outcome = continued(
             run, lambda run, resumed, rewind: run._iterate(options, resumed, rewind), options.recorders, folder, resumed
         )
         return last._result(outcome)

@@ -16,15 +16,7 @@ from .sums import add_agents
 
 
 class AgentCollective:
-    """Sums in agent order, maxima, agreement, and streams to rank 0.
-
-    Parameters
-    ----------
-    communicator
-        The processes.
-    bounds
-        ``(ranks + 1,)``: rank q holds the agents ``bounds[q]:bounds[q + 1]``.
-    """
+    """A `protocols.Collective` of the processes, where rank q holds the agents ``bounds[q]:bounds[q + 1]``."""
 
     def __init__(self, communicator: Communicator, bounds: Index) -> None:
         self.communicator = communicator
@@ -43,10 +35,7 @@ class AgentCollective:
         return slice(int(self.bounds[self.rank]), int(self.bounds[self.rank + 1]))
 
     def fold(self, size: int, add: Callable[[Array], None]) -> Array:
-        """``(size,)``: the sum that ``add(total)``, called on one rank after another, forms in agent order.
-
-        The partial sum is sent along the chain of ranks, and the result is broadcast.
-        """
+        """Send the partial sum along the chain of ranks, and broadcast the result."""
         total = np.zeros(size)
         if self.rank > 0:
             self.communicator.receive(total, self.rank - 1)
@@ -59,7 +48,6 @@ class AgentCollective:
         return total
 
     def sum(self, *per_agent: Array) -> tuple[Array, ...]:
-        """``(n_local, ...) -> (...)`` for each array, added strictly in agent order: the same bits on any number of ranks."""
         cuts = np.cumsum([x[0].size for x in per_agent])
 
         def add(total: Array) -> None:
@@ -70,33 +58,22 @@ class AgentCollective:
         return tuple(part.reshape(x.shape[1:]) for x, part in zip(per_agent, parts, strict=True))
 
     def max(self, value: float) -> float:
-        """The largest over all ranks; NaN if any is NaN."""
         encoded = np.array([np.isnan(value), -np.inf if np.isnan(value) else value], dtype=np.float64)
         has_nan, largest = self.communicator.max(encoded)
         return float("nan") if has_nan else float(largest)
 
     def largest(self, values: Array) -> Array:
-        """The elementwise maximum over all ranks, of finite or infinite numbers."""
         return self.communicator.max(values)
 
     def everyone(self, data: bytes) -> list[bytes]:
-        """Every rank's bytes, in rank order, on every rank."""
         return self.communicator.allgather_bytes(data)
 
     def decide(self, on_root: bool) -> bool:
-        """Rank 0's answer, on every rank."""
         answer = np.array([float(on_root)])
         self.communicator.bcast(answer)
         return bool(answer[0])
 
     def same(self, what: str, digest: bytes) -> None:
-        """Raise unless ``digest`` is the same on every rank.
-
-        Raises
-        ------
-        ValueError
-            The digests differ; raised on every rank, naming the ranks that differ from rank 0.
-        """
         digests = self.communicator.allgather_bytes(digest)
         different = [rank for rank, other in enumerate(digests) if other != digests[0]]
         if different:
@@ -107,13 +84,6 @@ class AgentCollective:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """A context in which an error on one rank is raised on every rank. Code inside must not communicate.
-
-        Raises
-        ------
-        ValueError
-            Another rank failed; raised with the first failing rank's message.
-        """
         failure: Exception | None = None
         report = b""
         try:
@@ -133,7 +103,6 @@ class AgentCollective:
                 raise elsewhere
 
     def stream(self, per_agent: Array) -> Iterator[Array]:
-        """On rank 0 the blocks of all ranks in agent order, one rank at a time; the other ranks send and get nothing."""
         if self.rank > 0:
             self.communicator.send(np.ascontiguousarray(per_agent), 0)
             return
@@ -157,24 +126,16 @@ class AgentCollective:
 
 
 class ReplicaCollective(AgentCollective):
-    """The collective of a single agent that every rank holds a copy of: sums need no messages, and rank 0 writes its arrays.
-
-    Parameters
-    ----------
-    communicator
-        The processes.
-    """
+    """The collective of a single agent that every rank holds a copy of: sums need no messages, and rank 0 writes its arrays."""
 
     def __init__(self, communicator: Communicator) -> None:
         super().__init__(communicator, np.minimum(np.arange(communicator.size + 1, dtype=np.int64), 1))
 
     def fold(self, size: int, add: Callable[[Array], None]) -> Array:
-        """``(size,)``: the agent's own terms, without messages."""
         total = np.zeros(size)
         add(total)
         return total
 
     def stream(self, per_agent: Array) -> Iterator[Array]:
-        """The agent's array on rank 0; nothing on the other ranks."""
         if self.rank == 0:
             yield per_agent

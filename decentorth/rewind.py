@@ -22,7 +22,7 @@ class Held(NamedTuple):
 
 
 class Rewind:
-    """Copies of the points at every so many iterations, of which the last two are kept.
+    """A watcher of the loop that copies the points every so many iterations, and keeps the last two copies.
 
     A rank that has made k iterations has heard from its neighbours that they have made k - 1, so no two ranks are further apart
     than there are ranks. Where copies are made no more often, the oldest of all ranks' last copies is one that every rank still
@@ -31,24 +31,16 @@ class Rewind:
     Parameters
     ----------
     every
-        At least the number of ranks.
-    start
-        The run as it begins.
-    history
-        Of the run, which goes on.
-
-    Attributes
-    ----------
-    next
-        The iteration at which to `look` again.
-    seconds
-        What the run took so far, by what it was spent on.
+        The iterations between copies, at least the number of ranks.
+    start, history
+        The run as it begins, and its history.
     """
 
     def __init__(self, every: int, start: Held, history: History) -> None:
         self.every, self.history = every, history
         self.next = start.k
         self.seconds: Callable[[], Mapping[str, float]] = dict
+        """The wall seconds of the run so far, by what they were spent on."""
         self._held = [start]
 
     def look(self, snapshot: Snapshot) -> Stop | None:
@@ -69,13 +61,7 @@ class Rewind:
         return self._held[-1].k
 
     def at(self, k: int) -> Held:
-        """The copy of iteration ``k``.
-
-        Raises
-        ------
-        ValueError
-            There is none (any more).
-        """
+        """The copy of iteration ``k``; ValueError if there is none."""
         for held in self._held:
             if held.k == k:
                 return held

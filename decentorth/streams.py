@@ -42,14 +42,9 @@ def philox(counter: tuple[_Words, _Words, _Words, _Words], key: tuple[int, int])
 
 @dataclass(frozen=True)
 class CounterStreams:
-    """The random streams of ``agents``, by global numbers, which agents keep when others leave.
+    """The random streams of this process's agents: a slice or, if some have left, their numbers at the start, ``(n_local,)``.
 
-    Parameters
-    ----------
-    seed
-        Up to 64 bits are used.
-    agents
-        The agents of this process: a slice or, if some have left, their numbers, ``(n_local,)``.
+    Up to 64 bits of ``seed`` are used.
     """
 
     seed: int

@@ -29,6 +29,11 @@ class Csr(NamedTuple):
     indices: Index
     data: Array
 
+    @property
+    def entry_rows(self) -> Index:
+        """The row of each stored entry."""
+        return np.repeat(np.arange(self.rows, dtype=np.int64), np.diff(self.indptr))
+
 
 def accumulate(block: Csr, width: int, x: Array, out: Array) -> None:
     """Compute ``out += block @ x``, both flat and C-contiguous, with ``width`` numbers per row."""

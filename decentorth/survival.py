@@ -1,11 +1,11 @@
-"""Agents that leave a run for good, and the run that the others go on with.
+"""Agents that leave a run for good, and the run with which the others continue.
 
-1. The agents of a lost rank leave the graph. What an agent gave to them, it keeps: W stays symmetric and doubly stochastic
-   (`topologies.without_agents`).
-2. The objective is the mean over those that are left. Their data and the constraint set stay as they are.
-3. All go back to the same iteration (`rewind`), and the method begins anew there, from every agent's own point: so trackers are the
-   fields at these points, and their mean is the mean of the fields of those that are left. Whatever is ``auto`` is found anew.
-4. Iterations are numbered on; steps that fall with the iteration go on falling, counts and draws go on.
+1. The agents of a lost rank leave the graph. The weights that an agent gave to them are added to its own weight: W stays symmetric
+   and doubly stochastic (`topologies.without_agents`).
+2. The objective is the mean over the remaining agents. Their data and the constraint set stay as they are.
+3. All go back to the same iteration (`rewind`), and the method begins again there, from every agent's own point: so trackers are
+   the fields at these points, and their mean is that of the remaining agents' fields. Automatic settings are chosen again.
+4. Iterations are numbered on; steps that fall with the iteration continue to fall, counts and draws continue.
 """
 
 from __future__ import annotations
@@ -27,14 +27,11 @@ from .runner import Outcome
 
 
 class Loss(NamedTuple):
-    """Ranks that were lost, and what went with them."""
+    """Ranks and agents that were lost, by their numbers at the start, and the iteration from which the others continued."""
 
     iteration: int
-    """To which the others went back, and from which they went on."""
     ranks: tuple[int, ...]
-    """By their numbers at the start."""
     agents: tuple[int, ...]
-    """By their numbers at the start."""
 
     def __str__(self) -> str:
         """In words."""
@@ -42,15 +39,7 @@ class Loss(NamedTuple):
 
 
 class LostError(RuntimeError):
-    """Ranks were lost, and those that are left cannot go on; the message says why, and what there is instead.
-
-    Parameters
-    ----------
-    message
-        The same on all that are left.
-    first
-        Whether this is the first of them.
-    """
+    """Ranks were lost, and the remaining ones cannot continue; ``first`` is True on the first of them."""
 
     def __init__(self, message: str, first: bool) -> None:
         super().__init__(message)
@@ -58,13 +47,8 @@ class LostError(RuntimeError):
 
 
 def restarted(algorithm: Any, problem: Problem[Any], network: Any, streams: Streams, x: Array, k: int, gradients: int) -> Any:
-    """The method's state as it begins at the agents' own points ``x``, ``(n_local, *shape)``, in iteration ``k``.
-
-    Parameters
-    ----------
-    gradients
-        Evaluations made so far, per agent.
-    """
+    """The method's state as it begins at the agents' own points ``x``, ``(n_local, *shape)``, in iteration ``k``, after so many
+    ``gradients`` of each agent."""
     state = algorithm.init(problem, network, streams, x)
     scale = getattr(getattr(algorithm, "step_size", None), "scale", None)
     if scale is not None and "base" in state._fields:  # the method begins with the step of iteration 0
@@ -73,13 +57,7 @@ def restarted(algorithm: Any, problem: Problem[Any], network: Any, streams: Stre
 
 
 def check_leaving(problem: object) -> None:
-    """Refuse a problem that agents cannot leave.
-
-    Raises
-    ------
-    TypeError
-        With its name.
-    """
+    """Raise TypeError for a problem that agents cannot leave."""
     name = type(problem).__name__
     if not hasattr(problem, "without"):
         raise TypeError(f"on_rank_loss='shrink' needs a problem that agents can leave, but {name} has no method without(lost)")
@@ -90,45 +68,42 @@ def check_leaving(problem: object) -> None:
         )
 
 
-def outlive(
+def continued(
     run: Any,
     iterate: Callable[[Any, Resumed | None, Rewind], Outcome],
     recorders: Sequence[Recorder],
     folder: Path | None,
     resumed: Resumed | None,
 ) -> tuple[Any, Outcome]:
-    """Iterate to the end, without the ranks that are lost on the way: the `decentorth.api.Run` of those that are left, and its end.
+    """Iterate to the end without the ranks that are lost meanwhile: the `decentorth.api.Run` of the remaining ones, and its end.
 
     Parameters
     ----------
     run
-        Whose communicator is `network.Shrinking`.
+        A run whose communicator is `network.Shrinking`.
     iterate
         Iterates a run to its end, from a start and with a rewind.
     recorders
-        Told of the rows that are taken back.
+        Those that are told of the rows that are taken back.
     folder
-        Where checkpoints are.
+        The folder of checkpoints.
     resumed
-        What to go on from.
+        The state to continue from.
 
     Raises
     ------
     LostError
-        Those that are left cannot go on.
+        The remaining ranks cannot continue.
     """
     first, communicator = run, run.network.communicator
-    start, history = Held(0, run.x0.copy(), (0, 0, 0), 0), History()
+    rewind = Rewind(communicator.size, Held(0, run.x0.copy(), (0, 0, 0), 0), History())
     if resumed is not None:
-        start = Held(resumed.state.k, resumed.state.x.copy(), resumed.counts, resumed.state.gradients)
-        history = resumed.history
-    rewind = Rewind(communicator.size, start, history)
+        rewind = _from(resumed, communicator.size)
     while True:
         try:
             if communicator is not run.network.communicator:
                 run, resumed = _left(first, communicator, rewind, run.losses, folder)
-                start = Held(resumed.state.k, resumed.state.x.copy(), resumed.counts, resumed.state.gradients)
-                rewind = Rewind(rewind.every, start, resumed.history)
+                rewind = _from(resumed, rewind.every)
                 if communicator.rank == 0:
                     for recorder in recorders:
                         if isinstance(recorder, Rewound):
@@ -142,8 +117,14 @@ def outlive(
                 raise error
 
 
+def _from(resumed: Resumed, every: int) -> Rewind:
+    """The copies of a run that continues."""
+    state = resumed.state
+    return Rewind(every, Held(state.k, state.x.copy(), resumed.counts, state.gradients), resumed.history)
+
+
 def _left(first: Any, communicator: Any, rewind: Rewind, losses: Sequence[Loss], folder: Path | None) -> tuple[Any, Resumed]:
-    """The run of the ranks that are left of the ``first``, and where it goes on: the last iteration of which all have a copy."""
+    """The run of the remaining ranks of the ``first``, and its state at the last iteration of which all have a copy."""
     back = -int(communicator.max(np.array([-float(rewind.latest)]))[0])
     held = rewind.at(back)
     made = communicator.max(np.array([*held.counts, held.gradients], dtype=np.float64))

@@ -662,7 +662,7 @@ def test_what_is_in_flight_has_the_shape_that_the_channel_gave_it(tmp_path: Path
         messages[2] = [2, messages[2][0] // 2]
 
     changed(tmp_path / "000000020", turn)
-    with pytest.raises(CheckpointError, match=r"cannot resume .*000000020: what is in flight must be 5 x \d+ numbers, got"):
+    with pytest.raises(CheckpointError, match=r"cannot resume .*000000020: the messages in flight must be 5 x \d+ numbers, got"):
         run(resume=tmp_path, channel="delay:rounds=1")
 
 

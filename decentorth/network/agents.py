@@ -10,7 +10,6 @@ minus the fields; the message that an agent is back is not counted.
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import Any, Protocol, cast, get_type_hints
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy as np
 from ..protocols import Algorithm, Array, Index, State, Streams
 from .channel import Channel, ChannelError
 from .draws import Mask
-from .faults import Crash, Sleep, Struck
+from .faults import Crash, Sleep, any_of
 from .unreliable import UnreliableNetwork
 
 _RESTORED = {"x", "tracker", "field"}
@@ -36,12 +35,9 @@ class Tracked(State, Protocol):
 
 
 def check_method(method: Any, channel: Channel) -> None:
-    """Refuse a method whose state, as its ``init`` declares it, the faults of agents cannot change.
+    """Raise ChannelError for a method whose state, as its ``init`` declares it, the faults of agents cannot change.
 
-    Raises
-    ------
-    ChannelError
-        The method has no trackers to correct, or agents that return from a crash need more than their neighbours can tell them.
+    It may have no trackers to correct, or agents that return from a crash may need more than their neighbours can tell them.
     """
     if not (channel.correction or channel.all(Crash)):
         return
@@ -77,8 +73,8 @@ class UnreliableAgents:
         self.method, self._network, self._x0 = method, network, x0
         channel = network.channel
         down = {number: sleep.down(network.n_agents, network.seed, number) for number, sleep in channel.all(Sleep)}
-        self._asleep = _any(list(down.values()), network.n_agents)
-        self._crashed = _any([down[number] for number, _ in channel.all(Crash)], network.n_agents)
+        self._asleep = any_of(list(down.values()), network.n_agents)
+        self._crashed = any_of([down[number] for number, _ in channel.all(Crash)], network.n_agents)
 
     def init(self, problem: Any, network: Any, streams: Streams, x0: Array) -> Any:
         return self.method.init(problem, network, streams, x0)
@@ -113,12 +109,6 @@ class UnreliableAgents:
         here &= ~alone
         state.x[here] = total[here] / weights[here].reshape(-1, *(1,) * (state.x.ndim - 1))
         state.x[alone] = self._x0[alone]
-
-
-def _any(faults: list[Struck], n_agents: int) -> Struck:
-    """The agents that any of these faults strikes."""
-    nobody = np.zeros(n_agents, dtype=np.bool_)
-    return lambda k: reduce(np.logical_or, [struck(k) for struck in faults], nobody)
 
 
 def _correct(state: Tracked, share: float) -> None:

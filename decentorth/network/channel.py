@@ -134,13 +134,7 @@ class Channel:
         return sum(each)
 
     def cautions(self, own: float, smallest: float) -> list[str]:
-        """Warnings about settings that make agents diverge whatever they compute.
-
-        Parameters
-        ----------
-        own, smallest
-            The mean of the self-weights W_ii, and the smallest eigenvalue of W.
-        """
+        """Warnings about settings with which agents diverge, from the mean self-weight W_ii and the smallest eigenvalue of W."""
         if not self.repair:
             return []
         found = []

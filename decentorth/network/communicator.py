@@ -75,7 +75,7 @@ class SerialCommunicator:
         raise ValueError(f"a process that is alone cannot receive from rank {source}")
 
     def bcast(self, array: Array) -> None:
-        """Do nothing: there are no other ranks."""
+        pass
 
     def bcast_bytes(self, data: bytes) -> bytes:
         return data
@@ -87,24 +87,16 @@ class SerialCommunicator:
         return values
 
     def watch(self, silence: float, computing: float) -> None:
-        """Do nothing: there are no other ranks."""
+        pass
 
     def describe(self) -> Mapping[str, Any]:
         return {"kind": "in-process", "ranks": 1}
 
 
 def surviving(comm: Any = None) -> Communicator:
-    """The communicator of a run that continues when ranks are lost: with several ranks, a `Shrinking` one.
+    """As `connect`, for a run that continues when ranks are lost: with several ranks a `Shrinking` communicator.
 
-    Parameters
-    ----------
-    comm
-        As for `connect`.
-
-    Raises
-    ------
-    ValueError
-        In addition to the errors of `connect`: the MPI library lacks fault tolerance, or was started without it.
+    ValueError is raised where the MPI library lacks fault tolerance, or was started without it.
     """
     communicator: Any = connect(comm)
     if communicator.size == 1:

@@ -23,17 +23,7 @@ _UNIT = 1.0 / 2.0**32
 
 
 class Draws:
-    """Numbers in [0, 1) for some pairs of agents, or for single ones as pairs with themselves.
-
-    Parameters
-    ----------
-    seed
-        Up to 64 bits are used.
-    number
-        The number of the fault, below 2^20: faults draw independently.
-    first, second
-        The pairs.
-    """
+    """Numbers in [0, 1) for pairs of agents, or for single ones as pairs with themselves, by fault: its number is below 2^20."""
 
     def __init__(self, seed: int, number: int, first: Index, second: Index) -> None:
         self._key = (seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF)
@@ -53,7 +43,8 @@ class Draws:
         block, row = divmod(t, 4)
         if block != self._block:
             rounds = np.full(len(self._first), block & 0xFFFFFFFF, dtype=np.uint64)
-            self._numbers = np.stack(philox((self._first, self._second, rounds, self._tag), self._key)) * _UNIT
+            words = np.stack(philox((self._first, self._second, rounds, self._tag), self._key))
+            self._numbers = np.multiply(words, _UNIT, dtype=np.float64)
             self._block = block
         numbers: Array = self._numbers[row]
         return numbers

@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -24,6 +24,12 @@ from .draws import Chain, Draws, Mask, Source, normal, uniform
 
 Struck = Callable[[int], Mask]
 """Of a round (or an iteration), the mask of the messages, edges or agents that are struck."""
+
+
+def any_of(faults: list[Struck], size: int) -> Struck:
+    """The mask, ``(size,)``, of everything that one of these faults strikes."""
+    nothing = np.zeros(size, dtype=np.bool_)
+    return lambda t: reduce(np.logical_or, [struck(t) for struck in faults], nothing)
 
 
 class Edges(NamedTuple):

@@ -30,11 +30,6 @@ class Piece:
     block: Csr
     """``(n_local, number of these agents)``."""
 
-    @property
-    def rows(self) -> Index:
-        """The row of each stored entry."""
-        return _rows(self.block)
-
 
 @dataclass(frozen=True)
 class Send:
@@ -71,32 +66,20 @@ class Halo:
 
         Returns
         -------
-        heard : array
-            ``(n_local,)``: the largest label among an agent and its neighbours.
-        blocks
-            The pieces' blocks, with the edges between equal labels only.
+        tuple
+            ``(n_local,)``, the largest label among an agent and its neighbours, and the blocks with edges of equal labels only.
         """
         mine = labels[self.own]
         heard, used = mine.copy(), []
         for number, (piece, theirs) in enumerate(zip(self.pieces, labels, strict=True)):
-            rows, there = piece.rows, theirs[piece.block.indices]
-            if arrived is None:
-                np.maximum.at(heard, rows, there)
-                used.append(there == mine[rows])
-            else:
-                here = arrived[number]
-                np.maximum.at(heard, rows[here], there[here])
-                used.append(here & (there == mine[rows]))
+            rows, there = piece.block.entry_rows, theirs[piece.block.indices]
+            here = np.ones(len(rows), dtype=np.bool_) if arrived is None else arrived[number]
+            np.maximum.at(heard, rows[here], there[here])
+            used.append(here & (there == mine[rows]))
         return heard, self.using(used)
 
     def largest(self, values: Sequence[Array]) -> Array:
-        """``(n_local, width)``: the elementwise maximum over an agent and its neighbours.
-
-        Parameters
-        ----------
-        values
-            For each piece the values of its columns' agents, ``(agents, width)``.
-        """
+        """``(n_local, width)``: the elementwise maximum over an agent and its neighbours, from the pieces' ``(agents, width)``."""
         found = values[self.own].copy()
         for piece, theirs in zip(self.pieces, values, strict=True):
             block = piece.block
@@ -128,30 +111,19 @@ class Halo:
             ends = np.concatenate(([0], np.cumsum(keep)))
             kept = Csr(block.rows, block.columns, ends[block.indptr], block.indices[keep], data)
             if number == self.own:
-                data[kept.indices == _rows(kept)] += rest
+                data[kept.indices == kept.entry_rows] += rest
             blocks.append(kept)
         return tuple(blocks)
 
     def own_weights(self, blocks: Sequence[Csr]) -> Array:
         """``(n_local,)``: the self-weights W_ii in these blocks of the pieces."""
         block = blocks[self.own]
-        own: Array = block.data[block.indices == _rows(block)]
+        own: Array = block.data[block.indices == block.entry_rows]
         return own
 
 
-def _rows(block: Csr) -> Index:
-    """The row of each stored entry."""
-    return np.repeat(np.arange(block.rows, dtype=np.int64), np.diff(block.indptr))
-
-
 def even_bounds(n_agents: int, ranks: int) -> Index:
-    """``(ranks + 1,)``: borders of consecutive blocks whose sizes differ by at most one, larger ones first.
-
-    Raises
-    ------
-    ValueError
-        There are more ranks than agents.
-    """
+    """``(ranks + 1,)``: borders of consecutive blocks whose sizes differ by at most one, larger ones first."""
     if ranks > n_agents:
         raise ValueError(
             f"{ranks} ranks for {n_agents} agents: every rank must hold at least one; "
@@ -187,13 +159,7 @@ def fewer_cuts_bounds(W: csr_array, ranks: int, slack: float = 0.2) -> Index:
 
 
 def plan(W: csr_array, bounds: Index, rank: int) -> Halo:
-    """The halo of ``rank`` when rank q holds the agents ``bounds[q]:bounds[q + 1]``.
-
-    Parameters
-    ----------
-    W
-        Symmetric pattern, sorted indices, shape ``(n, n)``.
-    """
+    """The halo of ``rank`` when rank q holds the agents ``bounds[q]:bounds[q + 1]``; W has a symmetric pattern."""
     low, high = int(bounds[rank]), int(bounds[rank + 1])
     mine = csr_array(W[low:high])
     mine.sort_indices()

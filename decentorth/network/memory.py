@@ -58,15 +58,7 @@ class Messages(NamedTuple):
 
 
 class Memory:
-    """The messages of this process's agents, present and past, for each array that an iteration exchanges.
-
-    Parameters
-    ----------
-    channel, seed
-        The faults, and the seed of their draws.
-    agents, n_agents
-        The agents of this process, and the number of agents over all ranks.
-    """
+    """The messages of this process's agents, present and past, for each array that an iteration exchanges."""
 
     def __init__(self, channel: Channel, seed: int, agents: slice, n_agents: int) -> None:
         self._channel, self._seed, self._agents, self._n_agents = channel, seed, agents, n_agents
@@ -77,18 +69,9 @@ class Memory:
         self._buffers: dict[_Key, Array] = {}
 
     def messages(self, xs: tuple[Array, ...], t: int, exchange: int, asleep: Mask, struck: Mask, back: Mask) -> Messages:
-        """The messages of a round, valid until the next call.
+        """The messages of round ``t``, of this number in its iteration; valid until the next call.
 
-        Parameters
-        ----------
-        t, exchange
-            The round, and the number of the exchange in its iteration.
-        asleep
-            ``(n_local,)``: agents that send nothing.
-        struck
-            ``(n_local,)``: agents whose messages have wrong numbers.
-        back
-            ``(n_local,)``: agents that have lost their earlier messages.
+        ``asleep`` agents send nothing, ``struck`` ones wrong numbers, and those that are ``back`` have lost their earlier messages.
         """
         sizes = [array.size // self._n_local for array in xs]
         size, whole = self._channel.size(sizes), self._channel.overhead + 8 * sum(sizes)
@@ -171,13 +154,7 @@ class Memory:
         }
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Continue from a result of `state`.
-
-        Raises
-        ------
-        ValueError
-            ``state`` has other names or shapes.
-        """
+        """Continue from a result of `state`; ValueError for other names or shapes."""
         if state.keys() != self.state().keys():
             raise ValueError(
                 f"this channel has {', '.join(self.state()) or 'nothing'} in flight, got {', '.join(state) or 'nothing'}"

@@ -94,13 +94,7 @@ class MpiCommunicator:
         _opened.add(self)
 
     def wait(self, requests: Sequence[MPI.Request]) -> None:
-        """Return when all requests are complete.
-
-        Raises
-        ------
-        RuntimeError
-            A rank has left the job for good and the requests still do not complete.
-        """
+        """Return when all requests are complete; RuntimeError if they do not complete and a rank has left the job for good."""
         _pulse.count += 1
         done = MPI.Request.Testall
         for _ in range(_SPINS):

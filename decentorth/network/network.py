@@ -90,17 +90,11 @@ class Network:
         if ranks > 1 and self.sequence is None:  # computed once, by rank 0: step sizes made from it are the same bits everywhere
             shared = np.array(self._own_spectrum() if self.communicator.rank == 0 else (0.0, 0.0))
             self.communicator.bcast(shared)
-            self.spectrum = Spectrum(float(shared[0]), float(shared[1]))
+            self.spectrum = Spectrum(*shared.tolist())
 
     @cached_property
     def spectrum(self) -> Spectrum:
-        """The second largest and the smallest eigenvalue of W (0 and 0 for a single agent).
-
-        Raises
-        ------
-        ValueError
-            The network is time-varying.
-        """
+        """The second largest and the smallest eigenvalue of a fixed W (0 and 0 for a single agent)."""
         if self.sequence is not None:
             raise ValueError(
                 "a time-varying network has no eigenvalues to choose automatic steps or rounds by: give step_size and penalty as "
@@ -108,23 +102,17 @@ class Network:
             )
         return self._own_spectrum()
 
-    @cached_property
-    def self_weights(self) -> Array:
-        """``(n_local,)``: the self-weights W_ii of this process's agents.
-
-        Raises
-        ------
-        ValueError
-            The network is time-varying.
-        """
-        if self.sequence is not None:
-            raise ValueError("on a time-varying network an agent's own weight changes: give step_size as a number")
-        return np.ascontiguousarray(self.W.diagonal()[self.agents])
-
     def _own_spectrum(self) -> Spectrum:
         SETUP.info("eigenvalues of the mixing matrix of %d agents", self.n_agents)
         values = spectrum(self.W)
         return Spectrum(values.lambda_2, values.lambda_min)
+
+    @cached_property
+    def self_weights(self) -> Array:
+        """``(n_local,)``: the self-weights W_ii of this process's agents, of a fixed W."""
+        if self.sequence is not None:
+            raise ValueError("on a time-varying network an agent's own weight changes: give step_size as a number")
+        return np.ascontiguousarray(self.W.diagonal()[self.agents])
 
     def digest(self) -> bytes:
         """The SHA-256 of W (or of the first matrices of a sequence), which must be the same on every rank."""
@@ -136,20 +124,11 @@ class Network:
         return hashed.digest()
 
     def in_flight(self) -> dict[str, Array]:
-        """The messages that have not arrived, as arrays ``(n_local, ...)`` by name; the names never change.
-
-        There are none here, as each message arrives in its round.
-        """
+        """The messages that have not arrived, as arrays ``(n_local, ...)`` by name; the names never change, and here are none."""
         return {}
 
     def restore(self, rounds: int, messages: int, bytes: int, in_flight: Mapping[str, Array]) -> None:
-        """Continue from the counts and the messages in flight of a checkpoint.
-
-        Raises
-        ------
-        ValueError
-            This network has no messages in flight of that name.
-        """
+        """Continue from the counts and the messages in flight of a checkpoint; ValueError for other messages than `in_flight`."""
         if in_flight:
             raise ValueError(f"this network delivers every message in its round, so it has no {', '.join(in_flight)}")
         self.rounds, self.messages, self.bytes = rounds, messages, bytes
@@ -221,40 +200,16 @@ class Network:
         """One round of mixing among agents with the same label.
 
         An edge is used if both its ends have the same label; the other weights are added to the self-weights, so that the matrix
-        of the round is symmetric and doubly stochastic too. The labels are sent in the same messages, as one more array.
-
-        Parameters
-        ----------
-        labels
-            ``(n_local,)``, float64, finite.
-        *xs
-            As for `mix`.
-
-        Returns
-        -------
-        heard : array
-            ``(n_local,)``: the largest label among an agent and its neighbours.
-        *mixed
-            As from `mix`.
+        of the round is symmetric and doubly stochastic too. The labels, ``(n_local,)`` and finite, are sent in the same messages,
+        as one more array. The first result is the largest label among an agent and its neighbours; the others are as from `mix`.
         """
         return self._mix((labels, *xs), alike=True)
 
     def max(self, x: Array, rounds: int = 1) -> Array:
-        """Max-consensus: the elementwise maximum over the agents within ``rounds`` edges, the agent itself included.
+        """Max-consensus: the elementwise maximum of ``x``, ``(n_local, ...)``, over the agents within ``rounds`` edges and itself.
 
-        After `flooding_rounds` it is the maximum over all agents, on all of them. NaN counts as the largest.
-
-        Parameters
-        ----------
-        x
-            ``(n_local, ...)``, float64, C-contiguous.
-        rounds
-            The number of rounds in which agents send their current maximum to their neighbours.
-
-        Returns
-        -------
-        array
-            Like ``x``; ``x`` itself for no rounds.
+        After `flooding_rounds` it is the maximum over all agents, on all of them. NaN counts as the largest. For no rounds the
+        result is ``x`` itself.
         """
         width = x.size // self.n_local
         for _ in range(rounds):

@@ -25,13 +25,7 @@ _kept: list[object] = []
 
 
 class SurvivingCommunicator(MpiCommunicator):
-    """An `MpiCommunicator` whose calls raise one of ``failures`` when a rank is lost, and which can then be made smaller.
-
-    Attributes
-    ----------
-    alive
-        The ranks that the members had at the start.
-    """
+    """An `MpiCommunicator` whose calls raise one of ``failures`` when a rank is lost, and which can then be made smaller."""
 
     failures = (MPI.Exception,)
 
@@ -51,7 +45,6 @@ class SurvivingCommunicator(MpiCommunicator):
         self.alive: tuple[int, ...] = tuple(MPI.Group.Translate_ranks(self.comm.Get_group(), None, first))
 
     def wait(self, requests: Sequence[MPI.Request]) -> None:
-        """As in `MpiCommunicator`; raises one of ``failures`` too."""
         try:
             super().wait(requests)
         except MPI.Exception:
@@ -77,11 +70,9 @@ class SurvivingCommunicator(MpiCommunicator):
             mpi.finalizing = False
 
     def agree(self) -> None:
-        """Return on all members or, if a rank has been lost, on none."""
         self.comm.Agree(1)
 
     def shrunk(self) -> SurvivingCommunicator:
-        """The communicator of the remaining members, in their order; a collective call."""
         mpi._opened.clear()
         mpi.finalizing = False
         self.unwatch()
@@ -94,13 +85,7 @@ class SurvivingCommunicator(MpiCommunicator):
 
 
 def surviving(communicator: MpiCommunicator) -> SurvivingCommunicator:
-    """A communicator of the same ranks that can continue after the loss of some.
-
-    Raises
-    ------
-    ValueError
-        The MPI library lacks fault tolerance, or was started without it.
-    """
+    """A communicator of the same ranks that can continue after the loss of some; ValueError if the MPI library cannot."""
     library = MPI.Get_library_version().split("\n")[0].strip("\x00 ")
     name, version = MPI.get_vendor()
     advice = ""

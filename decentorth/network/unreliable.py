@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..sums import accumulate
 from .channel import Channel, ChannelError
 from .communicator import Communicator
 from .draws import Mask
-from .faults import Corrupt, Edges, Late, MessageLoss
+from .faults import Corrupt, Edges, Late, MessageLoss, any_of
 from .memory import Memory
 from .network import Network, Placement, Plan
 from .traffic import Traffic
@@ -38,25 +38,18 @@ class _LossyPlan(Plan):
         super().__init__(W, bounds, communicator)
         edges, n = edges_of(W), int(W.shape[0])
         self.directed, self._edges, self._repair = edges.directed(), len(edges.lower), channel.repair
-        self._losses = [loss.lost(edges, seed, number) for number, loss in channel.all(MessageLoss)]
+        self._losses = any_of([loss.lost(edges, seed, number) for number, loss in channel.all(MessageLoss)], 2 * self._edges)
         ordered = edges.upper * n + edges.lower
         self._entries = []  # for each piece of the halo the numbers of its entries' messages; self-weights have the last
         for piece in self.halo.pieces:
-            sender, receiver = piece.agents[piece.block.indices], self.halo.agents.start + piece.rows
+            sender, receiver = piece.agents[piece.block.indices], self.halo.agents.start + piece.block.entry_rows
             edge = np.searchsorted(ordered, np.maximum(sender, receiver) * n + np.minimum(sender, receiver))
             number = np.where(sender < receiver, edge, self._edges + edge)
             self._entries.append(np.where(sender == receiver, 2 * self._edges, number))
 
     def lost(self, t: int, silent: Mask, deaf: Mask) -> Mask:
-        """The mask of the ``directed`` messages of round ``t`` that do not arrive or cannot be read.
-
-        Parameters
-        ----------
-        silent, deaf
-            ``(n,)``: agents whose messages cannot be used, and agents that receive nothing.
-        """
-        lost = silent[self.directed.lower] | deaf[self.directed.upper]
-        return reduce(np.logical_or, [struck(t) for struck in self._losses], lost)
+        """The mask of the ``directed`` messages of round ``t`` that do not arrive, or come from silent agents or to deaf ones."""
+        return self._losses(t) | silent[self.directed.lower] | deaf[self.directed.upper]
 
     def used(self, lost: Mask) -> list[Mask] | None:
         """For each piece of the halo the mask of its used entries; None if all are used."""
@@ -101,7 +94,9 @@ class UnreliableNetwork(Network):
             )
         self.channel, self.seed = channel, seed
         self._memory = Memory(channel, seed, self.agents, self.n_agents)
-        self._corrupt = [corrupt.struck(self.n_agents, seed, number) for number, corrupt in channel.all(Corrupt)]
+        self._struck = any_of(
+            [corrupt.struck(self.n_agents, seed, number) for number, corrupt in channel.all(Corrupt)], self.n_agents
+        )
         self._nobody = np.zeros(self.n_agents, dtype=np.bool_)
         self._asleep: Mask | None = None
         self._back = self._nobody
@@ -119,13 +114,7 @@ class UnreliableNetwork(Network):
         return self.channel.cautions(float(self.W.diagonal().mean()), self.spectrum.lambda_min)
 
     def check_alike(self) -> None:
-        """Refuse a channel on which `mix_alike` cannot work.
-
-        Raises
-        ------
-        ChannelError
-            Messages may be late.
-        """
+        """Raise ChannelError if messages may be late, so that `mix_alike` cannot work."""
         if late := [type(fault).__name__.lower() for _, fault in self.channel.all(Late)]:
             raise ChannelError(
                 "methods that start over together (safe) cannot tell which messages are from before when these are late: drop safe "
@@ -168,13 +157,7 @@ class UnreliableNetwork(Network):
 
     @cached_property
     def flooding_rounds(self) -> int:
-        """As on a reliable network, if the neighbours stay the same.
-
-        Raises
-        ------
-        ValueError
-            They change: a message that is lost has no receiver when it is sent again.
-        """
+        """As on a reliable network; ValueError if neighbours change, as a lost message has no receiver when it is sent again."""
         if self.sequence is not None:
             raise ValueError(
                 "on a time-varying network with a bad channel what is lost cannot be sent again, as the neighbours have changed: "
@@ -210,10 +193,6 @@ class UnreliableNetwork(Network):
 
     def _plan(self) -> _LossyPlan:
         return cast(_LossyPlan, super()._plan())
-
-    def _struck(self, t: int) -> Mask:
-        """The agents whose messages of round ``t`` are wrong."""
-        return reduce(np.logical_or, [struck(t) for struck in self._corrupt], self._nobody)
 
     def _mix(self, xs: tuple[Array, ...], alike: bool = False) -> tuple[Array, ...]:
         if self._asleep is None:

@@ -66,18 +66,9 @@ class _Peer(NamedTuple):
 
 
 class Watch:
-    """The watchdog of this rank: it watches the predecessor and is watched by the successor, until `close`.
+    """The watchdog of this rank: it watches the predecessor and is watched by the successor, until `close` or ``finished()``.
 
-    Parameters
-    ----------
-    rank, size
-        This rank, and the number of ranks, at least 2.
-    everyone
-        A collective call that returns every rank's bytes, in rank order.
-    pulse
-        The count of the working thread's calls to other ranks.
-    finished
-        True if MPI has been finalized, after which the watchdog stops.
+    ``everyone`` is a collective call that returns every rank's bytes, in rank order.
     """
 
     def __init__(

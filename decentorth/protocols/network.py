@@ -77,10 +77,10 @@ class Collective(Protocol):
         """The bytes of all ranks in rank order, on every rank."""
 
     def same(self, what: str, digest: bytes) -> None:
-        """Raise on every rank, naming the ranks that differ, unless all pass the same digest."""
+        """Raise ValueError on every rank, naming the ranks that differ from rank 0, unless all pass the same digest."""
 
     def together(self) -> AbstractContextManager[None]:
-        """A context in which a failure on one rank is a failure on every rank; its body must not communicate."""
+        """A context in which an error on one rank is raised on all, elsewhere as a ValueError; its body must not communicate."""
 
     def stream(self, per_agent: Array) -> Iterator[Array]:
         """The blocks of all ranks in agent order on rank 0, nothing on the other ranks (they send)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from decentorth.network.channel import delay_limit, randomk_limit
 from decentorth.network.draws import Chain, Draws, Source
 from decentorth.network.faults import Link, Stragglers
 from decentorth.protocols import Array
+from decentorth.registry import algorithms
 
 RING = tp.uniform_weights(tp.ring(10), 0.8)
 DENSE = tp.metropolis_weights(tp.erdos_renyi(10, 0.4, seed=3))
@@ -141,6 +142,10 @@ def test_what_cannot_be_corrected_or_begun_anew_is_refused() -> None:
 
 
 def test_a_method_that_does_not_declare_its_state_is_refused() -> None:
+    """All of ours declare theirs."""
+    for name in algorithms.names():
+        assert hasattr(get_type_hints(algorithms.get(name).init)["return"], "_fields")
+
     class Bare:
         requires = requires_set = ()
         network = "decentralized"
@@ -150,7 +155,7 @@ def test_a_method_that_does_not_declare_its_state_is_refused() -> None:
 
         step = init
 
-    with pytest.raises(ChannelError, match="declare the class that Bare.init returns"):
+    with pytest.raises(ChannelError, match=r"declare the class that Bare\.init returns"):
         steps(Channel("crash:p=0.1"), method=Bare())
 
 
