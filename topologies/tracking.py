@@ -151,13 +151,11 @@ class Recursion:
 
 def iteration_pencil(W: Matrix, hessians: NDArray[np.float64], order: Order) -> tuple[Matrix, Matrix]:
     """The matrices ``base`` and ``slope``, shape (2 n d, 2 n d), with M = base - step * slope."""
-    from scipy.linalg import block_diag
-
-    d = hessians.shape[-1]
+    n, d, _ = hessians.shape
     mix = np.kron(W, np.eye(d))
     size = len(mix)
     identity, nothing = np.eye(size), np.zeros((size, size))
-    H = block_diag(*hessians)
+    H = (np.eye(n)[:, None, :, None] * hessians[:, :, None, :]).reshape(size, size)
     if order == "combine-then-adapt":
         return np.block([[mix, nothing], [H @ (mix - identity), mix]]), np.block([[nothing, identity], [nothing, H]])
     inner = mix @ H
