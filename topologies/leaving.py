@@ -22,14 +22,8 @@ def without_agents(W: WeightsLike, lost: Sequence[int] | NDArray[np.int64]) -> W
     restricted to these edges (a graph Laplacian), so no eigenvalue of W' is smaller than the smallest of W where weights are not
     negative.
 
-    Raises ValueError if a number is not an agent's, no agent remains, or the remaining agents are disconnected.
-
-    Parameters
-    ----------
-    W
-        ``(n, n)``, a mixing matrix (see `canonical_weights`).
-    lost
-        Numbers of the agents that leave; repeats count once.
+    ``W`` is a mixing matrix, ``(n, n)``, see `canonical_weights`; numbers in ``lost`` that repeat count once. Raises ValueError if
+    a number is not an agent's, no agent remains, or the remaining agents are disconnected.
     """
     matrix = canonical_weights(W)
     n = matrix.shape[0]

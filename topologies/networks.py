@@ -6,7 +6,6 @@ Edge weights and other attributes are kept but play no role for the communicatio
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +108,13 @@ def _integer_labels(graph: nx.Graph[Any]) -> nx.Graph[Any]:
     return nx.relabel_nodes(graph, integers) if len(set(integers.values())) == len(integers) else graph
 
 
+def _markup(path: Path) -> nx.Graph[Any]:
+    import networkx as nx
+
+    graph: nx.Graph[Any] = nx.read_gml(path, label="id") if path.suffix.lower() == ".gml" else nx.read_graphml(path)
+    return graph
+
+
 def _edge_list(path: Path) -> nx.Graph[Any]:
     import networkx as nx
 
@@ -141,8 +147,7 @@ def _adjacency_matrix(path: Path) -> nx.Graph[Any]:
 
 
 READERS: dict[str, Callable[[Path], Any]] = {
-    ".graphml": lambda path: import_module("networkx").read_graphml(path),
-    ".gml": lambda path: import_module("networkx").read_gml(path, label="id"),
+    **dict.fromkeys((".graphml", ".gml"), _markup),
     **dict.fromkeys((".edgelist", ".edges", ".txt", ".csv"), _edge_list),
     **dict.fromkeys((".npy", ".npz", ".mtx"), _adjacency_matrix),
 }

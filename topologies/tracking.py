@@ -151,11 +151,11 @@ class Recursion:
 
 def iteration_pencil(W: Matrix, hessians: NDArray[np.float64], order: Order) -> tuple[Matrix, Matrix]:
     """The matrices ``base`` and ``slope``, shape (2 n d, 2 n d), with M = base - step * slope."""
-    d = hessians.shape[-1]
+    n, d, _ = hessians.shape
     mix = np.kron(W, np.eye(d))
     size = len(mix)
     identity, nothing = np.eye(size), np.zeros((size, size))
-    H = _block_diagonal(hessians)
+    H = (np.eye(n)[:, None, :, None] * hessians[:, :, None, :]).reshape(size, size)
     if order == "combine-then-adapt":
         return np.block([[mix, nothing], [H @ (mix - identity), mix]]), np.block([[nothing, identity], [nothing, H]])
     inner = mix @ H
@@ -168,13 +168,6 @@ def conserved_complement(hessians: NDArray[np.float64]) -> Matrix:
     conserved = np.concatenate([-hessians.reshape(n * d, d), np.tile(np.eye(d), (n, 1))])
     basis: Matrix = np.linalg.qr(conserved, mode="complete")[0][:, d:]
     return basis
-
-
-def _block_diagonal(blocks: NDArray[np.float64]) -> Matrix:
-    n, d, _ = blocks.shape
-    result = np.zeros((n, d, n, d))
-    result[np.arange(n), :, np.arange(n), :] = blocks
-    return result.reshape(n * d, n * d)
 
 
 def _off_mean(W: Matrix) -> Matrix:

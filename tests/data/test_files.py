@@ -570,6 +570,7 @@ BAD: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]] = [
     ("mtx of no size", write("a.mtx", MARKET.replace("coordinate", "array") + "0 0\n"), ValueError, r"is empty: shape \(0, 0\)"),
     ("mtx in base 16", write("a.mtx", MARKET + "3 3 1\n1 1 0x10\n"), ValueError, "could not convert string '0x10'"),
     ("mtx with a tail", write("a.mtx", MARKET + "3 3 1\n1 1 1.5abc\n"), ValueError, r"could not convert string '1\.5abc'"),
+    ("mtx with a zero byte", write("a.mtx", MARKET + "3 3 1\n1 1 1\0\n"), ValueError, "could not convert string"),
     ("mtx with half a column", write("a.mtx", MARKET + "3 3 1\n1 1.5 1\n"), ValueError, r"row 1, column 1\.5 of a matrix"),
     ("mtx with one number more", write("a.mtx", MARKET + "3 3 1\n1 1 1 2\n"), ValueError, "1 lines of 3 .* and has 4 numbers in"),
     ("mtx with one line more", write("a.mtx", MARKET + "3 3 1\n1 1 1\n1 1 1\n"), ValueError, "1 lines of 3 .* and has 2 lines"),
@@ -640,6 +641,12 @@ BAD: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]] = [
     ("odd blocks", sparse_parts("bsr", data=np.ones((1, 3, 2))), ValueError, r"blocks of shape \(3, 2\) do not divide"),
     ("negative indptr", sparse_parts("csr", indices=np.arange(3), indptr=np.array([0, -3] + [3] * 9)), ValueError, STEPS),
     ("huge indptr", sparse_parts("csr", indices=np.arange(3), indptr=np.array([0, 2**30] + [3] * 9)), ValueError, STEPS),
+    (
+        "indptr of nothing",
+        sparse_parts("csr", data=np.ones(0), indices=np.arange(0), indptr=np.array([0, 5] + [0] * 9)),
+        ValueError,
+        "'indptr' must rise from 0 to at most 0",
+    ),
     ("unknown sparse format", sparse_parts("lil"), ValueError, r"values of shape \(3,\) in the format 'lil'"),
     ("indices of no integers", sparse_parts("csr", indptr=np.ones(11)), ValueError, "'indptr' must be a list of integers"),
     (
