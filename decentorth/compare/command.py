@@ -7,7 +7,6 @@ Exit codes: 0 done, even if methods diverged, 1 a fault, 2 bad input, 130 interr
 from __future__ import annotations
 
 import importlib.util
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, replace
@@ -31,7 +30,7 @@ from .methods import methods
 from .model import NetworkModel
 from .plan import ComparisonPlan, networks_named
 from .rules import Rules
-from .tables import save, table
+from .tables import save, show
 from .trials import Store
 
 if TYPE_CHECKING:
@@ -231,16 +230,10 @@ def _make_folder(configuration: Configuration, runs: Path) -> None:
 
 
 def _conclude(comparison: Comparison, asked: CompareSettings) -> None:
-    from rich.console import Console
-    from rich.markdown import Markdown
-
     if asked.out is not None:
         save(comparison, asked.out, plot=asked.plot, metrics=asked.panels)
     if asked.quiet:
         return
-    if sys.stdout.isatty():
-        Console().print(Markdown(table(comparison)))
-    else:
-        say(table(comparison))
+    show(comparison)
     if asked.out is not None:
         say(f"Files in {asked.out}.")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from ..cli.figures import save as save_figure
 from ..cli.outputs import csv_text, replacing
+from ..cli.shell import say
 from .comparison import Comparison
 from .figures import figure
 from .words import notes, title
@@ -36,6 +38,23 @@ def table(comparison: Comparison, form: Literal["markdown", "latex", "csv"] = "m
         raise ValueError(f"the format must be markdown, latex or csv, got {form!r}")
     sections = {tolerance: list(_rows(comparison, tolerance, _BOLD[form])) for tolerance in comparison.shown}
     return "\n".join((_markdown if form == "markdown" else _latex)(comparison, headings(comparison), sections)) + "\n"
+
+
+def show(comparison: Comparison) -> None:
+    """Print the table and the notes: in columns as wide as a terminal permits, elsewhere as Markdown."""
+    if not sys.stdout.isatty():
+        say(table(comparison))
+        return
+    from rich.console import Console
+    from rich.table import Column, Table
+
+    console = Console(highlight=False)
+    for tolerance in comparison.shown:
+        found = Table(*(Column(name, overflow="fold") for name in headings(comparison)), title=f"To {tolerance:g}")
+        for row in _rows(comparison, tolerance, "[bold]{}[/]"):
+            found.add_row(*row)
+        console.print(found)
+    say("\n".join([title(comparison), *notes(comparison)]))
 
 
 def number(value: float, quantity: str) -> str:

@@ -350,8 +350,8 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
 
     def predict(self, X: Any) -> Array:
         """``(m, n_targets)``, or ``(m,)`` for a y of one dimension: the regression of y on the scores of X."""
-        second = self._columns[1]
-        predicted: Array = second.mean + second.scale * (self.transform(X) @ self._regression.T)
+        scores, second = self.transform(X), self._columns[1]
+        predicted: Array = second.mean + second.scale * (scores @ self._regression.T)
         return predicted[:, 0] if self._predict_1d else predicted
 
 
