@@ -62,7 +62,7 @@ def test_a_label_names_its_own_method() -> None:
         ("drfgt:penalty", "algorithms: 'drfgt:penalty': penalty needs a value; write penalty=..."),
         (
             "drfgt:order=fast",
-            "algorithms: 'drfgt:order=fast': order: expected 'combine-then-adapt' or 'adapt-then-combine' or 'auto', got 'fast'",
+            "algorithms: 'drfgt:order=fast': order must be one of combine-then-adapt, adapt-then-combine or auto, got 'fast'",
         ),
         ("drfgt:penalty=-1", "algorithms: 'drfgt:penalty=-1': penalty must be positive"),
         ("drfgt:penalty=1,penalty=2", "algorithms: 'drfgt:penalty=1,penalty=2': penalty is given twice"),
