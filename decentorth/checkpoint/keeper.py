@@ -68,8 +68,8 @@ class Checkpoints(Settings):
     signals: PendingSignals = field(default_factory=PendingSignals, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         interval("every", self.every)
+        super().__post_init__()
 
 
 def interval(name: str, every: int | str | None) -> tuple[float, float]:

@@ -35,13 +35,12 @@ from numpy.typing import NDArray
 from topologies.matrix_files import npy_array, npz_array, require_real
 
 from ..checkpoint import FOLDER, kept
+from ..history import COUNTS
 from ..protocols import Array, Collective, Row
 from .flags import InputError
 from .progress import size
 
 CONFIG, HISTORY, SUMMARY, FINAL, LOCK = "config.yaml", "history.csv", "summary.json", "final.npz", ".lock"
-COUNTS = ("iteration", "rounds", "messages", "bytes", "gradients")
-"""The columns of the history that hold integers; ``seconds`` and the metrics follow them."""
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from .. import __version__
 from ..api import Run
 from ..cli.config import values
-from ..cli.outputs import COUNTS, replacing
+from ..cli.outputs import replacing
 from ..cli.progress import Steps
+from ..history import COUNTS
 from .methods import has_step
 from .rules import Rules
 
