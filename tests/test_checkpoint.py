@@ -368,7 +368,7 @@ def test_what_is_no_interval(every: Any) -> None:
 
 
 def test_at_least_one_is_kept() -> None:
-    with pytest.raises(ValueError, match="at least 1 checkpoint must be kept, got 0"):
+    with pytest.raises(ValueError, match="keep must be at least 1, got 0"):
         Checkpoints("a", keep=0)
 
 

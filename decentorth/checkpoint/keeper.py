@@ -60,8 +60,8 @@ class Checkpoints(Settings):
     """A context that the run enters; a caller may enter it too, so that signals wait until its own files are written."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         interval("every", self.every)
+        super().__post_init__()
 
 
 def interval(name: str, every: int | str | None) -> tuple[float, float]:

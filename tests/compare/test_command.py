@@ -149,7 +149,7 @@ BAD = [
     ("--algorithms drfgt --network wam", "unknown network 'wam'; did you mean 'wan'?"),
     ("--algorithms drfgt --metric error", "metric: error needs a problem whose answer is known"),
     ("--algorithms drfgt --tune --step-size 0.1", "step_size is one step for all methods"),
-    ("--algorithms drfgt --tolerances 1e-3,small", "--tolerances: expected a finite number, got 'small'"),
+    ("--algorithms drfgt --tolerances 1e-3,small", "--tolerances: tolerances must be a number, got 'small'"),
     ("--algorithms drfgt --trials 0", "--trials: trials must be at least 1, got 0"),
     ("--algorithms drfgt --workers 0", "--workers: workers must be at least 1, got 0"),
     ("--algorithms drfgt --out x --panels fog", "no run has the metric 'fog' (there are bytes, "),

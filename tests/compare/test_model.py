@@ -267,8 +267,8 @@ def test_names_and_parameters() -> None:
         ("latency=inf", "latency must be finite and not negative, got inf"),
         ("lan:latency=1,latency=2", "network 'lan:latency=1,latency=2': latency is given twice; leave one"),
         ("bandwidth=0", "network 'bandwidth=0': bandwidth must be positive"),
-        ("lan:straggler=2", "straggler must be a probability, got 2"),
-        ("lan:slowdown=0.5", "slowdown must be finite and at least 1, got 0.5"),
+        ("lan:straggler=2", "straggler must be from 0 to 1, got 2"),
+        ("lan:slowdown=0.5", "slowdown must be at least 1, got 0.5"),
         ("lan:compute=-1", "compute must be finite and not negative"),
     ],
 )
