@@ -24,6 +24,7 @@ def run(*arguments: str, ranks: int = 1) -> str:
     return done.stdout
 
 
+@pytest.mark.ranks
 def test_solve_converges_and_says_the_same_alone_and_on_three_ranks() -> None:
     alone = run("examples/solve.py")
     assert alone.startswith("converged after")

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.mpi import HUNG, ROOT
 
+pytestmark = pytest.mark.ranks
 TEXT = (ROOT / "README.md").read_text()
 
 
@@ -41,10 +42,14 @@ def run(words: list[str], folder: Path) -> str:
     return done.stdout
 
 
+LARGE = "python -m decentorth.run --agents 10000 "
+"""How the command begins that takes much longer than the others."""
+
+
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("readme")
-    said = {command: run(shlex.split(command), folder) for command in commands()}
+    said = {command: run(shlex.split(command), folder) for command in commands() if not command.startswith(LARGE)}
     assert (folder / "runs" / "a" / "history.png").stat().st_size > 10_000
     return said
 
@@ -52,6 +57,11 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def without_place(said: str) -> list[str]:
     """What a run says of its result: all but where it ran and how long it took."""
     return re.sub(r"\d+\.\d+ s\b", "", re.sub(r", (in this process|on \d+ ranks).*", "", said)).splitlines()
+
+
+def has_a_verdict(said: str) -> bool:
+    """Whether the last line of a run says how it ended."""
+    return re.search(r"^(All \d+ iterations are done|Converged at iteration \d+ )", said.splitlines()[-1]) is not None
 
 
 def test_canonical_correlations_are_found(outputs: dict[str, str]) -> None:
@@ -68,8 +78,13 @@ def test_ranks_say_what_one_process_says(outputs: dict[str, str]) -> None:
 
 def test_every_command_ends_with_a_verdict(outputs: dict[str, str]) -> None:
     for command, said in outputs.items():
-        if "decentorth.run" in command:
-            assert re.search(r"^(All \d+ iterations are done|Converged at iteration \d+ )", said.splitlines()[-1]), command
+        assert "decentorth.run" not in command or has_a_verdict(said), command
+
+
+@pytest.mark.slow
+def test_ten_thousand_agents_end_with_a_verdict(tmp_path: Path) -> None:
+    (command,) = [command for command in commands() if command.startswith(LARGE)]
+    assert has_a_verdict(run(shlex.split(command), tmp_path))
 
 
 def test_auto_by_label_on_a_star_converges(outputs: dict[str, str]) -> None:
@@ -96,4 +111,8 @@ def test_set_up_is_two_lines_that_stand_alone() -> None:
     setup = [block for block in blocks("bash") if "venv" in block]
     assert [block.count("\n") for block in setup] == [1, 1]
     assert setup[0].rstrip().endswith("mpirun -n 10 python -m decentorth.run")
-    assert setup[1].rstrip().endswith("pytest -q -n auto --dist loadfile")
+    assert (
+        setup[1]
+        .rstrip()
+        .endswith('&& pytest -q -n auto --dist loadfile -m "not slow and not ranks" && pytest -q -m "ranks and not slow"')
+    )

@@ -12,6 +12,8 @@ import pytest
 from tests.mpi.exchanges import AGENTS, EXCHANGES, Exchange
 from tests.support.mpi import run_ranks
 
+pytestmark = pytest.mark.ranks
+
 
 def expected(exchange: Exchange) -> list[list[str]]:
     """Hashes of ``W @ X`` with SciPy's operator and the arrays of all agents in one process."""

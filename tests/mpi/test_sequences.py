@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.mpi import run_ranks
 
+pytestmark = pytest.mark.ranks
 FLAGS = "-m decentorth.run --agents 16 --step-size 1e-2 --penalty 10 --iterations 300 --quiet"
 
 

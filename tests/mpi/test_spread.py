@@ -13,6 +13,8 @@ from decentorth.run import main
 from tests.mpi.spread import BLOCKS, CASES
 from tests.support.mpi import run_ranks
 
+pytestmark = pytest.mark.ranks
+
 
 @cache
 def outcomes(ranks: int) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from decentorth.cli.outputs import read_summary
 from tests.mpi.faulty import AFTER, problem, solve
 from tests.support.mpi import Job, Running, run_ranks, until
 
+pytestmark = pytest.mark.ranks
 LIMIT = 2.0
 PATIENT = 10.0
 """The limit where the job must not be ended; a busy machine keeps ranks silent for seconds."""
