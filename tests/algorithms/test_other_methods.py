@@ -117,6 +117,7 @@ def test_the_error_of_diminishing_steps_is_proportional_to_the_last(name: str) -
     assert descend(name, step, 8000) / descend(name, step, 2000) == pytest.approx(0.5, rel=0.05)
 
 
+@pytest.mark.slow
 @descents
 def test_stochastic_errors_fall_with_the_horizon(name: str) -> None:
     """Batches of one sample, b0 / sqrt(K) throughout K iterations; root mean squares over seeds."""

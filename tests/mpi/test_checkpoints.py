@@ -172,7 +172,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def killed_and_resumed(ranks: int, rng: np.random.Generator, folder: Path) -> int:
-    """Start the long run, kill one of its ranks a moment after a drawn checkpoint, go on with it; the checkpoint it went on from."""
+    """Start the long run, kill one of its ranks a moment after a drawn checkpoint, go on with it; where that was."""
     after, moment, victim = int(rng.integers(1, 30)) * 10, float(rng.uniform(0.0, 0.05)), int(rng.integers(0, 10))
 
     def kill(running: Running) -> None:

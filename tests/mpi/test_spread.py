@@ -95,7 +95,11 @@ def test_a_dry_run_counts_the_shares_of_the_ranks() -> None:
             ["--agents", "1"],
             "2 ranks for one agent: start one rank, or spread its samples over them with --spread-samples 2 or more",
         ),
-        (["--agents", "1", "--spread-samples", "1"], "2 ranks for 1 blocks of samples: every rank must hold one at least"),
+        pytest.param(
+            ["--agents", "1", "--spread-samples", "1"],
+            "2 ranks for 1 blocks of samples: every rank must hold one at least",
+            marks=pytest.mark.slow,
+        ),
         (["--spread-samples", "5", "--agents", "2"], "spread_samples is for a single agent: give --agents 1 (now 2)"),
     ],
 )
