@@ -31,13 +31,22 @@ def outcomes(ranks: int, times: int = 1) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize(("ranks", "times"), [*((ranks, 1) for ranks in RANKS), pytest.param(7, 5, marks=pytest.mark.slow)])
-def test_same_bits_as_one_process(ranks: int, times: int) -> None:
-    one, many = outcomes(0, times), outcomes(ranks, times)
+def check_same_bits(one: dict[str, Any], many: dict[str, Any], ranks: int) -> None:
+    """All cases of one process and of ranks agree in what must not depend on the number of ranks."""
     assert one.keys() == many.keys() == CASES.keys()
     different = {name: [part for part in SAME if one[name][part] != many[name][part]] for name in CASES}
     assert not {name: parts for name, parts in different.items() if parts}
     assert {outcome["transport"]["ranks"] for outcome in many.values()} == {ranks}
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_same_bits_as_one_process(ranks: int) -> None:
+    check_same_bits(outcomes(0), outcomes(ranks), ranks)
+
+
+@pytest.mark.slow
+def test_same_bits_after_many_iterations_on_seven_ranks() -> None:
+    check_same_bits(outcomes(0, 5), outcomes(7, 5), 7)
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,8 @@ def test_what_is_refused_is_said_once(whole: Path, tmp_path: Path) -> None:
         assert "Traceback" not in job.stderr
 
 
-@pytest.mark.parametrize("faulty_rank", [pytest.param(0, marks=slow), 1])
+@slow
+@pytest.mark.parametrize("faulty_rank", [0, 1])
 def test_a_full_disk_on_one_rank(faulty_rank: int, whole: Path, tmp_path: Path) -> None:
     """The job ends with the reason, said once; the last good checkpoint is there, and leads to the same bits."""
     a = tmp_path / "a"

@@ -26,7 +26,7 @@ def outcomes(ranks: int) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, len(BLOCKS)])
+@pytest.mark.parametrize("ranks", [1, 2, 3, pytest.param(len(BLOCKS), marks=pytest.mark.slow)])
 def test_same_bits_as_one_process(ranks: int) -> None:
     one, many = outcomes(0), outcomes(ranks)
     assert one.keys() == many.keys() == CASES.keys()
