@@ -202,13 +202,13 @@ def test_killed_at_some_moments(ranks: int, long: Path, tmp_path: Path) -> None:
 
 
 @slow
-@pytest.mark.parametrize("ranks", [0, 3, 10])
-def test_killed_at_twenty_random_moments(ranks: int, long: Path, tmp_path: Path) -> None:
-    """20 of 20, killed again while they go on, by others than those that began."""
+@pytest.mark.parametrize(("ranks", "kills"), [(0, 20), (3, 20), (10, 5)])
+def test_killed_at_many_random_moments(ranks: int, kills: int, long: Path, tmp_path: Path) -> None:
+    """Every run that goes on ends with the bits of one that was not killed."""
     rng = np.random.default_rng(20 + ranks)
     reached = []
-    for number in range(20):
+    for number in range(kills):
         folder = tmp_path / str(number)
         reached.append(killed_and_resumed(ranks, rng, folder))
         assert outcome(folder) == outcome(long), number
-    assert len([at for at in reached if at < 600]) > 10
+    assert len([at for at in reached if at < 600]) > kills // 2
