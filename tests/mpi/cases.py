@@ -154,7 +154,7 @@ class Case:
     shape: tuple[int, int]
     graph: Callable[[], nx.Graph[int]]
     algorithm: Any = COMBINE
-    iterations: int = 100
+    iterations: int = 60
     placement: Placement = "even"
     stopping: StoppingRule | None = None
     safety_region: float | None = None
@@ -230,7 +230,7 @@ CASES: dict[str, Case] = {
     ),
     "diverges": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.5), recorded=60),
     "leaves-region": Case(procrustes, UNEVEN, (50, 20), ring, fixed(0.4), safety_region=2.5),
-    "safe-ring": Case(procrustes, UNEVEN, (50, 20), ring, fixed(1e7, safe=True), iterations=60),
+    "safe-ring": Case(procrustes, UNEVEN, (50, 20), ring, fixed(1e7, safe=True)),
     "safe-random": Case(pca, UNEVEN, (50, 20), random_graph, fixed(1e4, safe=True)),
     "safe-adapt": Case(procrustes, UNEVEN, (50, 20), random_graph, replace(ADAPT, step_size=1e3, safe=True)),
     "safe-clusters": Case(pca, (6,) * 40, (20, 3), two_clusters, fixed(50.0, safe=True), placement="fewer-cuts"),

@@ -46,7 +46,7 @@ def test_same_bits_as_one_process(ranks: int) -> None:
 
 @pytest.mark.slow
 def test_same_bits_after_many_iterations_on_seven_ranks() -> None:
-    check_same_bits(outcomes(0, 5), outcomes(7, 5), 7)
+    check_same_bits(outcomes(0, 8), outcomes(7, 8), 7)
 
 
 @pytest.mark.parametrize(
