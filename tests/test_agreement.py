@@ -128,7 +128,7 @@ def test_every_round_message_and_byte_is_counted_in_all_and_apart() -> None:
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-5])
-@pytest.mark.parametrize("graph", ["ring", "star"])
+@pytest.mark.parametrize("graph", ["ring", pytest.param("star", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["DRFGT", "DRGTA", "DESTINY", "DPRGT"])
 def test_what_a_local_tolerance_implies(name: str, graph: str, tolerance: float) -> None:
     """Inequalities (2) to (4) of `agreement`, with the steepest secant of the fields for L."""

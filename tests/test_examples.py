@@ -24,6 +24,7 @@ def run(*arguments: str, ranks: int = 1) -> str:
     return done.stdout
 
 
+@pytest.mark.ranks
 def test_solve_converges_and_says_the_same_alone_and_on_three_ranks() -> None:
     alone = run("examples/solve.py")
     assert alone.startswith("converged after")
@@ -54,6 +55,7 @@ def first_step(said: str) -> float:
     return float(found[1])
 
 
+@pytest.mark.slow
 def test_one_neighbour_at_a_time_costs_least_and_converges(tmp_path: Path) -> None:
     said = run("examples/time_varying.py", str(tmp_path / "figure.png"))
     rows = re.findall(r"^(\S.*?) +gradient norm (\S+), consensus error (\S+), (\d+) kB", said, re.M)
@@ -64,6 +66,7 @@ def test_one_neighbour_at_a_time_costs_least_and_converges(tmp_path: Path) -> No
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_figure_1_prints_slopes_and_the_order(tmp_path: Path) -> None:
     said = run("examples/figure1.py", str(tmp_path / "figure.png"), "1", "200")
     assert len(re.findall(r"^(?:DRFGT|DRGTA|DESTINY): tuned step", said, re.M)) == 3
@@ -74,6 +77,7 @@ def test_figure_1_prints_slopes_and_the_order(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_what_agents_learn_of_the_covariance_decides_how_fast(tmp_path: Path) -> None:
     """Of CDADT's four variants each knows more than the one before; all of them descend."""
     said = run("examples/generalized/decentralized_cca.py", str(tmp_path / "figure.png"), "400")
@@ -84,6 +88,7 @@ def test_what_agents_learn_of_the_covariance_decides_how_fast(tmp_path: Path) ->
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_figure_4_has_fastica_in_its_table(tmp_path: Path) -> None:
     """All but the first passes come close to FastICA, the rolling mean closest."""
     said = run("examples/generalized/figure4.py", str(tmp_path / "figure.png"), "1", "10000")
@@ -103,6 +108,7 @@ def test_figure_4_has_fastica_in_its_table(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("problem", "share", "start"), [("rsr", "0.1", 0.12), ("odl", "0.05", 36.0)])
 def test_figures_of_paper_002(problem: str, share: str, start: float, tmp_path: Path) -> None:
     """A tenth of the iterations, or a twentieth: RSM and three numbers of blocks in two rows, each with what it needed."""
@@ -114,6 +120,7 @@ def test_figures_of_paper_002(problem: str, share: str, start: float, tmp_path: 
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_robust_subspaces_find_outliers_among_digits(tmp_path: Path) -> None:
     """Better than principal components of the same samples on the sphere, and as well over a network."""
     said = run("examples/nonsmooth/outliers.py", str(tmp_path / "figure.png"), "2")
@@ -134,6 +141,7 @@ SMALL = "--dimension 40 --rank 4 --seeds 2 --iterations 120".split()
 """Of the figures of paper 003's eigenvalue problem."""
 
 
+@pytest.mark.slow
 def test_figure_2_of_paper_003_has_tuned_steps_and_ends_near_the_optimum(tmp_path: Path) -> None:
     said = run("examples/generalized/figure2.py", str(tmp_path / "figure.png"), *SMALL)
     assert len(re.findall(r": step \S+, \S+ times the automatic one", said)) == 5
@@ -144,12 +152,14 @@ def test_figure_2_of_paper_003_has_tuned_steps_and_ends_near_the_optimum(tmp_pat
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_figure_7_of_paper_003_times_everything(tmp_path: Path) -> None:
     said = run("examples/generalized/figure7.py", str(tmp_path / "figure.png"), "--largest", "80", "--repeats", "3")
     assert len(re.findall(r"\d ms", said)) == 2 * 9
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_figure_8_of_paper_003_counts_what_diverged(tmp_path: Path) -> None:
     said = run("examples/generalized/figure8.py", str(tmp_path / "figure.png"), *SMALL)
     assert len(re.findall(r"base step \S+, penalty \S+, gap 0?\S+e-0", said)) == 2
@@ -159,6 +169,7 @@ def test_figure_8_of_paper_003_counts_what_diverged(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_figure_9_of_paper_003_tells_how_often_the_safe_step_counts(tmp_path: Path) -> None:
     said = run("examples/generalized/figure9.py", str(tmp_path / "figure.png"), *SMALL)
     assert "automatic constant steps, landing, $\\Psi_B$: the safe step is the smaller one in 0%" in said
@@ -171,6 +182,7 @@ EXACT |= {"drgta": 1e-2, "dprgt": 1e-3}
 """After so many iterations; the manifold methods' automatic steps are cautious on heterogeneous data."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", sorted(Path(ROOT, "examples", "digits").glob("*.py")), ids=lambda script: str(script.stem))
 def test_every_method_on_digits(script: Path) -> None:
     said = re.search(r"distance (\S+), consensus", run(str(script)))
@@ -178,6 +190,7 @@ def test_every_method_on_digits(script: Path) -> None:
     assert float(said[1]) < EXACT.get(script.stem, 2.5)
 
 
+@pytest.mark.slow
 def test_the_structural_probe_changes_only_in_its_form_that_is_not_constant() -> None:
     """And on planted distances ours and CSDM come near them, where the published rivals stand still."""
     sizes = "--kinds planted --points 40 --dimension 10".split()
@@ -197,6 +210,7 @@ def test_the_structural_probe_changes_only_in_its_form_that_is_not_constant() ->
     assert min(shares[name][-1] for name in ("ADMM, published", "UMCM, published")) > 0.95
 
 
+@pytest.mark.slow
 def test_knowledge_graphs_are_learned_by_every_method() -> None:
     """A twentieth of the default: losses fall far, relations stay feasible."""
     said = run("examples/j_orthogonal/ultrae.py", "--seeds", "1", "--epochs", "40", "--entities", "30", "--triples", "300")
@@ -210,6 +224,7 @@ def test_knowledge_graphs_are_learned_by_every_method() -> None:
         assert float(feasibility) < 1e-9
 
 
+@pytest.mark.slow
 def test_stochastic_cca_narrows_the_gap(tmp_path: Path) -> None:
     """The start's gap is a half; RGD with a rolling mean ends feasible, landing on samples within a region."""
     said = run("examples/generalized/figure3.py", str(tmp_path / "figure.png"), "1", "128")
@@ -221,6 +236,7 @@ def test_stochastic_cca_narrows_the_gap(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_safe_steps_keep_both_directions_in_the_region(tmp_path: Path) -> None:
     said = run("examples/generalized/safe_steps.py", str(tmp_path / "figure.png"), "150")
     worst = re.findall(r"infeasibility at most (\S+)", said)
@@ -229,6 +245,7 @@ def test_safe_steps_keep_both_directions_in_the_region(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_safe_landing_diverges_at_no_pair_of_parameters(tmp_path: Path) -> None:
     said = run("examples/generalized/sensitivity.py", str(tmp_path / "figure.png"), "1", "1")
     diverged = dict(re.findall(r"^(.*): best .* of it; (\d+) diverged", said, re.M))
@@ -237,6 +254,7 @@ def test_safe_landing_diverges_at_no_pair_of_parameters(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_a_bad_network_with_repair_goes_as_a_good_one_and_short_messages_cost_less(tmp_path: Path) -> None:
     said = run("examples/bad_network.py", str(tmp_path / "figure.png"), "600")
     rows = re.findall(
@@ -257,6 +275,7 @@ def test_a_bad_network_with_repair_goes_as_a_good_one_and_short_messages_cost_le
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_table_2_of_paper_001_counts_time_to_objectives(tmp_path: Path) -> None:
     """Of a file, in the form without a minimum: published rivals stand still, ours pass a thousand times the start's objective."""
     rows = np.random.default_rng(0).standard_normal((12, 10))
@@ -277,6 +296,7 @@ def test_table_2_of_paper_001_counts_time_to_objectives(tmp_path: Path) -> None:
         assert objectives[name] > 10.0 * float(start[1])
 
 
+@pytest.mark.slow
 def test_figure_1_of_paper_001_reaches_the_minimum(tmp_path: Path) -> None:
     said = run("examples/j_orthogonal/figure1.py", str(tmp_path / "figure.png"), "--data", "randn10", *at_most(1000))
     well_posed = said.partition("well-posed")[2]

@@ -21,6 +21,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import pytest
 import scipy.io
 import scipy.sparse
 
@@ -431,6 +432,7 @@ def all_counts() -> dict[str, tuple[Counts, float]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_mutant_is_refused_in_a_line_or_read() -> None:
     """They are read by processes that one with a single thread forks."""
     command = [sys.executable, "-W", "error", "-m", "tests.test_mutants", "--json"]

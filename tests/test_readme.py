@@ -7,7 +7,10 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,12 +44,39 @@ def run(words: list[str], folder: Path) -> str:
     return done.stdout
 
 
+SLOW = ("--agents 10000", "-n 10", "--problem odl", "--spread-samples", "decentorth.doctor")
+"""Words of the commands that take longest."""
+
+
+def marked(words: str = "") -> list[Any]:
+    """The commands with these words, marked by what they need."""
+    found = []
+    for command in commands():
+        marks = [pytest.mark.slow] if any(word in command for word in SLOW) else []
+        marks += [pytest.mark.ranks] if any(word in command for word in ("mpirun", "runs/b", "decentorth.doctor")) else []
+        found += [pytest.param(command, marks=marks)] if words in command else []
+    return found
+
+
 @pytest.fixture(scope="module")
-def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    folder = tmp_path_factory.mktemp("readme")
-    said = {command: run(shlex.split(command), folder) for command in commands()}
-    assert (folder / "runs" / "a" / "history.png").stat().st_size > 10_000
-    return said
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the commands run in."""
+    return tmp_path_factory.mktemp("readme")
+
+
+@pytest.fixture(scope="module")
+def say(folder: Path) -> Callable[[str], str]:
+    """The output of a command, which is run once, after the command that writes what it reads."""
+
+    @cache
+    def output(command: str) -> str:
+        for other in commands():
+            written = re.search(r"--out (\S+)", other)
+            if other != command and written is not None and written[1] in command.split():
+                output(other)
+        return run(shlex.split(command), folder)
+
+    return output
 
 
 def without_place(said: str) -> list[str]:
@@ -54,33 +84,52 @@ def without_place(said: str) -> list[str]:
     return re.sub(r"\d+\.\d+ s\b", "", re.sub(r", (in this process|on \d+ ranks).*", "", said)).splitlines()
 
 
-def test_canonical_correlations_are_found(outputs: dict[str, str]) -> None:
-    gaps = [re.search(r"correlation gap (\S+),", said) for command, said in outputs.items() if "cca" in command]
-    assert len(gaps) == 2
-    assert all(gap is not None and abs(float(gap[1])) < 1e-6 for gap in gaps)
+@pytest.mark.parametrize("command", marked("decentorth.run"))
+def test_a_run_ends_with_a_verdict(command: str, say: Callable[[str], str]) -> None:
+    assert re.search(r"^(All \d+ iterations are done|Converged at iteration \d+ )", say(command).splitlines()[-1])
 
 
-def test_ranks_say_what_one_process_says(outputs: dict[str, str]) -> None:
-    one, three = outputs["python -m decentorth.run"], outputs["mpirun -n 3 python -m decentorth.run"]
+@pytest.mark.parametrize("command", marked("--problem cca"))
+def test_canonical_correlations_are_found(command: str, say: Callable[[str], str]) -> None:
+    gap = re.search(r"correlation gap (\S+),", say(command))
+    assert gap is not None
+    assert abs(float(gap[1])) < 1e-6
+
+
+@pytest.mark.ranks
+def test_ranks_say_what_one_process_says(say: Callable[[str], str]) -> None:
+    one, three = say("python -m decentorth.run"), say("mpirun -n 3 python -m decentorth.run")
     assert without_place(one) == without_place(three)
     assert "the published experiment" in one
 
 
-def test_every_command_ends_with_a_verdict(outputs: dict[str, str]) -> None:
-    for command, said in outputs.items():
-        if "decentorth.run" in command:
-            assert re.search(r"^(All \d+ iterations are done|Converged at iteration \d+ )", said.splitlines()[-1]), command
+@pytest.mark.parametrize("command", marked("--topology star"))
+def test_auto_by_label_on_a_star_converges(command: str, say: Callable[[str], str]) -> None:
+    assert say(command).splitlines()[-1].startswith("Converged")
 
 
-def test_auto_by_label_on_a_star_converges(outputs: dict[str, str]) -> None:
-    (said,) = [said for command, said in outputs.items() if "--topology star" in command]
-    assert said.splitlines()[-1].startswith("Converged")
+@pytest.mark.parametrize("command", marked("--local-tolerance"))
+def test_agents_agree_when_to_stop(command: str, say: Callable[[str], str]) -> None:
+    assert say(command).splitlines()[-1].startswith("Converged")
+    assert "max-consensus" in say(command).splitlines()[-1]
 
 
-def test_agents_agree_when_to_stop(outputs: dict[str, str]) -> None:
-    (said,) = [said for command, said in outputs.items() if "--local-tolerance" in command]
-    assert said.splitlines()[-1].startswith("Converged")
-    assert "max-consensus" in said.splitlines()[-1]
+@pytest.mark.parametrize("command", marked("decentorth.doctor"))
+def test_the_doctor_finds_that_the_main_job_works(command: str, say: Callable[[str], str]) -> None:
+    assert say(command).splitlines()[-1].startswith("The main job works")
+
+
+@pytest.mark.parametrize("command", marked("decentorth.plot"))
+def test_a_figure_is_drawn(command: str, say: Callable[[str], str], folder: Path) -> None:
+    say(command)
+    assert (folder / "runs" / "a" / "history.png").stat().st_size > 10_000
+
+
+def test_commands_of_every_kind_are_found() -> None:
+    """Guards the tests above against an empty list."""
+    assert len(marked("--problem cca")) == 2
+    for words in ("--topology star", "--local-tolerance", "decentorth.doctor", "decentorth.plot"):
+        assert len(marked(words)) == 1
 
 
 def test_the_python_runs_as_written(tmp_path: Path) -> None:
@@ -96,4 +145,8 @@ def test_set_up_is_two_lines_that_stand_alone() -> None:
     setup = [block for block in blocks("bash") if "venv" in block]
     assert [block.count("\n") for block in setup] == [1, 1]
     assert setup[0].rstrip().endswith("mpirun -n 10 python -m decentorth.run")
-    assert setup[1].rstrip().endswith("pytest -q -n auto --dist loadfile")
+    assert (
+        setup[1]
+        .rstrip()
+        .endswith('&& pytest -q -n auto --dist loadfile -m "not slow and not ranks" && pytest -q -m "ranks and not slow"')
+    )

@@ -207,7 +207,7 @@ def relative_gap(n: int, algorithm: Any, iterations: int, condition: float = 100
         (20, VRJJOBCD(), 4000, 1e-5),
         (100, GSJOBCD(), 400, 1e-3),
         (100, JJOBCD(), 4000, 1e-2),
-        (100, VRJJOBCD(), 3000, 1e-2),
+        pytest.param(100, VRJJOBCD(), 3000, 1e-2, marks=pytest.mark.slow),
     ],
     ids=lambda value: type(value).__name__ if dataclasses.is_dataclass(value) else str(value),
 )

@@ -117,6 +117,7 @@ def test_the_error_of_diminishing_steps_is_proportional_to_the_last(name: str) -
     assert descend(name, step, 8000) / descend(name, step, 2000) == pytest.approx(0.5, rel=0.05)
 
 
+@pytest.mark.slow
 @descents
 def test_stochastic_errors_fall_with_the_horizon(name: str) -> None:
     """Batches of one sample, b0 / sqrt(K) throughout K iterations; root mean squares over seeds."""
@@ -240,7 +241,7 @@ def published(seed: int, method: Any) -> Result:
     return solve(problem, method(step_size=1e-2, penalty=10.0), W, iterations=3000, record_every=20, seed=seed)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_rfextra_needs_at_most_055_of_the_bytes_of_drfgt(seed: int) -> None:
     """On the published setting, to gradient norms a hundred times apart, with the published step and penalty; at equal gradient
     norm its agents are about ten times closer together."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from mypy import api
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,6 +33,7 @@ iterate(PCA(f, 2), JADMM())  # refused: no signature
 """
 
 
+@pytest.mark.slow  # .ci/run checks all types too
 def test_only_pairs_that_do_not_match_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "pairs.py"
     file.write_text(TEXT)

@@ -39,6 +39,8 @@ SMALL = ["--dimension", "6", "--rank", "2", "--rows", "4", "--iterations", "40"]
 MODULE = ["-m", "decentorth.run"]
 
 pytestmark = pytest.mark.usefixtures("folder")
+ON_RANKS = pytest.param(2, marks=pytest.mark.ranks)
+SLOW_ON_RANKS = pytest.param(2, marks=[pytest.mark.ranks, pytest.mark.slow])
 
 
 def test_published_experiment_is_what_no_arguments_mean(capsys: pytest.CaptureFixture[str]) -> None:
@@ -470,6 +472,7 @@ def comparable(folder: Path) -> tuple[str, list[list[str]]]:
     return json.loads((folder / "summary.json").read_text())["iterates_sha256"], rows
 
 
+@pytest.mark.ranks
 def test_ranks_give_the_same_bits_and_files(folder: Path) -> None:
     words = ["--iterations", "60", "--out"]
     assert run(*words, "serial") == 0
@@ -483,6 +486,7 @@ def test_ranks_give_the_same_bits_and_files(folder: Path) -> None:
         assert ours["x"].tobytes() == theirs["x"].tobytes()
 
 
+@pytest.mark.ranks
 def test_real_data_on_ranks(folder: Path) -> None:
     words = ["--problem", "pca", "--data", "digits", "--rank", "5", "--iterations", "20", "--out"]
     job = run_ranks(2, [*MODULE, "--quiet", *words, str(folder / "a")])
@@ -508,6 +512,7 @@ def test_generated_problems_with_nothing_tuned(problem: str) -> None:
     assert summary["metrics"]["error"] < most < history["error"][0]
 
 
+@pytest.mark.ranks
 @pytest.mark.usefixtures("bad_files")
 @pytest.mark.parametrize(
     ("words", "phrase"),
@@ -558,12 +563,12 @@ def eventful(folder: Path, rank: int, events: str, *words: str, ranks: int = 0) 
     [
         ("start:SIGUSR1,loop:SIGUSR1,end:SIGUSR1", 0),
         ("end:SIGTERM", 143),
-        ("end:SIGHUP", 143),
-        ("end:SIGUSR2", 143),
+        pytest.param("end:SIGHUP", 143, marks=pytest.mark.slow),
+        pytest.param("end:SIGUSR2", 143, marks=pytest.mark.slow),
         ("end:SIGINT", 130),
     ],
 )
-@pytest.mark.parametrize("ranks", [0, 2])
+@pytest.mark.parametrize("ranks", [0, ON_RANKS])
 def test_a_signal_waits_until_the_folder_is_whole(ranks: int, events: str, code: int, folder: Path) -> None:
     """On the last rank: all of them end with its code."""
     job, files = eventful(folder / "a", max(ranks - 1, 0), events, ranks=ranks)
@@ -598,11 +603,11 @@ def test_an_interrupted_run_without_a_folder_promises_no_history() -> None:
         while "0/100000000" not in process.stdout.readline():
             pass
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=HUNG)
     assert (process.returncode, said) == (130, "decentorth: interrupted\n")
 
 
-@pytest.mark.parametrize("ranks", [0, 2])
+@pytest.mark.parametrize("ranks", [0, SLOW_ON_RANKS])
 def test_results_find_a_place(ranks: int, folder: Path) -> None:
     """A folder that is gone is made again, with all rows; where another run has taken it, or the disk is full, temporary files have
     room."""
@@ -629,7 +634,7 @@ def test_results_find_a_place(ranks: int, folder: Path) -> None:
         shutil.rmtree(folder / "tmp")
 
 
-@pytest.mark.parametrize("ranks", [0, 2])
+@pytest.mark.parametrize("ranks", [0, SLOW_ON_RANKS])
 def test_a_second_run_in_a_folder_is_refused(ranks: int, folder: Path) -> None:
     """It touches nothing, whether it is to replace the run or to go on with it; when the first has ended, it may."""
     words = [*MODULE, *SMALL, "--quiet", "--out", str(folder / "a")]

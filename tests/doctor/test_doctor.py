@@ -47,6 +47,7 @@ def launcher(folder: Path, version: str, starts: str) -> Path:
     return program(folder, "mpirun", f'if [ "$1" = --version ]; then echo "{version}"; exit; fi\n{starts}')
 
 
+@pytest.mark.ranks
 def test_a_healthy_place() -> None:
     """Exit code 0, and what ranks say is what this process computes."""
     code, report, findings = doctor("--ranks", "3")
@@ -59,6 +60,7 @@ def test_a_healthy_place() -> None:
     assert all(finding["remedy"] for finding in report["findings"] if finding["state"] in ("warning", "fault"))
 
 
+@pytest.mark.ranks
 def test_under_a_launcher() -> None:
     job = run_ranks(2, [*MODULE, "--json"])
     assert job.returncode == 0, job.report()
@@ -70,7 +72,8 @@ def test_under_a_launcher() -> None:
     assert told.stdout.splitlines()[-1] == "The main job works: mpirun -n 1 python -m decentorth.run"
 
 
-@pytest.mark.parametrize("version", ["mpirun (Open MPI) 4.1.4", "mpirun (Open MPI) 5.0.11"])
+@pytest.mark.ranks
+@pytest.mark.parametrize("version", ["mpirun (Open MPI) 4.1.4", pytest.param("mpirun (Open MPI) 5.0.11", marks=pytest.mark.slow)])
 def test_a_launcher_of_another_mpi_on_path(version: str, tmp_path: Path) -> None:
     """It is named with the remedy, never started, and the job runs with the right one."""
     code, report, findings = doctor("--ranks", "2", path=launcher(tmp_path, version, "touch started"))
@@ -104,6 +107,17 @@ def test_a_launcher_that_tells_ranks_nothing(copies: int, tmp_path: Path) -> Non
     assert "ranks believed to be alone" in findings["2 ranks"]["found"]
 
 
+<<<<<<< HEAD
+=======
+def test_a_gpu_is_said_to_be_of_no_use(tmp_path: Path) -> None:
+    said = "echo 'GPU 0: NVIDIA H200 (UUID: GPU-01234567-89ab-cdef-0123-456789abcdef)'"
+    code, _, findings = doctor("--ranks", "0", path=program(tmp_path, "nvidia-smi", said))
+    assert code == 0
+    assert findings["GPU"]["found"] == "GPU 0: NVIDIA H200: not used, all arithmetic is NumPy's on the processor"
+
+
+@pytest.mark.ranks
+>>>>>>> r-suite
 def test_no_mpi_library() -> None:
     """The simulation works, the main job does not; under a launcher it is said too, once."""
     code, _, findings = doctor("--ranks", "0", MPI4PY_LIBMPI="/nonexistent/libmpi.so")

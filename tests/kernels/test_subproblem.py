@@ -151,6 +151,7 @@ def test_no_minimum_is_missed(family: str, hyperbolic: bool, kernel: Kernel) -> 
     check(kernel, hyperbolic, *FAMILIES[family](500))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("hyperbolic", [True, False], ids=["hyperbolic", "orthogonal"])
 def test_no_minimum_is_missed_in_100000(hyperbolic: bool, kernel: Kernel) -> None:

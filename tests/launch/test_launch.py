@@ -22,7 +22,7 @@ from tests.launch import hosts, slurm
 from tests.launch.openmpi import installed
 from tests.support.mpi import HUNG, ROOT, run_ranks, tidied, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.launch]
+pytestmark = pytest.mark.slow
 LAUNCH = ROOT / "launch"
 SYSTEM = "/usr/sbin:/usr/bin:/sbin:/bin"
 ENVIRON = {"PATH": f"{sys.prefix}/bin:{SYSTEM}", "PYTHONPATH": str(ROOT), "HOME": os.environ.get("HOME", "/")}

@@ -16,7 +16,7 @@ from tests.launch import openmpi
 from tests.support.losses import killed, replayed, sha256, started
 from tests.support.mpi import HUNG, run_ranks
 
-pytestmark = [pytest.mark.slow, pytest.mark.launch]
+pytestmark = pytest.mark.slow
 FLAGS = ["--iterations", "1000000", "--record-every", "20", "--time-limit", "4", "--checkpoint-every", "100"]
 
 

@@ -15,28 +15,38 @@ from decentorth.algorithms.step_sizes import schedule
 from tests.mpi.cases import CASES, Case
 from tests.support.mpi import run_ranks
 
-RANKS = (1, 2, 3, 7, 10)
+pytestmark = pytest.mark.ranks
+RANKS = (1, 2, 3, 10)
 COUNTS = ("iteration", "rounds", "messages", "bytes", "gradients")
 SAME = ("iterates_sha256", "history", "status", "message", "step_size")
 
 
 @cache
-def outcomes(ranks: int) -> dict[str, Any]:
-    """Every case, from one job; 0 ranks is one process without a launcher."""
-    job = run_ranks(ranks, ["-m", "tests.mpi.cases"])
+def outcomes(ranks: int, times: int = 1) -> dict[str, Any]:
+    """Every case with so many times its iterations, from one job; 0 ranks is one process without a launcher."""
+    job = run_ranks(ranks, ["-m", "tests.mpi.cases", str(times)])
     assert job.returncode == 0, job.report()
     assert job.stderr == "", job.report()
     result: dict[str, Any] = json.loads(job.stdout)
     return result
 
 
-@pytest.mark.parametrize("ranks", RANKS)
-def test_same_bits_as_one_process(ranks: int) -> None:
-    one, many = outcomes(0), outcomes(ranks)
+def check_same_bits(one: dict[str, Any], many: dict[str, Any], ranks: int) -> None:
+    """All cases of one process and of ranks agree in what must not depend on the number of ranks."""
     assert one.keys() == many.keys() == CASES.keys()
     different = {name: [part for part in SAME if one[name][part] != many[name][part]] for name in CASES}
     assert not {name: parts for name, parts in different.items() if parts}
     assert {outcome["transport"]["ranks"] for outcome in many.values()} == {ranks}
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_same_bits_as_one_process(ranks: int) -> None:
+    check_same_bits(outcomes(0), outcomes(ranks), ranks)
+
+
+@pytest.mark.slow
+def test_same_bits_after_many_iterations_on_seven_ranks() -> None:
+    check_same_bits(outcomes(0, 8), outcomes(7, 8), 7)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ import pytest
 from tests.mpi.faulty import AFTER, FAULT
 from tests.support.mpi import Job, run_ranks
 
+pytestmark = pytest.mark.ranks
+slow = pytest.mark.slow
 SCRIPT, COMMAND_LINE = "tests/mpi/faulty.py", "tests/mpi/spoilt.py"
 HAD_ENOUGH = "ArithmeticError: the faulty rank has had enough"
 
@@ -34,7 +36,12 @@ def said_once(job: Job, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "faulty_rank"), [("gradient", 0), ("gradient", 1), ("gradient-iterate", 1), ("loop", 0), ("loop", 1)]
+    ("where", "faulty_rank"),
+    [
+        ("gradient", 1),
+        ("loop", 0),
+        *(pytest.param(*case, marks=slow) for case in (("gradient", 0), ("gradient-iterate", 1), ("loop", 1))),
+    ],
 )
 def test_a_rank_that_raises_ends_the_job_with_its_traceback(where: str, faulty_rank: int) -> None:
     job = fail(f"{where}:raises", faulty_rank)
@@ -47,7 +54,14 @@ def test_ten_ranks_on_fewer_cores() -> None:
     said_once(fail("loop:raises", 7, ranks=10), HAD_ENOUGH)
 
 
-@pytest.mark.parametrize("fault", ["gradient:exits-3", "loop:exits-3", "loop:exits-0", "leaves-early", "swallows"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "gradient:exits-3",
+        "leaves-early",
+        *(pytest.param(fault, marks=slow) for fault in ("loop:exits-3", "loop:exits-0", "swallows")),
+    ],
+)
 def test_a_rank_that_ends_early_is_named(fault: str) -> None:
     """No traceback tells why it has gone, so a rank that waits for it says which one."""
     assert re.search(r"rank [02] waits .* rank 1 has ended", fail(fault).stderr)
@@ -57,14 +71,14 @@ def test_rank_0_that_exits_is_named() -> None:
     assert re.search(r"rank [12] waits .* rank 0 has ended", fail("loop:exits-0", 0).stderr)
 
 
-@pytest.mark.parametrize("fault", ["gradient:killed", "loop:killed"])
+@pytest.mark.parametrize("fault", ["gradient:killed", pytest.param("loop:killed", marks=slow)])
 def test_a_killed_rank_ends_the_job(fault: str) -> None:
     job = fail(fault)
     assert "Killed" in job.stdout + job.stderr  # the launcher's words, which MPICH writes to standard output
 
 
-@pytest.mark.parametrize(("fault", "code"), [("forks:exits-3", 3), ("forks:raises", 1)])
-@pytest.mark.parametrize("faulty_rank", [0, 1])
+@pytest.mark.parametrize(("fault", "code"), [("forks:exits-3", 3), pytest.param("forks:raises", 1, marks=slow)])
+@pytest.mark.parametrize("faulty_rank", [0, pytest.param(1, marks=slow)])
 def test_the_end_of_a_forked_child_is_its_own(fault: str, code: int, faulty_rank: int) -> None:
     """A child of a rank does not take leave of the others for it, and does not finalize MPI."""
     job = run_ranks(3, [SCRIPT, fault, str(faulty_rank)])
@@ -79,7 +93,7 @@ def test_a_failing_recorder_ends_the_job() -> None:
     said_once(fail("recorder"), HAD_ENOUGH)
 
 
-@pytest.mark.parametrize("fault", ["before-solve", "raises-before-connecting"])
+@pytest.mark.parametrize("fault", ["before-solve", pytest.param("raises-before-connecting", marks=slow)])
 def test_a_rank_that_raises_before_the_run_ends_the_job(fault: str) -> None:
     said_once(fail(fault), HAD_ENOUGH)
 
@@ -105,19 +119,24 @@ def test_a_loader_that_fails_on_one_rank_ends_the_job_with_the_reason() -> None:
     ("fault", "reason"),
     [
         ("W-differs", "ValueError: W must be the same on every rank; it differs from rank 0's on rank 1"),
-        ("x0-differs", "ValueError: the starting point must be the same on every rank; it differs from rank 0's on rank 1"),
+        pytest.param(
+            "x0-differs",
+            "ValueError: the starting point must be the same on every rank; it differs from rank 0's on rank 1",
+            marks=slow,
+        ),
         ("x0-shape-differs", "ValueError: on rank 1: x0 must have the shape of one agent's point, (6, 2), got (6, 3)"),
         ("step-size-differs", "must be the same on every rank; it differs from rank 0's on rank 1"),
-        ("seed-differs", "must be the same on every rank; it differs from rank 0's on rank 1"),
-        ("iterations-differ", "must be the same on every rank; it differs from rank 0's on rank 1"),
-        ("rows-differ", "must be the same on every rank; it differs from rank 0's on rank 1"),
-        ("W-size-differs", "ValueError: W is for 8 agents, but the problem has 10"),
+        pytest.param("seed-differs", "must be the same on every rank; it differs from rank 0's on rank 1", marks=slow),
+        pytest.param("iterations-differ", "must be the same on every rank; it differs from rank 0's on rank 1", marks=slow),
+        pytest.param("rows-differ", "must be the same on every rank; it differs from rank 0's on rank 1", marks=slow),
+        pytest.param("W-size-differs", "ValueError: W is for 8 agents, but the problem has 10", marks=slow),
     ],
 )
 def test_ranks_that_are_given_different_things_are_told(fault: str, reason: str) -> None:
     said_once(fail(fault), reason)
 
 
+@slow
 def test_more_ranks_than_agents() -> None:
     said_once(fail("more-ranks-than-agents", ranks=12), "ValueError: 12 ranks for 10 agents: every rank must hold at least one")
 
@@ -158,8 +177,8 @@ LONG_RUN = ["--iterations", "1000000", "--quiet"]
     ("fault", "reason"),
     [
         ("raises", HAD_ENOUGH),
-        ("exits-3", "rank 1 has ended"),
-        ("killed", "Killed"),
+        pytest.param("exits-3", "rank 1 has ended", marks=slow),
+        pytest.param("killed", "Killed", marks=slow),
     ],
 )
 def test_command_line(fault: str, reason: str, tmp_path: Path) -> None:

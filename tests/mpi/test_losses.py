@@ -7,6 +7,8 @@ import pytest
 from decentorth._mpienv import fault_tolerant
 from tests.support.mpi import run_ranks
 
+pytestmark = pytest.mark.ranks
+
 
 def test_mpich_says_what_would_work() -> None:
     job = run_ranks(2, ["-m", "decentorth.run", "--on-rank-loss", "shrink"])

@@ -12,6 +12,8 @@ import pytest
 from tests.mpi.exchanges import AGENTS, EXCHANGES, Exchange
 from tests.support.mpi import run_ranks
 
+pytestmark = pytest.mark.ranks
+
 
 def expected(exchange: Exchange) -> list[list[str]]:
     """Hashes of ``W @ X`` with SciPy's operator and the arrays of all agents in one process."""
@@ -34,7 +36,7 @@ def products() -> dict[str, list[list[str]]]:
     return {name: expected(exchange) for name, exchange in EXCHANGES.items()}
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 10])
+@pytest.mark.parametrize("ranks", [2, 3, pytest.param(10, marks=pytest.mark.slow)])
 def test_mixing_on_ranks_is_the_product(ranks: int) -> None:
     job = run_ranks(ranks, ["-m", "tests.mpi.exchanges"])
     assert job.returncode == 0, job.report()

@@ -13,6 +13,8 @@ from decentorth.run import main
 from tests.mpi.spread import BLOCKS, CASES
 from tests.support.mpi import run_ranks
 
+pytestmark = pytest.mark.ranks
+
 
 @cache
 def outcomes(ranks: int) -> dict[str, Any]:
@@ -24,7 +26,7 @@ def outcomes(ranks: int) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, len(BLOCKS)])
+@pytest.mark.parametrize("ranks", [1, 2, 3, pytest.param(len(BLOCKS), marks=pytest.mark.slow)])
 def test_same_bits_as_one_process(ranks: int) -> None:
     one, many = outcomes(0), outcomes(ranks)
     assert one.keys() == many.keys() == CASES.keys()
@@ -93,7 +95,11 @@ def test_a_dry_run_counts_the_shares_of_the_ranks() -> None:
             ["--agents", "1"],
             "2 ranks for one agent: start one rank, or spread its samples over them with --spread-samples 2 or more",
         ),
-        (["--agents", "1", "--spread-samples", "1"], "2 ranks for 1 blocks of samples: every rank must hold one at least"),
+        pytest.param(
+            ["--agents", "1", "--spread-samples", "1"],
+            "2 ranks for 1 blocks of samples: every rank must hold one at least",
+            marks=pytest.mark.slow,
+        ),
         (["--spread-samples", "5", "--agents", "2"], "spread_samples is for a single agent: give --agents 1 (now 2)"),
     ],
 )

@@ -17,6 +17,7 @@ from decentorth.cli.outputs import read_summary
 from tests.mpi.faulty import AFTER, problem, solve
 from tests.support.mpi import Job, Running, run_ranks, until
 
+pytestmark = pytest.mark.ranks
 LIMIT = 2.0
 PATIENT = 10.0
 """The limit where the job must not be ended; a busy machine keeps ranks silent for seconds."""
@@ -109,6 +110,7 @@ def test_a_job_that_is_stopped_as_a_whole_goes_on(whole: str, tmp_path: Path) ->
     assert read_summary(tmp_path / "run")["iterates_sha256"] == whole
 
 
+@pytest.mark.slow
 def test_a_long_numpy_call_is_a_sign_of_life(whole: str, tmp_path: Path) -> None:
     job = run(3, "computes", "--rank-timeout", "2", "--out", str(tmp_path / "run"))
     assert job.returncode == 0, job.report()

@@ -366,7 +366,7 @@ def test_the_command_of_the_readme_reaches_the_answer() -> None:
 
 
 @pytest.mark.parametrize("direction", get_args(Direction))
-@pytest.mark.parametrize("condition", [1.0, 10.0])
+@pytest.mark.parametrize("condition", [pytest.param(1.0, marks=pytest.mark.slow), 10.0])
 def test_automatic_steps_reach_the_answer(direction: Direction, condition: float) -> None:
     """Also where the covariances are the identity: rotations of the views against each other have the largest curvature there."""
     settings = CCASettings(data="synthetic", samples=3000, dimension=8, dimension_y=8, condition=condition, rank=3, ridge=0.0)

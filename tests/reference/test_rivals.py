@@ -486,6 +486,7 @@ def test_soft_orthogonality_solves_pca_off_the_manifold(order: Order) -> None:
     assert naive.infeasibility(run.x[-1, 0]) > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["drsgd", "dprgd"])
 def test_untracked_methods_stall_at_the_order_of_their_step_and_converge_with_steps_that_shrink(method: str) -> None:
     """Halving a constant step halves the distance that remains."""

@@ -455,7 +455,7 @@ def test_with_the_identity_it_is_the_stiefel_manifold(shape: tuple[int, int]) ->
 
 
 @directions
-@pytest.mark.parametrize("scale", [1e-2, 1.0, 1e2])
+@pytest.mark.parametrize("scale", [pytest.param(1e-2, marks=pytest.mark.slow), 1.0, pytest.param(1e2, marks=pytest.mark.slow)])
 def test_directions_descend(direction: Direction, scale: float) -> None:
     """<Psi, G> >= rho ||Psi||^2 throughout the region, whatever the scale of B, and not by much more than that somewhere."""
     rng, eps, tightest = np.random.default_rng(5), 0.5, np.inf

@@ -109,12 +109,14 @@ def test_multigrid_agrees_with_dense(name: str) -> None:
     assert topologies.spectra._smallest_by_multigrid(W, depth) == pytest.approx(values[0], abs=1e-11)
 
 
+@pytest.mark.slow
 def test_multigrid_on_an_expander_agrees_with_lanczos() -> None:
     W = topologies.metropolis_weights(topologies.adjacency_from_name("random_regular:20000,degree=6"))
     laplacian = topologies.spectra._laplacian(W)
     assert smallest_eigenvalue(laplacian, without_constant=True) == pytest.approx(topologies.spectrum(W).gap, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sides", [(300, 240), (231, 239)])
 def test_mesh_of_many_agents(sides: tuple[int, int]) -> None:
     """Neither thin nor shallow, and with odd sides not bipartite."""

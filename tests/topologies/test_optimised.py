@@ -34,7 +34,10 @@ def test_gradient_is_the_derivative_of_the_exact_rate(order: Order) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("name", ["ring:8", "grid:3x3", "random_geometric:10", "watts_strogatz:10"])
+@pytest.mark.parametrize(
+    "name",
+    ["ring:8", "grid:3x3", *(pytest.param(name, marks=pytest.mark.slow) for name in ("random_geometric:10", "watts_strogatz:10"))],
+)
 def test_optimised_weights_beat_every_rule(name: str, order: Order) -> None:
     graph = topologies.graph_from_name(name)
     n = graph.number_of_nodes()
