@@ -107,17 +107,7 @@ def test_a_launcher_that_tells_ranks_nothing(copies: int, tmp_path: Path) -> Non
     assert "ranks believed to be alone" in findings["2 ranks"]["found"]
 
 
-<<<<<<< HEAD
-=======
-def test_a_gpu_is_said_to_be_of_no_use(tmp_path: Path) -> None:
-    said = "echo 'GPU 0: NVIDIA H200 (UUID: GPU-01234567-89ab-cdef-0123-456789abcdef)'"
-    code, _, findings = doctor("--ranks", "0", path=program(tmp_path, "nvidia-smi", said))
-    assert code == 0
-    assert findings["GPU"]["found"] == "GPU 0: NVIDIA H200: not used, all arithmetic is NumPy's on the processor"
-
-
 @pytest.mark.ranks
->>>>>>> r-suite
 def test_no_mpi_library() -> None:
     """The simulation works, the main job does not; under a launcher it is said too, once."""
     code, _, findings = doctor("--ranks", "0", MPI4PY_LIBMPI="/nonexistent/libmpi.so")
