@@ -56,7 +56,7 @@ def test_a_label_names_its_own_method() -> None:
         ("order=auto", "algorithms: unknown algorithm 'order=auto'"),
         (
             "drfgt:ordr=auto",
-            "algorithms: 'drfgt:ordr=auto': drfgt has no parameter 'ordr'; did you mean 'order'? its parameters: step_size, ",
+            "algorithms: 'drfgt:ordr=auto': drfgt has no parameter 'ordr'; did you mean 'order'? its parameters: batch_size, step_size, ",
         ),
         ("drfgt:penalty", "algorithms: 'drfgt:penalty': penalty needs a value; write penalty=..."),
         (
