@@ -18,8 +18,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from decentorth import RSM, RSSM
+from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import RobustSubspaceRecovery
-from decentorth.streams import CounterStreams
 
 BLOCKS = (2, 5, 10, 20, 50)
 

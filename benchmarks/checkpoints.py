@@ -23,9 +23,9 @@ from pathlib import Path
 import numpy as np
 
 import decentorth as do
-from decentorth.checkpoint import files
-from decentorth.collective import AgentCollective
+from decentorth.network.collective import AgentCollective
 from decentorth.network.halo import even_bounds
+from decentorth.running.checkpoint import files
 
 AGENTS = (10, 1_000, 10_000)
 REPEATS = 5

@@ -25,8 +25,8 @@ from threadpoolctl import threadpool_limits
 import topologies as tp
 from decentorth import DRFGT
 from decentorth.api import Run
-from decentorth.checkpoint import Snapshot
-from decentorth.problems.procrustes import Procrustes, published_rows
+from decentorth.problems.stiefel.procrustes import Procrustes, published_rows
+from decentorth.running.checkpoint import Snapshot
 from decentorth.stopping import LocalMaximum
 
 BLOCKS, PER_BLOCK = 60, 200
@@ -138,9 +138,9 @@ def main() -> None:
         "straight NumPy, four products": Straight(np.stack(a), targets, W, x0, alpha, lam),
         "straight NumPy, two products": StraightFused(np.stack(a), targets, W, x0, alpha, lam),
     }
-    from decentorth.runner import iterate
-    from decentorth.runner import run as run_loop
-    from decentorth.watchers import Options, Parts
+    from decentorth.running.loop import iterate
+    from decentorth.running.loop import run as run_loop
+    from decentorth.running.watchers import Options, Parts
 
     states = iterate(run.parts)
     next(states)

@@ -31,14 +31,14 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from decentorth import GSJOBCD, JJOBCD, VRJJOBCD, HyperbolicJacobi, iterate
-from decentorth.algorithms.gs_jobcd import LEAST
-from decentorth.algorithms.jobcd import disjoint_pairs
-from decentorth.collective import AgentCollective
+from decentorth.algorithms.j_orthogonal.gs_jobcd import LEAST
+from decentorth.algorithms.j_orthogonal.jobcd import disjoint_pairs
 from decentorth.kernels import load, ready
 from decentorth.kernels.subproblem import form, isotropic, largest_eigenvalue, linear_term
 from decentorth.network import SerialCommunicator
+from decentorth.network.collective import AgentCollective
+from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import HEVP, HEVPSettings
-from decentorth.streams import CounterStreams
 
 STREAMS = CounterStreams(0, slice(0, 1))
 THETA = 1e-6

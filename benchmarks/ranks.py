@@ -29,9 +29,9 @@ from threadpoolctl import threadpool_limits
 import topologies as tp
 from decentorth import DRFGT
 from decentorth.api import Run
-from decentorth.problems.procrustes import Procrustes, published_rows
+from decentorth.problems.stiefel.procrustes import Procrustes, published_rows
 from decentorth.protocols import Array
-from decentorth.runner import iterate
+from decentorth.running.loop import iterate
 
 AGENTS, ROWS, D, R = 10, 10, 50, 20
 ALPHA, PENALTY, SELF, OTHER = 1e-3, 10.0, 0.8, 0.1

@@ -14,11 +14,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ._mpienv import expected_ranks, prepare
 from ._version import __version__ as __version__
+from .process.environment import expected_ranks, prepare
 
 if expected_ranks()[0] > 1:
-    from ._ending import end_job_on_error
+    from .process.abort import end_job_on_error
 
     prepare()
     end_job_on_error()
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from .api import Result as Result
     from .api import iterate as iterate
     from .api import solve as solve
-    from .checkpoint import CheckpointError as CheckpointError
-    from .checkpoint import Checkpoints as Checkpoints
     from .network import Channel as Channel
     from .network import connect as connect
     from .registry import register as register
-    from .survival import Loss as Loss
-    from .survival import LostError as LostError
+    from .running.checkpoint import CheckpointError as CheckpointError
+    from .running.checkpoint import Checkpoints as Checkpoints
+    from .running.rank_loss import Loss as Loss
+    from .running.rank_loss import LostError as LostError
 
 _PACKAGES = ("algorithms", "data", "problems", "sets", "stopping")
 _MODULES = {
     **dict.fromkeys(("Result", "iterate", "solve"), "api"),
-    **dict.fromkeys(("CheckpointError", "Checkpoints"), "checkpoint"),
+    **dict.fromkeys(("CheckpointError", "Checkpoints"), "running.checkpoint"),
     **dict.fromkeys(("Channel", "connect"), "network"),
-    **dict.fromkeys(("Loss", "LostError"), "survival"),
+    **dict.fromkeys(("Loss", "LostError"), "running.rank_loss"),
     "register": "registry",
 }
 """The modules of names that are no methods."""

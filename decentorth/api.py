@@ -19,15 +19,8 @@ from typing import Any, Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from topologies.leaving import ranges
+from topologies.weights.leaving import ranges
 
-from . import runner
-from ._ending import RANK_TIMEOUT, patience
-from .agreement import Agreement
-from .checkpoint import Checkpoints, CheckpointWriter, Identity, Losses, Resumed, resume
-from .collective import AgentCollective, ReplicaCollective
-from .history import History
-from .metrics import RUNAWAY
 from .network import (
     Channel,
     Network,
@@ -40,13 +33,20 @@ from .network import (
     even_bounds,
     surviving,
 )
+from .network.collective import AgentCollective, ReplicaCollective
+from .numerics.ordered_sums import norms
+from .numerics.random_streams import CounterStreams
 from .problems import Deferred, Spread
+from .process.abort import RANK_TIMEOUT, patience
 from .protocols import SETUP, Algorithm, Array, Index, Metric, P, Problem, Recorder, Row, StoppingRule
-from .rewind import Rewind
-from .streams import CounterStreams
-from .sums import norms
-from .survival import Loss, check_leaving, continued
-from .watchers import Options, Parts
+from .running import loop as runner
+from .running.checkpoint import Checkpoints, CheckpointWriter, Identity, Losses, Resumed, resume
+from .running.history import History
+from .running.local_stopping import Agreement
+from .running.metrics import RUNAWAY
+from .running.rank_loss import Loss, check_leaving, continued
+from .running.rank_loss_rewind import Rewind
+from .running.watchers import Options, Parts
 
 OnRankLoss = Literal["abort", "shrink"]
 __all__ = ["Result", "Run", "connect", "iterate", "solve"]

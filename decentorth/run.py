@@ -20,19 +20,19 @@ from operator import and_, or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._ending import patience
 from .cli.config import Command, Configuration, values
 from .cli.flags import InputError
 from .cli.settings import CHECKPOINTS, RunSettings
 from .cli.shell import FAULT, INTERRUPTED, REFUSALS, complain, one_line, read_configuration, say, serve, together
+from .process.abort import patience
 
 if TYPE_CHECKING:
     from .api import Run
-    from .checkpoint import Checkpoints, Resumed
     from .cli.progress import Steps
     from .cli.run_output import RunOutput
-    from .network.communicator import Communicator
+    from .network.transport.communicator import Communicator
     from .protocols import StoppingRule
+    from .running.checkpoint import Checkpoints, Resumed
 
 RUNAWAY, NOT_CONVERGED, TERMINATED = 3, 4, 143
 
@@ -74,9 +74,9 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
 
 
 def _go(words: Sequence[str], configuration: Configuration, run: Run, output: RunOutput, lines: list[str]) -> int:
-    from .checkpoint import CheckpointError
     from .cli.progress import SettingUp
-    from .survival import Loss, LostError
+    from .running.checkpoint import CheckpointError
+    from .running.rank_loss import Loss, LostError
 
     settings, communicator = configuration.run, run.collective.communicator
     root = communicator.rank == 0
@@ -135,9 +135,9 @@ def _made(configuration: Configuration, communicator: Communicator) -> tuple[Run
 
 
 def _solve(words: Sequence[str], configuration: Configuration, run: Run, output: RunOutput, resumed: Resumed | None) -> int:
-    from .checkpoint import ENDINGS, PendingSignals
     from .cli.progress import Steps
     from .cli.summary import summarize
+    from .running.checkpoint import ENDINGS, PendingSignals
 
     settings = configuration.run
     started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -204,7 +204,7 @@ def stopping_rule(settings: RunSettings) -> StoppingRule | None:
 
 
 def _checkpoints(configuration: Configuration, steps: Steps) -> Checkpoints | None:
-    from .checkpoint import FOLDER, Checkpoints
+    from .running.checkpoint import FOLDER, Checkpoints
 
     settings = configuration.run
     if settings.out is None or settings.checkpoint_every is None:

@@ -1,4 +1,6 @@
-"""A method of one's own, by name on the command line: copy decentorth/algorithms/_template.py, change the mathematics, register.
+"""A method of one's own, by name on the command line.
+
+Copy decentorth/algorithms/decentralized/_template.py, change the mathematics, register.
 
 python examples/own_algorithm.py --problem pca --rank 3 --algorithm damped_drfgt --damping 0.5 --iterations 500
 """

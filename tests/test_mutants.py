@@ -28,13 +28,13 @@ import scipy.sparse
 import topologies
 from decentorth import DRFGT, CheckpointError, Checkpoints
 from decentorth.api import Run
-from decentorth.checkpoint import newest_notes
 from decentorth.cli import wiring
 from decentorth.cli.config import Command, config_bytes
 from decentorth.cli.outputs import read_history, read_start, read_summary
 from decentorth.cli.settings import CaseSettings
 from decentorth.data import MatrixFile, load_labels, load_triples
-from decentorth.problems.division import Divided, divided
+from decentorth.problems.common.division import Divided, divided
+from decentorth.running.checkpoint import newest_notes
 from decentorth.study.__main__ import STUDIES
 from tests.support.mutants import Counts, Reader, Seed, compressed, edited, header, lines, tried, zipped
 from tests.support.problems import GRAPHS, pca

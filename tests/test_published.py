@@ -13,7 +13,7 @@ import pytest
 
 import topologies as tp
 from decentorth import DRFGT, solve
-from decentorth.algorithms.steps import Order
+from decentorth.algorithms.common.automatic_steps import Order
 from decentorth.problems import PCASettings, ProcrustesSettings
 from decentorth.stopping import Error
 

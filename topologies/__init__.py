@@ -12,44 +12,45 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from topologies.canonical import *
-    from topologies.checks import *
     from topologies.drawing import *
-    from topologies.fastest import *
-    from topologies.flooding import *
-    from topologies.graphs import *
-    from topologies.leaving import *
+    from topologies.graphs.families import *
+    from topologies.graphs.random import *
+    from topologies.graphs.real import *
     from topologies.measures import *
-    from topologies.networks import *
-    from topologies.optimised import *
-    from topologies.random_graphs import *
-    from topologies.scaling import *
-    from topologies.sequence_names import *
-    from topologies.sequences import *
-    from topologies.specification import *
-    from topologies.spectra import *
-    from topologies.tracking import *
-    from topologies.weights import *
+    from topologies.names import *
+    from topologies.sequences.flooding import *
+    from topologies.sequences.names import *
+    from topologies.sequences.sequences import *
+    from topologies.spectra.eigenvalues import *
+    from topologies.spectra.tracking_rate import *
+    from topologies.weights.checks import *
+    from topologies.weights.fastest import *
+    from topologies.weights.leaving import *
+    from topologies.weights.rules import *
+    from topologies.weights.sinkhorn import *
+    from topologies.weights.tracking_optimal import *
 
 _PUBLIC = {
     "canonical": "canonical_weights",
-    "checks": "adjacency check_graph check_weights",
+    "weights.checks": "adjacency check_graph check_weights",
     "drawing": "agent_positions draw_graph draw_spectrum",
-    "fastest": "FastestWeights fastest_weights fdla_weights fmmc_weights",
-    "flooding": "flooding_rounds",
-    "graphs": "barbell binary_tree chordal_cycle circulant complete exponential grid hypercube lollipop margulis numbered path "
-    "ring star torus",
-    "leaving": "without_agents",
+    "weights.fastest": "FastestWeights fastest_weights fdla_weights fmmc_weights",
+    "sequences.flooding": "flooding_rounds",
+    "graphs.families": "barbell binary_tree chordal_cycle circulant complete exponential grid hypercube lollipop margulis numbered "
+    "path ring star torus",
+    "weights.leaving": "without_agents",
     "measures": "GraphMeasures algebraic_connectivity diameter graph_measures kemeny_constant mixing_time",
-    "networks": "davis_women florentine_families graph_from_file karate_club les_miserables",
-    "optimised": "TrackingWeights curvature_scenarios tracking_weights",
-    "random_graphs": "barabasi_albert erdos_renyi random_geometric random_regular watts_strogatz",
-    "scaling": "sinkhorn_weights",
-    "sequence_names": "agents_from_name is_sequence_name sequence_from_name",
-    "sequences": "LinkFailures OnePeerExponential PeriodicSequence RandomGossip RandomMatching WeightSequence joint_contraction",
-    "specification": "adjacency_from_name available graph_from_name",
-    "spectra": "MixingSpectrum eigenvalues spectrum",
-    "tracking": "Order Recursion TrackingScore tracking_rate tracking_score",
-    "weights": "available_weights best_constant_weights lazy local_degree_weights max_degree_weights metropolis_weights "
+    "graphs.real": "davis_women florentine_families graph_from_file karate_club les_miserables",
+    "weights.tracking_optimal": "TrackingWeights curvature_scenarios tracking_weights",
+    "graphs.random": "barabasi_albert erdos_renyi random_geometric random_regular watts_strogatz",
+    "weights.sinkhorn": "sinkhorn_weights",
+    "sequences.names": "agents_from_name is_sequence_name sequence_from_name",
+    "sequences.sequences": "LinkFailures OnePeerExponential PeriodicSequence RandomGossip RandomMatching WeightSequence "
+    "joint_contraction",
+    "names": "adjacency_from_name available graph_from_name",
+    "spectra.eigenvalues": "MixingSpectrum eigenvalues spectrum",
+    "spectra.tracking_rate": "Order Recursion TrackingScore tracking_rate tracking_score",
+    "weights.rules": "available_weights best_constant_weights lazy local_degree_weights max_degree_weights metropolis_weights "
     "resolve_weights_name uniform_weights weights_from_name",
 }
 """The public names of each module."""

@@ -13,12 +13,12 @@ from rich.table import Table
 
 from topologies.canonical import Weights
 from topologies.measures import graph_measures, kemeny_constant, mixing_time
-from topologies.sequence_names import is_sequence_name, sequence_from_name
-from topologies.sequences import joint_contraction
-from topologies.specification import adjacency_from_name, graph_from_name
-from topologies.spectra import eigenvalues, spectrum
-from topologies.tracking import Order, TrackingScore, tracking_score
-from topologies.weights import available_weights, resolve_weights_name, weights_from_name
+from topologies.names import adjacency_from_name, graph_from_name
+from topologies.sequences.names import is_sequence_name, sequence_from_name
+from topologies.sequences.sequences import joint_contraction
+from topologies.spectra.eigenvalues import eigenvalues, spectrum
+from topologies.spectra.tracking_rate import Order, TrackingScore, tracking_score
+from topologies.weights.rules import available_weights, resolve_weights_name, weights_from_name
 
 _SMALL = 1000
 _SCORED = 100
@@ -117,7 +117,7 @@ class _Case(NamedTuple):
         """The rule that a name stands for, and its mixing matrix."""
         if name != _OPTIMISED:
             return resolve_weights_name(self.edges, name), weights_from_name(self.edges, name, self.self_weight)
-        from topologies.optimised import tracking_weights
+        from topologies.weights.tracking_optimal import tracking_weights
 
         return _OPTIMISED, tracking_weights(self.edges, np.linspace(*self.curvatures, self.edges.shape[0]), self.order).W
 

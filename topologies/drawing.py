@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from topologies.canonical import WeightsLike, canonical_weights, upper
-from topologies.checks import adjacency
+from topologies.weights.checks import adjacency
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topologies.canonical import WeightsLike, distances
-from topologies.checks import adjacency, check_weights
-from topologies.spectra import eigenvalues, laplacian_extremes
+from topologies.spectra.eigenvalues import eigenvalues, laplacian_extremes
+from topologies.weights.checks import adjacency, check_weights
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ..numerics.ordered_sums import norms
 from ..protocols import Array
 from ..settings import settings
-from ..sums import norms
 from . import wiring
 from .figures import panels
 from .flags import InputError, read_value

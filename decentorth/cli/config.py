@@ -294,7 +294,7 @@ class Command(Form[Configuration]):
         folder = _flag(tokens, "resume")
         if folder is None:
             return {}
-        from ..checkpoint import FOLDER, newest_notes
+        from ..running.checkpoint import FOLDER, newest_notes
 
         notes, agents = newest_notes(folder)
         saved = notes.get("settings")
@@ -316,7 +316,7 @@ def config_bytes(path: str) -> bytes:
     OSError
         It cannot be read.
     """
-    from ..checkpoint import limited
+    from ..running.checkpoint import limited
 
     try:
         return limited(Path(path), CONFIG_BYTES)

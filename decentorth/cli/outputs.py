@@ -5,7 +5,7 @@
 ``history.csv``           a row per recorded iteration, written and flushed while the run goes on; floats read back bit for bit
 ``summary.json``          how the run ended, its final metrics and costs, and where it ran (null where a number is not finite)
 ``final.npz``             ``x`` of shape ``(n, ...)`` in agent order, and the problem's named variables
-``checkpoints/``          where asked for: see `decentorth.checkpoint.files`
+``checkpoints/``          where asked for: see `decentorth.running.checkpoint.files`
 ``.lock``                 empty; locked while a run writes here
 ========================= ==================================================================================================
 
@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 
 from topologies.matrix_files import npy_array, npz_array, require_real
 
-from ..checkpoint import FOLDER, kept
-from ..history import COUNTS
 from ..protocols import Array, Collective, Row
+from ..running.checkpoint import FOLDER, kept
+from ..running.history import COUNTS
 from .flags import InputError
 from .progress import size
 

@@ -16,10 +16,10 @@ from .shell import complain, one_line, say
 from .summary import in_words, mixing_words, taken
 
 if TYPE_CHECKING:
-    from ..agreement import Agreement
     from ..api import Result, Run
-    from ..checkpoint import Resumed
     from ..protocols import Array, Row
+    from ..running.checkpoint import Resumed
+    from ..running.local_stopping import Agreement
 
 
 class RunOutput:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from .._ending import RANK_TIMEOUT, patience
+from ..process.abort import RANK_TIMEOUT, patience
 from ..settings import Count, Finite, Natural, Positive, Quiet, Range, Seed, Settings
 from .flags import specifications
 
@@ -225,7 +225,7 @@ class RunSettings(CaseSettings):
         if self.plot and self.out is None:
             raise ValueError("plot needs out: say where the run is to be written")
         if self.checkpoint_every is not None:
-            from ..checkpoint import interval
+            from ..running.checkpoint import interval
 
             interval("checkpoint_every", self.checkpoint_every)
             if self.out is None:

@@ -12,13 +12,14 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from .. import __version__, _mpienv
-from .._ending import abort
+from .. import __version__
+from ..process import environment as _mpienv
+from ..process.abort import abort
 from .config import Form, config_bytes, config_flag
 from .flags import InputError
 
 if TYPE_CHECKING:
-    from ..network.communicator import Communicator
+    from ..network.transport.communicator import Communicator
     from .config import Saved
 
 FAULT, BAD_INPUT = 1, 2
@@ -63,7 +64,7 @@ def serve(
             return say(f"decentorth {__version__}", root)
         if HELP & set(words):
             return show_help(form, [word for word in words if word not in HELP]) if root else 0
-        from ..network.communicator import connect
+        from ..network.transport.communicator import connect
 
         try:
             communicator = connect()

@@ -11,9 +11,9 @@ from .environment import environment
 from .progress import size
 
 if TYPE_CHECKING:
-    from ..agreement import Agreement
     from ..api import Result
     from ..network import Network
+    from ..running.local_stopping import Agreement
     from .config import Configuration
 
 

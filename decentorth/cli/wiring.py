@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..network.communicator import Communicator
+from ..network.transport.communicator import Communicator
 from ..protocols import SETUP
 from .flags import InputError
 from .settings import SELF_WEIGHT, CaseSettings

@@ -34,7 +34,7 @@ from .tables import save, show
 from .trials import Store
 
 if TYPE_CHECKING:
-    from ..network.communicator import Communicator
+    from ..network.transport.communicator import Communicator
 
 CONFIG, RUNS = "comparison.yaml", "runs"
 OUTPUT = ("out", "overwrite", "plot", "panels", "workers", "quiet", "config", "print_config")

@@ -32,9 +32,9 @@ from scipy.sparse import csr_array, eye_array
 from topologies import WeightSequence, text
 
 from ..cli.flags import InputError
+from ..numerics.random_streams import CounterStreams
 from ..protocols import Array, Index
 from ..settings import NotNegative, Range, Settings
-from ..streams import CounterStreams
 
 SIMULATED = (256, 4096)
 """The fewest and the most rounds that are simulated unless they repeat earlier; in between as many as make `_MESSAGES`."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..cli.flags import specifications
 from ..cli.trials import results
-from ..network.communicator import connect
+from ..network.transport.communicator import connect
 from ..protocols import SETUP
 from .comparison import Comparison, Entry
 from .methods import has_step, methods, with_step

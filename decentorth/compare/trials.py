@@ -18,7 +18,7 @@ from ..api import Run
 from ..cli.config import values
 from ..cli.outputs import replacing
 from ..cli.progress import Steps
-from ..history import COUNTS
+from ..running.history import COUNTS
 from .methods import has_step
 from .rules import Rules
 

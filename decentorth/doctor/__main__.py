@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .. import _mpienv
 from ..cli.flags import InputError, help_text, take_flags
 from ..cli.shell import BAD_INPUT, INTERRUPTED, say
+from ..process import environment as _mpienv
 from ..settings import Natural, Settings, settings
 from .findings import Finding, text, works
 

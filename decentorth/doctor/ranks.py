@@ -16,7 +16,7 @@ from topologies import ring, uniform_weights
 
 from ..cli.environment import blas, cpu_model, versions
 from ..network import Network
-from ..network.communicator import Communicator
+from ..network.transport.communicator import Communicator
 from ..protocols import Array
 from .findings import Finding
 from .job import ITERATIONS, short_run

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from .. import registry
 from ..api import Result, solve
 from ..problems import Deferred
-from ..problems.checks import matrices, same_columns
+from ..problems.common.checks import matrices, same_columns
 from ..protocols import Array, Collective, Metric
 from ..stopping import Consensus, GradientNorm, Rule
 

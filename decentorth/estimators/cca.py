@@ -26,8 +26,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from .. import problems
-from ..problems import pooled
-from ..problems.checks import matrices, same_columns
+from ..problems.common import pooled
+from ..problems.common.checks import matrices, same_columns
 from ..protocols import Array, Collective
 from ..sets import GeneralizedStiefel
 from .base import AgentEstimator, check_components, signs

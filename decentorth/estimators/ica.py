@@ -22,7 +22,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from .. import problems
-from ..problems import pooled
+from ..problems.common import pooled
 from ..protocols import Array, Collective
 from .base import ComponentEstimator, check_components, signs
 

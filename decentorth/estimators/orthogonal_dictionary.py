@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from .. import problems
-from ..problems import pooled
+from ..problems.common import pooled
 from ..protocols import Array, Collective
 from .nonsmooth import SubgradientEstimator
 

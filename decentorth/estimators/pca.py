@@ -21,7 +21,7 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from .. import problems
-from ..problems import pooled
+from ..problems.common import pooled
 from ..protocols import Array, Collective
 from .base import ComponentEstimator, check_components
 

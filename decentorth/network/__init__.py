@@ -1,11 +1,11 @@
 """Mixing over a network of agents: the exchange plan, the transport, the `Network` class, and faults of messages and agents."""
 
-from .agents import UnreliableAgents, check_method
-from .channel import Channel, ChannelError
-from .communicator import Communicator, SerialCommunicator, Shrinking, connect, surviving
 from .halo import even_bounds
 from .network import Network, Placement
-from .unreliable import UnreliableNetwork
+from .transport.communicator import Communicator, SerialCommunicator, Shrinking, connect, surviving
+from .unreliable.agents import UnreliableAgents, check_method
+from .unreliable.channel import Channel, ChannelError
+from .unreliable.network import UnreliableNetwork
 
 __all__ = [
     "Channel",

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from ..numerics.ordered_sums import Csr, accumulate
 from ..protocols import Array, Index
-from ..sums import Csr, accumulate
 
 Mask = NDArray[np.bool_]
 """One boolean for each stored entry of a block."""

@@ -14,9 +14,9 @@ from scipy.sparse import csr_array
 from topologies import WeightSequence, check_weights, flooding_rounds, spectrum, without_agents
 
 from ..protocols import SETUP, Array, Index, Spectrum
-from .communicator import Communicator, connect
 from .halo import even_bounds, fewer_cuts_bounds, plan
 from .traffic import Traffic
+from .transport.communicator import Communicator, connect
 
 Placement = Literal["even", "fewer-cuts"]
 _KEPT_PLANS = 64

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..numerics.ordered_sums import Csr, accumulate
 from ..protocols import Array, Index
-from ..sums import Csr, accumulate
-from .communicator import Communicator
 from .halo import Halo
+from .transport.communicator import Communicator
 
 
 class Traffic:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..protocols import Array, Index
 from .base import AgentProblem, C, Selection
-from .columns import SeparateColumns
+from .common.columns import SeparateColumns
 
 
 class FunctionProblem(AgentProblem[C]):

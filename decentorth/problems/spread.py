@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from ..numerics.ordered_sums import add_agents
 from ..protocols import Array, Collective, ColumnOracle, Index, Problem, Quadratic, TraceForm
 from ..sets.product import with_methods
-from ..sums import add_agents
 from .base import AgentProblem, Deferred, Selection
-from .columns import SeparateColumns
+from .common.columns import SeparateColumns
 
 LARGEST_HESSIAN = 1000
 """The order up to which a Hessian is summed for a Lipschitz constant."""

@@ -24,8 +24,8 @@ from typing import Any, get_args
 
 import numpy as np
 
+from ..numerics.ordered_sums import norms
 from ..protocols import Array, Direction, Index, MetricName, Retraction
-from ..sums import norms
 from .multipliers import AugmentedLagrangian
 from .operators import Matrices, Operator, operator
 from .retractions import CONDITION, Polar, gram, plus, sym, times_root

@@ -12,8 +12,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..numerics.ordered_sums import norms, sums
 from ..protocols import Array, Retraction
-from ..sums import norms, sums
 from .retractions import plus
 
 

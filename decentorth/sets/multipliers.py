@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
+from ..numerics.ordered_sums import norms
 from ..protocols import Array
-from ..sums import norms
 from .retractions import plus, sym
 
 

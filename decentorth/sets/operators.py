@@ -15,8 +15,8 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array, issparse
 from threadpoolctl import threadpool_limits
 
+from ..numerics.ordered_sums import norms
 from ..protocols import Array, Index
-from ..sums import norms
 from .retractions import plus
 
 _SYMMETRY = 1e-10

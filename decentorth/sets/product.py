@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..numerics.ordered_sums import norms
 from ..protocols import Array, ConstraintSet
-from ..sums import norms
 
 _Able: Any = object
 """The base for type checkers, which then accept a product wherever a set is required."""

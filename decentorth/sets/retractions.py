@@ -34,8 +34,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..numerics.ordered_sums import norms, sums
 from ..protocols import Array
-from ..sums import norms, sums
 
 Polar = Literal["polar", "polar-svd", "polar-eigh"]
 """The retractions that are projections."""

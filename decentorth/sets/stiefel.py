@@ -11,8 +11,8 @@ from typing import get_args
 
 import numpy as np
 
+from ..numerics.ordered_sums import norms
 from ..protocols import Array, Index, Retraction
-from ..sums import norms
 from .multipliers import AugmentedLagrangian
 from .retractions import Polar, gap, gram, in_blocks, named, plus, qr, sym
 

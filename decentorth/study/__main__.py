@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import _mpienv
 from ..cli.figures import save
 from ..cli.flags import InputError, help_text, take_flags, unknown
 from ..cli.progress import trial_progress
 from ..cli.trials import INTERRUPTED, leave, processes
+from ..process import environment as _mpienv
 from ..settings import Count, Quiet, Seed, Settings, settings
 from . import consensus, drfgt, spectral
 from .sweep import Study, sweep

@@ -21,13 +21,13 @@ import numpy as np
 import topologies as tp
 
 from ..algorithms import DRFGT
-from ..algorithms.fields import blockwise, landing
+from ..algorithms.common.fields import blockwise, landing
 from ..api import Run
 from ..cli.figures import logarithmic, panels
+from ..numerics.ordered_sums import norms, sums
 from ..problems import PCA, FunctionProblem, Procrustes
 from ..protocols import Array, Landing, Problem
 from ..sets import Euclidean
-from ..sums import norms, sums
 from ..theory import constants, ergodic_bounds, local_rate, solution
 from ..theory.merit import merit_at
 from .families import FAMILIES, RULES, legend, mixing_matrix, style

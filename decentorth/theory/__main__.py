@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from .. import _mpienv
 from ..cli.config import Command, Configuration
 from ..cli.flags import InputError, take_flags
 from ..cli.progress import SettingUp
 from ..cli.settings import NETWORK
 from ..cli.shell import HELP, read_configuration, show_help
-from ..network.communicator import SerialCommunicator
+from ..network.transport.communicator import SerialCommunicator
+from ..process import environment as _mpienv
 from ..settings import Count, Settings, settings
 
 

@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..algorithms.safe import Eps
+from ..algorithms.decentralized.safe import Eps
 from ..protocols import Array, Problem
 from ..settings import check
 from .region import suprema

@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from topologies.canonical import WeightsLike, canonical_weights
-from topologies.tracking import Order, conserved_complement, iteration_pencil
+from topologies.spectra.tracking_rate import Order, conserved_complement, iteration_pencil
 
+from ..numerics.ordered_sums import norms
 from ..protocols import Array, Landing, Problem
-from ..sums import norms
 from .merit import hessian_product
 
 _KERNEL = 1e-7

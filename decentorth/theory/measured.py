@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..algorithms.fields import blockwise, landing
+from ..algorithms.common.fields import blockwise, landing
+from ..numerics.ordered_sums import sums
 from ..protocols import Array
-from ..sums import sums
 from .constants import Constants, ergodic_bounds
 from .merit import merit_at
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..numerics.ordered_sums import norms, sums
 from ..protocols import Array, Collective, Problem, Quadratic
-from ..sums import norms, sums
 
 _DIFFERENCE = 1e-5
 

@@ -17,10 +17,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..algorithms.safe import Eps
+from ..algorithms.decentralized.safe import Eps
+from ..numerics.ordered_sums import norms
 from ..protocols import Array, Problem, Quadratic
 from ..settings import check
-from ..sums import norms
 
 _POINTS = 64
 _POWER_ROUNDS = 4

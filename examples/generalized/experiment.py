@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from decentorth.api import Run
-from decentorth.history import schedule
 from decentorth.problems import GEVPSettings
+from decentorth.running.history import schedule
 
 TUNING_SEED = 1000
 """No figure shows it."""

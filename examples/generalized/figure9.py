@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from decentorth import GeneralizedLanding
 from decentorth.api import Run
 from decentorth.cli.figures import COLOURS, DASHES, logarithmic, save
-from decentorth.history import schedule
+from decentorth.running.history import schedule
 
 DIRECTIONS = {r"landing, $\Psi_B$": "psi-b", r"landing, $\Psi_B^R$": "psi-br"}
 STEPS = {"automatic constant steps": "auto", "Barzilai-Borwein steps": "bb"}

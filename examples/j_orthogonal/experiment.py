@@ -18,7 +18,7 @@ import numpy as np
 
 import decentorth as do
 from decentorth.api import Run
-from decentorth.problems.hevp import Form, HEVPSettings
+from decentorth.problems.j_orthogonal.hevp import Form, HEVPSettings
 
 FEASIBLE = 1e-6
 """A larger (1/n^2) sum |x^T J x - J| counts as nothing reached."""

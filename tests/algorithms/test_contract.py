@@ -46,16 +46,16 @@ from decentorth import (
     Landing,
     solve,
 )
-from decentorth.algorithms._template import Template
+from decentorth.algorithms.decentralized._template import Template
 from decentorth.api import Run
-from decentorth.checkpoint.states import copied, put_together, taken_apart
-from decentorth.collective import AgentCollective
 from decentorth.network import Network, SerialCommunicator
+from decentorth.network.collective import AgentCollective
+from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings, RSRSettings
 from decentorth.protocols import Array, LocalProducts, Signature, Signatures
-from decentorth.runner import check_capabilities
+from decentorth.running.checkpoint.states import copied, put_together, taken_apart
+from decentorth.running.loop import check_capabilities
 from decentorth.sets import GeneralizedStiefel, JOrthogonal, Stiefel
-from decentorth.streams import CounterStreams
 from tests.reference import naive
 from tests.support.building import built, prepared
 from tests.support.distributed import own_pencils, own_views, sharing_the_identity

@@ -10,15 +10,15 @@ import pytest
 import scipy.linalg
 
 from decentorth import PCAL, PLAM, RGD, GeneralizedLanding, Landing, solve
-from decentorth.algorithms.policies import BarzilaiBorwein
-from decentorth.algorithms.samples import draws, passing
-from decentorth.algorithms.step_sizes import schedule
+from decentorth.algorithms.centralized.samples import draws, passing
+from decentorth.algorithms.common.schedules import BarzilaiBorwein
+from decentorth.algorithms.common.step_sizes import schedule
 from decentorth.api import Run
+from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import FunctionProblem, Procrustes
 from decentorth.protocols import Array, Direction, MetricName, Retraction
-from decentorth.runner import check_capabilities
+from decentorth.running.loop import check_capabilities
 from decentorth.sets import GeneralizedStiefel, SampleCovariance, Stiefel
-from decentorth.streams import CounterStreams
 from tests.reference import generalized as naive
 from tests.support.generalized import GEVP, cca, gevp, optimum, pencil, sampled_gevp
 from tests.support.problems import point, relative

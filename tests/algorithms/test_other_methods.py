@@ -13,15 +13,15 @@ import pytest
 
 import topologies as tp
 from decentorth import DGD, DPRGD, DRFGT, DRSGD, REXTRA, RFEXTRA, DeEPCA, Landing, Result, solve
-from decentorth.algorithms.agreed import agreed
-from decentorth.algorithms.mixing import effective
+from decentorth.algorithms.common.mixing import effective
+from decentorth.algorithms.common.shared_step import agreed
 from decentorth.api import Run
-from decentorth.collective import AgentCollective
 from decentorth.network import Network, SerialCommunicator
+from decentorth.network.collective import AgentCollective
+from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings
 from decentorth.protocols import Array
 from decentorth.sets import Euclidean, Stiefel
-from decentorth.streams import CounterStreams
 from tests.reference import naive, rivals
 from tests.support.problems import CASES, GRAPHS, pca, point, procrustes, relative, samples, stack
 

@@ -10,14 +10,14 @@ import pytest
 
 import topologies as tp
 from decentorth import DRFGT, Landing, solve
-from decentorth.algorithms._template import Template
-from decentorth.algorithms.mixing import average
-from decentorth.algorithms.steps import Order, lipschitz, resolve, tracking_limit
+from decentorth.algorithms.common.automatic_steps import Order, lipschitz, resolve, tracking_limit
+from decentorth.algorithms.common.mixing import average
+from decentorth.algorithms.decentralized._template import Template
 from decentorth.network import Network
+from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import FunctionProblem
 from decentorth.protocols import Array, Spectrum
 from decentorth.sets import Stiefel
-from decentorth.streams import CounterStreams
 from tests.reference import naive
 from tests.support.problems import CASES, GRAPHS, UNEVEN, Case, point, procrustes, relative, stack
 

@@ -31,65 +31,52 @@ LAYERS = {
     "files": Layer(("topologies.matrix_files",), "", "numpy scipy"),
     "text": Layer(("topologies.text",), "", ""),
     "topologies": Layer(("topologies",), "files text", "numpy scipy networkx cvxpy matplotlib rich cyclopts"),
+    "process": Layer(("decentorth.process",), "", ""),
     "protocols": Layer(("decentorth.protocols",), "", "numpy"),
-    "sums": Layer(("decentorth.sums",), "protocols", "numpy scipy"),
-    "version": Layer(("decentorth._version",), "", ""),
-    "streams": Layer(("decentorth.streams",), "protocols", "numpy"),
-    "launch": Layer(("decentorth._mpienv", "decentorth._ending"), "", ""),
     "settings": Layer(("decentorth.settings",), "", ""),
-    "sets": Layer(("decentorth.sets",), "protocols sums", "numpy scipy threadpoolctl"),
-    "data": Layer(("decentorth.data",), "protocols files", "numpy scipy sklearn"),
-    "problems": Layer(("decentorth.problems",), "protocols settings sums streams sets data", "numpy scipy threadpoolctl"),
-    "network": Layer(("decentorth.network",), "protocols settings sums streams launch topologies text", "numpy scipy"),
-    "mpi": Layer(
-        ("decentorth.network.mpi", "decentorth.network.ulfm", "decentorth.network.watch"), "protocols launch", "numpy mpi4py"
-    ),
+    "version": Layer(("decentorth._version",), "", ""),
+    "numerics": Layer(("decentorth.numerics",), "protocols", "numpy scipy"),
     "kernels": Layer(("decentorth.kernels",), "protocols", "numpy numba"),
-    "algorithms": Layer(("decentorth.algorithms",), "protocols settings sums kernels text", "numpy"),
-    "collective": Layer(("decentorth.collective",), "protocols sums network", "numpy"),
-    "loop": Layer(
-        (
-            "decentorth.metrics",
-            "decentorth.history",
-            "decentorth.stopping",
-            "decentorth.agreement",
-            "decentorth.checkpoint",
-            "decentorth.rewind",
-            "decentorth.runner",
-            "decentorth.watchers",
-        ),
-        "protocols settings sums version",
-        "numpy",
+    "sets": Layer(("decentorth.sets",), "protocols numerics", "numpy scipy threadpoolctl"),
+    "data": Layer(("decentorth.data",), "protocols files", "numpy scipy sklearn"),
+    "problems": Layer(("decentorth.problems",), "protocols settings numerics sets data", "numpy scipy threadpoolctl"),
+    "algorithms": Layer(("decentorth.algorithms",), "protocols settings numerics kernels text", "numpy"),
+    "network": Layer(("decentorth.network",), "protocols settings numerics process topologies text", "numpy scipy"),
+    "mpi": Layer(
+        ("decentorth.network.transport.mpi", "decentorth.network.transport.ulfm", "decentorth.network.transport.watch"),
+        "protocols process",
+        "numpy mpi4py",
     ),
+    "running": Layer(("decentorth.running", "decentorth.stopping"), "protocols settings numerics version", "numpy"),
     "api": Layer(
-        ("decentorth.api", "decentorth.survival"),
-        "launch protocols sums streams problems network collective loop topologies",
+        ("decentorth.api", "decentorth.running.rank_loss"),
+        "process protocols numerics problems network running topologies",
         "numpy threadpoolctl",
     ),
     "registry": Layer(("decentorth.registry",), "settings algorithms problems", ""),
     "front": Layer(
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
-        "settings top api registry loop collective network problems data files protocols sums launch topologies",
+        "settings top api registry running network problems data files protocols numerics process topologies",
         "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl joblib",
     ),
-    "estimators": Layer(("decentorth.estimators",), "api registry loop problems sets protocols", "numpy sklearn threadpoolctl"),
-    "theory": Layer(("decentorth.theory",), "protocols settings sums algorithms topologies", "numpy"),
+    "estimators": Layer(("decentorth.estimators",), "api registry running problems sets protocols", "numpy sklearn threadpoolctl"),
+    "theory": Layer(("decentorth.theory",), "protocols settings numerics algorithms topologies", "numpy"),
     "studies": Layer(
         ("decentorth.study", "decentorth.theory.__main__"),
-        "settings front api theory network algorithms problems sets topologies launch sums protocols",
+        "settings front api theory network algorithms problems sets topologies process numerics protocols",
         "numpy scipy rich matplotlib threadpoolctl",
     ),
     "compare": Layer(
         ("decentorth.compare",),
-        "settings front api registry loop network streams topologies text protocols top",
+        "settings front api registry running network numerics topologies text protocols top",
         "numpy scipy rich matplotlib",
     ),
-    "doctor": Layer(("decentorth.doctor",), "front api network launch protocols settings topologies", "numpy threadpoolctl"),
-    "top": Layer(("decentorth",), "launch version api registry loop network algorithms problems sets data", ""),
+    "doctor": Layer(("decentorth.doctor",), "front api network process protocols settings topologies", "numpy threadpoolctl"),
+    "top": Layer(("decentorth",), "process version api registry running network algorithms problems sets data", ""),
 }
 ABOVE = ("api", "registry", "estimators", "front", "studies", "compare", "doctor", "top")
 """The programming interface and the layers on top of it."""
-LAZY = {("decentorth.network.communicator", "mpi"): "only a run that asks for ranks loads an MPI library"}
+LAZY = {("decentorth.network.transport.communicator", "mpi"): "only a run that asks for ranks loads an MPI library"}
 """Exceptions (module, layer), each inside a function, with the reason."""
 
 
@@ -154,12 +141,11 @@ def test_the_table_has_no_circles_and_no_unknown_layers() -> None:
     ("layer", "never"),
     [
         ("topologies", "decentorth mpi4py"),
-        ("sets", "network problems algorithms collective streams data mpi4py"),
-        ("problems", "network algorithms collective topologies mpi4py"),
-        ("network", "problems algorithms collective mpi4py"),
-        ("collective", "algorithms problems mpi4py"),
-        ("algorithms", "topologies loop collective network problems mpi4py"),
-        ("loop", "algorithms problems network topologies collective mpi4py"),
+        ("sets", "network problems algorithms data mpi4py"),
+        ("problems", "network algorithms topologies mpi4py"),
+        ("network", "problems algorithms running mpi4py"),
+        ("algorithms", "topologies running network problems mpi4py"),
+        ("running", "algorithms problems network topologies mpi4py"),
         *[(layer, "api registry front top") for layer in LAYERS if layer not in ABOVE],
     ],
 )
@@ -204,29 +190,29 @@ def test_the_checker_sees_circles(line: str, circle: bool) -> None:
 
 def test_only_the_transport_speaks_mpi() -> None:
     speakers = {source.name for source in modules() for _, name in imports(source, NAMES) if name.split(".")[0] == "mpi4py"}
-    assert speakers == {"decentorth.network.mpi", "decentorth.network.ulfm"}
+    assert speakers == {"decentorth.network.transport.mpi", "decentorth.network.transport.ulfm"}
 
 
 @pytest.mark.parametrize(
     ("name", "line", "breach"),
     [
         ("decentorth.algorithms.new", "from ..network import Network", True),
-        ("decentorth.algorithms.new", "import decentorth.runner", True),
+        ("decentorth.algorithms.new", "import decentorth.running.loop", True),
         ("decentorth.algorithms.new", "from decentorth import api", True),
         ("decentorth.algorithms.new", "from .. import metrics", True),
         ("decentorth.algorithms.new", "def f():\n    from mpi4py import MPI", True),
         ("decentorth.algorithms.new", "import scipy.linalg", True),
-        ("decentorth.algorithms.new", "from ..sums import norms\nfrom .steps import average\nimport math, numpy", False),
-        ("decentorth.sets.new", "from ..streams import CounterStreams", True),
-        ("decentorth.problems.new", "from ..collective import AgentCollective", True),
-        ("decentorth.network.communicator", "from .mpi import mpi_communicator", True),
-        ("decentorth.network.communicator", "def f():\n    from .mpi import mpi_communicator", False),
-        ("decentorth.network.new", "def f():\n    from .mpi import mpi_communicator", True),
+        ("decentorth.algorithms.new", "from ..numerics.ordered_sums import norms\nfrom . import drfgt\nimport math, numpy", False),
+        ("decentorth.sets.new", "from ..network import Network", True),
+        ("decentorth.problems.new", "from ..network.collective import AgentCollective", True),
+        ("decentorth.network.transport.communicator", "from .mpi import mpi_communicator", True),
+        ("decentorth.network.transport.communicator", "def f():\n    from .mpi import mpi_communicator", False),
+        ("decentorth.network.new", "def f():\n    from .transport.mpi import mpi_communicator", True),
         ("topologies.new", "from decentorth.protocols import Array", True),
-        ("topologies.new", "from topologies.checks import check_graph", False),
+        ("topologies.new", "from topologies.weights.checks import check_graph", False),
         ("decentorth.cli.new", "from .. import __version__", False),
-        ("decentorth.runner", "from . import stopping", False),
-        ("decentorth.runner", "from . import api", True),
+        ("decentorth.running.loop", "from .. import stopping", False),
+        ("decentorth.running.loop", "from .. import api", True),
     ],
 )
 def test_the_checker_sees(name: str, line: str, breach: bool) -> None:
@@ -260,7 +246,7 @@ def unsafe(source: Module) -> list[str]:
             if keyword.arg == "allow_pickle" and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False):
                 found.append("allow_pickle")
         *receiver, method = function.split(".")
-        on_mpi = bool(receiver) and (receiver[-1] in ("comm", "COMM_WORLD") or source.name == "decentorth.network.mpi")
+        on_mpi = bool(receiver) and (receiver[-1] in ("comm", "COMM_WORLD") or source.name == "decentorth.network.transport.mpi")
         if method in PICKLES and on_mpi and receiver != ["self"]:
             found.append(function)
     return found
@@ -299,13 +285,13 @@ def test_no_print_below_the_command_line_and_no_assert(source: Module) -> None:
         ("decentorth.data.new", "eval(text)", True),
         ("decentorth.data.new", "ast.literal_eval(text)", False),
         ("decentorth.kernels", "import_module(module)", False),
-        ("decentorth.network.mpi", "self.comm.bcast(data)", True),
-        ("decentorth.network.mpi", "MPI.COMM_WORLD.allgather(data)", True),
-        ("decentorth.network.mpi", "world.send(data, 0)", True),
-        ("decentorth.network.mpi", "self.comm.Bcast(data)", False),
-        ("decentorth.network.mpi", "self.bcast(data)", False),
-        ("decentorth.collective", "self.communicator.bcast(data)", False),
-        ("decentorth.collective", "comm.bcast(data)", True),
+        ("decentorth.network.transport.mpi", "self.comm.bcast(data)", True),
+        ("decentorth.network.transport.mpi", "MPI.COMM_WORLD.allgather(data)", True),
+        ("decentorth.network.transport.mpi", "world.send(data, 0)", True),
+        ("decentorth.network.transport.mpi", "self.comm.Bcast(data)", False),
+        ("decentorth.network.transport.mpi", "self.bcast(data)", False),
+        ("decentorth.network.collective", "self.communicator.bcast(data)", False),
+        ("decentorth.network.collective", "comm.bcast(data)", True),
     ],
 )
 def test_the_checker_sees_what_is_unsafe(name: str, line: str, caught: bool) -> None:
@@ -315,10 +301,10 @@ def test_the_checker_sees_what_is_unsafe(name: str, line: str, caught: bool) -> 
 @pytest.mark.parametrize(
     ("name", "line", "caught"),
     [
-        ("decentorth.runner", "print('done')", True),
+        ("decentorth.running.loop", "print('done')", True),
         ("decentorth.cli.new", "print('done')", False),
         ("decentorth.run", "assert x", True),
-        ("decentorth.runner", "log.info('print(x)')", False),
+        ("decentorth.running.loop", "log.info('print(x)')", False),
     ],
 )
 def test_the_checker_sees_prints_and_asserts(name: str, line: str, caught: bool) -> None:

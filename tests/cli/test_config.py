@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from decentorth import registry
-from decentorth.algorithms.policies import BarzilaiBorwein, Diminishing, Horizon
+from decentorth.algorithms.common.schedules import BarzilaiBorwein, Diminishing, Horizon
 from decentorth.cli import wiring
 from decentorth.cli.config import PUBLISHED_STEP, Command, Configuration, config_bytes, config_flag, published_defaults
 from decentorth.cli.flags import InputError, load, read_value
 from decentorth.cli.shell import read_configuration
 from decentorth.compare.command import CompareForm
 from decentorth.network import Network
-from decentorth.network.communicator import SerialCommunicator
+from decentorth.network.transport.communicator import SerialCommunicator
 from decentorth.settings import parameters, settings
 from decentorth.theory.__main__ import TheoryForm
 

@@ -18,17 +18,7 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from decentorth.cli.flags import InputError
-from decentorth.cli.outputs import (
-    FINAL,
-    HISTORY,
-    SUMMARY,
-    HistoryWriter,
-    RunFolder,
-    hold,
-    read_history,
-    read_summary,
-    write_final,
-)
+from decentorth.cli.outputs import FINAL, HISTORY, SUMMARY, HistoryWriter, RunFolder, hold, read_history, read_summary, write_final
 from decentorth.protocols import Array, Row
 
 

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 import yaml
 
-from decentorth.checkpoint import kept
 from decentorth.cli.config import Command
 from decentorth.cli.flags import InputError
 from decentorth.cli.outputs import HistoryWriter, read_history, read_summary
 from decentorth.protocols import Row
 from decentorth.run import main
+from decentorth.running.checkpoint import kept
 from tests.support.commands import run
 from tests.support.mpi import HUNG, until
 

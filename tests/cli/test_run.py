@@ -21,17 +21,17 @@ import scipy.sparse as sp
 import yaml
 
 import topologies as tp
-from decentorth.checkpoint import kept
 from decentorth.cli import progress
 from decentorth.cli.dryrun import crossing, held
 from decentorth.cli.outputs import hold, read_history, read_start, read_summary
 from decentorth.cli.progress import plain_lines, size
 from decentorth.cli.shell import one_line, together
 from decentorth.cli.wiring import read_weights
-from decentorth.network.communicator import SerialCommunicator
+from decentorth.network.transport.communicator import SerialCommunicator
 from decentorth.plot import main as plot
 from decentorth.protocols import SETUP
 from decentorth.run import exit_code, main
+from decentorth.running.checkpoint import kept
 from tests.support.commands import own_method, run
 from tests.support.mpi import HUNG, Job, run_ranks, until
 

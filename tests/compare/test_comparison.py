@@ -34,7 +34,7 @@ from decentorth.compare import (
 from decentorth.compare.command import main
 from decentorth.compare.plan import networks_named
 from decentorth.compare.trials import Store, fingerprint
-from decentorth.network.communicator import SerialCommunicator
+from decentorth.network.transport.communicator import SerialCommunicator
 from decentorth.problems import Procrustes
 from decentorth.study.__main__ import main as study
 from tests.compare.cases import AGENTS, ATC, CTA, RULES, graph, pca, procrustes, small

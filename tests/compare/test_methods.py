@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from decentorth import DRFGT, Landing, registry
-from decentorth.algorithms.policies import BarzilaiBorwein, Diminishing
+from decentorth.algorithms.common.schedules import BarzilaiBorwein, Diminishing
 from decentorth.cli.flags import InputError, specifications
 from decentorth.compare.methods import called, has_step, methods, with_step
 
@@ -56,7 +56,7 @@ def test_a_label_names_its_own_method() -> None:
         ("order=auto", "algorithms: unknown algorithm 'order=auto'"),
         (
             "drfgt:ordr=auto",
-            "algorithms: 'drfgt:ordr=auto': drfgt has no parameter 'ordr'; did you mean 'order'? its parameters: batch_size, step_size, ",
+            "algorithms: 'drfgt:ordr=auto': drfgt has no parameter 'ordr'; did you mean 'order'? its parameters: ",
         ),
         ("drfgt:penalty", "algorithms: 'drfgt:penalty': penalty needs a value; write penalty=..."),
         (

@@ -15,8 +15,8 @@ import decentorth as do
 import topologies as tp
 from decentorth.cli.flags import InputError
 from decentorth.compare.model import NETWORKS, NetworkModel, elapsed, wall_time
+from decentorth.numerics.random_streams import CounterStreams
 from decentorth.protocols import Array
-from decentorth.streams import CounterStreams
 from tests.support import problems
 
 PAYLOAD = 8e3

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from decentorth.compare import Rules
 from decentorth.compare.words import goal
-from decentorth.history import schedule
 from decentorth.protocols import Row
+from decentorth.running.history import schedule
 
 
 def test_no_seed_is_both_tuned_on_and_measured_on() -> None:

@@ -11,7 +11,7 @@ import pytest
 from decentorth.api import Run
 from decentorth.cli import wiring
 from decentorth.cli.config import Command
-from decentorth.survival import Loss
+from decentorth.running.rank_loss import Loss
 from tests.launch import openmpi
 from tests.support.losses import killed, replayed, sha256, started
 from tests.support.mpi import HUNG, run_ranks

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import topologies as tp
-from decentorth.collective import AgentCollective
 from decentorth.network import Network
+from decentorth.network.collective import AgentCollective
 from decentorth.protocols import Array
 
 AGENTS = 10

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from decentorth import DESTINY, DPRGT, DRFGT, DRGTA, GradientTracking
-from decentorth.algorithms.step_sizes import schedule
+from decentorth.algorithms.common.step_sizes import schedule
 from tests.mpi.cases import CASES, Case
 from tests.support.mpi import run_ranks
 

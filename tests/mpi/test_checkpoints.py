@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decentorth.checkpoint import kept
 from decentorth.cli.outputs import read_history, read_summary
+from decentorth.running.checkpoint import kept
 from tests.support.mpi import Job, Running, run_ranks, until
 
 pytestmark = pytest.mark.ranks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from decentorth._mpienv import fault_tolerant
+from decentorth.process.environment import fault_tolerant
 from tests.support.mpi import run_ranks
 
 pytestmark = pytest.mark.ranks

@@ -11,8 +11,8 @@ import pytest
 
 import topologies as tp
 from decentorth import DRFGT, solve
-from decentorth.collective import AgentCollective
 from decentorth.network import Network, SerialCommunicator, connect
+from decentorth.network.collective import AgentCollective
 from decentorth.network.halo import even_bounds
 from decentorth.problems import PCA, Procrustes, ProcrustesSettings
 from decentorth.protocols import Array

@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from decentorth.collective import AgentCollective
 from decentorth.network import SerialCommunicator
+from decentorth.network.collective import AgentCollective
 from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings
 from decentorth.protocols import Array, KnownOptimum, Smooth
 from decentorth.sets import Stiefel

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from decentorth import DGD, DPRGD, DRFGT, DRSGD, Landing, solve
-from decentorth.algorithms.fields import blockwise, on_samples
+from decentorth.algorithms.common.fields import blockwise, on_samples
+from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import PCA, FunctionProblem, Procrustes
 from decentorth.protocols import Array, Eigenproblem, Index, Oracle, Sampled
-from decentorth.runner import check_capabilities
+from decentorth.running.loop import check_capabilities
 from decentorth.sets import Stiefel
-from decentorth.streams import CounterStreams
 from tests.reference import naive
 from tests.support.problems import CASES, GRAPHS, UNEVEN, pca, samples, stack
 

@@ -42,7 +42,7 @@ from decentorth.problems import (
     SparsePCA,
     Spread,
 )
-from decentorth.problems.hspp import squared_distances
+from decentorth.problems.j_orthogonal.hspp import squared_distances
 from decentorth.protocols import Array, KnownOptimum, KnownValue, Sampled, Smooth
 from tests.mpi.spread import BLOCKS, ellipsoid, log_cosh_blocks
 from tests.support.building import built, prepared

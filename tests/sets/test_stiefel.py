@@ -10,8 +10,8 @@ import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decentorth.algorithms.destiny import Dissolvable
-from decentorth.algorithms.fields import Penalised
+from decentorth.algorithms.common.fields import Penalised
+from decentorth.algorithms.decentralized.destiny import Dissolvable
 from decentorth.protocols import Array, ConstraintSet, Landing, Projection, Riemannian
 from decentorth.sets import Stiefel
 from tests.reference import naive

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from decentorth.collective import AgentCollective
 from decentorth.network import SerialCommunicator
+from decentorth.network.collective import AgentCollective
 from decentorth.problems import Deferred
 
 

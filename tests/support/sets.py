@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from decentorth.numerics.ordered_sums import norms
 from decentorth.protocols import Array
-from decentorth.sums import norms
 
 
 class Box:

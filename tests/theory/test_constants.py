@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import decentorth as do
 import topologies as tp
 from decentorth.api import Run
-from decentorth.problems.procrustes import ProcrustesSettings
+from decentorth.problems.stiefel.procrustes import ProcrustesSettings
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
 from decentorth.theory import (

@@ -12,7 +12,7 @@ import topologies as tp
 from decentorth.protocols import Array
 from decentorth.sets import Stiefel
 from decentorth.theory import landing_jacobian, local_rate, region_points, solution
-from topologies.tracking import Order, tracking_rate
+from topologies.spectra.tracking_rate import Order, tracking_rate
 
 N, D, R = 6, 6, 2
 PENALTY = 3.0

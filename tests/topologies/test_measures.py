@@ -10,7 +10,8 @@ import topologies
 from tests.support import closed_forms
 from topologies import graph_measures, kemeny_constant, mixing_time
 from topologies.canonical import distances
-from topologies.multigrid import smallest_eigenvalue
+from topologies.spectra import eigenvalues
+from topologies.spectra.multigrid import smallest_eigenvalue
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_mixing_time_needs_a_random_walk() -> None:
 )
 def test_multigrid_finds_the_smallest_eigenvalues(name: str, laplacian: np.ndarray) -> None:
     edges = topologies.adjacency_from_name(name)
-    matrix = topologies.spectra._laplacian(edges)
+    matrix = eigenvalues._laplacian(edges)
     assert smallest_eigenvalue(matrix, without_constant=True) == pytest.approx(laplacian[1], rel=1e-9)
 
 
@@ -104,15 +105,15 @@ def test_multigrid_agrees_with_dense(name: str) -> None:
     W = topologies.metropolis_weights(topologies.adjacency_from_name(name))
     values = np.linalg.eigvalsh(W.toarray())
     depth = distances(W, 0)
-    gap = smallest_eigenvalue(topologies.spectra._laplacian(W), without_constant=True)
+    gap = smallest_eigenvalue(eigenvalues._laplacian(W), without_constant=True)
     assert gap == pytest.approx(1 - values[-2], rel=1e-9, abs=1e-14)
-    assert topologies.spectra._smallest_by_multigrid(W, depth) == pytest.approx(values[0], abs=1e-11)
+    assert eigenvalues._smallest_by_multigrid(W, depth) == pytest.approx(values[0], abs=1e-11)
 
 
 @pytest.mark.slow
 def test_multigrid_on_an_expander_agrees_with_lanczos() -> None:
     W = topologies.metropolis_weights(topologies.adjacency_from_name("random_regular:20000,degree=6"))
-    laplacian = topologies.spectra._laplacian(W)
+    laplacian = eigenvalues._laplacian(W)
     assert smallest_eigenvalue(laplacian, without_constant=True) == pytest.approx(topologies.spectrum(W).gap, rel=1e-9)
 
 

@@ -1,0 +1,152 @@
+"""Landing on the (random) generalized Stiefel manifold {x : x^T B x = I}.
+
+Vary, Ablin, Gao, Absil, "Optimization without retraction on the random generalized Stiefel manifold", ICML 2024 (paper 003):
+
+    x <- x - eta Lambda(x),    Lambda(x) = Psi(x) + omega grad N(x)                                 (8), (13)
+    grad N(x) = 2 B x (x^T B x - I)
+
+with one of the directions of `GeneralizedStiefel` for Psi: 2 skew(G x^T B) B x (11), 2 skew(B^{-1} G x^T) B x (12), or the
+Riemannian gradient (7). Where the objective and B are means over samples, three independent batches xi, zeta, zeta' make
+an unbiased field (2)-(3),
+
+    Lambda(x) = 2 skew(G_xi x^T B_zeta) B_zeta' x + 2 omega B_zeta x (x^T B_zeta' x - I)
+
+    eta    step_size       G      problem.gradient, gradient_on      B x, B_zeta x   constraint.product, problem.product_on
+    omega  penalty         Psi    direction                          Lambda          constraint.landing, landing_from_products
+
+Theorem 2.7 has constant steps for exact fields, Theorem 2.8 eta_0 / sqrt(1 + k), ``diminishing``, for sampled ones. ``safe=True``
+takes min(eta, eta(x)) with the step of Lemma 2.4, which keeps ||x^T B x - I||_F <= eps. ``covariance="rolling"`` is the paper's
+averaged variant: B is the mean of the samples seen, all of them from the second pass on; its field is biased, since gradient and
+mean share samples, and needs B to be formed.
+
+Beyond the paper: automatic steps, c / (2 beta_1 Lhat) for psi-b, c / (2 Lhat') for psi-br and c / (Lhat + beta_1 Lhat') for
+riemannian, where c = 0.7 and Lhat measures the curvature of objective and multiplier (`steps.curvature`), Lhat' the same in the
+metric tr(u^T B v); automatic penalties, 0.05 / (beta_1 step_size), so that a step takes off at most a fifth of the infeasibility;
+Barzilai-Borwein steps. The 2 is for rotations x -> x Q, along which psi-br is twice the Riemannian gradient of that metric, and
+psi-b is too where B = I: CCA, whose views can be rotated against each other, has a curvature of up to 2 Lhat' there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, NamedTuple, cast
+
+import numpy as np
+
+from ...protocols import Array, Direction, Network, Problem, ProductLanding, SampledProducts, Streams
+from ...settings import Positive, Range
+from ..common.automatic_steps import curvature, embedded_curvature, resolve
+from ..common.method import Measuring
+from ..common.schedules import Auto
+from ..common.step_sizes import measured, schedule
+from .samples import Covariance, check_batches, drawn, draws, nothing_seen, problem_needs, set_needs
+
+_STEPS: dict[Direction, tuple[Callable[..., tuple[Array, int]], float]] = {
+    "psi-b": (curvature, 4.0),
+    "psi-br": (partial(curvature, metric="natural"), 4.0),
+    "riemannian": (embedded_curvature, 2.0),
+}
+"""The curvature measure of automatic steps, and the largest ratio of the field to half a Riemannian gradient (for psi-b: where
+beta_1 = 1), for each direction."""
+
+
+class GeneralizedLandingState(NamedTuple):
+    """The changing arrays x, field (Lambda at x) and product (B x, or its first estimate), each ``(1, n, p)``, matrices (the
+    running mean of B, or nothing) ``(1, n, w)`` and step_size ``(1,)``; the constant base (the first step) and penalty."""
+
+    x: Array
+    field: Array
+    product: Array
+    matrices: Array
+    step_size: Array
+    base: Array
+    penalty: Array
+    k: int
+    gradients: int
+
+
+class Field(NamedTuple):
+    """The field Lambda at a point, the product B x, and the running mean of B."""
+
+    value: Array
+    product: Array
+    matrices: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneralizedLanding(Measuring):
+    """Landing on the generalized Stiefel manifold for a single agent (Vary, Ablin, Gao, Absil 2024).
+
+    Parameters
+    ----------
+    penalty
+        omega > 0, or auto: 0.05 / (beta_1 step_size).
+    direction
+        psi-b needs products with B alone; psi-br solves with B; riemannian is the Riemannian gradient.
+    safe
+        Shorten steps where needed to stay within eps of the manifold; needs the exact B, and auto does it with that.
+    eps
+        The safety region ||x^T B x - I||_F <= eps of safe.
+    covariance
+        Where B comes from: exact (the set's own), sampled (two further batches, psi-b only), rolling (mean of the samples seen).
+    """
+
+    penalty: Positive | Auto = "auto"
+    direction: Direction = "psi-b"
+    safe: bool | Auto = "auto"
+    eps: Annotated[float, Range(above=0, below=1)] = 0.9
+    covariance: Covariance = "exact"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_batches(self.covariance, self.batch_size)
+        if self.covariance == "sampled" and self.direction != "psi-b":
+            raise ValueError(f"only direction 'psi-b' has an unbiased form for covariance 'sampled', got {self.direction!r}")
+        if self.covariance != "exact" and self.safe is True:
+            raise ValueError(f"safe steps need the exact B, got covariance {self.covariance!r}")
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """The capabilities that a problem must have: `Sampled` for mini-batches."""
+        return problem_needs(self.covariance, self.batch_size)
+
+    @property
+    def requires_set(self) -> tuple[type, ...]:
+        """The capabilities that a set must have: landing fields, and `WithMatrices` for a running mean of B."""
+        return (ProductLanding, *set_needs(self.covariance))
+
+    def init(self, problem: Problem[ProductLanding], network: Network, streams: Streams, x0: Array) -> GeneralizedLandingState:
+        measure, length = _STEPS[self.direction]
+        if self.direction == "psi-b":
+            length *= 0.5 * problem.constraint.landing_scale()
+        base, penalty, spent = resolve(self.step_size, self.penalty, problem, network, streams, x0, None, measure, length)
+        field = self._field(problem, streams, 0, x0, penalty, nothing_seen(len(x0)))
+        step = base * schedule(self.step_size).scale(0)
+        return GeneralizedLandingState(x0.copy(), *field, step, base, penalty, 0, spent + 1)
+
+    def step(
+        self, problem: Problem[ProductLanding], network: Network, streams: Streams, state: GeneralizedLandingState
+    ) -> GeneralizedLandingState:
+        k, eta = state.k + 1, state.step_size
+        if self.safe is True or (self.safe == "auto" and self.covariance == "exact"):
+            safe = problem.constraint.safe_step(state.x, state.field, state.penalty, self.eps, state.product)  # Lemma 2.4
+            eta = np.minimum(eta, safe)
+        x = state.x - eta[:, None, None] * state.field  # (8)
+        field = self._field(problem, streams, k, x, state.penalty, state.matrices)
+        step_size = measured(self.step_size, state, x, field.value)
+        return GeneralizedLandingState(x, *field, step_size, state.base, state.penalty, k, state.gradients + 1)
+
+    def _field(
+        self, problem: Problem[ProductLanding], streams: Streams, k: int, x: Array, penalty: Array, matrices: Array
+    ) -> Field:
+        if self.covariance == "sampled":
+            constraint, products = problem.constraint, cast(SampledProducts, problem)
+            xi, zeta, zeta2 = draws(products, streams, k, cast(int, self.batch_size), 3)
+            bx, bx2 = products.product_on(x, zeta), products.product_on(x, zeta2)
+            value = constraint.landing_from_products(x, products.gradient_on(x, xi), bx, bx2, penalty)  # (2), (3)
+            return Field(value, bx, matrices)
+        constraint, g, matrices = drawn(problem, streams, k, x, self.batch_size, self.covariance, matrices)
+        bx = constraint.product(x)
+        return Field(constraint.landing(x, g, penalty, self.direction, bx), bx, matrices)  # (13)

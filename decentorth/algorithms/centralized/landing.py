@@ -1,0 +1,72 @@
+"""The landing algorithm: centralized, retraction-free.
+
+Ablin & Peyre, "Fast and accurate optimization on the orthogonal manifold without retraction", AISTATS 2022; paper 004 (Sun, Chen,
+Garcia, Shahrampour), equation (4):
+
+    x <- x - eta Lambda(x),    Lambda(x) = skew(G x^T) x + lambda x (x^T x - I)
+
+    eta     step_size               lambda  penalty
+    x       state.x                 Lambda  constraint.landing(x, gradient, penalty)
+
+``safe=True`` takes min(eta, eta_max(x)) with the largest step proved to keep ||x^T x - I||_F <= eps
+(`Stiefel.safe_step`). DRFGT with one agent is this method.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from ...protocols import Array, Network, Problem, Streams
+from ...protocols import Landing as CanLand
+from ..common.automatic_steps import resolve
+from ..common.fields import landing
+from ..common.method import Measuring
+from ..common.schedules import LandingPenalty
+from ..common.step_sizes import measured, schedule
+from ..decentralized.safe import Eps
+
+
+class LandingState(NamedTuple):
+    """The point x and field (Lambda at x), each ``(1, d, r)``; the step, the first step, and the penalty, each ``(1,)``."""
+
+    x: Array
+    field: Array
+    step_size: Array
+    base: Array
+    penalty: Array
+    k: int
+    gradients: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Landing(Measuring):
+    """The landing algorithm for a single agent (Ablin & Peyre 2022).
+
+    Parameters
+    ----------
+    safe
+        Shorten steps where needed to stay within eps of the manifold.
+    """
+
+    requires_set: ClassVar[tuple[type, ...]] = (CanLand,)
+
+    penalty: LandingPenalty = "auto"
+    safe: bool = False
+    eps: Eps = 0.5
+
+    def init(self, problem: Problem[CanLand], network: Network, streams: Streams, x0: Array) -> LandingState:
+        base, penalty, spent = resolve(self.step_size, self.penalty, problem, network, streams, x0, None)
+        field = landing(self.oracle(problem, streams, 0), x0, penalty)
+        return LandingState(x0.copy(), field, base * schedule(self.step_size).scale(0), base, penalty, 0, spent + 1)
+
+    def step(self, problem: Problem[CanLand], network: Network, streams: Streams, state: LandingState) -> LandingState:
+        k, eta = state.k + 1, state.step_size
+        if self.safe:
+            eta = np.minimum(eta, problem.constraint.safe_step(state.x, state.field, state.penalty, self.eps))
+        x = state.x - eta[:, None, None] * state.field  # (4)
+        field = landing(self.oracle(problem, streams, k), x, state.penalty)
+        step_size = measured(self.step_size, state, x, field)
+        return LandingState(x, field, step_size, state.base, state.penalty, k, state.gradients + 1)

@@ -1,0 +1,38 @@
+"""PCAL: parallelizable column-wise block minimisation of the augmented Lagrangian, centralized.
+
+Gao, Liu, Yuan, "Parallelizable algorithms for optimization problems with orthogonality constraints", SIAM Journal on Scientific
+Computing 2019, Algorithm 3, which adds to PLAM that every column keeps its norm, so that the iterates stay bounded:
+
+    F   <- G - B x sym(x^T G) + beta B x (x^T B x - I)
+    F_j <- F_j - theta_j (B x)_j,  theta_j = <(B x)_j, F_j> / ||(B x)_j||^2          for every column j
+    y_j <- x_j - eta F_j,  x_j <- y_j / (y_j^T B y_j)^{1/2}
+
+    eta   step_size       beta   penalty       x   state.x
+    F     constraint.augmented_gradient, column_tangent             x_j <- ...   constraint.normalized
+
+This is from memory of the paper, with B = I there: its multiplier Psi(G^T x) + Phi(x^T F), with Psi the symmetric part and Phi the
+diagonal, is the second line for unit columns. The form for general B is an addition; automatic steps and penalties are those of
+`plam`.
+The method does not project at the end, as the paper suggests; the metrics and the result's ``project`` do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...protocols import Array, AugmentedLagrangian, Problem, Streams
+from .plam import PLAM
+
+
+@dataclass(frozen=True, kw_only=True)
+class PCAL(PLAM):
+    """Column-wise normalised augmented Lagrangian method for a single agent (Gao, Liu, Yuan 2019)."""
+
+    def _moved(self, constraint: AugmentedLagrangian, y: Array) -> tuple[Array, Array | None]:
+        return constraint.normalized(y)
+
+    def _field(
+        self, problem: Problem[AugmentedLagrangian], streams: Streams, k: int, x: Array, penalty: Array, bx: Array | None = None
+    ) -> Array:
+        bx = problem.constraint.product(x) if bx is None else bx
+        return problem.constraint.column_tangent(x, super()._field(problem, streams, k, x, penalty, bx), bx)

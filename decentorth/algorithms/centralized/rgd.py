@@ -1,0 +1,164 @@
+"""RGD: Riemannian gradient descent, the centralized method with retractions.
+
+Absil, Mahony, Sepulchre, "Optimization algorithms on matrix manifolds", 2008, Section 4.2; on {x : x^T B x = I} the rival of
+paper 003 (Vary, Ablin, Gao, Absil, ICML 2024), with the retractions of its appendix A:
+
+    x <- R_x(-eta grad f(x))
+
+    eta   step_size               grad f   constraint.tangent, or natural_gradient
+    x     state.x                 R_x      constraint.retract, or retract_with
+
+On {x : x^T B x = I} there are two metrics. ``metric="natural"`` is tr(u^T B v), grad f = B^{-1} G - x sym(x^T G) (Sato & Aihara,
+"Cholesky QR-based retraction on the generalized Stiefel manifold", 2019): the set is a Stiefel manifold in it, so that the number
+of iterations does not depend on the condition of B, and B grad f comes with grad f, so that an iteration has no product with B but
+one in 64, against rounding errors. ``metric="euclidean"`` is tr(u^T v), the direction (7) of paper 003: products with B only.
+
+``covariance="rolling"`` is the online variant of paper 003's experiments: the gradient of a batch, and for B the mean of the
+samples seen, all of them from the second pass on.
+
+On {x : x^T J x = J} the metric is the set's, tr(a^T b) of tangents a x and b x, and the retraction Cayley's whatever its name.
+
+Beyond the papers: automatic steps 0.7 / Lhat, Lhat as in `steps.curvature`, `steps.embedded_curvature` or `steps.group_curvature`;
+Barzilai-Borwein steps, whose inner products are those of the metric (on {x : x^T J x = J} Euclidean ones).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, NamedTuple, TypeGuard, cast
+
+from ...numerics.ordered_sums import sums
+from ...protocols import (
+    Array,
+    ByProducts,
+    MetricName,
+    Network,
+    Problem,
+    Retractable,
+    RetractableManifold,
+    Riemannian,
+    Signature,
+    Streams,
+    WithMatrices,
+)
+from ..common.automatic_steps import curvature, embedded_curvature, group_curvature, start
+from ..common.method import Measuring, RetractionName
+from ..common.schedules import BarzilaiBorwein
+from ..common.step_sizes import measured, schedule
+from .samples import check_batches, drawn, nothing_seen, problem_needs, set_needs
+
+REFRESHED = 64
+"""The number of iterations after which B x, otherwise updated from iteration to iteration, is made anew."""
+
+
+class RGDState(NamedTuple):
+    """The changing arrays x and field (grad f at x), each ``(1, n, p)``; product (B x) and image (B grad f), the same, or
+    ``(1, 0, 0)`` where they are not used; matrices (the running mean of B, or nothing) ``(1, n, w)`` and step_size ``(1,)``; the
+    constant base."""
+
+    x: Array
+    field: Array
+    product: Array
+    image: Array
+    matrices: Array
+    step_size: Array
+    base: Array
+    k: int
+    gradients: int
+
+
+class Gradient(NamedTuple):
+    """The gradient grad f at a point, B x and B grad f where they are used, and the running mean of B."""
+
+    field: Array
+    product: Array
+    image: Array
+    matrices: Array
+
+
+def by_products(constraint: object) -> TypeGuard[ByProducts]:
+    """True if a set is `ByProducts`; called in every iteration, where ``isinstance`` would take longer than a small product."""
+    return hasattr(constraint, "retract_with")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RGD(Measuring):
+    """Riemannian gradient descent for a single agent.
+
+    Parameters
+    ----------
+    metric
+        On {x : x^T B x = I}: natural solves with B, euclidean multiplies with it; elsewhere the set's own.
+    covariance
+        Where B comes from: exact (the set's own) or rolling (mean of the samples seen).
+    """
+
+    retraction: RetractionName = "polar"
+    metric: MetricName = "natural"
+    covariance: Literal["exact", "rolling"] = "exact"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_batches(self.covariance, self.batch_size)
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """The capabilities that a problem must have: `Sampled` for mini-batches."""
+        return problem_needs(self.covariance, self.batch_size)
+
+    @property
+    def requires_set(self) -> tuple[type, ...]:
+        """The capabilities that a set must have: tangents and retractions, and `WithMatrices` for a running mean of B."""
+        return (Riemannian, Retractable, *set_needs(self.covariance))
+
+    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> RGDState:
+        def automatic() -> tuple[Array, int]:
+            measure = partial(curvature, metric="natural") if self.metric == "natural" else embedded_curvature
+            if isinstance(problem.constraint, Signature):
+                measure = group_curvature
+            mean, spent = measure(problem, network, streams, x0)
+            return 0.7 / mean, spent
+
+        base, spent = start(self.step_size, len(x0), automatic)
+        nothing = nothing_seen(len(x0))
+        found = self._gradient(problem, streams, 0, x0, nothing, nothing)
+        return RGDState(x0.copy(), *found, base * schedule(self.step_size).scale(0), base, 0, spent + 1)
+
+    def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: RGDState) -> RGDState:
+        k, eta = state.k + 1, state.step_size[:, None, None]
+        x, bx = self._moved(problem.constraint, state, eta)
+        found = self._gradient(problem, streams, k, x, bx, state.matrices)
+        return RGDState(x, *found, self._following(state, x, found), state.base, k, state.gradients + 1)
+
+    def _moved(self, constraint: RetractableManifold, state: RGDState, eta: Array) -> tuple[Array, Array]:
+        """The next point, and its product with B if used."""
+        if self.covariance == "rolling":
+            constraint = cast(WithMatrices, constraint).with_matrices(state.matrices)
+        if not by_products(constraint):
+            return constraint.retract(state.x, -eta * state.field, self.retraction), state.product
+        y = state.x - eta * state.field
+        by = state.product - eta * state.image if self.metric == "natural" else constraint.product(y)
+        return constraint.retract_with(y, by, self.retraction)
+
+    def _gradient(
+        self, problem: Problem[RetractableManifold], streams: Streams, k: int, x: Array, bx: Array, matrices: Array
+    ) -> Gradient:
+        nothing, fresh = nothing_seen(len(x)), k % REFRESHED == 0 or self.covariance == "rolling"
+        constraint, g, matrices = drawn(problem, streams, k, x, self.batch_size, self.covariance, matrices)
+        if not by_products(constraint):
+            return Gradient(constraint.tangent(x, g), nothing, nothing, matrices)
+        bx = constraint.product(x) if fresh else bx
+        if self.metric == "natural":
+            field, image = constraint.natural_gradient(x, g, bx)
+            return Gradient(field, bx, image, matrices)
+        return Gradient(constraint.tangent(x, g, bx), bx, nothing, matrices)
+
+    def _following(self, state: RGDState, x: Array, found: Gradient) -> Array:
+        """The next step; a Barzilai-Borwein step uses the inner products of the metric."""
+        steps = self.step_size
+        if not (isinstance(steps, BarzilaiBorwein) and state.image.size):
+            return measured(steps, state, x, found.field)
+        s, z, image = x - state.x, found.field - state.field, found.image - state.image
+        moved, along, changed = sums(s * (found.product - state.product)), sums(s * image), sums(z * image)
+        return steps.following(state.k + 1, state.base, state.step_size, moved, along, changed)

@@ -1,0 +1,100 @@
+"""Samples of a single agent's constraint: independent mini-batches, and passes over all samples with a running mean of B.
+
+They serve methods on {x : x^T B x = I} whose B is a mean over samples.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, TypeVar, cast
+
+import numpy as np
+
+from ...protocols import Array, Index, Problem, Sampled, SampledMatrices, SampledProducts, Streams, WithMatrices
+
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+Covariance = Literal["exact", "sampled", "rolling"]
+"""The source of the constraint's B: the set itself; two independent batches an iteration; the mean of all samples seen."""
+
+
+def check_batches(covariance: Covariance, batch_size: int | None) -> None:
+    """Raise unless there is a batch size if the source of B needs one."""
+    if covariance != "exact" and batch_size is None:
+        raise ValueError(f"covariance {covariance!r} takes samples: give a batch_size")
+
+
+def problem_needs(covariance: Covariance, batch_size: int | None) -> tuple[type, ...]:
+    """The capabilities that a problem needs for its samples."""
+    if batch_size is None:
+        return ()
+    return ({"exact": Sampled, "sampled": SampledProducts, "rolling": SampledMatrices}[covariance],)
+
+
+def set_needs(covariance: Covariance) -> tuple[type, ...]:
+    """The capabilities that a problem's set needs for a running mean of B."""
+    return (WithMatrices,) if covariance == "rolling" else ()
+
+
+def draws(problem: Sampled, streams: Streams, k: int, batch_size: int, number: int) -> list[Index]:
+    """The ``number`` independent batches of iteration ``k``, each ``(n_local, batch_size)``, drawn with replacement."""
+    drawn = streams.integers("batch", k, number * batch_size, problem.n_samples)
+    return [np.ascontiguousarray(batch) for batch in np.split(drawn, number, axis=1)]
+
+
+def passing(streams: Streams, k: int, batch_size: int, n_samples: int) -> Index:
+    """The batch ``(1, b)`` of iteration ``k`` in passes over all samples, with b = ``batch_size`` or the rest of a pass.
+
+    The order of a pass is position -> (a position + c) mod n_samples, where c is drawn for each pass, and a is the first number
+    from the golden section of n_samples on that has no divisor in common with it: so every batch is spread evenly over the
+    samples, however they are sorted.
+    """
+    epoch, number = divmod(k, -(-n_samples // batch_size))
+    a, c = int(_GOLDEN * n_samples), int(streams.integers("batch", epoch, 1, n_samples)[0, 0])
+    while math.gcd(a, n_samples) > 1:
+        a += 1
+    first = number * batch_size
+    positions = np.arange(first, min(first + batch_size, n_samples), dtype=np.int64)
+    return ((a * positions + c) % n_samples)[None]
+
+
+C = TypeVar("C")
+
+
+def drawn(
+    problem: Problem[C], streams: Streams, k: int, x: Array, batch_size: int | None, covariance: Covariance, mean: Array
+) -> tuple[C, Array, Array]:
+    """The set and the gradient of iteration ``k``, exact or from samples, and the running mean of B, which makes the set."""
+    if batch_size is None:
+        return problem.constraint, problem.gradient(x), mean
+    if covariance != "rolling":
+        samples = cast(Sampled, problem)
+        return problem.constraint, samples.gradient_on(x, *draws(samples, streams, k, batch_size, 1)), mean
+    means = cast(SampledMatrices, problem)
+    batch = passing(streams, k, batch_size, int(means.n_samples[0]))
+    mean = rolled(means, k, batch, batch_size, mean)
+    constraint: C = cast(WithMatrices, problem.constraint).with_matrices(mean)
+    return constraint, means.gradient_on(x, batch), mean
+
+
+def nothing_seen(n_local: int) -> Array:
+    """An empty array ``(n_local, 0, 0)`` in place of a running mean."""
+    return np.zeros((n_local, 0, 0))
+
+
+def rolled(problem: SampledMatrices, k: int, batch: Index, batch_size: int, mean: Array) -> Array:
+    """The mean of B over the samples seen up to iteration ``k``, whose batch is ``batch``; after one pass it is B, and constant.
+
+    Parameters
+    ----------
+    mean
+        The mean at iteration ``k - 1``; `nothing_seen` before the first.
+    """
+    seen = k * batch_size
+    if seen >= int(problem.n_samples[0]):
+        return mean
+    new = problem.matrices_on(batch)
+    if k > 0:
+        new -= mean
+        new *= batch.shape[1] / (seen + batch.shape[1])
+        new += mean
+    return new

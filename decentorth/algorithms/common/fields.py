@@ -1,0 +1,111 @@
+"""Gradients, exact or from a mini-batch, and fields computed from them, in blocks of agents that fit into the cache.
+
+``problem.blocks()`` gives runs of local agents whose points take about half a megabyte, each as a slice and as the problem of these
+agents alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Concatenate, Generic, Protocol, TypeVar, cast, runtime_checkable
+
+import numpy as np
+
+from ...protocols import Array, Index, Landing, Oracle, Problem, Riemannian, Sampled, Streams
+
+C = TypeVar("C")
+C_co = TypeVar("C_co", covariant=True)
+G = TypeVar("G", bound=Oracle[object])
+Field = Callable[Concatenate[G, Array, ...], Array]
+"""A function ``field(problem, x, *others)``: a fresh array like ``x``, where each agent's row depends on its own rows alone."""
+
+
+@runtime_checkable
+class Penalised(Protocol):
+    """A set whose infeasibility p can be added to an objective on the whole space."""
+
+    def penalised(self, x: Array, g: Array, penalty: Array) -> Array:
+        """The gradient of f + penalty p at any ``x``, from the Euclidean gradient ``g`` of f; ``penalty`` is ``(n_local,)``."""
+
+
+class SampledProblem(Problem[C_co], Sampled, Protocol[C_co]):
+    """A problem whose f_i is a mean over samples."""
+
+
+class OnSamples(Generic[C]):
+    """A problem whose gradients come from a mini-batch.
+
+    Parameters
+    ----------
+    batch
+        ``(n_local, b)``: the numbers of each agent's samples.
+    """
+
+    def __init__(self, problem: SampledProblem[C], batch: Index) -> None:
+        self.constraint: C = problem.constraint
+        self._problem, self._batch = problem, batch
+
+    def gradient(self, x: Array) -> Array:
+        """An unbiased estimate of each agent's Euclidean gradient, like ``x``, fresh."""
+        return self._problem.gradient_on(x, self._batch)
+
+    def blocks(self) -> Sequence[tuple[slice, OnSamples[C]]]:
+        """Runs of local agents, as for every problem."""
+        return [(block, OnSamples(part, self._batch[block])) for block, part in self._problem.blocks()]
+
+
+def on_samples(problem: Problem[C], streams: Streams, k: int, batch_size: int | None) -> Oracle[C]:
+    """The problem with the gradients of iteration ``k``: exact, or from ``batch_size`` samples of each agent.
+
+    Samples are drawn with replacement from each agent's own stream, so a batch does not depend on the other agents in the process.
+    """
+    if batch_size is None:
+        return problem
+    means = cast(SampledProblem[C], problem)
+    return OnSamples(means, streams.integers("batch", k, batch_size, means.n_samples))
+
+
+def landing(problem: Oracle[Landing], x: Array, penalty: Array) -> Array:
+    """The landing field Lambda_i(x_i) with the penalties ``(n_local,)`` (paper 004 (5)), fresh."""
+    return problem.constraint.landing(x, problem.gradient(x), penalty)
+
+
+def riemannian(problem: Oracle[Riemannian], x: Array) -> Array:
+    """The Riemannian gradient grad f_i(x_i) = P_x(G_i(x_i)), fresh."""
+    return problem.constraint.tangent(x, problem.gradient(x))
+
+
+def soft(problem: Oracle[object], x: Array, penalty: float) -> Array:
+    """The gradient of f_i + penalty p, p the set's infeasibility, or of f_i for a penalty of 0; fresh."""
+    gradient = problem.gradient(x)
+    if penalty == 0.0:
+        return gradient
+    return cast(Penalised, problem.constraint).penalised(x, gradient, np.full(len(x), penalty))
+
+
+def blockwise(field: Field[G], problem: G, x: Array, *others: Array, out: Array | None = None) -> Array:
+    """Evaluate ``field(problem, x, *others)`` in blocks of agents. All arrays have the agent axis first.
+
+    Several blocks fill ``out``, which may be one of ``others``, or a fresh array; one block gives what ``field`` gives.
+    """
+    blocks = problem.blocks()
+    if len(blocks) == 1:
+        return field(problem, x, *others)
+    out = np.empty_like(x) if out is None else out
+    for block, part in blocks:
+        out[block] = field(part, x[block], *[other[block] for other in others])
+    return out
+
+
+def add_change(field: Field[G], problem: G, x: Array, tracker: Array, old: Array, *others: Array) -> Array:
+    """Add ``field(problem, x, *others) - old`` to ``tracker``; return the new field."""
+    new = field(problem, x, *others)
+    tracker += new
+    tracker -= old
+    return new
+
+
+def track(field: Field[G], problem: G, x: Array, tracker: Array, old: Array, *others: Array) -> Array:
+    """`add_change` in blocks of agents; several blocks use up ``old``."""
+    return blockwise(partial(add_change, field), problem, x, tracker, old, *others, out=old)

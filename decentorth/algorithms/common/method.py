@@ -1,0 +1,145 @@
+"""The settings that several methods have, as base classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal, Self, TypeVar
+
+from ...protocols import Array, Network, Oracle, Problem, Retractable, Retraction, Riemannian, Sampled, Spectrum, Streams
+from ...settings import Count, NotNegative, Settings, Share
+from .automatic_steps import Order, better_order, tracking_step
+from .fields import Penalised, on_samples
+from .mixing import Chebyshev, effective, mix
+from .schedules import Auto
+from .step_sizes import MeasuredStepSize, StepSize, schedule
+
+C = TypeVar("C")
+BatchSize = Annotated[Count | None, "Samples of each agent in a gradient; by default all."]
+RetractionName = Annotated[Retraction, "The map from a step to the manifold."]
+
+
+class Method(Settings):
+    """A method for any number of agents."""
+
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """The capabilities that a problem must have."""
+        return ()
+
+
+class SingleAgentMethod(Method):
+    """A method for one agent."""
+
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling(Method):
+    """A method whose gradients may come from mini-batches."""
+
+    batch_size: BatchSize = None
+
+    @property
+    def requires(self) -> tuple[type, ...]:
+        """The capabilities that a problem must have: `Sampled` for mini-batches."""
+        return () if self.batch_size is None else (Sampled,)
+
+    def oracle(self, problem: Problem[C], streams: Streams, k: int) -> Oracle[C]:
+        """The problem with the gradients of iteration ``k``."""
+        return on_samples(problem, streams, k, self.batch_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decentralized(Sampling):
+    """A method of agents that exchange points with their neighbours.
+
+    Parameters
+    ----------
+    step_size
+        A number > 0; auto: from the agents' Lipschitz constants, the spectrum of W and a given penalty; or a schedule (diminishing,
+        horizon), which a method without trackers needs to approach a minimiser.
+    """
+
+    step_size: StepSize = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measuring(Sampling):
+    """A method of a single agent, which can measure its steps.
+
+    Parameters
+    ----------
+    step_size
+        eta > 0; auto: from the problem's Lipschitz constant and a given penalty; or a schedule (diminishing, horizon, bb).
+    """
+
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "single-agent"
+
+    step_size: MeasuredStepSize = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Soft(Decentralized):
+    """A method in Euclidean space, the control without a constraint."""
+
+    penalty: Annotated[
+        NotNegative, "lambda of the soft constraint lambda/4 ||x^T x - I||^2 added to every objective; 0 for none."
+    ] = 0.0
+
+    @property
+    def requires_set(self) -> tuple[type, ...]:
+        """The capabilities that a set must have: `Penalised` for a positive penalty."""
+        return (Penalised,) if self.penalty > 0.0 else ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ordered(Decentralized):
+    """Gradient tracking in Euclidean space.
+
+    Parameters
+    ----------
+    order
+        combine-then-adapt (one exchange an iteration); adapt-then-combine is stable at larger steps (two exchanges); auto is the
+        former, but with step_size auto the other where W is such that it needs fewer rounds.
+    """
+
+    order: Order | Auto = "auto"
+
+    def aim(self, spectrum: Spectrum, order: Order) -> float:
+        """The product of step and curvature at which automatic steps aim."""
+        return tracking_step(spectrum, order)
+
+    def resolved(self, network: Network) -> Self:
+        """This method with ``order="auto"`` resolved for this network: with an automatic step `better_order`."""
+        if self.order != "auto":
+            return self
+        automatic = schedule(self.step_size).initial == "auto"
+        return replace(self, order=better_order(network.spectrum, self.aim) if automatic else "combine-then-adapt")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixing(Decentralized):
+    """A method on a manifold with several rounds of mixing in an iteration."""
+
+    rounds: Annotated[Count, "t, exchanges with the neighbours in an iteration."] = 1
+    chebyshev: Chebyshev = False
+
+    def mix(self, network: Network, *xs: Array) -> tuple[Array, ...]:
+        """The sums sum_j [W^t]_ij x_j of each array, fresh."""
+        return mix(network, self.rounds, self.chebyshev, *xs)
+
+    def mixing(self, network: Network) -> Spectrum:
+        """The eigenvalues of the matrix with which an iteration mixes."""
+        return effective(network.spectrum, self.rounds, self.chebyshev)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retracting(Mixing):
+    """A method that goes along tangents towards the neighbours' mean and back to the manifold."""
+
+    requires_set: ClassVar[tuple[type, ...]] = (Riemannian, Retractable)
+
+    consensus_step: Annotated[Share, "a: the share of the way to the neighbours' mean."] = 1.0
+    retraction: RetractionName = "polar"

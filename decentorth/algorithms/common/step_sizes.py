@@ -1,0 +1,100 @@
+"""A method's ``step_size``: a number, ``"auto"``, a schedule, or a schedule as text; and the steps that follow from it.
+
+It is written alike in Python, in files and as flags. A number, or ``"auto"``, is the constant schedule. The others are written by
+name, with parameters where they differ from the defaults: ``"diminishing"``, ``"diminishing:initial=0.5,power=1"``,
+``"horizon:iterations=3000"``, ``"bb:cap=2"``, ``"geometric:initial=1e-3,ratio=0.96"``; in Python the objects of `policies` say the
+same.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Protocol, get_args
+
+from topologies import text
+
+from ...numerics.ordered_sums import sums
+from ...protocols import Array
+from ...settings import Form, Positive, check
+from .schedules import Annealed, Auto, BarzilaiBorwein, Constant, Diminishing, Geometric, Horizon, Piecewise, SquareSummable
+
+InAdvance = Constant | Diminishing | Horizon | SquareSummable | Annealed | Geometric | Piecewise
+"""Steps that are chosen in advance."""
+Schedule = InAdvance | BarzilaiBorwein
+SCHEDULES: dict[str, type[Schedule]] = {schedule.name: schedule for schedule in get_args(Schedule)}
+IN_ADVANCE: tuple[type[Schedule], ...] = get_args(InAdvance)
+
+
+class Stepped(Protocol):
+    """A state with the steps of this iteration and those at the start, ``(n_local,)``."""
+
+    @property
+    def step_size(self) -> Array: ...
+    @property
+    def base(self) -> Array: ...
+    @property
+    def k(self) -> int: ...
+
+
+class Moving(Stepped, Protocol):
+    """A state with the field along which the point moves."""
+
+    @property
+    def x(self) -> Array: ...
+    @property
+    def field(self) -> Array: ...
+
+
+def checked(
+    step_size: float | str | Schedule,
+    allowed: tuple[type[Schedule], ...] = IN_ADVANCE,
+    why: str = "Barzilai-Borwein steps are for methods of a single agent",
+) -> float | str | Schedule:
+    """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything else as an object of `policies`.
+
+    Parameters
+    ----------
+    allowed
+        The classes of `policies` that the method can follow, and ``why`` it can follow no others.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For what is none of these, or not allowed.
+    """
+    found = schedule(step_size)
+    if type(found) not in allowed:
+        *most, last = ["a positive number", "'auto'", *(repr(one.name) for one in allowed if one is not Constant)]
+        names = f"{', '.join(most)} or {last}"
+        raise ValueError(f"step_size must be {names} for this method, got {str(found)!r}: {why}")
+    return found.initial if type(found) is Constant else found
+
+
+StepSize = Annotated[float | str | Schedule, Form(checked)]
+"""A step size that is constant or follows a schedule."""
+ConstantStepSize = Annotated[float | str | Schedule, Form(partial(checked, allowed=(Constant,)))]
+MeasuredStepSize = Annotated[float | str | Schedule, Form(partial(checked, allowed=get_args(Schedule)))]
+"""A single agent can also measure its steps."""
+
+
+def schedule(step_size: StepSize) -> Schedule:
+    """The schedule, or the Barzilai-Borwein rule, that a ``step_size`` stands for."""
+    if isinstance(step_size, Constant):
+        return step_size
+    if not isinstance(step_size, str) or step_size == "auto":
+        return Constant(check("step_size", Positive | Auto, step_size))
+    name, written = text.divided("step_size", step_size, SCHEDULES, "'auto'", "a positive number")
+    return text.read(f"step_size {step_size!r}", name, SCHEDULES[name], written)
+
+
+def following(step_size: StepSize, state: Stepped) -> Array:
+    """``(n_local,)``: the steps of the next iteration, of a checked ``step_size`` that is chosen in advance."""
+    return state.base * step_size.scale(state.k + 1) if isinstance(step_size, Constant) else state.step_size
+
+
+def measured(step_size: StepSize, state: Moving, x: Array, field: Array) -> Array:
+    """``(1,)``: the step after an iteration that led from ``state`` to ``x`` and ``field``, of any checked ``step_size``."""
+    if not isinstance(step_size, BarzilaiBorwein):
+        return following(step_size, state)
+    s, z = x - state.x, field - state.field
+    return step_size.following(state.k + 1, state.base, state.step_size, sums(s * s), sums(s * z), sums(z * z))

@@ -1,0 +1,64 @@
+"""Template: decentralized landing without tracking. Copy this file, rename, and replace the mathematics.
+
+First name the method, with its citation, and give its update equations with the source's numbers:
+
+    x_i <- sum_j W_ij x_j - alpha Lambda_i(x_i)                                        (1)
+
+the landing counterpart of decentralized gradient descent (Nedic & Ozdaglar 2009). With a constant alpha it stops near, not at,
+a minimiser: the agents pull apart. Then list every symbol with its name in the code, and the differences from the source:
+
+    W_ij    network.mix             alpha   step_size  (n_local,)
+    x_i     state.x                 lambda  penalty    (n_local,)
+    Lambda  constraint.landing(x, gradient, penalty)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from ...protocols import Array, Landing, Network, Problem, Streams
+from ...settings import Positive
+from ..common.automatic_steps import resolve
+from ..common.fields import blockwise, landing
+from ..common.method import Method
+from ..common.schedules import Auto
+from ..common.step_sizes import ConstantStepSize
+
+
+class TemplateState(NamedTuple):
+    """Arrays with the agent axis first, and integer counters; x, k and gradients are required."""
+
+    x: Array
+    step_size: Array
+    penalty: Array
+    k: int
+    gradients: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Template(Method):
+    """One line that describes the method; the fields below become flags of the command line, with this text as help.
+
+    Parameters
+    ----------
+    step_size
+        alpha > 0, or auto.
+    penalty
+        lambda > 0 of the landing field, or auto: 0.1 / step_size.
+    """
+
+    requires: ClassVar[tuple[type, ...]] = ()  # capabilities of the problem, e.g. (Smooth,)
+    requires_set: ClassVar[tuple[type, ...]] = (Landing,)  # and of its constraint set
+
+    step_size: ConstantStepSize = "auto"
+    penalty: Positive | Auto = "auto"
+
+    def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> TemplateState:
+        step, penalty, spent = resolve(self.step_size, self.penalty, problem, network, streams, x0, "combine-then-adapt")
+        return TemplateState(x0.copy(), step, penalty, 0, spent)
+
+    def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: TemplateState) -> TemplateState:
+        (x,) = network.mix(state.x)
+        x -= state.step_size[:, None, None] * blockwise(landing, problem, state.x, state.penalty)  # (1)
+        return state._replace(x=x, k=state.k + 1, gradients=state.gradients + 1)

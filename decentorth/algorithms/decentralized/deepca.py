@@ -1,0 +1,98 @@
+"""DeEPCA: decentralized power iterations with subspace tracking, for principal components only.
+
+Ye & Zhang, "DeEPCA: decentralized exact PCA with linear convergence rate", JMLR 2021, Algorithm 1. For
+f_i(x) = -1/2 tr(x^T C_i x), from a common start x_0, every agent repeats
+
+    S_i <- FastMix_K(S_i + C_i x_i - C_i(x_i of the iteration before))                                (1)
+    x_i <- the orthonormal factor Q of S_i = Q R                                                      (2)
+
+The first S_i is FastMix_K(C_i x_0). The mean of the S_i stays the mean of the C_i x_i, so that the agents together make the power
+iteration of C = (1/n) sum_i C_i, and converge linearly to its top eigenspace, however different their C_i are, once the K rounds
+of mixing make up for the differences. No step size.
+
+    FastMix_K   mixing.mix, rounds K, chebyshev        S_i   state.tracker
+    x_i         state.x                                C_i x_i   problem.product(x), kept in state.field
+
+Differences from the paper, and the reasons:
+
+- The rounds are those of the Chebyshev polynomial that averages best on the spectrum of W. FastMix is another second-order
+  recursion, for a positive semidefinite W.
+- The columns of Q have the signs that make R's diagonal positive; the paper turns each column towards that of x_0. Either is there
+  to make all agents take the same signs. R's diagonal stays about as far from zero as the top eigenvalues of C; a column of Q may
+  pass where it is orthogonal to that of x_0, and agents that then turn it differently lose it (in a few of a hundred tried runs,
+  for hundreds of iterations).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Protocol, cast
+
+import numpy as np
+
+from ...protocols import Array, Eigenproblem, Network, Problem, Streams
+from ...settings import Count
+from ..common.fields import blockwise
+from ..common.method import Method
+from ..common.mixing import Chebyshev, fewest_rounds, mix
+from ..common.schedules import Auto
+
+
+class DeEPCAState(NamedTuple):
+    """The point x, tracker (S) and field (the product last added to S), each ``(n_local, d, r)``."""
+
+    x: Array
+    tracker: Array
+    field: Array
+    k: int
+    gradients: int
+
+
+class AgentEigenproblem(Problem[object], Eigenproblem, Protocol):
+    """An eigenproblem over agents, whatever its constraint."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeEPCA(Method):
+    """Decentralized exact PCA by subspace tracking (Ye & Zhang 2021), linearly convergent, without a step size.
+
+    Parameters
+    ----------
+    rounds
+        K, exchanges with the neighbours in an iteration; auto: the fewest that leave a twentieth of the differences.
+    """
+
+    requires: ClassVar[tuple[type, ...]] = (Eigenproblem,)
+    requires_set: ClassVar[tuple[type, ...]] = ()
+
+    rounds: Count | Auto = "auto"
+    chebyshev: Chebyshev = True
+
+    def resolved(self, network: Network) -> DeEPCA:
+        """This method with the rounds that auto means on this network."""
+        if self.rounds != "auto":
+            return self
+        return replace(self, rounds=fewest_rounds(network.spectrum, 0.05, self.chebyshev))
+
+    def init(self, problem: AgentEigenproblem, network: Network, streams: Streams, x0: Array) -> DeEPCAState:
+        return DeEPCAState(x0.copy(), np.zeros_like(x0), np.zeros_like(x0), 0, 0)
+
+    def step(self, problem: AgentEigenproblem, network: Network, streams: Streams, state: DeEPCAState) -> DeEPCAState:
+        product = blockwise(_product, problem, state.x)
+        s = state.tracker
+        s += product
+        s -= state.field
+        (s,) = mix(network, cast(int, self.rounds), self.chebyshev, s)  # (1)
+        return DeEPCAState(blockwise(_orthonormal, problem, s), s, product, state.k + 1, state.gradients + 1)
+
+
+def _product(problem: AgentEigenproblem, x: Array) -> Array:
+    """The products C_i x_i."""
+    return problem.product(x)
+
+
+def _orthonormal(problem: object, s: Array) -> Array:
+    """The factor Q of s = Q R, R with a positive diagonal (2)."""
+    q, r = np.linalg.qr(s)
+    signs = np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0.0, -1.0, 1.0)
+    return np.ascontiguousarray(q * signs[:, None, :])

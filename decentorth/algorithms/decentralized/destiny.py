@@ -1,0 +1,138 @@
+"""DESTINY: decentralized Stiefel optimization by an approximate augmented Lagrangian, without retractions.
+
+Wang & Liu, "Decentralized optimization over the Stiefel manifold by an approximate augmented Lagrangian function", IEEE Trans.
+Signal Process. 2022. From a common start X_i(0) = X_0 and D_i(0) = H_i(X_i(0)), every agent repeats
+
+    X_i <- sum_j W_ij X_j - eta D_i                                                    (1)
+    D_i <- sum_j W_ij D_j + H_i(new X_i) - H_i(old X_i)                                (2)
+    H_i(X) = G_i(Y) (3I - X^T X)/2 - X sym(X^T G_i(Y)) + beta X (X^T X - I)            (3)
+
+Both sums use the values of the same iteration, so one message per neighbour carries X and D. The gradient in (3) is taken
+
+- ``variant="direct"``: at Y = X, where it is known anyway. H_i is the gradient of the augmented Lagrangian
+  f_i(X) - <sym(X^T G_i(X)), X^T X - I>/2 + beta/4 ||X^T X - I||_F^2 without the term that has the Hessian of f_i;
+- ``variant="dissolved"``: at Y = X (3I - X^T X)/2. H_i is the gradient of f_i(Y) + beta/4 ||X^T X - I||_F^2 (Xiao, Liu & Toh,
+  "Dissolving constraints for Riemannian optimization", 2023).
+
+On the manifold both are P_X(G_i), the Riemannian gradient; DRFGT's landing field has half of it.
+
+    W_ij    network.mix             eta     step_size  (n_local,)
+    X_i     state.x                 beta    penalty    (n_local,)
+    D_i     state.tracker           H_i     constraint.dissolved(x, gradient, penalty), state.field
+    Y       constraint.dissolve(x)
+
+The paper's text was not at hand: which of the two gradients it takes, and its order of mixing, are not verified.
+``order="adapt-then-combine"`` is X_i <- sum_j W_ij (X_j - eta D_j), and the same for D;
+``safe=True`` (see `safe`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol, cast, runtime_checkable
+
+import numpy as np
+
+from ...protocols import Array, Network, Oracle, Problem, Spectrum, Streams
+from ..common.automatic_steps import Order, curved_step, steepness, tracking_limit
+from ..common.fields import add_change, blockwise, track
+from ..common.step_sizes import following, schedule
+from .safe import SafeTracking
+from .tracking import PenalisedState
+
+Variant = Literal["direct", "dissolved"]
+
+
+@runtime_checkable
+class Dissolvable(Protocol):
+    """A penalised set with a smooth map A of the space onto itself that fixes its points and, there, flattens what leaves it."""
+
+    def dissolve(self, x: Array) -> Array:
+        """The image A(x), fresh."""
+
+    def dissolved(self, x: Array, g: Array, penalty: Array) -> Array:
+        """The gradient ``DA(x)^T g + penalty grad p(x)`` of f(A(x)) + penalty p(x), where ``g`` is the gradient of f at A(x)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DESTINY(SafeTracking):
+    """Decentralized Stiefel optimization by an approximate augmented Lagrangian (Wang & Liu 2022).
+
+    Parameters
+    ----------
+    penalty
+        beta > 0 (about 1 in the paper's experiments, whose objectives are scaled), or auto: from the agents' Lipschitz constants,
+        and 0.1 / step_size beside a given step_size.
+    variant
+        Where gradients are taken: direct, at the iterate; dissolved, at the iterate x (3I - x^T x)/2, nearer to the manifold.
+    """
+
+    requires_set: ClassVar[tuple[type, ...]] = (Dissolvable,)
+
+    variant: Variant = "direct"
+
+    def aim(self, spectrum: Spectrum, order: Order) -> float:
+        """The target product of step and M for an automatic penalty: a seventh of `_share`, at most sqrt(1 - lambda_2)."""
+        return min(_share(spectrum, order) / 7.0, math.sqrt(1.0 - spectrum.lambda_2))
+
+    @property
+    def follows(self) -> bool:
+        """True if the penalty is a multiple of 1 / step."""
+        return self.penalty == "auto" and schedule(self.step_size).initial != "auto"
+
+    def init(self, problem: Problem[Dissolvable], network: Network, streams: Streams, x0: Array) -> PenalisedState:
+        base, penalty, spent = self._constants(problem, network, streams, x0)
+        field = blockwise(self._field, self.oracle(problem, streams, 0), x0, penalty)
+        step_size = base * schedule(self.step_size).scale(0)
+        return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)
+
+    def step(self, problem: Problem[Dissolvable], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
+        k, eta, penalty = state.k + 1, state.step_size[:, None, None], state.penalty
+        f = self.oracle(problem, streams, k)
+
+        def moved(f: Oracle[Dissolvable], x: Array, d: Array, old: Array, penalty: Array, eta: Array, tracker: Array) -> Array:
+            x -= np.multiply(eta, tracker, out=tracker)  # (1)
+            return add_change(self._field, f, x, d, old, penalty)  # (2)
+
+        if self.order == "combine-then-adapt":
+            x, d = network.mix(state.x, state.tracker)
+            field = blockwise(moved, f, x, d, state.field, penalty, eta, state.tracker, out=state.field)
+        else:
+            (x,) = network.mix(state.x - eta * state.tracker)
+            field = track(self._field, f, x, state.tracker, state.field, penalty)
+            (d,) = network.mix(state.tracker)
+        return PenalisedState(x, d, field, following(self.step_size, state), state.base, penalty, k, state.gradients + 1)
+
+    def _field(self, problem: Oracle[Dissolvable], x: Array, penalty: Array) -> Array:
+        """The field H_i (3), with the gradient at x or at the point A(x) nearer to the manifold."""
+        constraint = problem.constraint
+        gradient = problem.gradient(x if self.variant == "direct" else constraint.dissolve(x))
+        return constraint.dissolved(x, gradient, penalty)
+
+    def _constants(self, problem: Problem[Dissolvable], network: Network, streams: Streams, x0: Array) -> tuple[Array, Array, int]:
+        """The first steps, the penalties, and the gradients spent.
+
+        In the directions off the manifold H_i grows at a stationary point by 2 beta - 3 (m_j + m_k)/2, with the eigenvalues m of
+        sym(X^T G). With M at least their size, beta = 2 M leaves between M and 7 M, and steps of `_product` / M are stable.
+        """
+        steps = schedule(self.step_size)
+        given = None if self.penalty == "auto" else np.full(len(x0), float(self.penalty))
+        if steps.initial == "auto":
+            order = cast(Order, self.order)
+            steep, spent = steepness(problem, network, streams, x0)
+            most = np.maximum(*steep)
+            base = curved_step(steep, self.aim(network.spectrum, order), 1.0 - network.spectrum.lambda_2)
+            penalty = 2.0 * most
+            if given is not None:
+                base = np.minimum(base, _share(network.spectrum, order) / (2.0 * given + 3.0 * most))
+            base /= steps.most
+        else:
+            base, spent = np.full(len(x0), float(steps.initial)), 0
+            penalty = 0.1 / base
+        return base, penalty if given is None else given, spent
+
+
+def _share(spectrum: Spectrum, order: Order) -> float:
+    """The automatic share, 0.8, of the tracking limit."""
+    return 0.8 * tracking_limit(spectrum, order)

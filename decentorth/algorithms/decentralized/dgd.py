@@ -1,0 +1,56 @@
+"""DGD: decentralized gradient descent in Euclidean space, a baseline without a constraint, or with a soft one.
+
+Nedic & Ozdaglar, "Distributed subgradient methods for multi-agent optimization", IEEE Trans. Autom. Control 2009; Yuan, Ling, Yin,
+"On the convergence of decentralized gradient descent", SIAM J. Optim. 2016. From a common start, every agent repeats
+
+    x_i <- sum_j W_ij x_j - a_k F_i(x_i)                                               (1)
+
+with F_i(x) = G_i(x) + lambda x (x^T x - I), the Euclidean gradient of f_i + lambda/4 ||x^T x - I||_F^2; lambda = 0 leaves the
+gradient of f_i.
+
+    W_ij    network.mix             a_k     step_size  (n_local,), a_0 base
+    x_i     state.x                 lambda  penalty
+    F_i     constraint.penalised(x, gradient, penalty)
+
+Nothing brings the points to the constraint set: the metrics project the agents' mean, and report the feasibility of the points as
+it is. Without a penalty the points go towards a minimiser of the unconstrained problem (PCA has none: they grow until the run is
+stopped as diverged); with one, towards a minimiser of the penalised problem.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...protocols import Array, Network, Oracle, Problem, Streams
+from ..common.automatic_steps import start
+from ..common.fields import blockwise, soft
+from ..common.method import Soft
+from ..common.shared_step import agreed
+from ..common.step_sizes import StepSize, following, schedule
+from .descent import DescentState, descent_limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class DGD(Soft):
+    """Decentralized gradient descent in Euclidean space, the control without a constraint."""
+
+    step_size: StepSize = "diminishing"
+
+    def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> DescentState:
+        def automatic() -> tuple[Array, int]:
+            # where ||x|| = s, the penalty's curvature is below 3 lambda s^2, and lambda s^3 <= ||G|| <= Lhat at a minimiser of the
+            # penalised problem: 3 lambda^(1/3) Lhat^(2/3) <= lambda + 2 Lhat
+            share = 0.5 if self.penalty == 0.0 else 0.5 / 3.0
+            return agreed(problem, network, streams, x0, share * descent_limit(network), 1.6, added=2.0 / 3.0 * self.penalty)
+
+        base, spent = start(self.step_size, len(x0), automatic)
+        return DescentState(x0.copy(), base * schedule(self.step_size).scale(0), base, 0, spent)
+
+    def step(self, problem: Problem[object], network: Network, streams: Streams, state: DescentState) -> DescentState:
+        (mixed,) = network.mix(state.x)
+
+        def moved(f: Oracle[object], x: Array, mixed: Array, a: Array) -> Array:
+            return mixed - a[:, None, None] * soft(f, x, self.penalty)  # (1)
+
+        x = blockwise(moved, self.oracle(problem, streams, state.k), state.x, mixed, state.step_size)
+        return DescentState(x, following(self.step_size, state), state.base, state.k + 1, state.gradients + 1)

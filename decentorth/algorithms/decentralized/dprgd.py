@@ -1,0 +1,42 @@
+"""DPRGD: decentralized projected Riemannian gradient descent.
+
+Deng & Hu, "Decentralized projected Riemannian gradient method for smooth optimization on compact submanifolds", 2023 (arXiv
+2304.08241). From a common feasible start, every agent repeats
+
+    x_i <- P_M(sum_j [W^t]_ij x_j - a_k grad f_i(x_i)),    a_k = eta / sqrt(k)                        (1)
+
+with the Riemannian gradient grad f_i. The agents pull apart: with a constant a the points stop within a distance of order a of a
+minimiser, with a_k they approach it.
+
+    [W^t]_ij   network.mix, rounds t     a_k   step_size  (n_local,), eta base
+    x_i        state.x                   grad  constraint.tangent(x, gradient)
+    P_M        constraint.project
+
+Beyond the paper: gradients from mini-batches; Chebyshev polynomials of W in place of W^t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...protocols import Array, Network, Oracle, Problem, ProjectableManifold, Projection, Riemannian, Streams
+from ..common.fields import blockwise, riemannian
+from ..common.step_sizes import following
+from .descent import Descent, DescentState
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPRGD(Descent):
+    """Decentralized projected Riemannian gradient descent (Deng & Hu 2023)."""
+
+    requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
+
+    def step(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: DescentState) -> DescentState:
+        (mixed,) = self.mix(network, state.x)
+
+        def moved(f: Oracle[ProjectableManifold], x: Array, mixed: Array, a: Array) -> Array:
+            return f.constraint.project(mixed - a[:, None, None] * riemannian(f, x), "polar")  # (1)
+
+        x = blockwise(moved, self.oracle(problem, streams, state.k), state.x, mixed, state.step_size)
+        return DescentState(x, following(self.step_size, state), state.base, state.k + 1, state.gradients + 1)

@@ -1,0 +1,71 @@
+"""DRFGT: decentralized retraction-free gradient tracking.
+
+Sun, Chen, Garcia, Shahrampour, "Global convergence of decentralized retraction-free optimization on the Stiefel manifold"
+(paper 004), Algorithm 1. From a common start x_i(0) = x_0 and y_i(0) = Lambda_i(x_i(0)), every agent repeats
+
+    x_i <- sum_j W_ij x_j - alpha y_i                                                  (10)
+    y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)                      (10)
+
+where Lambda_i is the landing field of f_i with penalty lambda (5). Both sums use the values of the same iteration, so one message
+per neighbour carries x and y. The mean of the trackers y_i stays the mean of the landing fields.
+
+    W_ij    network.mix             alpha   step_size  (n_local,)
+    x_i     state.x                 lambda  penalty    (n_local,)
+    y_i     state.tracker           Lambda  constraint.landing(x, gradient, penalty)
+
+Beyond the paper: ``order="adapt-then-combine"``, x_i <- sum_j W_ij (x_j - alpha y_j), and the same for y: stable at larger steps,
+at the price of two dependent exchanges an iteration (the same bytes in twice the rounds); ``step_size="auto"``; ``safe=True``
+(see `safe`). With one agent it is the landing algorithm. It runs on any constraint set that has a landing field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import numpy as np
+
+from ...protocols import Array, Landing, Network, Oracle, Problem, Streams
+from ..common.automatic_steps import Order, resolve
+from ..common.fields import add_change, blockwise, landing, track
+from ..common.step_sizes import following, schedule
+from .safe import SafeTracking
+from .tracking import PenalisedState
+
+
+@dataclass(frozen=True, kw_only=True)
+class DRFGT(SafeTracking):
+    """Decentralized retraction-free gradient tracking (paper 004, Algorithm 1).
+
+    Parameters
+    ----------
+    penalty
+        lambda > 0 of the landing field, or auto: 0.1 / step_size, smaller where W has eigenvalues near -1.
+    """
+
+    requires_set: ClassVar[tuple[type, ...]] = (Landing,)
+    gradient_factor: ClassVar[float] = 2.0
+
+    def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> PenalisedState:
+        order = cast(Order, self.order)
+        base, penalty, spent = resolve(self.step_size, self.penalty, problem, network, streams, x0, order)
+        field = blockwise(landing, self.oracle(problem, streams, 0), x0, penalty)
+        step_size = base * schedule(self.step_size).scale(0)
+        return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)
+
+    def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
+        k, alpha, penalty = state.k + 1, state.step_size[:, None, None], state.penalty
+        f = self.oracle(problem, streams, k)
+
+        def moved(f: Oracle[Landing], x: Array, y: Array, old: Array, penalty: Array, alpha: Array, tracker: Array) -> Array:
+            x -= np.multiply(alpha, tracker, out=tracker)  # (10): x_i <- sum_j W_ij x_j - alpha y_i
+            return add_change(landing, f, x, y, old, penalty)  # (10): y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)
+
+        if self.order == "combine-then-adapt":
+            x, y = network.mix(state.x, state.tracker)
+            field = blockwise(moved, f, x, y, state.field, penalty, alpha, state.tracker, out=state.field)
+        else:
+            (x,) = network.mix(state.x - alpha * state.tracker)  # x_i <- sum_j W_ij (x_j - alpha y_j)
+            field = track(landing, f, x, state.tracker, state.field, penalty)
+            (y,) = network.mix(state.tracker)  # y_i <- sum_j W_ij (y_j + Lambda_j(new x_j) - Lambda_j(old x_j))
+        return PenalisedState(x, y, field, following(self.step_size, state), state.base, penalty, k, state.gradients + 1)

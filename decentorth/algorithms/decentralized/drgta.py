@@ -1,0 +1,57 @@
+"""DRGTA: decentralized Riemannian gradient tracking.
+
+Chen, Garcia, Hong, Shahrampour, "Decentralized Riemannian gradient descent on the Stiefel manifold", ICML 2021, Algorithm 2. From a
+common feasible start x_i(0) = x_0 and y_i(0) = g_i(x_i(0)), every agent repeats
+
+    x_i <- R_{x_i}(a P_{x_i}(sum_j [W^t]_ij x_j - x_i) - b P_{x_i}(y_i))               (1)
+    y_i <- sum_j [W^t]_ij y_j + g_i(new x_i) - g_i(old x_i)                            (2)
+
+where g_i = P_{x_i}(G_i(x_i)) is the Riemannian gradient of f_i. The first term of (1) is a step of Riemannian gradient descent
+towards consensus, the second one towards the minimum. Both sums use the values of the same iteration, so one message per neighbour
+and round carries x and y. P is linear, so the two terms of (1) are projected together.
+
+    [W^t]_ij   network.mix, rounds t     a   consensus_step
+    x_i        state.x                   b   step_size  (n_local,)
+    y_i        state.tracker             g_i constraint.tangent(x, gradient), state.field
+    P_x        constraint.tangent        R_x constraint.retract
+
+The equations are those of the authors' published program. Beyond the paper: Chebyshev polynomials of W in place of W^t, other
+retractions than polar, ``step_size="auto"``. With one agent it is Riemannian gradient descent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...protocols import Array, Network, Problem, RetractableManifold, Streams
+from ..common.fields import blockwise, riemannian, track
+from ..common.method import Retracting
+from ..common.step_sizes import following, schedule
+from .tracking import TrackingState, manifold_step
+
+
+@dataclass(frozen=True, kw_only=True)
+class DRGTA(Retracting):
+    """Decentralized Riemannian gradient tracking (Chen, Garcia, Hong, Shahrampour 2021, Algorithm 2)."""
+
+    gradient_factor: ClassVar[float] = 1.0
+
+    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> TrackingState:
+        base, spent = manifold_step(self, problem, network, streams, x0, self.consensus_step)
+        field = blockwise(riemannian, self.oracle(problem, streams, 0), x0)
+        return TrackingState(x0.copy(), field.copy(), field, base * schedule(self.step_size).scale(0), base, 0, spent + 1)
+
+    def step(
+        self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: TrackingState
+    ) -> TrackingState:
+        k, a = state.k + 1, self.consensus_step
+        mixed, y = self.mix(network, state.x, state.tracker)
+
+        def moved(f: Problem[RetractableManifold], x: Array, mixed: Array, y: Array, b: Array) -> Array:
+            direction = f.constraint.tangent(x, a * (mixed - x) - b[:, None, None] * y)
+            return f.constraint.retract(x, direction, self.retraction)  # (1)
+
+        x = blockwise(moved, problem, state.x, mixed, state.tracker, state.step_size)
+        field = track(riemannian, self.oracle(problem, streams, k), x, y, state.field)  # (2)
+        return TrackingState(x, y, field, following(self.step_size, state), state.base, k, state.gradients + 1)

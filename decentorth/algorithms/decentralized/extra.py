@@ -1,0 +1,78 @@
+"""The common parts of EXTRA methods, which correct decentralized gradient descent without sending gradients.
+
+Shi, Ling, Wu, Yin, "EXTRA: an exact first-order algorithm for decentralized consensus optimization", SIAM J. Optim. 2015. With
+V = (I + W)/2, a field F_i (a gradient, Riemannian gradient or landing field) and s_i(0) = -alpha F_i(x_0),
+
+    x_i <- sum_j W_ij x_j + s_i                                                                       (1)
+    s_i <- sum_j (W - V)_ij x_j + s_i - alpha (F_i(new x_i) - F_i(old x_i))                           (2)
+
+where both sums are over the old points. Summed over the iterations, (2) reads s_i = u_i - alpha F_i(x_i) with u_i(0) = 0 and
+
+    u_i <- u_i + sum_j (W - V)_ij x_j = u_i + (sum_j W_ij x_j - x_i)/2                                (2')
+
+The methods compute (2'): one mixing serves both equations, one message with one array goes to each neighbour, and no gradient has
+to be kept. W's columns sum to 1, so the u_i sum to zero and the s_i to -alpha sum_i F_i: where the points agree and stand still,
+sum_i F_i = 0. The step alpha must be constant and equal on all agents, since u_i converges to a value that cancels
+alpha F_i(x_i).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+import numpy as np
+
+from ...protocols import Array, Network, Problem, Streams
+from ...settings import Form
+from ..common.automatic_steps import start
+from ..common.method import Method
+from ..common.schedules import Auto, Constant
+from ..common.shared_step import agreed
+from ..common.step_sizes import StepSize, checked
+
+_WHY = "each agent's correction comes to cancel the step size times its own gradient, which it cannot while the step size changes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extra(Method):
+    """An EXTRA method.
+
+    Parameters
+    ----------
+    step_size
+        alpha > 0, constant; or auto: from the agents' gradients and Lipschitz constants, their weights in W and a given penalty.
+    """
+
+    step_size: Annotated[StepSize, Form(partial(checked, allowed=(Constant,), why=_WHY))] = "auto"
+
+
+def extra_limit(network: Network) -> float:
+    """The largest stable product of step and curvature where the agents are alike: (5 + 3 w)/4 for the smallest eigenvalue w."""
+    return (5.0 + 3.0 * network.spectrum.lambda_min) / 4.0 if network.n_agents > 1 else 2.0
+
+
+def step_along_gradients(
+    step_size: StepSize, problem: Problem[object], network: Network, streams: Streams, x0: Array
+) -> tuple[Array, int]:
+    """The step along Riemannian gradients ``(n_local,)``, given or automatic (half the limit), and the gradients spent."""
+    return start(step_size, len(x0), lambda: agreed(problem, network, streams, x0, 0.5 * extra_limit(network), 1.6))
+
+
+def step_along_landing(
+    step_size: StepSize, penalty: float | Auto, problem: Problem[object], network: Network, streams: Streams, x0: Array
+) -> tuple[Array, int]:
+    """The step along landing fields ``(n_local,)``, given or automatic, and the gradients spent.
+
+    The field is half the Riemannian gradient in the complement of x and equal to it in the span of x: twice the step goes as far in
+    the former and twice as far in the latter, so that less is stable; and off the manifold no W makes 0.5 / Lhat safe. Beside a
+    given penalty, whose curvature is twice the penalty, the automatic step takes at most half of the limit.
+    """
+
+    def automatic() -> tuple[Array, int]:
+        step, spent = agreed(problem, network, streams, x0, 0.35 * min(extra_limit(network), 1.0), 1.0)
+        step *= 2.0
+        return step if penalty == "auto" else np.minimum(step, 0.25 * extra_limit(network) / penalty), spent
+
+    return start(step_size, len(x0), automatic)

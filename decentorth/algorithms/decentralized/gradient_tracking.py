@@ -1,0 +1,78 @@
+"""Gradient tracking in Euclidean space: a baseline without a constraint, or with a soft one.
+
+Nedic, Olshevsky & Shi, "Achieving geometric convergence for distributed optimization over time-varying graphs", SIAM J. Optim. 2017
+(DIGing); Qu & Li, "Harnessing smoothness to accelerate distributed optimization", 2018. From a common start x_i(0) = x_0 and
+y_i(0) = F_i(x_i(0)), every agent repeats
+
+    x_i <- sum_j W_ij x_j - alpha y_i                                                  (1)
+    y_i <- sum_j W_ij y_j + F_i(new x_i) - F_i(old x_i)                                (2)
+
+with F_i(x) = G_i(x) + lambda x (x^T x - I), the Euclidean gradient of f_i + lambda/4 ||x^T x - I||_F^2; lambda = 0 leaves the
+gradient of f_i. Both sums use the values of the same iteration, so one message per neighbour carries x and y.
+
+    W_ij    network.mix             alpha   step_size  (n_local,)
+    x_i     state.x                 lambda  penalty
+    y_i     state.tracker           F_i     constraint.penalised(x, gradient, penalty), state.field
+
+Nothing brings the points to the constraint set: the metrics project the agents' mean, and report the feasibility of the points as
+it is. Without a penalty the points go to a minimiser of the unconstrained problem (PCA has none); with one, to a minimiser of the
+penalised problem, at a distance of order 1/lambda from the set. ``order="adapt-then-combine"`` as in DRFGT.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import numpy as np
+
+from ...protocols import Array, Network, Oracle, Problem, Streams
+from ..common.automatic_steps import Order, start, steepness, tracking_share
+from ..common.fields import add_change, blockwise, soft, track
+from ..common.method import Ordered, Soft
+from ..common.step_sizes import following, schedule
+from .tracking import TrackingState
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientTracking(Ordered, Soft):
+    """Gradient tracking in Euclidean space (DIGing), the control without a constraint."""
+
+    gradient_factor: ClassVar[float] = 1.0
+
+    def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> TrackingState:
+        steps = schedule(self.step_size)
+
+        def automatic() -> tuple[Array, int]:
+            steep, spent = steepness(problem, network, streams, x0)
+            slow = fast = steep.lipschitz
+            if self.penalty > 0.0:  # where the sum is least, lambda (x^T x - I) is -sym(x^T G)
+                slow, fast = np.maximum(*steep), slow + 3.0 * steep.multiplier + 2.0 * self.penalty
+            share = tracking_share(network.spectrum, cast(Order, self.order)) if network.n_agents > 1 else 0.7
+            return np.minimum(share / fast, math.sqrt(1.0 - network.spectrum.lambda_2) / slow) / steps.most, spent
+
+        base, spent = start(self.step_size, len(x0), automatic)
+        field = blockwise(self._field, self.oracle(problem, streams, 0), x0)
+        return TrackingState(x0.copy(), field.copy(), field, base * steps.scale(0), base, 0, spent + 1)
+
+    def step(self, problem: Problem[object], network: Network, streams: Streams, state: TrackingState) -> TrackingState:
+        k, alpha = state.k + 1, state.step_size[:, None, None]
+        f = self.oracle(problem, streams, k)
+
+        def moved(f: Oracle[object], x: Array, y: Array, old: Array, alpha: Array, tracker: Array) -> Array:
+            x -= np.multiply(alpha, tracker, out=tracker)  # (1)
+            return add_change(self._field, f, x, y, old)  # (2)
+
+        if self.order == "combine-then-adapt":
+            x, y = network.mix(state.x, state.tracker)
+            field = blockwise(moved, f, x, y, state.field, alpha, state.tracker, out=state.field)
+        else:
+            (x,) = network.mix(state.x - alpha * state.tracker)
+            field = track(self._field, f, x, state.tracker, state.field)
+            (y,) = network.mix(state.tracker)
+        return TrackingState(x, y, field, following(self.step_size, state), state.base, k, state.gradients + 1)
+
+    def _field(self, problem: Oracle[object], x: Array) -> Array:
+        """The gradient F_i."""
+        return soft(problem, x, self.penalty)

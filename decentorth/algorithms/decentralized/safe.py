@@ -1,0 +1,173 @@
+"""Safe steps on a network: every agent's point stays in ||x^T x - I||_F <= eps, for any given step size.
+
+The rule is not from paper 004, whose guaranteed steps (Proposition IV.1) are some 1e9 times smaller than useful ones, and not the
+safe step of a single agent (Ablin & Peyre 2022), which does not hold for agents that mix. Here steps are halved until they are
+safe. The number of halvings is an agent's label h_i: its steps are 2^-h_i times the given ones, and where the penalty follows the
+step, it is 2^h_i times as large. An iteration uses only edges between agents of equal label: its mixing matrix is W(h),
+
+    W(h)_ij = W_ij [h_i = h_j] (i != j),    W(h)_ii = 1 - sum_{j != i} W(h)_ij,
+
+symmetric and doubly stochastic like W. Then every agent updates its label from its own new point and its neighbours' labels:
+
+    h_i <- max(h_i + [||x_i^T x_i - I||_F > eps], max_{j: W_ij > 0} h_j)
+
+and if its label has risen it starts over from the common start, x_i = x_0 and y_i = Lambda_i(x_0). So a label that one agent needs
+reaches all agents in at most as many iterations as the graph's diameter; agents of equal label have equal steps; and among the
+agents of the largest label the mean of the trackers stays the mean of the fields, since an agent that joins them has
+y_i = Lambda_i.
+
+Every agent begins with the least label whose first step, x_0 - alpha_i Lambda_i(x_0), stays inside: a step 1e8 times too large is
+corrected at once, and few halvings are left for later. A point that is not a number counts as outside. Safe means inside: nothing
+here looks at the objective, and no step grows again.
+
+    h_i     state.label             x_0             state.start
+    y_i     state.tracker           Lambda_i(x_0)   state.start_field
+    W(h)    network.mix_alike
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+
+from ...protocols import Array, ConstraintSet, Network, Problem, Spectrum, Streams
+from ...settings import Positive, Range
+from ..common.method import Ordered
+from ..common.schedules import Auto
+from ..common.step_sizes import StepSize
+from .tracking import PenalisedState
+
+LAST = 1100
+"""The number of halvings after which a step is zero. An agent that is outside even then (its gradient is not a number) stays there:
+the run has diverged."""
+
+
+Eps = Annotated[float, Range(above=0, below=0.75), "The safety region ||x^T x - I||_F <= eps of safe."]
+
+
+class SafeState(NamedTuple):
+    """The fields of a `PenalisedState`, then label ``(n_local,)``, the number of halvings, and start and start_field, x_0 and the
+    field there, like x."""
+
+    x: Array
+    tracker: Array
+    field: Array
+    step_size: Array
+    base: Array
+    penalty: Array
+    k: int
+    gradients: int
+    label: Array
+    start: Array
+    start_field: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class SafeTracking(Ordered):
+    """Gradient tracking along a field that draws points to the manifold, with safe steps if asked for.
+
+    Parameters
+    ----------
+    penalty
+        The weight of infeasibility, above 0, or auto.
+    safe
+        Halve steps that turn out too large and start over, so that no agent ever leaves the safety region; a penalty auto beside a
+        given step follows it.
+    """
+
+    gradient_factor: ClassVar[float] = 1.0
+    requires_set: ClassVar[tuple[type, ...]]
+
+    penalty: Positive | Auto = "auto"
+    safe: bool = False
+    eps: Eps = 0.5
+
+    def running(self) -> Self | Safe:
+        """The method that runs: this one, or `Safe` around it if ``safe`` is set."""
+        return Safe(self, self.requires, self.requires_set, self.gradient_factor, self.step_size) if self.safe else self
+
+    @property
+    def follows(self) -> bool:
+        """True if the penalty is a multiple of 1 / step."""
+        return self.penalty == "auto"
+
+
+@dataclass(frozen=True)
+class Safe:
+    """A method with safe steps; its state is a `PenalisedState`. Safe steps are for networks: `Landing` has its own."""
+
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+
+    method: Any
+    requires: tuple[type, ...]
+    requires_set: tuple[type, ...]
+    gradient_factor: float
+    step_size: StepSize
+
+    def init(self, problem: Problem[ConstraintSet], network: Network, streams: Streams, x0: Array) -> SafeState:
+        state: PenalisedState = self.method.init(problem, network, streams, x0)
+        eps, label = self.method.eps, np.zeros(len(state.x))
+        for block, part in problem.blocks():
+            x, field, step, own = state.x[block], state.field[block], state.step_size[block].copy(), label[block]
+            distance = part.constraint.feasibility(x)
+            bad = np.flatnonzero(~(distance <= eps))
+            if len(bad):
+                raise ValueError(
+                    f"safe=True keeps every agent within eps = {eps:g} of the manifold, so it must start there: "
+                    f"||x0^T x0 - I||_F is {distance[bad[0]]:.3g}; project x0 first, or enlarge eps (below 3/4)"
+                )
+            outside = np.ones(len(x), dtype=np.bool_)
+            while len(np.flatnonzero(outside)):
+                outside = ~(part.constraint.feasibility(x - step[:, None, None] * field) <= eps) & (own < LAST)
+                own += outside
+                step[outside] *= 0.5
+        begun = SafeState(*state, label, state.x.copy(), state.field.copy())
+        self._halve(begun, label, slice(None))
+        return begun
+
+    def step(self, problem: Problem[ConstraintSet], network: Network, streams: Streams, state: SafeState) -> SafeState:
+        """An iteration, with exchanges between agents of equal label only; agents outside, or with a lower label, start over."""
+        alike = _Alike(network, state.label)
+        moved: PenalisedState = self.method.step(problem, alike, streams, PenalisedState(*state[:8]))
+        outside = np.empty(len(moved.x), dtype=np.bool_)
+        for block, part in problem.blocks():
+            outside[block] = ~(part.constraint.feasibility(moved.x[block]) <= self.method.eps)
+        label = np.maximum(alike.heard, state.label + outside)
+        rise = label - state.label
+        again = np.flatnonzero(rise)
+        following = SafeState(*moved, label, state.start, state.start_field)
+        if len(again):
+            again = again[label[again] <= LAST]
+            following.x[again] = state.start[again]
+            following.tracker[again] = following.field[again] = state.start_field[again]
+            self._halve(following, rise, again)
+        return following
+
+    def _halve(self, state: SafeState, times: Array, agents: Any) -> None:
+        """Halve the steps of ``agents`` ``times`` times, and double the penalties that follow them; exact, in place."""
+        n = times[agents].astype(np.int64)
+        state.step_size[agents] = np.ldexp(state.step_size[agents], -n)
+        state.base[agents] = np.ldexp(state.base[agents], -n)
+        if self.method.follows:
+            state.penalty[agents] = np.ldexp(state.penalty[agents], n)
+
+
+class _Alike:
+    """The network restricted to edges between agents of equal label, and the largest label that each agent has received."""
+
+    def __init__(self, network: Network, label: Array) -> None:
+        self._network, self._label = network, label
+        self.n_agents = network.n_agents
+        self.heard = label
+
+    @property
+    def spectrum(self) -> Spectrum:
+        return self._network.spectrum
+
+    def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
+        for _ in range(rounds):
+            heard, *mixed = self._network.mix_alike(self._label, *xs)
+            self.heard, xs = np.maximum(self.heard, heard), tuple(mixed)
+        return xs

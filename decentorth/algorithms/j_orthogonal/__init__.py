@@ -1,0 +1,1 @@
+"""Methods of a single agent on {x : x^T J x = J}."""

@@ -1,0 +1,87 @@
+"""The hyperbolic Jacobi method for tr(x^T C x) over {x : x^T J x = J}: columns in place of rows.
+
+With updates of columns, x[:, B] <- x[:, B] V, the objective tr(V^T (x^T C x) V) separates over disjoint pairs B, so n/2 of them are
+minimised exactly at once. That is the classical parallel hyperbolic (J-)Jacobi method (Veselic, "A Jacobi eigenreduction algorithm
+for definite matrix pairs", Numerische Mathematik 1993). With G = x^T C x, for i and k of
+
+    opposite signs    V = [[cosh mu, sinh mu], [sinh mu, cosh mu]],  tanh(2 mu) = -2 G_ik / (G_ii + G_kk)
+    equal signs       V a rotation that makes G_ik zero: it does not change the objective, but the last sweeps are quadratic with it
+
+    G   gram     C   problem.trace_form() / 2
+
+An iteration is a sweep: n - 1 rounds of n/2 disjoint pairs (round robin). G is made anew before each sweep.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from ...kernels import Kernel, load, ready
+from ...protocols import Array, Network, Problem, Signature, Stop, Streams, TraceForm
+from ...settings import Probability
+from ..common.method import SingleAgentMethod
+from . import jobcd
+
+
+class HyperbolicJacobiState(NamedTuple):
+    """The point x ``(1, n, n)``; value (f before the last sweep) and fallen (its decrease), ``(1,)``; ray ``(1, 3)``: the columns
+    and the direction of a pair along which f has no minimum, else NaN."""
+
+    x: Array
+    value: Array
+    fallen: Array
+    ray: Array
+    k: int
+    gradients: int
+
+
+class QuadraticProblem(Problem[Signature], TraceForm, Protocol):
+    """The problem min tr(x^T H x)/2 under J-orthogonality."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HyperbolicJacobi(SingleAgentMethod):
+    """The hyperbolic Jacobi method: the one of choice for min tr(x^T C x), C positive definite. An iteration is a sweep.
+
+    Parameters
+    ----------
+    tolerance
+        Converged when a sweep has lowered the objective by less than this share of it; the sweeps before converge quadratically.
+    """
+
+    requires: ClassVar[tuple[type, ...]] = (TraceForm,)
+    requires_set: ClassVar[tuple[type, ...]] = (Signature,)
+
+    tolerance: Probability = 1e-15
+    kernel: Kernel = "auto"
+
+    def resolved(self, network: Network) -> HyperbolicJacobi:
+        """This method with ``kernel="auto"`` resolved on this machine."""
+        return replace(self, kernel=ready(self.kernel))
+
+    def init(self, problem: QuadraticProblem, network: Network, streams: Streams, x0: Array) -> HyperbolicJacobiState:
+        return HyperbolicJacobiState(x0.copy(), np.full(1, math.nan), np.full(1, math.nan), np.full((1, 3), math.nan), 0, 0)
+
+    def step(
+        self, problem: QuadraticProblem, network: Network, streams: Streams, state: HyperbolicJacobiState
+    ) -> HyperbolicJacobiState:
+        x, ray, xt = state.x, state.ray, state.x[0].T.copy()
+        gram = 0.5 * (x.swapaxes(-1, -2) @ (problem.trace_form() @ x))
+        gram = 0.5 * (gram + gram.swapaxes(-1, -2))
+        value = np.trace(gram[0])
+        fallen, i, j = load(self.kernel).jacobi_sweep(xt, gram[0], problem.constraint.signs)
+        if j > 0:
+            ray = np.array([[float(i), float(j), -math.copysign(1.0, gram[0, i, j])]])
+        x[0] = xt.T
+        return HyperbolicJacobiState(x, np.full(1, value), np.full(1, fallen), ray, state.k + 1, state.gradients + 1)
+
+    def ending(self, problem: QuadraticProblem, state: HyperbolicJacobiState) -> Stop | None:
+        """Stop when the objective no longer falls, or is unbounded below."""
+        endless = jobcd.unbounded(problem, state, "columns")
+        if endless is None and state.fallen[0] <= self.tolerance * state.value[0]:
+            return Stop("converged", True, f"the last sweep lowered the objective by {state.fallen[0] / state.value[0]:.1e} of it")
+        return endless

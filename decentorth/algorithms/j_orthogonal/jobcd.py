@@ -1,0 +1,320 @@
+"""The common parts of block coordinate descent methods under J-orthogonality.
+
+Paper 001, "Block coordinate descent methods for optimization under J-orthogonality constraints with applications". Two rows B are
+multiplied by the V that minimises a majoriser of f,
+
+    x[B] <- V x[B],   V = argmin 1/2 ||V - I||_{Q + theta I}^2 + <V - I, [G x^T]_BB>  subject to  V^T J_BB V = J_BB   (6)
+
+with G the gradient, solved exactly (`kernels.subproblem`). Q = varsigma I, or, for f(x) = tr(x^T H x)/2, the exact
+Q = (x x^T)_BB kron H_BB.
+
+    x    state.x        Q  varsigma                              theta  theta
+    B    first, second  V  kernels.minimise                      G      problem.gradient, or H x
+
+Differences from the paper:
+
+- Its (4) asks varsigma <= L_f of the majoriser. That is not one: it needs varsigma_B >= L_f ||x[B]||_2^2, and x is not bounded.
+  Here varsigma = "pair" is L_f lambda_max((x x^T)_BB), with which f never increases, however many disjoint pairs move at once:
+  ||(V - I) Z||_F^2 <= lambda_max(Z Z^T) ||V - I||_F^2. A number is a constant varsigma as in the paper; "backtracking" halves an
+  L in each iteration and doubles it until f does not increase, where no L_f is known.
+- For f(x) = tr(x^T H x)/2 the product M = x x^T is maintained. [G x^T]_BB = H[B] M[:, B] then costs O(n) and M_BB nothing: a pair
+  O(n) instead of O(n^2), n/2 disjoint pairs O(n^2) instead of O(n^3). M is made anew after every `REFRESHED` iterations, and its
+  drift until then is kept in the state.
+- A point may be several matrices of one signature, stacked by rows, and free rows below them (`protocols.Signatures`). Pairs are
+  within matrices, those of all matrices move at once; free rows make a step of `adam` along the same gradient.
+- J-JOBCD may make several rounds of disjoint pairs from one gradient (`move`): one round turns each row in one of n - 1 planes.
+- A run reports an objective that is unbounded below, with the rows along which it falls (`Ending`): the exact subproblem shows it,
+  or, with Q = varsigma I, x once it has grown so large that its feasibility is lost to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal, NamedTuple, Protocol, Self, cast
+
+import numpy as np
+
+from ...kernels import Kernel, load, ready
+from ...kernels.subproblem import CERTAIN, isotropic, largest_eigenvalue, linear_term, ray_matrix
+from ...numerics.ordered_sums import sums
+from ...protocols import Array, Index, Network, Problem, Signature, Signatures, Smooth, Stop, Streams, TraceForm
+from ...settings import Count, Natural, NotNegative
+from ..common.automatic_steps import lipschitz
+from ..common.method import SingleAgentMethod
+from . import adam
+from .adam import Moments
+
+Pairs = tuple[Index, Index]
+"""The rows of k pairs, ``(k,)`` each."""
+Varsigma = Literal["auto", "pair", "backtracking"]
+"""The choice of varsigma: L_f lambda_max((x x^T)_BB) for each pair, or found by trial; auto is pair where L_f is known."""
+
+REFRESHED = 200
+"""The number of iterations after which x x^T is made anew."""
+LOST = 1e-9
+"""The infeasibility by rounding alone from which x is too large to go on if the objective is unbounded."""
+DOUBLINGS = 60
+SLACK = 1e-13
+"""The rounding error of an objective, relative to its terms."""
+
+
+class Rays(Protocol):
+    """A state with the ray along which f has no minimum, ``(1, 3)``, NaN until one is found."""
+
+    @property
+    def x(self) -> Array: ...
+    @property
+    def ray(self) -> Array: ...
+
+
+class OneSignature(Signature, Signatures, Protocol):
+    """A set of single matrices {x : x^T J x = J}."""
+
+
+class JOBCDState(NamedTuple):
+    """The state of a method on pairs of rows.
+
+    The arrays are x and product (x x^T of a trace form, else ``(1, 0, 0)``), ``(1, n, n)``; varsigma (the constant, or L) and value
+    (f(x) when backtracking, else NaN), ``(1,)``; drift ``(1,)``, the error of product when last made anew, relative to its largest
+    entry; ray ``(1, 3)``, the rows and `Solution.ray` along which f has no minimum, else NaN; Adam's moments of free rows;
+    estimate, the gradient of a method that estimates it, like x, else ``(1, 0, 0)``; and the numbers of corrections of x and of
+    gradients of single samples.
+    """
+
+    x: Array
+    product: Array
+    varsigma: Array
+    value: Array
+    drift: Array
+    ray: Array
+    moments: Moments
+    corrections: int
+    k: int
+    gradients: int
+    estimate: Array
+    samples: int = 0
+
+
+def check_rounds(rounds: int, varsigma: float | str) -> None:
+    """Raise if there are several rounds with a constant varsigma."""
+    if rounds > 1 and not isinstance(varsigma, str):
+        raise ValueError(f"more than one round needs a varsigma that is no constant, got rounds {rounds} and varsigma {varsigma}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairMethod(SingleAgentMethod):
+    """A method on pairs of rows, for a single agent.
+
+    Parameters
+    ----------
+    kernel
+        numba, numpy, or auto: numba where it is installed.
+    """
+
+    theta: Annotated[NotNegative, "Added to the diagonal of Q."] = 1e-6
+    correction: Annotated[Natural, "A Newton-Schulz step towards the constraint every so many iterations; 0 never."] = 0
+    kernel: Kernel = "auto"
+
+    def resolved(self, network: Network) -> Self:
+        """This method with ``kernel="auto"`` resolved on this machine."""
+        return replace(self, kernel=ready(self.kernel))
+
+    def ending(self, problem: Problem[object], state: Rays) -> Stop | None:
+        """Stop once a pair of rows is found along which the objective has no minimum."""
+        return unbounded(problem, state)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JacobiMethod(PairMethod):
+    """A method that turns all rows at once."""
+
+    requires_set: ClassVar[tuple[type, ...]] = (Signatures,)
+
+    rounds: Annotated[
+        Count,
+        "Rounds of n/2 disjoint pairs from one gradient; 1 in the paper. More pay where a gradient costs much more than a round.",
+    ] = 1
+    learning_rate: adam.LearningRate = adam.LEARNING_RATE
+
+
+def rule(varsigma: float | str, problem: object) -> str:
+    """The rule that a setting of varsigma selects for a problem: exact, pair, backtracking or constant."""
+    if not isinstance(varsigma, str):
+        return "constant"
+    if varsigma == "auto":
+        return "pair" if isinstance(problem, Smooth) else "backtracking"
+    return varsigma
+
+
+def _form(problem: object) -> Array:
+    """The trace form of a problem whose state has a product x x^T."""
+    return cast(TraceForm, problem).trace_form()
+
+
+def begin(varsigma: float | str, problem: Problem[Signatures], streams: Streams, x0: Array) -> JOBCDState:
+    """The state at the start."""
+    spent, kind = 0, rule(varsigma, problem)
+    if kind == "constant":
+        level = np.full(1, float(varsigma))
+    else:
+        gradient = np.zeros_like(x0) if isinstance(problem, Smooth) else problem.gradient(x0)
+        level, spent = lipschitz(problem, streams, x0, gradient)
+        level = np.maximum(level, np.finfo(np.float64).tiny)
+    nothing = np.empty((1, 0, 0))
+    product = x0 @ x0.swapaxes(-1, -2) if isinstance(problem, TraceForm) else nothing
+    value = problem.value(x0) if kind == "backtracking" else np.full(1, math.nan)
+    moments = adam.begin(problem.constraint, x0)
+    return JOBCDState(x0.copy(), product, level, value, np.zeros(1), np.full((1, 3), math.nan), moments, 0, 0, spent, nothing)
+
+
+def disjoint_pairs(streams: Streams, k: int, constraint: Signatures, rounds: int) -> list[Pairs]:
+    """The n/2 pairs of rows of each matrix in each round of iteration ``k``, from a random permutation; odd n leave one row out."""
+    n, found = len(constraint.each.signs), []
+    for number in range(k * rounds, (k + 1) * rounds):
+        order = streams.permutation("blocks", number, constraint.copies * n)
+        order = order[np.argsort(order // n, kind="stable")].reshape(-1, n)
+        found.append((order[:, 0 : n - n % 2 : 2].reshape(-1), order[:, 1::2].reshape(-1)))
+    return found
+
+
+def move(
+    kernel: Kernel,
+    varsigma: float | str,
+    theta: float,
+    problem: Problem[Signatures],
+    state: JOBCDState,
+    gradient: Array,
+    rounds: Sequence[Pairs],
+) -> JOBCDState:
+    """Solve (6) for disjoint pairs and multiply their rows, a round of pairs at once; changes x and product in place.
+
+    Parameters
+    ----------
+    gradient
+        G at x, like x; not used for a trace form.
+    rounds
+        One, or several where varsigma is no constant. Together they go down the majoriser f(x) + <G, y - x> + (L/2) ||y - x||^2,
+        whose gradient at y is G + L (y - x); for a trace form down f itself.
+    """
+    kernels, kind, signs = load(kernel), rule(varsigma, problem), problem.constraint.each.signs
+    bound = slice(0, problem.constraint.copies * len(signs))
+    start = state.x[0, bound].copy() if len(rounds) > 1 else state.x[0, bound]
+
+    def turn(level: Array, x: Array, m: Array) -> None:
+        for number, (first, second) in enumerate(rounds):
+            if m.size:
+                t = kernels.blocks(_form(problem)[0], m, first, second)
+                ii, ij, jj = m[first, first], m[first, second], m[second, second]
+            else:
+                g = gradient[0] if number == 0 else gradient[0, bound] + level * (x[bound] - start)
+                t, own = kernels.blocks(g, x, first, second), kernels.blocks(x, x, first, second)
+                ii, ij, jj = own[:, 0, 0], own[:, 0, 1], own[:, 1, 1]
+            scale = np.ones_like(ii) if kind == "constant" else largest_eigenvalue(ii, ij, jj)
+            curvature = isotropic(level * scale + theta)
+            hyperbolic = signs[first % len(signs)] != signs[second % len(signs)]
+            v = kernels.minimise(hyperbolic, linear_term(t, curvature), curvature).v
+            kernels.turn_rows(x, v, first, second)
+            if m.size:
+                kernels.congruence(m, v, first, second)
+
+    if kind != "backtracking":
+        turn(state.varsigma, state.x[0], state.product[0])
+        return state
+    level = 0.5 * state.varsigma
+    for _ in range(DOUBLINGS):
+        trial, product = state.x.copy(), state.product.copy()
+        turn(level, trial[0], product[0])
+        value = 0.5 * sums(_form(problem) * product) if product.size else problem.value(trial)
+        if value[0] <= state.value[0] + SLACK * abs(state.value[0]):
+            return state._replace(x=trial, product=product, value=value, varsigma=level)
+        level = 2.0 * level
+    return state  # no step is short enough to be seen above rounding
+
+
+def release(problem: Problem[Signatures], state: JOBCDState, gradient: Array, rate: float) -> JOBCDState:
+    """The state after a step of Adam on the free rows, along the gradient from which the others have moved."""
+    if not state.moments.mean.size:
+        return state
+    adam.descend(problem.constraint, state.x, gradient, state.moments, state.k, rate)
+    return state if np.isnan(state.value[0]) else state._replace(value=problem.value(state.x))
+
+
+def room(state: JOBCDState) -> float:
+    """The squared norm of x at which rounding makes its infeasibility `LOST`; infinite for an x that is beyond it already."""
+    bound = LOST * state.x.shape[-1] / float(np.finfo(np.float64).eps)
+    return bound if np.trace(state.product[0]) <= bound else math.inf
+
+
+def finish(state: JOBCDState, problem: Problem[Signatures], correction: int, gradients: int) -> JOBCDState:
+    """The state at the end of an iteration: counters increased, x corrected and product made anew where due, rays searched for."""
+    k = state.k + 1
+    state = state._replace(k=k, gradients=gradients)
+    corrected = correction > 0 and k % correction == 0
+    if corrected:
+        x = problem.constraint.corrected(state.x)
+        value = state.value if np.isnan(state.value[0]) else problem.value(x)
+        state = state._replace(x=x, value=value, corrections=state.corrections + 1)
+    if not state.product.size:
+        return state
+    if corrected or k % REFRESHED == 0:
+        product = state.x @ state.x.swapaxes(-1, -2)
+        size = np.abs(product).reshape(1, -1).max(-1)
+        drift = np.abs(product - state.product).reshape(1, -1).max(-1) / size
+        state = state._replace(product=product, drift=drift)
+    if np.isnan(state.ray[0, 0]) and room(state) == math.inf:
+        state = state._replace(ray=steepest_ray(_form(problem)[0], state.product[0], problem.constraint.each.signs))
+    return state
+
+
+def _falls(form: Array, product: Array, signs: Array) -> tuple[Array, Array]:
+    """The numbers w - |d| and d of the exact subproblems, ``(2, n, n)``, for both hyperbolic families; inf where bounded."""
+    h, m = np.diagonal(form), np.diagonal(product)
+    hs, ms = h[:, None] + h, m[:, None] + m
+    even, odd = 0.5 * hs * ms, 2.0 * form * product
+    d = np.stack((form * ms + product * hs, product * hs - form * ms))
+    w = np.stack((even + odd, even - odd))
+    certain = w - np.abs(d) < -CERTAIN * (np.abs(w) + np.abs(d))
+    return np.where((signs[:, None] != signs) & certain, w - np.abs(d), math.inf), d
+
+
+def steepest_ray(form: Array, product: Array, signs: Array) -> Array:
+    """The rows i, j and the `Solution.ray`, ``(1, 3)``, along which tr(x^T form x) falls fastest at ``product`` = x x^T; NaN if
+    there is none."""
+    falls, d = _falls(form, product, signs)
+    at = int(falls.reshape(1, -1).argmin(-1)[0])
+    family, i, j = np.unravel_index(at, falls.shape)
+    if not falls[family, i, j] < 0.0:
+        return np.full((1, 3), math.nan)
+    return np.array([[float(i), float(j), (family + 1.0) * (-1.0 if d[family, i, j] > 0.0 else 1.0)]])
+
+
+def unbounded(problem: Problem[object], state: Rays, lines: str = "rows") -> Stop | None:
+    """The reason to stop once a ray is found, with the objective along it at mu = t.
+
+    Parameters
+    ----------
+    lines
+        The ray's lines in x: rows or columns.
+    """
+    if np.isnan(state.ray[0, 0]):
+        return None
+    i, j, ray = (int(one) for one in state.ray[0])
+    values = []
+    for t in (0.0, 5.0, 10.0):
+        away = state.x.copy()
+        moved = away if lines == "rows" else away.swapaxes(-1, -2)
+        if t > 0.0:
+            moved[:, [i, j]] = ray_matrix(ray, t) @ moved[:, [i, j]]
+        values.append(f"{float(problem.value(away)[0]):.4g}")
+    c, s, minus = "cosh t", "sinh t", "-sinh t"
+    if ray < 0:
+        s, minus = minus, s
+    matrix = f"[[{c}, {s}], [{s}, {c}]]" if abs(ray) == 1 else f"[[-{c}, {minus}], [{s}, {c}]]"
+    return Stop(
+        "unbounded",
+        False,
+        f"the objective is unbounded below: {lines} {i} and {j} multiplied by {matrix} take it from {values[0]} to {values[1]} at "
+        f"t = 5, {values[2]} at t = 10, and so on",
+    )

@@ -1,0 +1,1 @@
+"""Subgradient methods on the Stiefel manifold."""

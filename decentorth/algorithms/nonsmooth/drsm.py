@@ -1,0 +1,71 @@
+"""DRSM: the decentralized Riemannian subgradient method.
+
+Wang, Hu, Chen, Deng, So, "Decentralized weakly convex optimization over the Stiefel manifold", 2023 (cited by paper 000). From a
+common feasible start, every agent repeats
+
+    x_i <- R_{x_i}(a P_{x_i}(sum_j [W^t]_ij x_j - x_i) - gamma_k P_{x_i}(G_i(x_i)))                   (1)
+
+with a subgradient G_i of the weakly convex f_i. That is the iteration of `drsgd`, which explains the symbols; only the steps
+differ. A subgradient does not vanish at a minimiser, so gamma_k must: like 1 / sqrt(k) in general, geometrically where the minimum
+is sharp (f rises in proportion to the distance), as in robust subspace recovery and dictionary learning.
+
+    gamma_k   step_size  (n_local,), gamma_0 base
+
+``step_size="auto"`` is gamma_0 r^k. gamma_0 is the first step that the problem recommends for a subgradient method; elsewhere 1 / L
+with L the mean over the network of the agents' Lipschitz constants of f_i, or of their subgradients' norms at the start. Steps must
+not shrink faster than the consensus error: r = max(0.97, 1 - (1 - lambda_2) / 4), lambda_2 the second eigenvalue of an iteration's
+mixing. With 1 - lambda_2 in place of a quarter of it, agents on a ring with different data, or dictionary learning from a random
+start, do not reach a minimiser. Where no minimum is sharp, geometric steps stop short of it: give diminishing ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...protocols import Array, Network, Problem, Recommends, Streams
+from ..common.automatic_steps import start
+from ..common.mixing import average
+from ..common.schedules import Geometric
+from ..common.step_sizes import StepSize, schedule
+from ..decentralized.descent import DescentState
+from ..decentralized.drsgd import DRSGD
+from .subgradient import steepness
+
+
+@dataclass(frozen=True, kw_only=True)
+class DRSM(DRSGD):
+    """Decentralized Riemannian subgradient method (Wang, Hu, Chen, Deng, So 2023).
+
+    Parameters
+    ----------
+    step_size
+        gamma_0 > 0; auto: geometric, from the problem's recommendation and the spectrum of W; or a schedule: geometric,
+        diminishing, square-summable, annealed, piecewise, horizon.
+    """
+
+    step_size: StepSize = "auto"
+
+    def resolved(self, network: Network) -> DRSM:
+        """This method with the ratio of automatic steps resolved for this network."""
+        if self.step_size != "auto":
+            return self
+        ratio = 0.97
+        if network.n_agents > 1:
+            ratio = max(ratio, 1.0 - (1.0 - self.mixing(network).lambda_2) / 4.0)
+        return replace(self, step_size=Geometric(ratio=round(ratio, 6)))
+
+    def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> DescentState:
+        base, spent = start(self.step_size, len(x0), lambda: _automatic(problem, network, x0))
+        return DescentState(x0.copy(), base * schedule(self.step_size).scale(0), base, 0, spent)
+
+
+def _automatic(problem: Problem[object], network: Network, x0: Array) -> tuple[Array, int]:
+    """The first step gamma_0 ``(n_local,)``, and the gradients spent."""
+    if isinstance(problem, Recommends):
+        recommended = schedule(problem.subgradient_settings(1).step_size)
+        if recommended.initial != "auto":
+            return np.full(len(x0), recommended.initial * recommended.scale(0)), 0
+    steep, spent = steepness(problem, x0)
+    return 1.0 / average(network, steep, 1e-15), spent

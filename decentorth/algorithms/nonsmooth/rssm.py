@@ -1,0 +1,222 @@
+"""RSSM: the randomized submanifold subgradient method, which moves two blocks of columns at a time.
+
+Cheung, Wang, Yue, So, "Randomized submanifold subgradient method for optimization over Stiefel manifolds" (papers 000 and 002, its
+later version), Algorithm 1. The columns are divided into l >= 2 blocks; every iteration draws a pair {i, j} of them uniformly and
+moves C = C_i + C_j:
+
+    Z    a subgradient of f in the columns C alone
+    xi   Z - x Y, where Y = x^T Z with its rows C replaced by sym(x_C^T Z)               (15)
+    x_C <- polar(x_C - gamma_k xi)                                                        (16)
+
+so an iteration takes about 2/l of the operations of one that moves all columns, if Z does. The others stay as they are, bit by bit.
+
+    l, C_i    blocks, block_partition      Z     problem.partial_gradient, columns of problem.gradient where it has none
+    x         state.x                (15), (16)   constraint.move_columns
+    gamma_k   step_size, from base
+
+``step_size="auto"`` and ``block_partition="auto"`` follow the problem's advice for l blocks (the published schedules, repaired
+where those as printed fail), elsewhere 1 / (L sqrt(k + 1)) with L a Lipschitz constant of f, and fixed blocks. Beyond the papers:
+blocks drawn anew in every iteration; (15) is taken of x_C - gamma_k Z, not of Z, which removes rounding errors instead of piling
+them up (`Stiefel.move_columns`); re-orthogonalisation, with the drift that it found; the count of floating-point operations. A
+gradient in ``gradients`` is one call of the oracle, whatever its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from typing import ClassVar, NamedTuple, Protocol, TypeGuard, cast, runtime_checkable
+
+import numpy as np
+
+from ...protocols import Array, ColumnOracle, ConstraintSet, Index, Network, Problem, Projection, Streams
+from ...settings import Count
+from ..common.step_sizes import following, schedule
+from .subgradient import Subgradient, iteration_flops
+
+BLOCKS = 5
+"""The default number of blocks."""
+NAMED = ("auto", "fixed", "redraw")
+Partition = str | Sequence[Sequence[int]]
+"""A name from `NAMED`, or the columns of each block: ((0, 1), (2, 3, 4)), or as text 0,1/2-4."""
+
+
+class RSSMState(NamedTuple):
+    """The changing x ``(1, d, r)``, cache (the problem's, or ``(1, 0)``), step_size, drift (the largest ||x^T x - I||_F that a
+    re-orthogonalisation has found) and flops (operations made) ``(1,)``, and the constant base (Delta)."""
+
+    x: Array
+    cache: Array
+    step_size: Array
+    drift: Array
+    flops: Array
+    base: Array
+    k: int
+    gradients: int
+
+
+@runtime_checkable
+class ColumnBlocks(Protocol):
+    """A set whose points stay in it when some of their columns move and the others do not."""
+
+    def move_columns(self, x: Array, columns: Index, v: Array) -> Array:
+        """The columns ``(c,)`` of a feasible x, moved along the tangent part of ``v``: ``(n_local, d, c)``, fresh."""
+
+
+class BlockManifold(ConstraintSet, ColumnBlocks, Projection, Protocol):
+    """A manifold on which some columns can move alone, and which has a projection."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RSSM(Subgradient):
+    """Randomized submanifold subgradient method for a single agent (Cheung, Wang, Yue, So 2024).
+
+    Parameters
+    ----------
+    blocks
+        l, the number of blocks of columns, of which two move in an iteration; by default 5, or as many as block_partition has.
+    block_partition
+        fixed (consecutive columns), redraw (drawn anew in every iteration), auto (what suits the problem and l), or the columns of
+        each block, as 0,1/2-4.
+    reorthogonalize
+        Replace x by its polar factor, and make the problem's cache anew, every so many iterations; by default never.
+    """
+
+    requires_set: ClassVar[tuple[type, ...]] = (ColumnBlocks, Projection)
+    auto: ClassVar[tuple[str, ...]] = ("step_size", "block_partition")
+
+    blocks: Count | None = None
+    block_partition: Partition = "auto"
+    reorthogonalize: Count | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "block_partition", _as_text(self.block_partition))
+        own = 0 if self.block_partition in NAMED else len(explicit(self.block_partition))
+        blocks = (own or BLOCKS) if self.blocks is None else self.blocks
+        if blocks < 2:
+            raise ValueError("blocks must be at least 2, since two of them move at a time, got 1; RSM moves all columns")
+        if own and own != blocks:
+            raise ValueError(f"block_partition has {own} blocks, so blocks must be {own} or left out, got {blocks}")
+        object.__setattr__(self, "blocks", blocks)
+
+    @property
+    def n_blocks(self) -> int:
+        """l, the number of blocks."""
+        return self.blocks or BLOCKS
+
+    def init(self, problem: Problem[BlockManifold], network: Network, streams: Streams, x0: Array) -> RSSMState:
+        method = self.suited(problem)
+        method.division(problem.shape[1])  # refused now rather than in the first step
+        base, spent = method.first_steps(problem, x0)
+        step = base * schedule(method.step_size).scale(0)
+        return RSSMState(x0.copy(), _cache(problem, x0), step, 0.0 * base, 0.0 * base, base, 0, spent)
+
+    def step(self, problem: Problem[BlockManifold], network: Network, streams: Streams, state: RSSMState) -> RSSMState:
+        method, k = self.suited(problem), state.k + 1
+        x, cache = state.x, state.cache
+        columns = method.drawn(streams, state.k, problem.shape[1])
+        v = _partial(problem, x, columns, cache)
+        v *= -state.step_size[:, None, None]
+        x[:, :, columns] = problem.constraint.move_columns(x, columns, v)  # (15), (16)
+        if cache.size:
+            cast(ColumnOracle, problem).refresh(cache, x, columns)
+        drift = state.drift
+        if self.reorthogonalize is not None and k % self.reorthogonalize == 0:
+            drift = np.maximum(drift, problem.constraint.feasibility(x))
+            x = problem.constraint.project(x, "polar")
+            cache = _cache(problem, x)
+        flops = state.flops + iteration_flops(problem, len(columns))
+        return RSSMState(x, cache, following(method.step_size, state), drift, flops, state.base, k, state.gradients + 1)
+
+    def division(self, r: int) -> tuple[Index, ...]:
+        """The blocks; with ``redraw``, of positions in the order of the columns that an iteration draws.
+
+        Raises
+        ------
+        ValueError
+            When r columns cannot be divided so.
+        """
+        return divided(str(self.block_partition), self.n_blocks, r)
+
+    def drawn(self, streams: Streams, k: int, r: int) -> Index:
+        """The columns ``(c,)``, of r, that move in iteration ``k``."""
+        blocks = self.division(r)
+        pairs = len(blocks) * (len(blocks) - 1) // 2
+        i, j = _pairs(len(blocks))[int(streams.integers("blocks", k, 1, pairs)[0, 0])]
+        columns = np.concatenate((blocks[i], blocks[j]))
+        if self.block_partition == "redraw":
+            columns = np.sort(streams.permutation("blocks", k, r)[columns])
+        return columns
+
+
+def _as_text(partition: Partition) -> str:
+    """The canonical text of a partition."""
+    if isinstance(partition, str):
+        return partition
+    return "/".join(",".join(str(column) for column in block) for block in partition)
+
+
+@lru_cache
+def explicit(partition: str) -> tuple[tuple[int, ...], ...]:
+    """The columns of each block from a text such as 0,1/2-4.
+
+    Raises
+    ------
+    ValueError
+        Unless the text is a partition.
+    """
+    blocks = []
+    for part in partition.split("/"):
+        block: list[int] = []
+        for words in part.split(","):
+            first, dash, last = words.partition("-")
+            if not (first.isdecimal() and (last.isdecimal() or not dash)):
+                names = ", ".join(NAMED)
+                raise ValueError(f"block_partition must be {names}, or the columns of each block, as 0,1/2-4, got {partition!r}")
+            block += range(int(first), int(last or first) + 1)
+        blocks.append(tuple(block))
+    return tuple(blocks)
+
+
+@lru_cache
+def divided(partition: str, blocks: int, r: int) -> tuple[Index, ...]:
+    """The columns of each block: as given, or ``blocks`` runs of consecutive columns of nearly equal size.
+
+    Raises
+    ------
+    ValueError
+        Unless every one of r columns is in one block, and no block empty.
+    """
+    if partition in NAMED:
+        if blocks > r:
+            raise ValueError(f"blocks must be at most the number of columns, {r}, got {blocks}")
+        return tuple(np.array_split(np.arange(r, dtype=np.int64), blocks))
+    own = explicit(partition)
+    if sorted(column for block in own for column in block) != list(range(r)):
+        raise ValueError(f"block_partition must have each of the columns 0 to {r - 1} in one block, got {partition!r}")
+    return tuple(np.array(block, dtype=np.int64) for block in own)
+
+
+@lru_cache
+def _pairs(blocks: int) -> tuple[tuple[int, int], ...]:
+    return tuple(combinations(range(blocks), 2))
+
+
+def _by_columns(problem: object) -> TypeGuard[ColumnOracle]:
+    """True if a problem is a `ColumnOracle`; called in every iteration, where ``isinstance`` would take long."""
+    return hasattr(problem, "partial_gradient")
+
+
+def _cache(problem: object, x: Array) -> Array:
+    """The cache for cheap gradients of column blocks; empty if the problem has no column oracle."""
+    return problem.cache(x) if _by_columns(problem) else np.zeros((len(x), 0))
+
+
+def _partial(problem: Problem[object], x: Array, columns: Index, cache: Array) -> Array:
+    """The given columns of a subgradient, ``(n_local, d, c)``, fresh."""
+    if _by_columns(problem):
+        return problem.partial_gradient(x, columns, cache)
+    return np.take(problem.gradient(x), columns, axis=-1)

@@ -1,0 +1,141 @@
+"""Whole-network quantities for metrics, stopping, set-up and files. No algorithm uses them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import traceback
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ..numerics.ordered_sums import add_agents
+from ..protocols import Array, Index
+from . import Communicator
+
+
+class AgentCollective:
+    """A `protocols.Collective` of the processes, where rank q holds the agents ``bounds[q]:bounds[q + 1]``."""
+
+    def __init__(self, communicator: Communicator, bounds: Index) -> None:
+        self.communicator = communicator
+        self.rank = communicator.rank
+        self.size = communicator.size
+        self.bounds = bounds
+
+    @property
+    def n_agents(self) -> int:
+        """The number of agents over all ranks."""
+        return int(self.bounds[-1])
+
+    @property
+    def own(self) -> slice:
+        """The agents whose terms this rank adds."""
+        return slice(int(self.bounds[self.rank]), int(self.bounds[self.rank + 1]))
+
+    def fold(self, size: int, add: Callable[[Array], None]) -> Array:
+        """Send the partial sum along the chain of ranks, and broadcast the result."""
+        total = np.zeros(size)
+        if self.rank > 0:
+            self.communicator.receive(total, self.rank - 1)
+        add(total)
+        if self.size > 1:
+            self.communicator.send(total, (self.rank + 1) % self.size)
+            if self.rank == 0:
+                self.communicator.receive(total, self.size - 1)
+            self.communicator.bcast(total)
+        return total
+
+    def sum(self, *per_agent: Array) -> tuple[Array, ...]:
+        cuts = np.cumsum([x[0].size for x in per_agent])
+
+        def add(total: Array) -> None:
+            for x, part in zip(per_agent, np.split(total, cuts[:-1]), strict=True):
+                add_agents(x.reshape(len(x), -1), part)
+
+        parts = np.split(self.fold(int(cuts[-1]), add), cuts[:-1])
+        return tuple(part.reshape(x.shape[1:]) for x, part in zip(per_agent, parts, strict=True))
+
+    def max(self, value: float) -> float:
+        encoded = np.array([np.isnan(value), -np.inf if np.isnan(value) else value], dtype=np.float64)
+        has_nan, largest = self.communicator.max(encoded)
+        return float("nan") if has_nan else float(largest)
+
+    def largest(self, values: Array) -> Array:
+        return self.communicator.max(values)
+
+    def everyone(self, data: bytes) -> list[bytes]:
+        return self.communicator.allgather_bytes(data)
+
+    def decide(self, on_root: bool) -> bool:
+        answer = np.array([float(on_root)])
+        self.communicator.bcast(answer)
+        return bool(answer[0])
+
+    def same(self, what: str, digest: bytes) -> None:
+        digests = self.communicator.allgather_bytes(digest)
+        different = [rank for rank, other in enumerate(digests) if other != digests[0]]
+        if different:
+            raise ValueError(
+                f"{what} must be the same on every rank; it differs from rank 0's on rank "
+                f"{', '.join(map(str, different[:8]))}{' and more' if len(different) > 8 else ''}"
+            )
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        failure: Exception | None = None
+        report = b""
+        try:
+            yield
+        except Exception as error:
+            failure = error
+            words = str(error) if type(error) is ValueError else "".join(traceback.format_exception_only(error)).strip()
+            report = json.dumps([words, "".join(traceback.format_tb(error.__traceback__)).rstrip()]).encode()
+        reports = self.communicator.allgather_bytes(report)
+        if failure is not None:
+            raise failure
+        for rank, text in enumerate(reports):
+            if text:
+                words, trace = json.loads(text)
+                elsewhere = ValueError(f"on rank {rank}: {words}")
+                elsewhere.add_note(f"There:\n{trace}")
+                raise elsewhere
+
+    def stream(self, per_agent: Array) -> Iterator[Array]:
+        if self.rank > 0:
+            self.communicator.send(np.ascontiguousarray(per_agent), 0)
+            return
+        yield per_agent
+        for source in range(1, self.size):
+            block = np.empty((int(self.bounds[source + 1] - self.bounds[source]), *per_agent.shape[1:]))
+            self.communicator.receive(block, source)
+            yield block
+
+    def gather(self, per_agent: Array) -> Array | None:
+        """``(n, ...)`` in agent order on rank 0, None on the other ranks."""
+        blocks = list(self.stream(per_agent))
+        return np.concatenate(blocks) if self.rank == 0 else None
+
+    def sha256(self, per_agent: Array) -> str:
+        """The SHA-256 of the float64 bytes in agent order, on every rank."""
+        hashed = hashlib.sha256()
+        for block in self.stream(per_agent):
+            hashed.update(np.ascontiguousarray(block).tobytes())
+        return self.communicator.bcast_bytes(hashed.hexdigest().encode()).decode()
+
+
+class ReplicaCollective(AgentCollective):
+    """The collective of a single agent that every rank holds a copy of: sums need no messages, and rank 0 writes its arrays."""
+
+    def __init__(self, communicator: Communicator) -> None:
+        super().__init__(communicator, np.minimum(np.arange(communicator.size + 1, dtype=np.int64), 1))
+
+    def fold(self, size: int, add: Callable[[Array], None]) -> Array:
+        total = np.zeros(size)
+        add(total)
+        return total
+
+    def stream(self, per_agent: Array) -> Iterator[Array]:
+        if self.rank == 0:
+            yield per_agent

@@ -1,0 +1,134 @@
+"""Communication between processes: the contract of a communicator, and the communicator of a single process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, Self, runtime_checkable
+
+from ...process.environment import expected_ranks
+from ...protocols import Array
+
+Exchange = Callable[[], None]
+"""A repeated exchange of the same buffers: it receives and sends, and returns when both are complete."""
+
+
+class Communicator(Protocol):
+    """A group of processes. All calls but ``send`` and ``receive`` are collective."""
+
+    rank: int
+    size: int
+
+    def exchange(self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> Exchange:
+        """Plan an exchange of (rank, buffer) pairs that will be repeated."""
+
+    def send(self, array: Array, target: int) -> None: ...
+    def receive(self, array: Array, source: int) -> None:
+        """Receive into ``array``."""
+
+    def bcast(self, array: Array) -> None:
+        """Copy rank 0's ``array`` into that of every rank."""
+
+    def bcast_bytes(self, data: bytes) -> bytes:
+        """Rank 0's bytes, on every rank."""
+
+    def allgather_bytes(self, data: bytes) -> list[bytes]:
+        """The bytes of every rank, in rank order."""
+
+    def max(self, values: Array) -> Array:
+        """The elementwise maximum over ranks, of finite numbers or infinities."""
+
+    def watch(self, silence: float, computing: float) -> None:
+        """Start the watchdog: end the job when a rank is silent for ``silence`` seconds or computes alone for ``computing``."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """The kind of transport and the number of ranks, for the summary."""
+
+
+@runtime_checkable
+class Shrinking(Communicator, Protocol):
+    """A group whose calls raise one of ``failures`` when a member is lost; the other members then continue as a smaller group."""
+
+    failures: tuple[type[Exception], ...]
+    alive: tuple[int, ...]
+    """The ranks that the members had at the start."""
+
+    def agree(self) -> None:
+        """Return on all members or, if one has been lost, on none."""
+
+    def shrunk(self) -> Self:
+        """The communicator of the remaining members, in their order."""
+
+
+class SerialCommunicator:
+    """The communicator of a single process."""
+
+    rank = 0
+    size = 1
+
+    def exchange(self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> Exchange:
+        raise ValueError("a process that is alone has nobody to exchange with")
+
+    def send(self, array: Array, target: int) -> None:
+        raise ValueError(f"a process that is alone cannot send to rank {target}")
+
+    def receive(self, array: Array, source: int) -> None:
+        raise ValueError(f"a process that is alone cannot receive from rank {source}")
+
+    def bcast(self, array: Array) -> None:
+        pass
+
+    def bcast_bytes(self, data: bytes) -> bytes:
+        return data
+
+    def allgather_bytes(self, data: bytes) -> list[bytes]:
+        return [data]
+
+    def max(self, values: Array) -> Array:
+        return values
+
+    def watch(self, silence: float, computing: float) -> None:
+        pass
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"kind": "in-process", "ranks": 1}
+
+
+def surviving(comm: Any = None) -> Communicator:
+    """As `connect`, for a run that continues when ranks are lost: with several ranks a `Shrinking` communicator.
+
+    ValueError is raised where the MPI library lacks fault tolerance, or was started without it.
+    """
+    communicator: Any = connect(comm)
+    if communicator.size == 1:
+        return communicator  # type: ignore[no-any-return]  # one of ours
+    from .ulfm import surviving
+
+    return surviving(communicator)
+
+
+def connect(comm: Any | Literal["serial"] | None = None) -> Communicator:
+    """The communicator a run will use.
+
+    Parameters
+    ----------
+    comm
+        None: all ranks that the launcher started (this process alone, without a launcher); ``"serial"``: this process alone in any
+        case; an mpi4py communicator; or the result of an earlier call.
+
+    Raises
+    ------
+    RuntimeError
+        Several ranks are requested and no MPI library is installed, or launcher and library do not belong together.
+    """
+    if comm is None:
+        comm = "world" if expected_ranks()[0] > 1 else "serial"
+    if isinstance(comm, str):
+        if comm == "serial":
+            return SerialCommunicator()
+        if comm != "world":
+            raise ValueError(f"comm must be None, 'serial', 'world' or an mpi4py communicator, got {comm!r}")
+    elif all(hasattr(comm, name) for name in ("exchange", "allgather_bytes")):
+        return comm  # type: ignore[no-any-return]  # one of ours
+    from .mpi import mpi_communicator
+
+    return mpi_communicator(comm)

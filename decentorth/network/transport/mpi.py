@@ -1,0 +1,236 @@
+"""Communication over MPI. Only this module and `ulfm`, for the loss of ranks, import mpi4py.
+
+Every wait polls its requests, so a rank that waits for another that has left the job reports that instead of hanging: a rank that
+ends tells the others if they have not ended shortly after, and a rank that still waits for messages then ends the job.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import os
+import platform
+import struct
+import sys
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import mpi4py
+import numpy as np
+
+from ...process.abort import end_job_on_error
+from ...process.environment import expected_ranks, local_ranks
+from ...protocols import Array
+from .watch import Pulse, Watch
+
+finalizing = "mpi4py.MPI" not in sys.modules
+"""True if this module finalizes MPI. mpi4py also does so after the loss of a rank, and in a child by os.fork; both hang."""
+
+
+def _finalize(process: int) -> None:
+    if finalizing and os.getpid() == process and not MPI.Is_finalized():
+        MPI.Finalize()
+
+
+if finalizing:
+    mpi4py.rc.finalize = False
+    atexit.register(_finalize, os.getpid())
+try:
+    from mpi4py import MPI
+except (ImportError, RuntimeError) as error:  # mpi4py raises RuntimeError when it finds no MPI library
+    raise RuntimeError(
+        f"ranks need an MPI library, and mpi4py could not load one ({str(error).splitlines()[0]}). "
+        'Install one beside decentorth: pip install "decentorth[mpi]" (MPICH), then start with '
+        f"{sys.prefix}/bin/mpirun; or leave mpirun out to simulate in one process"
+    ) from error
+
+_EXCHANGE, _MESSAGE, _GOODBYE = 1, 2, 3
+_SPINS = 1 if local_ranks() > len(os.sched_getaffinity(0)) else 20
+"""The number of tests of a request before the core is yielded: 1 if there are more ranks than cores."""
+_LOOK_EVERY = 0.25
+_GRACE = 1.0
+_pulse = Pulse()
+_opened: weakref.WeakSet[MpiCommunicator] = weakref.WeakSet()
+
+
+class _Exchange:
+    """Persistent requests on fixed buffers; receives are posted before anything is sent."""
+
+    def __init__(self, owner: MpiCommunicator, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> None:
+        comm = owner.comm
+        self._owner = owner
+        self._requests = [comm.Recv_init([buffer, MPI.DOUBLE], rank, _EXCHANGE) for rank, buffer in receives]
+        self._requests += [comm.Send_init([buffer, MPI.DOUBLE], rank, _EXCHANGE) for rank, buffer in sends]
+        self._finalizer = weakref.finalize(self, _free, self._requests)
+
+    def __call__(self) -> None:
+        MPI.Prequest.Startall(self._requests)
+        self._owner.wait(self._requests)
+
+    def keep(self) -> None:
+        """Keep the requests allocated for good."""
+        self._finalizer.detach()
+
+
+def _free(requests: list[MPI.Prequest]) -> None:
+    if not MPI.Is_finalized():
+        for request in requests:
+            request.Free()
+
+
+class MpiCommunicator:
+    """A `Communicator` on a duplicate of an mpi4py communicator, so its messages cannot be mixed up with other traffic."""
+
+    def __init__(self, comm: MPI.Intracomm) -> None:
+        self._open(comm.Dup())
+
+    def _open(self, comm: MPI.Intracomm) -> None:
+        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+        self._leaving = comm.Dup()  # its barrier cannot match another collective call
+        self._watch = Watch(self.rank, self.size, self.allgather_bytes, _pulse, MPI.Is_finalized) if self.size > 1 else None
+        _opened.add(self)
+
+    def wait(self, requests: Sequence[MPI.Request]) -> None:
+        """Return when all requests are complete; RuntimeError if they do not complete and a rank has left the job for good."""
+        _pulse.count += 1
+        done = MPI.Request.Testall
+        for _ in range(_SPINS):
+            if done(requests):
+                return
+        look = time.monotonic() + _LOOK_EVERY
+        patience = float("inf")
+        gone: set[int] = set()
+        while not done(requests):
+            _pulse.count += 1
+            os.sched_yield()
+            now = time.monotonic()
+            if now > look:
+                look = now + _LOOK_EVERY
+                if found := self.departed():
+                    gone |= found
+                    patience = min(patience, now + _GRACE)
+                if now > patience:
+                    raise RuntimeError(
+                        f"rank {self.rank} waits for messages, but rank {', '.join(map(str, sorted(gone)))} has ended "
+                        "before the run did (an early return, an exception that was caught, or sys.exit)"
+                    )
+
+    def departed(self) -> set[int]:
+        """The ranks that have announced their end since the last call."""
+        status = MPI.Status()
+        gone = set()
+        while self.comm.Iprobe(MPI.ANY_SOURCE, _GOODBYE, status):
+            self.comm.Recv([bytearray(0), MPI.BYTE], status.source, _GOODBYE)
+            gone.add(status.source)
+        return gone
+
+    def leave(self) -> None:
+        """End together with the other ranks; if they continue, tell them that this rank will not answer any more."""
+        barrier = self._leaving.Ibarrier()
+        told = time.monotonic() + _LOOK_EVERY * 2
+        goodbyes: list[MPI.Request] = []
+        while not barrier.Test():
+            time.sleep(0.001)
+            if not goodbyes and time.monotonic() > told:
+                goodbyes = [self.comm.Isend([b"", MPI.BYTE], other, _GOODBYE) for other in range(self.size) if other != self.rank]
+            self.departed()
+        MPI.Request.Waitall(goodbyes)
+        self._leaving.Barrier()
+        self.departed()
+        self.unwatch()
+
+    def unwatch(self) -> None:
+        """Stop the watchdog."""
+        if self._watch is not None:
+            self._watch.close()
+
+    def exchange(self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> _Exchange:
+        return _Exchange(self, sends, receives)
+
+    def send(self, array: Array, target: int) -> None:
+        self.wait([self.comm.Isend([array, MPI.DOUBLE], target, _MESSAGE)])
+
+    def receive(self, array: Array, source: int) -> None:
+        self.wait([self.comm.Irecv([array, MPI.DOUBLE], source, _MESSAGE)])
+
+    def bcast(self, array: Array) -> None:
+        self.wait([self.comm.Ibcast([array, MPI.DOUBLE], 0)])
+
+    def bcast_bytes(self, data: bytes) -> bytes:
+        length = np.array([float(len(data))])
+        self.bcast(length)
+        buffer = bytearray(data) if self.rank == 0 else bytearray(int(length[0]))
+        self.wait([self.comm.Ibcast([buffer, MPI.BYTE], 0)])
+        return bytes(buffer)
+
+    def allgather_bytes(self, data: bytes) -> list[bytes]:
+        lengths = np.zeros(self.size, dtype=np.int64)
+        self.wait([self.comm.Iallgather([np.array([len(data)], dtype=np.int64), MPI.INT64_T], [lengths, MPI.INT64_T])])
+        buffer = bytearray(int(lengths.sum()))
+        self.wait([self.comm.Iallgatherv([data, MPI.BYTE], [buffer, (lengths.tolist(), None), MPI.BYTE])])
+        ends = np.cumsum(lengths)
+        return [bytes(buffer[end - length : end]) for end, length in zip(ends, lengths, strict=True)]
+
+    def max(self, values: Array) -> Array:
+        largest = np.empty_like(values)
+        self.wait([self.comm.Iallreduce([values, MPI.DOUBLE], [largest, MPI.DOUBLE], MPI.MAX)])
+        return largest
+
+    def watch(self, silence: float, computing: float) -> None:
+        if self._watch is not None:
+            self._watch.limit(silence, computing)
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"kind": "MPI", "ranks": self.size, "library": MPI.Get_library_version().split("\n")[0].strip("\x00 ")}
+
+
+_communicators: dict[int, MpiCommunicator] = {}
+
+
+def mpi_communicator(comm: Any) -> MpiCommunicator:
+    """The `MpiCommunicator` of an mpi4py communicator (``"world"``: all ranks); the same object each time.
+
+    The first call checks that the launcher and the library belong together, installs the hooks that end the whole job when one
+    rank fails, and, if there are more ranks than cores, asks the kernel for short time slices.
+    """
+    if comm == "world":
+        comm = MPI.COMM_WORLD
+    if not isinstance(comm, MPI.Intracomm):
+        raise TypeError(f"comm must be None, 'serial', 'world' or an mpi4py intra-communicator, got {type(comm).__name__}")
+    if not _communicators:
+        _check_launcher()
+        _short_slices()
+        if MPI.COMM_WORLD.size > 1:
+            end_job_on_error()
+            atexit.register(_leave_all, os.getpid())
+    key = comm.handle
+    if key not in _communicators:
+        _communicators[key] = MpiCommunicator(comm)
+    return _communicators[key]
+
+
+def _check_launcher() -> None:
+    want, variable = expected_ranks()
+    got = MPI.COMM_WORLD.size
+    if variable and want != got:
+        raise RuntimeError(
+            f"the launcher started {want} ranks ({variable}={want}) but the MPI library sees {got}: they do not belong together. "
+            f"The library is {' '.join(map(str, MPI.get_vendor()))}; start with its own launcher, {sys.prefix}/bin/mpirun"
+        )
+
+
+def _short_slices() -> None:
+    """Ask for 100 microsecond time slices if there are more ranks than cores, to get cores back early (Linux >= 6.12)."""
+    if platform.machine() == "x86_64" and sys.platform == "linux" and local_ranks() > len(os.sched_getaffinity(0)):
+        with contextlib.suppress(OSError):
+            attributes = struct.pack("IIQiIQQQ", 48, 0, 0, 0, 0, 100_000, 0, 0)
+            ctypes.CDLL(None, use_errno=True).syscall(314, 0, attributes, 0)  # sched_setattr
+
+
+def _leave_all(process: int) -> None:
+    if os.getpid() == process and not MPI.Is_finalized():  # not in a child, by os.fork
+        for communicator in list(_opened):
+            communicator.leave()

@@ -1,0 +1,1 @@
+"""Networks that lose, delay or change messages."""

@@ -1,0 +1,133 @@
+"""Faults of agents, as a wrapper of a method: agents that sleep, that crash and return, and that correct their trackers.
+
+An agent that sleeps keeps its state. An agent that returns from a crash knows the settings of the run, and nothing else. Before the
+iteration, in a round of its own, it receives the points of those neighbours that are awake and know theirs, and begins at their
+mean, weighted by W; if there are none, at the common start. If it tracks, its tracker and field begin at 0, so that the field at
+its first point is added with its first step. With feedback its first message and those to it are whole. With repair all agents'
+trackers begin again then, as the fields that they track, because the crash removes y_i - F_i(x_i) from the sum of the trackers
+minus the fields; the message that an agent is back is not counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, cast, get_type_hints
+
+import numpy as np
+
+from ...protocols import Algorithm, Array, Index, State, Streams
+from .channel import Channel, ChannelError
+from .draws import Mask
+from .faults import Crash, Sleep, any_of
+from .network import UnreliableNetwork
+
+_RESTORED = {"x", "tracker", "field"}
+_SETTINGS = {"step_size", "base", "penalty"}
+"""Arrays of a state that come from a run's settings and the agreement before its first iteration."""
+
+
+class Tracked(State, Protocol):
+    """The state of a method whose trackers follow the mean of the agents' fields."""
+
+    @property
+    def tracker(self) -> Array: ...
+    @property
+    def field(self) -> Array: ...
+
+
+def check_method(method: Any, channel: Channel) -> None:
+    """Raise ChannelError for a method whose state, as its ``init`` declares it, the faults of agents cannot change.
+
+    It may have no trackers to correct, or agents that return from a crash may need more than their neighbours can tell them.
+    """
+    if not (channel.correction or channel.all(Crash)):
+        return
+    declared = get_type_hints(method.init).get("return")
+    if not isinstance(declared, type):
+        name = type(method).__name__
+        raise ChannelError(f"crash and correction need to know a state's arrays: declare the class that {name}.init returns")
+    kept = {name for name, hint in get_type_hints(declared).items() if hint is not int}
+    if channel.correction and not {"tracker", "field"} <= kept:
+        raise ChannelError("correction draws trackers to what they track; this method has none: drop it")
+    beyond = ", ".join(sorted(kept - _RESTORED - _SETTINGS))
+    if channel.all(Crash) and beyond:
+        raise ChannelError(
+            f"after a crash agents begin anew with a point, a tracker and its field, but this method also keeps {beyond}: take "
+            "sleep, whose agents keep what they have"
+        )
+
+
+class UnreliableAgents:
+    """A method on an unreliable network, whose agents sleep, crash and correct their trackers as the network's channel says.
+
+    Parameters
+    ----------
+    method
+        The method, as `check_method` accepts it.
+    network
+        The network, through whose channel the messages of an iteration go.
+    x0
+        The common starting point of the run, ``(n_local, *shape)``.
+    """
+
+    def __init__(self, method: Algorithm[Any, Any], network: UnreliableNetwork, x0: Array) -> None:
+        self.method, self._network, self._x0 = method, network, x0
+        channel = network.channel
+        down = {number: sleep.down(network.n_agents, network.seed, number) for number, sleep in channel.all(Sleep)}
+        self._asleep = any_of(list(down.values()), network.n_agents)
+        self._crashed = any_of([down[number] for number, _ in channel.all(Crash)], network.n_agents)
+
+    def init(self, problem: Any, network: Any, streams: Streams, x0: Array) -> Any:
+        return self.method.init(problem, network, streams, x0)
+
+    def step(self, problem: Any, network: Any, streams: Streams, state: Any) -> Any:
+        """The method's step through the channel; agents that sleep keep their state."""
+        k, correction = state.k, self._network.channel.correction
+        back = self._crashed(k - 1) & ~self._crashed(k) if k else np.zeros(self._network.n_agents, dtype=np.bool_)
+        asleep = self._asleep(k)
+        if back.any():
+            self._restart(state, asleep, back)
+        sleeping = np.flatnonzero(asleep[self._network.agents])
+        kept = _rows(state, sleeping)
+        with self._network.iteration(asleep, back):
+            moved = self.method.step(problem, network, streams, state)
+        if correction:
+            _correct(moved, min(1.0, correction / moved.k))
+        _put_back(moved, kept, sleeping)
+        return moved
+
+    def _restart(self, state: Any, asleep: Mask, back: Mask) -> None:
+        """Give the agents that are back their first states."""
+        here = back[self._network.agents]
+        for name, array in zip(state._fields, state, strict=True):
+            if name in _RESTORED:
+                array[here] = 0.0
+        if self._network.channel.repair and {"tracker", "field"} <= set(state._fields):
+            tracked = cast(Tracked, state)
+            tracked.tracker[...] = tracked.field
+        total, weights = self._network.sums_from(state.x, ~(asleep | back), back)
+        alone = here & (weights == 0.0)
+        here &= ~alone
+        state.x[here] = total[here] / weights[here].reshape(-1, *(1,) * (state.x.ndim - 1))
+        state.x[alone] = self._x0[alone]
+
+
+def _correct(state: Tracked, share: float) -> None:
+    """Pull trackers to the agents' own fields by this share."""
+    state.tracker[...] *= 1.0 - share
+    state.tracker[...] += share * state.field
+
+
+def _rows(state: Any, chosen: Index) -> Any:
+    """Copies of some agents' rows of the arrays in a state."""
+    if isinstance(state, np.ndarray):
+        return state[chosen]
+    return [_rows(value, chosen) for value in state] if isinstance(state, tuple) else None
+
+
+def _put_back(state: Any, rows: Any, chosen: Index) -> None:
+    """Write what `_rows` gave."""
+    if isinstance(state, np.ndarray):
+        state[chosen] = rows
+    elif isinstance(state, tuple):
+        for value, kept in zip(state, rows, strict=True):
+            _put_back(value, kept, chosen)

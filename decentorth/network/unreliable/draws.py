@@ -1,0 +1,141 @@
+"""Random numbers of an unreliable network: pure functions of the seed, the fault, the agents and the round.
+
+Both ends of an edge, and all ranks, draw the same. Draws for messages, edges and agents are words of Philox4x32-10 with the counter
+(first agent, second agent, round / 4, fault), four rounds at a time; draws for every entry of a message are a run of Philox4x64-10
+(NumPy's), in which each agent has its own segment.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...numerics.random_streams import philox
+from ...protocols import Array, Index
+
+Mask = NDArray[np.bool_]
+_FAULTS = 0xFA000000
+"""The tag of faults, above the number of every purpose of the agents' streams."""
+_UNIT = 1.0 / 2.0**32
+
+
+class Draws:
+    """Numbers in [0, 1) for pairs of agents, or for single ones as pairs with themselves, by fault: its number is below 2^20."""
+
+    def __init__(self, seed: int, number: int, first: Index, second: Index) -> None:
+        self._key = (seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF)
+        self._first, self._second = first.astype(np.uint64), second.astype(np.uint64)
+        self._tag = np.full(len(first), _FAULTS | number, dtype=np.uint64)
+        self._block = -1
+        self._numbers: Array = np.empty((4, 0))
+
+    @classmethod
+    def of_agents(cls, seed: int, number: int, n_agents: int) -> Self:
+        """Numbers for each agent."""
+        everyone = np.arange(n_agents)
+        return cls(seed, number, everyone, everyone)
+
+    def __call__(self, t: int) -> Array:
+        """The numbers of round ``t``."""
+        block, row = divmod(t, 4)
+        if block != self._block:
+            rounds = np.full(len(self._first), block & 0xFFFFFFFF, dtype=np.uint64)
+            words = np.stack(philox((self._first, self._second, rounds, self._tag), self._key))
+            self._numbers = np.multiply(words, _UNIT, dtype=np.float64)
+            self._block = block
+        numbers: Array = self._numbers[row]
+        return numbers
+
+
+class Chain:
+    """A two-state Markov chain (good, bad) for each pair, as a pure function of the round.
+
+    In every round the state is drawn anew with probability ``1 / (length (1 - p))``, and is then bad with probability ``p``; so it
+    is bad a share ``p`` of the time, ``length`` rounds in a row on average. The state of a round is that of the last new draw,
+    which is searched backwards if the state of the round before is not known, so nothing has to be stored.
+
+    ``length`` is at least ``1 / (1 - p)``, for which rounds are independent.
+    """
+
+    def __init__(self, draws: Draws, p: float, length: float) -> None:
+        self._draws, self._p, self._anew = draws, p, 1.0 / (length * (1.0 - p))
+        self._at = -1
+        self._bad: Mask = np.empty(0, dtype=np.bool_)
+
+    def __call__(self, t: int) -> Mask:
+        """The mask of the pairs that are bad in round ``t``."""
+        if t != self._at:
+            bad, undecided = self._round(t)
+            s = t
+            while undecided.any():
+                s -= 1
+                earlier, also = (self._bad, undecided & False) if s == self._at else self._round(s)
+                bad = np.where(undecided, earlier, bad)
+                undecided = undecided & also
+            self._at, self._bad = t, bad
+        return self._bad
+
+    def _round(self, t: int) -> tuple[Mask, Mask]:
+        """The masks of the pairs that turn bad, and of those that keep their state."""
+        numbers = self._draws(t)
+        if t == 0:
+            return numbers < self._p, np.zeros(len(numbers), dtype=np.bool_)
+        return numbers < self._anew * self._p, numbers >= self._anew
+
+
+class Source(NamedTuple):
+    """The random numbers for the entries of one array in one exchange."""
+
+    seed: int
+    t: int
+    """The round."""
+    part: int
+    """The number of the array in the round."""
+    agents: slice
+
+    def words(self, number: int, size: int, stretch: int = 0) -> NDArray[np.uint32]:
+        """``(n_local, size)`` words of 32 bits for the fault of this number; another ``stretch`` has other words."""
+        drawn: NDArray[np.uint32] = self._raw(number, -(-size // 2), stretch).view("<u4")[:, :size]
+        return drawn
+
+    def short_words(self, number: int, size: int) -> NDArray[np.uint16]:
+        """As `words`, with 16 bits."""
+        drawn: NDArray[np.uint16] = self._raw(number, -(-size // 4), 0).view("<u2")[:, :size]
+        return drawn
+
+    def _raw(self, number: int, size: int, stretch: int) -> NDArray[np.uint64]:
+        """Words of 64 bits; each agent has whole blocks of four."""
+        blocks = -(-size // 4)
+        generator = np.random.Philox(
+            key=(self.seed & 0xFFFFFFFFFFFFFFFF) | (number << 64),
+            counter=(self.agents.start * blocks) | (self.t << 64) | (self.part << 128) | (stretch << 192),
+        )
+        drawn = generator.random_raw((self.agents.stop - self.agents.start) * blocks * 4)
+        rows: NDArray[np.uint64] = drawn.astype("<u8", copy=False).reshape(-1, blocks * 4)
+        return rows
+
+
+def uniform(words: NDArray[np.unsignedinteger[Any]]) -> Array:
+    """Numbers in (0, 1) from words of 16 or 32 bits: midpoints of equal intervals, so that their mean is 1/2."""
+    unit = 2.0 ** (-8 * words.itemsize)
+    numbers: Array = np.multiply(words, unit, dtype=np.float64)
+    numbers += 0.5 * unit
+    return numbers
+
+
+def normal(words: NDArray[np.uint16]) -> Array:
+    """Gaussian numbers of mean 0 and variance 1, each one of 65,536 quantiles."""
+    numbers: Array = _quantiles().take(words.astype(np.intp), mode="clip")
+    return numbers
+
+
+@cache
+def _quantiles() -> Array:
+    from scipy.special import ndtri
+
+    values: Array = ndtri((np.arange(1 << 15) + 0.5) / (1 << 16))
+    both: Array = np.concatenate((values, -values[::-1]))
+    return np.asarray(both / np.sqrt((both * both).mean()), dtype=np.float64)

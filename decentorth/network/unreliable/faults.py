@@ -1,0 +1,362 @@
+"""Faults of messages and agents, one frozen dataclass each; a `channel.Channel` combines them, and says what they do to averages.
+
+``"loss:p=0.1"``, ``"bursts:p=0.1,length=5"`` and ``"topk:share=0.1"`` are their texts in files and flags. A fault draws its random
+numbers by ``seed`` and by its ``number`` among the faults of the channel.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, reduce
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from topologies import text
+
+from ...protocols import Array, Index
+from ...settings import Count, NotNegative, Positive, Probability, Range, Settings, Share
+from .codings import Code, Wire, largest_places, random_places
+from .draws import Chain, Draws, Mask, Source, normal, uniform
+
+Struck = Callable[[int], Mask]
+"""Of a round (or an iteration), the mask of the messages, edges or agents that are struck."""
+
+
+def any_of(faults: list[Struck], size: int) -> Struck:
+    """The mask, ``(size,)``, of everything that one of these faults strikes."""
+    nothing = np.zeros(size, dtype=np.bool_)
+    return lambda t: reduce(np.logical_or, [struck(t) for struck in faults], nothing)
+
+
+class Edges(NamedTuple):
+    """The edges of a network, each once, sorted by their upper end, then by their lower one; or its directed messages."""
+
+    lower: Index
+    upper: Index
+
+    def directed(self) -> Edges:
+        """Every message as (sender, receiver): first the messages to upper ends, then those to lower ends."""
+        return Edges(np.concatenate((self.lower, self.upper)), np.concatenate((self.upper, self.lower)))
+
+
+@dataclass(frozen=True)
+class Fault(Settings):
+    """A fault of messages or agents, whose name is that of its class in lower case."""
+
+    def __str__(self) -> str:
+        """As it is written in files and flags."""
+        return text.shown(type(self).__name__.lower(), self, defaults=True)
+
+
+class MessageLoss(Fault, ABC):
+    """Some messages do not arrive."""
+
+    @abstractmethod
+    def lost(self, edges: Edges, seed: int, number: int) -> Struck:
+        """The `Edges.directed` messages of a round that are lost."""
+
+
+@dataclass(frozen=True)
+class Loss(MessageLoss):
+    """Each message is lost with probability ``p``, independently."""
+
+    p: Probability
+
+    def lost(self, edges: Edges, seed: int, number: int) -> Struck:
+        draws = Draws(seed, number, *edges.directed())
+        return lambda t: draws(t) < self.p
+
+
+@dataclass(frozen=True)
+class Failures(MessageLoss):
+    """Each edge fails with probability ``p`` in every round, in both directions."""
+
+    p: Probability
+
+    def lost(self, edges: Edges, seed: int, number: int) -> Struck:
+        draws = Draws(seed, number, *edges)
+        return lambda t: np.tile(draws(t) < self.p, 2)
+
+
+@dataclass(frozen=True)
+class _Lasting(Fault):
+    """A fault that strikes a share ``p`` of the time, for ``length`` rounds or iterations in a row on average."""
+
+    p: Probability
+    length: float = 5.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        least = 1.0 / (1.0 - self.p)
+        if self.length not in Range(least=least):
+            raise ValueError(
+                f"length must be finite and at least 1 / (1 - p) = {least:.3g}, where rounds are independent, got {self.length}"
+            )
+
+
+@dataclass(frozen=True)
+class Bursts(_Lasting, MessageLoss):
+    """Losses that come in bursts: each edge is good or bad for a while (Gilbert 1960, Elliott 1963).
+
+    A message is lost with probability ``bad`` on a bad edge and ``good`` on a good one, independently for each direction.
+    """
+
+    bad: Annotated[float, Range(least=0, most=1)] = 1.0
+    good: Probability = 0.0
+
+    def lost(self, edges: Edges, seed: int, number: int) -> Struck:
+        chain = Chain(Draws(seed, number, *edges), self.p, self.length)
+        draws = Draws(seed, number | 1 << 16, *edges.directed())
+        return lambda t: draws(t) < np.where(np.tile(chain(t), 2), self.bad, self.good)
+
+
+@dataclass(frozen=True)
+class Sleep(_Lasting):
+    """Agents sleep, or stop and return with their state: meanwhile they neither compute, send nor receive."""
+
+    def down(self, n_agents: int, seed: int, number: int) -> Struck:
+        """``(n,)``: the agents that are asleep in an iteration."""
+        return Chain(Draws.of_agents(seed, number, n_agents), self.p, self.length)
+
+
+@dataclass(frozen=True)
+class Crash(Sleep):
+    """Agents are down as in `Sleep`, and lose their state (`agents.UnreliableAgents`)."""
+
+
+class Late(Fault, ABC):
+    """Messages arrive late, until as many have been sent the first one; several faults add up."""
+
+    @abstractmethod
+    def longest(self, size: int) -> int:
+        """The largest delay, in iterations, of messages of ``size`` bytes."""
+
+    def late(self, source: Source, number: int, n_agents: int, size: int) -> Index | int:
+        """The delays of the messages of ``source.agents``, ``(n_local,)``, or one delay for all."""
+        return self.longest(size)
+
+
+@dataclass(frozen=True)
+class Delay(Late):
+    """Messages are ``rounds`` iterations late; if ``random``, 0 to ``rounds``, drawn for each sender and iteration."""
+
+    rounds: Count
+    random: bool = False
+
+    def longest(self, size: int) -> int:
+        return self.rounds
+
+    def late(self, source: Source, number: int, n_agents: int, size: int) -> Index | int:
+        if not self.random:
+            return self.rounds
+        drawn = uniform(source._replace(part=0).words(number, 1)[:, 0])  # all arrays of a message are late together
+        return np.floor(drawn * (self.rounds + 1)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Stragglers(Late):
+    """A share of the agents, at least one, is slow, always the same: their messages are ``rounds`` iterations late."""
+
+    share: Share
+    rounds: Count = 1
+
+    def longest(self, size: int) -> int:
+        return self.rounds
+
+    def late(self, source: Source, number: int, n_agents: int, size: int) -> Index | int:
+        return self.rounds * _drawn(self.share, source.seed, number, n_agents)[source.agents]
+
+
+@cache
+def _drawn(share: float, seed: int, number: int, n_agents: int) -> Index:
+    """``(n,)``: 1 for a share of the agents, which are drawn once, and 0 for the others."""
+    order = np.argsort(Draws.of_agents(seed, number, n_agents)(0), kind="stable")
+    chosen = np.zeros(n_agents, dtype=np.int64)
+    chosen[order[: max(1, round(share * n_agents))]] = 1
+    return chosen
+
+
+@dataclass(frozen=True)
+class Link(Late):
+    """Long messages are late: one takes ``latency`` + bytes / ``bandwidth`` iterations, and is late by the whole ones among them.
+
+    Messages do not wait for one another: a link carries as many at a time as are sent.
+    """
+
+    bandwidth: Annotated[float, Range(above=0, most=math.inf)]
+    latency: NotNegative = 0.0
+
+    def longest(self, size: int) -> int:
+        return math.floor(self.latency + size / self.bandwidth)
+
+
+@dataclass(frozen=True)
+class Corrupt(Fault):
+    """A sender's message of a round has, with probability ``p``, a wrong number in each array, uniform in [-size, size]."""
+
+    p: Probability
+    size: Positive = 10.0
+
+    def struck(self, n_agents: int, seed: int, number: int) -> Struck:
+        """``(n,)``: the senders of wrong messages."""
+        draws = Draws.of_agents(seed, number, n_agents)
+        return lambda t: draws(t) < self.p
+
+    def corrupted(self, x: Array, struck: Mask, source: Source, number: int) -> Array:
+        """``(n_local, size)``: ``x`` as it arrives from agents of which some are struck."""
+        if not struck.any():
+            return x
+        drawn = uniform(source.words(number, 2))[struck]
+        wrong = x.copy()
+        where = np.floor(drawn[:, 0] * x.shape[1]).astype(np.int64)
+        wrong[np.flatnonzero(struck), where] = self.size * (2.0 * drawn[:, 1] - 1.0)
+        return wrong
+
+
+@dataclass(frozen=True)
+class Coding(Fault, ABC):
+    """A fault that changes the content of a message: compression, rounding or noise.
+
+    With ``feedback`` the difference to the sum of the earlier messages is coded, and every receiver adds the messages up: entries
+    that a message leaves out stay in the difference and are sent later (Richtarik, Sokolov, Fatkhullin, "EF21", 2021; between
+    neighbours Koloskova, Stich, Jaggi, "CHOCO", 2019).
+    """
+
+    feedback: bool = False
+
+    @abstractmethod
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        """The code after this coding, in fresh arrays."""
+
+    def wire(self, wire: Wire) -> Wire:
+        """The size of the array after this coding."""
+        return wire
+
+
+@dataclass(frozen=True)
+class _Sparse(Coding):
+    """A share of an array's entries is sent, at least one."""
+
+    share: Share = 0.1
+    feedback: bool = True
+
+    def kept(self, size: int) -> int:
+        """The number of entries that are sent of ``size``."""
+        return max(1, round(self.share * size))
+
+
+@dataclass(frozen=True)
+class TopK(_Sparse):
+    """The largest entries of an array in absolute value, with their positions; among equal ones the first."""
+
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        return code.only(largest_places(code.values, self.kept(code.values.shape[1])))
+
+    def wire(self, wire: Wire) -> Wire:
+        kept = self.kept(wire.values)
+        positions = 0 if kept == wire.values else min(kept * math.ceil(math.log2(wire.values)), wire.values)  # or a bit for each
+        return Wire(kept, wire.bits, wire.beside + -(-positions // 8))
+
+
+@dataclass(frozen=True)
+class RandomK(_Sparse):
+    """Entries that both ends draw, so that positions are not sent; without feedback they are divided by the share, without bias."""
+
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        size = code.values.shape[1]
+        kept = self.kept(size)
+        sent = code.only(random_places(source, number, size, kept))
+        if not self.feedback:
+            np.multiply(sent.values, size / kept, out=sent.values)
+        return sent
+
+    def wire(self, wire: Wire) -> Wire:
+        return wire._replace(values=self.kept(wire.values))
+
+
+@dataclass(frozen=True)
+class Quantize(Coding):
+    """Stochastic uniform quantization: whole multiples of the largest entry / (2^(bits - 1) - 1), rounded up or down at random so
+    that it is unbiased (QSGD, Alistarh et al. 2017) up to 2^-17 of such a unit, as 16 random bits decide."""
+
+    bits: Annotated[int, Range(least=2, most=32)] = 8
+
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        x = code.values
+        unit = np.abs(x).max(axis=1, keepdims=True) / (2.0 ** (self.bits - 1) - 1.0)
+        multiples = x / np.where(unit > 0.0, unit, 1.0)
+        multiples += uniform(source.short_words(number, x.shape[1]))
+        np.floor(multiples, out=multiples)
+        multiples *= unit
+        return code._replace(values=multiples)
+
+    def wire(self, wire: Wire) -> Wire:
+        return Wire(wire.values, self.bits, wire.beside + 8)
+
+
+class _Rounded(Coding):
+    kind: ClassVar[type[np.floating[Any]]]
+    """The type that numbers are rounded to."""
+
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        return code._replace(values=code.values.astype(self.kind).astype(np.float64))
+
+    def wire(self, wire: Wire) -> Wire:
+        return wire._replace(bits=np.finfo(self.kind).bits)
+
+
+@dataclass(frozen=True)
+class Float32(_Rounded):
+    """Numbers rounded to single precision."""
+
+    kind = np.float32
+
+
+@dataclass(frozen=True)
+class Float16(_Rounded):
+    """Numbers rounded to half precision; those above 65,504 become infinite."""
+
+    kind = np.float16
+
+
+@dataclass(frozen=True)
+class Noise(Coding):
+    """Gaussian noise of standard deviation ``std`` that the sender adds, as for privacy; it takes 65,536 values, the quantiles."""
+
+    std: NotNegative = 1e-3
+
+    def coded(self, code: Code, source: Source, number: int) -> Code:
+        noise = normal(source.short_words(number, code.values.shape[1]))
+        noise *= self.std
+        noise += code.values
+        return code._replace(values=noise)
+
+
+FAULTS: dict[str, type[Fault]] = {
+    kind.__name__.lower(): kind
+    for kind in (
+        *(Loss, Failures, Bursts, Sleep, Crash),
+        *(Delay, Stragglers, Link),
+        *(Quantize, Float32, Float16, TopK, RandomK, Noise, Corrupt),
+    )
+}
+
+
+def fault(given: str | Fault) -> Fault:
+    """The fault itself, or the fault that the text describes.
+
+    Raises
+    ------
+    ValueError, TypeError
+        ``given`` is neither a fault nor the text of one.
+    """
+    if isinstance(given, Fault):
+        return given
+    if not isinstance(given, str):
+        raise TypeError(f"a channel is made of faults such as 'loss:p=0.1', got {type(given).__name__}")
+    name, written = text.divided("fault", given, FAULTS)
+    return text.read(f"channel {given!r}", name, FAULTS[name], written)

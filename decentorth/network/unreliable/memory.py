@@ -1,0 +1,171 @@
+"""The messages that agents send through a `Channel`, coded, late or wrong, and the earlier messages that they build on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from ...protocols import Array, Index
+from .channel import Channel
+from .codings import Code
+from .draws import Mask, Source
+from .faults import Coding, Corrupt, Late
+
+_CACHED = 1 << 16
+"""The number of numbers to code at a time, so that they stay in the processor's cache."""
+
+
+class _Key(NamedTuple):
+    """The number and size of one of the arrays that an iteration exchanges."""
+
+    exchange: int
+    part: int
+    size: int
+
+
+class _Sent:
+    """The last messages of one array, ``(depth, n_local, size)``, as a ring buffer; number 0 is the newest."""
+
+    def __init__(self, messages: Array) -> None:
+        self._newest = 0
+        self._messages: list[Array] = list(messages)
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __getitem__(self, late: int) -> Array:
+        return self._messages[(self._newest + late) % len(self)]
+
+    def advance(self) -> Array:
+        """The buffer of the next message, which takes the place of the oldest."""
+        self._newest = (self._newest - 1) % len(self)
+        return self[0]
+
+
+class Messages(NamedTuple):
+    """The messages of an exchange."""
+
+    arrays: list[Array]
+    """The array m that arrives for each array x, ``(n_local, size)``; x itself if it is unchanged."""
+    rests: list[Array | None]
+    """``(n_local, size)``, fresh: x - m; None if it is zero."""
+    size: int
+    """The bytes of a message."""
+    whole: int
+    """The bytes of an uncoded message, as sent to receivers without earlier ones."""
+
+
+class Memory:
+    """The messages of this process's agents, present and past, for each array that an iteration exchanges."""
+
+    def __init__(self, channel: Channel, seed: int, agents: slice, n_agents: int) -> None:
+        self._channel, self._seed, self._agents, self._n_agents = channel, seed, agents, n_agents
+        self._n_local = agents.stop - agents.start
+        self._codings, self._late = channel.all(Coding), channel.all(Late)
+        self._corruptions = [] if channel.repair else channel.all(Corrupt)
+        self._sent: dict[_Key, _Sent] = {}
+        self._buffers: dict[_Key, Array] = {}
+
+    def messages(self, xs: tuple[Array, ...], t: int, exchange: int, asleep: Mask, struck: Mask, back: Mask) -> Messages:
+        """The messages of round ``t``, of this number in its iteration; valid until the next call.
+
+        ``asleep`` agents send nothing, ``struck`` ones wrong numbers, and those that are ``back`` have lost their earlier messages.
+        """
+        sizes = [array.size // self._n_local for array in xs]
+        size, whole = self._channel.size(sizes), self._channel.overhead + 8 * sum(sizes)
+        source = Source(self._seed, t, 0, self._agents)
+        late = sum([late.late(source, number, self._n_agents, size) for number, late in self._late])
+        depth = 1 + self._channel.lateness(size)
+        first = self._channel.feedback and _Key(exchange, 0, sizes[0]) not in self._sent
+        found = Messages([], [], whole if first else size, whole)
+        for part, array in enumerate(xs):
+            source = source._replace(part=part)
+            x = array.reshape(self._n_local, -1)
+            message, rest = x, None
+            if self._codings or self._late:
+                message, rest = self._send(_Key(exchange, part, sizes[part]), x, source, asleep, back, late, depth)
+            for number, corrupt in self._corruptions:
+                message, rest = corrupt.corrupted(message, struck, source, number), None
+            found.arrays.append(message)
+            found.rests.append(x - message if rest is None and message is not x else rest)
+        return found
+
+    def _send(
+        self, key: _Key, x: Array, source: Source, asleep: Mask, back: Mask, late: Index | int, depth: int
+    ) -> tuple[Array, Array | None]:
+        """The array that arrives for ``x``, which is coded and stored, and the rest if it is known."""
+        feedback, sent = self._channel.feedback, self._sent.get(key)
+        first = sent is None
+        if sent is None:
+            sent = self._sent[key] = _Sent(np.empty((depth, *x.shape)))
+        rest = None
+        if first and feedback:
+            sent[0][...] = np.where(asleep[:, None], 0.0, x)
+        else:
+            before, now = sent[0], sent.advance()
+            rest = self._code(x, source, now, before if feedback else None, asleep)
+            if feedback and back.any():
+                now[back], rest[back] = x[back], 0.0
+        for earlier in range(1, depth if first else 1):
+            sent[earlier][...] = sent[0]
+        if isinstance(late, int):
+            return sent[late], None if late else rest
+        message = self._buffers.setdefault(key, np.empty_like(x))  # a buffer that is used again is not allocated again
+        for rounds in range(depth):
+            message[late == rounds] = sent[rounds][late == rounds]
+        return message, None
+
+    def _code(self, x: Array, source: Source, out: Array, before: Array | None, asleep: Mask) -> Array:
+        """Write into ``out`` the coded ``x`` or, if ``before`` is given, ``before`` plus the coded difference; return ``x - out``.
+
+        A few agents are coded at a time, so that their arrays stay in the processor's cache.
+        """
+        each = max(1, _CACHED // x.shape[1])
+        rest = np.empty_like(x)
+        for first in range(0, len(x), each):
+            rows = slice(first, min(first + each, len(x)))
+            some = source._replace(agents=slice(source.agents.start + rows.start, source.agents.start + rows.stop))
+            own, message, left = x[rows], out[rows], rest[rows]
+            code = Code(own if before is None else np.subtract(own, before[rows], out=left))
+            for number, coding in self._codings:
+                code = coding.coded(code, some, number)
+            if before is None:
+                code.put(message)
+                np.subtract(own, message, out=left)
+                continue
+            if asleep[rows].any():
+                code.values[asleep[rows]] = 0.0
+            if out is not before:
+                message[...] = before[rows]
+            code.add_to(message, own, left)
+        return rest
+
+    def state(self) -> dict[str, Array]:
+        """All stored messages as arrays ``(n_local, ...)``, with the same names at all times and one layout for all agents."""
+        if not self._channel.remembers:
+            return {}
+        parts = [sent[late] for sent in self._sent.values() for late in range(len(sent))]
+        layout = np.array([(*key, len(sent)) for key, sent in self._sent.items()], dtype=np.float64).reshape(1, -1)
+        return {
+            "messages": np.concatenate([np.empty((self._n_local, 0)), *parts], axis=1),
+            "layout": np.repeat(layout, self._n_local, axis=0),
+        }
+
+    def restore(self, state: Mapping[str, Array]) -> None:
+        """Continue from a result of `state`; ValueError for other names or shapes."""
+        if state.keys() != self.state().keys():
+            raise ValueError(
+                f"this channel has {', '.join(self.state()) or 'nothing'} in flight, got {', '.join(state) or 'nothing'}"
+            )
+        self._sent = {}
+        if not state:
+            return
+        messages, layout = state["messages"], state["layout"][0].astype(np.int64).reshape(-1, 4)
+        ends = np.concatenate(([0], np.cumsum(layout[:, 2] * layout[:, 3])))
+        if messages.shape != (self._n_local, ends[-1]):
+            raise ValueError(f"the messages in flight must be {self._n_local} x {ends[-1]} numbers, got {messages.shape}")
+        for (*key, depth), first, last in zip(layout.tolist(), ends, ends[1:], strict=False):
+            part = messages[:, first:last].reshape(self._n_local, depth, -1)
+            self._sent[_Key(*key)] = _Sent(np.ascontiguousarray(part.transpose(1, 0, 2)))

@@ -1,0 +1,242 @@
+"""A network whose messages go through a channel."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from ...numerics.ordered_sums import accumulate
+from ...protocols import Array, Index
+from ..network import Network, Placement, Plan
+from ..traffic import Traffic
+from ..transport.communicator import Communicator
+from .channel import Channel, ChannelError
+from .draws import Mask
+from .faults import Corrupt, Edges, Late, MessageLoss, any_of
+from .memory import Memory
+
+log = logging.getLogger(__name__)
+
+
+def edges_of(W: csr_array) -> Edges:
+    """The edges of a symmetric matrix."""
+    rows = np.repeat(np.arange(W.shape[0], dtype=np.int64), np.diff(W.indptr))
+    below = W.indices < rows
+    return Edges(W.indices[below].astype(np.int64), rows[below])
+
+
+class _LossyPlan(Plan):
+    """The exchange plan of one matrix, and the messages that are lost over its edges."""
+
+    def __init__(self, W: csr_array, bounds: Index, communicator: Communicator, channel: Channel, seed: int) -> None:
+        super().__init__(W, bounds, communicator)
+        edges, n = edges_of(W), int(W.shape[0])
+        self.directed, self._edges, self._repair = edges.directed(), len(edges.lower), channel.repair
+        self._losses = any_of([loss.lost(edges, seed, number) for number, loss in channel.all(MessageLoss)], 2 * self._edges)
+        ordered = edges.upper * n + edges.lower
+        self._entries = []  # for each piece of the halo the numbers of its entries' messages; self-weights have the last
+        for piece in self.halo.pieces:
+            sender, receiver = piece.agents[piece.block.indices], self.halo.agents.start + piece.block.entry_rows
+            edge = np.searchsorted(ordered, np.maximum(sender, receiver) * n + np.minimum(sender, receiver))
+            number = np.where(sender < receiver, edge, self._edges + edge)
+            self._entries.append(np.where(sender == receiver, 2 * self._edges, number))
+
+    def lost(self, t: int, silent: Mask, deaf: Mask) -> Mask:
+        """The mask of the ``directed`` messages of round ``t`` that do not arrive, or come from silent agents or to deaf ones."""
+        return self._losses(t) | silent[self.directed.lower] | deaf[self.directed.upper]
+
+    def used(self, lost: Mask) -> list[Mask] | None:
+        """For each piece of the halo the mask of its used entries; None if all are used."""
+        if not lost.any():
+            return None
+        if self._repair:
+            lost = np.tile(lost[: self._edges] | lost[self._edges :], 2)
+        return self.entries(~lost, True)
+
+    def entries(self, arrived: Mask, own: bool) -> list[Mask]:
+        """For each piece of the halo the mask of its entries, from ``arrived``, ``directed``, and ``own`` for self-weights."""
+        known = np.append(arrived, own)
+        return [known[entries] for entries in self._entries]
+
+
+class UnreliableNetwork(Network):
+    """A `Network` with a `Channel`, through which messages go inside `iteration`: all others are delivered.
+
+    Bytes are those of coded messages. A message that is lost was sent, one of an agent that sleeps was not; with feedback a message
+    that is lost is sent once more after the round, so that its receiver can go on adding up.
+
+    Parameters
+    ----------
+    W, comm, placement
+        As for `Network`.
+    channel
+        The faults.
+    seed
+        The seed of their draws.
+
+    Raises
+    ------
+    ValueError
+        In addition to those of `Network`: neighbours change, and messages build on earlier ones.
+    """
+
+    def __init__(self, W: Any, comm: Any = None, placement: Placement = "even", *, channel: Channel, seed: int = 0) -> None:
+        super().__init__(W, comm, placement)
+        if self.sequence is not None and channel.remembers:
+            raise ValueError(
+                "on a time-varying network neighbours change, but delays and feedback build on earlier messages: drop them"
+            )
+        self.channel, self.seed = channel, seed
+        self._memory = Memory(channel, seed, self.agents, self.n_agents)
+        self._struck = any_of(
+            [corrupt.struck(self.n_agents, seed, number) for number, corrupt in channel.all(Corrupt)], self.n_agents
+        )
+        self._nobody = np.zeros(self.n_agents, dtype=np.bool_)
+        self._asleep: Mask | None = None
+        self._back = self._nobody
+        self._exchange = 0
+        self._reliable = False
+        if self.communicator.rank == 0:
+            for caution in self.cautions:
+                log.warning(caution)
+
+    @property
+    def cautions(self) -> list[str]:
+        """Reasons why agents run apart on this network whatever they compute; known for fixed networks."""
+        if self.sequence is not None:
+            return []
+        return self.channel.cautions(float(self.W.diagonal().mean()), self.spectrum.lambda_min)
+
+    def check_alike(self) -> None:
+        """Raise ChannelError if messages may be late, so that `mix_alike` cannot work."""
+        if late := [type(fault).__name__.lower() for _, fault in self.channel.all(Late)]:
+            raise ChannelError(
+                "methods that start over together (safe) cannot tell which messages are from before when these are late: drop safe "
+                f"or {', '.join(late)}"
+            )
+
+    def in_flight(self) -> dict[str, Array]:
+        """The arrays that later messages build on."""
+        return self._memory.state()
+
+    def restore(self, rounds: int, messages: int, bytes: int, in_flight: Mapping[str, Array]) -> None:
+        super().restore(rounds, messages, bytes, {})
+        self._memory.restore(in_flight)
+
+    @contextlib.contextmanager
+    def iteration(self, asleep: Mask, back: Mask) -> Iterator[None]:
+        """A context in which messages go through the channel.
+
+        Parameters
+        ----------
+        asleep, back
+            ``(n,)``: agents that neither send nor receive, and agents that have lost their earlier messages.
+        """
+        self._asleep, self._back, self._exchange = asleep, back, 0
+        try:
+            yield
+        finally:
+            self._asleep = None
+
+    @contextlib.contextmanager
+    def reliable(self) -> Iterator[None]:
+        """A context in which messages are sent as float64, each again until it arrives; late messages and agents that sleep are
+        waited for. A round takes as many rounds as its unluckiest message needs, and all messages are counted.
+        """
+        self._reliable = True
+        try:
+            yield
+        finally:
+            self._reliable = False
+
+    @cached_property
+    def flooding_rounds(self) -> int:
+        """As on a reliable network; ValueError if neighbours change, as a lost message has no receiver when it is sent again."""
+        if self.sequence is not None:
+            raise ValueError(
+                "on a time-varying network with a bad channel what is lost cannot be sent again, as the neighbours have changed: "
+                "no number of rounds is sure to reach everybody"
+            )
+        return super().flooding_rounds
+
+    def sums_from(self, x: Array, senders: Mask, receivers: Mask) -> tuple[Array, Array]:
+        """The sums of W_ij x_j and of W_ij over the neighbours j of each agent i in a round with messages of some agents to some.
+
+        Parameters
+        ----------
+        senders, receivers
+            ``(n,)``, disjoint; their messages arrive.
+        """
+        plan = self._plan()
+        width = x.size // self.n_local
+        traffic = plan.traffic((width,))
+        sent = senders[plan.directed.lower] & receivers[plan.directed.upper]
+        gathered = traffic.gather((x,))
+        blocks = [
+            piece.block._replace(data=np.where(used, piece.block.data, 0.0))
+            for piece, used in zip(plan.halo.pieces, plan.entries(sent, False), strict=True)
+        ]
+        total, weights = traffic.add(blocks, gathered, 0, np.zeros(x.shape)), np.zeros(self.n_local)
+        for block in blocks:
+            accumulate(block, 1, np.ones(block.columns), weights)
+        self._count(traffic, int(sent.sum()), 8 * width)
+        return total, weights
+
+    def _new_plan(self, W: csr_array) -> Plan:
+        return _LossyPlan(W, self.bounds, self.communicator, self.channel, self.seed)
+
+    def _plan(self) -> _LossyPlan:
+        return cast(_LossyPlan, super()._plan())
+
+    def _mix(self, xs: tuple[Array, ...], alike: bool = False) -> tuple[Array, ...]:
+        if self._asleep is None:
+            return super()._mix(xs, alike)
+        labels, xs = (xs[:1], xs[1:]) if alike else ((), xs)
+        plan, t, here, asleep, struck = self._plan(), self.rounds, self.agents, self._asleep, self._struck(self.rounds)
+        lost = plan.lost(t, asleep | struck if self.channel.repair else asleep, asleep)
+        messages = self._memory.messages(xs, t, self._exchange, asleep[here], struck[here], self._back[here])
+
+        traffic = plan.traffic(tuple([x.size // self.n_local for x in (*labels, *xs)]))
+        gathered = traffic.gather((*labels, *messages.arrays))
+        used = plan.used(lost)
+        heard: tuple[Array, ...] = ()
+        if alike:
+            largest, blocks = plan.halo.alike([arrays[0] for arrays in gathered], used)
+            heard = (largest,)
+        else:
+            blocks = plan.halo.blocks if used is None else plan.halo.using(used)
+        out = []
+        for number, (x, rest) in enumerate(zip(xs, messages.rests, strict=True), len(labels)):
+            if rest is not None and not self.channel.repair:
+                rest *= plan.halo.own_weights(blocks)[:, None]
+            out.append(traffic.add(blocks, gathered, number, np.zeros(x.shape) if rest is None else rest.reshape(x.shape)))
+        sender, receiver = plan.directed
+        sent = ~asleep[sender]
+        again = sent & lost if self.channel.feedback else np.zeros(0)
+        self._count(traffic, int(sent.sum() + again.sum()), messages.size + 8 * len(labels))
+        if self.channel.feedback:
+            whole = sent & (self._back[sender] | self._back[receiver])
+            self.bytes += int(whole.sum()) * (messages.whole - messages.size)
+        self._exchange += 1
+        return (*heard, *out)
+
+    def _count(self, traffic: Traffic, messages: int, size: int) -> None:
+        if not self._reliable:
+            super()._count(traffic, messages, size)
+            return
+        size += self.channel.overhead
+        super()._count(traffic, messages, size)
+        plan = self._plan()
+        missing = plan.lost(self.rounds - 1, self._struck(self.rounds - 1), self._nobody)
+        while missing.any():
+            self.messages += int(missing.sum())
+            self.bytes += int(missing.sum()) * size
+            missing &= plan.lost(self.rounds, self._struck(self.rounds), self._nobody)
+            self.rounds += 1
+        self.rounds += self.channel.lateness(size)

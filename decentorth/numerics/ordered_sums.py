@@ -1,0 +1,92 @@
+"""Sums with a fixed order of additions, so that runs are bitwise reproducible: sparse rows times points, over agents, within one.
+
+`accumulate` and `add_agents` call SciPy's ``csr_matvecs``, the loop behind ``csr_array @ dense``: for each row, for each stored
+column in order,
+``out[row] += weight * x[column]`` over the whole point. It accumulates into ``out``, which the public operator cannot: so a row
+whose columns are on several ranks is added piece by piece, in global agent order, without copying the pieces together first.
+`scatter` calls ``csc_matvecs``, the same by columns.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import _sparsetools
+
+from ..protocols import Array, Index
+
+_SMALL, _LARGE = 2.0**-450, 2.0**500
+"""Norms between these are the root of the sum of squares; outside, squares underflow or overflow."""
+
+
+class Csr(NamedTuple):
+    """A sparse block in compressed rows, as plain arrays."""
+
+    rows: int
+    columns: int
+    indptr: Index
+    indices: Index
+    data: Array
+
+    @property
+    def entry_rows(self) -> Index:
+        """The row of each stored entry."""
+        return np.repeat(np.arange(self.rows, dtype=np.int64), np.diff(self.indptr))
+
+
+def accumulate(block: Csr, width: int, x: Array, out: Array) -> None:
+    """Compute ``out += block @ x``, both flat and C-contiguous, with ``width`` numbers per row."""
+    _sparsetools.csr_matvecs(block.rows, block.columns, width, block.indptr, block.indices, block.data, x, out)
+
+
+def add_agents(x: Array, out: Array) -> None:
+    """Compute ``out += x[0]``, ``out += x[1]``, ...: a sum strictly in agent order (NumPy's own sums are pairwise)."""
+    n = len(x)
+    if n == 1:
+        out += x[0]
+        return
+    ones = Csr(1, n, np.array([0, n], dtype=np.int64), np.arange(n, dtype=np.int64), np.ones(n))
+    accumulate(ones, out.size, x.reshape(-1), out.reshape(-1))
+
+
+def scatter(places: Index, weights: Array, x: Array, out: Array) -> None:
+    """Compute ``out[places[i, j]] += weights[i, j] * x[i]``, strictly in the order of i and, within it, j.
+
+    Parameters
+    ----------
+    places, weights
+        ``(b, c)``, C-contiguous.
+    x
+        ``(b, width)``, C-contiguous.
+    out
+        ``(m, width)``, C-contiguous, with every place below m.
+    """
+    b, c = places.shape
+    starts = c * np.arange(b + 1, dtype=np.int64)
+    rows, width = out.shape
+    _sparsetools.csc_matvecs(rows, b, width, starts, places.reshape(-1), weights.reshape(-1), x.reshape(-1), out.reshape(-1))
+
+
+def sums(x: Array) -> Array:
+    """``(n, ...) -> (n,)``: the sum of each agent's entries; its bits do not depend on the other agents."""
+    total: Array = x.reshape(len(x), -1).sum(-1)
+    return total
+
+
+def norms(x: Array) -> Array:
+    """``(n, ...) -> (n,)``: the Frobenius norm of each agent's array, without overflow or underflow."""
+    root: Array = np.sqrt(sums(x * x))
+    if not (root.min() > _SMALL and root.max() < _LARGE):
+        odd = np.flatnonzero(~((root > _SMALL) & (root < _LARGE)))
+        far = x[odd]
+        unit = power_of_two(np.abs(far.reshape(len(far), -1)).max(-1))
+        far /= unit.reshape(-1, *(1,) * (x.ndim - 1))
+        root[odd] = unit * np.sqrt(sums(far * far))
+    return root
+
+
+def power_of_two(size: Array) -> Array:
+    """The largest power of two that is at most each size, by which division is exact; 1 for 0 and sizes that are not finite."""
+    usual = (size > 0.0) & (size < np.inf)
+    return np.where(usual, np.ldexp(1.0, np.frexp(size)[1] - 1), 1.0)

@@ -1,0 +1,1 @@
+"""Rows, samples and their division over agents, which problems of several families use."""

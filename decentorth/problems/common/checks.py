@@ -1,0 +1,75 @@
+"""Validation of users' data: shapes and finiteness, with messages that name the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...protocols import Array
+
+LARGEST = 1e150
+"""The largest allowed entry of data: sums of millions of its squares are finite."""
+
+
+def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = False) -> list[Array]:
+    """A list or stack of 2-D real matrices as float64, C-contiguous, finite (or NaN, where entries may be ``missing``).
+
+    The ValueError or TypeError names the agent whose matrix is not 2-D, empty, not of finite real numbers, or larger than `LARGEST`
+    (with the first bad row and column).
+    """
+    result = []
+    if isinstance(values, np.ndarray) and values.ndim != 3:
+        raise ValueError(
+            f"{name} must be a list of matrices or a stack of shape (n_agents, rows, columns), got shape {values.shape}"
+        )
+    for i, value in enumerate(values):
+        agent = first_agent + i
+        raw = np.asarray(value)
+        if raw.dtype.kind not in "fiub":
+            raise TypeError(f"{name} of agent {agent} must hold real numbers, got dtype {raw.dtype}")
+        array = np.ascontiguousarray(raw, dtype=np.float64)
+        if array.ndim != 2 or array.size == 0:
+            raise ValueError(f"{name} of agent {agent} must be a non-empty matrix, got shape {array.shape}")
+        size = np.abs(array)
+        bad = size > LARGEST if missing else ~(size <= LARGEST)
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            finite = np.isfinite(array[row, column])
+            must = f"be at most {LARGEST:g} in size, as squares are computed: divide all by one number" if finite else "be finite"
+            raise ValueError(
+                f"{name} of agent {agent} must {must}; entry [{row}, {column}] is {array[row, column]} "
+                f"({int(bad.sum())} such entries)"
+            )
+        result.append(array)
+    if not result:
+        raise ValueError(f"{name} must hold at least one agent's matrix, got none")
+    return result
+
+
+def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> int:
+    """The common number of columns; the ValueError names the first agent that differs."""
+    columns = values[0].shape[1]
+    for i, value in enumerate(values):
+        if value.shape[1] != columns:
+            raise ValueError(
+                f"all agents must share the dimension d: {name} of agent {first_agent} has {columns} columns, "
+                f"that of agent {first_agent + i} has {value.shape[1]}"
+            )
+    return int(columns)
+
+
+def samples(name: str, values: Any, first_agent: int = 0) -> tuple[list[Array], int]:
+    """The `matrices` of the agents' samples, a row each, and their common number of columns."""
+    rows = matrices(name, values, first_agent)
+    return rows, same_columns(name, rows, first_agent)
+
+
+def agent_weights(weights: Array | None, n_local: int) -> Array:
+    """``(n_local,)``: the weights of the local agents, all 1 for None; a ValueError for another shape."""
+    if weights is None:
+        return np.ones(n_local)
+    if weights.shape != (n_local,):
+        raise ValueError(f"weights must have shape ({n_local},), one for each agent given, got {weights.shape}")
+    return weights

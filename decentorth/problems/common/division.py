@@ -1,0 +1,85 @@
+"""The division of the samples of a file or bundled set over the agents, by a problem's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from ...protocols import Array
+from ...settings import Count, Positive, Settings
+
+SampleFile = Annotated[
+    str, "A file with one sample per row (.npy, .npz, .csv, svmlight, Matrix Market or idx), or the name of bundled data (digits)."
+]
+AgentSamples = Annotated[Count, "Samples of each agent (generated data)."]
+Shuffling = Annotated[bool, "Shuffle the file's rows over the agents by the seed; otherwise consecutive rows."]
+Centering = Annotated[bool, "Subtract the mean of all samples first."]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Divided(Settings):
+    """Settings of samples that are divided over the agents.
+
+    Parameters
+    ----------
+    partition
+        How samples are divided: even, by-label (each agent sees few labels) or dirichlet (shares of each label drawn at random).
+    labels
+        File with one label per sample, for by-label and dirichlet; bundled data and svmlight files bring their own.
+    dirichlet_alpha
+        Concentration of dirichlet: small is heterogeneous, large is even.
+    shuffle
+        Shuffle the samples by the seed before an even division; otherwise consecutive rows.
+    """
+
+    partition: Literal["even", "by-label", "dirichlet"] = "even"
+    labels: str | None = None
+    dirichlet_alpha: Positive = 0.5
+    shuffle: bool = True
+
+    def idle(self) -> dict[str, str]:
+        """The settings that have no effect, and why."""
+        found = {} if self.partition == "dirichlet" else {"dirichlet_alpha": "it is for partition dirichlet"}
+        if self.partition == "even":
+            return {**found, "labels": "they are for partition by-label and dirichlet"}
+        return {**found, "shuffle": "it is for an even partition"}
+
+
+DIVIDED = ("partition", "labels", "dirichlet_alpha", "shuffle")
+
+
+def idle_data(from_file: bool, generated: Sequence[str], read: Sequence[str] = ()) -> dict[str, str]:
+    """The settings that have no effect, and why: of generated data where a file is read, of files where none is."""
+    return dict.fromkeys(generated, "it is for generated data") if from_file else dict.fromkeys(read, "it is for data of a file")
+
+
+def divided(data: str, settings: Divided, n_agents: int, agents: slice, seed: int) -> list[Array]:
+    """The samples ``(m_i, d)`` of each agent in ``agents``, from the file or bundled set ``data``."""
+    return divided_alike((data,), settings, n_agents, agents, seed)[0]
+
+
+def divided_alike(data: Sequence[str], settings: Divided, n_agents: int, agents: slice, seed: int) -> list[list[Array]]:
+    """The samples of each agent for several views, whose rows are divided alike, with the labels of the first view."""
+    from ...data import load_labels, partition, resolve
+
+    views = [resolve(name) for name in data]
+    first = views[0]
+    for view in views[1:]:
+        if view.shape[0] != first.shape[0]:
+            raise ValueError(
+                f"views must have a row for each sample, but {first.name} has {first.shape[0]} rows and {view.name} {view.shape[0]}"
+            )
+    labels: Any = None
+    if settings.partition != "even":
+        labels = load_labels(settings.labels) if settings.labels is not None else first.labels
+    parts = partition(
+        settings.partition,
+        first.shape[0],
+        n_agents,
+        labels=labels,
+        seed=seed,
+        alpha=settings.dirichlet_alpha,
+        shuffle=settings.shuffle,
+    )
+    return [[view.rows(index) for index in parts[agents]] for view in views]

@@ -1,0 +1,133 @@
+"""The base class of problems with a sum over samples: f_i(x) = w_i sum_j h(x^T a_j) over the rows a_j of A_i.
+
+Both passes over an agent's rows, the products A_i x and the sum A_i^T h'(A_i x), go piece by piece, so that a piece's products are
+still in cache when they are multiplied back.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from ...numerics.ordered_sums import sums
+from ...protocols import Array, Index
+from ...sets import Stiefel
+from ..base import AgentProblem, C, Selection
+from .columns import SeparateColumns
+from .runs import Runs
+
+PASS_BYTES = 1 << 17
+"""The bytes of a piece of an agent's samples, small enough to stay in cache between the two products."""
+
+
+def pieces(samples: int, width: int) -> Iterator[slice]:
+    """Runs of samples of ``width`` numbers each that take about `PASS_BYTES`, at least one sample each."""
+    size = max(1, PASS_BYTES // (8 * width))
+    for start in range(0, samples, size):
+        yield slice(start, min(start + size, samples))
+
+
+class RowLosses(AgentProblem[C]):
+    """f_i(x) = w_i sum_j h(x^T a_j), the sum over the rows a_j of an agent's samples A_i ``(m_i, d)``, already checked."""
+
+    def __init__(
+        self,
+        rows: Sequence[Array],
+        weights: Sequence[float] | Array,
+        constraint: C,
+        n_agents: int | None,
+        first_agent: int,
+    ) -> None:
+        super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), constraint)
+        self.n_samples: Index = np.array([len(a) for a in rows], dtype=np.int64)
+        self._weights = np.array(weights, dtype=np.float64)
+        self._rows = Runs([(a,) for a in rows])
+
+    @staticmethod
+    @abstractmethod
+    def losses(products: Array) -> Array:
+        """``(n, ...)``: numbers that add up, for each agent, to the sum of h over the samples with products ``(n, b, c)``."""
+
+    @staticmethod
+    @abstractmethod
+    def differentiate(products: Array) -> None:
+        """Replace the products ``(n, b, c)`` by the gradients of h there."""
+
+    def _take(self, local: Selection) -> None:
+        self.n_samples, self._weights, self._rows = self.n_samples[local], self._weights[local], self._rows.take(local)
+
+    @cached_property
+    def largest(self) -> Array:
+        """``(n_local,)``: lambda_max(A_i^T A_i)."""
+        out = np.empty(self.n_local)
+        for local, (a,) in self._rows:
+            out[local] = np.linalg.eigvalsh(a.swapaxes(-1, -2) @ a)[:, -1]
+        return out
+
+    def value(self, x: Array) -> Array:
+        out = np.zeros(len(x))
+        for local, (a,) in self._rows:
+            points = x[local]
+            for some in pieces(a.shape[1], a.shape[2]):
+                out[local] += sums(self.losses(a[:, some] @ points))
+        return out * self._weights
+
+    def gradient(self, x: Array) -> Array:
+        """``(n_local, d, r)``: w_i A_i^T h'(A_i x_i), at points with any number r of columns."""
+        out = np.empty_like(x)
+        for local, (a,) in self._rows:
+            self._sum(a, x[local], out[local])
+        out *= self._weights[:, None, None]
+        return out
+
+    def gradient_on(self, x: Array, batch: Index) -> Array:
+        """``(n_local, d, r)``: m_i / b times the gradient of the samples ``batch``, ``(n_local, b)`` numbers within each agent."""
+        out = np.empty_like(x)
+        for local, (a,) in self._rows:
+            self._sum(np.take_along_axis(a, batch[local, :, None], 1), x[local], out[local])
+        out *= (self._weights * self.n_samples / batch.shape[1])[:, None, None]
+        return out
+
+    def _sum(self, a: Array, x: Array, out: Array) -> None:
+        """``out = a^T h'(a x)`` for the samples ``(n, b, d)``."""
+        for some in pieces(a.shape[1], a.shape[2]):
+            rows = a[:, some]
+            products: Array = rows @ x
+            self.differentiate(products)
+            if some.start == 0:
+                np.matmul(rows.swapaxes(-1, -2), products, out=out)
+            else:
+                out += rows.swapaxes(-1, -2) @ products
+
+
+class SeparableLosses(RowLosses[C], SeparateColumns):
+    """Row losses with h(y) a sum over the entries of y, so that each column of the gradient is computed on its own."""
+
+    def flops(self, columns: int) -> Array:
+        """``(n_local,)``: the operations of two products with the samples for ``columns`` columns; h' counts as one an entry."""
+        return (self.n_samples * ((4 * self.shape[0] + 1) * columns)).astype(np.float64)
+
+
+class AbsoluteLosses(SeparableLosses[Stiefel]):
+    """f_i(x) = w_i ||A_i x||_1, with the subgradient w_i A_i^T sign(A_i x), in which the sign of 0 is 0."""
+
+    nonsmooth = True
+
+    @staticmethod
+    def losses(products: Array) -> Array:
+        """The absolute value of every entry."""
+        return np.abs(products)
+
+    @staticmethod
+    def differentiate(products: Array) -> None:
+        """Replace every entry by its sign."""
+        np.sign(products, out=products)
+
+    @property
+    def lipschitz_value(self) -> Array:
+        """``(n_local,)``: |w_i| ||A_i||_2 sqrt(m_i r), which bounds |w_i| ||A_i^T U||_F for every U of signs."""
+        bound: Array = np.abs(self._weights) * np.sqrt(self.largest * (self.n_samples * self.shape[1]))
+        return bound

@@ -1,0 +1,161 @@
+"""The settings of canonical correlation analysis: two views of samples, from files or generated."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+
+from ...numerics.ordered_sums import sums
+from ...protocols import Array, Collective
+from ...settings import Condition, Count, NotNegative, Range, Share
+from ..base import Deferred
+from ..common.division import DIVIDED, AgentSamples, Centering, Divided, divided, divided_alike, idle_data
+from ..common.generated import stream
+from ..common.pooled import centered, mean_squares
+from .cca import CCA
+
+
+@dataclass(frozen=True, kw_only=True)
+class CCASettings(Divided):
+    """Canonical correlations of two views of real data, its samples divided over the agents, or of generated data.
+
+    Parameters
+    ----------
+    data
+        Images, whose left and right halves are the two views: the name of bundled data (digits) or a file with one image per row
+        (idx and others). With data_y the first view itself. Or synthetic: Gaussian views with shared factors.
+    data_y
+        A file with the second view, row for row the samples of data.
+    rank
+        How many pairs of canonical directions.
+    ridge
+        Added to the diagonals of the covariances, as a share of their mean eigenvalue: it bounds their condition.
+    width
+        Pixels in a row of an image; by default images are square.
+    drop_constant
+        Columns whose variance is at most this share of their view's mean variance are left out.
+    scale
+        Divide by standard deviations over all samples: columns, each column by its own; view, a view by the root of its columns'
+        mean variance; or none.
+    dimension, dimension_y
+        Columns of the two views (synthetic data).
+    correlation, decay
+        The canonical correlations of the distribution are correlation decay^k, k = 0, 1, ... (synthetic data).
+    condition
+        Of the covariances of the distribution, whose eigenvalues fall geometrically (synthetic data).
+    heterogeneity
+        Standard deviation of the logarithms by which each agent stretches each pair of factors; the correlations of the
+        distribution of all samples are the same in any case (synthetic data).
+    """
+
+    name: ClassVar[str] = "cca"
+
+    data: str = "digits"
+    data_y: str | None = None
+    rank: Count = 5
+    ridge: NotNegative = 0.01
+    width: Annotated[int, Range(least=2)] | None = None
+    drop_constant: NotNegative = 1e-3
+    center: Centering = True
+    scale: Literal["columns", "view", "none"] = "columns"
+    samples: AgentSamples = 1000
+    dimension: Count = 10
+    dimension_y: Count = 10
+    correlation: Share = 0.9
+    decay: Share = 0.8
+    condition: Condition = 10.0
+    heterogeneity: NotNegative = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.data_y is not None and (self.data == "synthetic" or self.width is not None):
+            raise ValueError(
+                "data_y goes with a file in data, whose rows are then the first view: not with synthetic data, nor width"
+            )
+        if self.data == "synthetic" and self.rank > min(self.dimension, self.dimension_y):
+            raise ValueError(
+                f"rank must be at most dimension and dimension_y, {self.dimension} and {self.dimension_y}, got {self.rank}"
+            )
+
+    def idle(self) -> dict[str, str]:
+        return super().idle() | idle_data(
+            self.data != "synthetic",
+            ("samples", "dimension", "dimension_y", "correlation", "decay", "condition", "heterogeneity"),
+            DIVIDED,
+        )
+
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        def build(agents: slice, collective: Collective) -> CCA:
+            with collective.together():
+                views = self._generated(agents, seed) if self.data == "synthetic" else self._loaded(n_agents, agents, seed)
+            first, second = [self._prepared(name, view, collective) for name, view in zip(("first", "second"), views, strict=True)]
+            return CCA(
+                first, second, self.rank, ridge=self.ridge, n_agents=n_agents, first_agent=agents.start, collective=collective
+            )
+
+        return Deferred(n_agents, build)
+
+    def _prepared(self, name: str, view: list[Array], collective: Collective) -> list[Array]:
+        """A view centred, scaled and without constant columns."""
+        around = centered(view, collective)
+        variances = mean_squares(around, collective)
+        mean = float(sums(variances[None])[0]) / len(variances)
+        kept = variances > self.drop_constant * mean
+        if not mean > 0.0:
+            raise ValueError(f"the {name} view is constant: all its {len(kept)} columns are the same in all samples")
+        scales = {"view": np.full(len(kept), mean), "columns": variances, "none": np.ones(len(kept))}[self.scale]
+        return [np.ascontiguousarray(a[:, kept] / np.sqrt(scales[kept])) for a in (around if self.center else view)]
+
+    def _loaded(self, n_agents: int, agents: slice, seed: int) -> tuple[list[Array], list[Array]]:
+        """The two views of the agents' samples, from files."""
+        if self.data_y is None:
+            return _halves(divided(self.data, self, n_agents, agents, seed), self.width)
+        first, second = divided_alike((self.data, self.data_y), self, n_agents, agents, seed)
+        return first, second
+
+    def _generated(self, agents: slice, seed: int) -> tuple[list[Array], list[Array]]:
+        """Gaussian views with u_k = sqrt(c_k) z_k + sqrt(1 - c_k) e_k, v_k = sqrt(c_k) z_k + sqrt(1 - c_k) e'_k, each mixed."""
+        shared = stream(seed)
+        mixings = [_mixing(n, self.condition, shared) for n in (self.dimension, self.dimension_y)]
+        k = min(self.dimension, self.dimension_y)
+        share = np.sqrt(self.correlation * self.decay ** np.arange(k))
+        rest = np.sqrt(1.0 - share * share)
+        views: tuple[list[Array], list[Array]] = ([], [])
+        for agent in range(agents.start, agents.stop):
+            rng = stream(seed, agent)
+            stretch = np.exp(self.heterogeneity * rng.standard_normal(k))
+            common = share * rng.standard_normal((self.samples, k))
+            for view, mixing in zip(views, mixings, strict=True):
+                factors = rng.standard_normal((self.samples, len(mixing)))
+                factors[:, :k] *= rest
+                factors[:, :k] += common
+                factors[:, :k] *= stretch
+                view.append(factors @ mixing)
+        return views
+
+
+def _mixing(n: int, condition: float, rng: np.random.Generator) -> Array:
+    """``(n, n)``: a random rotation, a geometric diagonal from 1 to condition^{-1/2}, and another rotation."""
+    first, second = (np.linalg.qr(rng.standard_normal((n, n)))[0] for _ in range(2))
+    mixing: Array = (first * np.geomspace(1.0, condition**-0.5, n)) @ second
+    return mixing
+
+
+def _halves(images: list[Array], width: int | None) -> tuple[list[Array], list[Array]]:
+    """The left and the right halves of images, flattened; for an odd width the middle column goes to the right."""
+    pixels = images[0].shape[1]
+    across = math.isqrt(pixels) if width is None else width
+    if pixels % across or (width is None and across * across != pixels) or across < 2:
+        shape = "square" if width is None else f"made of rows of {width} pixels"
+        raise ValueError(
+            f"images of {pixels} pixels are not {shape}: give their width, or data_y with the second view in a file of its own"
+        )
+    grids = [image.reshape(len(image), -1, across) for image in images]
+    left, right = (
+        [np.ascontiguousarray(grid[:, :, half].reshape(len(grid), -1)) for grid in grids]
+        for half in (slice(across // 2), slice(across // 2, None))
+    )
+    return left, right

@@ -1,0 +1,230 @@
+"""Generalized eigenvalue problems: the leading eigenvectors of A v = w B v.
+
+Paper 003 (Vary, Ablin, Gao, Absil, "Optimization without retraction on the random generalized Stiefel manifold", ICML 2024),
+Section 4 and Appendix B: f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, so G_i(x) = -A_i x. The answer is any basis of the
+eigenvectors of the p largest w, with A = (1/n) sum_i A_i, and the least value minus half the sum of these w.
+
+The paper's matrices have random orthogonal eigenvectors; the eigenvalues of A are equidistant in [1/kappa, 1], those of B
+geometric. Its published code has another B, whose condition is about its order whatever kappa, and divides both by their Frobenius
+norms, which is why its printed steps diverge on the matrices as printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from ...numerics.ordered_sums import sums
+from ...protocols import Array, Collective
+from ...sets import GeneralizedStiefel
+from ...sets.operators import Operator, eigenspace, formed, symmetric
+from ...settings import Condition, Count, Settings
+from ..base import AgentProblem, Deferred, Selection, on_each_rank, selected
+from ..common.division import idle_data
+from ..common.generated import stream
+from ..common.pooled import total
+from ..stiefel.pca import subspace_distance
+
+_LARGEST_OPTIMUM = 3000
+"""The order above which the answer is not computed and no error is reported."""
+
+
+class GEVP(AgentProblem[GeneralizedStiefel]):
+    """f_i(x) = -1/2 tr(x^T A_i x) over {x : x^T B x = I}, B the same for all agents.
+
+    Parameters
+    ----------
+    A
+        ``(n, n)``, symmetric: an array, a SciPy sparse matrix or a ``LinearOperator``; or a list of such, one for each agent.
+    B
+        Symmetric positive definite, of the same kinds, or a `sets.SampleCovariance`.
+    rank
+        The number p of eigenvectors.
+
+    Raises
+    ------
+    ValueError
+        When sizes differ, ``rank > n``, or a matrix is not symmetric, finite or, for B, positive definite; says which.
+    TypeError
+        When A or B is of another type.
+    """
+
+    error_name = ""
+    """The name of the error: ``subspace_distance`` once `prepare` has computed the answer."""
+    optimal_value: float | None = None
+    """The least value, minus half the sum of the p largest eigenvalues, once `prepare` has computed it."""
+
+    def __init__(self, A: Any, B: Any, rank: int):
+        several = isinstance(A, Sequence) or (isinstance(A, np.ndarray) and A.ndim == 3)
+        named = [(f"A of agent {i}", one) for i, one in enumerate(A)] if several else [("A", A)]
+        if not named:
+            raise ValueError("A must hold at least one agent's matrix, got none")
+        self._operators: list[Operator] = [symmetric(name, one) for name, one in named]
+        manifold = GeneralizedStiefel(B, rank)
+        for (name, _), one in zip(named, self._operators, strict=True):
+            if one.n != manifold.shape[0]:
+                raise ValueError(f"A and B must have the same order, got {one.n} for {name} and {manifold.shape[0]} for B")
+        super().__init__(len(named), slice(0, len(named)), manifold)
+        self._answer: tuple[Array, Array] | None = None
+
+    def _take(self, local: Selection) -> None:
+        self._operators = selected(self._operators, local)
+
+    def _image(self, x: Array) -> Array:
+        """A_i x_i, fresh."""
+        if len(x) == 1:
+            return self._operators[0].product(x)
+        image = np.empty_like(x)
+        for i, A in enumerate(self._operators):
+            image[i] = A.product(x[i : i + 1])[0]
+        return image
+
+    def value(self, x: Array) -> Array:
+        image = self._image(x)
+        image *= x
+        return -0.5 * sums(image)
+
+    def gradient(self, x: Array) -> Array:
+        """``(n_local, n, p)``: -A_i x_i."""
+        image = self._image(x)
+        return np.negative(image, out=image)
+
+    @cached_property
+    def lipschitz(self) -> Array:
+        """``(n_local,)``: L_i = ||A_i||_2."""
+        return np.array([A.radius for A in self._operators])
+
+    def hessian(self) -> Array:
+        """``(n_local, n, n)``: -A_i, formed."""
+        return np.stack([-formed(A) for A in self._operators])
+
+    def pooled(self) -> Self:
+        """The mean of the agents' objectives as the objective of a single agent, with A formed; all agents must be here."""
+        pooled = self._alone()
+        mean = formed(self._operators[0])
+        for A in self._operators[1:]:
+            mean += formed(A)
+        pooled._operators = [symmetric("A", mean / self.n_agents)]
+        return pooled
+
+    def prepare(self, collective: Collective) -> None:
+        """Compute the answer for the mean of the A_i, summed in agent order; orders above 3000 are left out."""
+        n, p = self.constraint.shape
+        if n > _LARGEST_OPTIMUM:
+            return
+        mean = total(self._operators, n * n, lambda A: formed(A).reshape(-1), collective.fold).reshape(n, n) / self.n_agents
+        B = formed(self.constraint.operator)
+        values, vectors = eigenspace(mean, B, p)
+        root: Array = np.ascontiguousarray(np.linalg.cholesky(B).T)
+        self._answer = (root, root @ vectors)
+        self.error_name, self.optimal_value = "subspace_distance", -0.5 * float(sums(values[None])[0])
+
+    def error(self, xhat: Array) -> float:
+        """The least ||B^{1/2} (x - v R)||_F over orthogonal R, v the answer (`pca.subspace_distance`); NaN if x is not finite."""
+        if self._answer is None:
+            raise ValueError("the optimum is not known: prepare() computes it from all agents up to order 3000 (solve() calls it)")
+        root, basis = self._answer
+        if not np.isfinite(sums(xhat[None])[0]):
+            return np.nan
+        return subspace_distance(root @ xhat, basis)
+
+
+def pencil(n: int, condition: float, seed: int, *, frobenius_normalised: bool = False) -> tuple[Array, Array]:
+    """A and B of paper 003, each ``(n, n)``: eigenvalues equidistant and geometric in [1/condition, 1], random eigenvectors.
+
+    ``frobenius_normalised`` divides A and B by their Frobenius norms.
+    """
+    rng = stream(seed)
+    low = 1.0 / condition
+    pair = [_with_eigenvalues(values, rng) for values in (np.linspace(low, 1.0, n), np.geomspace(low, 1.0, n))]
+    if frobenius_normalised:
+        pair = [matrix / np.linalg.norm(matrix, axis=(-2, -1)) for matrix in pair]
+    return pair[0], pair[1]
+
+
+def _with_eigenvalues(values: Array, rng: np.random.Generator) -> Array:
+    """A symmetric matrix with eigenvalues ``values`` and uniformly random orthonormal eigenvectors."""
+    vectors, _ = np.linalg.qr(rng.standard_normal((len(values), len(values))))
+    matrix: Array = (vectors * values) @ vectors.T
+    matrix += matrix.T.copy()
+    matrix *= 0.5
+    return matrix
+
+
+def shares(A: Array, n_agents: int, seed: int) -> list[Array]:
+    """A positive semidefinite A as the mean of ``n_agents`` second moments of n / n_agents samples each, as even as can be.
+
+    With A = F F^T, F = A^{1/2} Q and Q uniform over the orthogonal group, agent i has n_agents F_i F_i^T from its columns F_i, one
+    at least.
+    """
+    n = len(A)
+    if n_agents > n:
+        raise ValueError(f"{n_agents} agents cannot share the {n} columns of A: ask for fewer agents, or a larger dimension")
+    if n_agents == 1:
+        return [A]
+    values, vectors = np.linalg.eigh(A)
+    turn, _ = np.linalg.qr(stream(seed, 0).standard_normal((n, n)))
+    factor = (vectors * np.sqrt(np.maximum(values, 0.0))) @ turn
+    return [n_agents * (part @ part.T) for part in np.array_split(factor, n_agents, axis=1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GEVPSettings(Settings):
+    """The leading eigenvectors of A v = w B v: matrices generated as in paper 003, Appendix B, or from files.
+
+    Parameters
+    ----------
+    dimension
+        n, the order of A and B (generated data).
+    rank
+        How many eigenvectors.
+    condition
+        kappa, the condition of both (generated data).
+    frobenius_normalised
+        Divide A and B by their Frobenius norms (generated data).
+    matrix_a
+        File with A, symmetric: .npy, .npz (SciPy's sparse format too), .csv or .mtx; goes with matrix_b. A sparse one stays sparse.
+    matrix_b
+        File with B, symmetric positive definite.
+    """
+
+    dimension: Count = 200
+    rank: Count = 10
+    condition: Condition = 100.0
+    frobenius_normalised: bool = False
+    matrix_a: str | None = None
+    matrix_b: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.matrix_a is None) != (self.matrix_b is None):
+            raise ValueError("matrix_a and matrix_b go together: give both files, or neither to generate the matrices")
+        if self.matrix_a is None and self.rank > self.dimension:
+            raise ValueError(f"rank must be at most dimension, got rank {self.rank} and dimension {self.dimension}")
+
+    def idle(self) -> dict[str, str]:
+        return idle_data(self.matrix_a is not None, ("dimension", "condition", "frobenius_normalised"))
+
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        """The problem, which each rank builds for its own agents.
+
+        Generated matrices are divided over several agents by `shares`; matrices from files belong to a single agent.
+        """
+        if self.matrix_a is not None and n_agents > 1:
+            raise ValueError(
+                f"the matrix in {self.matrix_a} is one agent's, got {n_agents} agents: use one (--agents 1), or give GEVP "
+                "a list of matrices in Python"
+            )
+        return on_each_rank(n_agents, lambda agents: self._made(n_agents, seed).restrict(agents))
+
+    def _made(self, n_agents: int, seed: int) -> GEVP:
+        if self.matrix_a is None or self.matrix_b is None:
+            A, B = pencil(self.dimension, self.condition, seed, frobenius_normalised=self.frobenius_normalised)
+            return GEVP(shares(A, n_agents, seed), B, self.rank)
+        from ...data import MatrixFile
+
+        return GEVP(MatrixFile(self.matrix_a).stored(), MatrixFile(self.matrix_b).stored(), self.rank)

@@ -1,0 +1,1 @@
+"""Problems over {x : x^T J x = J}."""

@@ -1,0 +1,208 @@
+"""The hyperbolic eigenvalue problem: tr(x^T C x), C = D^T D, over the J-orthogonal matrices {x : x^T J x = J}.
+
+Minimised, with C positive definite, it is well posed: the minimum is sum |eig(J C)|, where x^T C x and x^T J x are both diagonal
+(Kovac-Striko & Veselic, "Trace minimization and definiteness of symmetric pencils", 1995). Paper 001 prints
+
+    min -tr(x^T D^T D x),
+
+which is unbounded below, since x is not bounded: its table compares the values that methods reach in a given time. Its published
+numbers are those of half this objective, from a start like the identity.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...numerics.ordered_sums import sums
+from ...protocols import Array, Collective, Index
+from ...sets import JOrthogonal
+from ...settings import Condition, Count, NotNegative
+from ..base import Deferred
+from ..common.checks import samples
+from ..common.division import idle_data
+from ..common.generated import stream
+from ..common.pooled import Fold, here, total, triangle
+from ..common.rows import SumsOfSquares
+from ..common.squares import SquaresProblem
+from .signed import SignedSettings
+
+Form = Literal["well-posed", "as-printed"]
+
+
+class HEVP(SquaresProblem[JOrthogonal]):
+    """f(x) = tr(x^T D^T D x), or minus that, over {x : x^T J x = J}, for a single agent.
+
+    As a finite sum, f_i(x) = +-N ||d_i^T x||^2 for the N rows d_i of D. In blocks of rows, one for each of n agents, f is the mean
+    of f_b(x) = +-n ||D_b x||_F^2: for `Spread`.
+
+    Parameters
+    ----------
+    D
+        ``(N, n)``; or a list of blocks of its rows.
+    signs
+        ``(n,)``: the diagonal of J, +1 and -1 in any order.
+    form
+        well-posed, or as-printed: minus the trace, which is unbounded below.
+    collective
+        Pools the blocks of all processes, each of which must then make the problem. Without it all blocks are here.
+
+    Raises
+    ------
+    ValueError
+        When the shapes do not fit, an entry is not finite, or D^T D is not positive definite in the well-posed form.
+    """
+
+    error_name = ""
+    """The name of the error: ``relative_gap`` in the well-posed form."""
+
+    def __init__(
+        self,
+        D: Array | Sequence[Array],
+        signs: ArrayLike,
+        form: Form = "well-posed",
+        *,
+        n_agents: int | None = None,
+        first_agent: int = 0,
+        collective: Collective | None = None,
+    ) -> None:
+        with contextlib.nullcontext() if collective is None else collective.together():
+            rows, n = samples("D", D if isinstance(D, Sequence) or np.ndim(D) == 3 else [D], first_agent)
+            blocks = n_agents or len(rows)
+            constraint = JOrthogonal.with_signs(signs)
+            if constraint.shape[0] != n:
+                raise ValueError(f"D has {n} columns, so J needs {n} signs, got {constraint.shape[0]}")
+            if form not in ("well-posed", "as-printed"):
+                raise ValueError(f"form must be well-posed or as-printed, got {form!r}")
+            if collective is None and len(rows) != blocks:
+                raise ValueError(f"{len(rows)} of {blocks} blocks are given: give all, or the collective that pools them")
+        weights = np.full(len(rows), float(blocks if form == "well-posed" else -blocks))
+        super().__init__(blocks, slice(first_agent, first_agent + len(rows)), constraint, SumsOfSquares(rows, None, weights))
+        self.optimum: float | None = None
+        """The least value sum |eig(J C)|, in the well-posed form."""
+        if form == "well-posed":
+            self._root = _root(rows, here if collective is None else collective.fold)
+            self.optimum = float(np.abs(np.linalg.eigvalsh(self._root * constraint.signs @ self._root.T)).sum(-1))
+            self.error_name = "relative_gap"
+
+    @cached_property
+    def _form(self) -> Array:
+        return np.ascontiguousarray(self.hessian())
+
+    def trace_form(self) -> Array:
+        """``(1, n, n)``: +-2 D^T D, computed once; callers must not write to it."""
+        return self._form
+
+    def start(self, seed: int) -> Array:
+        """``(n, n)``: the identity, whatever the seed."""
+        return np.eye(self.shape[0])
+
+    def error(self, xhat: Array) -> float:
+        """f(xhat) / sum |eig(J C)| - 1; the form as printed has no minimum."""
+        if self.optimum is None:
+            raise ValueError("the hyperbolic eigenvalue problem as printed has no minimum: choose the form well-posed")
+        image = self._root @ xhat
+        return float(sums((image * image)[None])[0]) / self.optimum - 1.0
+
+
+def _root(rows: Sequence[Array], fold: Fold) -> Array:
+    """R with D^T D = R^T R, so that J D^T D has the eigenvalues of R J R^T."""
+    root = triangle(rows, fold)
+    diagonal, n = np.abs(np.diagonal(root)), len(root)
+    if not diagonal.min(axis=-1) > n * np.finfo(np.float64).eps * diagonal.max(axis=-1):
+        raise ValueError(
+            f"the well-posed form needs a positive definite D^T D, but D, {int(total(rows, 1, len, fold)[0])} x {n}, has dependent "
+            "columns: add a ridge, give more rows, or choose form as-printed"
+        )
+    return root
+
+
+@dataclass(frozen=True, kw_only=True)
+class HEVPSettings(SignedSettings):
+    """The hyperbolic eigenvalue problem, for a single agent.
+
+    Parameters
+    ----------
+    form
+        well-posed: min tr(x^T D^T D x), whose minimum is known. as-printed: paper 001's min -tr(x^T D^T D x), unbounded below.
+    data
+        D: generated, D^T D having eigenvalues evenly spaced in their logarithms; randn10, randn100 and so on, a square Gaussian
+        matrix; or a file with one sample a row (.npy, .npz, .csv, svmlight, Matrix Market).
+    dimension
+        n, the length of a sample (generated data).
+    samples
+        Rows of D; by default 2 n (generated data).
+    condition
+        Of D^T D, whose largest eigenvalue is 1 (generated data).
+    ridge
+        Added to the diagonal of D^T D, as further rows of D.
+    """
+
+    name = "hevp"
+
+    form: Form = "well-posed"
+    data: str = "generated"
+    dimension: Count = 100
+    samples: int | None = None
+    condition: Condition = 1e3
+    ridge: NotNegative = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.samples is not None and self.samples < self.dimension:
+            raise ValueError(f"samples must be at least the dimension {self.dimension}, got {self.samples}")
+
+    def idle(self) -> dict[str, str]:
+        return idle_data(self.data != "generated", ("dimension", "samples", "condition"))
+
+    def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
+        """The problem with the rows of D in blocks of consecutive rows; each rank reads only its own rows of a file."""
+
+        def build(blocks: slice, collective: Collective) -> HEVP:
+            with collective.together():
+                D = self._rows(n_blocks, blocks, seed)
+                n = D[0].shape[1]
+                signs = self._constraint(n, n).signs
+            return HEVP(D, signs, self.form, n_agents=n_blocks, first_agent=blocks.start, collective=collective)
+
+        return Deferred(n_blocks, build)
+
+    def _rows(self, n_blocks: int, blocks: slice, seed: int) -> list[Array]:
+        """The rows of each block; the rows of the ridge come after all others."""
+        (samples, n), rows = self._source(seed)
+        whole = samples + (n if self.ridge > 0.0 else 0)
+        if n_blocks > whole:
+            raise ValueError(f"D has {whole} rows, so there can be at most {whole} blocks of them, got {n_blocks}")
+        cuts = [block * whole // n_blocks for block in range(blocks.start, blocks.stop + 1)]
+        found = []
+        for start, end in pairwise(cuts):
+            own = [rows(np.arange(start, min(end, samples)))] if start < samples else []
+            if end > samples:
+                own.append(np.sqrt(self.ridge) * np.eye(n)[max(start - samples, 0) : end - samples])
+            found.append(own[0] if len(own) == 1 else np.concatenate(own))
+        return found
+
+    def _source(self, seed: int) -> tuple[tuple[int, int], Callable[[Index], Array]]:
+        """The shape of D without its ridge, and its rows by their numbers."""
+        rng, square = stream(seed), re.fullmatch(r"randn([1-9]\d*)", self.data)
+        if not square and self.data != "generated":
+            from ...data import resolve
+
+            source = resolve(self.data)
+            return source.shape, source.rows
+        if square:
+            D = rng.standard_normal((int(square[1]), int(square[1])))
+        else:
+            n = self.dimension
+            left, _ = np.linalg.qr(rng.standard_normal((self.samples or 2 * n, n)))
+            right, _ = np.linalg.qr(rng.standard_normal((n, n)))
+            D = np.ascontiguousarray(left * np.logspace(0.0, -0.5 * np.log10(self.condition), n) @ right)
+        return (len(D), D.shape[1]), D.__getitem__

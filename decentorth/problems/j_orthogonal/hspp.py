@@ -1,0 +1,316 @@
+"""The hyperbolic structural probe: points whose ultrahyperbolic distances are near given ones, under J-orthogonality.
+
+    f(x) = (1/m^2) sum_{i,j} (T_ij - d(q_i, q_j))^2,   q_i = phi(x^T d_i),   x^T J x = J
+
+over the m rows d_i of D, with phi and d of `ultrahyperbolic`. Paper 001 prints q_i = x^T phi(d_i). That objective is constant:
+x^T J x = J implies x J x^T = J, so <q_i, q_j>_q does not change with x.
+
+f is not smooth: where <q_i, q_j>_q = +-alpha^2 the slope of d is infinite, and where it is 0 d has a kink. Pairs at distance zero
+(i = j, equal rows) stay there for every x, so they do not contribute to the gradient. No Lipschitz constant exists: methods find
+step sizes by trial (J-JOBCD's backtracking). Where pairs are sampled, infinite slopes give infinite variance: smooth the distances.
+
+As a finite sum over the N = m (m - 1) / 2 pairs i < j, f(x) = (1/N) sum_pairs (m - 1)/m (T_ij - d_ij)^2. In blocks, one for each of
+n agents, block b has the pairs whose i is in the b-th of n runs of rows, about equally many: f is the mean of f_b(x) = (2 n/m^2)
+sum_pairs (T_ij - d_ij)^2 over its own pairs. Every agent has D; each has its own rows of T.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
+
+from ...protocols import Array, Index
+from ...sets import JOrthogonal
+from ...settings import Count, NotNegative, Range
+from ..base import AgentProblem, Deferred, Selection, on_each_rank, selected
+from ..common.checks import matrices
+from ..common.division import idle_data
+from ..common.generated import stream
+from .signed import SignedSettings
+from .ultrahyperbolic import Ultrahyperbolic
+
+PASS_BYTES = 1 << 19
+"""The bytes of a piece of the pairs, small enough to stay in cache."""
+
+
+class HSPP(AgentProblem[JOrthogonal]):
+    """(1/m^2) sum_ij (T_ij - d(q_i, q_j))^2 over {x : x^T J x = J}, for a single agent.
+
+    Parameters
+    ----------
+    D
+        ``(m, n)``, m >= 2, no row zero.
+    T
+        ``(m, m)``: the wanted distances, symmetric, zero on the diagonal.
+    signs
+        ``(n,)``: the diagonal of J, +1 and -1 in any order.
+    alpha, smoothing
+        The radius of curvature, and the smoothing of the distances, see `ultrahyperbolic`; 0 for none.
+    optimal_value
+        The least value, where it is known.
+    n_blocks
+        The number of blocks of pairs, at most m/2; each block is the share of one agent.
+
+    Raises
+    ------
+    ValueError
+        When shapes do not fit, T cannot be distances, a row of D is zero, an entry is not finite, or there are too many blocks.
+
+    Attributes
+    ----------
+    rows
+        D.
+    wanted
+        The rows of T of each local block, from the column of its first row on.
+    """
+
+    def __init__(
+        self,
+        D: Array,
+        T: Array,
+        signs: ArrayLike,
+        alpha: float = 1.0,
+        *,
+        smoothing: float = 0.0,
+        optimal_value: float | None = None,
+        n_blocks: int = 1,
+    ) -> None:
+        (self.rows,) = matrices("D", [D])
+        (wanted,) = matrices("T", [T])
+        constraint = JOrthogonal.with_signs(signs)
+        m, n = self.rows.shape
+        if constraint.shape[0] != n:
+            raise ValueError(f"D has {n} columns, so J needs {n} signs, got {constraint.shape[0]}")
+        _check_distances(wanted, m)
+        if not (n_blocks == 1 or 1 <= n_blocks <= m // 2):
+            raise ValueError(f"the pairs of {m} points make from 1 to {max(1, m // 2)} blocks, got {n_blocks}")
+        zero = np.flatnonzero(np.abs(self.rows).max(-1) == 0.0)
+        if len(zero):
+            raise ValueError(f"rows of D must not be zero, which has no place on the manifold, but row {zero[0]} is")
+        super().__init__(n_blocks, slice(0, n_blocks), constraint)
+        self.manifold = Ultrahyperbolic(constraint.signs, alpha, smoothing)
+        self.optimal_value = optimal_value
+        ahead = np.arange(m) * (2 * m - 1 - np.arange(m)) // 2
+        """The number of pairs of all earlier rows, for each row."""
+        first = np.searchsorted(n_blocks * ahead, np.arange(n_blocks) * ahead[-1])
+        self._runs = [*pairwise([*first.tolist(), m])]
+        self._ahead = ahead
+        self.wanted = [np.ascontiguousarray(wanted[start:end, start:]) for start, end in self._runs]
+        self.n_samples: Index = np.diff([*ahead[first], ahead[-1]])
+
+    def _take(self, local: Selection) -> None:
+        self._runs, self.wanted, self.n_samples = selected(self._runs, local), selected(self.wanted, local), self.n_samples[local]
+
+    def points(self, x: Array) -> Array:
+        """``(m, n)``: q_i = phi(x^T d_i), from one point ``(n, n)``."""
+        return self.manifold.points(self.rows @ x)
+
+    def _placed(self, x: Array) -> Iterator[tuple[int, Array, Array]]:
+        """The number of each local block, with y = D x and q = phi(y), which blocks at the same point share."""
+        for block, point in enumerate(x):
+            if block == 0 or not np.array_equal(point, x[block - 1]):
+                y = self.rows @ point
+                q = self.manifold.points(y)
+            yield block, y, q
+
+    def _pieces(self, q: Array, run: tuple[int, int]) -> Iterator[tuple[int, int, Array, Array]]:
+        """Rows ``start:end`` of a run in pieces, with the products and sizes of their pairs with the points from ``start`` on."""
+        signed, sizes = q * self.constraint.signs, self.manifold.sizes(q)
+        size = max(1, PASS_BYTES // (8 * len(q)))
+        for start in range(*run, size):
+            end = min(start + size, run[1])
+            yield start, end, signed[start:end] @ q[start:].T, sizes[start:end, None] * sizes[start:]
+
+    def distances(self, x: Array) -> Array:
+        """``(m, m)``: d(q_i, q_j) at one point ``(n, n)``."""
+        q = self.points(x)
+        found = np.empty((len(q), len(q)))
+        for start, end, products, sizes in self._pieces(q, (0, len(q))):
+            found[start:end, start:] = self.manifold.distances(self.manifold.cosines(products, sizes)[0])
+            found[end:, start:end] = found[start:end, end:].T
+        return found
+
+    def value(self, x: Array) -> Array:
+        found = np.zeros(len(x))
+        for block, _, q in self._placed(x):
+            run = self._runs[block]
+            for start, end, products, sizes in self._pieces(q, run):
+                gap = self.manifold.distances(self.manifold.cosines(products, sizes)[0])
+                gap -= self.wanted[block][start - run[0] : end - run[0], start - run[0] :]
+                gap *= gap
+                gap[:, end - start :] *= 2.0
+                found[block] += float(gap.reshape(-1).sum(-1))
+        found *= self.n_agents / len(self.rows) ** 2
+        return found
+
+    def _pull(self, products: Array, sizes: Array, wanted: Array) -> Array:
+        """The derivative of (T - d)^2 with respect to each product."""
+        u, sign = self.manifold.cosines(products, sizes)
+        pull = self.manifold.distances(u)
+        pull -= wanted
+        pull *= self.manifold.steepness(u)
+        pull *= sign
+        pull *= 2.0
+        return pull
+
+    def gradient(self, x: Array) -> Array:
+        """``(n_local, n, n)``: the gradients; kinks contribute 0."""
+        found = np.empty_like(x)
+        for block, y, q in self._placed(x):
+            run, signed = self._runs[block], q * self.constraint.signs
+            first, g = run[0], np.zeros((len(q) - run[0], q.shape[1]))
+            for start, end, products, sizes in self._pieces(q, run):
+                pull = self._pull(products, sizes, self.wanted[block][start - first : end - first, start - first :])
+                g[start - first : end - first] += pull @ signed[start:]
+                g[end - first :] += pull[:, end - start :].T @ signed[start:end]
+            g *= 2.0 * self.n_agents / len(q) ** 2
+            np.matmul(self.rows[first:].T, self.manifold.pulled_back(y[first:], g), out=found[block])
+        return found
+
+    def pairs(self, numbers: Index, block: int = 0) -> tuple[Index, Index]:
+        """The points i and j > i of the pairs ``numbers`` of a local block; pairs are numbered from 0, row by row."""
+        numbers = numbers + self._ahead[self._runs[block][0]]
+        i = np.searchsorted(self._ahead, numbers, side="right") - 1
+        return i, numbers - self._ahead[i] + i + 1
+
+    def gradient_on(self, x: Array, batch: Index) -> Array:
+        """``(n_local, n, n)``: from the pairs ``batch``, ``(n_local, b)``, see `pairs`; its mean over random pairs is the gradient.
+
+        An IndexError says that there is no such pair.
+        """
+        found, m = np.empty_like(x), len(self.rows)
+        for block, (point, numbers, number) in enumerate(zip(x, batch, self.n_samples.tolist(), strict=True)):
+            wrong = numbers[(numbers < 0) | (numbers >= number)]
+            if len(wrong):
+                raise IndexError(f"pairs are numbered from 0 to {number - 1}, got {wrong[0]}")
+            i, j = self.pairs(numbers, block)
+            used, places = np.unique(np.concatenate((i, j)), return_inverse=True)
+            first, second = places[: len(i)], places[len(i) :]
+            y = self.rows[used] @ point
+            q = self.manifold.points(y)
+            signed, sizes, start = q * self.constraint.signs, self.manifold.sizes(q), self._runs[block][0]
+            products = (signed[first] * q[second]).sum(-1)
+            pull = self._pull(products, sizes[first] * sizes[second], self.wanted[block][i - start, j - start])
+            pull *= 2.0 * self.n_agents * number / (m * m * len(numbers))
+            weights: Any = csr_array((pull, (first, second)), shape=(len(q), len(q)))
+            g: Array = weights @ signed
+            g += weights.T @ signed
+            np.matmul(self.rows[used].T, self.manifold.pulled_back(y, g), out=found[block])
+        return found
+
+
+def _check_distances(T: Array, m: int) -> None:
+    if m < 2:
+        raise ValueError("the structural probe needs at least two points, got a single row of D")
+    if T.shape != (m, m):
+        raise ValueError(f"D has {m} rows, so T must be {m} x {m}, got {T.shape[0]} x {T.shape[1]}")
+    for wrong, what in ((np.diagonal(T) != 0.0, "zero on its diagonal"), ((T != T.T) | (T < 0.0), "symmetric, not negative")):
+        at = np.argwhere(wrong)
+        if len(at):
+            i, j = int(at[0][0]), int(at[0][-1])
+            raise ValueError(f"T must be {what}, but entry [{i}, {j}] is {T[i, j]:g} (entry [{j}, {i}] is {T[j, i]:g})")
+
+
+def squared_distances(D: Array) -> Array:
+    """``(m, m)``: ||d_i - d_j||^2, symmetric to the bit, zero on the diagonal, and exact for small integers."""
+    squares = (D * D).sum(-1)
+    gaps: Array = squares[:, None] + squares - 2.0 * (D @ D.T)
+    gaps = np.maximum(np.maximum(gaps, gaps.T), 0.0)
+    gaps[np.arange(len(D)), np.arange(len(D))] = 0.0
+    return gaps
+
+
+def random_tree(rng: np.random.Generator, m: int) -> Array:
+    """``(m, m)``: zeros and ones that mark, for each node of a random recursive tree, the edges on its way to the root.
+
+    Edge k is above node k. The number of edges between two nodes is the squared distance of their rows.
+    """
+    paths = np.zeros((m, m))
+    for node in range(1, m):
+        paths[node] = paths[int(rng.integers(node))]
+        paths[node, node] = 1.0
+    return paths
+
+
+@dataclass(frozen=True, kw_only=True)
+class HSPPSettings(SignedSettings):
+    """The hyperbolic structural probe, for a single agent.
+
+    Parameters
+    ----------
+    data
+        D: tree, the nodes of a random tree in a random projection; gaussian; or a file with one point a row (.npy, .npz, .csv,
+        svmlight, Matrix Market).
+    distances
+        T: edges between the nodes (tree); euclidean distances of the rows of D; planted, those of a random feasible x, so that the
+        least value is 0; or a file with a square matrix. auto: tree for tree, else euclidean.
+    points
+        m, the rows of D (tree and gaussian).
+    dimension
+        n, the length of a row (tree and gaussian).
+    noise
+        Standard deviation of the Gaussian noise added to a tree's nodes.
+    alpha
+        The radius of curvature.
+    smoothing
+        s > 0 bounds the slope of the distances, d becoming sqrt(d^2 + s^2 alpha^2) - s alpha; 0 leaves them as they are.
+    """
+
+    name = "hspp"
+
+    data: str = "tree"
+    distances: str = "auto"
+    points: Annotated[int, Range(least=2)] = 100
+    dimension: Count = 20
+    noise: NotNegative = 0.1
+    alpha: float = 1.0
+    smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.distances == "tree" and self.data != "tree":
+            raise ValueError(f"distances of a tree need its data: choose data tree, got {self.data!r}")
+
+    def idle(self) -> dict[str, str]:
+        return idle_data(self.data not in ("tree", "gaussian"), ("points", "dimension"))
+
+    def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
+        """The problem with the pairs in blocks, see `HSPP`; each rank keeps its own rows of T."""
+        return on_each_rank(n_blocks, lambda blocks: self._made(n_blocks, seed).restrict(blocks))
+
+    def _made(self, n_blocks: int, seed: int) -> HSPP:
+        from ...data import load_matrix, resolve
+
+        rng, kind = stream(seed), self.distances
+        if kind == "auto":
+            kind = "tree" if self.data == "tree" else "euclidean"
+        if self.data == "tree":
+            paths = random_tree(rng, self.points)
+            D = paths @ rng.standard_normal((self.points, self.dimension)) / np.sqrt(self.dimension)
+            D += self.noise * rng.standard_normal(D.shape)
+            if self.noise == 0.0:
+                D = D[1:]  # the root is zero
+                paths = paths[1:]
+        elif self.data == "gaussian":
+            D = rng.standard_normal((self.points, self.dimension))
+        else:
+            samples = resolve(self.data)
+            D = samples.rows(np.arange(samples.shape[0]))
+        n = D.shape[1]
+        constraint, value = self._constraint(n, n - 1), None
+        if kind == "planted":
+            plain = HSPP(D, np.zeros((len(D), len(D))), constraint.signs, self.alpha, smoothing=self.smoothing)
+            T, value = plain.distances(constraint.random(rng)), 0.0
+        elif kind == "tree":
+            T = squared_distances(paths)
+        elif kind == "euclidean":
+            T = np.sqrt(squared_distances(D))
+        else:
+            T = load_matrix(kind)
+        return HSPP(D, T, constraint.signs, self.alpha, smoothing=self.smoothing, optimal_value=value, n_blocks=n_blocks)

@@ -1,0 +1,403 @@
+"""UltraE: a knowledge graph embedded in an ultrahyperbolic manifold, its relations under J-orthogonality.
+
+Xiong et al., "Ultrahyperbolic knowledge graph embeddings", KDD 2022, as paper 001 has it (Appendix F.2),
+over training triples (h, r, t):
+
+    f = (1/N) sum_(h,r,t) [ -log s(h, r, t) - sum_(h',r,t') log(1 - s(h', r, t')) ]
+    s(h, r, t) = sigma(-d(R_r e_h, e_t)^2 + b_h + b_t + delta),   e_i = phi(y_i),   R_r^T J R_r = J
+
+with phi and d of `ultrahyperbolic` and (h', r, t') corrupted triples, drawn once, half of them with another tail, half with another
+head. It is printed with a bias for each relation; b_i belongs to an entity, as b_h and b_t say.
+
+A point is one array of rows of length n (`sets.JOrthogonalStack`): all R_r, then the y_i, then all b_i in so many rows as they
+need, the last of which is filled up with zeros. <R e_h, e_t>_q = (J R e_h)^T e_t = (R^T J e_t)^T e_h: so each triple has two
+queries, one for its tails, one for its heads, and a corrupted triple costs O(n), as any pair of vectors does.
+
+d^2 is Lipschitz, but has a kink at distance zero, where its derivative counts as 0, and one where <R e_h, e_t>_q = 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from ...numerics.ordered_sums import scatter
+from ...protocols import Array, Index
+from ...sets import JOrthogonal, JOrthogonalStack
+from ...settings import Count, Probability, Range
+from ..base import AgentProblem, Deferred, on_each_rank
+from ..common.division import idle_data
+from ..common.generated import stream
+from .knowledge import Completions, KnowledgeGraph, check, corrupted, held_out, most_frequent
+from .planted import around_pole, planted
+from .ranking import MEASURES, filtered_ranks, measures
+from .signed import SignedSettings
+from .ultrahyperbolic import Ultrahyperbolic
+
+Corrupt = Literal["both", "tail", "head"]
+PASS_BYTES = 1 << 21
+"""The bytes of the other entities' points of a piece of the triples."""
+PLANTED = (2, 1)
+"""The numbers of signs +1 and -1 of the model of a planted graph, the hyperbolic plane."""
+SCORE_BYTES = 1 << 22
+"""The bytes of the scores of all entities that ranking computes at a time."""
+
+
+class _Sums(NamedTuple):
+    """The sums of gradients in R ``(n_relations, n, n)``, in the points e ``(n_entities, n)`` and in b ``(n_entities, 1)``."""
+
+    relations: Array
+    points: Array
+    biases: Array
+
+
+class _Embedding(NamedTuple):
+    """The parts of a point: R, y, e = phi(y), the sizes of e ``(n_entities,)``, and b ``(n_entities,)``."""
+
+    relations: Array
+    coordinates: Array
+    points: Array
+    sizes: Array
+    biases: Array
+
+
+class _Samples(NamedTuple):
+    """Training triples ``(m, 3)``, their true and corrupted tails ``(m, 1 + c)``, and corrupted heads ``(m, c')``."""
+
+    triples: Index
+    tails: Index
+    heads: Index
+
+    def take(self, rows: Index | slice) -> _Samples:
+        return _Samples(*(part[rows] for part in self))
+
+
+class UltraE(AgentProblem[JOrthogonalStack]):
+    """Binary cross-entropy of a knowledge graph's triples and their corruptions, over relations R_r^T J R_r = J and free entities.
+
+    Each of the n agents has a share of the training triples; the objective is the mean of the agents' objectives.
+
+    Parameters
+    ----------
+    graph
+        The triples.
+    signs
+        ``(n,)``: the diagonal of J, +1 and -1 in any order, at least one -1.
+    negatives, corrupt, delta, alpha, ranked, judge, spread
+        As in `UltraESettings`.
+    n_agents
+        The number of agents over which the training triples are divided.
+    agents
+        The agents whose shares are in this process; by default all.
+    seed
+        The seed of the corrupted triples.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For invalid triples, a triple that cannot be corrupted, and numbers out of range.
+    """
+
+    def __init__(
+        self,
+        graph: KnowledgeGraph,
+        signs: Array,
+        *,
+        negatives: int = 50,
+        corrupt: Corrupt = "both",
+        delta: float = 5.0,
+        alpha: float = 1.0,
+        ranked: int = 1000,
+        judge: Literal["test", "valid"] = "test",
+        spread: float = 0.1,
+        n_agents: int = 1,
+        agents: slice | None = None,
+        seed: int = 0,
+    ) -> None:
+        check(graph)
+        if negatives < 1 or ranked < 0:
+            raise ValueError(f"negatives must be at least 1 and ranked at least 0, got {negatives} and {ranked}")
+        if corrupt not in get_args(Corrupt):
+            raise ValueError(f"corrupt must be both, tail or head, got {corrupt!r}")
+        if not np.isfinite(delta):
+            raise ValueError(f"delta must be finite, got {delta}")
+        if not 0.0 < spread < np.inf:
+            raise ValueError(f"spread must be positive and finite, got {spread}")
+        if not 1 <= n_agents <= len(graph.train):
+            raise ValueError(f"each agent needs a training triple: got {len(graph.train)} triples for {n_agents} agents")
+        each = JOrthogonal.with_signs(signs)
+        n = each.shape[0]
+        rows = graph.n_entities + -(-graph.n_entities // n)
+        super().__init__(n_agents, agents or slice(0, n_agents), JOrthogonalStack(each, graph.n_relations, rows))
+        self.graph, self.delta, self.spread, self.manifold = graph, delta, spread, Ultrahyperbolic(each.signs, alpha)
+        held = graph.test if judge == "test" else graph.valid
+        self.judged = held[np.linspace(0, len(held), min(ranked, len(held)), endpoint=False).astype(np.int64)]
+        """``(m, 3)``: the triples that `evaluate` ranks."""
+        self.evaluations = MEASURES if len(self.judged) else ()
+        self._known = [Completions(np.concatenate(graph[:3]), side, graph.n_entities) for side in ("tail", "head")]
+        tails = {"both": negatives - negatives // 2, "tail": negatives, "head": 0}[corrupt]
+        self._shares = [self._share(agent, tails, negatives - tails, seed) for agent in range(self.agents.start, self.agents.stop)]
+        self.n_samples: Index = np.array([len(share.triples) for share in self._shares], dtype=np.int64)
+
+    def _share(self, agent: int, tails: int, heads: int, seed: int) -> _Samples:
+        """An agent's training triples, sorted by relation."""
+        first, last = (number * len(self.graph.train) // self.n_agents for number in (agent, agent + 1))
+        triples = self.graph.train[first:last]
+        others = corrupted(self.graph, "tail", tails, first, last, seed) if tails else np.empty((last - first, 0), dtype=np.int64)
+        return _Samples(
+            triples,
+            np.concatenate((triples[:, 2:], others), axis=1),
+            corrupted(self.graph, "head", heads, first, last, seed) if heads else np.empty((last - first, 0), dtype=np.int64),
+        ).take(np.argsort(triples[:, 1], kind="stable"))
+
+    def _take(self, local: slice) -> None:
+        self._shares = self._shares[local]
+        self.n_samples = self.n_samples[local]
+
+    def unpack(self, x: Array) -> Mapping[str, Array]:
+        """The named variables of stacked points, as views.
+
+        They are ``relations`` ``(n_local, n_relations, n, n)``, ``entities`` (the y_i) ``(n_local, n_entities, n)`` and ``biases``
+        ``(n_local, n_entities)``.
+        """
+        bound, entities = self.constraint.bound, self.graph.n_entities
+        return {
+            "relations": x[:, :bound].reshape(len(x), -1, *self.constraint.each.shape),
+            "entities": x[:, bound : bound + entities],
+            "biases": x[:, bound + entities :].reshape(len(x), -1)[:, :entities],
+        }
+
+    def start(self, seed: int) -> Array:
+        """``shape``: R_r = I, the y_i Gaussian around a pole, no biases.
+
+        Near a pole distances are as in a hyperbolic space, without a bound. For entities in all directions of the signs -1 most
+        distances are below pi/2, and stay there.
+        """
+        start = np.zeros(self.shape)
+        parts = self.unpack(start[None])
+        parts["relations"][:] = np.eye(self.shape[1])
+        parts["entities"][0] = around_pole(stream(seed), self.constraint.each.signs, self.graph.n_entities, self.spread)
+        return start
+
+    def embedding(self, x: Array) -> _Embedding:
+        """The parts of one point ``shape``."""
+        relations, coordinates, biases = (part[0] for part in self.unpack(x[None]).values())
+        points = self.manifold.points(coordinates)
+        return _Embedding(relations, coordinates, points, self.manifold.sizes(points), biases)
+
+    def value(self, x: Array) -> Array:
+        scale = self.n_agents / len(self.graph.train)
+        return np.array(
+            [scale * self._losses(self.embedding(point), share, None) for point, share in zip(x, self._shares, strict=True)]
+        )
+
+    def gradient(self, x: Array) -> Array:
+        """``(n_local, *shape)``: the gradients; kinks contribute 0."""
+        scale = self.n_agents / len(self.graph.train)
+        return np.stack([self._slope(point, share, scale) for point, share in zip(x, self._shares, strict=True)])
+
+    def gradient_on(self, x: Array, batch: Index) -> Array:
+        """``(n_local, *shape)``: the gradient from the training triples ``batch``, ``(n_local, b)``, and their corruptions.
+
+        The mean over random triples is the gradient.
+        """
+        scales = self.n_samples * (self.n_agents / (len(self.graph.train) * batch.shape[1]))
+        return np.stack(
+            [
+                self._slope(point, share.take(np.sort(numbers)), float(scale))
+                for point, share, numbers, scale in zip(x, self._shares, batch, scales, strict=True)
+            ]
+        )
+
+    def _slope(self, x: Array, samples: _Samples, scale: float) -> Array:
+        """``shape``: the gradient of ``scale`` times the samples' losses."""
+        out, at = np.zeros_like(x), self.embedding(x)
+        relations, coordinates, biases = (part[0] for part in self.unpack(out[None]).values())
+        sums = _Sums(relations, np.zeros_like(at.points), biases[:, None])
+        self._losses(at, samples, sums)
+        coordinates[:] = self.manifold.pulled_back(at.coordinates, sums.points)
+        out *= scale
+        return out
+
+    def _losses(self, at: _Embedding, samples: _Samples, sums: _Sums | None) -> float:
+        """The losses of some triples, sorted by relation; their gradients are added to ``sums``, unless it is None."""
+        total, J = 0.0, self.constraint.each.signs
+        widest = max(samples.tails.shape[1], samples.heads.shape[1])
+        size = max(1, PASS_BYTES // (8 * len(J) * widest))
+        for start in range(0, len(samples.triples), size):
+            triples, tails, heads = samples.take(slice(start, start + size))
+            h, r, t = np.ascontiguousarray(triples.T)
+            runs = _runs(r)
+            heads_at, tails_at = at.points[h], at.points[t] * J
+            for_tails, for_heads = _turned(at, runs, heads_at) * J, _turned(at, runs, tails_at, transposed=True)
+            loss, pull_tails = self._side(at, for_tails, h, tails, True, sums)
+            total += loss
+            loss, pull_heads = self._side(at, for_heads, t, heads, False, sums)
+            total += loss
+            if sums is None:
+                continue
+            pull_tails *= J
+            for relation, run in runs:
+                sums.relations[relation] += pull_tails[run].T @ heads_at[run]
+                sums.relations[relation] += tails_at[run].T @ pull_heads[run]
+            once = np.ones((len(h), 1))
+            scatter(h[:, None], once, _turned(at, runs, pull_tails, transposed=True), sums.points)
+            scatter(t[:, None], once, _turned(at, runs, pull_heads) * J, sums.points)
+        return total
+
+    def _side(
+        self, at: _Embedding, queries: Array, own: Index, others: Index, true_first: bool, sums: _Sums | None
+    ) -> tuple[float, Array]:
+        """The losses of triples with all ``others``, and their gradient in the queries unless ``sums`` is None.
+
+        The inner products of ``queries`` ``(b, n)`` with the others' points are <R e_h, e_t>_q; ``own`` ``(b,)`` are the entities
+        of the queries, and ``others`` ``(b, c)`` complete them. If ``true_first``, the first column of ``others`` makes training
+        triples.
+        """
+        found = np.take(at.points, others, axis=0)
+        products = (found @ queries[:, :, None]).reshape(others.shape)
+        u, sign = self.manifold.cosines(products, self.manifold.sizes(queries)[:, None] * at.sizes[others])
+        d = self.manifold.distances(u)
+        score = self.delta - d * d
+        score += at.biases[own][:, None]
+        score += at.biases[others]
+        truth = np.ones(others.shape[1])
+        truth[: int(true_first)] = -1.0
+        score *= truth  # -log s(z) = softplus(-z), -log(1 - s(z)) = softplus(z)
+        small = np.exp(-np.abs(score))
+        loss = float((np.maximum(score, 0.0) + np.log1p(small)).reshape(-1).sum(-1))
+        if sums is None:
+            return loss, queries
+        slope = np.where(score >= 0.0, 1.0, small) / (1.0 + small) * truth
+        pull = slope * d * self.manifold.steepness(u) * sign
+        pull *= -2.0
+        scatter(others, pull, queries, sums.points)
+        once = np.ones((len(own), 1))
+        scatter(others, slope, once, sums.biases)
+        scatter(own[:, None], slope.sum(-1, keepdims=True), once, sums.biases)
+        return loss, (pull[:, None, :] @ found).reshape(queries.shape)
+
+    def ranks(self, x: Array, triples: Index) -> Array:
+        """``(2, m)``: the filtered ranks of the tails and of the heads of triples ``(m, 3)``, at one point ``shape``."""
+        at, J = self.embedding(x), self.constraint.each.signs
+        found = np.empty((2, len(triples)))
+        size, order = max(1, SCORE_BYTES // (8 * self.graph.n_entities)), np.argsort(triples[:, 1], kind="stable")
+        for start in range(0, len(triples), size):
+            rows = order[start : start + size]
+            h, r, t = np.ascontiguousarray(triples[rows].T)
+            runs = _runs(r)
+            queries = _turned(at, runs, at.points[h]) * J, _turned(at, runs, at.points[t] * J, transposed=True)
+            for side, (query, truth, known) in enumerate(zip(queries, (t, h), self._known, strict=True)):
+                u, _ = self.manifold.cosines(query @ at.points.T, self.manifold.sizes(query)[:, None] * at.sizes)
+                scores = self.manifold.distances(u)
+                scores *= -scores
+                scores += at.biases
+                found[side, rows] = filtered_ranks(scores, truth, known.entries(triples[rows]))
+        return found
+
+    def evaluate(self, xhat: Array) -> tuple[float, ...]:
+        """The mean reciprocal rank of held-out triples, over heads and tails, and the shares of ranks up to 1, 3 and 10."""
+        return measures(self.ranks(xhat, self.judged).reshape(-1))
+
+
+def _runs(relations: Index) -> list[tuple[int, slice]]:
+    """Each relation, with the slice of its triples, for triples sorted by relation."""
+    bounds = [0, *(np.flatnonzero(np.diff(relations)) + 1).tolist(), len(relations)]
+    return [(int(relations[a]), slice(a, b)) for a, b in pairwise(bounds)]
+
+
+def _turned(at: _Embedding, runs: list[tuple[int, slice]], v: Array, transposed: bool = False) -> Array:
+    """``(b, n)``: R_r v, or R_r^T v, for each row v and its relation r."""
+    turned = np.empty_like(v)
+    for relation, run in runs:
+        R = at.relations[relation]
+        turned[run] = v[run] @ (R if transposed else R.T)
+    return turned
+
+
+@dataclass(frozen=True, kw_only=True)
+class UltraESettings(SignedSettings):
+    """An ultrahyperbolic knowledge graph embedding, for a single agent.
+
+    Parameters
+    ----------
+    data
+        planted, a graph from a known model; a folder with train.txt and maybe valid.txt and test.txt (or .tsv); or one file. Lines
+        are head, relation and tail, separated by tabs.
+    entities
+        Of a planted graph, by default 60. Of files only the triples between the so many entities that occur most often; by default
+        all.
+    relations
+        Of a planted graph.
+    triples
+        Of a planted graph, about.
+    held_out
+        Share of the triples to test with, where there is no test file.
+    dimension
+        n, the length of an entity's vector.
+    negatives
+        k, corrupted triples for each.
+    corrupt
+        What is replaced in them: the tail in half of them and the head in the others (both), the tail, or the head.
+    delta
+        The margin in the scores.
+    alpha
+        The radius of curvature.
+    spread
+        Standard deviation of the entities' coordinates at the start, around a pole of the manifold.
+    ranked
+        At most so many held-out triples, evenly spaced, are ranked for the history.
+    judge
+        test, or valid (where files have it): the triples that are ranked.
+    """
+
+    name = "ultrae"
+
+    data: str = "planted"
+    entities: Annotated[int, Range(least=2)] | None = None
+    relations: Count = 5
+    triples: Count = 1500
+    held_out: Probability = 0.2
+    dimension: Count = 36
+    negatives: int = 50
+    corrupt: Corrupt = "both"
+    delta: float = 5.0
+    alpha: float = 1.0
+    spread: float = 0.1
+    ranked: int = 1000
+    judge: Literal["test", "valid"] = "test"
+
+    def idle(self) -> dict[str, str]:
+        return idle_data(self.data != "planted", ("relations", "triples"))
+
+    def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
+        """The problem of ``n_blocks`` agents, one for each block of the training triples, with the same mean: for `Spread`."""
+        settings = {name: getattr(self, name) for name in ("negatives", "corrupt", "delta", "alpha", "ranked", "judge", "spread")}
+
+        def make(agents: slice) -> UltraE:
+            signs = self._constraint(self.dimension, self.dimension - 1).signs
+            return UltraE(self._graph(seed), signs, **settings, n_agents=n_blocks, agents=agents, seed=seed)
+
+        return on_each_rank(n_blocks, make)
+
+    def _graph(self, seed: int) -> KnowledgeGraph:
+        from ...data import load_triples
+
+        rng = stream(seed)
+        if self.data == "planted":
+            n_entities = self.entities or 60
+            triples = planted(rng, JOrthogonal(*PLANTED), n_entities, self.relations, self.triples)
+            train, test = held_out(triples, self.held_out, n_entities, self.relations, rng)
+            return KnowledgeGraph(train, test[:0], test, n_entities, self.relations)
+        files = load_triples(self.data)
+        graph = KnowledgeGraph(*files[:3], len(files.entities), len(files.relations))
+        if self.entities is not None:
+            graph = most_frequent(graph, self.entities)
+        if not len(graph.test):
+            train, test = held_out(graph.train, self.held_out, graph.n_entities, graph.n_relations, rng)
+            graph = graph._replace(train=train, test=test)
+        return graph

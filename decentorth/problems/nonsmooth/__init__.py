@@ -1,0 +1,1 @@
+"""Nonsmooth problems over the Stiefel manifold."""

@@ -1,0 +1,1 @@
+"""Smooth problems over the Stiefel manifold."""

@@ -1,0 +1,241 @@
+"""Independent component analysis over agents.
+
+Samples a = M s mix independent sources s. Whitened, z = T^T (a - mean) with the T that makes the second moments of all agents'
+samples the identity, they are an orthogonal mixture. Over O(n) = St(n, n)
+
+    f_i(x) = (1/N_i) sum_samples sum_k log cosh([Z_i x]_sample,k),    G_i(x) = Z_i^T tanh(Z_i x) / N_i
+
+is minimised by super-Gaussian sources (Hyvarinen, "Fast and robust fixed-point algorithms for independent component analysis",
+IEEE Transactions on Neural Networks 1999, has log cosh as a contrast). As sech^2 <= 1, L_i = lambda_max(Z_i^T Z_i / N_i).
+
+Samples A that are not whitened have the same minimisers, up to T, over {x : x^T B x = I}, B = A^T A / N: `GeneralizedICA`,
+Section 4 of paper 003 (Vary, Ablin, Gao, Absil, ICML 2024), where objective and constraint are both means over samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ...protocols import Array, Collective, Index
+from ...sets import GeneralizedStiefel, SampleCovariance, Stiefel
+from ...settings import Count, Range
+from ..base import C, Deferred, Loadable
+from ..common.checks import agent_weights, matrices, samples
+from ..common.division import DIVIDED, AgentSamples, Divided, divided, idle_data
+from ..common.generated import stream
+from ..common.pooled import centered, whitening
+from ..common.rowwise import SeparableLosses
+
+
+def log_cosh(t: Array) -> Array:
+    """log(cosh(t)), entry by entry, without overflow: |t| + log(1 + exp(-2 |t|)) - log 2. The derivative is tanh."""
+    size = np.abs(t)
+    value: Array = size + np.log1p(np.exp(-2.0 * size)) - math.log(2.0)
+    return value
+
+
+def amari_distance(product: Array) -> float:
+    """The distance of the ``(n, n)`` product of unmixing and mixing matrix from a scaled permutation, from 0 to 1.
+
+    The mean over all rows and columns of (sum_j |p_j| / max_j |p_j| - 1) / (n - 1): Amari, Cichocki, Yang, "A new learning
+    algorithm for blind signal separation", NIPS 1995, divided by its largest value.
+    """
+    n = len(product)
+    if n == 1:
+        return 0.0
+    size = np.abs(product)
+    excess = [excess for lines in (size, size.T) for excess in (lines.sum(-1) / lines.max(-1) - 1.0).tolist()]
+    return float(sum(excess) / (2 * n * (n - 1)))
+
+
+class LogCosh(SeparableLosses[C]):
+    """f_i(x) = (w_i/N_i) sum_{jk} log cosh([Z_i x]_jk) over any constraint set, with ``mixing`` as in `ICA`."""
+
+    def __init__(
+        self,
+        Z: Sequence[Array],
+        weights: Array,
+        constraint: C,
+        n_agents: int | None,
+        first_agent: int,
+        mixing: Array | None,
+    ) -> None:
+        n = constraint.shape[0]
+        if mixing is not None and mixing.shape != (n, n):
+            raise ValueError(f"mixing must have shape ({n}, {n}), as the samples have {n} columns, got {mixing.shape}")
+        super().__init__(Z, weights / np.array([len(z) for z in Z]), constraint, n_agents, first_agent)
+        self.mixing = mixing
+        self.error_name = "" if mixing is None else "amari_distance"
+
+    @staticmethod
+    def losses(products: Array) -> Array:
+        """The log cosh of every entry."""
+        return log_cosh(products)
+
+    @staticmethod
+    def differentiate(products: Array) -> None:
+        """Replace every entry by its tanh."""
+        np.tanh(products, out=products)
+
+    @property
+    def lipschitz(self) -> Array:
+        """``(n_local,)``: L_i = w_i lambda_max(Z_i^T Z_i) / N_i."""
+        return self._weights * self.largest
+
+    def error(self, xhat: Array) -> float:
+        """The Amari distance of x^T mixing from a signed permutation, where the mixing matrix is known."""
+        if self.mixing is None:
+            raise ValueError("the mixing is known for generated data only, or given as mixing")
+        return amari_distance(xhat.T @ self.mixing)
+
+
+class ICA(LogCosh[Stiefel], Loadable):
+    """f_i(x) = (w_i/N_i) sum_{jk} log cosh([Z_i x]_jk) over O(n).
+
+    Parameters
+    ----------
+    Z
+        List or stack of whitened samples ``(N_i, n)``, one matrix per agent, used unchanged.
+    mixing
+        ``(n, n)``: the matrix with z = mixing s for independent sources s, if it is known; then the error is ``amari_distance``.
+    weights
+        ``(n_local,)``: w_i, by default 1. With N_i over the mean of all N_i every sample, not every agent, has the same weight.
+    """
+
+    def __init__(
+        self,
+        Z: Sequence[Array] | Array,
+        *,
+        mixing: Array | None = None,
+        weights: Array | None = None,
+        n_agents: int | None = None,
+        first_agent: int = 0,
+    ):
+        rows, n = samples("Z", Z, first_agent)
+        super().__init__(rows, agent_weights(weights, len(rows)), Stiefel(n, n), n_agents, first_agent, mixing)
+
+
+class GeneralizedICA(LogCosh[GeneralizedStiefel]):
+    """f(x) = (1/N) sum_{jk} log cosh([A x]_jk) over {x : x^T B x = I}, B = A^T A / N, for one agent.
+
+    B is formed, as it has the size of a point; batches of samples estimate it without forming it (`SampledProducts`).
+
+    Parameters
+    ----------
+    A
+        ``(N, n)``: samples, used unchanged; samples of independent components have mean zero.
+    mixing
+        ``(n, n)``: the matrix with a = mixing s for independent sources s, if it is known; then the error is ``amari_distance``.
+
+    Attributes
+    ----------
+    samples
+        A.
+
+    Raises
+    ------
+    ValueError
+        When an entry is not finite, or the samples do not span all directions.
+    """
+
+    def __init__(self, A: Array, *, mixing: Array | None = None):
+        rows = matrices("A", [A])
+        with threadpool_limits(1):  # the bits of A^T A depend on the number of BLAS threads
+            constraint = GeneralizedStiefel(rows[0].T @ rows[0] / len(rows[0]), rows[0].shape[1])
+        super().__init__(rows, np.ones(1), constraint, 1, 0, mixing)
+        ((_, (stack,)),) = self._rows
+        self.samples: Array = stack[0]
+        self._covariance = SampleCovariance(self.samples)
+
+    def product_on(self, x: Array, batch: Index) -> Array:
+        """``(1, n, n)``, fresh: B x, with B from the samples ``batch``, ``(1, b)``."""
+        return self._covariance.product_on(x, batch)
+
+    def matrices_on(self, batch: Index) -> Array:
+        """``(1, n, n)``, fresh: B from the samples ``batch``, ``(1, b)``."""
+        return self._covariance.matrix_on(batch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ICASettings(Divided):
+    """Independent component analysis of mixed Laplace sources, or of a user's samples.
+
+    Parameters
+    ----------
+    sources
+        How many sources n; by default 10 (generated data), or as many as the data has columns.
+    whiten
+        Whiten the samples over all agents, for O(n); otherwise they are only centred, for x^T B x = I with B their covariance,
+        where there must be one agent, and as many sources as columns.
+    imbalance
+        Most over fewest samples of an agent; agents have them in geometric progression around samples (generated data).
+    mixing
+        The mixing matrix: orthogonal, or general with standard Gaussian entries (generated data).
+    data
+        A file with one sample per row (.npy, .npz, .csv, svmlight, Matrix Market or idx), or the name of bundled data. With fewer
+        sources than columns, the principal components.
+    """
+
+    sources: Count | None = None
+    samples: AgentSamples = 1000
+    whiten: bool = True
+    imbalance: Annotated[float, Range(least=1)] = 1.0
+    mixing: Literal["orthogonal", "general"] = "orthogonal"
+    data: str | None = None
+
+    def idle(self) -> dict[str, str]:
+        return super().idle() | idle_data(self.data is not None, ("samples", "imbalance", "mixing"), DIVIDED)
+
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        if not self.whiten and n_agents > 1:
+            raise ValueError(
+                f"without whitening the covariance of all samples makes the constraint, which none of {n_agents} agents knows: "
+                "whiten the samples (--whiten), or ask for one agent (--agents 1)"
+            )
+
+        def build(agents: slice, collective: Collective) -> ICA | GeneralizedICA:
+            mixing = self._mixing(seed) if self.data is None else None
+            with collective.together():
+                if mixing is None:
+                    mine = divided(str(self.data), self, n_agents, agents, seed)
+                else:
+                    mine = [self._drawn(agent, n_agents, seed) @ mixing.T for agent in range(agents.start, agents.stop)]
+            mine = centered(mine, collective)
+            if not self.whiten:
+                with collective.together():
+                    return self._generalized(mine[0], mixing)
+            whiten = whitening(mine, self.sources or mine[0].shape[1], collective)
+            return ICA(
+                [a @ whiten for a in mine],
+                mixing=None if mixing is None else whiten.T @ mixing,
+                n_agents=n_agents,
+                first_agent=agents.start,
+            )
+
+        return Deferred(n_agents, build)
+
+    def _generalized(self, A: Array, mixing: Array | None) -> GeneralizedICA:
+        if self.sources not in (None, A.shape[1]):
+            raise ValueError(
+                f"without whitening there are as many sources as columns, {A.shape[1]}, but sources is {self.sources}: leave it "
+                "out, or whiten the samples (--whiten), which takes their principal components"
+            )
+        return GeneralizedICA(A, mixing=mixing)
+
+    def _mixing(self, seed: int) -> Array:
+        """``(n, n)``: the mixing matrix M of the sources, the same on every rank."""
+        n = self.sources or 10
+        mixing: Array = stream(seed).standard_normal((n, n))
+        return mixing if self.mixing == "general" else np.linalg.qr(mixing)[0]
+
+    def _drawn(self, agent: int, n_agents: int, seed: int) -> Array:
+        """``(N_i, n)``: an agent's Laplace sources of unit variance, drawn from its own stream."""
+        along = agent / (n_agents - 1) if n_agents > 1 else 0.5
+        count = max(1, round(self.samples * self.imbalance ** (0.5 - along)))
+        return stream(seed, agent).laplace(0.0, math.sqrt(0.5), (count, self.sources or 10))

@@ -1,0 +1,274 @@
+"""Low-rank matrix completion over agents, each of which has some entries of some columns.
+
+The columns of A (d x T, of rank about r) are divided over the agents, and Omega_j are the observed entries of column a_j. Over
+St(d, r)
+
+    f_i(x) = 1/2 sum_{columns j of i} min_v (||P_Omega_j (x v - a_j)||^2 + ridge ||v||^2)
+
+Each agent solves for its own V_i(x) = [v_j]; by the envelope theorem G_i(x) = P_Omega_i (x V_i(x) - A_i) V_i(x)^T. Without ridge
+f_i depends on the range of x alone, so x^T G_i(x) = 0, on the manifold and off it. The decentralized form, with Gaussian factors
+and nu r (d + T - r) observed entries, is an experiment of Deng & Hu, "Decentralized projected Riemannian gradient method for
+smooth optimization on compact submanifolds", 2023, and of its successors.
+
+No constant bounds the curvature of f_i for all x (the least squares may come close to singular), so the problem gives no Lipschitz
+constant: automatic steps estimate it at the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...numerics.ordered_sums import sums
+from ...protocols import Array, Collective, Index
+from ...sets import Stiefel
+from ...settings import Count, NotNegative, Positive, Settings, check
+from ..base import AgentProblem, Deferred, Loadable, Selection, on_each_rank
+from ..common.checks import matrices
+from ..common.division import Shuffling, idle_data
+from ..common.generated import stream
+from ..common.runs import Runs
+from .pca import subspace_distance
+
+
+def least_squares(mask: Array, a: Array, x: Array, ridge: float) -> Array:
+    """``(n, r, T)``: for each column the v that minimises ||mask * (x v) - a||^2 + ridge ||v||^2.
+
+    ``mask`` ``(n, d, T)`` is 1 where an entry is observed, else 0; ``a``, like it, is 0 where it is not; ``x`` is ``(n, d, r)``.
+    One product with the mask gives the r (r + 1) / 2 different entries of all normal matrices x^T P_Omega_j x; then all columns are
+    eliminated together, without pivoting, as positive definite matrices allow. NaN or infinity where a matrix is singular.
+    """
+    n, _, r = x.shape
+    xt = np.ascontiguousarray(x.swapaxes(-1, -2))
+    i, j = np.triu_indices(r)
+    sides = np.empty((n, len(i) + r, mask.shape[-1]))  # the normal matrices' upper triangles, and the right-hand sides
+    np.matmul(xt.take(i, 1) * xt.take(j, 1), mask, out=sides[:, : len(i)])
+    np.matmul(xt, a, out=sides[:, len(i) :])
+    place = np.empty((r, r + 1), dtype=np.int64)
+    place[i, j] = place[j, i] = np.arange(len(i))
+    place[:, r] = np.arange(len(i), len(i) + r)
+    systems = sides.take(place.reshape(-1), 1).reshape(n, r, r + 1, -1)
+    if ridge > 0.0:
+        systems[:, range(r), range(r)] += ridge
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for k in range(r):
+            row = systems[:, k, k + 1 :]
+            row /= systems[:, k, k, None]
+            systems[:, k + 1 :, k + 1 :] -= systems[:, k + 1 :, k, None] * row[:, None]
+        for k in reversed(range(1, r)):
+            systems[:, :k, r] -= systems[:, :k, k] * systems[:, k, None, r]
+    return np.ascontiguousarray(systems[:, :, r])
+
+
+class MatrixCompletion(AgentProblem[Stiefel], Loadable):
+    """f_i(x) = 1/2 sum_j min_v (||P_Omega_j (x v - a_j)||^2 + ridge ||v||^2) over St(d, rank).
+
+    Parameters
+    ----------
+    A
+        List or stack of ``(d, T_i)``: the columns of each agent, NaN where an entry is not observed.
+    rank
+        The rank r.
+    ridge
+        Weight of ||v||^2, not negative. Without it each column needs at least ``rank`` observed entries.
+    truth
+        ``(d, rank)``: a basis of the true column space, if it is known; then the error is ``subspace_distance``.
+
+    Raises
+    ------
+    ValueError
+        When dimensions differ, ``rank > d``, an entry is infinite, or a column has too few entries; names agent and column.
+    """
+
+    def __init__(
+        self,
+        A: Sequence[Array] | Array,
+        rank: int,
+        *,
+        ridge: float = 0.0,
+        truth: Array | None = None,
+        n_agents: int | None = None,
+        first_agent: int = 0,
+    ):
+        columns = matrices("A", A, first_agent, missing=True)
+        d = len(columns[0])
+        super().__init__(n_agents or len(columns), slice(first_agent, first_agent + len(columns)), Stiefel(d, rank))
+        check("ridge", NotNegative, ridge)
+        for i, a in enumerate(columns):
+            self._check(a, d, rank if ridge == 0.0 else 0, first_agent, first_agent + i)
+        self.n_samples: Index = np.array([a.shape[1] for a in columns], dtype=np.int64)
+        self._ridge = ridge
+        self._columns = Runs([((~np.isnan(a)).astype(np.float64), np.nan_to_num(a)) for a in columns])
+        self.optimum: Array | None = None if truth is None else np.linalg.qr(truth)[0]
+        self.error_name = "" if truth is None else "subspace_distance"
+
+    @staticmethod
+    def _check(a: Array, d: int, least: int, first_agent: int, agent: int) -> None:
+        if len(a) != d:
+            raise ValueError(
+                f"all agents must share the dimension d: A of agent {first_agent} has {d} rows, that of agent {agent} has {len(a)}"
+            )
+        observed = (~np.isnan(a.T)).sum(-1)
+        short = np.flatnonzero(observed < least)
+        if short.size:
+            raise ValueError(
+                f"each column must have at least rank = {least} observed entries, or its least squares are singular: column "
+                f"{short[0]} of agent {agent} has {observed[short[0]]} ({short.size} such columns of that agent); leave such "
+                "columns out, or take a smaller rank or a positive ridge"
+            )
+
+    def _take(self, local: Selection) -> None:
+        self.n_samples, self._columns = self.n_samples[local], self._columns.take(local)
+
+    def value(self, x: Array) -> Array:
+        """``(n_local,)``: half the sum of squared residuals on the observed entries, plus the ridge term."""
+        out = np.empty(len(x))
+        for local, (mask, a) in self._columns:
+            v = least_squares(mask, a, x[local], self._ridge)
+            residual = _residual(mask, a, x[local], v)
+            out[local] = 0.5 * (sums(residual * residual) + self._ridge * sums(v * v))
+        return out
+
+    def gradient(self, x: Array) -> Array:
+        """``(n_local, d, r)``: P_Omega_i (x_i V_i - A_i) V_i^T."""
+        out = np.empty_like(x)
+        for local, (mask, a) in self._columns:
+            out[local] = self._gradient(mask, a, x[local])
+        return out
+
+    def gradient_on(self, x: Array, batch: Index) -> Array:
+        """``(n_local, d, r)``: T_i / b times the gradient from the columns ``batch``, ``(n_local, b)`` numbers in each agent."""
+        out = np.empty_like(x)
+        for local, (mask, a) in self._columns:
+            chosen = batch[local, None]
+            out[local] = self._gradient(np.take_along_axis(mask, chosen, -1), np.take_along_axis(a, chosen, -1), x[local])
+        out *= (self.n_samples / batch.shape[1])[:, None, None]
+        return out
+
+    def _gradient(self, mask: Array, a: Array, x: Array) -> Array:
+        v = least_squares(mask, a, x, self._ridge)
+        gradient: Array = _residual(mask, a, x, v) @ v.swapaxes(-1, -2)
+        return gradient
+
+    def completed(self, x: Array) -> list[Array]:
+        """The completed columns x_i V_i(x_i), ``(d, T_i)``, of each local agent."""
+        return [
+            point @ v
+            for local, (mask, a) in self._columns
+            for point, v in zip(x[local], least_squares(mask, a, x[local], self._ridge), strict=True)
+        ]
+
+    def error(self, xhat: Array) -> float:
+        """The distance of the orthonormal ``(d, r)`` matrix from the closest basis of the true column space, if that is known."""
+        if self.optimum is None:
+            raise ValueError("the true column space is known for generated data without noise and ridge, or given as truth")
+        return subspace_distance(xhat, self.optimum)
+
+
+def _residual(mask: Array, a: Array, x: Array, v: Array) -> Array:
+    """``(n, d, T)``: mask * (x v) - a."""
+    residual: Array = x @ v
+    residual *= mask
+    residual -= a
+    return residual
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixCompletionSettings(Settings):
+    """Low-rank matrix completion: Gaussian factors with uniformly drawn observations, or a partly observed matrix from a file.
+
+    Parameters
+    ----------
+    dimension
+        Length d of a column (generated data).
+    columns
+        Columns of each agent (generated data).
+    rank
+        r, also of the generated matrix L R, whose factors have standard Gaussian entries.
+    oversampling
+        nu: of the T columns of all agents together nu r (d + T - r) entries are observed, equally many in each column or one more,
+        in rows drawn uniformly (generated data).
+    noise
+        Standard deviation of the Gaussian noise on observed entries, whose own is the root of rank (generated data).
+    ridge
+        Weight of the squared coefficients; a positive one admits columns with fewer than rank observed entries.
+    data
+        File with one column of A per row: a sparse matrix (.mtx, .npz of scipy.sparse, svmlight) whose stored entries are the
+        observed ones, or a dense one (.npy, .npz, .csv) with NaN for the others.
+    """
+
+    dimension: Count = 100
+    columns: Count = 100
+    rank: Count = 5
+    oversampling: Positive = 3.0
+    noise: NotNegative = 0.0
+    ridge: NotNegative = 0.0
+    data: str | None = None
+    shuffle: Shuffling = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.data is None:
+            Stiefel(self.dimension, self.rank)
+
+    def idle(self) -> dict[str, str]:
+        return idle_data(self.data is not None, ("dimension", "columns", "oversampling", "noise"), ("shuffle",))
+
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        from ...data import MatrixFile, partition
+
+        if self.data is None:
+            return Deferred(n_agents, self._generated(n_agents, seed))
+
+        def make(agents: slice) -> MatrixCompletion:
+            file = MatrixFile(str(self.data))
+            parts = partition("even", file.shape[0], n_agents, seed=seed, shuffle=self.shuffle)
+            columns = [file.observed(index).T for index in parts[agents]]
+            return MatrixCompletion(columns, self.rank, ridge=self.ridge, n_agents=n_agents, first_agent=agents.start)
+
+        return on_each_rank(n_agents, make)
+
+    def observed(self, n_agents: int) -> int:
+        """The number of observed entries of the generated matrix: at most all, and without ridge at least rank in each column."""
+        d, r, total = self.dimension, self.rank, n_agents * self.columns
+        count = round(self.oversampling * r * (d + total - r))
+        if count > d * total:
+            raise ValueError(
+                f"oversampling {self.oversampling:g} asks for {count} observed entries, but the {d} x {total} matrix has only "
+                f"{d * total}: it can be at most {d * total / (r * (d + total - r)):.3g} here"
+            )
+        if self.ridge == 0.0 and count < r * total:
+            raise ValueError(
+                f"oversampling {self.oversampling:g} means {count} observed entries in {total} columns, fewer than rank = {r} in "
+                "each, so that their least squares are singular: ask for a larger oversampling or a positive ridge"
+            )
+        return count
+
+    def _generated(self, n_agents: int, seed: int) -> Callable[[slice, Collective], Any]:
+        each, more = divmod(self.observed(n_agents), n_agents * self.columns)
+
+        def columns(agent: int, left: Array) -> Array:
+            rng = stream(seed, agent)
+            a = left @ rng.standard_normal((self.rank, self.columns))
+            number = np.arange(agent * self.columns, (agent + 1) * self.columns)
+            place = rng.permuted(np.broadcast_to(np.arange(self.dimension)[:, None], a.shape), axis=0)
+            a[place >= each + (number < more)] = np.nan
+            if self.noise > 0.0:
+                a += self.noise * rng.standard_normal(a.shape)
+            return a
+
+        def build(agents: slice, collective: Collective) -> MatrixCompletion:
+            left = stream(seed).standard_normal((self.dimension, self.rank))
+            return MatrixCompletion(
+                [columns(agent, left) for agent in range(agents.start, agents.stop)],
+                self.rank,
+                ridge=self.ridge,
+                truth=left if self.noise == self.ridge == 0.0 else None,
+                n_agents=n_agents,
+                first_agent=agents.start,
+            )
+
+        return build

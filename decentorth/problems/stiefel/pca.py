@@ -1,0 +1,179 @@
+"""Principal component analysis over agents.
+
+f_i(x) = -1/2 tr(x^T C_i x) over St(d, r) with C_i = A_i^T A_i / m_i, so G_i(x) = -C_i x. The answer is any orthonormal basis of
+the top-r eigenspace of the pooled matrix C = (1/n) sum_i C_i (every agent counts the same, however many samples it has).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...protocols import Array, Collective
+from ...sets import Stiefel
+from ...settings import Count, NotNegative, Positive, Share
+from ..base import Deferred, Loadable
+from ..common.checks import samples
+from ..common.division import DIVIDED, AgentSamples, Centering, Divided, divided, idle_data
+from ..common.generated import stream
+from ..common.pooled import centered, triangle, with_spectrum
+from ..common.rows import SumsOfSquares
+from ..common.squares import SquaresProblem
+
+log = logging.getLogger(__name__)
+_SMALL = 1e-6
+"""The share of the largest eigenvalue below which a covariance gives at most ten digits of an eigenvalue."""
+_LOST = 1e-9
+"""The share of the largest singular value below which samples give at most seven digits of a gap between singular values."""
+_LARGEST_OPTIMUM = 3000
+"""The dimension above which the pooled matrix and its eigenvectors are not computed and no error is reported."""
+
+
+def subspace_distance(x: Array, basis: Array) -> float:
+    """min over orthogonal R of ||x - basis R||_F for orthonormal ``(d, r)`` matrices, accurate also where it is tiny.
+
+    From the principal angles t_k: sqrt(sum_k 4 sin(t_k / 2)^2), each angle from its sine and its cosine.
+    """
+    product = basis.T @ x
+    cosines = np.linalg.svd(product, compute_uv=False)
+    sines = np.linalg.svd(x - basis @ product, compute_uv=False)[::-1]
+    half = np.sin(0.5 * np.arctan2(sines, cosines))
+    return float(2.0 * np.sqrt((half * half).sum()))
+
+
+class PCA(SquaresProblem[Stiefel], Loadable):
+    """f_i(x) = -1/2 tr(x^T A_i^T A_i x) / m_i over St(d, rank).
+
+    Parameters
+    ----------
+    A
+        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
+    rank
+        The number r of components.
+    """
+
+    error_name = ""
+    """The name of the error: ``subspace_distance`` once `prepare` has computed the answer."""
+
+    def __init__(self, A: Sequence[Array] | Array, rank: int, *, n_agents: int | None = None, first_agent: int = 0):
+        rows, d = samples("A", A, first_agent)
+        sums = SumsOfSquares(rows, None, np.array([-0.5 / len(a) for a in rows]))
+        super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, rank), sums)
+        self.optimum: Array | None = None
+
+    def product(self, x: Array) -> Array:
+        """``(n_local, d, r)``, fresh: C_i x_i."""
+        product = self.gradient(x)
+        return np.negative(product, out=product)
+
+    def prepare(self, collective: Collective) -> None:
+        """Compute the answer: the top-r eigenvectors of the pooled C, summed in agent order.
+
+        Where the r-th eigenvalue of C is so small that most of its digits are lost, the singular vectors of the samples are used.
+        Where the samples have lost them too, the answer stays unknown, and rank 0 prints a message.
+        """
+        d, r = self.constraint.shape
+        if d > _LARGEST_OPTIMUM:
+            return
+
+        def add(total: Array) -> None:
+            for _, part in self.blocks():
+                for h in part.hessian():
+                    total -= h.reshape(-1)
+
+        values, vectors = np.linalg.eigh(collective.fold(d * d, add).reshape(d, d))
+        values, vectors = values[::-1], vectors[:, ::-1]
+        if r < d and values[r - 1] < _SMALL * values[0]:
+            _, values, rows = np.linalg.svd(triangle(self._sums.weighted_rows(), collective.fold))
+            if values[r - 1] - values[r] < _LOST * values[0]:
+                self.optimum, self.error_name = None, ""
+                if collective.rank == 0:
+                    log.warning("components %d and %d are too small to be told apart: no error is reported", r, r + 1)
+                return
+            vectors = rows.T
+        self.optimum = np.ascontiguousarray(vectors[:, :r])
+        self.error_name = "subspace_distance"
+
+    def error(self, xhat: Array) -> float:
+        """The distance of the orthonormal ``(d, r)`` matrix from the closest basis of the answer, which `prepare` computes."""
+        if self.optimum is None:
+            raise ValueError("the optimum is not known yet: prepare() computes it from all agents (solve() calls it)")
+        return subspace_distance(xhat, self.optimum)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PCASettings(Divided):
+    """Principal components of real data, its samples divided over the agents, or of generated data.
+
+    Parameters
+    ----------
+    data
+        The name of bundled data (digits), a file with one sample per row (.npy, .npz, .csv, svmlight, Matrix Market or idx), or
+        synthetic: Gaussian samples whose pooled singular values are replaced by s_1 gap^(j/2), s_1 being their own largest.
+    rank
+        How many components.
+    scale
+        Divide all samples by this: 255 brings images of bytes to [0, 1].
+    dimension
+        Length of a sample (synthetic data).
+    gap
+        Ratio of successive eigenvalues of the pooled covariance (synthetic data).
+    heterogeneity
+        Each agent's Gaussian samples are first stretched along random orthogonal axes of its own, by factors that fall
+        geometrically from 1 to 10^-heterogeneity; at 0 all agents' samples have one distribution. The pooled singular values are
+        the same in any case (synthetic data).
+    """
+
+    data: str = "digits"
+    rank: Count = 5
+    center: Centering = False
+    scale: Positive = 1.0
+    dimension: Count = 10
+    samples: AgentSamples = 1000
+    gap: Share = 0.8
+    heterogeneity: NotNegative = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.data == "synthetic":
+            Stiefel(self.dimension, self.rank)
+
+    def idle(self) -> dict[str, str]:
+        return super().idle() | idle_data(self.data != "synthetic", ("dimension", "samples", "gap", "heterogeneity"), DIVIDED)
+
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        if self.data == "synthetic" and n_agents * self.samples < self.dimension:
+            raise ValueError(
+                f"{n_agents} agents with {self.samples} samples each have {n_agents * self.samples} in all, fewer than dimension "
+                f"{self.dimension}: the pooled covariance would be singular; ask for more agents or samples, or a smaller dimension"
+            )
+
+        def build(agents: slice, collective: Collective) -> PCA:
+            generated = self.data == "synthetic"
+            with collective.together():
+                mine = self._gaussian(agents, seed) if generated else divided(self.data, self, n_agents, agents, seed)
+            if self.center:
+                mine = centered(mine, collective)
+            if generated:
+                mine = with_spectrum(mine, self.gap, None, collective)
+            if self.scale != 1.0:
+                mine = [a / self.scale for a in mine]
+            with collective.together():
+                return PCA(mine, self.rank, n_agents=n_agents, first_agent=agents.start)
+
+        return Deferred(n_agents, build)
+
+    def _gaussian(self, agents: slice, seed: int) -> list[Array]:
+        """Gaussian samples ``(samples, dimension)`` of each agent from its own stream, stretched along its own axes."""
+        mine = []
+        for agent in range(agents.start, agents.stop):
+            rng = stream(seed, agent)
+            a = rng.standard_normal((self.samples, self.dimension))
+            if self.heterogeneity > 0.0:
+                axes = np.linalg.qr(rng.standard_normal((self.dimension, self.dimension)))[0]
+                a = a @ ((axes * np.logspace(0.0, -self.heterogeneity, self.dimension)) @ axes.T)
+            mine.append(a)
+        return mine

@@ -1,0 +1,140 @@
+"""Orthogonal Procrustes, the experiment of paper 004 (Sun, Chen, Garcia, Shahrampour), Section V.
+
+f_i(x) = ||A_i x - B_i^T||_F^2 over St(d, r), A_i in R^{m_i x d}, B_i in R^{r x m_i} (the paper writes ||x^T A_i^T - B_i||);
+Euclidean gradient G_i(x) = 2 A_i^T (A_i x - B_i^T).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...protocols import Array, Collective
+from ...sets import Stiefel
+from ...settings import Count, Positive, Settings, Share
+from ..base import Deferred, Loadable, on_each_rank
+from ..common.checks import matrices, samples
+from ..common.division import Shuffling, idle_data
+from ..common.generated import stream
+from ..common.pooled import with_spectrum
+from ..common.rows import SumsOfSquares
+from ..common.squares import SquaresProblem
+
+
+class Procrustes(SquaresProblem[Stiefel], Loadable):
+    """f_i(x) = ||A_i x - B_i^T||_F^2 over St(d, r).
+
+    Parameters
+    ----------
+    A
+        List or stack of ``(m_i, d)``, one matrix per agent.
+    B
+        List or stack of ``(r, m_i)``.
+    """
+
+    _arrays = 2
+
+    def __init__(
+        self, A: Sequence[Array] | Array, B: Sequence[Array] | Array, *, n_agents: int | None = None, first_agent: int = 0
+    ):
+        rows, d = samples("A", A, first_agent)
+        targets = matrices("B", B, first_agent)
+        if len(rows) != len(targets):
+            raise ValueError(f"A and B must have one matrix per agent each, got {len(rows)} and {len(targets)}")
+        r = targets[0].shape[0]
+        for i, (a, b) in enumerate(zip(rows, targets, strict=True)):
+            if b.shape != (r, len(a)):
+                raise ValueError(
+                    f"B of agent {first_agent + i} must have shape (r, m_i) = ({r}, {len(a)}) to go with A of shape {a.shape}, "
+                    f"got {b.shape}"
+                )
+        sums = SumsOfSquares(rows, [b.T for b in targets], np.ones(len(rows)))
+        super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, r), sums)
+
+
+def published_rows(agents: slice, rows: int, d: int, r: int, seed: int) -> tuple[list[Array], list[Array]]:
+    """Gaussian A_i ``(rows, d)`` and B_i ``(r, rows)`` of the agents in ``agents``, each agent from its own stream."""
+    a, b = [], []
+    for agent in range(agents.start, agents.stop):
+        rng = stream(seed, agent)
+        a.append(rng.standard_normal((rows, d)))
+        b.append(rng.standard_normal((r, rows)))
+    return a, b
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcrustesSettings(Settings):
+    """Orthogonal Procrustes: generated as in paper 004, Section V, or from files.
+
+    Parameters
+    ----------
+    dimension
+        Rows d of x (generated data).
+    rank
+        Columns r of x (generated data).
+    rows
+        Rows m_i of each agent's A_i (generated data); by default 10, or as many as it takes for dimension rows in all.
+    decay
+        Ratio of successive eigenvalues of sum_i A_i^T A_i (generated data).
+    largest_eigenvalue
+        Its largest eigenvalue; by default the Gaussian data's own.
+    data
+        File with the rows of all A_i, shape (m, d): .npy, .npz, .csv, svmlight or Matrix Market.
+    targets
+        File with the rows of all B_i^T, shape (m, r); goes with data.
+    """
+
+    dimension: Count = 50
+    rank: Count = 20
+    rows: Count | None = None
+    decay: Share = 0.9
+    largest_eigenvalue: Positive | None = None
+    data: str | None = None
+    targets: str | None = None
+    shuffle: Shuffling = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.data is None) != (self.targets is None):
+            raise ValueError("data and targets go together: give both files, or neither to generate the data")
+        if self.data is None:
+            Stiefel(self.dimension, self.rank)
+
+    def idle(self) -> dict[str, str]:
+        return idle_data(self.data is not None, ("dimension", "rank", "rows", "decay", "largest_eigenvalue"), ("shuffle",))
+
+    def problem(self, n_agents: int, seed: int) -> Deferred:
+        if self.rows is not None and self.data is None and n_agents * self.rows < self.dimension:
+            raise ValueError(
+                f"{n_agents} agents with {self.rows} rows each have {n_agents * self.rows} rows in all, fewer than dimension "
+                f"{self.dimension}: the pooled matrix would be singular; ask for more agents or rows, or a smaller dimension"
+            )
+        return self._generated(n_agents, seed) if self.data is None else self._from_files(n_agents, seed)
+
+    def _generated(self, n_agents: int, seed: int) -> Deferred:
+        rows = max(10, -(-self.dimension // n_agents)) if self.rows is None else self.rows
+
+        def build(agents: slice, collective: Collective) -> Procrustes:
+            a, b = published_rows(agents, rows, self.dimension, self.rank, seed)
+            a = with_spectrum(a, self.decay, self.largest_eigenvalue, collective)
+            return Procrustes(a, b, n_agents=n_agents, first_agent=agents.start)
+
+        return Deferred(n_agents, build)
+
+    def _from_files(self, n_agents: int, seed: int) -> Deferred:
+        from ...data import partition, resolve
+
+        def make(agents: slice) -> Procrustes:
+            data, targets = resolve(str(self.data)), resolve(str(self.targets))
+            if data.shape[0] != targets.shape[0]:
+                raise ValueError(
+                    f"data and targets must have equally many rows, got {data.shape[0]} in {self.data} "
+                    f"and {targets.shape[0]} in {self.targets}"
+                )
+            mine = partition("even", data.shape[0], n_agents, seed=seed, shuffle=self.shuffle)[agents]
+            a, b = [data.rows(index) for index in mine], [targets.rows(index).T for index in mine]
+            return Procrustes(a, b, n_agents=n_agents, first_agent=agents.start)
+
+        return on_each_rank(n_agents, make)

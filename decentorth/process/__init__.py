@@ -1,0 +1,1 @@
+"""The launcher's environment and the end of a job, before NumPy is loaded."""

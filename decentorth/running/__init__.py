@@ -1,0 +1,1 @@
+"""The loop over iterations, what it records, when it stops, and checkpoints."""

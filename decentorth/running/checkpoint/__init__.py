@@ -1,0 +1,26 @@
+"""Checkpoints: files with the state of a run, written during it, and read to continue it on any number of ranks."""
+
+from .files import FOLDER, CheckpointError, kept, limited
+from .resuming import Identity, Losses, Resumed, newest_notes, resume
+from .signals import ENDINGS, PendingSignals
+from .writer import LOOK_SECONDS, Checkpoints, CheckpointWriter, SharedLooks, Snapshot, interval
+
+__all__ = [
+    "ENDINGS",
+    "FOLDER",
+    "LOOK_SECONDS",
+    "CheckpointError",
+    "CheckpointWriter",
+    "Checkpoints",
+    "Identity",
+    "Losses",
+    "PendingSignals",
+    "Resumed",
+    "SharedLooks",
+    "Snapshot",
+    "interval",
+    "kept",
+    "limited",
+    "newest_notes",
+    "resume",
+]

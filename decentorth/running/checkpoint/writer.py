@@ -1,0 +1,213 @@
+"""The writing of checkpoints: their times and their content."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..._version import __version__
+from ...protocols import Array, Collective, Stop
+from ...settings import Count, Settings
+from ..history import COUNTS, History
+from ..metrics import first_runaway
+from . import files
+from .resuming import Identity, Resumed
+from .signals import ENDINGS, PendingSignals
+from .states import Arrays, copied, taken_apart
+
+LOOK_SECONDS = 0.25
+"""The approximate seconds between two times at which ranks agree on signals and on the time; between, they do not communicate."""
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Checkpoints(Settings):
+    """The folder and the times of a run's checkpoints.
+
+    A checkpoint is written at intervals of ``every``; on SIGUSR1; on SIGTERM, SIGHUP, SIGUSR2 and the first SIGINT (Ctrl-C), which
+    then end the run; and at the end of the run, or, if it diverges, of the last recorded state that was finite. A second SIGINT
+    raises KeyboardInterrupt at once.
+
+    Parameters
+    ----------
+    folder
+        Each checkpoint is a folder in it, named by its iteration. Every rank must see it.
+    every
+        So many iterations (``1000``), or so much time (``"30s"``, ``"10m"``, ``"2h"``).
+    keep
+        The number of checkpoints that are kept.
+    notes
+        Called by rank 0 for each checkpoint; returns notes to store with it, as JSON can hold them.
+    """
+
+    folder: str | os.PathLike[str]
+    every: int | str | None = None
+    keep: Count = 3
+    notes: Callable[[], Mapping[str, Any]] = dict
+    signals: PendingSignals = field(default_factory=PendingSignals, init=False, repr=False, compare=False)
+    """A context that the run enters; a caller may enter it too, so that signals wait until its own files are written."""
+
+    def __post_init__(self) -> None:
+        interval("every", self.every)
+        super().__post_init__()
+
+
+def interval(name: str, every: int | str | None) -> tuple[float, float]:
+    """The iterations and the seconds between checkpoints; infinity for the unit that ``every`` does not use.
+
+    ``name`` is that of ``every`` in the ValueError for text that is neither a number of iterations nor a time.
+    """
+    if every is None:
+        return math.inf, math.inf
+    match = re.fullmatch(r"(\d+)|(\d+\.?\d*|\.\d+)([smh])", str(every))
+    number = float(match[1] or match[2]) if match else 0.0
+    if match is None or not 0.0 < number < math.inf:
+        raise ValueError(f"{name} must be so many iterations (100) or so much time (30s, 10m, 2h), got {every!r}")
+    return (number, math.inf) if match[1] else (math.inf, number * _UNITS[match[3]])
+
+
+class SharedLooks:
+    """The iterations at which ranks agree on signals and clocks, of which ``next`` is the next; between, they do not communicate.
+
+    The seconds to the next one count from ``looked_at``, by ``clock``.
+    """
+
+    def __init__(self, collective: Collective, k: int, clock: Callable[[], float]) -> None:
+        self._collective, self._clock = collective, clock
+        self._k, self.looked_at, self.next = k, clock(), k + 1
+
+    def largest(self, k: int, values: Sequence[float], seconds: float = LOOK_SECONDS) -> list[float]:
+        """The largest of each value over the ranks; in the same message rank 0 sets the next iteration, at most 4 times as far."""
+        made, now = k - self._k, self._clock()
+        ahead = int(min(max(1.0, made * seconds / max(now - self.looked_at, 1e-9)), 4.0 * made))
+        proposed = ahead if self._collective.rank == 0 else 0
+        found: list[float] = self._collective.largest(np.array([*values, proposed], dtype=np.float64)).tolist()
+        self._k, self.looked_at, self.next = k, now, k + int(found[-1])
+        return found[:-1]
+
+
+class Snapshot(NamedTuple):
+    """A run between two iterations."""
+
+    state: Any
+    counts: tuple[int, int, int]
+    """The rounds, messages and bytes of the network."""
+    in_flight: Mapping[str, Array]
+    seconds: Mapping[str, float]
+    agreement: Mapping[str, Any] = MappingProxyType({})
+    """The agents' knowledge about stopping, as JSON can hold it."""
+
+    def copied(self, into: Snapshot | None = None) -> Snapshot:
+        """A copy that stays unchanged during the run; the arrays of ``into``, an earlier copy, are reused."""
+        state = copied(self.state, None if into is None else into.state)
+        return self._replace(state=state, in_flight={name: array.copy() for name, array in self.in_flight.items()})
+
+
+class CheckpointWriter:
+    """The writer of a run's checkpoints, a watcher; every rank makes the same calls, inside the context ``signals``.
+
+    This rank writes ``agents``. A run from which agents have left has no checkpoint to continue from, and continues in its folder.
+
+    Raises
+    ------
+    files.CheckpointError
+        The folder has the checkpoints of another run.
+    """
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        identity: Identity,
+        collective: Collective,
+        agents: slice,
+        resumed: Resumed | None,
+        history: History,
+        k: int,
+    ) -> None:
+        self._root = Path(checkpoints.folder)
+        self._checkpoints, self._identity, self._collective = checkpoints, identity, collective
+        self._agents, self._history = agents, history
+        self._iterations, self._seconds = interval("every", checkpoints.every)
+        self.signals = checkpoints.signals
+        start = None if resumed is None else resumed.path
+        self._last = start if start is not None and start.parent.resolve() == self._root.resolve() else None
+        fresh = collective.rank == 0 and self._last is None and (resumed is None or start is not None)
+        others = files.on_all(collective, lambda: files.kept(self._root) if fresh else [])
+        if collective.decide(bool(others)):
+            raise files.CheckpointError(
+                f"{self._root} has the checkpoints of another run: resume from it, choose another folder, or remove them"
+            )
+        self._written_at = time.monotonic()
+        self._looks = SharedLooks(collective, k, time.monotonic)
+        self.next: float = self._looks.next
+
+    def look(self, snapshot: Snapshot) -> Stop | None:
+        """Write a checkpoint where one is due and the points are finite; the reason to stop, where a signal asks for that.
+
+        The same on every rank: a signal to any rank counts, and rank 0's clock.
+        """
+        k, signals = snapshot.state.k, self.signals.take()
+        late = self._collective.rank == 0 and time.monotonic() - self._written_at >= self._seconds
+        ends, due = self._looks.largest(k, [max(signals & ENDINGS, default=0), signal.SIGUSR1 in signals or late])
+        self.next = min(self._looks.next, k - k % self._iterations + self._iterations)
+        if ends:
+            name = signal.Signals(int(ends)).name
+            return Stop("terminated", False, f"ended by {name} after iteration {k}; its checkpoint is what to resume from")
+        if (due or k % self._iterations == 0) and self._finite(snapshot):
+            self._write(snapshot)
+        return None
+
+    def end(self, snapshot: Snapshot, good: Snapshot | None) -> None:
+        """Write the last checkpoint: of the end where its points are finite, else of ``good``, unless there is a later one."""
+        if self._finite(snapshot):
+            self._write(snapshot)
+        elif good is not None and (self._last is None or int(self._last.name) < good.state.k):
+            self._write(good)
+
+    def _finite(self, snapshot: Snapshot) -> bool:
+        return first_runaway(snapshot.state.x, self._agents.start, self._identity.n_agents, self._collective) is None
+
+    def _write(self, snapshot: Snapshot) -> None:
+        """Write a checkpoint, unless there is one of this iteration."""
+        k = snapshot.state.k
+        if self._last is None or int(self._last.name) != k:
+            arrays, numbers = taken_apart(snapshot.state, "state")
+            arrays |= {f"network.{name}": array for name, array in snapshot.in_flight.items()}
+            arrays |= {f"start.{name}": array for name, array in self._identity.probes.items()}
+            common, facts = self._common(snapshot, numbers) if self._collective.rank == 0 else ({}, {})
+            self._last = files.write(self._root, k, self._checkpoints.keep, self._agents, arrays, common, facts, self._collective)
+            log.info("checkpoint %s", self._last)
+        self._looks.looked_at = self._written_at = time.monotonic()
+
+    def _common(self, snapshot: Snapshot, numbers: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
+        """The arrays and facts that rank 0 writes."""
+        history = self._history.before(snapshot.state.k + 1)
+        common: Arrays = {
+            "start": self._identity.start,
+            "history.counts": np.stack([history[name] for name in COUNTS], axis=1),
+            "history.values": np.stack([history[name] for name in history.columns[len(COUNTS) :]], axis=1),
+        }
+        facts = {
+            "decentorth": __version__,
+            "iteration": snapshot.state.k,
+            "run": self._identity.facts,
+            "numbers": numbers,
+            "counts": snapshot.counts,
+            "seconds": snapshot.seconds,
+            "agreement": snapshot.agreement,
+            "metrics": history.columns[len(COUNTS) + 1 :],
+            "notes": self._checkpoints.notes(),
+        }
+        return common, facts

@@ -1,0 +1,203 @@
+"""Agents decide by themselves when all of them are done: max-consensus on each agent's own quantities.
+
+Every so many iterations, between two of them, agent i computes some numbers from what it has (q_i below), and then the agents send
+their neighbours R times the largest that they know of,
+
+    m_i <- max(m_i, max_{j: W_ij != 0} m_j),    m_i = q_i at first                     (1)
+
+With R at least the diameter of the graph, m_i is max_j q_j for every i: exactly, as nothing is rounded. So all agents decide alike,
+in the same iteration, by comparing m_i with the tolerance, and none waits for one that has ended. The quantities are those of
+the points at which the run then ends. The agents must know R, the tolerances, and the iterations of the attempts beforehand.
+
+    gradient        c ||y_i||, y_i the tracker; of a single agent the Riemannian gradient at the projection of its point
+    movement        ||x_i - (x_i an iteration ago)|| / (its step)
+    disagreement    ||x_i - sum_j W_ij x_j||, one more exchange of the points (as many as a period has, where W repeats itself)
+    feasibility     ||x_i^T x_i - I||, or what the set has in its place
+
+What they imply. Let a bound all of them and W have the second eigenvalue lambda_2. Since the mean of the trackers is that of the
+fields F_i(x_i), no disagreement is hidden in ||mean of y|| <= max ||y_i||, and the mean xbar of the points has
+
+    ((1/n) sum_i ||x_i - xbar||^2)^{1/2} <= r = a / (1 - lambda_2)                     (2)
+    consensus_rms <= (r^2 + (r + a)^2)^{1/2} = s                                       (3)
+    gradient_norm <= a + c L s                                                         (4)
+
+where (3) holds as dist(xbar) <= ||xbar - x_i|| + dist(x_i), for the nearest x_i, and dist(x_i) <= ||x_i^T x_i - I||; in (4) L is a
+Lipschitz constant of the fields between the x_i and the projection of xbar, and ||grad f|| <= c ||(1/n) sum_i F_i|| there: c = 2
+for the landing field, 1 for the others. With ``safe`` that is so once all agents' labels agree. Movement is weaker: where
+x_i <- sum_j W_ij x_j - alpha F_i(x_i) with one alpha for all, the mean of the F_i an iteration ago is at most a, which for methods
+that retract holds to first order; it says nothing where W and the agents' data hold each other in balance elsewhere, and with steps
+that diminish it need not vanish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from ..numerics.ordered_sums import norms
+from ..protocols import Agreed, Array, Nonsmooth, Observed, Problem, Projection, Quantity, Stop, StoppingRule
+from ..stopping import LocalMaximum, rules_of
+from .checkpoint import Snapshot
+
+
+@runtime_checkable
+class TracksGradient(Protocol):
+    """A method whose trackers, ``state.tracker``, have the mean of fields F_i that stand for Riemannian gradients.
+
+    At a point with x^T x = I the Riemannian gradient is at most ``gradient_factor`` times as long as F_i, whatever the objective.
+    """
+
+    gradient_factor: float
+
+
+class Tally(NamedTuple):
+    """Costs of agreeing so far; contained in the network's own counts."""
+
+    attempts: int = 0
+    rounds: int = 0
+    messages: int = 0
+    bytes: int = 0
+
+
+class Agreement:
+    """The agents' decisions about the end of a run, by one or more rules; a watcher.
+
+    Attributes
+    ----------
+    quantities
+        The names of the quantities that agents send, in order.
+    every, rounds, exchanges
+        Iterations between attempts, rounds of max-consensus in one, and all its rounds, with those for the points.
+    wanted
+        The last iteration at which the agents found a tolerance reached, and want a row.
+    latest, tally
+        The result of the last attempt, None before the first, and the costs so far.
+
+    Raises
+    ------
+    ValueError
+        The rules contradict each other, no number of rounds is enough, or the agents cannot know a quantity.
+    """
+
+    def __init__(self, rules: Sequence[LocalMaximum], problem: Problem[Any], algorithm: Any, network: Any) -> None:
+        self.rules = tuple(rules)
+        if len({(rule.every, rule.rounds) for rule in rules}) > 1:
+            raise ValueError("local tolerances that are combined must have the same every and rounds: the agents meet once for all")
+        self._problem, self._network = problem, network
+        self._alone = problem.n_agents == 1
+        tracks = isinstance(algorithm, TracksGradient)
+        self._factor: float = algorithm.gradient_factor if tracks else 1.0
+        estimated = self._alone or tracks
+        self._usual: tuple[Quantity, ...] = ("gradient" if estimated else "movement", "disagreement", "feasibility")
+        asked = {name for rule in rules for name in rule.quantities or self._usual}
+        if "gradient" in asked and not estimated:
+            raise ValueError(
+                f"agents of {type(algorithm).__name__} have no estimate of the mean gradient: give a local tolerance for movement, "
+                "disagreement or feasibility"
+            )
+        if "gradient" in asked and isinstance(problem, Nonsmooth) and problem.nonsmooth:
+            raise ValueError(
+                "a local tolerance on the gradient needs a differentiable problem, as a subgradient's norm need not vanish: give "
+                "one for movement, disagreement or feasibility"
+            )
+        needed: int = network.flooding_rounds
+        self.rounds = needed if rules[0].rounds is None else rules[0].rounds
+        if self.rounds < needed:
+            raise ValueError(
+                f"{self.rounds} rounds of max-consensus are too few for this network: it takes {needed} until every agent has "
+                "heard of every other, so agents would decide differently"
+            )
+        measures = {
+            "gradient": self._gradient,
+            "movement": self._movement,
+            "disagreement": self._disagreement,
+            "feasibility": self._feasibility,
+        }
+        self._measures = {name: measure for name, measure in measures.items() if name in asked}
+        self.quantities = tuple(self._measures)
+        self._mixes = 0 if self._alone or "disagreement" not in asked else network.period
+        self.exchanges = self.rounds + self._mixes
+        self.every = rules[0].every or 10 * max(1, self.exchanges)
+        self.latest: Agreed | None = None
+        self.tally = Tally()
+        self._before: tuple[Array, Array | float] | None = None
+        self.next, self.wanted = 0, -1
+
+    @classmethod
+    def of(cls, stopping: StoppingRule | None, problem: Problem[Any], algorithm: Any, network: Any) -> Self | None:
+        """The agreement by the rules in a combination; None where the agents do not decide."""
+        rules = rules_of(LocalMaximum, stopping)
+        return cls(rules, problem, algorithm, network) if rules else None
+
+    def at(self, k: int) -> Agreed | None:
+        """The result of the attempt at iteration ``k``, if it is the last one."""
+        return self.latest if self.latest is not None and self.latest.iteration == k else None
+
+    def look(self, snapshot: Snapshot) -> Stop | None:
+        """Let the agents meet where they do at this iteration, and want a row where they find a tolerance reached."""
+        state: Observed = snapshot.state
+        k = state.k
+        if k % self.every == 0 and self.at(k) is None and self._meet(state):
+            self.wanted = k
+        due = k - k % self.every + self.every
+        self.next = due
+        if "movement" in self.quantities:
+            if due == k + 1:
+                self._before = state.x.copy(), state.step_size.copy() if "step_size" in state._fields else 1.0
+            self.next = max(k + 1, due - 1)
+        return None
+
+    def _meet(self, state: Observed) -> bool:
+        """True if the agents find a tolerance reached."""
+        network = self._network
+        before = np.array([network.rounds, network.messages, network.bytes])
+        with network.reliable():
+            own = np.stack([measure(state) for measure in self._measures.values()], axis=-1)
+            found = network.max(own, self.rounds)
+        spent = np.array([network.rounds, network.messages, network.bytes]) - before
+        self.tally = Tally(*np.add(self.tally, [1, *spent]).tolist())
+        self.latest = Agreed(state.k, self.rounds, dict(zip(self.quantities, found[0].tolist(), strict=True)), self._usual)
+        return any(rule.reached(self.latest) for rule in self.rules)
+
+    def _gradient(self, state: Observed) -> Array:
+        if not self._alone:
+            return self._factor * norms(state.tracker)
+        constraint, x = self._problem.constraint, state.x
+        hat = constraint.project(x) if isinstance(constraint, Projection) else x
+        if not np.isfinite(hat).all():
+            return np.full(1, np.nan)
+        return norms(constraint.tangent(hat, self._problem.gradient(hat)))
+
+    def _movement(self, state: Observed) -> Array:
+        if self._before is None:
+            return np.full(len(state.x), np.inf)
+        before, step = self._before
+        return norms(state.x - before) / np.maximum(step, np.finfo(np.float64).tiny)
+
+    def _disagreement(self, state: Observed) -> Array:
+        if self._alone:
+            return np.zeros(1)
+        (mixed,) = self._network.mix(state.x, rounds=self._mixes)
+        return norms(state.x - mixed)
+
+    def _feasibility(self, state: Observed) -> Array:
+        products = state.product_tracker if "product_tracker" in state._fields else None
+        found = np.empty(len(state.x))
+        for block, part in self._problem.blocks():
+            known = {} if products is None else {"bx": products[block]}
+            found[block] = part.constraint.feasibility(state.x[block], **known)
+        return found
+
+    def saved(self) -> dict[str, Any]:
+        """The part that a checkpoint holds."""
+        latest = {} if self.latest is None else {"iteration": self.latest.iteration, "maxima": self.latest.maxima}
+        return {"tally": self.tally, **latest}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Go on with the result of `saved`; its maxima count if they are of the same quantities."""
+        if saved:
+            self.tally = Tally(*saved["tally"])
+        if tuple(saved.get("maxima", ())) == self.quantities:
+            self.latest = Agreed(saved["iteration"], self.rounds, saved["maxima"], self._usual)

@@ -1,0 +1,181 @@
+"""The only loop: step until a watcher looks at the run, let the watchers look in their order, stop when one says so.
+
+The watchers keep copies to go back to (`rewind`), let the agents meet (`agreement`), look at the time, record rows and decide by
+them (`watchers`), and write checkpoints (`checkpoint`). Every rank does the same things in the same order, which is why it cannot
+deadlock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from ..protocols import SETUP, Algorithm, LocalProducts, Nonsmooth, Problem, Row, S, Smooth, Stop
+from .checkpoint import CheckpointWriter, Resumed, Snapshot
+from .history import History
+from .local_stopping import Agreement
+from .rank_loss_rewind import Rewind
+from .watchers import Clock, Options, Parts, Recording, TimeLimits, Watcher
+
+
+def check_capabilities(problem: Problem[Any], algorithm: Algorithm[Any, Any]) -> None:
+    """Raise a TypeError that names the capability that the problem or its constraint set lacks, or a ValueError for a single-agent
+    method with several agents."""
+    name = type(algorithm).__name__
+    for thing, needs in ((problem, algorithm.requires), (problem.constraint, algorithm.requires_set)):
+        for need in needs:
+            if not isinstance(thing, need):
+                meaning = (need.__doc__ or "").partition("\n")[0]
+                raise TypeError(
+                    f"{name} needs {need.__name__} of its problem; {type(thing).__name__} has none. {need.__name__}: {meaning}"
+                )
+    if algorithm.network == "single-agent" and problem.n_agents > 1:
+        method = "DRSM" if isinstance(problem, Nonsmooth) and problem.nonsmooth else "DRFGT"
+        if isinstance(problem, LocalProducts):
+            method = "CDADT, which needs no pooled constraint, or DRFGT"
+        raise ValueError(
+            f"{name} is a centralized method for one agent, but the problem has {problem.n_agents}: "
+            f"use a decentralized method such as {method}, or one agent (--agents 1, problem.pooled())"
+        )
+
+
+def iterate(parts: Parts, state: Any = None) -> Iterator[Any]:
+    """The states of a run, from the initial one or ``state`` on, for ever. A state is valid until the next is asked for."""
+    problem, network, streams = parts.problem, parts.network, parts.streams
+    if state is None:
+        SETUP.info("the first state: automatic steps")
+        state = parts.stepper.init(problem, network, streams, parts.x0)
+    while True:
+        yield state
+        state = parts.stepper.step(problem, network, streams, state)
+
+
+class Outcome(NamedTuple):
+    """How a run ended."""
+
+    state: Any
+    stop: Stop
+    row: Row
+    """The last recorded row."""
+    history: History
+    seconds: dict[str, float]
+    agreement: Agreement | None
+
+
+def run(
+    parts: Parts,
+    options: Options,
+    write: Callable[[History, int], CheckpointWriter] | None = None,
+    resumed: Resumed | None = None,
+    rewind: Rewind | None = None,
+) -> Outcome:
+    """Step to the next iteration at which a watcher looks, let the watchers look in their order, and stop when one says so.
+
+    ``write`` makes the writer of checkpoints, from the history and the first iteration; the network has the counts of ``resumed``.
+    """
+    clock = Clock(parts.network, {} if resumed is None else resumed.seconds)
+    states = iterate(parts, None if resumed is None else resumed.state)
+    with np.errstate(over="ignore", invalid="ignore"), contextlib.ExitStack() as stack:
+        state = next(states)
+        agreement = Agreement.of(options.stopping, parts.problem, parts.algorithm, parts.network)
+        snapshot = partial(parts.snapshot, clock, agreement)
+        if agreement is not None:
+            agreement.restore({} if resumed is None else resumed.agreement)
+            agreement.look(snapshot(state))
+        clock.count("compute")
+        if rewind is not None:
+            rewind.seconds = clock.seconds
+        history = resumed.history if resumed is not None else rewind.history if rewind is not None else History()
+        limits = TimeLimits(options.stopping, parts.collective, clock, state.k)
+        keeps = write is not None or parts.problem.n_agents * parts.x0[0].nbytes <= _REMEMBERED
+        recording = Recording(parts, options, clock, history, state, limits, agreement, keeps, partial(_diverged, parts))
+        writer = None if write is None else write(history, state.k)
+        stack.enter_context(contextlib.nullcontext() if writer is None else writer.signals)
+        every = (rewind, "compute"), (agreement, "compute"), (limits, "metrics"), (recording, "metrics"), (writer, "checkpoints")
+        watchers: list[tuple[Watcher, str]] = [(watcher, name) for watcher, name in every if watcher is not None]
+        stop = recording.judge(snapshot(state))
+        clock.count("metrics")
+        while stop is None:
+            state = _step(states, state, recording, min(watcher.next for watcher, _ in watchers), limits.deadline)
+            clock.count("compute")
+            for watcher, name in watchers:
+                if stop is None and watcher.next <= state.k:
+                    stop = watcher.look(snapshot(state))
+                    clock.count(name)
+        if writer is not None:
+            writer.end(snapshot(state), recording.good)
+            clock.count("checkpoints")
+    return Outcome(state, stop, cast(Row, recording.row), history, clock.seconds(), agreement)
+
+
+def _step(states: Iterator[S], state: S, recording: Recording, goal: float, deadline: float) -> S:
+    """The state of iteration ``goal``, or an earlier one at which the method ends or the time is over: then a row is wanted."""
+    while state.k < goal and recording.ending(state) is None:
+        state = next(states)
+        if time.perf_counter() >= deadline:
+            break
+    if state.k < goal:
+        recording.wanted = state.k
+    return state
+
+
+_REMEMBERED = 1 << 26
+"""Bytes of all agents' points up to which the last state that was recorded is kept, to find the cause if the run diverges."""
+_FAR = 1e3
+"""Where a point has grown so many times larger than the start, the step may be the cause of a gradient that is not finite."""
+
+
+def _diverged(parts: Parts, agent: int, state: Any, row: Row, good: Snapshot | None) -> Stop:
+    """The end of a run whose point is not finite: its cause, or a smaller step size."""
+    advice = (None if good is None else _cause(parts, good, state.k)) or _smaller(parts)
+    seen = f"it was finite at iteration {row.iteration}"
+    return Stop("diverged", False, f"diverged: the point of agent {agent} is not finite at iteration {state.k} ({seen}); {advice}")
+
+
+def _cause(parts: Parts, good: Snapshot, last: int) -> str | None:
+    """The gradient or objective that is not finite where the points still are, found by making the iterations after ``good`` again.
+
+    None where all are finite at the last such points; the same on every rank.
+    """
+    problem, network, collective = parts.problem, parts.network, parts.collective
+    now = (network.rounds, network.messages, network.bytes)
+    in_flight = {name: array.copy() for name, array in network.in_flight().items()}
+    network.restore(*good.counts, good.in_flight)
+    before, k = good.state.x, good.state.k
+    for state in iterate(parts, good.copied().state):
+        if state.k >= last or parts.runaway(state.x) is not None:
+            break
+        before, k = state.x.copy(), state.k
+    network.restore(*now, in_flight)
+    for name, function in (("gradient", problem.gradient), ("objective", problem.value)):
+        agent = parts.runaway(function(before), np.finfo(np.float64).max)
+        if agent is not None:
+            local = agent - problem.agents.start
+            size = np.abs(before[local]).max() if 0 <= local < len(before) else 0.0
+            largest, usual = collective.largest(np.array([size, np.abs(parts.x0).max()]))
+            where = f"its point of iteration {k}, whose largest entry is {largest:.3g}"
+            step = "" if name == "gradient" and largest <= _FAR * usual else ", or try a smaller step size"
+            return f"the {name} of agent {agent} is not finite at {where}: mend that function{step}"
+    return None
+
+
+def _smaller(parts: Parts) -> str:
+    """The advice for a step size that is too large, for the objectives or for the penalty."""
+    step, penalty = (getattr(parts.algorithm, name, None) for name in ("step_size", "penalty"))
+    step = getattr(step, "initial", step)
+    if not isinstance(step, float | int):
+        return "try a smaller step size"
+    problem: object = parts.problem
+    steepest = parts.collective.max(float(problem.lipschitz.max())) if isinstance(problem, Smooth) else 0.0
+    curved = 1.0 / steepest if 0.0 < steepest < np.inf else np.inf
+    if isinstance(penalty, float | int) and step * penalty > 0.5 and step <= 2.0 * curved:
+        return (
+            f"the step size {step:g} is too large for the penalty {penalty:g}: try a penalty of {0.1 / step:.2g}, "
+            f"a step size of {0.1 / penalty:.2g}, or step size 'auto'"
+        )
+    return f"the step size {step:g} is too large: try {min(step / 5.0, curved):.2g}, or 'auto'"

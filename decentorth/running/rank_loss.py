@@ -1,0 +1,149 @@
+"""Agents that leave a run for good, and the run with which the others continue.
+
+1. The agents of a lost rank leave the graph. The weights that an agent gave to them are added to its own weight: W stays symmetric
+   and doubly stochastic (`topologies.without_agents`).
+2. The objective is the mean over the remaining agents. Their data and the constraint set stay as they are.
+3. All go back to the same iteration (`rewind`), and the method begins again there, from every agent's own point: so trackers are
+   the fields at these points, and their mean is that of the remaining agents' fields. Automatic settings are chosen again.
+4. Iterations are numbered on; steps that fall with the iteration continue to fall, counts and draws continue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from topologies.weights.leaving import ranges
+
+from ..protocols import Array, LocalProducts, Problem, Recorder, Rewound, Streams
+from .checkpoint import Resumed, kept
+from .history import History
+from .loop import Outcome
+from .rank_loss_rewind import Held, Rewind
+
+
+class Loss(NamedTuple):
+    """Ranks and agents that were lost, by their numbers at the start, and the iteration from which the others continued."""
+
+    iteration: int
+    ranks: tuple[int, ...]
+    agents: tuple[int, ...]
+
+    def __str__(self) -> str:
+        """In words."""
+        return f"ranks {ranges(self.ranks)}, with agents {ranges(self.agents)}, after iteration {self.iteration}"
+
+
+class LostError(RuntimeError):
+    """Ranks were lost, and the remaining ones cannot continue; ``first`` is True on the first of them."""
+
+    def __init__(self, message: str, first: bool) -> None:
+        super().__init__(message)
+        self.first = first
+
+
+def restarted(algorithm: Any, problem: Problem[Any], network: Any, streams: Streams, x: Array, k: int, gradients: int) -> Any:
+    """The method's state as it begins at the agents' own points ``x``, ``(n_local, *shape)``, in iteration ``k``, after so many
+    ``gradients`` of each agent."""
+    state = algorithm.init(problem, network, streams, x)
+    scale = getattr(getattr(algorithm, "step_size", None), "scale", None)
+    if scale is not None and "base" in state._fields:  # the method begins with the step of iteration 0
+        state = state._replace(step_size=state.base * scale(k))
+    return state._replace(k=k, gradients=state.gradients + gradients)
+
+
+def check_leaving(problem: object) -> None:
+    """Raise TypeError for a problem that agents cannot leave."""
+    name = type(problem).__name__
+    if not hasattr(problem, "without"):
+        raise TypeError(f"on_rank_loss='shrink' needs a problem that agents can leave, but {name} has no method without(lost)")
+    if isinstance(problem, LocalProducts):
+        raise TypeError(
+            f"on_rank_loss='shrink' is not for {name}: its constraint set is the mean of what all agents know, "
+            "and would be another without some of them"
+        )
+
+
+def continued(
+    run: Any,
+    iterate: Callable[[Any, Resumed | None, Rewind], Outcome],
+    recorders: Sequence[Recorder],
+    folder: Path | None,
+    resumed: Resumed | None,
+) -> tuple[Any, Outcome]:
+    """Iterate to the end without the ranks that are lost meanwhile: the `decentorth.api.Run` of the remaining ones, and its end.
+
+    Parameters
+    ----------
+    run
+        A run whose communicator is `network.Shrinking`.
+    iterate
+        Iterates a run to its end, from a start and with a rewind.
+    recorders
+        Those that are told of the rows that are taken back.
+    folder
+        The folder of checkpoints.
+    resumed
+        The state to continue from.
+
+    Raises
+    ------
+    LostError
+        The remaining ranks cannot continue.
+    """
+    first, communicator = run, run.network.communicator
+    rewind = Rewind(communicator.size, Held(0, run.x0.copy(), (0, 0, 0), 0), History())
+    if resumed is not None:
+        rewind = _from(resumed, communicator.size)
+    while True:
+        try:
+            if communicator is not run.network.communicator:
+                run, resumed = _left(first, communicator, rewind, run.losses, folder)
+                rewind = _from(resumed, rewind.every)
+                if communicator.rank == 0:
+                    for recorder in recorders:
+                        if isinstance(recorder, Rewound):
+                            recorder.rewound(resumed.history.rows, str(run.losses[-1]))
+            outcome = iterate(run, resumed, rewind)
+            communicator.agree()
+            return run, outcome
+        except communicator.failures as error:
+            before, communicator = communicator, communicator.shrunk()
+            if communicator.size == before.size:  # it was not a loss
+                raise error
+
+
+def _from(resumed: Resumed, every: int) -> Rewind:
+    """The copies of a run that continues."""
+    state = resumed.state
+    return Rewind(every, Held(state.k, state.x.copy(), resumed.counts, state.gradients), resumed.history)
+
+
+def _left(first: Any, communicator: Any, rewind: Rewind, losses: Sequence[Loss], folder: Path | None) -> tuple[Any, Resumed]:
+    """The run of the remaining ranks of the ``first``, and its state at the last iteration of which all have a copy."""
+    back = -int(communicator.max(np.array([-float(rewind.latest)]))[0])
+    held = rewind.at(back)
+    made = communicator.max(np.array([*held.counts, held.gradients], dtype=np.float64))
+    rounds, messages, sent, gradients = made.astype(np.int64).tolist()
+    bounds = first.network.bounds
+    gone = [rank for rank in range(len(bounds) - 1) if rank not in communicator.alive]
+    lost = np.concatenate([np.arange(bounds[rank], bounds[rank + 1]) for rank in gone])
+    earlier = [loss for loss in losses[len(first.losses) :] if loss.iteration != back]
+    ranks = [rank for rank in gone if not any(rank in loss.ranks for loss in earlier)]
+    agents = np.concatenate([first.numbers[bounds[rank] : bounds[rank + 1]] for rank in ranks])
+    loss = Loss(back, tuple(ranks), tuple(agents.tolist()))
+    try:
+        run = first.without(lost, communicator, communicator.alive)
+    except ValueError as error:
+        root = None if folder is None else kept(folder)
+        there = f"; the last checkpoint is {root[0]}" if root else ""
+        raise LostError(f"lost {loss}, and the others cannot go on: {error}{there}", communicator.rank == 0) from error
+    run.losses = (*first.losses, *earlier, loss)
+    run.network.restore(rounds, messages, sent, {})
+    with threadpool_limits(1), np.errstate(over="ignore", invalid="ignore"):
+        state = restarted(run.method, run.problem, run.network, run.streams, held.x, back, gradients)
+    return run, Resumed(None, state, (rounds, messages, sent), {}, rewind.history.before(back), rewind.seconds(), {})

@@ -1,0 +1,68 @@
+"""Points of a run that its ranks can go back to together when some of them are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from ..protocols import Array, Stop
+from .checkpoint import Snapshot
+from .history import History
+
+
+class Held(NamedTuple):
+    """A run between two iterations."""
+
+    k: int
+    x: Array
+    """A copy of the points of this process's agents."""
+    counts: tuple[int, int, int]
+    """Rounds, messages and bytes of the network."""
+    gradients: int
+
+
+class Rewind:
+    """A watcher of the loop that copies the points every so many iterations, and keeps the last two copies.
+
+    A rank that has made k iterations has heard from its neighbours that they have made k - 1, so no two ranks are further apart
+    than there are ranks. Where copies are made no more often, the oldest of all ranks' last copies is one that every rank still
+    has, and the first of those that were not measured later anywhere.
+
+    Parameters
+    ----------
+    every
+        The iterations between copies, at least the number of ranks.
+    start, history
+        The run as it begins, and its history.
+    """
+
+    def __init__(self, every: int, start: Held, history: History) -> None:
+        self.every, self.history = every, history
+        self.next = start.k
+        self.seconds: Callable[[], Mapping[str, float]] = dict
+        """The wall seconds of the run so far, by what they were spent on."""
+        self._held = [start]
+
+    def look(self, snapshot: Snapshot) -> Stop | None:
+        """Keep a copy of the points."""
+        state = snapshot.state
+        if self._held[-1].k == state.k or len(self._held) == 2:
+            x = self._held.pop(-1 if self._held[-1].k == state.k else 0).x
+            x[...] = state.x
+        else:
+            x = state.x.copy()
+        self._held.append(Held(state.k, x, snapshot.counts, state.gradients))
+        self.next = state.k - state.k % self.every + self.every
+        return None
+
+    @property
+    def latest(self) -> int:
+        """The iteration of the last copy."""
+        return self._held[-1].k
+
+    def at(self, k: int) -> Held:
+        """The copy of iteration ``k``; ValueError if there is none."""
+        for held in self._held:
+            if held.k == k:
+                return held
+        raise ValueError(f"there is no copy of iteration {k}; the last ones are of {', '.join(str(one.k) for one in self._held)}")

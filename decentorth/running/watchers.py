@@ -1,0 +1,256 @@
+"""The watchers of a run, which look at it between two of its iterations: limits of time, and the recording of rows.
+
+The others are copies to go back to (`rewind`), the agents' agreement (`agreement`) and checkpoints (`checkpoint`).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from bisect import bisect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, NamedTuple, Protocol
+
+from ..protocols import (
+    SETUP,
+    Agreed,
+    Algorithm,
+    Array,
+    Collective,
+    Ending,
+    Metric,
+    Problem,
+    Recorder,
+    Row,
+    Stop,
+    StoppingRule,
+    Streams,
+)
+from ..settings import Count, Natural, Positive, Range, Settings
+from ..stopping import Iterations, Time, rules_of
+from .checkpoint import LOOK_SECONDS, Checkpoints, Resumed, SharedLooks, Snapshot
+from .history import History, schedule
+from .local_stopping import Agreement
+from .metrics import RUNAWAY, StandardMetrics, first_runaway
+
+
+class Watcher(Protocol):
+    """Looks at a run between two of its iterations: at the first that is not before ``next``, on every rank alike."""
+
+    @property
+    def next(self) -> float:
+        """The iteration at which to look again; infinity for never."""
+
+    def look(self, snapshot: Snapshot) -> Stop | None:
+        """The reason to stop, or None to go on."""
+
+
+@dataclass(frozen=True)
+class Options(Settings):
+    """How a run is recorded, and when it ends; see `decentorth.api.solve`."""
+
+    iterations: Natural = 1000
+    stopping: StoppingRule | None = None
+    rows: Annotated[int, Range(least=2)] | None = None
+    record_every: Count | None = None
+    recorders: Sequence[Recorder] = ()
+    metrics: Sequence[Metric] = ()
+    safety_region: Positive | None = None
+    checkpoints: Checkpoints | None = None
+    resume: str | os.PathLike[str] | Resumed | None = None
+    compute_timeout: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        stopping: Any = self.stopping
+        if stopping is not None and (isinstance(stopping, type) or not callable(stopping)):
+            tolerance = f"{stopping:g}" if isinstance(stopping, float) and stopping > 0.0 else "1e-6"
+            raise TypeError(f"stopping must be a rule such as do.stopping.GradientNorm({tolerance}), got {stopping!r}")
+
+    def decide(self, row: Row, collective: Collective) -> Stop | None:
+        """The reason to stop at a row."""
+        if self.safety_region is not None and row.values["feasibility"] > self.safety_region:
+            return Stop(
+                "left_safe_region",
+                False,
+                f"left the safety region: feasibility {row.values['feasibility']:.3g} > {self.safety_region:g} "
+                f"at iteration {row.iteration}; take a smaller step size, or a larger region",
+            )
+        found = None if self.stopping is None else self.stopping(row, collective)
+        return found or Iterations(self.iterations)(row, collective)
+
+
+class Parts(NamedTuple):
+    """The parts of a run that stay as they are."""
+
+    problem: Problem[Any]
+    algorithm: Algorithm[Any, Any]
+    network: Any
+    collective: Collective
+    streams: Streams
+    x0: Array
+    stepper: Any
+    """The algorithm, with the faults of agents around it on an unreliable network."""
+
+    def snapshot(self, clock: Clock, agreement: Agreement | None, state: Any) -> Snapshot:
+        """The run as it is now."""
+        network = self.network
+        counts, known = (network.rounds, network.messages, network.bytes), {} if agreement is None else agreement.saved()
+        return Snapshot(state, counts, network.in_flight(), clock.seconds(), known)
+
+    def runaway(self, values: Array, bound: float = RUNAWAY) -> int | None:
+        """The first agent with values that are not finite, or beyond ``bound``, the same on every rank."""
+        return first_runaway(values, self.problem.agents.start, self.problem.n_agents, self.collective, bound)
+
+
+class Clock:
+    """Wall seconds by what they were spent on, with those of the run that continues."""
+
+    def __init__(self, network: Any, before: Mapping[str, float]) -> None:
+        self._network = network
+        self._spent = {name: before.get(name, 0.0) for name in ("compute", "wait", "metrics", "checkpoints", "total")}
+        self._spent["compute"] += self._spent["wait"]
+        self._spent["wait"] -= network.wait_seconds
+        self._mark = time.perf_counter()
+        self._spent["total"] -= self._mark
+
+    def count(self, name: str) -> None:
+        """Count the time since the last call."""
+        now = time.perf_counter()
+        self._spent[name] += now - self._mark
+        self._mark = now
+
+    def iterating(self) -> float:
+        """The seconds of the iterations, waiting included."""
+        return self._spent["compute"]
+
+    def seconds(self) -> dict[str, float]:
+        """All seconds: compute, wait (for other ranks' messages), metrics, checkpoints, total."""
+        wait = self._spent["wait"] + self._network.wait_seconds
+        total = self._spent["total"] + time.perf_counter()
+        return {**self._spent, "compute": self._spent["compute"] - wait, "wait": wait, "total": total}
+
+
+class TimeLimits:
+    """Limits of time, at each of which a row is ``wanted``: one process looks at its clock after each iteration, ranks agree
+    from time to time about that of rank 0."""
+
+    def __init__(self, stopping: StoppingRule | None, collective: Collective, clock: Clock, k: int) -> None:
+        self._limits = sorted(rule.seconds for rule in rules_of(Time, stopping))
+        self._clock, self._root, self._alone = clock, collective.rank == 0, collective.size == 1
+        self._looks = SharedLooks(collective, k, clock.iterating)
+        self._reached, self.wanted = 0, -1
+
+    def _left(self) -> float:
+        """The seconds to the next limit."""
+        return self._limits[self._reached] - self._clock.iterating() if self._reached < len(self._limits) else math.inf
+
+    @property
+    def next(self) -> float:
+        """The iteration at which ranks agree again; on one process any, once a limit has been reached."""
+        if self._alone:
+            return 0 if self._left() <= 0.0 else math.inf
+        return self._looks.next if self._reached < len(self._limits) else math.inf
+
+    @property
+    def deadline(self) -> float:
+        """The time at which one process has reached the next limit, on `time.perf_counter`."""
+        return time.perf_counter() + self._left() if self._alone else math.inf
+
+    def look(self, snapshot: Snapshot) -> Stop | None:
+        """Want a row where a limit has been reached since the last time; the same on every rank."""
+        k, reached = snapshot.state.k, bisect(self._limits, self._clock.iterating())
+        if not self._alone:
+            known = reached if self._root else 0
+            reached = int(self._looks.largest(k, [known], min(LOOK_SECONDS, self._left()))[0])
+        if reached > self._reached:
+            self._reached, self.wanted = reached, k
+        return None
+
+
+class Recording:
+    """Records a row where the schedule or another watcher wants one, and decides by it about the end.
+
+    With ``keeps`` the last recorded state is kept in ``good``, for ``diagnose(agent, state, row, good)`` where an agent diverges.
+    ``ending(state)`` is the method's own reason to end, and ``wanted`` an iteration of which a row is wanted beside the schedule.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        options: Options,
+        clock: Clock,
+        history: History,
+        state: Any,
+        limits: TimeLimits,
+        agreement: Agreement | None,
+        keeps: bool,
+        diagnose: Callable[[int, Any, Row, Snapshot | None], Stop],
+    ) -> None:
+        SETUP.info("the first row of the history")
+        self._parts, self._options, self._clock, self._history = parts, options, clock, history
+        self._agreement, self._keeps, self._diagnose = agreement, keeps, diagnose
+        self._asking: list[Recording | TimeLimits | Agreement] = [self, limits, *([] if agreement is None else [agreement])]
+        self._metrics = (StandardMetrics(parts.problem, state), *options.metrics)
+        self.row: Row | None = None
+        self.good: Snapshot | None = None
+        if history.rows:
+            before, now = list(history.rows[0].values), [column for metric in self._metrics for column in metric.columns]
+            if before != now:
+                raise ValueError(f"a resumed run goes on with its metrics, {', '.join(before)}; it was given {', '.join(now)}")
+            self.row = history.rows[-1]._replace(agreed=self._agreed(state.k))
+        planned = schedule(options.iterations, options.rows, options.record_every)
+        self._targets = (k for k in planned if k >= state.k and k > self._recorded)
+        self._target: float = next(self._targets, math.inf)
+        self.wanted = -1
+        method = parts.algorithm
+        self.ending: Callable[[Any], Stop | None] = lambda state: None
+        if isinstance(method, Ending):
+            self.ending = partial(method.ending, parts.problem)
+
+    @property
+    def _recorded(self) -> int:
+        """The iteration of the last row."""
+        return -1 if self.row is None else self.row.iteration
+
+    def _agreed(self, k: int) -> Agreed | None:
+        return None if self._agreement is None else self._agreement.at(k)
+
+    @property
+    def next(self) -> float:
+        """The iteration of the next row."""
+        return min([self._target, *(watcher.wanted for watcher in self._asking if watcher.wanted > self._recorded)])
+
+    def judge(self, snapshot: Snapshot) -> Stop | None:
+        """The reason to stop at this state, if its row is the last one; without a reason the state is kept."""
+        stop = None
+        if self.row is not None and self.row.iteration == snapshot.state.k:
+            stop = self.ending(snapshot.state) or self._options.decide(self.row, self._parts.collective)
+        if stop is None and self._keeps:
+            self.good = snapshot.copied(self.good)
+        return stop
+
+    def look(self, snapshot: Snapshot) -> Stop | None:
+        """Record a row and decide; a ValueError if the first state is not finite."""
+        parts, state = self._parts, snapshot.state
+        runaway = parts.runaway(state.x)
+        if runaway is not None:
+            if self.row is None:
+                raise ValueError(
+                    f"the starting point is not finite at agent {runaway}: give a finite x0, and data without overflow"
+                )
+            return self._diagnose(runaway, state, self.row, self.good)
+        values: dict[str, float] = {}
+        for metric in self._metrics:
+            values |= zip(metric.columns, metric(parts.problem, state, parts.collective), strict=True)
+        self.row = Row(state.k, *snapshot.counts, state.gradients, self._clock.iterating(), values, self._agreed(state.k))
+        self._history.record(self.row)
+        if parts.collective.rank == 0:
+            for recorder in self._options.recorders:
+                recorder.record(self.row)
+        if self._target <= state.k:
+            self._target = next(self._targets, math.inf)
+        return self.judge(snapshot)

@@ -1,0 +1,272 @@
+"""Automatic steps: stable beside any penalty that is given, and independent of the units of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decentorth import (
+    CDADT,
+    DESTINY,
+    DGD,
+    DPRGD,
+    DPRGT,
+    DRFGT,
+    DRGTA,
+    DRSGD,
+    DRSM,
+    PCAL,
+    PLAM,
+    REXTRA,
+    RFEXTRA,
+    RGD,
+    UMCM,
+    GeneralizedDRFGT,
+    GeneralizedLanding,
+    GradientTracking,
+    Landing,
+    solve,
+)
+from decentorth.algorithms.common.automatic_steps import power_means
+from decentorth.api import Run
+from decentorth.network import Network
+from decentorth.problems import HEVP, PCA, Procrustes
+from decentorth.protocols import Array
+from decentorth.registry import algorithms
+from decentorth.run import main
+from decentorth.sets import GeneralizedStiefel
+from tests.support.distributed import OwnMatrices, own_pencils, own_views
+from tests.support.generalized import GEVP, cca, gevp, pencil
+from tests.support.j_orthogonal import LogCosh, signs
+from tests.support.problems import GRAPHS, UNEVEN, pca, point, procrustes, relative, samples
+
+PENALTIES = [10.0**e for e in range(-3, 7)]
+N = 5
+W = GRAPHS["ring"](N)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A method with a penalty and automatic steps, on two problems."""
+
+    method: Callable[..., Any]
+    problems: tuple[Callable[[], Any], Callable[[], Any]]
+    soft: bool = False
+    """The penalty is that of a soft constraint: the smaller it is, the farther from the set is what the method looks for."""
+
+
+def flat_hevp(scale: float = 0.01) -> HEVP:
+    """Lipschitz constant 2 scale^2: below about that penalty UMCM's function is unbounded, and no step helps."""
+    left, right = (np.linalg.qr(np.random.default_rng(n).standard_normal((n, 6))).Q for n in (12, 6))
+    return HEVP(scale * (left * np.logspace(0, -1, 6)) @ right, signs(6))
+
+
+NETWORKED = (lambda: pca().problem, lambda: procrustes().problem)
+ALONE = (lambda: pca(rows=(20,)).problem, lambda: procrustes(rows=(20,)).problem)
+GENERALIZED = (lambda: gevp(9, 3), cca)
+OWN = (own_pencils, partial(own_views, seed=1))
+TRIALS: dict[str, Trial] = {
+    "drfgt": Trial(DRFGT, NETWORKED),
+    "drfgt-atc": Trial(partial(DRFGT, order="adapt-then-combine"), NETWORKED),
+    "destiny": Trial(DESTINY, NETWORKED),
+    "destiny-dissolved": Trial(partial(DESTINY, variant="dissolved"), NETWORKED),
+    "rfextra": Trial(RFEXTRA, NETWORKED),
+    "dgd": Trial(partial(DGD, step_size="auto"), NETWORKED, soft=True),
+    "gradient_tracking": Trial(GradientTracking, NETWORKED, soft=True),
+    "landing": Trial(Landing, ALONE),
+    "plam": Trial(PLAM, GENERALIZED),
+    "pcal": Trial(PCAL, GENERALIZED),
+    "generalized_landing": Trial(GeneralizedLanding, GENERALIZED),
+    "generalized_landing-psi-b": Trial(partial(GeneralizedLanding, safe=False), GENERALIZED),
+    "generalized_landing-psi-br": Trial(partial(GeneralizedLanding, direction="psi-br", safe=False), GENERALIZED),
+    "generalized_landing-riemannian": Trial(partial(GeneralizedLanding, direction="riemannian", safe=False), GENERALIZED),
+    "cdadt": Trial(CDADT, OWN),
+    "generalized_drfgt": Trial(GeneralizedDRFGT, OWN),
+    "umcm": Trial(UMCM, (flat_hevp, lambda: LogCosh(0.01 * np.random.default_rng(0).standard_normal((40, 6)), signs(6)))),
+}
+
+
+def test_every_method_with_a_penalty_and_steps_is_tried() -> None:
+    has_both = {
+        name for name in algorithms.names() if {"penalty", "step_size"} <= {field.name for field in fields(algorithms.get(name))}
+    }
+    assert has_both == {name.partition("-")[0] for name in TRIALS}
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("name", TRIALS)
+def test_automatic_steps_are_stable_beside_any_penalty(name: str, number: int) -> None:
+    """Over nine decades: nothing diverges, points stay near the set, and the objective falls."""
+    trial = TRIALS[name]
+    problem = trial.problems[number]()
+    for penalty in PENALTIES:
+        method = trial.method(penalty=penalty)
+        result = solve(problem, method, W if problem.n_agents > 1 else None, iterations=120, record_every=10, seed=1)
+        feasibility, objective = result.history["feasibility"], result.history["objective"]
+        assert result.status == "iterations", penalty
+        # lambda x (x^T x - I) is no larger than the gradient that it balances
+        reach = 2.0 * np.sqrt(problem.shape[1]) * max(problem.lipschitz) / penalty if trial.soft else 0.0
+        assert feasibility.max() < 1.5 + reach, penalty
+        assert feasibility[-1] < 1.0 + reach, penalty
+        assert objective[-1] < objective[0], penalty
+
+
+@pytest.mark.parametrize("flags", [[], ["--problem", "pca", "--data", "synthetic"]], ids=["procrustes", "pca"])
+@pytest.mark.parametrize("method", ["drfgt", "rfextra"])
+def test_automatic_steps_are_stable_beside_any_penalty_of_the_command(
+    method: str, flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for penalty in ("1e-3", "1", "1e3", "1e6"):
+        code = main([*flags, "--algorithm", method, "--penalty", penalty, "--step-size", "auto", "--iterations", "100"])
+        assert code == 0, capsys.readouterr()
+        assert "All 100 iterations are done" in capsys.readouterr().out
+
+
+def begun(problem: Any, method: Any) -> Any:
+    return next(Run(problem, method, W if problem.n_agents > 1 else None).states())
+
+
+@pytest.mark.parametrize("name", ["drfgt", "drfgt-atc", "destiny", "rfextra", "landing", "generalized_landing", "plam", "cdadt"])
+def test_large_penalties_shorten_automatic_steps_in_proportion(name: str) -> None:
+    """And a penalty that asks for nothing leaves the step of an automatic penalty, to the last bit."""
+    trial = TRIALS[name]
+    problem = trial.problems[0]()
+    automatic = begun(problem, trial.method())
+    small = begun(problem, trial.method(penalty=0.1 * float(automatic.penalty.min())))
+    if name != "plam":
+        np.testing.assert_array_equal(small.step_size, automatic.step_size)
+    products = [penalty * begun(problem, trial.method(penalty=penalty)).step_size for penalty in (1e7, 1e8)]
+    np.testing.assert_allclose(products[0], products[1], rtol=1e-4)
+
+
+# Units of the data.
+
+
+DATA = samples(UNEVEN[:N], 12, 0)
+TARGETS = [np.random.default_rng(1).standard_normal((3, len(rows))) for rows in DATA]
+PENCIL = pencil(9)
+PENCILS = own_pencils()
+SCALES = (1e-60, 1e-21, 1e-10, 1e-3, 1e3, 1e20, 1e38, 1e60)
+
+SCALED: dict[str, Callable[[float], Any]] = {
+    "pca": lambda s: PCA([s * rows for rows in DATA], 3),
+    "procrustes": lambda s: Procrustes([s * rows for rows in DATA], [s * target for target in TARGETS]),
+    "pca-alone": lambda s: PCA([s * DATA[1]], 3),
+    "procrustes-alone": lambda s: Procrustes([s * DATA[1]], [s * TARGETS[1]]),
+    "pencil": lambda s: GEVP(s * s * PENCIL[0], GeneralizedStiefel(PENCIL[1], 3)),
+    "own pencils": lambda s: OwnMatrices(s * s * PENCILS.A, PENCILS.B, 2),
+    "hyperbolic": flat_hevp,
+}
+PAIRS: list[tuple[str, Any, tuple[str, ...]]] = [
+    *[
+        (name, method, ("pca", "procrustes"))
+        for name, method in {
+            "drfgt": DRFGT(),
+            "drfgt-atc": DRFGT(order="adapt-then-combine"),
+            "drfgt-safe": DRFGT(safe=True),
+            "destiny": DESTINY(),
+            "rfextra": RFEXTRA(),
+            "rextra": REXTRA(),
+            "dgd": DGD(),
+            "dprgd": DPRGD(),
+            "dprgt": DPRGT(),
+            "drgta": DRGTA(),
+            "drsgd": DRSGD(),
+            "drsm": DRSM(step_size="geometric"),
+            "gradient_tracking": GradientTracking(),
+        }.items()
+    ],
+    *[
+        (name, method, ("pca-alone", "procrustes-alone", "pencil"))
+        for name, method in {"landing": Landing(), "plam": PLAM(), "pcal": PCAL(), "rgd": RGD()}.items()
+    ],
+    ("landing-bb", Landing(step_size="bb"), ("pca-alone", "procrustes-alone")),
+    ("rgd-euclidean", RGD(metric="euclidean"), ("pencil",)),
+    ("generalized_landing", GeneralizedLanding(), ("pencil",)),
+    ("generalized_landing-psi-br", GeneralizedLanding(direction="psi-br"), ("pencil",)),
+    ("cdadt", CDADT(), ("own pencils",)),
+    ("generalized_drfgt", GeneralizedDRFGT(), ("own pencils",)),
+    ("umcm", UMCM(), ("hyperbolic",)),
+    ("rgd", RGD(), ("hyperbolic",)),
+]
+
+
+def first_step_and_point(problem: Any, method: Any, x0: Array, iterations: int = 8) -> tuple[Array, Array]:
+    """What an automatic step is, and where the iterations lead."""
+    run = Run(problem, method, W if problem.n_agents > 1 else None, x0=x0)
+    states = run.states()
+    state = next(states)
+    step = state.step_size.copy()
+    for _ in range(iterations):
+        state = next(states)
+    return step, state.x
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [pytest.param(method, kind, id=f"{name}-{kind}") for name, method, kinds in PAIRS for kind in kinds],
+)
+def test_automatic_steps_do_not_depend_on_the_units_of_the_data(method: Any, kind: str) -> None:
+    """Data times s: objectives times s^2, steps divided by s^2, and the same points, however large or small s is."""
+    problem = SCALED[kind](1.0)
+    x0 = point(problem)
+    step, x = first_step_and_point(problem, method, x0)
+    for s in SCALES:
+        other, y = first_step_and_point(SCALED[kind](s), method, x0)
+        np.testing.assert_allclose(other * s * s, step, rtol=1e-12)
+        assert relative(y, x) < 1e-12
+
+
+@pytest.mark.parametrize("method", [GeneralizedLanding(), GeneralizedLanding(direction="psi-br"), RGD(), PLAM(), PCAL()], ids=str)
+def test_units_of_the_constraint_too(method: Any) -> None:
+    """A and B times s^2: the same points, divided by s, as far as a run takes such points; safe steps as well."""
+
+    def scaled(s: float) -> GEVP:
+        return GEVP(s * s * PENCIL[0], GeneralizedStiefel(s * s * PENCIL[1], 3))
+
+    x0 = point(scaled(1.0))
+    _, x = first_step_and_point(scaled(1.0), method, x0)
+    for s in (s for s in SCALES if 1e-45 < s < 1e45):
+        _, y = first_step_and_point(scaled(s), method, x0 / s)
+        assert relative(s * y, x) < 2e-12
+
+
+def test_power_means_of_numbers_whose_powers_are_no_float64() -> None:
+    """Agents from 2^-590 to 2^590 apart: the largest decide, and neighbours in scale are added up."""
+    alone = np.array([[1.7, 2.5], [0.3, 0.0], [1.1, 4.0], [0.9, 1.0], [2.2, 3.0]])
+    network = Network(W)
+    for powers, inverse in ((4.0, 0.25), (8.0, 0.125)):
+        expected = np.mean(alone**powers, axis=0) ** inverse
+        for exponent in (-590, -361, -360, -241, -120, -1, 0, 119, 120, 121, 240, 360, 590):
+            found = power_means(network, np.ldexp(alone, exponent), powers, 1e-15).root(inverse)
+            np.testing.assert_allclose(np.ldexp(found, -exponent), np.broadcast_to(expected, (N, 2)), rtol=1e-13)
+        spread = np.ldexp(1.0, np.array([590, 300, 0, -300, -590]))
+        found = power_means(network, spread, powers, 1e-15).root(inverse)
+        np.testing.assert_allclose(np.ldexp(found, -590), (1 / N) ** inverse, rtol=1e-13)
+    zero = power_means(network, np.zeros(N), 8.0, 1e-15).root(-0.125)
+    assert (zero > 1e180).all()
+    assert np.isfinite(zero).all()
+
+
+# Advice.
+
+
+def test_the_advice_names_the_penalty_where_it_is_the_cause(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--penalty", "1e6", "--step-size", "1e-3", "--iterations", "50"]) == 3
+    advice = "try a penalty of 1e+02, a step size of 1e-07, or step size 'auto'"
+    assert f"the step size 0.001 is too large for the penalty 1e+06: {advice}" in capsys.readouterr().out
+    for flags in (["--penalty", "1e2", "--step-size", "1e-3"], ["--penalty", "1e6", "--step-size", "1e-7"]):
+        assert main([*flags, "--iterations", "50", "--quiet"]) == 0
+
+
+def test_the_advice_for_a_step_far_too_large_is_a_step_that_works() -> None:
+    case = pca()
+    result = solve(case.problem, DRFGT(step_size=1e6), W, iterations=50)
+    tried = 1.0 / max(case.lipschitz)
+    assert f"the step size 1e+06 is too large: try {tried:.2g}, or 'auto'" in result.message
+    assert solve(case.problem, DRFGT(step_size=float(f"{tried:.2g}")), W, iterations=300).status == "iterations"

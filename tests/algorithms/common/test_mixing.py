@@ -1,0 +1,156 @@
+"""Several rounds of mixing as one, against the dense polynomial from W's eigendecomposition."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.polynomial.chebyshev import chebval
+
+import topologies as tp
+from decentorth import DRGTA
+from decentorth.algorithms.common.mixing import effective, growth, mix
+from decentorth.network import Network
+from decentorth.protocols import Array, Spectrum
+from tests.reference import rivals
+from tests.support.problems import GRAPHS
+
+WEIGHTS: dict[str, Any] = {
+    **{f"{name} of 7": build(7) for name, build in GRAPHS.items()},
+    "one agent": np.ones((1, 1)),
+    "pair": tp.uniform_weights(tp.ring(2), 0.7),
+    "path of 12": tp.metropolis_weights(tp.path(12)),
+    "ring with negative eigenvalues": tp.uniform_weights(tp.ring(8), 0.05),
+    "all others negative": tp.uniform_weights(tp.complete(5), 0.1),
+    "all others positive": tp.uniform_weights(tp.ring(9), 0.8),
+}
+ROUNDS = (1, 2, 3, 4, 9)
+every = pytest.mark.parametrize("graph", WEIGHTS)
+rounds_of = pytest.mark.parametrize("rounds", ROUNDS)
+both = pytest.mark.parametrize("chebyshev", [True, False])
+
+
+def dense(graph: str) -> Array:
+    W = WEIGHTS[graph]
+    return np.asarray(W if isinstance(W, np.ndarray) else W.toarray())
+
+
+def polynomial(graph: str, rounds: int, chebyshev: bool) -> Array:
+    return (rivals.chebyshev if chebyshev else rivals.power)(dense(graph), rounds)
+
+
+def points(n: int, seed: int) -> tuple[Array, Array]:
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, 4, 2)), 1e3 + rng.standard_normal((n, 3))
+
+
+@both
+@rounds_of
+@every
+def test_mix_is_the_polynomial_of_w(graph: str, rounds: int, chebyshev: bool) -> None:
+    """For every array given, in as many exchanges as rounds; what was given is left alone."""
+    network = Network(WEIGHTS[graph])
+    given = points(network.n_agents, 1)
+    before = [x.copy() for x in given]
+    found = mix(network, rounds, chebyshev, *given)
+    assert network.rounds == (1 if chebyshev and averages_at_once(graph) else rounds)
+    matrix = polynomial(graph, rounds, chebyshev)
+    for x, mixed, copy in zip(given, found, before, strict=True):
+        np.testing.assert_array_equal(x, copy)
+        assert mixed.flags.c_contiguous
+        assert not np.shares_memory(mixed, x)
+        expected = (matrix @ x.reshape(len(x), -1)).reshape(x.shape)
+        np.testing.assert_allclose(mixed, expected, atol=1e-13 * np.abs(x).max())
+
+
+def averages_at_once(graph: str) -> bool:
+    """Whether all eigenvalues but the simple 1 are equal, so that one round gives the mean."""
+    eigenvalues = np.linalg.eigvalsh(dense(graph))
+    return bool(len(eigenvalues) == 1 or eigenvalues[-2] - eigenvalues[0] < 1e-12)
+
+
+@both
+@rounds_of
+@every
+def test_mixing_keeps_the_mean(graph: str, rounds: int, chebyshev: bool) -> None:
+    network = Network(WEIGHTS[graph])
+    for x, mixed in zip(points(network.n_agents, 2), mix(network, rounds, chebyshev, *points(network.n_agents, 2)), strict=True):
+        np.testing.assert_allclose(mixed.mean(axis=0), x.mean(axis=0), atol=1e-14 * np.abs(x).max())
+
+
+@both
+@rounds_of
+@every
+def test_effective_bounds_the_spectrum(graph: str, rounds: int, chebyshev: bool) -> None:
+    """Of what `mix` multiplies by, found by mixing the unit vectors; equal to Chebyshev's bound on one side at least."""
+    network = Network(WEIGHTS[graph])
+    n = network.n_agents
+    (matrix,) = mix(network, rounds, chebyshev, np.eye(n))
+    differences = np.linalg.qr(np.hstack([np.ones((n, 1)), np.eye(n)[:, 1:]]))[0][:, 1:]  # orthonormal, sums zero
+    others = np.linalg.eigvalsh(differences.T @ matrix @ differences)
+    bound = effective(network.spectrum, rounds, chebyshev)
+    assert np.all((bound.lambda_min - 1e-13 <= others) & (others <= bound.lambda_2 + 1e-13))
+    if chebyshev and n > 1:
+        assert np.abs(others).max() == pytest.approx(bound.lambda_2, rel=1e-10, abs=1e-13)
+    if rounds == 1 and not chebyshev:
+        assert bound == network.spectrum
+
+
+@rounds_of
+@every
+def test_growth_is_the_chebyshev_polynomial_at_one(graph: str, rounds: int) -> None:
+    spectrum = Network(WEIGHTS[graph]).spectrum
+    low, high = spectrum.lambda_min, spectrum.lambda_2
+    if averages_at_once(graph):
+        assert growth(spectrum, rounds) == math.inf
+    else:
+        at_one = (2 - high - low) / (high - low)
+        assert growth(spectrum, rounds) == pytest.approx(chebval(at_one, [0] * rounds + [1]), rel=1e-10)
+
+
+def test_chebyshev_needs_the_square_root_of_the_rounds() -> None:
+    """It leaves about 2 exp(-2 t sqrt(gap / (lambda_2 - lambda_min))) on a slow ring, where t plain rounds leave exp(-t gap)."""
+    network = Network(tp.uniform_weights(tp.ring(60), 0.5))
+    gap = 1 - network.spectrum.lambda_2
+    for rounds in (40, 80, 120):
+        left = effective(network.spectrum, rounds, True).lambda_2
+        assert math.log(left / 2) / rounds == pytest.approx(-2 * math.sqrt(gap), rel=0.02)
+        assert math.log(effective(network.spectrum, rounds, False).lambda_2) / rounds == pytest.approx(-gap, rel=0.02)
+
+
+@pytest.mark.parametrize("graph", ["erdos-renyi of 7", "ring of 7", "all others positive"])
+def test_any_number_of_rounds_gives_the_mean(graph: str) -> None:
+    """T_1000(z(1)) is beyond the largest float."""
+    network = Network(WEIGHTS[graph])
+    (x, _) = points(network.n_agents, 3)
+    (mixed,) = mix(network, 1000, True, x)
+    assert effective(network.spectrum, 1000, True).lambda_2 < 1e-100
+    np.testing.assert_allclose(mixed, np.broadcast_to(x.mean(axis=0), x.shape), atol=1e-13)
+
+
+def test_bounds_by_hand() -> None:
+    """Even powers are positive, odd ones keep signs; Chebyshev with z(1) = 2: T_2 = 7, T_3 = 26."""
+    assert effective(Spectrum(0.5, -0.25), 2, False) == (0.25, 0.0)
+    assert effective(Spectrum(0.5, -0.75), 2, False) == (0.5625, 0.0)
+    assert effective(Spectrum(0.5, -0.25), 3, False) == (0.125, -0.015625)
+    assert effective(Spectrum(-0.25, -0.5), 3, False) == (-0.015625, -0.125)
+    assert effective(Spectrum(0.5, 0.25), 3, False) == (0.125, 0.0)
+    spectrum = Spectrum(2 / 3, 0.0)
+    assert (2 - spectrum.lambda_2) / spectrum.lambda_2 == pytest.approx(2)
+    assert effective(spectrum, 2, True) == pytest.approx((1 / 7, -1 / 7))
+    assert effective(spectrum, 3, True) == pytest.approx((1 / 26, -1 / 26))
+
+
+@pytest.mark.parametrize("rounds", [1.0, True, "2", None])
+def test_rounds_of_the_wrong_kind_are_refused(rounds: Any) -> None:
+    with pytest.raises(TypeError, match=f"rounds must be a whole number, got {rounds!r}"):
+        DRGTA(rounds=rounds)
+
+
+@pytest.mark.parametrize("rounds", [0, -3])
+def test_fewer_rounds_than_one_are_refused(rounds: int) -> None:
+    with pytest.raises(ValueError, match=f"rounds must be at least 1, got {rounds}"):
+        DRGTA(rounds=rounds)
+    assert DRGTA(rounds=1).rounds == 1

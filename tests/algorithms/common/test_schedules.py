@@ -1,0 +1,441 @@
+"""Step policies: as text and as objects, their closed forms, and the methods that follow them against naive loops."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decentorth import DESTINY, DPRGT, DRFGT, DRGTA, GradientTracking, Landing, solve
+from decentorth.algorithms.common.automatic_steps import Order
+from decentorth.algorithms.common.schedules import (
+    Annealed,
+    BarzilaiBorwein,
+    Constant,
+    Diminishing,
+    Geometric,
+    Horizon,
+    Piecewise,
+    SquareSummable,
+)
+from decentorth.algorithms.common.step_sizes import SCHEDULES, Schedule, checked, schedule
+from decentorth.network import Network
+from decentorth.numerics.random_streams import CounterStreams
+from decentorth.problems import FunctionProblem
+from decentorth.protocols import Array
+from decentorth.sets import Euclidean
+from tests.reference import naive, rivals
+from tests.support.problems import CASES, GRAPHS, Case, point, relative, stack
+
+ORDERS: tuple[Order, ...] = get_args(Order)
+N = 5
+
+# As text and as objects.
+
+positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False, allow_subnormal=True)
+initial = st.one_of(st.just("auto"), positive, st.integers(1, 10**9))
+policies = st.one_of(
+    st.builds(Diminishing, initial=initial, power=st.floats(0, 1, exclude_min=True)),
+    st.builds(Horizon, initial=initial, iterations=st.integers(1, 10**12)),
+    st.builds(SquareSummable, initial=initial),
+    st.builds(
+        Annealed,
+        initial=initial,
+        pairs=st.integers(1, 10**4),
+        power=st.floats(0, 10, exclude_min=True),
+        ratio=st.floats(0, 1, exclude_min=True, exclude_max=True),
+        cap=positive,
+    ),
+    st.builds(Geometric, initial=initial, ratio=st.floats(0, 1, exclude_min=True, exclude_max=True)),
+    st.builds(
+        Piecewise,
+        initial=initial,
+        knots=st.dictionaries(st.integers(1, 10**6), positive, min_size=1, max_size=4).map(lambda k: tuple(sorted(k.items()))),
+    ),
+    st.builds(
+        BarzilaiBorwein,
+        initial=initial,
+        cap=st.floats(1, allow_infinity=False),
+        formula=st.sampled_from(["alternating", "long", "short"]),
+    ),
+)
+
+
+@given(policies)
+def test_text_stands_for_its_policy(drawn: Schedule) -> None:
+    for form in (str(drawn), drawn):
+        read = schedule(checked(form, tuple(SCHEDULES.values())))
+        assert read == drawn
+        assert hash(read) == hash(drawn)
+        assert type(read) is type(drawn)
+        assert schedule(str(read)) == drawn
+
+
+@given(initial)
+def test_a_constant_is_its_number(number: float | str) -> None:
+    constant = Constant(number)  # type: ignore[arg-type]
+    for form in (number, constant, str(constant)):
+        assert checked(form) == number
+        assert schedule(checked(form)) == constant
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("constant", Constant()),
+        ("diminishing", Diminishing()),
+        ("diminishing:initial=0.5,power=1", Diminishing(0.5, 1.0)),
+        ("diminishing:power=1,initial=5e-1", Diminishing(0.5, 1.0)),
+        ("diminishing:initial=auto", Diminishing()),
+        ("horizon:iterations=3000", Horizon(iterations=3000)),
+        ("square-summable:initial=0.9", SquareSummable(0.9)),
+        ("annealed:initial=0.9,pairs=45,cap=10", Annealed(0.9, 45, 2.0, 0.991, 10.0)),
+        ("annealed:ratio=0.995,power=4,pairs=3,initial=1e-3", Annealed(1e-3, 3, 4.0, 0.995)),
+        ("geometric:initial=1e-3,ratio=0.96", Geometric(1e-3, 0.96)),
+        ("piecewise:initial=1e-4,knots=1000:1/1500:0.02", Piecewise(1e-4, ((1000, 1.0), (1500, 0.02)))),
+        ("piecewise:knots=1000:0.01", Piecewise()),
+        ("bb", BarzilaiBorwein()),
+        ("bb:cap=2", BarzilaiBorwein(cap=2.0)),
+        ("diminishing:0.5", Diminishing(0.5)),
+        ("Square_Summable: initial = 0.5", SquareSummable(0.5)),
+        ("bb:formula=short,cap=1.5,initial=1e-3", BarzilaiBorwein(1e-3, 1.5, "short")),
+    ],
+)
+def test_texts(text: str, expected: Schedule) -> None:
+    assert schedule(text) == expected
+    assert Landing(step_size=text) == Landing(step_size=expected)
+
+
+IN_ADVANCE_NAMES = ["diminishing", "horizon", "square-summable", "annealed", "geometric", "piecewise"]
+
+
+def test_defaults_are_left_out_of_the_text() -> None:
+    assert [str(kind()) for kind in SCHEDULES.values()] == ["constant", *IN_ADVANCE_NAMES, "bb"]
+    assert str(BarzilaiBorwein(cap=1.5)) == "bb:cap=1.5"
+    assert str(Diminishing(0.5, 1.0)) == "diminishing:initial=0.5,power=1.0"
+
+
+def test_methods_that_mean_the_same_are_equal() -> None:
+    same = [Landing(step_size="bb"), Landing(step_size=BarzilaiBorwein()), Landing(step_size="bb:initial=auto,cap=inf")]
+    assert len(set(same)) == 1
+    assert same[0].step_size == BarzilaiBorwein()
+    assert same[0] != Landing(step_size="bb:cap=2")
+    numbers = [DRFGT(step_size=0.1), DRFGT(step_size=Constant(0.1)), DRFGT(step_size="constant:initial=0.1")]
+    assert len(set(numbers)) == 1
+    assert numbers[1].step_size == 0.1
+    assert DRFGT() == DRFGT(step_size=Constant()) != DRFGT(step_size="diminishing")
+
+
+@pytest.mark.parametrize("method", [DRFGT, DRGTA, DPRGT, DESTINY, GradientTracking])
+def test_measured_steps_are_for_a_single_agent(method: Any) -> None:
+    with pytest.raises(ValueError, match="got 'bb': Barzilai-Borwein steps are for methods of a single agent"):
+        method(step_size="bb")
+
+
+def test_steps_are_capped_where_a_cap_is_given() -> None:
+    some = np.array([1.0]), np.array([0.5]), np.array([100.0]), np.array([0.1]), np.array([1e-3])
+    assert BarzilaiBorwein(cap=2.0).following(1, *some) == [2.0]
+    assert BarzilaiBorwein().following(1, *some) == [1000.0]
+
+
+KNOWN = f"known step_sizes: constant, {', '.join(IN_ADVANCE_NAMES)}, bb, 'auto', a positive number"
+REFUSED = [
+    ("fast", f"unknown step_size 'fast'; {KNOWN}"),
+    ("0.1", f"unknown step_size '0.1'; {KNOWN}"),
+    ("bb:kap=2", "step_size 'bb:kap=2': bb has no parameter 'kap'; did you mean 'cap'? its parameters: initial, cap, formula"),
+    ("bb:cap", "step_size 'bb:cap': cap needs a value; write cap=..."),
+    ("bb:wide", "step_size 'bb:wide': initial must be a number or auto, got 'wide'"),
+    ("bb:cap=2,cap=3", "step_size 'bb:cap=2,cap=3': cap is given twice; leave one"),
+    ("bb:cap=wide", "step_size 'bb:cap=wide': cap must be a number, got 'wide'"),
+    ("bb:cap=0.5", "step_size 'bb:cap=0.5': cap must be at least 1, got 0.5"),
+    ("bb:cap=nan", "step_size 'bb:cap=nan': cap must be at least 1, got nan"),
+    ("bb:formula=auto", "step_size 'bb:formula=auto': formula must be alternating, long or short, got 'auto'"),
+    ("bb:initial=0", "step_size 'bb:initial=0': initial must be positive and finite, got 0.0"),
+    ("diminishing:initial=nan", "step_size 'diminishing:initial=nan': initial must be positive and finite, got nan"),
+    ("diminishing:power=0", "step_size 'diminishing:power=0': power must be above 0 and at most 1, got 0.0"),
+    ("diminishing:power=1.5", "step_size 'diminishing:power=1.5': power must be above 0 and at most 1, got 1.5"),
+    ("annealed:pairs=0", "step_size 'annealed:pairs=0': pairs must be at least 1, got 0"),
+    ("annealed:ratio=1", "step_size 'annealed:ratio=1': ratio must be above 0 and below 1, got 1.0"),
+    ("annealed:power=0", "step_size 'annealed:power=0': power must be positive and finite, got 0.0"),
+    ("annealed:cap=nan", "step_size 'annealed:cap=nan': cap must be positive, got nan"),
+    ("geometric:ratio=1.5", "step_size 'geometric:ratio=1.5': ratio must be above 0 and below 1, got 1.5"),
+    (
+        "piecewise:knots=9",
+        "step_size 'piecewise:knots=9': knots must be pairs of an iteration and a multiple, as 1000:1/1500:0.02, got '9'",
+    ),
+    (
+        "piecewise:knots=9:1/9:2",
+        "step_size 'piecewise:knots=9:1/9:2': knots must be at ascending iterations from 1 on, got '9:1/9:2'",
+    ),
+    ("piecewise:knots=9:0", "step_size 'piecewise:knots=9:0': a knot's multiple must be positive and finite, got 0.0"),
+    ("diminishing:power=auto", "step_size 'diminishing:power=auto': power must be a number, got 'auto'"),
+    ("horizon:iterations=0", "step_size 'horizon:iterations=0': iterations must be at least 1, got 0"),
+    ("horizon:iterations=2.5", "step_size 'horizon:iterations=2.5': iterations must be a whole number, got '2.5'"),
+    ("horizon:iterations=auto", "step_size 'horizon:iterations=auto': iterations must be a whole number, got 'auto'"),
+    (10**400, f"step_size must be positive and finite, got {10**400}"),
+]
+
+
+@pytest.mark.parametrize("method", [DRFGT, Landing])
+@pytest.mark.parametrize(("step_size", "message"), REFUSED, ids=[str(text)[:30] for text, _ in REFUSED])
+def test_what_is_no_policy_is_refused(method: Any, step_size: Any, message: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  # the whole message is compared
+        method(step_size=step_size)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameter", "value", "message"),
+    [
+        (Constant, "initial", None, "initial must be a positive number or 'auto', got None"),
+        (Diminishing, "power", "1", "power must be a positive number, got '1'"),
+        (Diminishing, "power", True, "power must be a positive number, got True"),
+        (Horizon, "iterations", 2.5, "iterations must be a whole number, got 2.5"),
+        (Horizon, "iterations", True, "iterations must be a whole number, got True"),
+        (BarzilaiBorwein, "cap", "2", "cap must be a number, got '2'"),
+        (BarzilaiBorwein, "cap", True, "cap must be a number, got True"),
+    ],
+)
+def test_parameters_of_the_wrong_kind_are_refused(kind: Any, parameter: str, value: Any, message: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        kind(**{parameter: value})
+    assert str(caught.value) == message
+
+
+def test_schedules_of_subgradient_methods() -> None:
+    """Paper 002, Theorems 4.9 and 4.11 and Section 5, in closed form."""
+    root = math.log(2) * math.sqrt(2)
+    assert schedule("square-summable").scale(0) == pytest.approx(1 / root, rel=1e-15)
+    assert schedule("square-summable").scale(998) == pytest.approx(1 / (math.sqrt(1000) * math.log(1000)), rel=1e-15)
+    printed = Annealed(pairs=math.comb(10, 2))
+    assert 0.9 * printed.scale(0) == pytest.approx(0.9 * 45 / root, rel=1e-14)
+    for k in (1, 77, 300, 4000):
+        expected = 45 ** (2 * 0.991**k - 1) / (math.sqrt(k + 2) * math.log(k + 2))
+        assert printed.scale(k) == pytest.approx(expected, rel=1e-13)
+        assert Annealed(pairs=45, cap=10.0).scale(k) == pytest.approx(min(expected, 10 * SquareSummable().scale(k)), rel=1e-13)
+        assert Annealed(pairs=1, power=4.0).scale(k) == SquareSummable().scale(k)
+    assert 0.9 * Annealed(pairs=45, cap=10.0).scale(0) == pytest.approx(9 / root, rel=1e-14)
+    assert printed.scale(10**5) == pytest.approx(SquareSummable().scale(10**5) / 45, rel=1e-12)
+    assert Geometric(ratio=0.5).scale(3) == 0.125
+    lines = Piecewise(knots=((1000, 1.0), (1500, 0.02), (1600, 2.0)))
+    assert [lines.scale(k) for k in (0, 999, 1500, 1600, 10**6)] == pytest.approx([1, 1, 0.02, 2, 2], rel=1e-15)
+    assert lines.scale(1250) == pytest.approx(math.sqrt(0.02), rel=1e-14)
+    assert lines.scale(1550) == pytest.approx(math.sqrt(0.04), rel=1e-14)
+
+
+@given(policies, st.integers(0, 10**7))
+def test_no_step_is_larger_than_the_most(drawn: Schedule, k: int) -> None:
+    if not isinstance(drawn, BarzilaiBorwein):
+        assert 0.0 <= drawn.scale(k) <= drawn.most * (1 + 1e-12)
+
+
+def test_a_method_can_refuse_policies() -> None:
+    assert checked("diminishing", (Constant, Diminishing)) == Diminishing()
+    assert checked(0.1, (Constant,)) == 0.1
+    with pytest.raises(ValueError, match="step_size must be a positive number or 'auto' for this method, got 'horizon'"):
+        checked("horizon", (Constant,))
+    with pytest.raises(ValueError, match=r"a positive number, 'auto' or 'diminishing' for .* got 'bb:cap=3\.0'"):
+        checked(BarzilaiBorwein(cap=3.0), (Constant, Diminishing))
+
+
+# Closed forms.
+
+
+@given(st.floats(0.01, 1), st.integers(0, 10**6))
+def test_scales(power: float, k: int) -> None:
+    assert Diminishing(power=power).scale(k) == pytest.approx(math.exp(-power * math.log1p(k)), rel=1e-12)
+    assert Horizon(iterations=k + 1).scale(k) ** 2 == pytest.approx(1 / (k + 1), rel=1e-15)
+    assert Constant().scale(k) == BarzilaiBorwein().scale(k) == 1.0
+
+
+vectors = st.lists(st.floats(-1e3, 1e3).map(lambda v: round(v, 6)), min_size=4, max_size=4).map(np.array)
+"""Whose products do not underflow."""
+
+
+@given(vectors, vectors, st.integers(1, 100))
+def test_barzilai_borwein_steps(s: Array, z: Array, k: int) -> None:
+    """The long one is at least the short one (Cauchy-Schwarz); they alternate, the long one first; all within floor and cap."""
+    moved, along, changed = (np.array([np.sum(a * b)]) for a, b in ((s, s), (s, z), (z, z)))
+    base, step = np.array([0.5]), np.array([0.7])
+
+    def found(formula: Any, cap: float = 3.0) -> float:
+        return float(BarzilaiBorwein(cap=cap, formula=formula).following(k, base, step, moved, along, changed)[0])
+
+    long, short = found("long"), found("short")
+    assert 0.5e-3 <= short <= long * (1 + 1e-12) <= 1.5 * (1 + 1e-12)
+    assert found("alternating") == (long if k % 2 == 1 else short)
+    assert found("long", 1.0) == min(long, 0.5)
+    if along[0] == 0.0:
+        assert long == short == 0.7
+
+
+def test_barzilai_borwein_of_each_agent_by_hand() -> None:
+    """Within bounds, above the cap, below the floor, against the movement, at rest, across it, hardly any change of the field."""
+    base, step = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 1.0]), np.full(7, 0.9)
+    products = [[1, 2, 4], [8, 1, 1], [1, 9e3, 1e9], [1, -2, 4], [0, 0, 0], [1, 0, 4], [1, 1e-310, 0]]
+    moved, along, changed = np.array(products, dtype=float).T
+    bb = BarzilaiBorwein(cap=2.0)
+    assert bb.following(1, base, step, moved, along, changed).tolist() == [0.5, 2.0, 1e-3, 0.5, 0.9, 0.9, 2.0]
+    assert bb.following(2, base, step, moved, along, changed).tolist() == [0.5, 1.0, 1e-3, 0.5, 0.9, 0.9, 0.9]
+
+
+# Methods that follow policies.
+
+
+def constants(case: Case, W: Any, x0: Array, order: Order) -> tuple[float, float]:
+    """Half the automatic step, away from the edge of stability, and twice the penalty."""
+    eigenvalues = np.linalg.eigvalsh(W.toarray())
+    gradients = [g(x0) for g in case.gradients]
+    step, penalty = naive.auto_constants(case.lipschitz, x0, gradients, eigenvalues[-2], eigenvalues[0], order)
+    return float(step) / 2, float(penalty) * 2
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("kind", ["diminishing", "diminishing:power=1", "horizon:iterations=9"])
+@pytest.mark.parametrize("name", CASES)
+def test_drfgt_with_a_sequence_of_steps(name: str, kind: str, order: Order) -> None:
+    case, W = CASES[name](), GRAPHS["erdos-renyi"](N)
+    x0 = point(case.problem)
+    a, lam = constants(case, W, x0, order)
+    power = {"diminishing": 0.5, "diminishing:power=1": 1.0}
+    steps = [a / 3 if kind not in power else a / (k + 1) ** power[kind] for k in range(30)]
+    text = f"{kind}{',' if ':' in kind else ':'}initial={a!r}"
+    x, y = rivals.drfgt(rivals.full(case.gradients), W.toarray(), x0, steps, 30, lam, order)
+    result = solve(case.problem, DRFGT(step_size=text, penalty=lam, order=order), W, x0=x0, iterations=30)
+    assert relative(result.x, x[-1]) < 1e-12
+    assert relative(result.state.tracker, y[-1]) < 1e-12
+    assert relative(result.x, stack(x0, N)) > 1e-2
+
+
+@pytest.mark.parametrize(
+    "kind", ["diminishing", "diminishing:power=1", "horizon:iterations=9", "bb:cap=10", "bb:cap=10,formula=short"]
+)
+@pytest.mark.parametrize("name", CASES)
+def test_landing_follows_policies(name: str, kind: str) -> None:
+    """Sequences as in descent along the landing field, Barzilai-Borwein steps from the last movement and change of field."""
+    case, W = CASES[name](rows=(30,)), np.ones((1, 1))
+    x0 = point(case.problem)
+    a = 0.1 / case.lipschitz[0]
+    lam = 0.1 / a
+    found = schedule(f"{kind}{',' if ':' in kind else ':'}initial={a!r}")
+    if isinstance(found, BarzilaiBorwein):
+        x = landing_bb(case, x0, a, lam, found.cap, found.formula, 15)[None]
+    else:
+        power = {"diminishing": 0.5, "diminishing:power=1": 1.0}
+        steps = [a / (k + 1) ** power[kind] if kind in power else a / 3 for k in range(15)]
+        field = rivals.canonical_landing_field(rivals.full(case.gradients), lam)
+        x = rivals.descent(field, W, x0, steps, 15).x[-1]
+    result = solve(case.problem, Landing(step_size=found, penalty=lam), x0=x0, iterations=15)
+    assert relative(result.x, x) < 1e-12
+    assert relative(result.x, stack(x0, 1)) > 1e-2
+
+
+@pytest.mark.parametrize("kind", ["diminishing:power=1", "horizon:iterations=1"])
+def test_an_automatic_start_is_that_of_the_constant_step(kind: str) -> None:
+    case, W = CASES["pca"](), GRAPHS["ring"](N)
+    x0 = point(case.problem)
+
+    def after(step_size: str, iterations: int) -> Any:
+        return solve(case.problem, DRFGT(step_size=step_size, order=ORDERS[0]), W, x0=x0, iterations=iterations).state
+
+    constant, state = after("auto", 1), after(kind, 4)
+    np.testing.assert_array_equal(state.base, constant.step_size)
+    np.testing.assert_array_equal(state.penalty, constant.penalty)
+    np.testing.assert_array_equal(after(kind, 1).x, constant.x)
+    np.testing.assert_allclose(state.step_size, constant.step_size * schedule(kind).scale(4), rtol=1e-15)
+
+
+def landing_bb(case: Case, x0: Array, first: float, lam: float, cap: float, formula: str, iterations: int) -> Array:
+    """The landing method of one agent, its step from its last movement and change of field; the last point."""
+
+    def field(x: Array) -> Array:
+        return naive.landing_field(x, case.gradients[0](x), lam)
+
+    x, a = x0, first
+    for k in range(iterations):
+        new = x - a * field(x)
+        s, z = new - x, field(new) - field(x)
+        along = abs(float(np.sum(s * z)))
+        long = formula == "long" or (formula == "alternating" and k % 2 == 0)
+        step = float(np.sum(s * s)) / along if long else along / float(np.sum(z * z))
+        x, a = new, min(max(step, 1e-3 * first), cap * first)
+    return x
+
+
+# Quadratics in Euclidean space, f(x) = <x, H x>/2.
+
+
+def quadratic(H: Array, r: int = 1) -> FunctionProblem[Euclidean]:
+    def value(agent: int, x: Array) -> float:
+        return float(np.sum(x * (H @ x))) / 2
+
+    return FunctionProblem(value, lambda agent, x: H @ x, Euclidean(len(H), r), 1)
+
+
+def spread(low: float, high: float, d: int) -> Array:
+    """A matrix with eigenvalues from low to high."""
+    basis = np.linalg.qr(np.random.default_rng(1).standard_normal((d, d)))[0]
+    H: Array = basis * np.geomspace(low, high, d) @ basis.T
+    return (H + H.T) / 2
+
+
+def states(problem: Any, method: Landing, x0: Array, iterations: int) -> list[Any]:
+    """The landing method's states from the start on."""
+    network, streams = Network(np.ones((1, 1))), CounterStreams(0, slice(0, 1))
+    found = [method.init(problem, network, streams, x0[None])]
+    for _ in range(iterations):
+        found.append(method.step(problem, network, streams, found[-1]))
+    return found
+
+
+@pytest.mark.parametrize("formula", ["alternating", "long", "short"])
+def test_barzilai_borwein_steps_are_inverse_curvatures(formula: Any) -> None:
+    """Between 1/lambda_max and 1/lambda_min: Rayleigh quotients of H or H^2, along the last movement."""
+    problem = quadratic(spread(0.5, 40.0, 6), r=2)
+    x0 = np.random.default_rng(2).standard_normal((6, 2))
+    method = Landing(step_size=BarzilaiBorwein(0.01, 1e6, formula))
+    steps = np.array([float(state.step_size[0]) for state in states(problem, method, x0, 25)[1:]])
+    assert np.all((steps >= 1 / 40 * (1 - 1e-9)) & (steps <= 1 / 0.5 * (1 + 1e-9)))
+    assert steps.max() / steps.min() > 3
+
+
+@pytest.mark.parametrize("formula", ["long", "short"])
+@pytest.mark.parametrize(("d", "r"), [(1, 1), (5, 3)])
+def test_one_curvature_takes_two_steps(d: int, r: int, formula: Any) -> None:
+    """H = 7 I: after any first step the next is 1/7, which ends at the minimum."""
+    x0 = np.random.default_rng(3).standard_normal((d, r))
+    first, second, last = states(quadratic(7.0 * np.eye(d), r), Landing(step_size=BarzilaiBorwein(0.2, 3.0, formula)), x0, 2)
+    np.testing.assert_allclose(second.x[0], (1 - 7 * 0.2) * x0, rtol=1e-14)
+    np.testing.assert_allclose([first.step_size[0], second.step_size[0]], [0.2, 1 / 7], rtol=1e-13)
+    np.testing.assert_allclose(last.x, 0, atol=1e-14)
+
+
+def test_cap_and_floor_hold() -> None:
+    """Curvatures ask for steps of 1/0.5 and 1/40: both bounds are reached and neither is passed."""
+    problem = quadratic(spread(0.5, 40.0, 6))
+    x0 = np.random.default_rng(2).standard_normal((6, 1))
+    steps = np.array([float(s.step_size[0]) for s in states(problem, Landing(step_size="bb:initial=0.03,cap=1.25"), x0, 60)])
+    assert steps.max() == 0.03 * 1.25
+    assert steps.min() < 0.03
+    floored = states(quadratic(spread(1e4, 1e5, 3)), Landing(step_size="bb:initial=1,cap=2"), np.ones((3, 1)), 3)
+    assert [float(state.step_size[0]) for state in floored[1:]] == [1e-3] * 3
+
+
+@pytest.mark.parametrize("formula", ["alternating", "long", "short"])
+def test_barzilai_borwein_is_faster_on_an_ill_conditioned_quadratic(formula: Any) -> None:
+    """Condition 300, both from the step 1/lambda_max, to a millionth of the first gradient: a tenth of the iterations."""
+    H = spread(0.1, 30.0, 8)
+    x0 = np.random.default_rng(4).standard_normal((8, 1))
+
+    def iterations(step_size: Any) -> int:
+        found = states(quadratic(H), Landing(step_size=step_size), x0, 4000)
+        sizes = np.array([np.linalg.norm(H @ state.x[0]) for state in found])
+        return int(np.argmax(sizes <= 1e-6 * sizes[0]))
+
+    constant = iterations(1 / 30)
+    assert constant > 1000
+    assert 0 < iterations(BarzilaiBorwein(1 / 30, 300.0, formula)) < constant / 10

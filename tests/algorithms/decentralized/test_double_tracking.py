@@ -1,0 +1,383 @@
+"""Methods for constraints that are themselves distributed: each agent knows its own B_i of x^T ((1/n) sum_i B_i) x = I."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import topologies as tp
+from decentorth import CDADT, GeneralizedDRFGT, solve
+from decentorth.algorithms.decentralized.double_tracking import DoubleTracking, DoubleTrackingState, heavy_ball_limit
+from decentorth.algorithms.decentralized.preconditioning import Preconditioner, preconditioner, probe
+from decentorth.network import Network
+from decentorth.numerics.random_streams import CounterStreams
+from decentorth.problems import CCASettings
+from decentorth.protocols import Array, Spectrum
+from decentorth.stopping import Feasibility, GradientNorm
+from tests.reference import double_tracking as reference
+from tests.reference import naive
+from tests.reference.generalized import norm
+from tests.support.distributed import OwnMatrices, own_pencils, own_views
+from tests.support.networks import Recording
+from tests.support.problems import GRAPHS, relative, stack
+
+METHODS: dict[reference.Method, DoubleTracking] = {
+    "dissolving": CDADT(),
+    "psi-br": GeneralizedDRFGT(),
+}
+PROBLEMS: dict[str, Callable[[], OwnMatrices]] = {"pencils": own_pencils, "views": own_views}
+both = pytest.mark.parametrize("method", [CDADT(), GeneralizedDRFGT()], ids=lambda method: type(method).__name__)
+every_problem = pytest.mark.parametrize("name", PROBLEMS)
+
+
+def streams(n: int, seed: int = 3) -> CounterStreams:
+    return CounterStreams(seed, slice(0, n))
+
+
+def gaussian(shape: tuple[int, ...], seed: int = 1) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def rows(problem: OwnMatrices) -> tuple[slice, ...]:
+    found: tuple[slice, ...] = problem.constraint.rows
+    return found
+
+
+def begun(method: DoubleTracking, problem: OwnMatrices, W: Any, x0: Array) -> DoubleTrackingState:
+    return method.init(problem, Network(W), streams(problem.n_agents), stack(x0, problem.n_agents))
+
+
+def dense(problem: OwnMatrices, state: DoubleTrackingState) -> list[Array]:
+    """P_i, as matrices."""
+    d = problem.shape[0]
+    identity = np.broadcast_to(np.eye(d), (problem.n_agents, d, d))
+    return list(Preconditioner(state.weights, state.basis).apply(rows(problem), identity))
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.7])
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("kind", METHODS)
+@every_problem
+def test_iterations_are_their_formulas(name: str, kind: reference.Method, graph: str, momentum: float) -> None:
+    """Steps, penalties and preconditioners differ from agent to agent, which shows whose is taken."""
+    problem, W = PROBLEMS[name](), GRAPHS[graph](5)
+    n, unequal = problem.n_agents, np.linspace(0.5, 1.0, problem.n_agents)
+    method, network = replace(METHODS[kind], momentum=momentum), Network(W)
+    state = begun(method, problem, W, gaussian(problem.shape))
+    state = state._replace(
+        step_size=0.5 * state.step_size * unequal,
+        penalty=state.penalty * unequal[::-1],
+        weights=state.weights * unequal[::-1, None],
+        basis=state.basis * np.sqrt(unequal[::-1, None, None]),
+    )
+    x, g, d = reference.iterate(
+        kind,
+        problem.naive_gradients(),
+        list(problem.B),
+        W.toarray(),
+        rows(problem),
+        dense(problem, state),
+        (state.x.copy(), state.tracker.copy(), state.product_tracker.copy()),
+        state.step_size.tolist(),
+        state.penalty.tolist(),
+        momentum,
+        30,
+    )
+    start = state.x.copy()
+    for _ in range(30):
+        state = method.step(problem, network, streams(n), state)
+    assert relative(state.x, x) < 1e-11
+    assert relative(state.tracker, g) < 1e-11
+    assert relative(state.product_tracker, d) < 1e-11
+    assert relative(state.x, start) > 1e-2
+
+
+def test_the_dissolving_field_is_the_gradient_of_the_penalty_function() -> None:
+    """Central differences of h at agreement: g the gradient of f at A(x), d = B x; at a point far from the set."""
+    rng = np.random.default_rng(0)
+    A, B = (matrix @ matrix.T / 6 for matrix in rng.standard_normal((2, 6, 6)))
+    x, beta = 0.5 * rng.standard_normal((6, 2)), 1.3
+
+    def h(x: Array) -> float:
+        return reference.penalty_function(lambda y: -float(np.trace(y.T @ A @ y)) / 2, B, beta, x)
+
+    difference = np.zeros_like(x)
+    for index in np.ndindex(x.shape):
+        e = np.zeros_like(x)
+        e[index] = 1e-3
+        difference[index] = (8 * (h(x + e) - h(x - e)) - (h(x + 2 * e) - h(x - 2 * e))) / (12 * 1e-3)
+    d = B @ x
+    found = reference.field("dissolving", beta, x, -A @ reference.dissolve(x, d), d)
+    np.testing.assert_allclose(found, difference, atol=1e-9)
+
+
+def test_the_landing_image_with_the_inverse_is_the_field_psi_br() -> None:
+    """Psi-br of paper 003, (12), and beside it the gradient of the penalty in the metric of B; its parts are orthogonal there."""
+    rng = np.random.default_rng(2)
+    root = rng.standard_normal((6, 6))
+    B, x, g = root @ root.T, 0.3 * rng.standard_normal((6, 2)), rng.standard_normal((6, 2))
+    inverse, gap = np.linalg.inv(B), x.T @ B @ x - np.eye(2)
+    psi = inverse @ reference.field("psi-br", 0.0, x, g, B @ x)
+    skew = inverse @ g @ x.T - x @ g.T @ inverse
+    np.testing.assert_allclose(psi, skew @ B @ x, rtol=1e-10, atol=1e-10)
+    pull = inverse @ reference.field("psi-br", 0.5, x, np.zeros_like(g), B @ x)
+    np.testing.assert_allclose(pull, x @ gap, rtol=1e-9, atol=1e-12)
+    assert abs(np.sum(psi * (B @ pull))) < 1e-10 * norm(psi) * norm(B @ pull)
+
+
+@pytest.mark.parametrize("kind", METHODS)
+@every_problem
+def test_means_of_the_trackers_are_the_means(name: str, kind: reference.Method) -> None:
+    problem, W = PROBLEMS[name](), GRAPHS["ring"](5)
+    method, network = METHODS[kind], Network(W)
+    state = begun(method, problem, W, gaussian(problem.shape))
+    for k in range(301):
+        if k in (0, 20, 300):
+            products = problem.B @ state.x
+            at = state.x
+            if kind == "dissolving":
+                at = problem.constraint.dissolve_with(state.x, state.product_tracker)
+            gradients = problem.gradient(at)
+            for tracker, own in ((state.product_tracker, products), (state.tracker, gradients)):
+                assert norm(naive.mean(tracker) - naive.mean(own)) < 1e-12 * np.mean([norm(one) for one in own])
+            np.testing.assert_allclose(state.product, products, atol=1e-12)
+            np.testing.assert_allclose(state.field, gradients, atol=1e-12)
+        state = method.step(problem, network, streams(5), state)
+
+
+@both
+@every_problem
+def test_any_matrix_of_full_rank_becomes_a_feasible_start(name: str, method: DoubleTracking) -> None:
+    """Far from the set, scaled by 1e3 and 1e-3: the polar factor in the metric of B, which no agent knows."""
+    problem = PROBLEMS[name]()
+    x0 = gaussian(problem.shape)
+    expected = problem.constraint.project(x0[None])[0]
+    for scale in (1e3, 1e-3):
+        state = begun(method, problem, GRAPHS["path"](5), scale * x0)
+        assert problem.constraint.feasibility(state.x).max() < 1e-7
+        assert relative(state.x, stack(expected, 5)) < 1e-7
+
+
+@both
+def test_a_start_near_the_set_is_left_as_it_is(method: DoubleTracking) -> None:
+    problem = own_pencils()
+    feasible = problem.constraint.random(np.random.default_rng(0))
+    for factor, kept in ((1.0, True), (1.03, True), (1.2, False)):
+        state = begun(method, problem, GRAPHS["ring"](5), factor * feasible)
+        assert np.array_equal(state.x, stack(factor * feasible, 5)) is kept
+
+
+@pytest.mark.parametrize("kind", ["none", "diagonal", "sketch", "covariance"])
+@every_problem
+def test_agents_agree_on_the_preconditioner_of_the_mean(name: str, kind: Any) -> None:
+    """Each agent's P is, to 1e-6, what the formula makes of the mean of the B_i; covariance gives the inverse."""
+    problem = PROBLEMS[name]()
+    B = naive.mean(problem.B)
+    omega = probe(kind, None, rows(problem), problem.shape[1], streams(5))
+    blocks: list[Array] = []
+    for part in rows(problem):
+        block = B[part, part]
+        if kind == "none":
+            blocks.append(np.identity(len(block)))
+        elif kind == "diagonal":
+            blocks.append(np.asarray(np.diag(1 / np.diag(block))))
+        elif kind == "sketch":
+            blocks.append(reference.nystrom(block, omega[part]))
+        else:
+            blocks.append(np.asarray(np.linalg.inv(block)))
+    found = dense(problem, begun(CDADT(preconditioner=kind), problem, GRAPHS["star"](5), gaussian(problem.shape)))
+    for agent in found:
+        off = agent.copy()
+        for part, block in zip(rows(problem), blocks, strict=True):
+            np.testing.assert_allclose(agent[part, part], block, rtol=0, atol=1e-6 * np.abs(block).max())
+            off[part, part] = 0.0
+        np.testing.assert_array_equal(off, 0.0)
+
+
+@pytest.mark.parametrize(("columns", "expected"), [(4, 4), (None, 6), (13, 13), (40, 20)])
+def test_a_sketch_takes_the_largest_eigenvalues_away(columns: int | None, expected: int) -> None:
+    """P is positive definite, the condition of P B falls with the columns, and Omega is orthonormal; with all P = B^{-1}."""
+    rng = np.random.default_rng(4)
+    turn = np.linalg.qr(rng.standard_normal((20, 20)))[0]
+    B = (turn * np.concatenate((np.geomspace(1e3, 10.0, 6), np.linspace(1.0, 0.5, 14)))) @ turn.T
+    parts = (slice(0, 20),)
+    omega = probe("sketch", columns, parts, 2, streams(1))
+    assert min(omega.shape[1], 20) == expected
+    np.testing.assert_allclose(omega[:, :20].T @ omega[:, :20], np.eye(expected), atol=1e-12)
+    made = preconditioner("sketch", parts, np.diag(B)[None], omega, (B @ omega)[None])
+    P = made.apply(parts, np.eye(20)[None])[0]
+    np.testing.assert_allclose(P, P.T, atol=1e-12 * np.abs(P).max())
+    assert np.linalg.eigvalsh(P)[0] > 0
+    values = np.sort(np.linalg.eigvals(P @ B).real)
+    limit = {4: 700.0, 6: 150.0, 13: 12.0, 20: 1.0 + 1e-9}[expected]
+    assert values[-1] / values[0] < limit
+
+
+def test_without_columns_nobody_learns_more_than_a_sketch_of_B() -> None:
+    """The widest array that an agent ever sends beside its points has p + s + 1 columns; with the covariance it has all."""
+    problem = own_views(orders=(12, 10))
+    for kind, widest in (("sketch", 2 + 5 + 1), ("diagonal", 2 + 1), ("covariance", 2 + 12 + 1)):
+        method = CDADT(preconditioner=kind)  # type: ignore[arg-type]  # one of the choices
+        network = Recording(Network(GRAPHS["ring"](5)))
+        state = method.init(problem, network, streams(5), stack(gaussian(problem.shape), 5))
+        for _ in range(3):
+            state = method.step(problem, network, streams(5), state)
+        widths = [array[0].size / problem.shape[0] for exchange in network.exchanges for array in exchange.given]
+        assert max(widths) == max(widest, 2 * 2)
+
+
+@both
+def test_agents_with_different_preconditioners_find_the_same_answer(method: DoubleTracking) -> None:
+    """P_i = (1 + 0.2 i) times a random well-conditioned change of P: the fixed points are those of any P."""
+    problem, W = own_pencils(), GRAPHS["ring"](5)
+    network, state = Network(W), begun(method, problem, W, gaussian(problem.shape))
+    weights = state.weights * (1.0 + 0.5 * np.random.default_rng(0).random(state.weights.shape))
+    state = state._replace(weights=weights, step_size=0.4 * state.step_size)
+    for _ in range(6000):
+        state = method.step(problem, network, streams(5), state)
+    B, answer = naive.mean(problem.B), problem.optimum()
+    for x in state.x:
+        assert norm(x @ x.T @ B - answer @ answer.T @ B) < 1e-9
+        assert norm(x.T @ B @ x - np.eye(2)) < 1e-9
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize(
+    "method",
+    [
+        *[kind(preconditioner=name) for kind in (CDADT, GeneralizedDRFGT) for name in ("sketch", "diagonal", "covariance", "none")],
+        CDADT(momentum=0.0),
+        GeneralizedDRFGT(momentum=0.0),
+    ],
+    ids=lambda method: f"{type(method).__name__}-{method.preconditioner}-{method.momentum:g}",
+)
+def test_automatic_steps_find_the_leading_eigenvectors(method: DoubleTracking, graph: str) -> None:
+    """From any matrix, on every graph, to rounding; what is measured needs no answer but says the same."""
+    problem = own_pencils()
+    done = GradientNorm(1e-10) & Feasibility(1e-10)
+    result = solve(problem, method, GRAPHS[graph](5), x0=gaussian(problem.shape), iterations=12000, record_every=200, stopping=done)
+    assert result.status == "converged"
+    B, answer = naive.mean(problem.B), problem.optimum()
+    for x in result.x:
+        assert norm(x @ x.T @ B - answer @ answer.T @ B) < 1e-8
+
+
+@both
+def test_one_agent_is_the_centralized_method(method: DoubleTracking) -> None:
+    """No messages; the same answer as the means of all agents."""
+    several = own_pencils()
+    problem = OwnMatrices(naive.mean(several.A)[None], naive.mean(several.B)[None], 2)
+    result = solve(problem, method, x0=gaussian(problem.shape), iterations=1500, rows=2)
+    answer = problem.optimum()
+    assert norm(result.x[0] @ result.x[0].T - answer @ answer.T) < 1e-8
+    assert result.network.messages == 0
+
+
+def test_what_cannot_be_meant_is_refused() -> None:
+    refused: list[tuple[type[Exception], str, Callable[[], Any]]] = [
+        (ValueError, "momentum must be at least 0 and below 1", partial(CDADT, momentum=1.0)),
+        (TypeError, "momentum must be a number", partial(CDADT, momentum="high")),  # type: ignore[arg-type]
+        (ValueError, "preconditioner must be one of", partial(CDADT, preconditioner="best")),  # type: ignore[arg-type]
+        (ValueError, "sketch_columns must be at least 1", partial(CDADT, sketch_columns=0)),
+        (TypeError, "sketch_columns must be a whole number", partial(CDADT, sketch_columns=1.5)),  # type: ignore[arg-type]
+        (ValueError, "sketch_columns are those of preconditioner", partial(CDADT, preconditioner="diagonal", sketch_columns=3)),
+        (ValueError, "step_size must be positive", partial(GeneralizedDRFGT, step_size=-1.0)),
+        (ValueError, "penalty must be", partial(GeneralizedDRFGT, penalty="large")),  # type: ignore[arg-type]
+    ]
+    for error, message, make in refused:
+        with pytest.raises(error, match=message):
+            make()
+
+
+def test_given_numbers_are_taken_and_nothing_is_measured_for_them() -> None:
+    problem, network = own_pencils(), Network(GRAPHS["ring"](5))
+    state = CDADT(step_size=0.01, penalty=3.0).init(problem, network, streams(5), stack(gaussian(problem.shape), 5))
+    np.testing.assert_array_equal(state.step_size, 0.01)
+    np.testing.assert_array_equal(state.penalty, 3.0)
+    assert state.gradients == 2
+    automatic = Network(GRAPHS["ring"](5))
+    assert CDADT().init(problem, automatic, streams(5), stack(gaussian(problem.shape), 5)).gradients > 2
+    assert automatic.rounds > network.rounds
+
+
+@both
+def test_automatic_constants_do_not_depend_on_units(method: DoubleTracking) -> None:
+    """B and A in other units: x changes by c^{-1/2}, the multiplier by a / c; the run is the same."""
+    problem, W = own_pencils(), GRAPHS["ring"](5)
+    a, c = 37.0, 0.02
+    scaled = OwnMatrices(a * problem.A, c * problem.B, 2)
+    x0 = gaussian(problem.shape)
+    first = solve(problem, method, W, x0=x0, iterations=40, rows=2)
+    second = solve(scaled, method, W, x0=x0, iterations=40, rows=2)
+    assert relative(np.sqrt(c) * second.x, first.x) < 1e-6
+    np.testing.assert_allclose(second.state.penalty, a / c * first.state.penalty, rtol=1e-6)
+
+
+def test_a_feasible_start_and_the_matrix_it_was_made_from_are_one() -> None:
+    """What the set makes of a Gaussian matrix with B, the agents make of it by averaged products."""
+    problem, W = own_views(), GRAPHS["ring"](5)
+    z = gaussian(problem.shape)
+    feasible = problem.constraint.project(z[None])[0]
+    first, second = (solve(problem, CDADT(), W, x0=x0, iterations=20, rows=2) for x0 in (z, feasible))
+    assert relative(first.x, second.x) < 1e-6
+
+
+def digits(**settings: Any) -> Any:
+    """Halves of the digits, each agent with one digit's images."""
+    return CCASettings(partition="by-label", **settings).problem(10, 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "iterations"),
+    [
+        (CDADT(), 2400),
+        (GeneralizedDRFGT(), 4000),
+        (CDADT(preconditioner="covariance"), 1400),
+        (GeneralizedDRFGT(preconditioner="covariance"), 1400),
+    ],
+    ids=lambda value: f"{type(value).__name__}-{value.preconditioner}" if isinstance(value, DoubleTracking) else None,
+)
+def test_correlations_of_the_digits_by_label(method: DoubleTracking, iterations: int) -> None:
+    """All five pooled canonical correlations to 1e-6, by automatic steps, on a ring of ten agents who see one digit each."""
+    result = solve(digits(), method, tp.metropolis_weights(tp.ring(10)), x0=gaussian((56, 5)), iterations=iterations, rows=2)
+    xhat = result.problem.constraint.project(result.x.mean(axis=0)[None])[0]
+    np.testing.assert_allclose(result.problem.correlations(xhat), result.problem.optimum.correlations[:5], atol=1e-6)
+    assert result.row.values["error"] < 1e-6
+    assert result.row.values["feasibility"] < 2e-3
+
+
+@pytest.mark.slow
+@both
+@pytest.mark.parametrize("graph", ["path", "star", "complete", "erdos-renyi"])
+def test_correlations_of_the_digits_on_other_graphs(graph: str, method: DoubleTracking) -> None:
+    result = solve(digits(), method, GRAPHS[graph](10), x0=gaussian((56, 5)), iterations=5000, rows=2)
+    assert result.row.values["error"] < 1e-6
+    assert result.row.values["feasibility"] < 2e-3
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
+def test_the_heavy_ball_limit_is_where_the_iteration_becomes_unstable(momentum: float) -> None:
+    """(1)-(3) of alike agents in an eigenvector of W and one of the curvature: (x, previous x, g) is multiplied by this matrix."""
+
+    def radius(w: float, step: float) -> float:
+        moved = [w + momentum, -momentum, -w * step]
+        matrix = np.array([moved, [1.0, 0.0, 0.0], [moved[0] - 1.0, moved[1], w + moved[2]]])
+        return float(np.abs(np.linalg.eigvals(matrix)).max())
+
+    for w in (0.9, 0.0, -0.1, -0.3, -0.6, -0.95):
+        limit = (1.0 - momentum) * heavy_ball_limit(Spectrum(0.9, w), momentum)
+        modes = (1.0, 0.9, w)
+        assert max(radius(mode, 0.99 * limit) for mode in modes) < 1.0 + 1e-9
+        assert max(radius(mode, 1.01 * limit) for mode in modes) > 1.0 + 1e-4
+
+
+def test_a_step_far_too_large_is_said_to_diverge() -> None:
+    """Also where the point cannot be projected any more, so that there is no error to report."""
+    result = solve(digits(), CDADT(step_size=3.0, penalty=1.0), tp.metropolis_weights(tp.ring(10)), iterations=200, record_every=1)
+    assert result.status == "diverged"
+    assert "the step size 3 is too large" in result.message

@@ -1,0 +1,373 @@
+"""DRGTA, DPRGT, DESTINY and Euclidean gradient tracking: what each of them claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+
+import topologies as tp
+from decentorth import DESTINY, DPRGT, DRFGT, DRGTA, GradientTracking, solve
+from decentorth.algorithms.common.automatic_steps import Order, tracking_limit
+from decentorth.algorithms.common.mixing import effective
+from decentorth.api import Run
+from decentorth.network import Network
+from decentorth.numerics.random_streams import CounterStreams
+from decentorth.problems import PCA, FunctionProblem, Procrustes
+from decentorth.protocols import Array, Spectrum
+from decentorth.running.loop import check_capabilities
+from decentorth.sets import Euclidean, Stiefel
+from tests.reference import naive, rivals
+from tests.support.problems import CASES, GRAPHS, UNEVEN, pca, point, procrustes, relative, samples, stack
+from tests.support.sets import Box
+
+N = 5
+ORDERS: tuple[Order, ...] = ("combine-then-adapt", "adapt-then-combine")
+VARIANTS: tuple[rivals.Variant, ...] = ("direct", "dissolved")
+PENALTY = 7.0
+MANIFOLD: dict[str, Any] = {
+    "drgta": DRGTA,
+    "drgta-qr": partial(DRGTA, retraction="qr"),
+    "drgta-cholesky-qr": partial(DRGTA, retraction="cholesky-qr", consensus_step=0.5),
+    "dprgt": DPRGT,
+}
+LANDING: dict[str, Any] = {
+    "destiny": DESTINY,
+    "destiny-dissolved": partial(DESTINY, variant="dissolved"),
+    "gradient-tracking": GradientTracking,
+    "gradient-tracking-penalty": partial(GradientTracking, penalty=PENALTY),
+}
+
+
+@pytest.mark.parametrize("name", MANIFOLD)
+def test_what_is_brought_back_is_feasible_throughout(name: str) -> None:
+    """Also with a step a hundred times too large, with which nothing converges."""
+    case = procrustes()
+    for step in (0.1, 10.0):
+        run = Run(case.problem, MANIFOLD[name](step_size=step / max(case.lipschitz)), GRAPHS["star"](N), comm="serial")
+        states = islice(run.states(), 200)
+        assert max(float(case.problem.constraint.feasibility(state.x).max()) for state in states) < 1e-12
+
+
+@pytest.mark.parametrize("name", [name for name in LANDING if name != "gradient-tracking"])
+def test_the_others_are_not_but_destiny_lands(name: str) -> None:
+    case = pca()
+    feasibility = solve(case.problem, LANDING[name](), GRAPHS["star"](N), iterations=2000).history["feasibility"]
+    assert feasibility.max() > 1e-2
+    assert (feasibility[-1] < 1e-8) == name.startswith("destiny")
+
+
+# The synthetic PCA of the DRGTA paper.
+
+
+@cache
+def synthetic() -> PCA:
+    """16 agents with 1000 samples each, whose pooled singular values are s_1 0.8^(j/2)."""
+    data = np.random.default_rng(0).standard_normal((16000, 10))
+    left, values, right = np.linalg.svd(data, full_matrices=False)
+    data = left * (values[0] * 0.8 ** (np.arange(10) / 2)) @ right
+    return PCA(data.reshape(16, 1000, 10), 5)
+
+
+def iterations_to(distances: tuple[float, ...], algorithm: Any) -> list[int]:
+    """Iterations until the subspace distance of the mean is below each of them, on a ring with Metropolis weights."""
+    run = Run(synthetic(), algorithm, tp.metropolis_weights(tp.ring(16)), comm="serial")
+    found: list[int] = []
+    for state in islice(run.states(), 5000):
+        if state.k % 10 == 0:
+            hat = naive.polar(state.x.mean(axis=0))
+            while len(found) < len(distances) and run.problem.error(hat) < distances[len(found)]:
+                found.append(state.k)
+        if len(found) == len(distances):
+            break
+    return found
+
+
+def test_the_published_pca() -> None:
+    """At the rate of gradient descent, 1 - b (c_5 - c_6); the landing direction is half as long off x; twice the step, half the
+    iterations, until consensus is slower. About 1800 and 1100 iterations to 1e-8 at the steps 0.1 and 0.2."""
+    pooled = -synthetic().hessian().mean(0)
+    values = np.linalg.eigvalsh(pooled)[::-1]
+    rate = -np.log(1 - 0.1 * (values[4] - values[5]))
+    found = {method.__name__: iterations_to((1e-4, 1e-8), method(step_size=0.1)) for method in (DRGTA, DPRGT)}
+    found["DRFGT"] = iterations_to((1e-4, 1e-8), DRFGT(step_size=0.2))
+    for halfway, last in found.values():
+        assert last - halfway == pytest.approx(np.log(1e4) / rate, rel=0.02)
+    assert abs(found["DRGTA"][1] - found["DPRGT"][1]) <= 10
+    assert found["DRFGT"][1] == pytest.approx(found["DRGTA"][1], rel=0.02)
+    assert found["DRGTA"][1] == pytest.approx(1800, rel=0.1)
+    (twice,) = iterations_to((1e-8,), DRGTA(step_size=0.2))
+    assert twice == pytest.approx(1100, rel=0.1)
+
+
+# One agent.
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_alone_they_are_gradient_descent(case: str) -> None:
+    """Riemannian, projected, on DESTINY's function, and Euclidean."""
+    one = CASES[case](rows=(30,))
+    gradient, x0, step = one.gradients[0], point(one.problem), 0.3 / one.lipschitz[0]
+
+    def descended(moved: Callable[[Array], Array]) -> Array:
+        x = x0
+        for _ in range(30):
+            x = moved(x)
+        return x
+
+    def riemannian(x: Array) -> Array:
+        return naive.polar(x - step * naive.tangent_projection(x, gradient(x)))
+
+    def augmented(x: Array) -> Array:
+        return x - step * rivals.dissolved_field(rivals.full([gradient]), 0.1 / step, "direct")(0, 0, x)
+
+    for algorithm, moved in (
+        (DRGTA(step_size=step), riemannian),
+        (DPRGT(step_size=step), riemannian),
+        (DESTINY(step_size=step, penalty=0.1 / step), augmented),
+        (GradientTracking(step_size=step), lambda x: x - step * gradient(x)),
+    ):
+        assert relative(solve(one.problem, algorithm, x0=x0, iterations=30).x[0], descended(moved)) < 1e-12
+
+
+# No constraint.
+
+
+def test_without_a_constraint_they_are_all_gradient_tracking() -> None:
+    """On Euclidean space tangents are gradients, retractions additions, and there is nothing to penalise."""
+    data, rng = samples(UNEVEN[:N], 6, 3), np.random.default_rng(4)
+    K = [a.T @ rng.standard_normal((len(a), 2)) for a in data]
+    problem = FunctionProblem(
+        lambda i, x: naive.norm(data[i] @ x) ** 2 / 2 - float(np.sum(K[i] * x)),
+        lambda i, x: data[i].T @ (data[i] @ x) - K[i],
+        Euclidean(6, 2),
+        N,
+    )
+    W, x0 = GRAPHS["path"](N), rng.standard_normal((6, 2))
+    methods: list[Any] = [method(step_size=2e-3) for method in (DRGTA, DPRGT, DESTINY, DRFGT)]
+    results = {type(algorithm).__name__: solve(problem, algorithm, W, x0=x0, iterations=200).x for algorithm in methods}
+    expected = solve(problem, GradientTracking(step_size=2e-3), W, x0=x0, iterations=200).x
+    for name, x in results.items():
+        assert relative(x, expected) < 1e-12, name
+
+
+def test_gradient_tracking_solves_least_squares() -> None:
+    """Its answer is that of the pooled normal equations, which is not feasible."""
+    data, rng = samples((30, 40, 25, 33, 28), 4, 0, ratio=0.9), np.random.default_rng(1)
+    targets = [rng.standard_normal((2, len(a))) for a in data]
+    result = solve(Procrustes(data, targets), GradientTracking(), GRAPHS["erdos-renyi"](N), iterations=600, rows=2)
+    products = naive.mean([a.T @ b.T for a, b in zip(data, targets, strict=True)])
+    expected = np.linalg.inv(naive.mean([a.T @ a for a in data])) @ products
+    np.testing.assert_allclose(result.x, stack(expected, N), atol=1e-12)
+    assert result.row.values["feasibility"] > 0.1
+
+
+def test_a_soft_constraint_on_pca() -> None:
+    """The penalised problem is solved by v sqrt(1 + c / lambda) for the top eigenvectors v; without a penalty points run away."""
+    data = samples((40, 25, 3, 30, 8), 8, 5, ratio=0.75)
+    problem = PCA(data, 2)
+    values, vectors = np.linalg.eigh(naive.mean([a.T @ a / len(a) for a in data]))
+    result = solve(problem, GradientTracking(penalty=PENALTY), GRAPHS["ring"](N), iterations=5000, rows=2)
+    for x in result.x:
+        np.testing.assert_allclose(np.linalg.svd(x, compute_uv=False) ** 2, 1 + values[:-3:-1] / PENALTY, rtol=1e-10)
+        hat = naive.polar(x)
+        np.testing.assert_allclose(hat @ hat.T, vectors[:, -2:] @ vectors[:, -2:].T, atol=1e-8)
+    assert result.row.values["error"] < 1e-8
+    assert solve(problem, GradientTracking(step_size=0.5), GRAPHS["ring"](N), iterations=2000, rows=2).status == "diverged"
+
+
+# DESTINY's penalty.
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_how_fast_destinys_field_grows_off_the_manifold(variant: rivals.Variant) -> None:
+    """At x with G = x diag(m), the direction x E, E symmetric, meets 2 beta - 3 (m_j + m_k)/2 in the entry jk.
+
+    So beta must be above 1.5 max(m). Central differences; what the objective's Hessian adds is tangent.
+    """
+    rng = np.random.default_rng(2)
+    x, m, beta = Stiefel(7, 3).random(rng), np.array([-2.0, 0.5, 3.0]), 4.0
+    root = rng.standard_normal((7, 7))
+    constant = x @ np.diag(m) - root @ root.T @ x
+
+    def field(y: Array) -> Array:
+        at = y @ (3 * np.eye(3) - y.T @ y) / 2 if variant == "dissolved" else y
+        found: Array = Stiefel(7, 3).dissolved(y[None], (root @ root.T @ at + constant)[None], np.array([beta]))[0]
+        return found
+
+    assert naive.norm(field(x)) < 1e-13
+    E = naive.sym(rng.standard_normal((3, 3)))
+    difference = (field(x + 1e-5 * x @ E) - field(x - 1e-5 * x @ E)) / 2e-5
+    normal = naive.sym(x.T @ difference)
+    np.testing.assert_allclose(normal, (2 * beta - 1.5 * (m[:, None] + m)) * E, rtol=1e-8, atol=1e-8)
+
+
+def test_destinys_penalty_must_exceed_1_5_of_the_largest_multiplier() -> None:
+    """Minor components of nearly isotropic data: m_2 = 0.951, so that beta = 1.43 is the least; auto knows."""
+    rng = np.random.default_rng(0)
+    C = [np.eye(8) + 0.05 * naive.sym(rng.standard_normal((8, 8))) for _ in range(N)]
+    problem = FunctionProblem(lambda i, x: float(np.sum(x * (C[i] @ x))) / 2, lambda i, x: C[i] @ x, Stiefel(8, 2), N)
+    values, _ = np.linalg.eigh(naive.mean(C))
+    assert 1.40 < 1.5 * values[1] < 1.45
+    for penalty, stays in ((1.40, False), (1.45, True)):
+        result = solve(problem, DESTINY(step_size=0.2, penalty=penalty), GRAPHS["erdos-renyi"](N), iterations=3000, rows=2)
+        assert (result.status == "iterations" and result.row.values["feasibility"] < 1e-6) == stays
+    result = solve(problem, DESTINY(), GRAPHS["erdos-renyi"](N), iterations=5000, rows=2)
+    assert result.row.values["feasibility"] < 1e-8
+    assert result.row.values["objective"] == pytest.approx(float(values[:2].sum()) / 2, rel=1e-6)
+
+
+# Automatic steps.
+
+
+def agreed(case: Any, x0: Array) -> tuple[float, float]:
+    """L and the largest multiplier, by fourth-power means."""
+    norms = [np.linalg.norm(g(x0), 2) for g in case.gradients]
+    return tuple(float(np.mean(np.array(v) ** 4) ** 0.25) for v in (case.lipschitz, norms))  # type: ignore[return-value]
+
+
+def started(case: Any, algorithm: Any, W: Any, x0: Array) -> Any:
+    n = case.problem.n_agents
+    return algorithm.init(case.problem, Network(W), CounterStreams(0, slice(0, n)), stack(x0, n))
+
+
+@pytest.mark.parametrize("settings", [{}, {"rounds": 3}, {"rounds": 2, "chebyshev": True}, {"consensus_step": 0.25}], ids=str)
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("name", CASES)
+def test_automatic_steps_on_the_manifold(name: str, graph: str, settings: dict[str, Any]) -> None:
+    """c / max(L, G) with c = min(0.5 u, sqrt(gap)), and at most 2 gap / G; the averages are within 5 % of the fourth powers."""
+    case, W = CASES[name](), GRAPHS[graph](N)
+    x0 = point(case.problem)
+    eigenvalues = np.linalg.eigvalsh(W.toarray())
+    spectrum = effective(Spectrum(eigenvalues[-2], eigenvalues[0]), settings.get("rounds", 1), settings.get("chebyshev", False))
+    gap = settings.get("consensus_step", 1.0) * (1 - spectrum.lambda_2)
+    c = min(0.5 * tracking_limit(spectrum, "combine-then-adapt"), np.sqrt(gap))
+    L, G = agreed(case, x0)
+    np.testing.assert_allclose(started(case, DRGTA(**settings), W, x0).step_size, min(c / max(L, G), 2 * gap / G), rtol=0.0125)
+    if "consensus_step" not in settings:
+        assert (started(case, DPRGT(**settings), W, x0).step_size == started(case, DRGTA(**settings), W, x0).step_size).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("name", CASES)
+def test_automatic_steps_and_penalty_of_destiny(name: str, graph: str, order: Order) -> None:
+    """With M = max(L, G): beta = 2 M, and steps below u / (2 beta + 3 M), which is where it loses its stability."""
+    case, W = CASES[name](), GRAPHS[graph](N)
+    x0 = point(case.problem)
+    eigenvalues = np.linalg.eigvalsh(W.toarray())
+    gap, u = 1 - eigenvalues[-2], tracking_limit(Spectrum(eigenvalues[-2], eigenvalues[0]), order)
+    L, G = agreed(case, x0)
+    M = max(L, G)
+    state = started(case, DESTINY(order=order), W, x0)
+    np.testing.assert_allclose(state.penalty, 2 * M, rtol=0.0125)
+    np.testing.assert_allclose(state.step_size, min(0.8 * u / (7 * M), np.sqrt(gap) / M, 2 * gap / G), rtol=0.0125)
+    np.testing.assert_array_equal(started(case, DESTINY(step_size=0.02), W, x0).penalty, [5.0] * N)
+    np.testing.assert_array_equal(started(case, DESTINY(step_size=0.02, penalty=1.0), W, x0).penalty, [1.0] * N)
+
+
+@pytest.mark.parametrize("penalty", [0.0, PENALTY])
+@pytest.mark.parametrize("order", ORDERS)
+def test_automatic_steps_of_gradient_tracking(order: Order, penalty: float) -> None:
+    case, W = procrustes(), GRAPHS["erdos-renyi"](N)
+    x0 = point(case.problem)
+    eigenvalues = np.linalg.eigvalsh(W.toarray())
+    share = (0.5 if order == "combine-then-adapt" else 0.35) * tracking_limit(Spectrum(eigenvalues[-2], eigenvalues[0]), order)
+    L, G = agreed(case, x0)
+    fast, slow = (L + 3 * G + 2 * penalty, max(L, G)) if penalty else (L, L)
+    state = started(case, GradientTracking(order=order, penalty=penalty), W, x0)
+    np.testing.assert_allclose(state.step_size, min(share / fast, np.sqrt(1 - eigenvalues[-2]) / slow), rtol=0.0125)
+
+
+def test_automatic_steps_for_one_agent() -> None:
+    case = procrustes(rows=(30,))
+    x0, alone = point(case.problem), np.ones((1, 1))
+    L, G = agreed(case, x0)
+    M = max(L, G)
+    for algorithm, expected in (
+        (DRGTA(), 0.7 / M),
+        (DPRGT(rounds=2), 0.7 / M),
+        (DESTINY(order="adapt-then-combine"), 1.6 / 7 / M),
+        (GradientTracking(), 0.7 / L),
+    ):
+        np.testing.assert_allclose(started(case, algorithm, alone, x0).step_size, [expected], rtol=1e-12)
+
+
+WIDE = {
+    "ring": tp.uniform_weights(tp.ring(10), 0.8),
+    "metropolis": tp.metropolis_weights(tp.ring(10)),
+    "star": tp.metropolis_weights(tp.star(10)),
+}
+
+
+@pytest.mark.parametrize("graph", WIDE)
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+@pytest.mark.parametrize("method", [DRGTA, DPRGT, DESTINY])
+def test_automatic_steps_bring_agents_together_whose_gradients_differ(method: Any, scale: float, graph: str) -> None:
+    """Independent targets of size ``scale``: with c / L, or twice these steps on the star, agents part and stay apart."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((10, 30, 20)) / np.sqrt(30)
+    problem = Procrustes(A, scale * rng.standard_normal((10, 5, 30)))
+    history = solve(problem, method(), WIDE[graph], iterations=3000, rows=2).history
+    assert history["gradient_norm"][-1] < 1e-6 * history["gradient_norm"][0]
+    assert history["consensus_error"][-1] < 1e-4
+
+
+# Mini-batches, limits.
+
+
+@pytest.mark.parametrize("name", [*MANIFOLD, *LANDING])
+def test_a_step_far_too_large_is_a_status(name: str) -> None:
+    """Points that are brought back stay feasible, the others diverge: a status, with advice."""
+    algorithm = (MANIFOLD | LANDING)[name](step_size=1e8)
+    result = solve(procrustes().problem, algorithm, GRAPHS["star"](N), iterations=300)
+    if name in MANIFOLD:
+        assert result.status == "iterations"
+        assert result.row.values["feasibility"] < 1e-12
+    else:
+        assert result.status == "diverged"
+        assert "the step size 1e+08 is too large" in result.message
+
+
+def test_batches_need_samples() -> None:
+    problem = FunctionProblem(lambda i, x: 0.0, lambda i, x: x, Stiefel(4, 2), 3)
+    for method in (MANIFOLD | LANDING).values():
+        check_capabilities(problem, method())
+        with pytest.raises(TypeError, match="needs Sampled of its problem; FunctionProblem has none"):
+            check_capabilities(problem, method(batch_size=4))
+
+
+def test_a_soft_constraint_needs_a_set_with_a_penalty() -> None:
+    problem = FunctionProblem(lambda i, x: 0.0, lambda i, x: x, Box(), 2)
+    check_capabilities(problem, GradientTracking())
+    with pytest.raises(TypeError, match="GradientTracking needs Penalised of its problem; Box has none"):
+        check_capabilities(problem, GradientTracking(penalty=1.0))
+    with pytest.raises(TypeError, match="DESTINY needs Dissolvable of its problem; Box has none"):
+        check_capabilities(problem, DESTINY())
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "error", "message"),
+    [
+        (DRGTA, {"consensus_step": 0.0}, ValueError, "consensus_step must be above 0 and at most 1, got 0.0"),
+        (DRGTA, {"consensus_step": 1.5}, ValueError, "consensus_step must be above 0 and at most 1, got 1.5"),
+        (DRGTA, {"retraction": "exponential"}, ValueError, "retraction must be one of polar, .* or cholesky-qr, got 'exponential'"),
+        (DRGTA, {"rounds": 0}, ValueError, "rounds must be at least 1, got 0"),
+        (DPRGT, {"rounds": 1.5}, TypeError, "rounds must be a whole number, got 1.5"),
+        (DPRGT, {"step_size": -1.0}, ValueError, "step_size must be positive"),
+        (DPRGT, {"batch_size": 0}, ValueError, "batch_size must be at least 1, got 0"),
+        (DESTINY, {"variant": "exact"}, ValueError, "variant must be one of direct or dissolved, got 'exact'"),
+        (DESTINY, {"penalty": 0.0}, ValueError, "penalty must be positive"),
+        (DESTINY, {"eps": 0.8}, ValueError, r"eps must be above 0 and below 0.75, got 0.8"),
+        (GradientTracking, {"penalty": -1.0}, ValueError, "penalty must be finite and not negative, got -1.0"),
+        (GradientTracking, {"penalty": "auto"}, TypeError, "penalty must be a number, got 'auto'"),
+        (GradientTracking, {"order": "both"}, ValueError, "order must be one of .* or auto, got 'both'"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(method: Any, settings: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        method(**settings)

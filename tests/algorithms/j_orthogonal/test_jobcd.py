@@ -1,0 +1,437 @@
+"""JOBCD and the hyperbolic Jacobi method: against the formulas, exact optima, monotone descent, drift, and what has no minimum."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decentorth import GSJOBCD, JJOBCD, VRJJOBCD, HyperbolicJacobi, iterate, solve
+from decentorth.algorithms.j_orthogonal.jobcd import steepest_ray
+from decentorth.kernels.subproblem import exact_form, ray_matrix
+from decentorth.numerics.random_streams import CounterStreams
+from decentorth.problems import HEVP
+from decentorth.protocols import Array, Index
+from tests.reference import jobcd as naive
+from tests.support.j_orthogonal import hevp, log_cosh, signs
+
+STREAMS = CounterStreams(0, slice(0, 1))
+COMPILED = importlib.util.find_spec("numba") is not None
+compiled = pytest.mark.skipif(not COMPILED, reason="so many steps need numba")
+
+
+def states(problem: Any, algorithm: Any, number: int, x0: Array | None = None) -> list[Any]:
+    """The states 0, 1, ..., number, copied."""
+    made = islice(iterate(problem, algorithm, x0=x0), number + 1)
+    return [type(s)(*(part.copy() if isinstance(part, np.ndarray) else part for part in s)) for s in made]
+
+
+def drawn_pairs(k: int, number: int, n: int) -> list[tuple[int, int]]:
+    """A pair each: 0 to n (n - 1) - 1 counts the ordered pairs row by row."""
+    ordered = [(i, j) for i in range(n) for j in range(n) if i != j]
+    return [ordered[at] for at in STREAMS.integers("blocks", k, number, n * (n - 1))[0].tolist()]
+
+
+def shuffled_pairs(k: int, n: int) -> list[tuple[int, int]]:
+    order = STREAMS.permutation("blocks", k, n).tolist()
+    return [(order[i], order[i + 1]) for i in range(0, n - 1, 2)]
+
+
+# against the formulas
+
+
+@pytest.mark.parametrize("varsigma", ["exact", "pair", 5.0])
+def test_gs_is_algorithm_1(varsigma: Any) -> None:
+    problem = hevp(7)
+    x, H, L = np.eye(7), problem.trace_form()[0], problem.lipschitz[0]
+    found = states(problem, GSJOBCD(varsigma=varsigma, theta=1e-3, pairs=4), 10)
+    for k in range(10):
+        for pair in drawn_pairs(k, 4, 7):
+            q = {"exact": naive.exact(x, H, pair), "pair": naive.isotropic(x, L, pair)}.get(str(varsigma), 5.0 * np.eye(4))
+            x = naive.step(x, H @ x, [pair], problem.constraint.signs, 1e-3, [q])
+        np.testing.assert_allclose(found[k + 1].x[0], x, atol=1e-11)
+
+
+def test_gs_is_algorithm_1_for_any_function() -> None:
+    problem = log_cosh(5)
+    x, L = np.eye(5), problem.lipschitz[0]
+    found = states(problem, GSJOBCD(theta=1e-3, pairs=3), 10, x)
+    for k in range(10):
+        for pair in drawn_pairs(k, 3, 5):
+            x = naive.step(x, problem.gradient(x[None])[0], [pair], problem.constraint.signs, 1e-3, [naive.isotropic(x, L, pair)])
+        np.testing.assert_allclose(found[k + 1].x[0], x, atol=1e-11)
+    assert [s.gradients for s in found] == list(range(0, 31, 3))
+
+
+@pytest.mark.parametrize("n", [6, 7])
+@pytest.mark.parametrize("make", [hevp, log_cosh], ids=["quadratic", "not quadratic"])
+def test_j_is_algorithm_2(make: Callable[[int], Any], n: int) -> None:
+    problem = make(n)
+    x, L = np.eye(n), problem.lipschitz[0]
+    found = states(problem, JJOBCD(theta=1e-3), 10, x)
+    for k in range(10):
+        pairs = shuffled_pairs(k, n)
+        q = [naive.isotropic(x, L, pair) for pair in pairs]
+        x = naive.step(x, problem.gradient(x[None])[0], pairs, problem.constraint.signs, 1e-3, q)
+        np.testing.assert_allclose(found[k + 1].x[0], x, atol=1e-11)
+    assert [s.gradients for s in found] == list(range(11))
+
+
+def test_vr_is_algorithm_2() -> None:
+    """(9), with b = N by default and with a smaller b."""
+    problem, n, L = log_cosh(6, samples=100), 6, log_cosh(6, samples=100).lipschitz[0]
+    for large in (None, 30):
+        x = np.eye(n)
+
+        def batch(k: int, size: int) -> Index:
+            return STREAMS.integers("batch", k, size, problem.n_samples)
+
+        def afresh(k: int, x: Array, large: int | None = large) -> Array:
+            gradient: Array = (problem.gradient(x[None]) if large is None else problem.gradient_on(x[None], batch(k, large)))[0]
+            return gradient
+
+        found = states(problem, VRJJOBCD(theta=1e-3, batch_size=5, large_batch=large, restart=0.4), 12, x)
+        estimate, samples, started = afresh(0, x), large or 100, 0
+        for k in range(12):
+            pairs = shuffled_pairs(k, n)
+            old = x
+            x = naive.step(x, estimate, pairs, problem.constraint.signs, 1e-3, [naive.isotropic(x, L, pair) for pair in pairs])
+            if STREAMS.integers("blocks", k + 1, 1, 1 << 31)[0, 0] < 0.4 * (1 << 31):
+                estimate, samples, started = afresh(k + 1, x), samples + (large or 100), started + 1
+            else:
+                drawn = batch(k + 1, 5)
+                estimate = estimate + problem.gradient_on(x[None], drawn)[0] - problem.gradient_on(old[None], drawn)[0]
+                samples += 10
+            np.testing.assert_allclose(found[k + 1].x[0], x, atol=1e-11)
+            np.testing.assert_allclose(found[k + 1].estimate[0], estimate, atol=1e-11)
+            assert found[k + 1].samples == samples
+        assert 0 < started < 12
+
+
+def test_a_general_function_and_its_trace_form_agree() -> None:
+    """The maintained product against the gradient itself."""
+    problem = hevp(9)
+    general = log_cosh(9)
+    general.gradient = problem.gradient  # type: ignore[method-assign]
+    general.constraint, general.lipschitz = problem.constraint, problem.lipschitz
+    one, other = states(problem, JJOBCD(), 30)[-1], states(general, JJOBCD(), 30, np.eye(9))[-1]
+    np.testing.assert_allclose(one.x, other.x, atol=1e-12)
+
+
+@pytest.mark.skipif(not COMPILED, reason="numba is in the extra fast, which need not be installed")
+@pytest.mark.parametrize("algorithm", [GSJOBCD(pairs=5), JJOBCD(), VRJJOBCD(), HyperbolicJacobi()], ids=lambda a: type(a).__name__)
+def test_kernels_agree(algorithm: Any) -> None:
+    problem = hevp(11)
+    one, other = (states(problem, dataclasses.replace(algorithm, kernel=kernel), 6)[-1].x for kernel in ("numpy", "numba"))
+    np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+# descent
+
+
+@pytest.mark.parametrize(
+    "algorithm", [GSJOBCD(pairs=1), GSJOBCD(pairs=1, varsigma="pair"), JJOBCD()], ids=["gs-exact", "gs-pair", "j"]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_quadratics_never_increase(algorithm: Any, seed: int) -> None:
+    problem = hevp(11, 1e3, seed=seed)
+    start = problem.constraint.random(np.random.default_rng(seed), 2.0)
+    values = np.array([problem.value(s.x)[0] for s in states(problem, algorithm, 200, start)])
+    assert (np.diff(values) <= 1e-14 * values[:-1]).all()
+    assert values[-1] < 0.5 * values[0]
+
+
+@pytest.mark.parametrize("algorithm", [GSJOBCD(), JJOBCD(), JJOBCD(varsigma="backtracking")], ids=["gs", "j", "j-backtracking"])
+@pytest.mark.parametrize("known", [True, False])
+def test_other_functions_never_increase(algorithm: Any, known: bool) -> None:
+    """Where nobody knows L_f, auto finds it by trial."""
+    problem = log_cosh(8, known=known)
+    start = problem.constraint.random(np.random.default_rng(1), 1.5)
+    values = np.array([problem.value(s.x)[0] for s in states(problem, algorithm, 150, start)])
+    assert (np.diff(values) <= 2e-13 * values[:-1]).all()
+    assert values[-1] < 0.6 * values[0]
+
+
+def test_varsigma_of_the_paper_is_too_small() -> None:
+    """Erratum: the majoriser with varsigma = L_f alone is none, and f grows."""
+    problem = log_cosh(8)
+    start = problem.constraint.random(np.random.default_rng(1), 3.0)
+    values = [problem.value(s.x)[0] for s in states(problem, JJOBCD(varsigma=float(problem.lipschitz[0])), 5, start)]
+    assert max(np.diff(values)) > 0.0
+
+
+def test_backtracking_finds_a_smaller_constant_than_the_bound() -> None:
+    """On a quadratic too, in the same state as the others; L falls by a half at most, and rises by doubling."""
+    problem = hevp(10)
+    found = states(problem, JJOBCD(varsigma="backtracking"), 100)
+    levels = np.array([s.varsigma[0] for s in found])
+    factors = np.log2(levels[1:] / levels[:-1])
+    np.testing.assert_array_equal(factors, np.round(factors))
+    assert (factors >= -1).all()
+    assert levels[-1] < problem.lipschitz[0]
+    assert problem.value(found[-1].x)[0] == pytest.approx(found[-1].value[0], rel=1e-12)
+    off = np.eye(10) + 1e-3 * np.random.default_rng(0).standard_normal((10, 10))
+    for state in states(problem, JJOBCD(varsigma="backtracking", correction=1), 3, off):
+        assert problem.value(state.x)[0] == pytest.approx(state.value[0], rel=1e-12)
+
+
+def test_backtracking_ends_where_rounding_begins() -> None:
+    """At a minimiser no shorter step helps: x and L stay."""
+    problem = hevp(8)
+    best = solve(problem, HyperbolicJacobi(), iterations=50, rows=2).x[0]
+    found = states(problem, JJOBCD(varsigma="backtracking"), 5, best)
+    assert found[-1].varsigma[0] <= 2.0**10 * found[0].varsigma[0]
+    assert problem.error(found[-1].x[0]) == pytest.approx(0.0, abs=1e-12)
+
+
+# exact optima
+
+
+def relative_gap(n: int, algorithm: Any, iterations: int, condition: float = 100.0) -> tuple[float, float]:
+    problem = hevp(n, condition)
+    result = solve(problem, algorithm, iterations=iterations, rows=2)
+    return result.row.values["error"], result.row.values["feasibility"]
+
+
+@pytest.mark.parametrize(
+    ("n", "algorithm", "iterations", "gap"),
+    [
+        (20, GSJOBCD(), 400, 1e-13),
+        (20, GSJOBCD(varsigma="pair"), 400, 1e-8),
+        (20, JJOBCD(), 4000, 1e-5),
+        (20, VRJJOBCD(), 4000, 1e-5),
+        (100, GSJOBCD(), 400, 1e-3),
+        (100, JJOBCD(), 4000, 1e-2),
+        pytest.param(100, VRJJOBCD(), 3000, 1e-2, marks=pytest.mark.slow),
+    ],
+    ids=lambda value: type(value).__name__ if dataclasses.is_dataclass(value) else str(value),
+)
+@compiled
+def test_the_optimum_is_reached(n: int, algorithm: Any, iterations: int, gap: float) -> None:
+    error, feasibility = relative_gap(n, algorithm, iterations)
+    assert -1e-12 <= error <= gap
+    assert feasibility <= 1e-12
+
+
+@pytest.mark.parametrize(("n", "condition", "near"), [(20, 1e2, 1e-2), (21, 1e3, 1e-2), (100, 1e3, 1e-2), (100, 1e6, 0.0)])
+@compiled
+def test_hyperbolic_jacobi_is_exact_and_quadratic(n: int, condition: float, near: float) -> None:
+    problem = hevp(n, condition)
+    result = solve(problem, HyperbolicJacobi(), iterations=50, record_every=1)
+    errors = result.history["error"]
+    assert result.status == "converged"
+    assert np.flatnonzero(errors <= 1e-10)[0] <= 12
+    assert abs(errors[-1]) <= 1e-13
+    assert result.row.values["feasibility"] <= 1e-12
+    close = np.flatnonzero(errors[:-1] < near)
+    assert (errors[close + 1] <= errors[close].clip(1e-10) ** 1.4).all()
+    gradient = result.history["gradient_norm"]
+    assert gradient[-1] <= 1e-10 * gradient[0]
+
+
+@pytest.mark.slow
+@compiled
+@pytest.mark.parametrize(("algorithm", "gap"), [(GSJOBCD(), 2e-2), (JJOBCD(), 1e-1), (HyperbolicJacobi(), 1e-12)])
+def test_the_optimum_is_reached_by_large_problems(algorithm: Any, gap: float) -> None:
+    error, feasibility = relative_gap(500, algorithm, 4000)
+    assert -1e-12 <= error <= gap
+    assert feasibility <= 1e-8
+
+
+def test_the_optimum_is_that_of_the_eigenvalues() -> None:
+    problem = hevp(12)
+    C = 0.5 * problem.trace_form()[0]
+    assert problem.optimum == pytest.approx(np.abs(np.linalg.eigvals(np.diag(problem.constraint.signs) @ C)).sum(), rel=1e-12)
+    rng = np.random.default_rng(0)
+    assert all(problem.error(problem.constraint.random(rng, 0.5)) > 0.0 for _ in range(20))
+
+
+def test_one_method_goes_on_where_another_ended() -> None:
+    """Same point, so the same objective, and less of it."""
+    problem = hevp(20)
+    first = solve(problem, JJOBCD(), iterations=50, rows=2)
+    second = solve(problem, GSJOBCD(pairs=50), x0=first.x[0], iterations=50, rows=2)
+    assert second.history["objective"][0] == first.row.values["objective"]
+    assert second.row.values["error"] < 0.5 * first.row.values["error"]
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("algorithm", [GSJOBCD(), JJOBCD(), HyperbolicJacobi()], ids=lambda a: type(a).__name__)
+def test_the_smallest_problems(algorithm: Any, n: int) -> None:
+    problem = HEVP(np.array([[2.0, 1.0], [0.0, 1.0], [1.0, 1.0]])[:, :n], [1.0, -1.0][:n])
+    result = solve(problem, algorithm, iterations=200, rows=2)
+    assert abs(result.row.values["error"]) <= 1e-9
+
+
+# finite sums
+
+
+@compiled
+def test_vr_needs_half_the_gradients() -> None:
+    """Gradients of single samples to a relative gap of 1e-3, N = 10^4."""
+    n, N, gap = 10, 10_000, 1e-3
+    problem = hevp(n, 10.0, samples=N)
+    needed = {}
+    for algorithm in (JJOBCD(), VRJJOBCD()):
+        for state in islice(iterate(problem, algorithm), 4000):
+            if problem.error(state.x[0]) <= gap:
+                needed[type(algorithm)] = state.samples if isinstance(algorithm, VRJJOBCD) else N * state.gradients
+                break
+    assert needed[VRJJOBCD] <= 0.5 * needed[JJOBCD]
+
+
+# drift
+
+
+@pytest.mark.slow
+@compiled
+@pytest.mark.parametrize("correction", [0, 100])
+def test_feasibility_after_a_million_row_updates(correction: int) -> None:
+    problem = hevp(20)
+    state = states(problem, GSJOBCD(pairs=1000, correction=correction), 500)[-1]
+    assert state.corrections == (5 if correction else 0)
+    assert problem.constraint.violation(state.x)[0] <= (1e-12 if correction else 1e-10)
+    assert state.drift[0] <= 1e-11
+
+
+@pytest.mark.parametrize("algorithm", [GSJOBCD(correction=3), JJOBCD(correction=3)], ids=["gs", "j"])
+def test_corrections_are_made_and_counted(algorithm: Any) -> None:
+    problem = hevp(8)
+    off = np.eye(8) + 1e-4 * np.random.default_rng(0).standard_normal((8, 8))
+    found = states(problem, algorithm, 7, off)
+    assert [s.corrections for s in found] == [0, 0, 0, 1, 1, 1, 2, 2]
+    violations = [problem.constraint.violation(s.x)[0] for s in found]
+    assert violations[2] > 1e-5
+    assert violations[3] < 1e-6
+    assert violations[6] < 1e-11
+    np.testing.assert_allclose(found[-1].product[0], found[-1].x[0] @ found[-1].x[0].T, atol=1e-12)
+
+
+def test_the_product_stays_that_of_x() -> None:
+    problem = hevp(12)
+    end = states(problem, JJOBCD(), 201)[-1]
+    np.testing.assert_allclose(end.product[0], end.x[0] @ end.x[0].T, atol=1e-14)
+    assert 0.0 < end.drift[0] <= 1e-13
+
+
+# no minimum
+
+
+def as_printed(n: int = 10) -> HEVP:
+    return HEVP(np.random.default_rng(0).standard_normal((n, n)), signs(n), "as-printed")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "lines"),
+    [(GSJOBCD(), "rows"), (GSJOBCD(varsigma="pair"), "rows"), (JJOBCD(), "rows"), (HyperbolicJacobi(), "columns")],
+    ids=["gs-exact", "gs-pair", "j", "jacobi"],
+)
+def test_what_is_unbounded_is_said_to_be(algorithm: Any, lines: str) -> None:
+    problem = as_printed()
+    result = solve(problem, algorithm, iterations=5000)
+    assert (result.status, result.converged) == ("unbounded", False)
+    assert f"the objective is unbounded below: {lines} " in result.message
+    assert np.isfinite(result.x).all()
+    assert result.row.values["feasibility"] <= 1e-7
+
+    i, j, ray = (int(one) for one in result.state.ray[0])
+    first, second = problem.constraint.signs[[i, j]]
+    assert first != second
+    values = []
+    for mu in (0.0, 4.0, 8.0, 12.0):
+        away = result.x[0].copy() if lines == "rows" else result.x[0].T.copy()
+        c, s = np.cosh(mu), np.sign(ray) * np.sinh(mu)
+        away[[i, j]] = np.array([[c, s], [s, c]] if abs(ray) == 1 else [[-c, -s], [s, c]]) @ away[[i, j]]
+        values.append(float(problem.value((away if lines == "rows" else away.T.copy())[None])[0]))
+    assert values[3] < 100.0 * values[2] < 1e4 * values[1] < 0.0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_steepest_ray_is_that_of_the_exact_subproblems(seed: int) -> None:
+    """Of all pairs with two signs and both families: the least w - |d|, its rows, and the end at which f falls."""
+    rng, n = np.random.default_rng(seed), 6
+    half, x, j = rng.standard_normal((n, n)), rng.standard_normal((n, n)), signs(n, seed)
+    H, M = half + half.T, x @ x.T
+    found = []
+    for i in range(n):
+        for k in range(i + 1, n):
+            if j[i] != j[k]:
+                rows = np.ix_((i, k), (i, k))
+                q = exact_form(H[rows][None], M[rows][None], 0.0)[0]
+                for family, (one, two, d) in enumerate(((0, 1, q[0, 1]), (2, 3, -q[2, 3])), start=1):
+                    w = 0.5 * (q[one, one] + q[two, two])
+                    found.append((w - abs(d), i, k, family * (-1 if d > 0.0 else 1)))
+    least, i, k, ray = min(found)
+    assert least < 0.0
+    assert steepest_ray(H, M, j)[0].tolist() == [i, k, ray]
+    falls = []
+    for t in (3.0, 5.0):
+        away = x.copy()
+        away[[i, k]] = ray_matrix(ray, t) @ x[[i, k]]
+        falls.append(0.5 * np.trace(away.T @ H @ away) / np.exp(2.0 * t))
+    assert falls[1] == pytest.approx(0.25 * least, rel=0.05)
+    assert np.isnan(steepest_ray(half @ half.T, M, j)).all()
+
+
+def test_varsigma_descends_as_long_as_numbers_hold() -> None:
+    """As far as paper 001's comparison goes, and further: past -1e9 from -1e2, feasible to 1e-7."""
+    result = solve(as_printed(), JJOBCD(), iterations=5000)
+    assert result.history["objective"][0] > -1e3
+    assert result.row.values["objective"] < -1e9
+
+
+@pytest.mark.parametrize("kernel", ["numpy", "auto"])
+def test_what_runs_away_is_said_to_diverge(kernel: Any) -> None:
+    """A constant varsigma that is far too small, in a function whose L_f is large: infinite and NaN, but no exception."""
+    problem = log_cosh(8)
+    start = problem.constraint.random(np.random.default_rng(1), 3.0)
+    problem.gradient = lambda x: 1e3 * x  # type: ignore[method-assign]
+    result = solve(problem, JJOBCD(varsigma=1e-6, kernel=kernel), x0=start, iterations=50)
+    assert result.status == "diverged"
+
+
+def test_bounded_objectives_are_not_said_to_be_unbounded() -> None:
+    """From a start so large that rounding alone breaks its feasibility."""
+    problem = hevp(6)
+    start = problem.constraint.random(np.random.default_rng(0), 1.0)
+    far = start @ np.linalg.matrix_power(problem.constraint.random(np.random.default_rng(1), 3.0), 4)
+    for algorithm in (GSJOBCD(), JJOBCD()):
+        found = states(problem, algorithm, 20, far)
+        assert all(np.isnan(s.ray).all() for s in found)
+
+
+# settings
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: GSJOBCD(varsigma="half"),  # type: ignore[arg-type]
+            "varsigma must be a positive number, 'auto', 'pair', 'backtracking' or 'exact', got 'half'",
+        ),
+        (lambda: JJOBCD(varsigma="exact"), "'auto', 'pair' or 'backtracking', got 'exact'"),  # type: ignore[arg-type]
+        (lambda: JJOBCD(varsigma=-1.0), "varsigma must be positive"),
+        (lambda: JJOBCD(theta=-1.0), "theta must be finite and not negative"),
+        (lambda: GSJOBCD(pairs=0), "pairs must be at least 1, got 0"),
+        (lambda: GSJOBCD(correction=-1), "correction must be at least 0"),
+        (lambda: VRJJOBCD(restart=1.5), "restart must be from 0 to 1, got 1.5"),
+        (lambda: VRJJOBCD(large_batch=0), "large_batch must be at least 1"),
+        (lambda: HyperbolicJacobi(tolerance=2.0), r"tolerance must be at least 0 and below 1"),
+    ],
+)
+def test_settings_are_checked(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_exact_needs_a_trace_form() -> None:
+    with pytest.raises(TypeError, match="GSJOBCD needs TraceForm of its problem; LogCosh has none"):
+        solve(log_cosh(4), GSJOBCD(varsigma="exact"), x0=np.eye(4), iterations=1)
+    with pytest.raises(TypeError, match="HyperbolicJacobi needs TraceForm"):
+        solve(log_cosh(4), HyperbolicJacobi(), x0=np.eye(4), iterations=1)  # type: ignore[misc]

@@ -1,0 +1,149 @@
+"""DRSM: its steps, its iteration on nonsmooth problems, and what it finds over networks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import topologies as tp
+from decentorth import DRSGD, DRSM, RSM, solve
+from decentorth.algorithms.common.mixing import effective
+from decentorth.network import Network
+from decentorth.numerics.random_streams import CounterStreams
+from decentorth.problems import NonsmoothFunctionProblem, ODLSettings, RSRSettings
+from decentorth.protocols import Array
+from decentorth.sets import Stiefel
+from tests.reference import naive
+from tests.support.building import built, prepared
+from tests.support.problems import pca, stack
+
+RING = tp.uniform_weights(tp.ring(10), 0.8)
+SMALL: dict[str, Any] = {"dimension": 20, "rank": 3, "inliers": 400, "outliers": 600}
+
+
+def test_ten_steps_are_those_of_the_formula() -> None:
+    """Loops over agents and samples, with automatic steps: 0.9 / (sqrt(2) log(2)) times the ratio's powers."""
+    n, W = 6, tp.metropolis_weights(tp.path(6))
+    problem = prepared(built(RSRSettings(dimension=8, rank=3, inliers=40, outliers=50, partition="dirichlet").problem(n, 1)))
+    data = [a for _, (rows,) in problem._rows for a in rows]
+    x0 = problem.start(0)
+    network, streams = Network(W), CounterStreams(0, slice(0, n))
+    method = DRSM().resolved(network)
+    state = method.init(problem, network, streams, stack(x0, n))
+    for _ in range(10):
+        state = method.step(problem, network, streams, state)
+
+    ratio = max(0.97, round(1 - (1 - float(np.linalg.eigvalsh(W.toarray())[-2])) / 4, 6))
+    x = [x0] * n
+    for k in range(10):
+        step = 0.9 / (np.sqrt(2) * np.log(2)) * ratio**k
+        moved = []
+        for i in range(n):
+            subgradient = sum((np.outer(a, x[i].T @ a) / np.linalg.norm(x[i].T @ a) for a in data[i]), np.zeros((8, 5))) / len(
+                data[i]
+            )
+            mixed = sum((W.toarray()[i, j] * x[j] for j in range(n)), np.zeros((8, 5)))
+            moved.append(naive.polar(x[i] + naive.tangent_projection(x[i], mixed - x[i] - step * subgradient)))
+        x = moved
+    np.testing.assert_allclose(state.x, x, atol=1e-12)
+    assert np.abs(state.x - x0).max() > 0.1
+
+
+@pytest.mark.parametrize(("rounds", "chebyshev"), [(1, False), (3, False), (4, True)])
+def test_the_ratio_of_automatic_steps_follows_the_network(rounds: int, chebyshev: bool) -> None:
+    """1 - gap / 4 of what an iteration mixes by, at least 0.97; with one agent 0.97."""
+    for W in (tp.metropolis_weights(tp.ring(40)), tp.metropolis_weights(tp.path(12)), tp.metropolis_weights(tp.complete(7))):
+        network = Network(W)
+        method = DRSM(rounds=rounds, chebyshev=chebyshev).resolved(network)
+        expected = 1 - (1 - effective(network.spectrum, rounds, chebyshev).lambda_2) / 4
+        assert method.step_size.ratio == pytest.approx(max(expected, 0.97), abs=1e-6)  # type: ignore[union-attr]
+        assert method.resolved(network) is method
+    assert DRSM().resolved(Network(np.ones((1, 1)))).step_size.ratio == 0.97  # type: ignore[union-attr]
+
+
+def test_automatic_steps_are_the_same_on_unlike_agents() -> None:
+    """As agents with different steps would minimise another mean; the mean of their constants where nothing is recommended."""
+    odl = prepared(built(ODLSettings(dimension=5, samples=23).problem(4, 0)))
+    W = tp.metropolis_weights(tp.ring(4))
+    network, streams = Network(W), CounterStreams(0, slice(0, 4))
+    state = DRSM().init(odl, network, streams, stack(odl.start(0), 4))
+    np.testing.assert_array_equal(state.base, np.full(4, state.base[0]))
+    assert state.base[0] == pytest.approx(4.648 / (23 / 4) / (np.sqrt(2) * np.log(2)), rel=1e-14)
+    assert state.gradients == 0
+
+    smooth = pca().problem
+    network, streams = Network(tp.metropolis_weights(tp.ring(5))), CounterStreams(0, slice(0, 5))
+    x0 = stack(smooth.start(0), 5)
+    state = DRSM().init(smooth, network, streams, x0)
+    np.testing.assert_allclose(state.base, 1 / np.linalg.norm(smooth.gradient(x0), axis=(-2, -1)).mean(), rtol=1e-12)
+    assert state.gradients == 1
+
+
+def test_one_agent_is_rsm_and_smooth_steps_are_drsgds() -> None:
+    problem = prepared(built(RSRSettings(**SMALL).problem(1, 0)))
+    steps = "geometric:initial=1.0,ratio=0.97"
+    alone, central = (solve(problem, method(step_size=steps), iterations=50, rows=2) for method in (DRSM, RSM))
+    np.testing.assert_allclose(alone.x, central.x, atol=1e-9)
+    smooth, W, x0 = pca().problem, tp.metropolis_weights(tp.star(5)), pca().problem.start(1)
+    given: dict[str, Any] = {"step_size": "diminishing:initial=0.1", "rounds": 2, "retraction": "qr", "batch_size": 2}
+    ours, theirs = (solve(smooth, method(**given), W, x0=x0, iterations=50, rows=2) for method in (DRSM, DRSGD))
+    assert ours.x.tobytes() == theirs.x.tobytes()
+
+
+GRAPHS = {
+    "ring": RING,
+    "path": tp.metropolis_weights(tp.path(10)),
+    "random": tp.metropolis_weights(tp.erdos_renyi(10, 0.4, seed=1)),
+}
+
+
+@pytest.mark.parametrize(("graph", "partition"), [("ring", "even"), ("ring", "by-label"), ("path", "even"), ("random", "by-label")])
+def test_every_agent_finds_the_subspace(graph: str, partition: Any) -> None:
+    """By label, agents with inliers alone and agents with outliers alone. Errors of each agent, not of the mean, nothing tuned."""
+    problem = RSRSettings(**SMALL, partition=partition).problem(10, 0)
+    result = solve(problem, DRSM(), GRAPHS[graph], iterations=1500, rows=2)
+    errors = [result.problem.error(x) for x in result.x]
+    assert max(errors) < (4e-6 if partition == "even" else 1e-5)
+    assert result.row.values["feasibility"] < 1e-12
+    assert result.history["error"][0] > 0.05
+
+
+def test_the_steps_that_are_known_to_work_on_a_ring() -> None:
+    """gamma_k = 0.3 0.97^k with a = 1, n = 30, d = 3: the error shrinks as the steps do."""
+    problem = RSRSettings(dimension=30, rank=3, inliers=500, outliers=1000).problem(10, 1)
+    result = solve(problem, DRSM(step_size="geometric:initial=0.3,ratio=0.97"), RING, iterations=400, record_every=50)
+    error = result.history["error"]
+    assert error[-1] < 6e-6
+    np.testing.assert_allclose(np.log(error[4:] / error[3:-1]) / 50, np.log(0.97), rtol=0.2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_agent_finds_the_dictionary(seed: int) -> None:
+    result = solve(ODLSettings(dimension=20, samples=4000).problem(10, seed), DRSM(), GRAPHS["random"], iterations=700, rows=2)
+    assert max(result.problem.error(x) for x in result.x) < 1e-9
+    assert result.history["error"][0] > 5.0
+
+
+def test_a_users_own_function_over_a_network() -> None:
+    """The spherical median of points around a pole: the agents' answers agree with Weiszfeld's fixed point for all points."""
+    rng = np.random.default_rng(0)
+    data = [v / np.linalg.norm(v, axis=1)[:, None] for v in rng.standard_normal((8, 30, 4)) + 2 * np.eye(4)[0]]
+
+    def value(agent: int, x: Array) -> float:
+        return float(np.linalg.norm(data[agent] - x[:, 0], axis=1).mean())
+
+    def subgradient(agent: int, x: Array) -> Array:
+        away = x[:, 0] - data[agent]
+        mean: Array = (away / np.linalg.norm(away, axis=1)[:, None]).mean(axis=0)
+        return mean[:, None]
+
+    problem = NonsmoothFunctionProblem(value, subgradient, Stiefel(4, 1), 8)
+    W = tp.metropolis_weights(tp.complete(8))
+    found = solve(problem, DRSM(step_size="diminishing:initial=1.0,power=0.75"), W, iterations=3000, rows=2).x[:, :, 0]
+    pooled, median = np.vstack(data), np.eye(4)[0]
+    for _ in range(500):
+        median = (pooled / np.linalg.norm(pooled - median, axis=1)[:, None]).sum(axis=0)
+        median /= np.linalg.norm(median)
+    assert np.abs(found - median).max() < 1e-3

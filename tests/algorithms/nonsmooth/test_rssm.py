@@ -1,0 +1,322 @@
+"""RSM and RSSM against loops from the formulas; what blocks promise: columns that stay, uniform pairs, feasibility, the cost."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decentorth import RSM, RSSM, solve
+from decentorth.algorithms.common.step_sizes import schedule
+from decentorth.algorithms.nonsmooth.rssm import divided
+from decentorth.api import Run
+from decentorth.numerics.random_streams import CounterStreams
+from decentorth.problems import PCA, FunctionProblem, ODLSettings, OrthogonalDictionaryLearning, RobustSubspaceRecovery, RSRSettings
+from decentorth.protocols import ColumnOracle
+from decentorth.sets import Euclidean, Stiefel
+from decentorth.stopping import GradientNorm
+from tests.reference import naive, nonsmooth
+from tests.support.problems import point, relative, samples
+
+DATA = samples((40,), 9, 3, ratio=0.9)[0]
+PROBLEMS: dict[str, tuple[Callable[[], Any], naive.Gradient]] = {
+    "odl": (lambda: OrthogonalDictionaryLearning([DATA]), partial(nonsmooth.l1_subgradient, DATA)),
+    "rsr": (lambda: RobustSubspaceRecovery([DATA], 2), partial(nonsmooth.row_norms_subgradient, DATA)),
+    "pca": (lambda: PCA([DATA], 6), partial(naive.pca_gradient, DATA)),
+}
+SIZES = {"odl": 2e-3, "rsr": 0.3, "pca": 0.3}
+every = pytest.mark.parametrize("name", PROBLEMS)
+
+
+def moves(method: RSSM, seed: int, iterations: int, r: int) -> list[Any]:
+    streams = CounterStreams(seed, slice(0, 1))
+    return [method.drawn(streams, k, r) for k in range(iterations)]
+
+
+@pytest.mark.parametrize("division", ["fixed", "redraw", "0,5/1-3/4,6-"])
+@every
+def test_rssm_is_algorithm_1(name: str, division: str) -> None:
+    make, gradient = PROBLEMS[name]
+    problem = make()
+    r = problem.shape[1]
+    method = RSSM(
+        blocks=3,
+        step_size=f"geometric:initial={SIZES[name]},ratio=0.95",
+        block_partition=f"{division}{r - 1}" if division.endswith("-") else division,
+    )
+    x0 = point(problem, 1)
+    run = Run(problem, method, x0=x0, seed=4)
+    steps = [SIZES[name] * 0.95**k for k in range(40)]
+    expected = nonsmooth.rssm(gradient, x0, steps, moves(method, 4, 40, r))
+    result = run.solve(iterations=40)
+    assert relative(result.x[0], expected) < 1e-11
+    assert relative(result.x[0], x0) > 0.05
+    assert result.state.step_size[0] == pytest.approx(SIZES[name] * 0.95**40, rel=1e-13)
+
+
+@every
+def test_rsm_is_the_method_of_all_columns(name: str) -> None:
+    make, gradient = PROBLEMS[name]
+    problem = make()
+    x0 = point(problem, 2)
+    text = f"annealed:initial={SIZES[name]},pairs=3"
+    steps = [SIZES[name] * schedule(text).scale(k) for k in range(30)]
+    alone = solve(problem, RSM(step_size=text), x0=x0, iterations=30)
+    assert relative(alone.x[0], nonsmooth.rsm(gradient, x0, steps)) < 1e-11
+    pair = solve(problem, RSSM(blocks=2, step_size=text), x0=x0, iterations=30)
+    assert relative(pair.x, alone.x) < 1e-11
+
+
+@pytest.mark.parametrize("retraction", ["polar-svd", "polar-eigh", "qr", "cholesky-qr"])
+def test_rsm_with_other_retractions(retraction: Any) -> None:
+    """Projections give the same points, orthonormal factors other bases of the same subspaces."""
+    problem = PROBLEMS["rsr"][0]()
+    step_size, x0 = "geometric:initial=0.3", point(problem)
+    polar = solve(problem, RSM(step_size=step_size), x0=x0, iterations=25).x[0]
+    other = solve(problem, RSM(step_size=step_size, retraction=retraction), x0=x0, iterations=25).x[0]
+    if retraction.startswith("polar"):
+        assert relative(other, polar) < 1e-11
+    assert relative(other @ other.T, polar @ polar.T) < 1e-10  # f depends on x x^T alone
+
+
+@pytest.mark.parametrize("name", ["odl", "rsr"])
+@pytest.mark.parametrize("division", ["fixed", "redraw"])
+def test_columns_of_the_subgradient_are_as_good_as_all(name: str, division: str) -> None:
+    """The same iterates from the whole subgradient's columns, though the cache is never made anew."""
+    make, _ = PROBLEMS[name]
+    problem = make()
+    whole = FunctionProblem(
+        lambda agent, x: float(problem.value(x[None])[0]),
+        lambda agent, x: problem.gradient(np.ascontiguousarray(x[None]))[0],
+        problem.constraint,
+        1,
+    )
+    assert isinstance(problem, ColumnOracle)
+    x0 = point(problem)
+    method = RSSM(blocks=4, step_size=f"diminishing:initial={SIZES[name]}", block_partition=division)
+    both: tuple[Any, Any] = (problem, whole)
+    one, other = (solve(p, method, x0=x0, iterations=150, rows=2).x for p in both)
+    assert relative(one, other) < 1e-10
+
+
+@every
+def test_columns_that_do_not_move_keep_their_bits(name: str) -> None:
+    problem = PROBLEMS[name][0]()
+    run = Run(problem, RSSM(blocks=4, step_size=SIZES[name], block_partition="redraw"), seed=1)
+    r, method = problem.shape[1], run.algorithm
+    before = run.x0.copy()
+    for k, state in zip(range(20), run.states(), strict=False):
+        if k:
+            moved = method.drawn(run.streams, k - 1, r)
+            still = np.setdiff1d(np.arange(r), moved)
+            assert state.x[:, :, still].tobytes() == before[:, :, still].tobytes()
+            assert (np.abs(state.x - before)[0].max(0)[moved] > 0).all()
+        before = state.x.copy()
+
+
+def test_pairs_of_blocks_are_drawn_uniformly() -> None:
+    """chi^2 of 9 degrees of freedom is above 27.9 with probability 1e-3."""
+    drawn = Counter(tuple(columns.tolist()) for columns in moves(RSSM(blocks=5, block_partition="fixed"), 0, 5000, 10))
+    assert len(drawn) == 10
+    assert sum((count - 500) ** 2 / 500 for count in drawn.values()) < 27.9
+    assert all(len(columns) == 4 for columns in drawn)
+
+
+def test_blocks_drawn_anew_are_uniform_too() -> None:
+    """Every pair of columns moves together in the share c (c - 1) / (r (r - 1)) of iterations."""
+    together = np.zeros((10, 10))
+    for columns in moves(RSSM(blocks=5, block_partition="redraw"), 0, 4000, 10):
+        assert len(set(columns.tolist())) == len(columns) == 4
+        together[np.ix_(columns, columns)] += 1 / 4000
+    pairs = together[np.triu_indices(10, 1)]
+    share = 4 * 3 / (10 * 9)
+    assert np.abs(pairs - share).max() < 4.5 * math.sqrt(share * (1 - share) / 4000)
+    assert np.abs(np.diagonal(together) - 0.4).max() < 4.5 * math.sqrt(0.24 / 4000)
+
+
+@pytest.mark.parametrize(("blocks", "r"), [(2, 2), (3, 10), (10, 90), (7, 60)])
+def test_blocks_by_count_are_as_equal_as_can_be(blocks: int, r: int) -> None:
+    found = divided("fixed", blocks, r)
+    assert np.concatenate(found).tolist() == list(range(r))
+    assert {len(block) for block in found} <= {r // blocks, -(-r // blocks)}
+
+
+@pytest.mark.parametrize("iterations", [500, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step_size", ["diminishing:initial=1", "constant:initial=0.1", "constant:initial=1e3"])
+@pytest.mark.parametrize("division", ["fixed", "redraw"])
+def test_feasible_without_reorthogonalisation(division: str, step_size: str, iterations: int) -> None:
+    """Whatever the steps: rounding errors do not pile up."""
+    data = samples((60,), 20, 1, ratio=1.0)[0]
+    method = RSSM(blocks=5, step_size=step_size, block_partition=division)
+    result = solve(RobustSubspaceRecovery([data], 5), method, iterations=iterations, record_every=iterations // 20)
+    assert result.history["feasibility"].max() < 5e-14
+    assert result.state.drift[0] == 0.0
+
+
+def test_long_steps_without_a_second_projection_would_drift() -> None:
+    """What `Stiefel.move_columns` does about them is needed: xi alone loses the manifold."""
+    rng = np.random.default_rng(0)
+    constraint = Stiefel(12, 9)
+    x = constraint.random(rng)
+    plain = x.copy()
+    for _ in range(200):
+        columns = rng.permutation(9)[:4]
+        v = 50.0 * rng.standard_normal((12, 4))
+        x[:, columns] = constraint.move_columns(x[None], columns, v[None])[0]
+        plain[:, columns] = naive.polar(plain[:, columns] + nonsmooth.partial_riemannian(plain, v, columns))
+    assert naive.infeasibility(x) < 1e-12
+    assert naive.infeasibility(plain) > 1e-2
+
+
+@pytest.mark.parametrize("size", [1e-8, 1e-2, 1.0, 30.0])
+def test_columns_move_along_the_tangent_part(size: float) -> None:
+    rng = np.random.default_rng(1)
+    constraint = Stiefel(11, 7)
+    x = np.array([constraint.random(rng) for _ in range(3)])
+    columns = np.array([5, 0, 3])
+    v = size * rng.standard_normal((3, 11, 3))
+    moved = constraint.move_columns(x, columns, v)
+    for own, point_, along in zip(moved, x, v, strict=True):
+        xi = nonsmooth.partial_riemannian(point_, along, columns)
+        assert relative(own, naive.polar(point_[:, columns] + xi)) < 1e-13
+        others = np.delete(point_, columns, axis=1)
+        assert np.abs(others.T @ own).max() < 1e-14
+        assert naive.infeasibility(own) < 1e-14
+
+
+def test_reorthogonalisation_reports_the_drift_it_found() -> None:
+    problem = PROBLEMS["rsr"][0]()
+    x0 = point(problem)
+    x0 = x0 + 1e-6 * np.random.default_rng(0).standard_normal(x0.shape)
+    result = solve(problem, RSSM(blocks=3, step_size=1e-9, reorthogonalize=1), x0=x0, iterations=6, record_every=1)
+    assert 1e-7 < result.state.drift[0] < 2 * naive.infeasibility(x0)
+    assert result.history["drift"][0] == 0.0
+    assert (result.history["drift"][1:] == result.state.drift[0]).all()
+    assert result.history["feasibility"][1:].max() < 1e-14
+
+
+def test_columns_that_move_come_back_by_themselves() -> None:
+    """A start that is infeasible by 1e-6 is feasible once all columns have moved, without re-orthogonalisation."""
+    problem = PROBLEMS["rsr"][0]()
+    x0 = point(problem)
+    x0 = x0 + 1e-6 * np.random.default_rng(0).standard_normal(x0.shape)
+    result = solve(problem, RSSM(blocks=3, step_size=1e-9, block_partition="redraw"), x0=x0, iterations=20, record_every=1)
+    assert result.history["feasibility"][0] > 1e-6
+    assert result.history["feasibility"][-1] < 1e-14
+
+
+def test_the_count_of_operations() -> None:
+    """4 n p c and 4 n c^2 + 10 c^3 for the tangent and the polar factor, and the oracle's own."""
+    problem = PROBLEMS["rsr"][0]()
+    n, p, c = 9, 7, 4
+    result = solve(problem, RSSM(block_partition="0,1/2,3/4,5,6", step_size=0.1), iterations=1)
+    columns = moves(RSSM(block_partition="0,1/2,3/4,5,6", step_size=0.1), 0, 1, 7)[0]
+    c = len(columns)
+    own = 4 * n * p * c + 4 * n * c * c + 10 * c**3 + 3 * n * c
+    assert result.row.values["flops"] == own + problem.flops(c)[0]
+    assert solve(problem, RSM(step_size=0.1), iterations=3).row.values["flops"] == 3 * (
+        4 * n * p * p + 4 * n * p * p + 10 * p**3 + 3 * n * p + problem.flops(p)[0]
+    )
+    assert "flops" not in solve(PROBLEMS["pca"][0](), RSM(step_size=0.1), iterations=1).row.values
+
+
+def test_operations_fall_as_one_over_the_number_of_blocks() -> None:
+    problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Stiefel(2000, 500), 1)
+    counts: list[float] = []
+    network: Any = None
+    for blocks in (2, 5, 10, 25, 50):
+        method = RSSM(blocks=blocks, step_size=0.1)
+        state = Run(problem, method).algorithm.init(problem, network, CounterStreams(0, slice(0, 1)), np.eye(2000, 500)[None])
+        counts.append(method.step(problem, network, CounterStreams(0, slice(0, 1)), state).flops[0] * blocks)
+    assert (np.diff(counts) < 0).all()
+    assert counts[-1] > 4 * 2000 * 500 * 2 * 500  # the two products with x
+
+
+def test_the_steps_that_a_problem_recommends() -> None:
+    """Paper 002's, repaired where those as printed fail; they are what auto stands for, and in the configuration that is kept."""
+    rsr = RSRSettings(dimension=12, rank=2, inliers=60, outliers=60).problem(1, 0)
+    assert str(Run(rsr, RSM()).algorithm.step_size) == "square-summable:initial=0.9"
+    assert str(Run(rsr, RSSM(blocks=5)).algorithm.step_size) == "annealed:initial=0.9,pairs=10"
+    assert str(Run(rsr, RSSM(blocks=10)).algorithm.step_size) == "annealed:initial=0.9,pairs=45,cap=5.0"
+    odl = ODLSettings(dimension=12, samples=4648).problem(1, 0)
+    assert str(Run(odl, RSM()).algorithm.step_size) == "square-summable:initial=0.001"
+    for blocks, steps, partition in (
+        (3, "annealed:initial=0.001,pairs=3,power=4.0,ratio=0.995", "fixed"),
+        (5, "annealed:initial=0.001,pairs=10,power=4.0,ratio=0.995", "redraw"),
+        (10, "geometric:initial=0.004,ratio=0.995", "redraw"),
+    ):
+        found = Run(odl, RSSM(blocks=blocks)).algorithm
+        assert (str(found.step_size), found.block_partition) == (steps, partition)
+    given = Run(rsr, RSSM(blocks=5, step_size=0.1, block_partition="redraw")).algorithm
+    assert (given.step_size, given.block_partition) == (0.1, "redraw")
+
+
+def test_automatic_steps_where_nothing_is_recommended() -> None:
+    """1 / (L sqrt(k + 1)): L a bound on the subgradients where the problem knows one, their norm at the start where not."""
+    x0 = point(PROBLEMS["pca"][0]())
+    state = solve(PROBLEMS["pca"][0](), RSSM(blocks=2), x0=x0, iterations=3).state
+    steep = naive.norm(naive.pca_gradient(DATA, x0))
+    assert state.step_size[0] == pytest.approx(0.5 / steep, rel=1e-13)
+    assert state.gradients == 4
+    bounded = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: 3.0 * np.ones_like(x), Stiefel(4, 2), 1)
+    bounded.weak_convexity, bounded.lipschitz_value = np.zeros(1), np.array([20.0])  # type: ignore[attr-defined]
+    assert solve(bounded, RSM(), iterations=0).state.step_size[0] == 1 / 20
+    flat = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: np.zeros_like(x), Stiefel(4, 2), 1)
+    assert solve(flat, RSM(), iterations=2).state.step_size[0] == pytest.approx(1 / math.sqrt(3), rel=1e-15)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("blocks", "error"), [(None, 1e-3), (3, 4e-4), (5, 2e-4), (10, 1e-4)])
+def test_the_published_setting_of_robust_subspace_recovery(blocks: int | None, error: float, seed: int) -> None:
+    """Paper 002, Section 5.1, with a fifth of its points: ten seeds of the whole are in docs/nonsmooth.md."""
+    problem = RSRSettings(inliers=300, outliers=700).problem(1, seed)
+    method = RSM() if blocks is None else RSSM(blocks=blocks)
+    result = solve(problem, method, iterations=300, rows=2, seed=seed)
+    assert result.history["error"][0] > 0.1
+    assert result.row.values["error"] < error
+    assert "gradient_norm" not in result.row.values
+    assert result.row.values["subgradient_norm"] > 1e-3
+
+
+def test_a_gradient_tolerance_is_for_differentiable_problems() -> None:
+    with pytest.raises(ValueError, match="a gradient tolerance needs a differentiable problem"):
+        solve(PROBLEMS["rsr"][0](), RSM(step_size=0.1), iterations=3, stopping=GradientNorm(1e-3))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"blocks": 1}, "blocks must be at least 2, since two of them move at a time, got 1; RSM moves all columns"),
+        ({"blocks": 0}, "blocks must be at least 1, got 0"),
+        ({"block_partition": "halves"}, "block_partition must be auto, fixed, redraw, or the columns of each block, as 0,1/2-4"),
+        ({"block_partition": "0,1/2", "blocks": 3}, "block_partition has 2 blocks, so blocks must be 2 or left out, got 3"),
+        ({"block_partition": "0-3"}, "blocks must be at least 2"),
+        ({"step_size": "bb"}, "step_size must be .* 'geometric' or 'piecewise' for this method, got 'bb'"),
+        ({"reorthogonalize": 0}, "reorthogonalize must be at least 1, got 0"),
+    ],
+)
+def test_settings_that_cannot_be(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RSSM(**settings)
+
+
+def test_columns_that_cannot_be_divided() -> None:
+    problem = PROBLEMS["rsr"][0]()
+    with pytest.raises(ValueError, match="blocks must be at most the number of columns, 7, got 8"):
+        solve(problem, RSSM(blocks=8))
+    with pytest.raises(ValueError, match="block_partition must have each of the columns 0 to 6 in one block, got '0-2/4-6'"):
+        solve(problem, RSSM(block_partition="0-2/4-6"))
+    with pytest.raises(TypeError, match="RSSM needs ColumnBlocks"):
+        solve(FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Euclidean(4, 2), 1), RSSM(blocks=2))  # type: ignore[misc]
+
+
+def test_a_partition_may_be_written_in_several_ways() -> None:
+    ways: list[Any] = [((0, 1), (2, 3, 4)), [[0, 1], range(2, 5)], "0,1/2,3,4"]
+    assert len({RSSM(block_partition=way) for way in ways}) == 1
+    assert RSSM(block_partition="0,1/2-4").blocks == 2
+    assert [block.tolist() for block in RSSM(block_partition="0,1/2-4").division(5)] == [[0, 1], [2, 3, 4]]

@@ -1,0 +1,229 @@
+"""What repairs agents and averages: new starts after crashes, the correction of trackers, and what averaging can bear."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any, get_type_hints
+
+import numpy as np
+import pytest
+
+import decentorth as do
+import topologies as tp
+from decentorth.api import Run
+from decentorth.network import Channel, ChannelError, UnreliableNetwork
+from decentorth.network.unreliable.channel import delay_limit, randomk_limit
+from decentorth.network.unreliable.draws import Chain, Draws, Source
+from decentorth.network.unreliable.faults import Link, Stragglers
+from decentorth.protocols import Array
+from decentorth.registry import algorithms
+
+RING = tp.uniform_weights(tp.ring(10), 0.8)
+DENSE = tp.metropolis_weights(tp.erdos_renyi(10, 0.4, seed=3))
+PROBLEM = do.problems.PCASettings(data="synthetic", dimension=8, rank=2, samples=20)
+METHOD = do.DRFGT(step_size=0.02, penalty=1.0)
+
+
+def steps(channel: Channel, W: Any = DENSE, method: Any = METHOD) -> tuple[Run, UnreliableNetwork]:
+    run = Run(PROBLEM.problem(10, 0), method, W, channel=channel, comm="serial", seed=4)
+    assert isinstance(run.network, UnreliableNetwork)
+    return run, run.network
+
+
+def down(p: float, length: float) -> Any:
+    return Chain(Draws(4, 0, np.arange(10), np.arange(10)), p, length)
+
+
+@pytest.mark.parametrize("repair", [True, False])
+def test_after_a_crash_agents_begin_at_the_mean_of_their_neighbours_with_nothing_tracked(repair: bool) -> None:
+    """Agent by agent. Without repair what crashed takes with it what the sum of the trackers is from then on wrong by."""
+    run, network = steps(Channel("crash:p=0.3,length=3", repair=repair))
+    crashed, W = down(0.3, 3.0), DENSE.toarray()
+    states = run.states()
+    state = next(states)
+    wrong, alone = np.zeros(state.x.shape[1:]), 0
+    for k in range(60):
+        x, y, field = (array.copy() for array in state[:3])
+        here = ~crashed(k)
+        back = here & crashed(k - 1) if k else np.zeros(10, dtype=bool)
+        old, told = x.copy(), 0
+        for i in np.flatnonzero(back):
+            heard = [j for j in range(10) if j != i and W[i, j] > 0 and here[j] and not back[j]]
+            x[i] = sum(W[i, j] * old[j] for j in heard) / sum(W[i, j] for j in heard) if heard else run.x0[i]
+            wrong = wrong + field[i] - y[i]
+            y[i] = field[i] = 0.0
+            told += len(heard)
+            alone += not heard
+        if repair and back.any():
+            y, wrong = field, np.zeros_like(wrong)
+        used = W * np.outer(here, here)
+        np.fill_diagonal(used, 0.0)
+        np.fill_diagonal(used, 1.0 - used.sum(1))
+        moved = np.tensordot(used, x, 1) - 0.02 * y
+        before = network.messages, network.bytes, network.rounds
+        state = next(states)
+        np.testing.assert_allclose(state.x, np.where(here[:, None, None], moved, x), rtol=0, atol=1e-12)
+        np.testing.assert_array_equal(state.tracker[~here], y[~here])
+        np.testing.assert_allclose((state.tracker - state.field).sum(0), wrong, rtol=0, atol=1e-11)
+        sent = int((W[here] > 0).sum()) - int(here.sum())
+        assert network.messages - before[0] == sent + told
+        assert network.bytes - before[1] == 8 * 16 * (2 * sent + told)
+        assert network.rounds - before[2] == 1 + bool(back.any())
+    assert alone > 0
+    assert bool(np.abs(wrong).max() > 1e-3) is not repair
+
+
+def test_a_correction_of_one_makes_trackers_fields() -> None:
+    """With c so large that min(1, c / k) = 1 every iteration is x <- W(k) x - alpha F(x): what is tracked is begun anew."""
+    run, _ = steps(Channel("loss:p=0.3", repair=False, correction=1e9))
+    for k, state in zip(range(25), run.states(), strict=False):
+        if k:
+            np.testing.assert_array_equal(state.tracker, state.field)
+
+
+def test_the_correction_shrinks_the_error_of_the_mean_by_its_share() -> None:
+    """Next to a run without: both lose the same messages, so that the error goes by (1 - c / k) where nothing is lost."""
+    c, k0 = 3.0, 7
+    run, _ = steps(Channel("loss:p=0", correction=c))
+    expected = None
+    for state in run.states():
+        gap = (state.tracker - state.field).mean(0)
+        if state.k == k0:
+            state.tracker[...] += np.linspace(0.0, 1.0, 10)[:, None, None]
+            expected = (state.tracker - state.field).mean(0)
+        elif expected is not None:
+            expected = expected * (1.0 - c / state.k)
+            np.testing.assert_allclose(gap, expected, rtol=0, atol=1e-13)
+        if state.k == 40:
+            break
+
+
+def test_the_correction_makes_up_for_what_is_lost_in_one_direction() -> None:
+    """Without repair the mean of the trackers drifts away; corrected, it comes back, and points go on."""
+    problem = do.problems.ProcrustesSettings().problem(10, seed=0)
+    left, corrected = (
+        do.solve(
+            problem,
+            do.DRFGT(step_size=1e-2, penalty=10.0),
+            RING,
+            iterations=1500,
+            channel=Channel("loss:p=0.1", repair=False, correction=c),
+            comm="serial",
+            rows=5,
+        )
+        for c in (0.0, 1.0)
+    )
+    assert left.drifted is True
+    assert 10 * corrected.row.values["tracking_error"] < left.row.values["tracking_error"]
+    assert 2 * corrected.row.values["gradient_norm"] < left.row.values["gradient_norm"]
+
+
+def test_agents_that_sleep_are_not_corrected() -> None:
+    run, _ = steps(Channel("sleep:p=0.4,length=3", correction=2.0))
+    asleep = down(0.4, 3.0)
+    states = run.states()
+    before = next(states).tracker.copy()
+    for k in range(30):
+        tracker = next(states).tracker
+        np.testing.assert_array_equal((tracker == before).all((1, 2)), asleep(k))
+        before = tracker.copy()
+
+
+def test_what_cannot_be_corrected_or_begun_anew_is_refused() -> None:
+    for channel, method, words in (
+        (Channel("loss:p=0.1", correction=1.0), do.DGD(step_size=0.01, penalty=1.0), "this method has none"),
+        (Channel("crash:p=0.1"), do.REXTRA(), "also keeps dual"),
+    ):
+        with pytest.raises(ChannelError, match=words):
+            steps(channel, method=method)
+    run, _ = steps(Channel("crash:p=0.1"), method=do.DGD(step_size=0.01, penalty=1.0))
+    next(run.states())
+
+
+def test_a_method_that_does_not_declare_its_state_is_refused() -> None:
+    """All of ours declare theirs."""
+    for name in algorithms.names():
+        assert hasattr(get_type_hints(algorithms.get(name).init)["return"], "_fields")
+
+    class Bare:
+        requires = requires_set = ()
+        network = "decentralized"
+
+        def init(self, problem, network, streams, x0):  # type: ignore[no-untyped-def]
+            raise AssertionError("begun")
+
+        step = init
+
+    with pytest.raises(ChannelError, match=r"declare the class that Bare\.init returns"):
+        steps(Channel("crash:p=0.1"), method=Bare())
+
+
+def test_long_messages_are_late_and_slow_agents_are_always_the_same() -> None:
+    link = Link(bandwidth=1000.0, latency=0.3)
+    assert [link.longest(size) for size in (0, 699, 701, 1699, 1701, 5000)] == [0, 0, 1, 1, 2, 5]
+    channel = Channel("stragglers:share=0.3,rounds=4", "link:bandwidth=1000,latency=0.3", "topk:share=0.5")
+    assert channel.size([100, 20]) == 400 + 13 + 80 + 3
+    assert channel.lateness(channel.size([100, 20])) == 4
+    assert channel.lateness(channel.size([1000, 20])) == 4 + 4  # 4,125 + 83 bytes
+    slow, source = Stragglers(0.3, 4), Source(9, 0, 0, slice(0, 50))
+    late = np.asarray(slow.late(source, 0, 50, 1))
+    assert sorted(late.tolist()) == [0] * 35 + [4] * 15
+    np.testing.assert_array_equal(late, slow.late(source._replace(t=77), 0, 50, 10**6))
+    np.testing.assert_array_equal(late[20:30], slow.late(source._replace(agents=slice(20, 30)), 0, 50, 1))
+    assert (late != slow.late(source._replace(seed=10), 0, 50, 1)).any()
+
+
+def second_moments(L: Array, share: float) -> float:
+    """How E (x, m)(x, m)^T grows in a round of randomk with feedback, apart from what the mean of x keeps: a spectral radius."""
+    n = len(L)
+    eye, centre = np.eye(n), np.eye(n) - 1.0 / n
+    operator = np.zeros((4 * n * n, 4 * n * n))
+    mean = np.block([[centre - share * L, -(1.0 - share) * L], [share * eye, (1.0 - share) * eye]])
+    operator += np.kron(mean, mean)
+    for i in range(n):  # the draw of agent i differs from its mean with variance share (1 - share)
+        noise = np.zeros((2 * n, 2 * n))
+        noise[:n, i], noise[:n, n + i] = -L[:, i], L[:, i]
+        noise[n + i, i], noise[n + i, n + i] = 1.0, -1.0
+        operator += share * (1.0 - share) * np.kron(noise, noise)
+    return float(np.abs(np.linalg.eigvals(operator)).max())
+
+
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.8])
+@pytest.mark.parametrize("graph", [tp.complete(4), tp.star(5), tp.path(5)], ids=["complete", "star", "path"])
+def test_what_randomk_can_bear(graph: Any, share: float) -> None:
+    """All eigenvalues of I - W below the limit: stable in mean square. Their mean above it: not."""
+    L = np.eye(len(graph)) - tp.metropolis_weights(graph).toarray()
+    values, limit = np.linalg.eigvalsh(L), randomk_limit(share)
+    assert second_moments(L * 0.98 * limit / values[-1], share) < 1.0
+    assert second_moments(L * 1.02 * limit / values.mean(), share) > 1.0
+
+
+def test_who_shares_its_draws_meets_the_limit_exactly() -> None:
+    """Two agents' difference, were they to draw together, is one eigenvector with l: E e^2 comes back as it was at the limit."""
+    for share in (0.1, 0.5, 0.9):
+        for factor, stable in ((0.99, True), (1.01, False)):
+            eigenvalue = factor * randomk_limit(share)
+            total = np.zeros((4, 4))
+            for sent, probability in ((1.0, share), (0.0, 1.0 - share)):
+                once = np.array([[1.0 - eigenvalue * sent, -eigenvalue * (1.0 - sent)], [sent, 1.0 - sent]])
+                total += probability * np.kron(once, once)
+            assert bool(np.abs(np.linalg.eigvals(total)).max() < 1.0) is stable
+
+
+def test_what_runs_apart_is_said_before(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        UnreliableNetwork(RING, "serial", channel=Channel("randomk:share=0.1"))
+    assert "own weights W_ii must be above 0.895 on average, got 0.8; send a share of 0.33 or more" in caplog.text
+    for written, W, number in (
+        ("randomk:share=0.1", tp.uniform_weights(tp.ring(10), 0.9), 0),
+        ("randomk:share=0.1,feedback=false", RING, 0),
+        ("randomk:share=0.2", RING, 0),
+        ("topk:share=0.1", RING, 0),
+        ("delay:rounds=2", tp.uniform_weights(tp.ring(10), 0.68), 1),
+        ("delay:rounds=2", tp.uniform_weights(tp.ring(10), 0.7), 0),
+        ("stragglers:share=0.1,rounds=9", RING, 1),
+    ):
+        assert len(UnreliableNetwork(W, "serial", channel=Channel(written)).cautions) == number
+    assert UnreliableNetwork(RING, "serial", channel=Channel("delay:rounds=9", repair=False)).cautions == []
+    assert math.isclose(delay_limit(1), 1.0)

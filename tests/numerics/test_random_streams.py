@@ -1,0 +1,123 @@
+"""Counter-based randomness: the published test vectors, uniformity, and independence of who shares a process."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import get_args
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from decentorth.numerics.random_streams import CounterStreams, philox
+from decentorth.protocols import Index, Purpose, Streams
+
+ONES = 0xFFFFFFFF
+PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
+
+
+@pytest.mark.parametrize(
+    ("counter", "key", "expected"),
+    [
+        ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+        ((ONES,) * 4, (ONES,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+        (
+            (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+            (0xA4093822, 0x299F31D0),
+            (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
+        ),
+    ],
+)
+def test_known_answers(counter: tuple[int, ...], key: tuple[int, int], expected: tuple[int, ...]) -> None:
+    """Of the Random123 library, for Philox4x32-10; in an array of equal counters as for one."""
+    for size in (1, 3):
+        c0, c1, c2, c3 = (np.full(size, word, dtype=np.uint64) for word in counter)
+        for word, answer in zip(philox((c0, c1, c2, c3), key), expected, strict=True):
+            np.testing.assert_array_equal(word, [answer] * size)
+
+
+def test_it_is_a_stream() -> None:
+    streams: Streams = CounterStreams(0, slice(0, 3))
+    assert streams.integers("batch", 0, 5, 10).shape == (3, 5)
+    assert streams.integers("batch", 0, 5, 10).dtype == np.int64
+    assert streams.permutation("blocks", 0, 7).shape == (7,)
+
+
+def test_integers_are_the_words_of_philox() -> None:
+    """Word j of agent i in iteration k: counter (j // 4, k, i, number of the purpose), key of the seed's two halves."""
+    seed, k, agent, size = 0xA4093822 + (0x299F31D0 << 32), 77, 5, 10
+    found = CounterStreams(seed, slice(4, 7)).integers("batch", k, size, 1000)[agent - 4]
+    words = []
+    for position in range(3):
+        counter = (position, k, agent, PURPOSES.index("batch"))
+        c0, c1, c2, c3 = (np.array([word], dtype=np.uint64) for word in counter)
+        words += [int(word[0]) for word in philox((c0, c1, c2, c3), (0xA4093822, 0x299F31D0))]
+    assert found.tolist() == [word * 1000 >> 32 for word in words[:size]]
+
+
+@pytest.mark.parametrize("high", [2, 10, 97])
+def test_integers_are_uniform(high: int) -> None:
+    """Chi-square over agents, positions and iterations together and over each alone, no p-value below 1e-4."""
+    streams = CounterStreams(12, slice(0, 50))
+    drawn = np.stack([streams.integers("batch", k, 40, high) for k in range(40)])
+    assert drawn.min() == 0
+    assert drawn.max() == high - 1
+    for sample in (drawn, drawn[7], drawn[:, 7], drawn[:, :, 7]):
+        assert stats.chisquare(np.bincount(sample.ravel(), minlength=high)).pvalue > 1e-4
+
+
+def test_neighbouring_draws_are_independent() -> None:
+    """Pairs of neighbours in position, agent and iteration fill the 8 x 8 table evenly."""
+    streams = CounterStreams(3, slice(0, 60))
+    drawn = np.stack([streams.integers("start", k, 30, 8) for k in range(20)])
+    for axis in range(3):
+        first, second = np.delete(drawn, -1, axis), np.delete(drawn, 0, axis)
+        pairs = np.bincount((8 * first + second).ravel(), minlength=64)
+        assert stats.chisquare(pairs).pvalue > 1e-4
+
+
+def test_draws_differ_by_seed_purpose_iteration_and_agent() -> None:
+    keys = itertools.product((0, 1, 1 << 32), PURPOSES, (0, 1, 1 << 20), (0, 1, 9999))
+    drawn = {CounterStreams(s, slice(a, a + 1)).integers(p, k, 8, 1 << 32).tobytes() for s, p, k, a in keys}
+    assert len(drawn) == 3 * len(PURPOSES) * 3 * 3
+
+
+def test_draws_do_not_depend_on_who_shares_a_process() -> None:
+    whole = CounterStreams(5, slice(0, 12))
+    high = np.arange(1, 13) * 100
+    together, shared = whole.integers("batch", 3, 9, high), whole.permutation("blocks", 3, 20)
+    for first, end in ((0, 1), (3, 8), (11, 12)):
+        part = CounterStreams(5, slice(first, end))
+        np.testing.assert_array_equal(part.integers("batch", 3, 9, high[first:end]), together[first:end])
+        np.testing.assert_array_equal(part.permutation("blocks", 3, 20), shared)
+
+
+def test_the_first_draws_do_not_depend_on_how_many_there_are() -> None:
+    streams = CounterStreams(5, slice(0, 4))
+    np.testing.assert_array_equal(streams.integers("batch", 1, 3, 50), streams.integers("batch", 1, 17, 50)[:, :3])
+
+
+def test_bounds_of_each_agent() -> None:
+    high: Index = np.array([1, 2, 1000, (1 << 32) - 1])
+    drawn = CounterStreams(8, slice(0, 4)).integers("batch", 0, 5000, high)
+    assert np.all(drawn >= 0)
+    assert np.all(drawn < high[:, None])
+    assert not drawn[0].any()
+    np.testing.assert_allclose(drawn.mean(axis=1), (high - 1) / 2, rtol=0.03)
+
+
+def test_permutations_are_permutations() -> None:
+    streams = CounterStreams(1, slice(0, 2))
+    for n in (1, 2, 5, 1000):
+        np.testing.assert_array_equal(np.sort(streams.permutation("blocks", 4, n)), np.arange(n))
+
+
+def test_permutations_are_uniform() -> None:
+    """All 24 orders of four, equally often over the iterations."""
+    streams = CounterStreams(2, slice(0, 1))
+    orders = {order: i for i, order in enumerate(itertools.permutations(range(4)))}
+    counts = np.zeros(math.factorial(4))
+    for k in range(2400):
+        counts[orders[tuple(streams.permutation("blocks", k, 4).tolist())]] += 1
+    assert stats.chisquare(counts).pvalue > 1e-4

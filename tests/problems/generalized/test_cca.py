@@ -1,0 +1,446 @@
+"""Canonical correlation analysis: objectives and products of samples divided over agents, the answer, generated and loaded data."""
+
+from __future__ import annotations
+
+import math
+import struct
+import tracemalloc
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse.linalg  # before memory is traced
+
+from decentorth import RGD, GeneralizedLanding, solve
+from decentorth.data import digits
+from decentorth.network import SerialCommunicator
+from decentorth.network.collective import AgentCollective
+from decentorth.problems import CCA, CCASettings, Deferred, canonical_correlations
+from decentorth.protocols import Array, Direction, KnownOptimum, LocalProducts, SampledMatrices, SampledProducts, Smooth
+from decentorth.sets import SampleCovariance
+from tests.support.problems import stack
+from tests.support.threads import ThreadCommunicator, on_ranks
+
+N1, N2, P = 6, 5, 2
+COUNTS = (40, 40, 1, 2, 90, 40, 7)
+"""Samples of each agent: those with 1 and 2 keep them, the others keep covariances."""
+N = len(COUNTS)
+
+Views = tuple[list[Array], list[Array]]
+
+
+def views(counts: tuple[int, ...] = COUNTS, seed: int = 0, n1: int = N1, n2: int = N2) -> Views:
+    """Gaussian views with four common factors; each agent has its own scale."""
+    rng = np.random.default_rng(seed)
+    to_first, to_second = rng.standard_normal((4, n1)), rng.standard_normal((4, n2))
+    first, second = [], []
+    for i, m in enumerate(counts):
+        common = rng.standard_normal((m, 4)) * np.array([2.0, 1.5, 0.5, 0.2]) * (1 + i)
+        first.append(common @ to_first + rng.standard_normal((m, n1)))
+        second.append(common @ to_second + rng.standard_normal((m, n2)))
+    return first, second
+
+
+def problem(ridge: float = 0.0, **given: Any) -> CCA:
+    return CCA(*views(), P, ridge=ridge, **given)
+
+
+def points(n: int = N, seed: int = 0, rows: int = N1 + N2, p: int = P) -> Array:
+    return np.random.default_rng(seed).standard_normal((n, rows, p))
+
+
+def collective(n: int = N) -> AgentCollective:
+    return AgentCollective(SerialCommunicator(), np.array([0, n]))
+
+
+def built(deferred: Deferred) -> Any:
+    """The problem of all agents in this process."""
+    return deferred.build(slice(0, deferred.n_agents), collective(deferred.n_agents))
+
+
+def covariances(first: list[Array], second: list[Array], ridge: float = 0.0) -> list[Array]:
+    """C11 + r1 I, C12, C22 + r2 I of all samples."""
+    a, b = np.concatenate(first), np.concatenate(second)
+    c11, c22 = (v.T @ v / len(v) + ridge * (v * v).sum() / v.size * np.eye(v.shape[1]) for v in (a, b))
+    return [c11, a.T @ b / len(a), c22]
+
+
+def batches(count: int, seed: int = 0) -> Array:
+    """``(N, count)``: numbers of samples of each agent."""
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.integers(0, m, count) for m in COUNTS])
+
+
+def test_values_gradients_and_products_are_the_formulas() -> None:
+    ridge, x = 0.3, points()
+    cca, (first, second) = problem(ridge), views()
+    total = sum(COUNTS)
+    r1, r2 = (ridge * sum((v * v).sum() for v in view) / (total * view[0].shape[1]) for view in (first, second))
+    np.testing.assert_allclose(cca.ridges, (r1, r2), rtol=1e-13)
+    value, gradient, product, diagonal = cca.value(x), cca.gradient(x), cca.local_product(x), cca.local_diagonal()
+    for i, (a, b, point) in enumerate(zip(first, second, x, strict=True)):
+        s, u, v = N / total, point[:N1], point[N1:]
+        assert value[i] == pytest.approx(-s * np.trace(u.T @ a.T @ b @ v), rel=1e-11)
+        np.testing.assert_allclose(gradient[i], -s * np.concatenate((a.T @ (b @ v), b.T @ (a @ u))), atol=1e-12 * total)
+        c1, c2 = s * a.T @ a + r1 * np.eye(N1), s * b.T @ b + r2 * np.eye(N2)
+        np.testing.assert_allclose(product[i], np.concatenate((c1 @ u, c2 @ v)), atol=1e-12 * total)
+        np.testing.assert_allclose(diagonal[i], np.concatenate((np.diag(c1), np.diag(c2))), rtol=1e-12)
+        assert cca.lipschitz[i] == pytest.approx(s * np.linalg.norm(a.T @ b, 2), rel=1e-12)
+    for made in (gradient, product):
+        assert made.flags.c_contiguous
+    assert {name: part.shape for name, part in cca.unpack(x).items()} == {"x": (N, N1, P), "y": (N, N2, P)}
+    for need in (Smooth, SampledProducts, SampledMatrices, LocalProducts, KnownOptimum):
+        assert isinstance(cca, need)
+
+
+def test_gradients_leave_a_second_order_taylor_remainder() -> None:
+    cca, x, u = problem(), points(seed=1), points(seed=2)
+    slope = (cca.gradient(x) * u).sum((-2, -1))
+    steps = np.logspace(-4, -2, 9)
+    remainders = np.array([np.abs(cca.value(x + t * u) - cca.value(x) - t * slope) for t in steps])
+    for remainder in remainders.T:
+        assert np.polyfit(np.log(steps), np.log(remainder), 1)[0] == pytest.approx(2, abs=0.01)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+def test_means_over_unequal_agents_are_the_covariances_of_all_samples(ridge: float) -> None:
+    """However the samples are divided; products with them are those of the constraint, and pooling is the mean."""
+    cca, x = problem(ridge), stack(points(1)[0], N)
+    c11, c12, c22 = covariances(*views(), ridge)
+    whole = cca.pooled()
+    for one in (cca, whole):
+        np.testing.assert_allclose(one.constraint.parts[0].operator.stack[0], c11, rtol=1e-12)
+        np.testing.assert_allclose(one.constraint.parts[1].operator.stack[0], c22, rtol=1e-12)
+    u, v = x[0, :N1], x[0, N1:]
+    np.testing.assert_allclose(cca.gradient(x).mean(0), -np.concatenate((c12 @ v, c12.T @ u)), atol=1e-11)
+    np.testing.assert_allclose(cca.local_product(x).mean(0), cca.constraint.product(x[:1])[0], atol=1e-11)
+    np.testing.assert_allclose(whole.gradient(x[:1]), cca.gradient(x).mean(0)[None], atol=1e-11)
+    np.testing.assert_allclose(whole.local_product(x[:1]), cca.constraint.product(x[:1]), atol=1e-11)
+    np.testing.assert_allclose(cca.local_diagonal().mean(0), np.concatenate((np.diag(c11), np.diag(c22))), rtol=1e-12)
+    assert cca.value(x).mean() == pytest.approx(-np.trace(u.T @ c12 @ v), rel=1e-11)
+    np.testing.assert_allclose(whole.optimum.correlations, cca.optimum.correlations, rtol=1e-12)
+
+
+def test_the_answer_is_that_of_scipy_and_of_the_generalized_eigenvalue_problem() -> None:
+    cca = problem(0.1)
+    c11, c12, c22 = covariances(*views(), 0.1)
+    roots = [scipy.linalg.sqrtm(c) for c in (c11, c22)]
+    values = np.linalg.svd(np.linalg.solve(roots[0], c12) @ np.linalg.inv(roots[1]), compute_uv=False)
+    np.testing.assert_allclose(cca.optimum.correlations, values, rtol=1e-10)
+    zeros = np.zeros_like(c12)
+    pencil = scipy.linalg.eigh(
+        np.block([[np.zeros_like(c11), c12], [c12.T, np.zeros_like(c22)]]),
+        np.block([[c11, zeros], [zeros.T, c22]]),
+        eigvals_only=True,
+    )
+    np.testing.assert_allclose(cca.optimum.correlations, pencil[: -min(N1, N2) - 1 : -1], rtol=1e-10)
+    _, x, y = cca.optimum
+    np.testing.assert_allclose(x.T @ c11 @ x, np.eye(N2), atol=1e-12)
+    np.testing.assert_allclose(y.T @ c22 @ y, np.eye(N2), atol=1e-12)
+    np.testing.assert_allclose(x.T @ c12 @ y, np.diag(values), atol=1e-12)
+    best = np.concatenate((x[:, :P], y[:, :P]))
+    assert cca.constraint.feasibility(best[None])[0] < 1e-12
+    assert cca.error(best) == pytest.approx(0.0, abs=1e-14)
+    assert cca.subspace_error(best) < 1e-7
+    assert cca.value(stack(best, N)).mean() == pytest.approx(-values[:P].sum(), rel=1e-12)
+    assert cca.optimal_value == pytest.approx(-values[:P].sum(), rel=1e-12)
+
+
+def test_the_answer_is_that_of_scikit_learn() -> None:
+    sklearn = pytest.importorskip("sklearn.cross_decomposition")
+    first, second = views((300,), seed=4)
+    a, b = (v[0] - v[0].mean(0) for v in (first, second))
+    u, v = sklearn.CCA(n_components=P, scale=False, max_iter=100_000, tol=1e-14).fit_transform(a, b)
+    found = [np.corrcoef(u[:, k], v[:, k])[0, 1] for k in range(P)]
+    np.testing.assert_allclose(CCA([a], [b], P).optimum.correlations[:P], found, rtol=1e-6)
+
+
+def test_the_error_is_a_difference_of_correlations_in_column_spaces() -> None:
+    """Rotations within X and within Y change nothing; it is of second order in the subspaces' distance."""
+    cca = problem(0.05)
+    _, x, y = cca.optimum
+    rng = np.random.default_rng(0)
+    q, r = (np.linalg.qr(rng.standard_normal((P, P)))[0] for _ in range(2))
+    best = np.concatenate((x[:, :P] @ q, y[:, :P] @ r))
+    assert cca.error(best) == pytest.approx(0.0, abs=1e-14)
+    assert cca.subspace_error(best) < 1e-7
+    others = np.concatenate((x[:, 1 : P + 1], y[:, 1 : P + 1]))
+    correlations = cca.optimum.correlations
+    assert cca.error(others) == pytest.approx(correlations[0] - correlations[P], rel=1e-10)
+    assert cca.subspace_error(others) == pytest.approx(2.0, rel=1e-10)
+    direction = cca.constraint.tangent(best[None], points(1, seed=3))
+    sizes = np.logspace(-4, -2, 7)
+    near = [cca.constraint.project(best[None] + t * direction)[0] for t in sizes]
+    assert np.polyfit(np.log(sizes), np.log([cca.error(one) for one in near]), 1)[0] == pytest.approx(2, abs=0.05)
+    assert np.polyfit(np.log(sizes), np.log([cca.subspace_error(one) for one in near]), 1)[0] == pytest.approx(1, abs=0.05)
+
+
+def test_the_answer_of_singular_covariances_is_refused() -> None:
+    with pytest.raises(ValueError, match="vary in only 1 of 2"):
+        canonical_correlations(np.ones((2, 2)), np.ones((2, 2)), np.eye(2))
+
+
+@pytest.mark.parametrize("run_bytes", [1, 5_000, 1 << 21])
+def test_a_part_has_the_bits_of_the_whole(run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run of consecutive agents, also a part of a part, and agents that are loaded."""
+    x, batch, whole = points(), batches(9), problem(0.1)
+
+    def numbers(cca: Any, own: slice) -> list[bytes]:
+        found = (
+            cca.value(x[own]),
+            cca.gradient(x[own]),
+            cca.local_product(x[own]),
+            cca.local_diagonal(),
+            cca.lipschitz,
+            cca.gradient_on(x[own], batch[own]),
+            cca.product_on(x[own], batch[own]),
+            cca.matrices_on(batch[own]),
+            cca.constraint.product(x[:1]),
+        )
+        return [one.tobytes() for one in found]
+
+    every = slice(0, N)
+    value = [numbers(whole.restrict(slice(i, i + 1)), slice(i, i + 1)) for i in range(N)]
+    monkeypatch.setattr("decentorth.problems.common.runs.RUN_BYTES", run_bytes)
+    cca = problem(0.1)
+    together = [b"".join(parts) for parts in zip(*value, strict=True)]
+    assert numbers(cca, every)[:-1] == together[:-1]
+    for first in range(N):
+        for end in range(first + 1, N + 1):
+            own = slice(first, end)
+            part = cca.restrict(slice(max(first - 1, 0), min(end + 2, N))).restrict(own)
+            assert (part.agents, part.n_local, part.n_agents) == (own, end - first, N)
+            assert numbers(part, own) == numbers(cca.restrict(own), own)
+            assert numbers(part, own)[:-1] == [b"".join(parts) for parts in zip(*value[own], strict=True)][:-1]
+            assert part.n_samples.tolist() == [*COUNTS][own]
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_loaded_on_ranks_it_is_the_same_as_given_whole(ranks: int) -> None:
+    x, whole = points(), problem(0.1)
+    first, second = views()
+    deferred = CCA.from_loader(lambda agent: (first[agent], second[agent]), N, P, ridge=0.1)
+
+    bounds = np.linspace(0, N, ranks + 1).astype(int)
+
+    def work(communicator: ThreadCommunicator) -> tuple[slice, Any]:
+        agents = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
+        return agents, deferred.build(agents, AgentCollective(communicator, bounds))
+
+    for agents, cca in on_ranks(ranks, work):
+        assert cca.agents == agents
+        assert cca.gradient(x[agents]).tobytes() == whole.gradient(x)[agents].tobytes()
+        assert cca.local_product(x[agents]).tobytes() == whole.local_product(x)[agents].tobytes()
+        assert cca.constraint.product(x[:1]).tobytes() == whole.constraint.product(x[:1]).tobytes()
+        assert cca.error(x[0]) == whole.error(x[0])
+
+
+def test_batches_are_unbiased() -> None:
+    """The mean over all choices of one sample is the whole; a batch's matrices have its products."""
+    counts, x = (8, 8, 8), points(3)
+    cca = CCA(*views(counts), P, ridge=0.1)
+    single = [np.full((3, 1), j, dtype=np.int64) for j in range(8)]
+    np.testing.assert_allclose(np.mean([cca.gradient_on(x, one) for one in single], axis=0), cca.gradient(x), atol=1e-12)
+    np.testing.assert_allclose(np.mean([cca.product_on(x, one) for one in single], axis=0), cca.local_product(x), atol=1e-12)
+    batch = np.array([[0, 3, 3], [7, 1, 2], [5, 5, 5]])
+    matrices = cca.matrices_on(batch)
+    assert matrices.shape == (3, N1 + N2, N1)
+    assert not matrices[:, N1:, N2:].any()
+    of_the_batch = cca.constraint.with_matrices(matrices)
+    np.testing.assert_allclose(of_the_batch.product(x), cca.product_on(x, batch), atol=1e-12)
+
+
+def test_the_field_of_three_independent_draws_is_unbiased_and_that_of_fewer_is_not() -> None:
+    """Over all choices of one sample for each draw."""
+    m = 6
+    cca, x = CCA(*views((m,)), P, ridge=0.1), 0.5 * points(1)
+    penalty = np.array([0.3])
+    exact = cca.constraint.landing(x, cca.gradient(x), penalty)
+    draws = [np.array([[j]]) for j in range(m)]
+    g, bx = [cca.gradient_on(x, one) for one in draws], [cca.product_on(x, one) for one in draws]
+
+    def mean(choices: list[tuple[int, int, int]]) -> Array:
+        fields = [cca.constraint.landing_from_products(x, g[i], bx[j], bx[k], penalty) for i, j, k in choices]
+        average: Array = np.mean(fields, axis=0)
+        return average
+
+    every = range(m)
+    np.testing.assert_allclose(mean([(i, j, k) for i in every for j in every for k in every]), exact, atol=1e-11)
+    for fewer in ([(i, i, k) for i in every for k in every], [(i, j, j) for i in every for j in every], [(i, i, i) for i in every]):
+        assert np.linalg.norm(mean(fewer) - exact) > 0.05 * np.linalg.norm(exact)
+
+
+def test_many_columns_are_never_formed() -> None:
+    """One agent, 2 x 2500 columns: a covariance would take 50 MB, what the methods take beside the data is 3 MB."""
+    rng = np.random.default_rng(0)
+    first, second = rng.standard_normal((60, 2500)), rng.standard_normal((60, 2500))
+    tracemalloc.start()
+    cca = CCA([first], [second], P, ridge=0.1)
+    assert all(isinstance(part.operator, SampleCovariance) for part in cca.constraint.parts)
+    assert cca.error_name == ""
+    assert cca.optimal_value is None
+    method: Any
+    for method in (GeneralizedLanding(batch_size=20, covariance="sampled"), GeneralizedLanding(), RGD(metric="euclidean")):
+        result = solve(cca, method, iterations=3)
+        assert result.row.values["objective"] < result.history["objective"][0] - 0.5
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4e6
+    x = points(1, rows=5000)
+    scatter = np.concatenate((first.T @ (second @ x[0, 2500:]), second.T @ (first @ x[0, :2500]))) / 60
+    np.testing.assert_allclose(cca.gradient(x)[0], -scatter, atol=1e-9)
+    squares = np.linalg.eigvals(first @ first.T @ second @ second.T).real
+    assert cca.lipschitz[0] == pytest.approx(math.sqrt(squares.max()) / 60, rel=1e-10)
+    with pytest.raises(ValueError, match="views with 2500 and 2500 columns are not formed"):
+        cca.correlations(x[0])
+
+
+def test_lipschitz_constants_of_agents_that_keep_their_samples() -> None:
+    """From triangular factors, and beyond 200 samples by Lanczos, a bound that is at most 1e-4 larger."""
+    for m, above in ((3, 1e-12), (250, 2e-4)):
+        rng = np.random.default_rng(m)
+        a, b = rng.standard_normal((m, 700)), rng.standard_normal((m, 600))
+        cca, norm = CCA([a], [b], 1, ridge=0.1), np.linalg.norm(a.T @ b, 2) / m
+        assert norm * (1 - 1e-12) <= cca.lipschitz[0] <= norm * (1 + above)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"B": views()[1][:3]}, "A and B must hold a matrix for each agent, got 7 and 3"),
+        ({"B": [b[:1] for b in views()[1]]}, "those of agent 0 have 40 and 1 rows"),
+        ({"ridge": -0.1}, "ridge must be finite and not negative, got -0.1"),
+        ({"n_agents": 9}, "7 of 9 agents are given, and the covariances of all are needed: .* CCA.from_loader"),
+        ({"rank": 6}, "St_B\\(p, n\\) needs 1 <= p <= n .* n = 5 and p = 6"),
+        ({"A": [np.zeros_like(a) for a in views()[0]]}, "B must be positive definite; its smallest eigenvalue is 0"),
+    ],
+)
+def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:
+    first, second = views()
+    given = {"A": first, "B": second, "rank": P, **change}
+    with pytest.raises(ValueError, match=message):
+        CCA(given.pop("A"), given.pop("B"), given.pop("rank"), **given)
+
+
+def test_only_pooled_problems_of_all_agents() -> None:
+    with pytest.raises(ValueError, match=r"pooled\(\) needs all 7 agents, but only 2 are in this process"):
+        problem().restrict(slice(1, 3)).pooled()
+
+
+def halves() -> tuple[Array, Array]:
+    """The digits' left and right halves."""
+    images = digits()[0].reshape(-1, 8, 8)
+    return images[:, :, :4].reshape(len(images), -1), images[:, :, 4:].reshape(len(images), -1)
+
+
+def test_digits_are_centred_halves_without_constant_pixels() -> None:
+    """The same covariances however the images are divided, and the same correlations whatever the scale."""
+    found = []
+    for scale in ("columns", "view", "none"):
+        settings = CCASettings(ridge=0.0, scale=scale)
+        cca = built(settings.problem(1, 0))
+        kept = [v[:, v.var(0) > 1e-3 * v.var(0).mean()] for v in halves()]
+        assert [v.shape[1] for v in kept] == [26, 30]
+        assert cca.shape == (56, 5)
+        centred = [v - v.mean(0) for v in kept]
+        spread = {"columns": [v.std(0) for v in kept], "view": [math.sqrt(v.var(0).mean()) for v in halves()], "none": [1.0, 1.0]}
+        a, b = (v / s for v, s in zip(centred, spread[scale], strict=True))
+        np.testing.assert_allclose(cca.constraint.parts[0].operator.stack[0], a.T @ a / len(a), atol=1e-12 * (a * a).sum())
+        for partition in ("even", "by-label", "dirichlet"):
+            divided = built(CCASettings(ridge=0.0, scale=scale, partition=partition).problem(10, 0))
+            assert divided.n_samples.sum() == 1797
+            np.testing.assert_allclose(divided.optimum.correlations, cca.optimum.correlations, rtol=1e-10)
+        found.append(canonical_correlations(a.T @ a, a.T @ b, b.T @ b).correlations)
+        np.testing.assert_allclose(cca.optimum.correlations, found[-1], rtol=1e-8)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-8)
+    np.testing.assert_allclose(found[0], found[2], rtol=1e-8)
+
+
+def test_the_command_of_the_readme_reaches_the_answer() -> None:
+    cca = built(CCASettings().problem(1, 0))
+    result = solve(cca, GeneralizedLanding(step_size="bb:cap=inf"), iterations=3000)
+    assert result.row.values["error"] < 1e-10
+    assert result.row.values["objective"] == pytest.approx(-cca.optimum.correlations[:5].sum(), abs=1e-10)
+
+
+@pytest.mark.parametrize("direction", get_args(Direction))
+@pytest.mark.parametrize("condition", [pytest.param(1.0, marks=pytest.mark.slow), 10.0])
+def test_automatic_steps_reach_the_answer(direction: Direction, condition: float) -> None:
+    """Also where the covariances are the identity: rotations of the views against each other have the largest curvature there."""
+    settings = CCASettings(data="synthetic", samples=3000, dimension=8, dimension_y=8, condition=condition, rank=3, ridge=0.0)
+    result = solve(built(settings.problem(1, 0)), GeneralizedLanding(direction=direction), iterations=4000, rows=2, seed=1)
+    assert result.row.values["error"] < 1e-8
+    assert result.row.values["gradient_norm"] < 1e-3
+    assert result.row.values["feasibility"] < 1e-4
+
+
+def test_images_of_idx_files_and_views_of_two_files(tmp_path: Path) -> None:
+    """6 x 5 images, whose middle column is in the right half; the same halves as two files."""
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (80, 6, 5)).astype(">u1")
+    path = tmp_path / "images.idx"
+    path.write_bytes(b"\0\0\x08\x03" + struct.pack(">3I", *images.shape) + images.tobytes())
+    for name, half in (("x.npy", images[:, :, :2]), ("y.npy", images[:, :, 2:])):
+        np.save(tmp_path / name, half.reshape(80, -1))
+    whole = built(CCASettings(data=str(path), width=5, rank=2).problem(3, 7))
+    halved = built(CCASettings(data=str(tmp_path / "x.npy"), data_y=str(tmp_path / "y.npy"), rank=2).problem(3, 7))
+    assert whole.shape == (12 + 18, 2)
+    x = points(3, rows=30)
+    assert whole.gradient(x).tobytes() == halved.gradient(x).tobytes()
+    with pytest.raises(ValueError, match="images of 30 pixels are not square: give their width"):
+        built(CCASettings(data=str(path)).problem(1, 0))
+    with pytest.raises(ValueError, match="images of 30 pixels are not made of rows of 7 pixels"):
+        built(CCASettings(data=str(path), width=7).problem(1, 0))
+    np.save(tmp_path / "y.npy", images[:50, :, 2:].reshape(50, -1))
+    with pytest.raises(ValueError, match=r"x\.npy has 80 rows and .*y\.npy 50"):
+        built(CCASettings(data=str(tmp_path / "x.npy"), data_y=str(tmp_path / "y.npy")).problem(1, 0))
+
+
+@pytest.mark.parametrize("heterogeneity", [0.0, 0.7])
+def test_generated_views_have_the_correlations_asked_for(heterogeneity: float) -> None:
+    """To within a few standard errors of a sample canonical correlation, (1 - c^2) / sqrt(N), and a bias of the order n / N."""
+    settings = CCASettings(
+        data="synthetic", samples=4000, dimension=7, dimension_y=5, rank=3, ridge=0.0, correlation=0.9, decay=0.7, condition=50.0,
+        scale="none", center=False, heterogeneity=heterogeneity,
+    )  # fmt: skip
+    cca = built(settings.problem(5, 0))
+    wanted = 0.9 * 0.7 ** np.arange(5)
+    assert cca.shape == (12, 3)
+    np.testing.assert_allclose(cca.optimum.correlations, wanted, atol=5 / math.sqrt(20_000 / math.exp(4 * heterogeneity**2)))
+    if not heterogeneity:
+        for part in cca.constraint.parts:
+            assert np.linalg.cond(part.operator.stack[0]) == pytest.approx(50.0, rel=0.1)
+
+
+SETTINGS: list[tuple[dict[str, Any], str]] = [
+    ({"rank": 0}, "rank must be at least 1, got 0"),
+    ({"ridge": math.inf}, "ridge must be finite and not negative"),
+    ({"drop_constant": -1.0}, "drop_constant must be finite and not negative"),
+    ({"width": 1}, "width must be at least 2"),
+    ({"width": 8, "data_y": "y.npy"}, "data_y goes with a file in data"),
+    ({"data": "synthetic", "data_y": "y.npy"}, "data_y goes with a file in data"),
+    ({"data": "synthetic", "dimension": 4}, "rank must be at most dimension and dimension_y, 4 and 10, got 5"),
+    ({"data": "synthetic", "samples": 0}, "samples must be at least 1"),
+    ({"data": "synthetic", "correlation": 1.5}, r"correlation must be above 0 and at most 1, got 1.5"),
+    ({"data": "synthetic", "decay": 0.0}, r"decay must be above 0 and at most 1, got 0.0"),
+    ({"data": "synthetic", "condition": 0.5}, "condition must be at least 1"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), SETTINGS)
+def test_settings_that_cannot_be_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        CCASettings(**change)
+
+
+def test_a_constant_view_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((9, 3)))
+    np.save(tmp_path / "y.npy", np.random.default_rng(0).standard_normal((9, 3)))
+    with pytest.raises(ValueError, match="the first view is constant: all its 3 columns"):
+        built(CCASettings(data=str(tmp_path / "x.npy"), data_y=str(tmp_path / "y.npy"), rank=1).problem(1, 0))
+
+
+def test_the_error_of_a_point_that_is_not_finite_is_not_a_number() -> None:
+    assert math.isnan(problem().error(np.full((N1 + N2, P), np.nan)))

@@ -1,0 +1,130 @@
+"""The hyperbolic eigenvalue problem: its derivatives, constants, samples, optimum, data and refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decentorth.network import SerialCommunicator
+from decentorth.network.collective import AgentCollective
+from decentorth.problems import HEVP, HEVPSettings
+from decentorth.protocols import KnownOptimum, Sampled, Smooth, TraceForm
+
+FORMS: Any = ("well-posed", "as-printed")
+SIGNS = [1.0, -1.0, -1.0, 1.0, -1.0]
+
+
+def made(form: Any = "well-posed", rows: int = 9) -> HEVP:
+    return HEVP(np.random.default_rng(0).standard_normal((rows, 5)), SIGNS, form)
+
+
+def built(**settings: Any) -> HEVP:
+    problem: HEVP = (
+        HEVPSettings(**settings).problem(1, 0).build(slice(0, 1), AgentCollective(SerialCommunicator(), np.array([0, 1])))
+    )
+    return problem
+
+
+@pytest.mark.parametrize(("form", "rows"), [("well-posed", 9), ("as-printed", 9), ("as-printed", 2)])
+def test_value_gradient_and_constants_are_the_formulas(form: Any, rows: int) -> None:
+    sign, rng = (1.0 if form == "well-posed" else -1.0), np.random.default_rng(1)
+    D = np.random.default_rng(0).standard_normal((rows, 5))
+    problem, x = made(form, rows), rng.standard_normal((1, 5, 5))
+    C = sign * D.T @ D
+    assert problem.value(x)[0] == pytest.approx(np.trace(x[0].T @ C @ x[0]), rel=1e-13)
+    np.testing.assert_allclose(problem.gradient(x)[0], 2.0 * C @ x[0], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(problem.trace_form()[0], 2.0 * C, rtol=1e-13, atol=1e-13)
+    assert problem.trace_form() is problem.trace_form()
+    assert problem.lipschitz[0] == pytest.approx(np.abs(np.linalg.eigvalsh(2.0 * C)).max(), rel=1e-12)
+    assert isinstance(problem, (TraceForm, Smooth, Sampled))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_mean_over_samples_is_the_gradient(form: Any) -> None:
+    problem, x = made(form), np.random.default_rng(2).standard_normal((1, 5, 5))
+    single = np.mean([problem.gradient_on(x, np.array([[k]])) for k in range(9)], axis=0)
+    np.testing.assert_allclose(single, problem.gradient(x), rtol=1e-12)
+    np.testing.assert_allclose(problem.gradient_on(x, np.arange(9)[None]), problem.gradient(x), rtol=1e-12)
+
+
+def test_the_optimum_is_the_sum_of_absolute_eigenvalues() -> None:
+    problem = made()
+    values = np.linalg.eigvals(np.diag(SIGNS) @ problem.trace_form()[0] / 2.0)
+    assert problem.optimum == pytest.approx(np.abs(values).sum(), rel=1e-12)
+    assert problem.error(np.eye(5)) == pytest.approx(problem.value(np.eye(5)[None])[0] / np.abs(values).sum() - 1.0, rel=1e-12)
+    assert isinstance(problem, KnownOptimum)
+    assert problem.error_name == "relative_gap"
+
+
+def test_the_printed_form_has_no_answer() -> None:
+    problem = made("as-printed")
+    assert (problem.optimum, problem.error_name) == (None, "")
+    with pytest.raises(ValueError, match="has no minimum: choose the form well-posed"):
+        problem.error(np.eye(5))
+
+
+def test_generated_data_have_their_condition() -> None:
+    values = np.linalg.eigvalsh(built(dimension=12, condition=1e4, samples=30).trace_form()[0] / 2.0)
+    np.testing.assert_allclose(values, np.logspace(-4, 0, 12), rtol=1e-9)
+
+
+def test_the_published_data() -> None:
+    """randn10: 10 x 10 and p = 5; at the identity half of the objective is near -1/2 E ||D||_F^2 = -50, -42.3 in the table."""
+    problem = built(data="randn10", form="as-printed")
+    assert problem.shape == (10, 10)
+    assert int(problem.n_samples[0]) == 10
+    np.testing.assert_array_equal(problem.constraint.signs, [1.0] * 5 + [-1.0] * 5)
+    np.testing.assert_array_equal(problem.start(3), np.eye(10))
+    assert -75.0 < 0.5 * problem.value(np.eye(10)[None])[0] < -30.0
+
+
+@pytest.mark.parametrize("kind", ["npy", "csv", "svmlight"])
+def test_data_by_file(kind: str, tmp_path: Path) -> None:
+    D = np.round(np.random.default_rng(3).standard_normal((8, 4)), 3)
+    path = tmp_path / f"data.{kind}"
+    if kind == "npy":
+        np.save(path, D)
+    elif kind == "csv":
+        np.savetxt(path, D, delimiter=",")
+    else:
+        pytest.importorskip("sklearn")
+        path.write_text("".join("1 " + " ".join(f"{j + 1}:{v}" for j, v in enumerate(row)) + "\n" for row in D))
+    problem = built(data=str(path), positive=3)
+    np.testing.assert_allclose(problem.trace_form()[0], 2.0 * D.T @ D, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(problem.constraint.signs, [1.0, 1.0, 1.0, -1.0])
+
+
+def test_a_ridge_makes_it_definite(tmp_path: Path) -> None:
+    np.save(tmp_path / "low.npy", np.ones((3, 4)))
+    with pytest.raises(ValueError, match=r"D, 3 x 4, has dependent columns: add a ridge"):
+        built(data=str(tmp_path / "low.npy"))
+    problem = built(data=str(tmp_path / "low.npy"), ridge=0.5)
+    np.testing.assert_allclose(problem.trace_form()[0], 2.0 * (3.0 * np.ones((4, 4)) + 0.5 * np.eye(4)), rtol=1e-12)
+    np.testing.assert_allclose(built(data=str(tmp_path / "low.npy"), form="as-printed").trace_form()[0], -6.0 * np.ones((4, 4)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"dimension": 0}, "dimension must be at least 1"),
+        ({"samples": 5}, "samples must be at least the dimension 100, got 5"),
+        ({"condition": 0.5}, "condition must be at least 1"),
+        ({"ridge": -1.0}, "ridge must be finite and not negative"),
+        ({"positive": 101}, "positive must lie between 0 and 100, got 101"),
+    ],
+)
+def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        built(**settings)
+
+
+def test_problems_are_checked() -> None:
+    with pytest.raises(ValueError, match="for one agent"):
+        HEVPSettings().problem(2, 0)
+    with pytest.raises(ValueError, match="D has 5 columns, so J needs 5 signs, got 4"):
+        HEVP(np.ones((9, 5)), [1, 1, -1, -1])
+    with pytest.raises(ValueError, match="form must be well-posed or as-printed, got 'printed'"):
+        HEVP(np.eye(2), [1, -1], "printed")  # type: ignore[arg-type]

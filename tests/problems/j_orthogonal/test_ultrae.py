@@ -1,0 +1,367 @@
+"""UltraE: scores and losses from their formulas, derivatives, corrupted triples, filtered ranks, graphs; methods on it."""
+
+from __future__ import annotations
+
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decentorth import CSDM, JADMM, JJOBCD, RGD, VRJJOBCD, iterate, solve
+from decentorth.network import SerialCommunicator
+from decentorth.network.collective import AgentCollective
+from decentorth.problems import KnowledgeGraph, Spread, UltraE, UltraESettings
+from decentorth.problems.j_orthogonal.knowledge import Completions, Side, corrupted, held_out, most_frequent
+from decentorth.problems.j_orthogonal.planted import planted
+from decentorth.problems.j_orthogonal.ranking import filtered_ranks, measures
+from decentorth.protocols import Array, Evaluated, Index, Sampled, Smooth
+from decentorth.sets import JOrthogonal
+
+SIGNS = np.array([1.0, -1.0, -1.0, 1.0, -1.0])
+ALPHA, DELTA = 1.3, 2.0
+ENTITIES, RELATIONS = 9, 3
+SIDES: tuple[tuple[Side, int], ...] = (("tail", 2), ("head", 0))
+"""What is completed or corrupted, and its column."""
+
+
+def graph(triples: int = 30, seed: int = 0) -> KnowledgeGraph:
+    rng = np.random.default_rng(seed)
+    every = np.unique(rng.integers(0, [ENTITIES, RELATIONS, ENTITIES], (2 * triples, 3)), axis=0)
+    every = every[rng.permutation(len(every))]
+    return KnowledgeGraph(every[: triples - 9], every[triples - 9 : triples - 6], every[triples - 6 : triples], ENTITIES, RELATIONS)
+
+
+def made(negatives: int = 5, **more: Any) -> UltraE:
+    return UltraE(graph(), SIGNS, **({"negatives": negatives, "delta": DELTA, "alpha": ALPHA} | more))
+
+
+def somewhere(problem: UltraE, seed: int = 1) -> Array:
+    """Relations, coordinates and biases at random; what fills up the last row too."""
+    return problem.constraint.random(np.random.default_rng(seed), 0.4)[None]
+
+
+def phi(y: Array) -> Array:
+    s, t = y[SIGNS > 0], y[SIGNS < 0]
+    out = np.empty_like(y)
+    out[SIGNS > 0] = s
+    out[SIGNS < 0] = np.sqrt(ALPHA**2 + s @ s) * t / np.linalg.norm(t)
+    return out
+
+
+def score(x: Array, h: int, r: int, t: int) -> float:
+    """-d^2(R_r e_h, e_t) + b_h + b_t + delta of one point, from the formulas."""
+    n = len(SIGNS)
+    rows = x[RELATIONS * n :]
+    biases = rows[ENTITIES:].reshape(-1)
+    u = abs(sum(SIGNS * (x[r * n : (r + 1) * n] @ phi(rows[h])) * phi(rows[t]))) / ALPHA**2
+    d = ALPHA * (np.arccosh(u) if u >= 1.0 else np.arccos(u))
+    return float(-(d**2) + biases[h] + biases[t] + DELTA)
+
+
+def loss(problem: UltraE, x: Array, numbers: range | list[int], tails: int, heads: int) -> float:
+    """Of some training triples, one after the other."""
+    train = problem.graph.train
+    other_tails = corrupted(problem.graph, "tail", tails, 0, len(train), 0)
+    other_heads = corrupted(problem.graph, "head", heads, 0, len(train), 0)
+    total = 0.0
+    for i in numbers:
+        h, r, t = (int(one) for one in train[i])
+        total += float(np.log1p(np.exp(-score(x, h, r, t))))
+        total += sum(float(np.log1p(np.exp(score(x, h, r, int(other))))) for other in other_tails[i])
+        total += sum(float(np.log1p(np.exp(score(x, int(other), r, t)))) for other in other_heads[i])
+    return total
+
+
+@pytest.mark.parametrize(("corrupt", "tails", "heads"), [("both", 3, 2), ("tail", 5, 0), ("head", 0, 5)])
+def test_the_value_is_the_formula(corrupt: Any, tails: int, heads: int) -> None:
+    problem = made(corrupt=corrupt)
+    x, number = somewhere(problem), len(problem.graph.train)
+    assert problem.value(x)[0] == pytest.approx(loss(problem, x[0], range(number), tails, heads) / number, rel=1e-12)
+
+
+def test_the_gradient_is_that_of_the_formula() -> None:
+    """Central differences of the loop over triples, for entries of every kind."""
+    problem = made()
+    x, number = somewhere(problem), range(len(problem.graph.train))
+    gradient, step = problem.gradient(x)[0], 1e-6
+    rng, bound = np.random.default_rng(5), problem.constraint.bound
+    rows = np.concatenate((rng.integers(0, bound, 15), rng.integers(bound, bound + ENTITIES, 12), np.full(5, bound + ENTITIES)))
+    for place in zip(rows.tolist(), rng.integers(0, 5, len(rows)).tolist(), strict=True):
+        away = np.zeros(problem.shape)
+        away[place] = step
+        slope = (loss(problem, x[0] + away, number, 3, 2) - loss(problem, x[0] - away, number, 3, 2)) / (2.0 * step * len(number))
+        assert gradient[place] == pytest.approx(slope, rel=1e-5, abs=1e-7), place
+
+
+def test_the_gradient_by_its_taylor_slope() -> None:
+    problem = made(20)
+    x, direction = somewhere(problem), np.random.default_rng(3).standard_normal((1, *problem.shape))
+    slope, at = float((problem.gradient(x) * direction).sum()), problem.value(x)[0]
+    errors = np.array([abs(problem.value(x + h * direction)[0] - at - h * slope) for h in (1e-4, 1e-5, 1e-6)])
+    np.testing.assert_allclose(np.diff(np.log10(errors)), -2.0, atol=0.05)
+
+
+def test_entities_at_one_place_have_a_derivative() -> None:
+    """Distances of zero count nothing, and infinite slopes do not come in; beside them d^2 is smooth."""
+    problem = made()
+    x = problem.start(0)[None]
+    entities = problem.unpack(x)["entities"]
+    entities[0, 1:4] = entities[0, 0]
+    gradient = problem.gradient(x)
+    assert np.isfinite(gradient).all()
+    h = 1e-7
+    biases = problem.unpack(np.random.default_rng(0).standard_normal(x.shape))["biases"]
+    along = np.zeros_like(x)
+    problem.unpack(along)["biases"][:] = biases
+    slope = (problem.value(x + h * along) - problem.value(x - h * along))[0] / (2.0 * h)
+    assert float((gradient * along).sum()) == pytest.approx(slope, rel=1e-6)
+    np.testing.assert_array_equal(problem.gradient(x), gradient)
+
+
+def test_pieces_and_shares_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In pieces of few triples; as blocks of samples; and every triple once, as a batch."""
+    problem = made()
+    x, number = somewhere(problem), len(problem.graph.train)
+    value, gradient = problem.value(x), problem.gradient(x)
+    monkeypatch.setattr("decentorth.problems.j_orthogonal.ultrae.PASS_BYTES", 8 * 5 * 4 * 4)
+    np.testing.assert_allclose(problem.value(x), value, rtol=1e-13)
+    np.testing.assert_allclose(problem.gradient(x), gradient, rtol=1e-11, atol=1e-13)
+    blocks, many = made(n_agents=4), np.repeat(x, 4, axis=0)
+    assert blocks.n_samples.sum() == number
+    np.testing.assert_allclose(blocks.value(many).mean(), value[0], rtol=1e-13)
+    np.testing.assert_allclose(blocks.gradient(many).mean(0), gradient[0], rtol=1e-11, atol=1e-13)
+    two = blocks.restrict(slice(1, 3))
+    np.testing.assert_array_equal(two.gradient(many[:2]), blocks.gradient(many)[1:3])
+    np.testing.assert_array_equal(made(n_agents=4, agents=slice(1, 3)).gradient(many[:2]), two.gradient(many[:2]))
+    each = [problem.gradient_on(x, np.array([[i]])) for i in range(number)]
+    np.testing.assert_allclose(np.mean(each, axis=0), gradient, rtol=1e-11, atol=1e-13)
+    batch = np.array([[7, 0, 7, 3]])
+    np.testing.assert_allclose(problem.gradient_on(x, batch), np.mean([each[i] for i in batch[0]], axis=0), rtol=1e-11, atol=1e-13)
+    own = [blocks.gradient_on(many, np.full((4, 1), i)) for i in range(int(blocks.n_samples.min()))]
+    assert np.isfinite(own).all()
+
+
+def test_capabilities_and_variables() -> None:
+    problem = made()
+    assert isinstance(problem, (Sampled, Evaluated))
+    assert not isinstance(problem, Smooth)
+    x = somewhere(problem)
+    variables = problem.unpack(x)
+    assert {name: part.shape[1:] for name, part in variables.items()} == {
+        "relations": (RELATIONS, 5, 5),
+        "entities": (ENTITIES, 5),
+        "biases": (ENTITIES,),
+    }
+    variables["biases"][:] = 7.0
+    assert (x[0, 3 * 5 + ENTITIES :].reshape(-1)[:ENTITIES] == 7.0).all()
+    start = problem.start(3)
+    assert problem.constraint.violation(start[None])[0] == 0.0
+    np.testing.assert_array_equal(problem.unpack(start[None])["relations"][0, 1], np.eye(5))
+    assert np.abs(problem.unpack(start[None])["entities"][0] - [0, 1, 0, 0, 0]).max() < 0.5
+
+
+def test_corrupted_triples_are_no_training_triples_and_all_others_are_drawn_alike() -> None:
+    """Each allowed entity within five standard deviations of its share of 6000 draws."""
+    g = graph()
+    known = {tuple(triple) for triple in g.train.tolist()}
+    for side, column in SIDES:
+        drawn = corrupted(g, side, 6000, 0, len(g.train), 0)
+        for triple, others in zip(g.train.tolist(), drawn, strict=True):
+            allowed = [e for e in range(ENTITIES) if (*triple[:column], e, *triple[column + 1 :]) not in known]
+            counts = np.bincount(others, minlength=ENTITIES)
+            assert set(np.flatnonzero(counts)) == set(allowed)
+            share = 6000 / len(allowed)
+            assert np.abs(counts[allowed] - share).max() < 5.0 * np.sqrt(share)
+    np.testing.assert_array_equal(corrupted(g, "head", 4, 5, 11, 3), corrupted(g, "head", 4, 0, 15, 3)[5:11])
+    assert (corrupted(g, "tail", 4, 0, 15, 3) != corrupted(g, "tail", 4, 0, 15, 4)).any()
+
+
+def test_completions_are_those_of_the_triples() -> None:
+    g = graph()
+    asked = np.concatenate((g.test, g.train[:4]))
+    for side, column in SIDES:
+        queries, entities = Completions(g.train, side, ENTITIES).entries(asked)
+        found = set(zip(queries.tolist(), entities.tolist(), strict=True))
+        kept = [1, 2 - column]
+        wanted = {
+            (i, one[column]) for i, q in enumerate(asked) for one in g.train.tolist() if (q[kept] == np.array(one)[kept]).all()
+        }
+        assert found == wanted
+        assert len(queries) == len(wanted)
+
+
+def naive_ranks(problem: UltraE, x: Array, triples: Index) -> list[list[float]]:
+    """Sorting by the formula, known triples left out."""
+    g = problem.graph
+    known = {tuple(one) for part in (g.train, g.valid, g.test) for one in part.tolist()}
+    found: list[list[float]] = [[], []]
+    for h, r, t in triples.tolist():
+        for side in (0, 1):
+            every = [(h, r, e) if side == 0 else (e, r, t) for e in range(ENTITIES)]
+            own = score(x, h, r, t)
+            rivals = [score(x, *one) for one in every if one not in known]
+            found[side].append(1 + sum(one > own for one in rivals))
+    return found
+
+
+def test_ranks_are_those_of_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = made()
+    x = somewhere(problem)[0]
+    every = np.concatenate((problem.graph.test, problem.graph.valid, problem.graph.train))
+    wanted = naive_ranks(problem, x, every)
+    np.testing.assert_array_equal(problem.ranks(x, every), wanted)
+    monkeypatch.setattr("decentorth.problems.j_orthogonal.ultrae.SCORE_BYTES", 8 * ENTITIES * 2)
+    np.testing.assert_array_equal(problem.ranks(x, every), wanted)
+    ranks = np.array(naive_ranks(problem, x, problem.graph.test)).reshape(-1)
+    assert problem.evaluations == ("mrr", "hits_at_1", "hits_at_3", "hits_at_10")
+    assert problem.evaluate(x) == pytest.approx((np.mean(1.0 / ranks), *(np.mean(ranks <= k) for k in (1, 3, 10))), rel=1e-14)
+    assert made(ranked=2).evaluate(x)[0] == pytest.approx(np.mean(1.0 / problem.ranks(x, problem.graph.test[[0, 3]])), rel=1e-14)
+    valid = made(judge="valid")
+    assert valid.evaluate(x)[0] == pytest.approx(np.mean(1.0 / valid.ranks(x, valid.graph.valid)), rel=1e-14)
+
+
+def test_equal_scores_share_their_mean_rank() -> None:
+    scores = np.array([[1.0, 1.0, 1.0, 1.0, 9.0], [3.0, 2.0, 2.0, 0.0, 2.0], [np.nan, 1.0, 1.0, 1.0, 1.0]])
+    known = (np.array([0, 0, 1, 2]), np.array([0, 4, 1, 0]))
+    ranks = filtered_ranks(scores, np.array([0, 1, 0]), known)
+    np.testing.assert_array_equal(ranks, [2.5, 3.0, np.nan])
+    assert measures(np.array([1.0, 2.5, 4.0, 20.0])) == pytest.approx((0.425, 0.25, 0.5, 0.75))
+
+
+def test_held_out_triples_leave_every_name_to_the_others() -> None:
+    g = graph(40)
+    train, test = held_out(g.train, 0.4, ENTITIES, RELATIONS, np.random.default_rng(0))
+    assert {tuple(one) for one in np.concatenate((train, test)).tolist()} == {tuple(one) for one in g.train.tolist()}
+    assert len(test) == round(0.4 * len(g.train))
+    for column in (0, 1, 2):
+        assert set(test[:, column]) <= (set(train[:, 1]) if column == 1 else set(train[:, [0, 2]].reshape(-1)))
+    lonely = np.array([[0, 0, 1], [2, 1, 3]])
+    assert len(held_out(lonely, 0.5, 4, 2, np.random.default_rng(0))[1]) == 0
+
+
+def test_planted_tails_are_the_nearest() -> None:
+    triples = planted(np.random.default_rng(0), JOrthogonal(2, 1), 12, 3, 100)
+    assert len(triples) == 12 * 3 * 3
+    assert len(np.unique(triples, axis=0)) == len(triples)
+    assert (triples[:, 0] != triples[:, 2]).all()
+    assert (np.bincount(triples[:, 0] + 12 * triples[:, 1]) == 3).all()
+
+
+def test_most_frequent_keeps_what_is_between_them() -> None:
+    train = np.array([[0, 0, 5], [5, 2, 0], [5, 2, 7], [7, 0, 0], [1, 1, 2]])
+    kept = most_frequent(KnowledgeGraph(train, train[4:], train[2:3], 8, 3), 3)
+    assert kept[3:] == (3, 2)
+    np.testing.assert_array_equal(kept.train, [[0, 0, 1], [1, 1, 0], [1, 1, 2], [2, 0, 0]])
+    np.testing.assert_array_equal(kept.test, [[1, 1, 2]])
+    assert kept.valid.shape == (0, 3)
+    with pytest.raises(ValueError, match="no training triple is between the 1 most frequent of 8 entities"):
+        most_frequent(KnowledgeGraph(train, train[:0], train[:0], 8, 3), 1)
+
+
+def built(**settings: Any) -> UltraE:
+    collective = AgentCollective(SerialCommunicator(), np.array([0, 1]))
+    problem: UltraE = UltraESettings(**settings).problem(1, 0).build(slice(0, 1), collective)
+    return problem
+
+
+def test_data_by_path(tmp_path: Path) -> None:
+    every = graph(40)
+    for part, triples in (("train", every.train), ("test", every.test)):
+        lines = [f"e{h}\trel{r}\te{t}\n" for h, r, t in triples.tolist()]
+        (tmp_path / f"{part}.txt").write_text("".join(lines))
+    folder = built(data=str(tmp_path), dimension=4, negatives=3)
+    assert (len(folder.graph.train), len(folder.graph.test)) == (len(every.train), len(every.test))
+    assert folder.shape == (4 * folder.graph.n_relations + folder.graph.n_entities + 3, 4)
+    file = built(data=str(tmp_path / "train.txt"), dimension=4, negatives=3, held_out=0.25)
+    assert len(file.graph.test) == round(0.25 * len(every.train))
+    assert built(data=str(tmp_path / "train.txt"), dimension=4, negatives=3, held_out=0.0).evaluations == ()
+    fewer = built(data=str(tmp_path), dimension=4, negatives=1, entities=5)
+    assert fewer.graph.n_entities == 5
+
+
+def test_what_cannot_be_is_refused() -> None:
+    g = graph()
+    with pytest.raises(ValueError, match=r"train triple 2 has tail 9, but there are 9"):
+        UltraE(g._replace(train=np.array([[0, 0, 1], [1, 1, 2], [0, 0, 9]])), SIGNS)
+    with pytest.raises(TypeError, match="test triples must be whole numbers, got dtype float64"):
+        UltraE(g._replace(test=g.test + 0.5), SIGNS)  # type: ignore[arg-type]  # as a user may have them
+    with pytest.raises(ValueError, match=r"must have three columns .* got shape \(21, 2\)"):
+        UltraE(g._replace(train=g.train[:, :2]), SIGNS)
+    with pytest.raises(ValueError, match="needs training triples, got none"):
+        UltraE(g._replace(train=g.train[:0]), SIGNS)
+    full = np.array([[0, 0, e] for e in range(3)])
+    with pytest.raises(ValueError, match=r"the triple \(head 0, relation 0, tail 0\) cannot be corrupted: with every other tail"):
+        UltraE(KnowledgeGraph(full, full[:0], full[:0], 3, 1), SIGNS)
+    with pytest.raises(ValueError, match="needs a sign -1"):
+        UltraE(g, np.ones(3))
+    with pytest.raises(ValueError, match="each agent needs a training triple"):
+        made(n_agents=100)
+    for more, words in (
+        ({"negatives": 0}, "negatives must be at least 1"),
+        ({"corrupt": "relation"}, "corrupt must be both, tail or head"),
+        ({"delta": np.inf}, "delta must be finite"),
+        ({"alpha": 0.0}, "alpha must be positive"),
+        ({"spread": 0.0}, "spread must be positive"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            made(**more)
+    with pytest.raises(ValueError, match=r"ultrae is a problem for one agent \(--agents 1\), got 4 agents"):
+        UltraESettings().problem(4, 0)
+    with pytest.raises(ValueError, match="positive must lie between 0 and 3, got 4"):
+        built(dimension=4, positive=4)
+    for settings, words in (
+        ({"relations": 0}, "relations must be at least 1"),
+        ({"entities": 1}, "entities must be at least 2"),
+        ({"held_out": 1.0}, "held_out must be at least 0 and below 1"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            UltraESettings(**settings)
+
+
+SMALL: dict[str, Any] = {"entities": 20, "relations": 3, "triples": 120, "dimension": 6, "negatives": 8}
+METHODS: dict[str, Any] = {
+    "j_jobcd": JJOBCD(),
+    "vr_j_jobcd": VRJJOBCD(varsigma="backtracking", batch_size=50, restart=0.3),
+    "csdm": CSDM(),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_loss_falls_and_relations_stay_feasible(name: str) -> None:
+    """And what is measured of the run is what the problem says of its last point."""
+    problem = built(**SMALL)
+    result = solve(problem, METHODS[name], iterations=80, comm="serial")
+    objective = result.history["objective"]
+    assert objective[-1] < 0.25 * objective[0]
+    assert problem.constraint.violation(result.x)[0] < 1e-9
+    assert (result.row.values["mrr"], result.row.values["hits_at_10"]) == problem.evaluate(result.x[0])[::3]
+    assert (result.x[0, problem.constraint.bound + 20 :].reshape(-1)[20:] == 0.0).all()
+
+
+def test_riemannian_gradient_descent_fits_and_admm_does_not() -> None:
+    problem: Any = built(**SMALL)
+    result = solve(problem, RGD(step_size=1e-3), iterations=30, comm="serial")
+    assert result.row.values["objective"] < result.history["objective"][0]
+    assert problem.constraint.violation(result.x)[0] < 1e-10
+    with pytest.raises(TypeError, match="JADMM needs Signature of its problem; JOrthogonalStack has none"):
+        solve(problem, JADMM(), comm="serial")
+
+
+def test_spread_samples_make_the_same_steps() -> None:
+    """In blocks of training triples, whose sums differ from those of one block by rounding."""
+    one = solve(UltraESettings(**SMALL).problem(1, 0), JJOBCD(), iterations=5, comm="serial")
+    several = solve(Spread(UltraESettings(**SMALL).in_blocks(3, 0)), JJOBCD(), iterations=5, comm="serial")
+    np.testing.assert_allclose(several.x, one.x, rtol=1e-7, atol=1e-9)
+    assert several.row.values["mrr"] == pytest.approx(one.row.values["mrr"], rel=1e-9)
+
+
+def test_backtracking_never_increases_the_loss_between_steps_of_adam() -> None:
+    """With a learning rate that moves nothing, only relations turn."""
+    problem = built(**SMALL)
+    states = list(islice(iterate(problem, JJOBCD(learning_rate=1e-300), comm="serial"), 12))
+    values = [float(state.value[0]) for state in states]
+    assert all(after <= before for before, after in pairwise(values))
+    assert values[-1] < values[0]
+    np.testing.assert_array_equal(problem.unpack(states[-1].x)["entities"], problem.unpack(states[0].x)["entities"])

@@ -1,0 +1,417 @@
+"""Independent component analysis: the loss, the measure of the answer, and what generated and loaded data are."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import topologies as tp
+from decentorth import DRFGT, RGD, GeneralizedLanding, iterate, solve
+from decentorth.network import SerialCommunicator
+from decentorth.network.collective import AgentCollective
+from decentorth.problems import ICA, Deferred, GeneralizedICA, ICASettings, amari_distance, log_cosh
+from decentorth.problems.common.pooled import whitening
+from decentorth.protocols import Array, KnownOptimum, Sampled, SampledMatrices, SampledProducts, Smooth
+from decentorth.stopping import GradientNorm
+from tests.support.problems import stack
+from tests.support.threads import on_ranks
+
+K = 5
+COUNTS = (40, 40, 3, 1, 200, 40, 7, 7)
+"""Samples of each agent."""
+N = len(COUNTS)
+
+
+def samples(counts: tuple[int, ...] = COUNTS, seed: int = 0) -> list[Array]:
+    rng = np.random.default_rng(seed)
+    return [rng.laplace(size=(count, K)) * 1.5 ** np.arange(K) for count in counts]
+
+
+def gaussian(n: int = N, seed: int = 0, k: int = K) -> Array:
+    return np.random.default_rng(seed).standard_normal((n, k, k))
+
+
+def orthogonal(seed: int, k: int = K) -> Array:
+    q: Array = np.linalg.qr(np.random.default_rng(seed).standard_normal((k, k)))[0]
+    return q
+
+
+def collective(n: int = N) -> AgentCollective:
+    return AgentCollective(SerialCommunicator(), np.array([0, n]))
+
+
+def built(deferred: Deferred) -> Any:
+    """The problem of all agents in this process."""
+    return deferred.build(slice(0, deferred.n_agents), collective(deferred.n_agents))
+
+
+def rows_of(problem: Any) -> list[Array]:
+    """Each agent's whitened samples."""
+    return [z for _, (stacked,) in problem._rows for z in stacked]
+
+
+def test_log_cosh_is_that_of_numpy_and_does_not_overflow() -> None:
+    t = np.linspace(-20, 20, 401)
+    np.testing.assert_allclose(log_cosh(t), np.log(np.cosh(t)), rtol=1e-12, atol=1e-15)
+    np.testing.assert_array_equal(log_cosh(t), log_cosh(-t))
+    large = np.array([1e3, -1e10, 1e300])
+    np.testing.assert_allclose(log_cosh(large), np.abs(large) - np.log(2), rtol=1e-15)
+
+
+@pytest.mark.parametrize("pass_bytes", [1, 400, 1 << 17])
+def test_values_and_gradients_are_the_formulas(pass_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one pass over an agent's samples, or ten or one of them at a time."""
+    monkeypatch.setattr("decentorth.problems.common.rowwise.PASS_BYTES", pass_bytes)
+    data, x = samples(), gaussian(seed=1)
+    problem = ICA(data)
+    value, gradient = problem.value(x), problem.gradient(x)
+    for i, (z, p) in enumerate(zip(data, x, strict=True)):
+        assert value[i] == pytest.approx(np.log(np.cosh(z @ p)).sum() / len(z), rel=1e-12)
+        np.testing.assert_allclose(gradient[i], sum(np.outer(row, np.tanh(row @ p)) for row in z) / len(z), atol=1e-12)
+    assert gradient.flags.c_contiguous
+    assert not np.shares_memory(gradient, problem.gradient(x))
+
+
+def test_gradients_leave_a_second_order_taylor_remainder() -> None:
+    """On the manifold and off it."""
+    problem, u = ICA(samples()), gaussian(seed=2)
+    for x in (np.stack([orthogonal(seed) for seed in range(N)]), gaussian(seed=3)):
+        slope = (problem.gradient(x) * u).sum((-2, -1))
+        steps = np.logspace(-4.5, -3, 9)
+        remainders = np.array([np.abs(problem.value(x + t * u) - problem.value(x) - t * slope) for t in steps])
+        for remainder in remainders.T:
+            assert np.polyfit(np.log(steps), np.log(remainder), 1)[0] == pytest.approx(2, abs=0.03)
+
+
+def test_lipschitz_constants_bound_the_curvature_and_are_met_at_zero() -> None:
+    data = samples()
+    problem = ICA(data)
+    assert isinstance(problem, Smooth)
+    np.testing.assert_allclose(problem.lipschitz, [np.linalg.eigvalsh(z.T @ z / len(z))[-1] for z in data], rtol=1e-12)
+    for seed in range(3):
+        x, y = gaussian(seed=seed), gaussian(seed=seed + 9)
+        rise = np.linalg.norm(problem.gradient(x) - problem.gradient(y), axis=(-2, -1))
+        assert (rise <= problem.lipschitz * np.linalg.norm(x - y, axis=(-2, -1))).all()
+    tiny = 1e-6 * np.stack([np.linalg.eigh(z.T @ z)[1][:, -1:] @ np.ones((1, K)) for z in data])
+    steepest = np.linalg.norm(problem.gradient(tiny), axis=(-2, -1)) / np.linalg.norm(tiny, axis=(-2, -1))
+    np.testing.assert_allclose(steepest, problem.lipschitz, rtol=1e-6)
+
+
+@pytest.mark.parametrize("run_bytes", [1, 5_000, 1 << 21])
+def test_a_part_has_the_bits_of_the_whole(run_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run of consecutive agents, also a part of a part, however agents are stacked: tanh in blocks of all lengths."""
+    monkeypatch.setattr("decentorth.problems.common.rowwise.PASS_BYTES", 400)
+    x, whole, batch = gaussian(), ICA(samples()), np.zeros((N, 5), dtype=np.int64)
+    value, gradient, drawn, lipschitz = whole.value(x), whole.gradient(x), whole.gradient_on(x, batch), whole.lipschitz
+    monkeypatch.setattr("decentorth.problems.common.runs.RUN_BYTES", run_bytes)
+    problem = ICA(samples())
+    for first in range(N):
+        for end in range(first + 1, N + 1):
+            own = slice(first, end)
+            given = ICA(samples()[own], n_agents=N, first_agent=first)
+            for part in (problem.restrict(own), problem.restrict(slice(max(first - 1, 0), min(end + 2, N))).restrict(own), given):
+                assert (part.agents, part.n_local, part.n_agents) == (own, end - first, N)
+                assert part.value(x[own]).tobytes() == value[own].tobytes()
+                assert part.gradient(x[own]).tobytes() == gradient[own].tobytes()
+                assert part.gradient_on(x[own], batch[own]).tobytes() == drawn[own].tobytes()
+                assert part.lipschitz.tobytes() == lipschitz[own].tobytes()
+                assert part.n_samples.tolist() == [*COUNTS][own]
+
+
+def test_gradients_from_samples_are_unbiased() -> None:
+    """The mean over all choices of one sample is the gradient; all samples, twice, are the gradient."""
+    count = 30
+    problem, x = ICA(samples((count,) * 3)), gaussian(3)
+    assert isinstance(problem, Sampled)
+    gradient = problem.gradient(x)
+    single = [problem.gradient_on(x, np.full((3, 1), j, dtype=np.int64)) for j in range(count)]
+    np.testing.assert_allclose(np.mean(single, axis=0), gradient, atol=1e-13)
+    np.testing.assert_allclose(problem.gradient_on(x, np.tile(np.arange(count), (3, 2))), gradient, atol=1e-13)
+
+
+def test_amari_distance_is_that_of_the_definition() -> None:
+    p = np.random.default_rng(0).standard_normal((4, 4))
+    rows = sum(sum(abs(p[i, j]) for j in range(4)) / max(abs(p[i, j]) for j in range(4)) - 1 for i in range(4))
+    columns = sum(sum(abs(p[i, j]) for i in range(4)) / max(abs(p[i, j]) for i in range(4)) - 1 for j in range(4))
+    assert amari_distance(p) == pytest.approx((rows + columns) / (2 * 4 * 3), rel=1e-14)
+
+
+def test_amari_distance_sees_neither_order_nor_scale() -> None:
+    """Zero for permutations with scales, one at most, the same after permuting; to scales of all lines alike it is blind."""
+    rng = np.random.default_rng(1)
+    for order in itertools.permutations(range(4)):
+        assert amari_distance(np.eye(4)[list(order)] * rng.uniform(-5, 5, 4)) == 0.0
+    p = rng.standard_normal((4, 4))
+    distance = amari_distance(p)
+    assert 0.0 < distance < 1.0
+    assert amari_distance(np.ones((4, 4))) == pytest.approx(1.0, rel=1e-15)
+    assert amari_distance(np.ones((1, 1))) == 0.0
+    signs = rng.choice([-1.0, 1.0], 4)
+    for changed in (p.T, p[rng.permutation(4)], p[:, rng.permutation(4)] * signs, -3.0 * p):
+        assert amari_distance(changed) == pytest.approx(distance, rel=1e-14)
+
+
+@pytest.mark.parametrize("size", [1e-2, 1e-5, 1e-9])
+def test_amari_distance_is_linear_near_zero(size: float) -> None:
+    """The mean size of the entries beside the permutation's."""
+    p = np.eye(4)[[2, 0, 3, 1]] + size * (1 - np.eye(4)[[2, 0, 3, 1]])
+    assert amari_distance(p) == pytest.approx(size, rel=1e-12)
+
+
+@pytest.mark.parametrize("mixing", ["orthogonal", "general"])
+def test_generated_samples_are_whitened_over_all_agents(mixing: Any) -> None:
+    """Mean zero and second moments I over the rows of all agents, not of each; and unmixing them gives the Laplace sources."""
+    problem = built(ICASettings(sources=4, samples=500, imbalance=9.0, mixing=mixing).problem(5, 3))
+    rows = rows_of(problem)
+    assert [len(z) for z in rows] == [1500, 866, 500, 289, 167] == problem.n_samples.tolist()
+    pooled = np.vstack(rows)
+    np.testing.assert_allclose(pooled.mean(axis=0), 0, atol=1e-13)
+    np.testing.assert_allclose(pooled.T @ pooled / len(pooled), np.eye(4), atol=1e-12)
+    assert np.abs(rows[4].T @ rows[4] / len(rows[4]) - np.eye(4)).max() > 1e-2
+    sources = np.linalg.solve(problem.mixing, pooled.T).T
+    drawn = [
+        np.random.default_rng(np.random.SeedSequence(3, spawn_key=(agent, 0))).laplace(0, np.sqrt(0.5), (len(z), 4))
+        for agent, z in enumerate(rows)
+    ]
+    expected = np.vstack(drawn)
+    np.testing.assert_allclose(sources, expected - expected.mean(axis=0), atol=1e-11)
+    assert np.var(sources) == pytest.approx(1.0, abs=0.05)
+
+
+def test_the_error_is_the_amari_distance_of_unmixing_times_mixing() -> None:
+    problem = built(ICASettings(sources=4, samples=5000).problem(2, 0))
+    assert (isinstance(problem, KnownOptimum), problem.error_name) == (True, "amari_distance")
+    nearest = np.linalg.svd(problem.mixing)
+    best = nearest[0] @ nearest[2]
+    assert problem.error(best) < 0.03
+    assert problem.error(best[:, [2, 0, 3, 1]] * [1, -1, -1, 1]) == pytest.approx(problem.error(best), rel=1e-9)
+    assert problem.error(orthogonal(0, 4)) > 0.1
+    with pytest.raises(ValueError, match="the mixing is known for generated data only, or given as mixing"):
+        ICA(samples()).error(np.eye(K))
+
+
+def test_the_true_unmixing_is_nearly_stationary_and_nearly_least() -> None:
+    """Up to the samples' own noise, which falls with the root of their number."""
+    for count, most in ((2_000, 0.08), (200_000, 0.008)):
+        problem = built(ICASettings(sources=3, samples=count).problem(2, 1)).restrict(slice(0, 2))
+        u, _, vt = np.linalg.svd(problem.mixing)
+        x = stack(u @ vt, 2)
+        assert np.linalg.norm(problem.constraint.tangent(x, problem.gradient(x)).mean(axis=0)) < most
+        others = [problem.value(stack(orthogonal(seed, 3), 2)).mean() for seed in range(10)]
+        assert problem.value(x).mean() < min(others)
+
+
+def test_over_ranks_the_data_has_the_bits_of_one_process() -> None:
+    """Centring and whitening add up over agents in their order."""
+    deferred = ICASettings(sources=6, samples=60, imbalance=4.0, mixing="general").problem(10, 4)
+    whole, bounds = built(deferred), np.array([0, 4, 7, 10])
+    x = gaussian(10, k=6)
+
+    def on_rank(communicator: Any) -> tuple[slice, Array, float]:
+        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
+        problem = deferred.build(own, AgentCollective(communicator, bounds))
+        return own, problem.gradient(x[own]), problem.error(problem.start(1))
+
+    for own, gradient, error in on_ranks(3, on_rank):
+        assert gradient.tobytes() == whole.gradient(x)[own].tobytes()
+        assert error == whole.error(whole.start(1))
+    other = built(ICASettings(sources=6, samples=60, imbalance=4.0, mixing="general").problem(10, 5))
+    assert not np.array_equal(other.gradient(x), whole.gradient(x))
+
+
+def test_from_loader_is_the_whole_problem() -> None:
+    data, x = samples(), gaussian()
+    assert built(ICA.from_loader(lambda agent: data[agent], N)).gradient(x).tobytes() == ICA(data).gradient(x).tobytes()
+
+
+@pytest.mark.parametrize(("settings", "most"), [({}, 0.03), ({"mixing": "general", "imbalance": 20.0}, 0.03)])
+def test_drfgt_finds_the_sources_with_nothing_tuned(settings: dict[str, Any], most: float) -> None:
+    problem = ICASettings(sources=4, **settings).problem(6, 0)
+    result = solve(problem, DRFGT(), tp.metropolis_weights(tp.ring(6)), iterations=3000, stopping=GradientNorm(1e-8))
+    assert result.converged, result.message
+    assert result.history.rows[0].values["error"] > 0.2
+    assert result.row.values["error"] < most
+
+
+@pytest.mark.parametrize("partition", ["even", "by-label", "dirichlet"])
+def test_samples_of_a_file_are_whitened_after_their_division(partition: Any, tmp_path: Path) -> None:
+    """The three principal components, whoever has which samples: whitened samples are as long as their rows of U sqrt(m)."""
+    rng = np.random.default_rng(0)
+    a = 3.0 + rng.laplace(size=(400, 3)) @ rng.standard_normal((3, 6)) + 1e-3 * rng.standard_normal((400, 6))
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "y.npy", (a[:, 0] > 3.0).astype(int))
+    settings = ICASettings(data=str(tmp_path / "a.npy"), labels=str(tmp_path / "y.npy"), partition=partition, sources=3)
+    problem = built(settings.problem(4, 1))
+    pooled = np.vstack(rows_of(problem))
+    assert problem.shape == (3, 3)
+    assert not problem.error_name
+    np.testing.assert_allclose(pooled.T @ pooled / 400, np.eye(3), atol=1e-12)
+    directions = np.linalg.svd(a - a.mean(axis=0), full_matrices=False)[0][:, :3]
+    np.testing.assert_allclose(np.sort((pooled**2).sum(1)), np.sort(400 * (directions**2).sum(1)), rtol=1e-9)
+    assert (max(problem.n_samples) > 110) == (partition == "dirichlet")
+
+
+def test_whitening_needs_directions_that_vary() -> None:
+    rng = np.random.default_rng(0)
+    A = [rng.standard_normal((30, 3)) @ rng.standard_normal((3, 5))] * 2
+    found = whitening(A, 3, collective(2))
+    stacked = np.vstack(A) @ found
+    np.testing.assert_allclose(stacked.T @ stacked / 60, np.eye(3), atol=1e-10)
+    with pytest.raises(ValueError, match=r"whitening to 4 components .* only 3 of 5 .* ask for at most 3, or leave out constant"):
+        whitening(A, 4, collective(2))
+
+
+def test_weights_make_every_sample_count_the_same() -> None:
+    """w_i = N_i over their mean: the mean over agents is that of one agent with all samples."""
+    data, x = samples(), gaussian(1)
+    counts = np.array(COUNTS, dtype=np.float64)
+    problem, pooled, many = ICA(data, weights=counts / counts.mean()), ICA([np.vstack(data)]), np.repeat(x, N, axis=0)
+    assert problem.value(many).mean() == pytest.approx(pooled.value(x)[0], rel=1e-13)
+    np.testing.assert_allclose(problem.gradient(many).mean(axis=0), pooled.gradient(x)[0], atol=1e-13)
+    np.testing.assert_allclose(problem.lipschitz, counts / counts.mean() * ICA(data).lipschitz, rtol=1e-13)
+    every = np.arange(40, dtype=np.int64)[None]
+    first = problem.restrict(slice(0, 1))
+    np.testing.assert_allclose(first.gradient_on(x, every), first.gradient(x), atol=1e-13)
+
+
+def mixed(count: int, n: int = 3, seed: int = 0) -> tuple[Array, Array]:
+    """Centred samples of Laplace sources, correlated and of different scales, and the matrix that mixed them."""
+    rng = np.random.default_rng(seed)
+    mixing = rng.standard_normal((n, n)) * 2.0 ** np.arange(n)[:, None]
+    A = rng.laplace(scale=np.sqrt(0.5), size=(count, n)) @ mixing.T
+    return A - A.mean(axis=0), mixing
+
+
+def test_the_generalized_constraint_is_the_samples_covariance() -> None:
+    A, _ = mixed(50)
+    problem, x = GeneralizedICA(A), gaussian(1, k=3)
+    for need in (Sampled, SampledProducts, SampledMatrices, Smooth):
+        assert isinstance(problem, need)
+    B = A.T @ A / 50
+    np.testing.assert_allclose(problem.constraint.feasibility(x), [np.linalg.norm(x[0].T @ B @ x[0] - np.eye(3))], rtol=1e-12)
+    assert problem.value(x)[0] == pytest.approx(np.log(np.cosh(A @ x[0])).sum() / 50, rel=1e-12)
+    assert problem.lipschitz[0] == pytest.approx(np.linalg.eigvalsh(B)[-1], rel=1e-12)
+    assert (problem.n_agents, problem.shape, problem.n_samples.tolist()) == (1, (3, 3), [50])
+
+
+def test_generalized_gradients_leave_a_second_order_taylor_remainder() -> None:
+    problem, u = GeneralizedICA(mixed(60)[0]), gaussian(1, seed=2, k=3)
+    for x in (problem.start(0)[None], gaussian(1, seed=3, k=3)):
+        slope = (problem.gradient(x) * u).sum((-2, -1))
+        steps = np.logspace(-4.5, -3, 9)
+        remainder = [float(abs(problem.value(x + t * u) - problem.value(x) - t * slope)[0]) for t in steps]
+        assert np.polyfit(np.log(steps), np.log(remainder), 1)[0] == pytest.approx(2, abs=0.03)
+
+
+def test_three_independent_samples_make_an_unbiased_field_and_shared_ones_do_not() -> None:
+    """The mean over all choices, exactly: of three samples, and of three times the same one."""
+    count = 9
+    problem, x = GeneralizedICA(mixed(count)[0]), gaussian(1, k=3)
+    penalty = np.array([0.3])
+    single = [np.array([[j]], dtype=np.int64) for j in range(count)]
+    gradients, products = ([each(x, j) for j in single] for each in (problem.gradient_on, problem.product_on))
+    constraint: Any = problem.constraint
+    field = constraint.landing(x, problem.gradient(x), penalty)
+
+    def mean(choices: Any) -> Array:
+        fields = [constraint.landing_from_products(x, gradients[i], products[j], products[k], penalty) for i, j, k in choices]
+        return np.asarray(np.mean(fields, axis=0))
+
+    np.testing.assert_allclose(mean(itertools.product(range(count), repeat=3)), field, rtol=1e-11)
+    assert np.linalg.norm(mean([(j, j, j) for j in range(count)]) - field) > 0.5 * np.linalg.norm(field)
+    np.testing.assert_allclose(np.mean([problem.matrices_on(j) for j in single], axis=0) @ x, constraint.product(x), rtol=1e-12)
+
+
+def test_the_generalized_problem_is_the_whitened_one_seen_through_the_whitening() -> None:
+    """Values, errors, and the iterates of Riemannian gradient descent in the metric in which the sets are isometric."""
+    A, mixing = mixed(400)
+    whiten = whitening([A], 3, collective(1))
+    general, plain = GeneralizedICA(A, mixing=mixing), ICA([A @ whiten], mixing=whiten.T @ mixing)
+    z = stack(orthogonal(4, 3), 1)
+    assert general.value(whiten @ z)[0] == pytest.approx(plain.value(z)[0], rel=1e-12)
+    method = RGD(step_size=0.3)
+    states = zip(iterate(general, method, x0=whiten @ z[0]), iterate(plain, method, x0=z[0]), range(20), strict=False)
+    for state, other, _ in states:
+        np.testing.assert_allclose(state.x, whiten @ other.x, atol=1e-11 * np.abs(whiten).max())
+        assert general.error(state.x[0]) == pytest.approx(plain.error(other.x[0]), rel=1e-9)
+    assert np.linalg.norm(other.x - z) > 0.1
+
+
+def test_the_generalized_problem_is_least_near_the_true_unmixing() -> None:
+    """Whatever the mixing: nearly stationary there in the natural metric, and less than elsewhere."""
+    A, mixing = mixed(200_000)
+    problem = GeneralizedICA(A, mixing=mixing)
+    constraint: Any = problem.constraint
+    x = constraint.project(np.linalg.inv(mixing).T[None])
+    assert problem.error(x[0]) < 5e-3
+    z, image = constraint.natural_gradient(x, problem.gradient(x))
+    assert np.sqrt((z * image).sum()) < 0.01
+    assert problem.value(x)[0] < min(problem.value(problem.start(seed)[None])[0] for seed in range(10))
+
+
+@pytest.mark.parametrize(("step", "batch"), [(0.3, 333), ("diminishing:initial=1", 100)])
+def test_one_pass_over_samples_that_are_not_whitened(step: float | str, batch: int) -> None:
+    """Paper 003's size: 100,000 samples of 10 sources, each batch in three independent parts; B is never looked at."""
+    problem = ICASettings(samples=100_000, whiten=False).problem(1, 0)
+    method = GeneralizedLanding(step_size=step, penalty=0.1, batch_size=batch, covariance="sampled")
+    result = solve(problem, method, iterations=100_000 // (3 * batch), rows=2)
+    assert result.history["error"][0] > 0.3
+    assert result.row.values["error"] < 0.02
+
+
+def test_samples_of_a_file_that_are_not_whitened_are_centred(tmp_path: Path) -> None:
+    A, _ = mixed(300)
+    np.save(tmp_path / "a.npy", A + 5.0)
+    settings = ICASettings(data=str(tmp_path / "a.npy"), whiten=False)
+    x = gaussian(1, k=3)
+    problem = built(settings.problem(1, 0))
+    np.testing.assert_allclose(problem.constraint.product(x), A.T @ (A @ x) / 300, rtol=1e-10)
+    assert problem.value(x)[0] == pytest.approx(GeneralizedICA(A).value(x)[0], rel=1e-10)
+    with pytest.raises(ValueError, match="as many sources as columns, 3, but sources is 2: leave it out, or whiten the samples"):
+        built(ICASettings(data=str(tmp_path / "a.npy"), whiten=False, sources=2).problem(1, 0))
+
+
+BAD: dict[str, tuple[Callable[[], Any], str]] = {
+    "nan": (
+        lambda: ICA([np.ones((3, 2)), np.full((3, 2), np.nan)]),
+        "Z of agent 1 must be finite; entry [0, 0] is nan (6 such entries)",
+    ),
+    "differing n": (lambda: ICA([np.ones((3, 2)), np.ones((3, 3))]), "Z of agent 0 has 2 columns, that of agent 1 has 3"),
+    "mixing": (
+        lambda: ICA([np.ones((3, 2))], mixing=np.ones((2, 3))),
+        "mixing must have shape (2, 2), as the samples have 2 columns, got (2, 3)",
+    ),
+    "sources": (lambda: ICASettings(sources=0), "sources must be at least 1, got 0"),
+    "samples": (lambda: ICASettings(samples=0), "samples must be at least 1, got 0"),
+    "weights": (
+        lambda: ICA([np.ones((3, 2))], weights=np.ones(2)),
+        "weights must have shape (1,), one for each agent given, got (2,)",
+    ),
+    "not whitened by several": (
+        lambda: ICASettings(whiten=False).problem(3, 0),
+        "without whitening the covariance of all samples makes the constraint, which none of 3 agents knows: whiten the samples",
+    ),
+    "not whitened and too flat": (
+        lambda: GeneralizedICA(np.random.default_rng(0).standard_normal((9, 3)) @ np.diag([1.0, 1.0, 0.0])),
+        "B must be positive definite",
+    ),
+    "imbalance": (lambda: ICASettings(imbalance=0.5), "imbalance must be at least 1, got 0.5"),
+    "alpha": (lambda: ICASettings(dirichlet_alpha=-1.0), "dirichlet_alpha must be positive and finite, got -1.0"),
+    "too few samples": (
+        lambda: built(ICASettings(samples=2, sources=8).problem(3, 0)),
+        "whitening to 8 components needs samples that vary in as many directions, but those of all agents vary in only 5 of 8",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_refused_with_where_and_what(name: str) -> None:
+    build, words = BAD[name]
+    with pytest.raises(ValueError, match=re.escape(words)):
+        build()

@@ -1,0 +1,864 @@
+"""Checkpoints: what is read is what was written, on any number of ranks, or nothing at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import resource
+import shutil
+import signal
+import tracemalloc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from decentorth import DRFGT, CheckpointError, Checkpoints, Result, solve
+from decentorth.api import Run
+from decentorth.network import Network, SerialCommunicator
+from decentorth.network.collective import AgentCollective
+from decentorth.network.halo import even_bounds
+from decentorth.problems import PCA, FunctionProblem
+from decentorth.protocols import Array, Collective
+from decentorth.running.checkpoint import ENDINGS, PendingSignals, files, interval, kept, newest_notes
+from decentorth.running.checkpoint.states import Arrays, copied, put_together, taken_apart
+from decentorth.running.history import schedule
+from decentorth.sets import Stiefel
+from decentorth.stopping import GradientNorm
+from tests.support.problems import GRAPHS, UNEVEN, pca, procrustes, samples
+from tests.support.threads import ThreadCommunicator, on_ranks
+
+N = 5
+RING = GRAPHS["ring"](N)
+
+
+class Inner(NamedTuple):
+    """A part of a state."""
+
+    y: NDArray[Any]
+    flag: bool
+    pair: tuple[NDArray[Any], int]
+
+
+class Outer(NamedTuple):
+    """A state with another in it."""
+
+    x: NDArray[Any]
+    inner: Inner
+    k: int
+    name: str
+    nothing: None
+
+
+def state(n: int, seed: int = 0) -> Outer:
+    """Arrays of every type, one of them empty, one with an agent's number alone."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, 3, 2))
+    x[0, 0, 0], x[-1, 0, 0] = np.nan, -0.0
+    return Outer(x, Inner(rng.integers(0, 9, n), True, (np.zeros((n, 0, 4)), 10**30)), 7, "name", None)
+
+
+def everything(state: Any) -> dict[str, Any]:
+    """A state by its leaves, arrays as bytes."""
+    arrays, numbers = taken_apart(state, "state")
+    return {name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()} | numbers
+
+
+def bits(result: Result) -> dict[str, Any]:
+    """All that a result has but its seconds."""
+    history = {name: column.tobytes() for name, column in result.history.items() if name != "seconds"}
+    return everything(result.state) | history | {"status": result.status, "message": result.message}
+
+
+def test_a_state_is_its_leaves() -> None:
+    whole = state(4)
+    arrays, numbers = taken_apart(whole, "state")
+    assert list(arrays) == ["state.x", "state.inner.y", "state.inner.pair.0"]
+    assert numbers == {
+        "state.inner.flag": True,
+        "state.inner.pair.1": 10**30,
+        "state.k": 7,
+        "state.name": "name",
+        "state.nothing": None,
+    }
+    again = put_together(state(4, seed=1), "state", arrays, numbers)
+    assert everything(again) == everything(whole)
+    assert (type(again), type(again.inner), type(again.inner.pair)) == (Outer, Inner, tuple)
+
+
+def test_what_is_neither_array_nor_number_is_named() -> None:
+    with pytest.raises(TypeError, match=r"arrays and numbers, but state\.inner is of type dict"):
+        taken_apart(state(2)._replace(inner={}), "state")  # type: ignore[arg-type]
+
+
+def test_a_copy_shares_nothing_and_its_memory_is_used_again() -> None:
+    whole = state(4)
+    first = copied(whole)
+    assert everything(first) == everything(whole)
+    assert not np.shares_memory(first.x, whole.x)
+    second = copied(state(4, seed=1), first)
+    assert everything(second) == everything(state(4, seed=1))
+    assert second.x is first.x
+
+
+def written(root: Path, ranks: int, n: int, arrays: Arrays, piece: int | None = None) -> Path:
+    """A checkpoint that so many ranks have written."""
+    bounds = even_bounds(n, ranks)
+
+    def write(communicator: ThreadCommunicator) -> Path:
+        collective = AgentCollective(communicator, bounds)
+        own = slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1]))
+        mine = {name: array[own] for name, array in arrays.items()}
+        common: Arrays = {"one": np.arange(3.0), "two": np.zeros((0, 2))} if communicator.rank == 0 else {}
+        return files.write(root, 5, 2, own, mine, common, {"fact": 1}, collective)
+
+    return on_ranks(ranks, write)[0]
+
+
+def read(path: Path, ranks: int, n: int) -> Arrays:
+    """What so many ranks read of it, put together."""
+    bounds = even_bounds(n, ranks)
+
+    def slices(communicator: ThreadCommunicator) -> Arrays:
+        collective = AgentCollective(communicator, bounds)
+        manifest = files.read_manifest(path, collective)
+        common = files.read_common(manifest, collective)
+        assert manifest.facts == {"fact": 1}
+        assert common["one"].tolist() == [0.0, 1.0, 2.0]
+        assert common["two"].shape == (0, 2)
+        return files.read_agents(manifest, n, slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1])))
+
+    parts = on_ranks(ranks, slices)
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    n=st.integers(1, 12),
+    writers=st.integers(1, 5),
+    readers=st.integers(1, 5),
+    kinds=st.lists(st.sampled_from(files.KINDS), max_size=3),
+    shapes=st.lists(st.lists(st.integers(0, 4), max_size=2), min_size=3, max_size=3),
+    piece=st.integers(1, 200),
+    seed=st.integers(0, 99),
+)
+def test_any_ranks_read_what_any_ranks_wrote(
+    n: int, writers: int, readers: int, kinds: list[str], shapes: list[list[int]], piece: int, seed: int, tmp_path_factory: Any
+) -> None:
+    """Bit for bit, whatever the types, the shapes and where pieces end."""
+    rng = np.random.default_rng(seed)
+    arrays = {}
+    for number, (kind, shape) in enumerate(zip(kinds, shapes, strict=False)):
+        raw = rng.integers(0, 2 if kind == "|b1" else 256, (n, *shape, np.dtype(kind).itemsize), dtype=np.uint8)
+        arrays[f"a{number}"] = raw.view(kind)[..., 0]
+    before, files.PIECE_BYTES = files.PIECE_BYTES, piece
+    try:
+        path = written(tmp_path_factory.mktemp("written"), min(writers, n), n, arrays)
+    finally:
+        files.PIECE_BYTES = before
+    again = read(path, min(readers, n), n)
+    assert {name: (a.dtype, a.shape, a.tobytes()) for name, a in again.items()} == {
+        name: (a.dtype, a.shape, a.tobytes()) for name, a in arrays.items()
+    }
+
+
+def test_a_reader_looks_only_at_the_pieces_with_its_agents(tmp_path: Path) -> None:
+    """Ranks 0 and 1 of three can read though the last rank's file is damaged."""
+    path = written(tmp_path, 3, 9, {"x": np.arange(9.0)})
+    block = path / "block-00002.bin"
+    block.write_bytes(bytes(len(block.read_bytes())))
+    manifest = files.parsed(path, (path / files.MANIFEST).read_bytes())
+    assert files.read_agents(manifest, 9, slice(2, 6))["x"].tolist() == [2.0, 3.0, 4.0, 5.0]
+    with pytest.raises(ValueError, match=r"block-00002\.bin is damaged"):
+        files.read_agents(manifest, 9, slice(2, 7))
+
+
+def run(folder: Path | None = None, iterations: int = 60, algorithm: Any = None, W: Any = RING, **options: Any) -> Result:
+    """A run on PCA, with checkpoints every 20 iterations unless told otherwise."""
+    if folder is not None and "checkpoints" not in options:
+        options["checkpoints"] = Checkpoints(folder, every=20)
+    return solve(pca().problem, DRFGT() if algorithm is None else algorithm, W, iterations=iterations, **options)
+
+
+def names(folder: Path) -> list[int]:
+    """The iterations of the checkpoints in a folder."""
+    return sorted(int(path.name) for path in kept(folder))
+
+
+def test_checkpoints_change_nothing(tmp_path: Path) -> None:
+    assert bits(run(tmp_path, checkpoints=Checkpoints(tmp_path, every=1))) == bits(run())
+    assert names(tmp_path) == [58, 59, 60]
+
+
+@pytest.mark.parametrize("stop", [0, 1, 19, 20, 33, 59, 60])
+def test_a_run_goes_on_without_a_seam(stop: int, tmp_path: Path) -> None:
+    """With equally spaced rows nothing tells an extended run from one without a stop; seconds add up."""
+    whole = run(record_every=1)
+    first = run(tmp_path, stop, record_every=1)
+    again = run(tmp_path, record_every=1, resume=tmp_path)
+    assert bits(again) == bits(whole)
+    seconds = again.history["seconds"]
+    assert seconds[: stop + 1].tobytes() == first.history["seconds"].tobytes()
+    assert (np.diff(seconds) >= 0).all()
+    assert again.seconds["compute"] >= first.seconds["compute"]
+    assert sum(again.seconds[part] for part in ("compute", "wait", "metrics", "checkpoints")) <= again.seconds["total"]
+
+
+def test_a_run_that_was_cut_off_has_the_rows_of_its_schedule(tmp_path: Path) -> None:
+    """The log-spaced rows follow from the number of iterations, which stays the same here."""
+    whole = run(tmp_path, 300, checkpoints=Checkpoints(tmp_path, every=80))
+    for path in kept(tmp_path):
+        assert bits(run(iterations=300, resume=path)) == bits(whole)
+
+
+def test_an_extended_run_keeps_its_rows_and_takes_the_new_schedule_from_there_on(tmp_path: Path) -> None:
+    run(tmp_path, 100)
+    again = run(iterations=900, resume=tmp_path)
+    expected = [*schedule(100, None, None), *(k for k in schedule(900, None, None) if k > 100)]
+    assert again.history["iteration"].tolist() == expected
+    assert everything(again.state) == everything(run(iterations=900).state)
+
+
+def test_a_row_that_is_due_where_a_run_goes_on_is_recorded(tmp_path: Path) -> None:
+    run(tmp_path, 33, record_every=11)
+    run(tmp_path / "b", 33, record_every=30, checkpoints=Checkpoints(tmp_path / "b", every=22), stopping=None)
+    again = run(iterations=44, record_every=11, resume=tmp_path / "b" / "000000022")
+    assert again.history["iteration"].tolist() == [0, 22, 33, 44]
+
+
+def test_a_converged_run_stops_where_it_was_unless_asked_for_more(tmp_path: Path) -> None:
+    first = run(tmp_path, 5000, stopping=GradientNorm(1e-3))
+    assert first.status == "converged"
+    assert bits(run(iterations=5000, resume=tmp_path, stopping=GradientNorm(1e-3))) == bits(first)
+    further = run(iterations=5000, resume=tmp_path, stopping=GradientNorm(1e-6))
+    assert bits(further) == bits(run(iterations=5000, stopping=GradientNorm(1e-6)))
+    assert further.state.k > first.state.k
+
+
+def test_one_process_and_ranks_take_turns(tmp_path: Path) -> None:
+    """Written by 1, then 3, then 2 ranks, among whom the agents are divided differently."""
+
+    def until(iterations: int, communicator: Any) -> tuple[str, dict[str, list[float]]]:
+        result = run(tmp_path, iterations, comm=communicator, record_every=1, resume=tmp_path if kept(tmp_path) else None)
+        return result.collective.sha256(result.x), {
+            name: column.tolist() for name, column in result.history.items() if name != "seconds"
+        }
+
+    until(13, "serial")
+    on_ranks(3, lambda communicator: until(29, communicator))
+    on_ranks(2, lambda communicator: until(44, communicator))
+    whole = run(record_every=1)
+    history = {name: column.tolist() for name, column in whole.history.items() if name != "seconds"}
+    assert until(60, "serial") == (whole.iterates_sha256, history)
+
+
+def test_a_time_varying_network_goes_on_with_its_round(tmp_path: Path) -> None:
+    import topologies as tp
+
+    def go(**options: Any) -> Result:
+        algorithm = DRFGT(step_size=0.05, penalty=1.0, order="adapt-then-combine")
+        return run(algorithm=algorithm, W=tp.sequence_from_name("random_matching", N, 3), **options)
+
+    whole = go(record_every=1)
+    go(folder=tmp_path, iterations=23, record_every=1)
+    assert bits(go(resume=tmp_path, record_every=1)) == bits(whole)
+
+
+class Late(Network):
+    """A network whose messages arrive a round late; in the first round everybody hears oneself alone."""
+
+    queue: Array
+
+    def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
+        sent = np.concatenate([mixed.reshape(self.n_local, -1) for mixed in super().mix(*xs, rounds=rounds)], axis=1)
+        arrived = self.queue if self.queue.size else np.concatenate([x.reshape(self.n_local, -1) for x in xs], axis=1)
+        self.queue = sent
+        parts = np.split(arrived, np.cumsum([x[0].size for x in xs])[:-1], axis=1)
+        return tuple(np.ascontiguousarray(part).reshape(x.shape) for part, x in zip(parts, xs, strict=True))
+
+    def in_flight(self) -> dict[str, Array]:
+        return {"queue": self.queue}
+
+    def restore(self, rounds: int, messages: int, bytes: int, in_flight: Mapping[str, Array]) -> None:
+        super().restore(rounds, messages, bytes, {})
+        self.queue = in_flight["queue"]
+
+
+def test_what_is_in_flight_goes_on_too(tmp_path: Path) -> None:
+    """On another number of ranks, from the middle of a run and from where it began, when nothing had been sent."""
+
+    def go(communicator: Any, iterations: int, folder: Path | None = None, resume: Path | None = None) -> tuple[str, bytes]:
+        late = Run(pca().problem, DRFGT(step_size=0.02, penalty=1.0, order="combine-then-adapt"), RING, comm=communicator)
+        late.network = Late(RING, communicator)
+        late.network.queue = np.zeros((late.network.n_local, 0))
+        checkpoints = None if folder is None else Checkpoints(folder)
+        result = late.solve(iterations=iterations, record_every=5, checkpoints=checkpoints, resume=resume)
+        return result.collective.sha256(result.x), result.history["objective"].tobytes()
+
+    whole = go("serial", 40)
+    for number, first in enumerate((0, 15)):
+        folder = tmp_path / str(number)
+        on_ranks(2, lambda communicator, first=first, folder=folder: go(communicator, first, folder))  # type: ignore[misc]
+        assert go("serial", 40, resume=folder) == whole
+    with pytest.raises(CheckpointError, match=r"the state: network\.queue is in flight there and missing here"):
+        run(iterations=40, algorithm=DRFGT(step_size=0.02, penalty=1.0, order="combine-then-adapt"), resume=folder)
+
+
+def test_the_last_ones_are_kept(tmp_path: Path) -> None:
+    run(tmp_path, 100, checkpoints=Checkpoints(tmp_path, every=10, keep=2))
+    assert names(tmp_path) == [90, 100]
+    run(tmp_path, 130, checkpoints=Checkpoints(tmp_path, every=10, keep=4), resume=tmp_path / "000000090")
+    assert names(tmp_path) == [100, 110, 120, 130]
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_later_ones_of_an_abandoned_future_go(tmp_path: Path) -> None:
+    run(tmp_path, 60)
+    for name in ("000000060", "000000040"):
+        (tmp_path / name / files.MANIFEST).write_text("{")
+    run(tmp_path, 25, resume=tmp_path)
+    assert names(tmp_path) == [20, 25]
+
+
+def test_checkpoints_of_another_run_are_not_touched(tmp_path: Path) -> None:
+    run(tmp_path)
+    with pytest.raises(CheckpointError, match="has the checkpoints of another run: resume from it, choose another folder"):
+        run(tmp_path, seed=1)
+    assert names(tmp_path) == [20, 40, 60]
+
+
+def test_time_between_checkpoints(tmp_path: Path) -> None:
+    """A due time is seen at every look, and looks come soon."""
+    run(tmp_path, 400, checkpoints=Checkpoints(tmp_path, every="0.000001s", keep=1000), rows=2)
+    often = names(tmp_path)
+    assert len(often) > 3
+    assert often[0] == 1
+    assert often[-1] == 400
+    run(tmp_path / "never", 400, checkpoints=Checkpoints(tmp_path / "never", every="9h"))
+    assert names(tmp_path / "never") == [400]
+
+
+@pytest.mark.parametrize(
+    ("every", "expected"),
+    [
+        (100, (100, np.inf)),
+        ("100", (100, np.inf)),
+        ("30s", (np.inf, 30)),
+        ("1.5m", (np.inf, 90)),
+        ("2h", (np.inf, 7200)),
+        (None, (np.inf, np.inf)),
+    ],
+)
+def test_intervals(every: Any, expected: tuple[float, float]) -> None:
+    assert interval("every", every) == expected
+
+
+@pytest.mark.parametrize("every", [0, -1, "0s", "s", "1d", "1e3", "", "inf s", 1.5, "9" * 400 + "s"])
+def test_what_is_no_interval(every: Any) -> None:
+    with pytest.raises(ValueError, match=r"every must be so many iterations \(100\) or so much time \(30s, 10m, 2h\), got"):
+        Checkpoints("a", every=every)
+
+
+def test_at_least_one_is_kept() -> None:
+    with pytest.raises(ValueError, match="keep must be at least 1, got 0"):
+        Checkpoints("a", keep=0)
+
+
+class Sends:
+    """A metric that sends this process a signal at an iteration."""
+
+    columns = ()
+
+    def __init__(self, number: int, k: int) -> None:
+        self.number, self.k = number, k
+
+    def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
+        if state.k == self.k:
+            os.kill(os.getpid(), self.number)
+        return ()
+
+
+@contextmanager
+def handled(number: signal.Signals, handler: signal.Handlers) -> Iterator[None]:
+    """The signal has that handler inside, whoever started these tests."""
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def test_sigusr1_writes_a_checkpoint_and_the_run_goes_on(tmp_path: Path) -> None:
+    kept_all = Checkpoints(tmp_path, keep=100)
+    result = run(tmp_path, record_every=1, metrics=[Sends(signal.SIGUSR1, 1)], checkpoints=kept_all)
+    first, last = names(tmp_path)
+    assert 1 <= first < 60
+    assert last == 60
+    assert bits(result) == bits(run(record_every=1))
+    assert bits(run(record_every=1, resume=tmp_path / f"{first:09d}")) == bits(result)
+
+
+@pytest.mark.parametrize("ending", sorted(ENDINGS))
+def test_a_signal_ends_the_run_with_a_checkpoint(ending: signal.Signals, tmp_path: Path) -> None:
+    with handled(ending, signal.SIG_DFL):
+        handlers = [signal.getsignal(number) for number in (*ENDINGS, signal.SIGUSR1)]
+        ended = run(tmp_path, 10**6, record_every=1, metrics=[Sends(ending, 30)], checkpoints=Checkpoints(tmp_path))
+        assert [signal.getsignal(number) for number in (*ENDINGS, signal.SIGUSR1)] == handlers
+    assert (ended.status, ended.converged) == ("terminated", False)
+    assert f"ended by {ending.name} after iteration {ended.state.k}" in ended.message
+    assert ended.state.k >= 30
+    assert names(tmp_path) == [ended.state.k]
+    more = ended.state.k + 20
+    assert bits(run(iterations=more, record_every=1, resume=tmp_path)) == bits(run(iterations=more, record_every=1))
+
+
+def test_a_second_interrupt_ends_the_run_at_once(tmp_path: Path) -> None:
+    twice = [Sends(signal.SIGINT, 30), Sends(signal.SIGINT, 30)]
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, 10**6, record_every=1, metrics=twice, checkpoints=Checkpoints(tmp_path))
+    assert names(tmp_path) == []
+
+
+def test_an_ending_that_comes_too_late_for_the_run_takes_effect_after_it(tmp_path: Path) -> None:
+    """Nobody looks for signals after the last row: SIGINT is raised where the last checkpoint is written."""
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, 60, record_every=1, metrics=[Sends(signal.SIGINT, 60)], checkpoints=Checkpoints(tmp_path))
+    assert names(tmp_path) == [60]
+
+
+def test_what_the_process_ignores_stays_ignored(tmp_path: Path) -> None:
+    """As nohup does with SIGHUP."""
+    with handled(signal.SIGHUP, signal.SIG_IGN):
+        result = run(tmp_path, 60, record_every=1, metrics=[Sends(signal.SIGHUP, 30)], checkpoints=Checkpoints(tmp_path))
+    assert (result.status, result.state.k) == ("iterations", 60)
+
+
+def test_a_signal_in_an_inner_context_waits_for_the_end_of_the_outer_one() -> None:
+    signals, reached = PendingSignals(), []
+
+    def interrupted() -> None:
+        with signals:
+            with signals:
+                os.kill(os.getpid(), signal.SIGINT)
+            reached.append(signals.seen)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert reached == [{signal.SIGINT}]
+
+
+def test_a_signal_between_rows_is_seen_soon(tmp_path: Path) -> None:
+    """Rows are seldom, looks are not: the row of iteration 0 sends the signal, the next row would be a million iterations later."""
+    ended = run(tmp_path, 10**6, rows=2, metrics=[Sends(signal.SIGTERM, 0)], checkpoints=Checkpoints(tmp_path))
+    assert ended.state.k < 1000
+    assert ended.history["iteration"].tolist() == [0]
+
+
+def test_a_diverging_run_leaves_its_last_finite_state(tmp_path: Path) -> None:
+    """Checkpoints of iterations that are no longer finite are not written; the one left is of the last row, and goes on alike."""
+    algorithm = DRFGT(step_size=1.0)
+    problem = procrustes().problem
+    arguments: Any = {"iterations": 2000, "record_every": 2}
+    whole = solve(problem, algorithm, RING, **arguments)
+    assert whole.status == "diverged"
+    result = solve(problem, algorithm, RING, checkpoints=Checkpoints(tmp_path, every=1, keep=1000), **arguments)
+    assert bits(result)["message"] == whole.message
+    last = names(tmp_path)[-1]
+    assert whole.row.iteration <= last < whole.state.k
+    seldom = solve(problem, algorithm, RING, checkpoints=Checkpoints(tmp_path / "seldom"), **arguments)
+    assert names(tmp_path / "seldom") == [whole.row.iteration]
+    again = solve(problem, algorithm, RING, resume=tmp_path / "seldom", **arguments)
+    assert (again.message, seldom.message) == (whole.message, whole.message)
+    assert again.history["objective"].tobytes() == whole.history["objective"].tobytes()
+
+
+def other_data() -> Any:
+    data = samples(UNEVEN[:5], 12, 0)
+    data[3][0, 0] += 1e-5
+    return PCA(data, 3)
+
+
+DIFFERENT: list[tuple[Callable[[Path], Any], str]] = [
+    (lambda folder: run(algorithm=DRFGT(penalty=3.0), resume=folder), "algorithm: penalty is 'auto' there and 3.0 here"),
+    (lambda folder: run(algorithm=DRFGT(safe=True), resume=folder), "algorithm: safe is False there and True here"),
+    (lambda folder: run(W=GRAPHS["path"](N), resume=folder), "W: directed edges is 10 there and 8 here"),
+    (
+        lambda folder: run(W=0.5 * (RING + np.eye(N)), resume=folder),
+        "W: least and largest self weight is [0.6, 0.6] there and [0.8, 0.8] here",
+    ),
+    (lambda folder: run(resume=folder, seed=8), "seed: seed is 0 there and 8 here"),
+    (lambda folder: run(resume=folder, x0=np.eye(12, 3)), "the starting points differ by up to"),
+    (lambda folder: solve(pca(r=2).problem, DRFGT(), RING, resume=folder), "problem: shape is [12, 3] there and [12, 2] here"),
+    (lambda folder: solve(procrustes().problem, DRFGT(), RING, resume=folder), "problem: type is PCA there and Procrustes here"),
+    (lambda folder: solve(other_data(), DRFGT(), RING, resume=folder), "the data of agent 3 differ: its objective at the start is"),
+]
+
+
+@pytest.mark.parametrize(("go", "difference"), DIFFERENT)
+def test_another_run_is_refused_with_the_difference(go: Callable[[Path], Any], difference: str, tmp_path: Path) -> None:
+    run(tmp_path)
+    with pytest.raises(CheckpointError) as caught:
+        go(tmp_path)
+    assert f"{tmp_path / '000000060'} is of another run: {difference}" in str(caught.value)
+
+
+def test_fewer_iterations_than_were_made(tmp_path: Path) -> None:
+    run(tmp_path)
+    with pytest.raises(ValueError, match="is at iteration 60, beyond the 59 iterations that are asked for"):
+        run(iterations=59, resume=tmp_path)
+
+
+def test_other_metrics_are_refused(tmp_path: Path) -> None:
+    class Twice:
+        columns = ("twice",)
+
+        def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
+            return (2.0 * state.k,)
+
+    run(tmp_path, 20)
+    with pytest.raises(
+        ValueError, match=r"a resumed run goes on with its metrics, objective, .*; it was given objective, .*, twice"
+    ):
+        run(resume=tmp_path, metrics=[Twice()])
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda folder: folder / "missing", "missing is not a folder"),
+        (lambda folder: folder, r"holds no checkpoint \(was the run given --checkpoint-every\?\)"),
+    ],
+)
+def test_where_there_is_none(make: Callable[[Path], Path], words: str, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=words):
+        run(resume=make(tmp_path))
+
+
+def test_numbers_that_are_not_finite_at_the_start_are_compared_as_they_are(tmp_path: Path) -> None:
+    """A user's objective may be infinite, or no number, where it is not defined."""
+    values = [np.inf, np.nan, 1.0, 0.0, -np.inf]
+    problem = FunctionProblem(lambda agent, x: values[agent], lambda agent, x: -0.1 * np.ones_like(x), Stiefel(4, 2), N)
+    arguments: Any = {"iterations": 9, "record_every": 3}
+    algorithm = DRFGT(step_size=0.1, penalty=1.0)
+    first = solve(problem, algorithm, RING, checkpoints=Checkpoints(tmp_path), **arguments)
+    assert bits(solve(problem, algorithm, RING, resume=tmp_path, **arguments)) == bits(first)
+    values[2] = 2.0
+    with pytest.raises(CheckpointError, match="data of agent 2 differ: its objective at the start is 1 there and 2 here"):
+        solve(problem, algorithm, RING, resume=tmp_path, **arguments)
+
+
+def test_another_rounding_is_accepted_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run(tmp_path, 20)
+    data = samples(UNEVEN[:5], 12, 0)
+    near = PCA([a * (1.0 + 1e-13) for a in data], 3)
+    with caplog.at_level(logging.WARNING):
+        solve(near, DRFGT(), RING, iterations=40, resume=tmp_path)
+    assert "was written where arithmetic rounds differently" in caplog.text
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Checkpoints of iterations 20, 40 and 60, for copying."""
+    folder = tmp_path_factory.mktemp("good")
+    run(folder)
+    return folder
+
+
+def changed(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change a manifest, and give it the checksum that it then must have."""
+    path = folder / files.MANIFEST
+    whole = json.loads(path.read_text())
+    change(whole["checkpoint"])
+    canonical = json.dumps(whole["checkpoint"], sort_keys=True, separators=(",", ":"))
+    path.write_text(json.dumps({**whole, "sha256": hashlib.sha256(canonical.encode()).hexdigest()}))
+
+
+def replace(key: str, value: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda body: body.update({key: value})
+
+
+HUGE = 10**15
+HOSTILE: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "huge agents": lambda body: body["blocks"].__setitem__(0, [0, HUGE, HUGE, ["0" * 64]]),
+    "no piece": lambda body: body["blocks"][0].__setitem__(2, 0),
+    "huge point": lambda body: body["arrays"].__setitem__(0, ["state.x", "<f8", [HUGE, HUGE]]),
+    "huge history": lambda body: (
+        body["common"].__setitem__(1, ["history.counts", "<i8", [HUGE, 5]]),
+        body["common"].__setitem__(2, ["history.values", "<f8", [HUGE, 10]]),
+    ),
+    "huge start": lambda body: body["common"].__setitem__(0, ["start", "<f8", [HUGE]]),
+    "huge extra": lambda body: body["arrays"].append(["network.queue", "<f8", [HUGE]]),
+    "objects": lambda body: body["arrays"].__setitem__(0, ["state.x", "|O", [12, 3]]),
+    "negative shape": lambda body: body["arrays"].__setitem__(0, ["state.x", "<f8", [-12, -3]]),
+    "other shape": lambda body: body["arrays"].__setitem__(0, ["state.x", "<f8", [3, 12]]),
+    "field missing": lambda body: body["arrays"].pop(1),
+    "field added": lambda body: body["arrays"].append(["state.extra", "<f8", []]),
+    "a path for a name": lambda body: body["arrays"].__setitem__(0, ["../../etc/passwd", "<f8", [12, 3]]),
+    "no blocks": replace("blocks", []),
+    "blocks that overlap": lambda body: body["blocks"].append(body["blocks"][0]),
+    "blocks that begin late": lambda body: body["blocks"].__setitem__(0, [1, 5, 9, ["0" * 64]]),
+    "blocks of nobody": lambda body: body["blocks"].append([5, 5, 1, []]),
+    "too few checksums": lambda body: body["blocks"][0].__setitem__(3, []),
+    "blocks of text": replace("blocks", "blocks"),
+    "no counters": replace("numbers", {}),
+    "a counter of text": replace("numbers", {"state.k": "60", "state.gradients": 61}),
+    "a negative counter": replace("numbers", {"state.k": -60, "state.gradients": 61}),
+    "a future history": replace("numbers", {"state.k": 3, "state.gradients": 61}),
+    "counts of text": replace("counts", ["many", 1, 1]),
+    "negative counts": replace("counts", [-1, 1, 1]),
+    "infinite counts": replace("counts", [float("inf"), 1, 1]),
+    "huge counts": replace("counts", [1, 10**30, 1]),
+    "broken counts": replace("counts", [1, 1.5, 1]),
+    "a huge iteration": replace("numbers", {"state.k": 10**30, "state.gradients": 61}),
+    "huge gradients": replace("numbers", {"state.k": 60, "state.gradients": 10**30}),
+    "negative gradients": replace("numbers", {"state.k": 60, "state.gradients": -1}),
+    "seconds that are no number": replace("seconds", {"compute": float("nan")}),
+    "negative seconds": replace("seconds", {"compute": -1e300}),
+    "a shape beyond 64 bits": lambda body: body["arrays"].__setitem__(0, ["state.x", "<f8", [0, 10**30]]),
+    "no seconds": replace("seconds", None),
+    "metrics of numbers": replace("metrics", [1, 2]),
+    "no metrics": lambda body: body.pop("metrics"),
+    "no run": lambda body: body.pop("run"),
+    "run of text": replace("run", "run"),
+    "notes of text": replace("notes", "notes"),
+    "empty": lambda body: body.clear(),
+}
+
+
+@contextmanager
+def little_memory() -> Iterator[None]:
+    """Not more than 4 MB are allocated inside; the state has 5 kB."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_manifest_that_lies_with_the_right_checksum_is_refused(name: str, good: Path, tmp_path: Path) -> None:
+    path = tmp_path / "000000060"
+    shutil.copytree(good / "000000060", path)
+    changed(path, HOSTILE[name])
+    with little_memory(), pytest.raises(CheckpointError, match=str(path)):
+        run(resume=path)
+
+
+def test_what_is_in_flight_has_the_shape_that_the_channel_gave_it(tmp_path: Path) -> None:
+    """The method's own start does not tell it; the network does, once it is read."""
+    run(tmp_path, 20, channel="delay:rounds=1")
+
+    def turn(body: dict[str, Any]) -> None:
+        messages = next(array for array in body["arrays"] if array[0] == "network.messages")
+        messages[2] = [2, messages[2][0] // 2]
+
+    changed(tmp_path / "000000020", turn)
+    with pytest.raises(CheckpointError, match=r"cannot resume .*000000020: the messages in flight must be 5 x \d+ numbers, got"):
+        run(resume=tmp_path, channel="delay:rounds=1")
+
+
+def test_the_change_itself_is_not_what_is_refused(good: Path, tmp_path: Path) -> None:
+    shutil.copytree(good / "000000060", tmp_path / "000000060")
+    changed(tmp_path / "000000060", lambda body: None)
+    assert run(resume=tmp_path).state.k == 60
+
+
+MANIFESTS = {
+    "empty": b"",
+    "text": b"\xff\xfe\x00",
+    "null": b"null",
+    "a list": b"[1, 2]",
+    "another format": b'{"format": "zip"}',
+    "deep": b"[" * 100_000,
+    "deep inside": b'{"format": "decentorth checkpoint", "version": 1, "checkpoint": ' + b"[" * 900 + b"]" * 900 + b"}",
+    "a number without end": b'{"format": "decentorth checkpoint", "version": ' + b"1" * 10_000 + b"}",
+}
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_what_is_no_manifest(name: str, good: Path, tmp_path: Path) -> None:
+    shutil.copytree(good / "000000060", tmp_path / "000000060")
+    (tmp_path / "000000060" / files.MANIFEST).write_bytes(MANIFESTS[name])
+    with little_memory(), pytest.raises(CheckpointError, match=r"000000060 is damaged: manifest\.json"):
+        run(resume=tmp_path)
+
+
+def test_another_version_of_the_format_is_named(good: Path, tmp_path: Path) -> None:
+    shutil.copytree(good / "000000060", tmp_path / "000000060")
+    path = tmp_path / "000000060" / files.MANIFEST
+    path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
+    with pytest.raises(CheckpointError, match="its format version is 2, and this decentorth reads version 1"):
+        run(resume=tmp_path)
+
+
+def test_a_manifest_of_gigabytes_is_not_read(good: Path, tmp_path: Path) -> None:
+    shutil.copytree(good / "000000060", tmp_path / "000000060")
+    os.truncate(tmp_path / "000000060" / files.MANIFEST, 10 << 30)
+    with little_memory(), pytest.raises(CheckpointError, match="has 10737418240 bytes, more than the 16777216 that it may have"):
+        run(resume=tmp_path)
+
+
+@pytest.mark.parametrize("name", [files.MANIFEST, files.COMMON, "block-00000.bin"])
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["FIFO", "device"])
+def test_what_is_no_regular_file_is_not_read(make: Callable[[Path], None], name: str, good: Path, tmp_path: Path) -> None:
+    """A FIFO would be waited for; a device has no end."""
+    shutil.copytree(good / "000000060", tmp_path / "000000060")
+    (tmp_path / "000000060" / name).unlink()
+    make(tmp_path / "000000060" / name)
+    with little_memory(), pytest.raises(CheckpointError, match=rf"000000060 is damaged: {name} is not a regular file"):
+        run(resume=tmp_path)
+    with little_memory(), pytest.raises(ValueError, match=rf"000000060 is damaged: {name} is not a regular file"):
+        newest_notes(tmp_path)
+
+
+def test_the_notes_are_those_of_files_of_the_right_sizes(good: Path, tmp_path: Path) -> None:
+    """What decides about memory, the number of agents, is not believed before."""
+    shutil.copytree(good, tmp_path, dirs_exist_ok=True)
+    assert newest_notes(tmp_path) == ({}, N)
+    changed(tmp_path / "000000060", HOSTILE["huge agents"])
+    os.truncate(tmp_path / "000000040" / "block-00000.bin", 17)
+    assert newest_notes(tmp_path) == ({}, N)
+    shutil.rmtree(tmp_path / "000000020")
+    with pytest.raises(ValueError, match=r"000000040 is damaged: block-00000\.bin has 17 bytes instead of"):
+        newest_notes(tmp_path)
+
+
+def spoilt(folder: Path, rng: np.random.Generator) -> str:
+    """Spoil a checkpoint in one of many ways; says how."""
+    path = folder / str(rng.choice(sorted(file.name for file in folder.iterdir())))
+    data = bytearray(path.read_bytes())
+    match rng.integers(0, 6):
+        case 0:
+            data = data[: rng.integers(0, len(data))]
+            how = f"cut after {len(data)} bytes"
+        case 1:
+            place, bit = int(rng.integers(0, len(data))), int(rng.integers(0, 8))
+            data[place] ^= 1 << bit
+            how = f"bit {bit} of byte {place} flipped"
+        case 2:
+            extra = int(rng.integers(1, 5000))
+            data += bytes(extra)
+            how = f"{extra} bytes appended"
+        case 3:
+            start, length = int(rng.integers(0, len(data))), int(rng.integers(1, 600))
+            data[start : start + length] = rng.bytes(length)
+            how = f"{length} bytes overwritten at {start}"
+        case 4:
+            a, b = sorted(int(place) for place in rng.integers(0, len(data), 2))
+            data = data[:a] + data[b + 1 :]
+            how = f"bytes {a} to {b} left out"
+        case _:
+            path.unlink()
+            return f"{path.name} missing"
+    path.write_bytes(data)
+    return f"{path.name} {how}"
+
+
+def test_a_hundred_spoilt_checkpoints(good: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Alone each is refused, in words; beside an older one that one is gone on from, with the same bits in the end."""
+    whole, rng = bits(run()), np.random.default_rng(2026)
+    for number in range(100):
+        folder = tmp_path / str(number)
+        shutil.copytree(good / "000000060", folder / "000000060")
+        before = {path.name: path.read_bytes() for path in (folder / "000000060").iterdir()}
+        how = spoilt(folder / "000000060", rng)
+        after = {path.name: path.read_bytes() for path in (folder / "000000060").iterdir()}
+        if before == after or same_json(before, after):
+            assert run(resume=folder / "000000060").state.k == 60
+            continue
+        with little_memory(), pytest.raises(CheckpointError) as caught:
+            run(resume=folder / "000000060")
+        assert f"{folder / '000000060'} is damaged: " in str(caught.value), how
+        assert "\n" not in str(caught.value), how
+        if number % 10 == 0:
+            shutil.copytree(good / "000000040", folder / "000000040")
+            with pytest.raises(CheckpointError, match=f"there is also {folder / '000000040'}"):
+                run(resume=folder / "000000060")
+            caplog.clear()
+            assert bits(run(resume=folder)) == whole, how
+            assert "000000060 is damaged" in caplog.text
+
+
+def same_json(before: dict[str, bytes], after: dict[str, bytes]) -> bool:
+    """Whether two checkpoints differ by the white space of their manifests only."""
+    try:
+        first, second = ({**one, files.MANIFEST: json.loads(one[files.MANIFEST])} for one in (before, after))
+    except (KeyError, ValueError):
+        return False
+    return first == second
+
+
+@contextmanager
+def small_files(size: int) -> Iterator[None]:
+    """No file can grow beyond ``size`` inside, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("size", [0, 1000, 3000])
+def test_a_full_disk_leaves_the_last_good_one(size: int, good: Path, tmp_path: Path) -> None:
+    """Before the first byte, or in the middle."""
+    root = tmp_path / "root"
+    shutil.copytree(good, root)
+    sizes = [(good / "000000060" / name).stat().st_size for name in (files.COMMON, "block-00000.bin")]
+    assert 1000 < sizes[0] < 3000 < sizes[1] < 5000
+    message = rf"cannot write the checkpoint of iteration 80: .*File too large.*; the last good one is {root}/000000060$"
+    with small_files(size), pytest.raises(CheckpointError, match=message):
+        run(root, 90, resume=root)
+    assert names(root) == [20, 40, 60]
+    assert not list(root.glob(".*"))
+    assert everything(run(root, 90, resume=root).state) == everything(run(iterations=90).state)
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointError, match="cannot write the checkpoint of iteration 20: Not a directory"):
+        run(tmp_path / "file" / "folder")
+
+
+def test_an_array_that_cannot_be_held(tmp_path: Path) -> None:
+    collective = AgentCollective(SerialCommunicator(), np.array([0, 2]))
+    with pytest.raises(CheckpointError, match="cannot hold z of type complex128"):
+        files.write(tmp_path, 1, 1, slice(0, 2), {"z": np.zeros(2, dtype=complex)}, {}, {}, collective)
+
+
+def test_what_was_interrupted_in_writing_is_not_seen_and_goes(good: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(good, root)
+    shutil.copytree(good / "000000060", root / ".000000080.part")
+    assert files.found(root)[0].name == "000000060"
+    run(root, 70, resume=root)
+    assert names(root) == [40, 60, 70]
+    assert not list(root.glob(".*"))
+
+
+class Counting(SerialCommunicator):
+    """A process that is alone and counts how often it is asked for a maximum."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def max(self, values: Array) -> Array:
+        self.asked += 1
+        return values
+
+
+def test_looks_are_seldom(tmp_path: Path) -> None:
+    """In a quarter of a second, however short the iterations: at 1, 5, 21, 85, 341 and 1365, where spans have grown fourfold."""
+    alone, watched = Counting(), Counting()
+    run(iterations=1500, rows=2, comm=alone)
+    result = run(iterations=1500, rows=2, comm=watched, checkpoints=Checkpoints(tmp_path))
+    assert alone.asked < watched.asked <= alone.asked + 7 + result.seconds["total"] / 0.25

@@ -1,0 +1,74 @@
+"""The table of a run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from decentorth.protocols import Row
+from decentorth.running.history import COUNTS, History
+
+
+def row(k: int) -> Row:
+    return Row(k, 2 * k, 3 * k, 4 * k, 5 * k, 0.5 * k, {"objective": -1.0 * k, "error": 1.0 / (k + 1)})
+
+
+def recorded(number: int, limit: int = 20_000) -> History:
+    history = History(limit)
+    for k in range(number):
+        history.record(row(k))
+    return history
+
+
+def test_columns_are_what_was_recorded() -> None:
+    history = recorded(5)
+    assert list(history) == [*COUNTS, "seconds", "objective", "error"]
+    assert len(history) == 8
+    for factor, name in enumerate(COUNTS, start=1):
+        np.testing.assert_array_equal(history[name], factor * np.arange(5), strict=True)
+        assert history[name].dtype == np.int64
+    for name, expected in (("seconds", 0.5 * np.arange(5)), ("objective", -np.arange(5.0)), ("error", 1 / np.arange(1.0, 6.0))):
+        np.testing.assert_array_equal(history[name], expected, strict=True)
+    assert history.rows == tuple(row(k) for k in range(5))
+    assert "objective" in history
+    assert "gradient_norm" not in history
+
+
+def test_an_empty_history_has_its_counts() -> None:
+    history = History()
+    assert list(history) == [*COUNTS, "seconds"]
+    assert history["iteration"].shape == (0,)
+    assert history["iteration"].dtype == np.int64
+    assert history["seconds"].dtype == np.float64
+
+
+def test_an_unknown_column_is_told_with_the_known() -> None:
+    with pytest.raises(KeyError, match=r"no column 'gradient'; there are iteration, rounds, .*, seconds, objective, error"):
+        recorded(1)["gradient"]
+
+
+@pytest.mark.parametrize("limit", [2, 3, 4, 7, 16, 100])
+@pytest.mark.parametrize("number", [1, 2, 3, 5, 17, 1000])
+def test_memory_is_bounded(limit: int, number: int) -> None:
+    """First and last stay, the rest is a subsequence that reaches over the whole run."""
+    rows = [r.iteration for r in recorded(number, limit).rows]
+    assert len(rows) <= max(limit, 3)
+    assert (rows[0], rows[-1]) == (0, number - 1)
+    assert rows == sorted(set(rows))
+    if number <= limit:
+        assert rows == list(range(number))
+
+
+def test_thinning_never_loses_the_newest_row() -> None:
+    history = History(8)
+    for k in range(200):
+        history.record(row(k))
+        assert history["iteration"][-1] == k
+        assert history["iteration"][0] == 0
+
+
+def test_as_a_data_frame() -> None:
+    frame = pd.DataFrame(dict(recorded(4)))
+    assert list(frame.columns) == list(recorded(4))
+    np.testing.assert_array_equal(frame["objective"], recorded(4)["objective"])

@@ -1,0 +1,418 @@
+"""The loop: what it records and when, how it ends, and that measuring changes nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from decentorth import DGD, DPRGT, DRFGT, UMCM, Checkpoints, Landing, Result, iterate, solve
+from decentorth.problems import Deferred, FunctionProblem
+from decentorth.protocols import Array, Collective, Row, Stop, StoppingRule
+from decentorth.running.history import schedule
+from decentorth.sets import Euclidean, Stiefel
+from decentorth.stopping import Consensus, Error, Feasibility, GradientNorm, ObjectiveBelow, Time
+from tests.reference import naive
+from tests.support.j_orthogonal import hevp
+from tests.support.problems import GRAPHS, pca, point, procrustes
+from tests.support.threads import on_ranks
+
+N = 5
+RING = GRAPHS["ring"](N)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(iterations=st.integers(0, 100_000), rows=st.integers(2, 400))
+def test_the_schedule_is_log_spaced_from_first_to_last(iterations: int, rows: int) -> None:
+    """About as many rows as asked for, never more; where integers allow it, their ratios are equal."""
+    due = list(schedule(iterations, rows, None))
+    assert (due[0], due[-1]) == (0, iterations)
+    assert all(a < b for a, b in pairwise(due))
+    assert min(iterations + 1, rows) - 0.1 * rows - 1 <= len(due) <= rows + 1
+    if len(due) < iterations + 1:
+        apart = np.array([k for k in due if k > 0])
+        ratios, gaps = apart[1:] / apart[:-1], np.diff(apart)
+        assert np.all(gaps[:-1] <= gaps[1:] + 1 + 0.01 * gaps[1:])
+        coarse = ratios[gaps > 50]
+        assert coarse.size == 0 or coarse.max() / coarse.min() < 1.05
+
+
+def test_the_published_schedule() -> None:
+    """3000 iterations in 200 rows: each of the first twenty, and 1 to 3 % between the last."""
+    due = np.array(list(schedule(3000, 200, None)))
+    assert 190 <= len(due) <= 201
+    np.testing.assert_array_equal(due[:20], np.arange(20))
+    ratios = due[-40:] / due[-41:-1]
+    assert 1.01 < ratios.min() <= ratios.max() < 1.06
+
+
+@pytest.mark.parametrize(
+    ("iterations", "every", "expected"),
+    [(10, 3, [0, 3, 6, 9, 10]), (9, 3, [0, 3, 6, 9]), (2, 5, [0, 2]), (0, 4, [0]), (3, 1, [0, 1, 2, 3])],
+)
+def test_every_so_many(iterations: int, every: int, expected: list[int]) -> None:
+    assert list(schedule(iterations, 200, every)) == expected
+
+
+def test_a_run_records_what_is_due() -> None:
+    result = solve(pca().problem, DRFGT(step_size=0.1), RING, iterations=300, rows=40)
+    due = list(schedule(300, 40, None))
+    assert result.history["iteration"].tolist() == due
+    assert (result.status, result.converged, result.message) == ("iterations", False, "all 300 iterations are done")
+    assert (result.state.k, result.row) == (300, result.history.rows[-1])
+    np.testing.assert_array_equal(result.history["rounds"], due)
+    np.testing.assert_array_equal(result.history["messages"], 2 * N * np.array(due))
+    np.testing.assert_array_equal(result.history["bytes"], 2 * N * 2 * 8 * 36 * np.array(due))
+    np.testing.assert_array_equal(result.history["gradients"], 1 + np.array(due))
+    assert np.all(np.diff(result.history["seconds"]) >= 0)
+
+
+def test_measuring_changes_nothing() -> None:
+    """However often, and iterated by hand: the same bits."""
+    case = procrustes()
+    x0 = point(case.problem)
+    arguments: Any = {"x0": x0, "iterations": 50}
+    often = solve(case.problem, DRFGT(step_size=5e-3), RING, record_every=1, **arguments)
+    seldom = solve(case.problem, DRFGT(step_size=5e-3), RING, rows=2, **arguments)
+    state = next(islice(iterate(case.problem, DRFGT(step_size=5e-3), RING, x0=x0), 50, None))
+    assert often.x.tobytes() == seldom.x.tobytes() == state.x.tobytes()
+    assert often.history["objective"][-1] == seldom.history["objective"][-1]
+
+
+def test_no_iterations_leave_the_start() -> None:
+    result = solve(pca().problem, DRFGT(), RING, iterations=0, seed=9)
+    assert result.history["iteration"].tolist() == [0]
+    np.testing.assert_array_equal(result.x, np.repeat(pca().problem.start(9)[None], N, axis=0))
+    assert result.row.values["feasibility"] < 1e-14
+
+
+def test_recorders_see_every_row_and_further_metrics_join() -> None:
+    class Recorded:
+        def __init__(self) -> None:
+            self.rows: list[Row] = []
+
+        def record(self, row: Row) -> None:
+            self.rows.append(row)
+
+    class FirstEntry:
+        columns = ("first_entry", "twice")
+
+        def __call__(self, problem: Any, state: Any, collective: Collective) -> tuple[float, ...]:
+            (total,) = collective.sum(state.x[:, 0, 0])
+            return float(total) / problem.n_agents, 2.0 * state.k
+
+    recorder = Recorded()
+    result = solve(pca().problem, DRFGT(), RING, iterations=20, recorders=[recorder], metrics=[FirstEntry()])
+    assert tuple(recorder.rows) == result.history.rows
+    assert result.history["first_entry"][-1] == pytest.approx(result.x[:, 0, 0].mean(), rel=1e-14)
+    np.testing.assert_array_equal(result.history["twice"], 2.0 * result.history["iteration"])
+
+
+def test_a_run_stops_at_the_first_row_that_is_good_enough() -> None:
+    rule = GradientNorm(1e-3) & Consensus(1e-2) & Feasibility(1e-3)
+    result = solve(pca().problem, DRFGT(), RING, iterations=5000, record_every=4, stopping=rule)
+    h = result.history
+    good = (h["gradient_norm"] <= 1e-3) & (h["consensus_rms"] <= 1e-2) & (h["feasibility"] <= 1e-3)
+    assert good.tolist() == [False] * (len(good) - 1) + [True]
+    assert (result.status, result.converged) == ("converged", True)
+    gradient, consensus, feasibility = (h[name][-1] for name in ("gradient_norm", "consensus_rms", "feasibility"))
+    assert result.message == (
+        f"gradient norm {gradient:.2e} <= 0.001, consensus rms {consensus:.2e} <= 0.01, feasibility {feasibility:.2e} <= 0.001"
+    )
+    assert result.state.k == h["iteration"][-1] < 5000
+
+
+def test_a_run_stops_when_the_answer_is_near_enough() -> None:
+    case = pca()
+    result = solve(case.problem, DRFGT(), RING, iterations=5000, stopping=Error(1e-6) | Time(1e6))
+    assert (result.status, result.converged) == ("converged", True)
+    assert result.row.values["error"] <= 1e-6
+    C = np.mean([-g(np.eye(12)) for g in case.gradients], axis=0)
+    top = np.linalg.eigh(C)[1][:, -3:]
+    xhat = naive.polar(naive.mean(result.x))
+    np.testing.assert_allclose(xhat @ xhat.T, top @ top.T, atol=2e-6)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sated(Landing):
+    """Has enough after some iterations."""
+
+    enough: int = 7
+
+    def ending(self, problem: Any, state: Any) -> Stop | None:
+        return Stop("converged", True, f"enough at {state.k}") if state.k >= self.enough else None
+
+
+@pytest.mark.parametrize("record_every", [1, 5, 1000])
+@pytest.mark.parametrize("enough", [0, 7])
+def test_a_method_may_end_its_run_at_any_iteration(enough: int, record_every: int) -> None:
+    """Between two rows that were due too, and then there is a row of the end; before any rule is asked."""
+    one = pca().problem.pooled()
+    result = solve(one, Sated(enough=enough), iterations=1000, record_every=record_every, stopping=Feasibility(1e-30) & Time(1e6))
+    assert (result.status, result.converged, result.message, result.state.k) == ("converged", True, f"enough at {enough}", enough)
+    assert result.history["iteration"][-1] == enough
+
+
+def test_a_limit_of_time_is_not_convergence() -> None:
+    result = solve(pca().problem, DRFGT(), RING, iterations=10**9, record_every=1, stopping=Time(1e-9))
+    assert (result.status, result.converged) == ("time_limit", False)
+    assert result.state.k < 10**9
+
+
+def slow(after: int) -> FunctionProblem[Stiefel]:
+    """Three agents, of which the first takes 0.05 s for each gradient after so many."""
+    calls: list[int] = []
+
+    def gradient(agent: int, x: Array) -> Array:
+        if agent == 0:
+            calls.append(agent)
+            time.sleep(0.05 if len(calls) > after else 0.0)
+        return -x
+
+    return FunctionProblem(lambda agent, x: 0.0, gradient, Stiefel(4, 2), 3)
+
+
+def ended_by_time(after: int, stopping: StoppingRule, comm: Any = "serial", **arguments: Any) -> Result:
+    method, W = DGD(step_size=0.01), GRAPHS["ring"](3)
+    return solve(slow(after), method, W, iterations=2000, record_every=1000, stopping=stopping, comm=comm, **arguments)
+
+
+@pytest.mark.parametrize("after", [0, 100])
+def test_a_limit_of_time_is_held_to_an_iteration(after: int, tmp_path: Path) -> None:
+    """Also where iterations become slow on the way, and checkpoints are due in between; a slower machine makes fewer iterations."""
+    for checkpoints in (None, Checkpoints(tmp_path, every=2)):
+        result = ended_by_time(after, Time(0.3), checkpoints=checkpoints)
+        assert (result.status, result.message) == ("time_limit", "the time limit of 0.3 s is reached")
+        assert result.history["iteration"].tolist() == [0, result.state.k]
+        assert result.state.k <= after + 6
+        assert result.row.seconds >= 0.3
+
+
+def test_ranks_hold_a_limit_of_time_together() -> None:
+    def ended(communicator: Any) -> tuple[str, list[int], str]:
+        result = ended_by_time(0, Time(0.3), communicator)
+        return result.status, result.history["iteration"].tolist(), result.collective.sha256(result.x)
+
+    first, *others = on_ranks(3, ended)
+    assert others == [first] * 2
+    assert first[0] == "time_limit"
+    assert first[1] == [0, first[1][-1]]
+    assert first[1][-1] <= 6
+
+
+def test_a_limit_of_time_that_does_not_end_the_run_adds_one_row() -> None:
+    """Each of several limits adds its own."""
+    unmet = ObjectiveBelow(-1.0)
+    for communicators in (1, 3):
+
+        def iterations(communicator: Any, several: bool = communicators > 1) -> list[int]:
+            rule = Time(0.1) & unmet | Time(0.2) & unmet | Time(0.3)
+            found = ended_by_time(0, rule, communicator if several else "serial")
+            recorded: list[int] = found.history["iteration"].tolist()
+            return recorded
+
+        for found in on_ranks(communicators, iterations):
+            assert len(found) == len(set(found)) <= 4
+            assert found[-1] <= 6
+
+
+def exploding(agent_to_blame: int) -> FunctionProblem[Stiefel]:
+    """Gradients of size one, but for one agent's of 1e60."""
+
+    def gradient(agent: int, x: Array) -> Array:
+        size = 1e60 if agent == agent_to_blame else 1.0
+        return size * np.arange(x.size, dtype=np.float64).reshape(x.shape)
+
+    return FunctionProblem(lambda agent, x: 0.0, gradient, Stiefel(4, 2), N)
+
+
+@pytest.mark.parametrize("agent", [0, 3, 4])
+def test_divergence_names_agent_iteration_and_a_smaller_step(agent: int) -> None:
+    result = solve(exploding(agent), DRFGT(step_size=0.5, penalty=1.0), RING, iterations=100, record_every=1)
+    assert (result.status, result.converged, result.state.k) == ("diverged", False, 1)
+    words = rf"diverged: the point of agent {agent} is not finite at iteration 1\b.* 0 *\)?.*0\.5 .*try 0\.1, or 'auto'"
+    assert re.search(words, result.message), result.message
+    assert result.history["iteration"].tolist() == [0]
+
+
+def spoilt(name: str) -> FunctionProblem[Stiefel]:
+    """f_i(x) = tr(x^T D x) / 2, D diagonal, whose gradient or objective agent 2 loses once the first entry of x is below 0.3."""
+    slopes = np.arange(4.0, 0.0, -1.0)[:, None]
+
+    def value(agent: int, x: Array) -> float:
+        half = 0.5 * float((slopes * x * x).sum())
+        return np.nan if agent == 2 and name == "value" and x[0, 0] < 0.3 else half
+
+    def gradient(agent: int, x: Array) -> Array:
+        return slopes * x * (np.inf if agent == 2 and name == "gradient" and x[0, 0] < 0.3 else 1.0)
+
+    return FunctionProblem(value, gradient, Stiefel(4, 1), 3)
+
+
+@pytest.mark.parametrize("channel", [None, "delay:rounds=2", "sleep:p=0.2"])
+@pytest.mark.parametrize("method", [DGD(step_size=0.04), DPRGT(step_size=0.04), DRFGT(step_size=0.04, penalty=1.0)], ids=repr)
+def test_a_gradient_that_is_not_finite_is_named_and_not_the_step(method: Any, channel: str | None) -> None:
+    """By its agent and the iteration, whatever was measured when, in one process and on ranks; the counts are those of the run."""
+    W, x0 = GRAPHS["ring"](3), np.array([[0.8], [0.6], [0.0], [0.0]])
+    states = iterate(spoilt(""), method, W, x0=x0, channel=channel)
+    points = [state.x.copy() for state in islice(states, 200)]
+    first = next(k for k, x in enumerate(points) if x[2, 0, 0] < 0.3)
+    assert 5 < first < 150
+    words = (
+        rf"the gradient of agent 2 is not finite at its point of iteration {first}, whose largest entry is "
+        rf"{np.abs(points[first][2]).max():.3g}: mend that function"
+    )
+
+    def ended(comm: Any, every: int) -> tuple[str, int, int]:
+        arguments: Any = {"iterations": 200, "record_every": every, "x0": x0, "comm": comm, "channel": channel}
+        result = solve(spoilt("gradient"), method, W, **arguments)
+        assert result.status == "diverged"
+        assert result.message.endswith(words), result.message
+        return result.message, result.state.k, result.network.rounds
+
+    for every in (1, 7, 200):
+        alone = ended("serial", every)
+        again = solve(spoilt(""), method, W, iterations=alone[1], rows=2, x0=x0, channel=channel)
+        assert alone[2] == again.network.rounds
+    assert on_ranks(3, lambda comm: ended(comm, 200)) == [alone] * 3
+
+
+def test_a_gradient_that_overflows_far_away_may_be_the_fault_of_the_step() -> None:
+    problem = FunctionProblem(lambda i, x: 0.0, lambda i, x: -np.exp(np.minimum(x, 1e4)), Euclidean(4, 1), 3)
+    result = solve(problem, DGD(step_size=5.0), GRAPHS["ring"](3), x0=np.ones((4, 1)), iterations=30)
+    assert result.status == "diverged"
+    assert re.search(r"largest entry is \S+: mend that function, or try a smaller step size$", result.message), result.message
+
+
+def test_an_objective_that_is_not_finite_is_named() -> None:
+    """Of a method that chooses its steps by it."""
+    x0 = np.array([[0.8], [0.6], [0.0], [0.0]])
+    result = solve(spoilt("value"), DGD(step_size=5.0), GRAPHS["ring"](3), x0=x0, iterations=300)
+    assert result.status == "diverged"
+    assert re.search(
+        r"; the objective of agent 2 is not finite at its point of iteration \d+, .*mend .* smaller step", result.message
+    )
+
+
+def test_a_step_that_is_too_large_diverges_and_says_so() -> None:
+    """What was recorded before stays, and is finite."""
+    result = solve(procrustes().problem, DRFGT(step_size=1.0), RING, iterations=2000, record_every=1)
+    assert result.status == "diverged"
+    assert f"try {1.0 / max(procrustes().lipschitz):.2g}, or 'auto'" in result.message
+    assert result.state.k == result.history["iteration"][-1] + 1
+    assert np.isfinite(result.history["consensus_error"]).all()
+    assert result.history["feasibility"][-1] > 1e6
+
+
+def test_divergence_of_automatic_steps_has_no_number_to_divide() -> None:
+    """UMCM's function is unbounded below where the penalty is far below the Lipschitz constant."""
+    result = solve(hevp(6), UMCM(penalty=1e-3), iterations=500, seed=1)
+    assert result.status == "diverged"
+    assert "try a smaller step size" in result.message
+
+
+def test_a_run_that_leaves_its_region_stops() -> None:
+    case = procrustes()
+    L = max(case.lipschitz)
+    arguments: Any = {"iterations": 200, "record_every": 1}
+    free = solve(case.problem, DRFGT(step_size=0.5 / L, penalty=0.05 * L), RING, **arguments)
+    top = free.history["feasibility"].max()
+    held = solve(case.problem, DRFGT(step_size=0.5 / L, penalty=0.05 * L), RING, safety_region=top / 2, **arguments)
+    outside = free.history["feasibility"] > top / 2
+    first = int(np.argmax(outside))
+    assert (held.status, held.converged, held.state.k) == ("left_safe_region", False, free.history["iteration"][first])
+    value = free.history["feasibility"][first]
+    assert f"feasibility {value:.3g} > {top / 2:g} at iteration {held.state.k}; take a smaller step size" in held.message
+    kept = solve(case.problem, DRFGT(step_size=0.5 / L, penalty=0.05 * L), RING, safety_region=top, **arguments)
+    assert kept.status == "iterations"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"iterations": -1}, "iterations must be at least 0, got -1"),
+        ({"rows": 1}, "rows must be at least 2, got 1"),
+        ({"record_every": 0}, "record_every must be at least 1, got 0"),
+        ({"safety_region": 0.0}, "safety_region must be positive and finite, got 0.0"),
+        ({"seed": -1}, "seed must be a non-negative integer, got -1"),
+        ({"seed": 1.5}, "seed must be a non-negative integer, got 1.5"),
+        ({"x0": np.eye(3)}, r"x0 must have the shape of one agent's point, \(12, 3\), got \(3, 3\)"),
+        ({"x0": np.full((12, 3), np.nan)}, "x0 must be finite"),
+        ({"stopping": Error(1e-3), "iterations": 0}, None),
+    ],
+)
+def test_what_cannot_work_is_refused(arguments: dict[str, Any], words: str | None) -> None:
+    if words is None:
+        assert solve(pca().problem, DRFGT(), RING, **arguments).status == "iterations"
+        return
+    with pytest.raises(ValueError, match=words):
+        solve(pca().problem, DRFGT(), RING, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"iterations": True}, "iterations must be a whole number, got True"),
+        ({"iterations": "3"}, "iterations must be a whole number, got '3'"),
+        ({"iterations": 1e3}, "iterations must be a whole number, got 1000.0"),
+        ({"iterations": None}, "iterations must be a whole number, got None"),
+        ({"rows": "9"}, "rows must be a whole number or None, got '9'"),
+        ({"record_every": True}, "record_every must be a whole number or None, got True"),
+        ({"x0": 1j * np.eye(12, 3)}, "x0 must hold real numbers, got dtype complex128"),
+        ({"stopping": 1e-6}, "stopping must be a rule such as do.stopping.GradientNorm(1e-06), got 1e-06"),
+        ({"stopping": "gradient"}, "stopping must be a rule such as do.stopping.GradientNorm(1e-6), got 'gradient'"),
+        ({"stopping": Time}, "stopping must be a rule such as do.stopping.GradientNorm(1e-6), got <class"),
+        ({"algorithm": "drfgt"}, "the algorithm must be a method with its settings, such as do.DRFGT(), got 'drfgt'"),
+        ({"algorithm": DRFGT}, "the algorithm must be a method with its settings, such as DRFGT(), got <class"),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_refused_by_name(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(words)):
+        solve(**{"problem": pca().problem, "algorithm": DRFGT(), "W": RING, **arguments})
+
+
+def test_numbers_of_numpy_are_whole_numbers() -> None:
+    assert solve(pca().problem, DRFGT(), RING, iterations=np.int64(3), rows=np.int32(2)).state.k == 3  # type: ignore[arg-type]
+
+
+def blas_threads() -> set[int]:
+    return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
+
+
+@pytest.mark.parametrize("moment", ["build", "value", "gradient"])
+def test_one_blas_thread_wherever_bits_are_made(moment: str) -> None:
+    """Products of large matrices depend on the number of threads; the user's own number is back afterwards."""
+    seen: list[set[int]] = []
+
+    def look(now: str) -> None:
+        if now == moment:
+            seen.append(blas_threads())
+
+    def value(agent: int, x: Array) -> float:
+        look("value")
+        return 0.0
+
+    def gradient(agent: int, x: Array) -> Array:
+        look("gradient")
+        return x
+
+    def build(agents: slice, collective: Collective) -> FunctionProblem[Stiefel]:
+        look("build")
+        return FunctionProblem(value, gradient, Stiefel(4, 2), N).restrict(agents)
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        solve(Deferred(N, build), DRFGT(), RING, iterations=2)
+        assert blas_threads() == before
+    assert 2 in before
+    assert seen
+    assert set().union(*seen) == {1}

@@ -1,0 +1,274 @@
+"""What is measured, against loops over agents, and the search for the first agent that runs away."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from decentorth import DRFGT, Result, solve
+from decentorth.network import SerialCommunicator
+from decentorth.network.collective import AgentCollective
+from decentorth.numerics.ordered_sums import norms
+from decentorth.problems import PCA, FunctionProblem, Procrustes, subspace_distance
+from decentorth.protocols import Array
+from decentorth.running.metrics import StandardMetrics, first_runaway
+from decentorth.sets import Euclidean, JOrthogonal, Stiefel
+from decentorth.stopping import GradientNorm
+from tests.reference import naive
+from tests.support.problems import CASES, GRAPHS, UNEVEN, Case, pca, point, samples
+from tests.support.threads import on_ranks
+
+N = len(UNEVEN)
+
+
+class Tracking(NamedTuple):
+    """A state with everything a metric looks at."""
+
+    x: Array
+    tracker: Array
+    field: Array
+    penalty: Array
+
+
+class Plain(NamedTuple):
+    """A state of a method that neither tracks nor lands."""
+
+    x: Array
+
+
+def collective(n: int = N) -> AgentCollective:
+    return AgentCollective(SerialCommunicator(), np.array([0, n]))
+
+
+def measured(problem: Any, state: Any) -> dict[str, float]:
+    metric = StandardMetrics(problem, state)
+    return dict(zip(metric.columns, metric(problem, state, collective(problem.n_agents)), strict=True))
+
+
+def spread(problem: Any, size: float) -> Array:
+    """Points about a common feasible one."""
+    rng = np.random.default_rng(3)
+    return point(problem) + size * rng.standard_normal((problem.n_agents, *problem.shape))
+
+
+@pytest.mark.parametrize("blocks", [1 << 19, 1])
+@pytest.mark.parametrize("size", [1e-6, 1e-2, 0.5])
+@pytest.mark.parametrize("name", CASES)
+def test_metrics_are_the_formulas(name: str, size: float, blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trackers, fields and penalties of arbitrary values, so that none can be mistaken for another."""
+    monkeypatch.setattr("decentorth.problems.base.BLOCK_BYTES", blocks)
+    case: Case = CASES[name](rows=UNEVEN)
+    x = spread(case.problem, size)
+    rng = np.random.default_rng(4)
+    state = Tracking(x, rng.standard_normal(x.shape), rng.standard_normal(x.shape), rng.uniform(1, 20, N))
+    found = measured(case.problem, state)
+    expected = naive.metrics(case.values, case.gradients, x, state.tracker, state.field, state.penalty)
+    assert found.keys() == expected.keys()
+    for metric, value in expected.items():
+        absolute = 1e-15 * N if metric == "distance_to_manifold" else 0.0
+        assert found[metric] == pytest.approx(value, rel=1e-12, abs=absolute), metric
+
+
+def test_a_method_that_does_not_track_has_fewer_columns() -> None:
+    case = pca(rows=UNEVEN)
+    x = spread(case.problem, 0.1)
+    found, expected = measured(case.problem, Plain(x)), naive.metrics(case.values, case.gradients, x)
+    assert found.keys() == expected.keys()
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_all_vanish_at_a_common_critical_point() -> None:
+    """But the sum of the local gradients, which heterogeneous agents do not agree on."""
+    case = pca(rows=UNEVEN)
+    case.problem.prepare(collective())
+    x = np.repeat(case.problem.optimum[None], N, axis=0)
+    found = measured(case.problem, Tracking(x, x, x, np.ones(N)))
+    assert found.pop("local_gradient_sum") > 0.1
+    assert found.pop("objective") < -0.1
+    assert max(found.values()) < 1e-13
+
+
+def test_the_error_is_that_of_the_projected_mean() -> None:
+    case = pca(rows=UNEVEN)
+    case.problem.prepare(collective())
+    x = spread(case.problem, 0.1)
+    found = measured(case.problem, Plain(x))
+    assert found["error"] == pytest.approx(subspace_distance(naive.polar(naive.mean(x)), case.problem.optimum), rel=1e-12)
+
+
+class Retracted:
+    """The Stiefel manifold for methods that stay on it: no landing field."""
+
+    def __init__(self, d: int, r: int) -> None:
+        self._manifold = Stiefel(d, r)
+        self.shape: tuple[int, ...] = (d, r)
+        self.feasibility, self.random = self._manifold.feasibility, self._manifold.random
+        self.project, self.distance, self.tangent = self._manifold.project, self._manifold.distance, self._manifold.tangent
+
+
+def test_a_set_without_a_landing_field_measures_riemannian_gradients() -> None:
+    case = pca(rows=UNEVEN)
+    problem = FunctionProblem(
+        lambda agent, x: case.values[agent](x), lambda agent, x: case.gradients[agent](x), Retracted(12, 3), N
+    )
+    x = case.problem.constraint.project(spread(case.problem, 0.1))
+    found = measured(problem, Tracking(x, x, 2 * x, np.ones(N)))
+    expected = sum(naive.norm(naive.tangent_projection(p, g(p))) for p, g in zip(x, case.gradients, strict=True))
+    assert found["local_gradient_sum"] == pytest.approx(expected, rel=1e-12)
+    assert "landing_norm" not in found
+    assert found["tracking_error"] == pytest.approx(naive.norm(naive.mean(x)), rel=1e-12)
+
+
+def test_a_set_without_tangents_is_refused() -> None:
+    class Bare:
+        shape = (12, 3)
+
+        def __repr__(self) -> str:
+            return "Bare(12, 3)"
+
+    problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Bare(), N)  # type: ignore[type-var]
+    with pytest.raises(TypeError, match=r"need a constraint set with Riemannian; Bare\(12, 3\) has none"):
+        measured(problem, Plain(np.zeros((N, 12, 3))))
+
+
+def test_without_a_projection_the_mean_stands_for_it() -> None:
+    """On J-orthogonal matrices: every column but distance_to_manifold, for one agent and for several."""
+    rng = np.random.default_rng(5)
+    constraint = JOrthogonal(2, 2)
+    j = np.diag(constraint.signs)
+    centre = constraint.random(rng)
+    for n in (1, 3):
+        forms = rng.standard_normal((n, 4, 4))
+        x = centre + 1e-3 * rng.standard_normal((n, 4, 4))
+
+        def value(agent: int, point: Array, forms: Array = forms) -> float:
+            return float((point * (forms[agent] @ point)).sum())
+
+        def gradient(agent: int, point: Array, forms: Array = forms) -> Array:
+            both: Array = (forms[agent] + forms[agent].T) @ point
+            return both
+
+        def riemannian(point: Array, g: Array) -> Array:
+            w = g @ point.T @ j
+            tangent: Array = 0.5 * (w - w.T) @ j @ point
+            return tangent
+
+        found = measured(FunctionProblem(value, gradient, constraint, n), Plain(x))
+        mean = naive.mean(x)
+        assert found == pytest.approx(
+            {
+                "objective": sum(value(i, mean) for i in range(n)) / n,
+                "gradient_norm": naive.norm(riemannian(mean, naive.mean(np.stack([gradient(i, mean) for i in range(n)])))),
+                "local_gradient_sum": sum(naive.norm(riemannian(x[i], gradient(i, x[i]))) for i in range(n)),
+                "consensus_error": sum(naive.norm(x[i] - mean) for i in range(n)),
+                "consensus_rms": np.sqrt(sum(naive.norm(x[i] - mean) ** 2 for i in range(n)) / n),
+                "feasibility": max(np.abs(x[i].T @ j @ x[i] - j).sum() / 16 for i in range(n)),
+            },
+            rel=1e-11,
+            abs=1e-18,
+        )
+
+
+def test_the_history_of_a_run_ends_with_the_metrics_of_its_last_state() -> None:
+    case = pca(rows=UNEVEN)
+    result = solve(case.problem, DRFGT(), GRAPHS["ring"](N), iterations=40)
+    state = result.state
+    expected = naive.metrics(case.values, case.gradients, state.x, state.tracker, state.field, state.penalty)
+    for name, value in expected.items():
+        absolute = 1e-13 if name == "tracking_error" else 1e-14
+        assert result.history[name][-1] == pytest.approx(value, rel=1e-11, abs=absolute), name
+
+
+@pytest.mark.parametrize("spoil", [np.nan, np.inf, -np.inf, 1e51, -1e51])
+def test_the_first_runaway_is_found_on_every_rank(spoil: float) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((N, 4, 2))
+    bounds = np.array([0, 4, 7, 10])
+
+    def found() -> list[int | None]:
+        def on_rank(communicator: Any) -> int | None:
+            first, end = int(bounds[communicator.rank]), int(bounds[communicator.rank + 1])
+            return first_runaway(x[first:end], first, N, AgentCollective(communicator, bounds))
+
+        return [first_runaway(x, 0, N, collective()), *on_ranks(3, on_rank)]
+
+    x[2, 1, 1] = 1e49
+    assert found() == [None] * 4
+    for agent in (9, 5, 6, 3):
+        x[agent, 3, 0] = spoil
+        assert found() == [min(agent, 5)] * 4 if agent != 9 else [9] * 4
+
+
+@pytest.mark.parametrize("power", [-1020, -600, -465, -200, 0, 200, 465, 600, 1020])
+def test_norms_scale_by_powers_of_two_without_rounding(power: int) -> None:
+    """Where squares underflow or overflow too; agents that share a stack may differ in size, be zero, infinite or NaN."""
+    x = np.random.default_rng(0).standard_normal((6, 4, 2))
+    assert np.linalg.norm(x[0]) == pytest.approx(norms(x)[0], rel=1e-15)
+    mixed = np.ldexp(x, power)
+    mixed[1], mixed[2, 0, 0], mixed[3, 1, 1], mixed[4] = 0.0, np.inf, np.nan, x[4]
+    with np.errstate(over="ignore"):
+        found = norms(mixed)
+    expected = np.array([np.ldexp(norms(x)[0], power), 0.0, np.inf, np.nan, norms(x)[4], np.ldexp(norms(x)[5], power)])
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("size", [1e-140, 1e-81, 1e-60, 1e60, 1e78, 1e140])
+def test_gradients_are_measured_whatever_the_size_of_the_data(size: float) -> None:
+    """Data times s: gradients times s^2, to the bit where s is a power of two."""
+    power = 2.0 ** round(np.log2(size))
+    data = samples(UNEVEN, 12, 0)
+    targets = [np.random.default_rng(1).standard_normal((3, len(a))) for a in data]
+    x = spread(PCA(data, 3), 0.1)
+    for s in (power, size):
+        for plain, scaled in (
+            (PCA(data, 3), PCA([s * a for a in data], 3)),
+            (Procrustes(data, targets), Procrustes([s * a for a in data], [s * b for b in targets])),
+        ):
+            with np.errstate(over="ignore"):
+                usual, found = measured(plain, Plain(x)), measured(scaled, Plain(x))
+            for name in ("gradient_norm", "local_gradient_sum", "objective"):
+                exactly = s * s * usual[name]
+                assert found[name] == (exactly if s == power else pytest.approx(exactly, rel=1e-12)), name
+
+
+@pytest.mark.parametrize("power", [-1000, -600, 0, 600, 1000])
+def test_distances_are_measured_whatever_their_size(power: int) -> None:
+    """Of points on all of space, alike on one rank and on three."""
+    bounds = np.array([0, 4, 7, 10])
+    x = np.random.default_rng(2).standard_normal((N, 4, 2))
+    problem = FunctionProblem(lambda agent, p: 0.0, lambda agent, p: p, Euclidean(4, 2), N)
+
+    def found(points: Array) -> list[dict[str, float]]:
+        def on_rank(communicator: Any) -> dict[str, float]:
+            part = problem.restrict(slice(int(bounds[communicator.rank]), int(bounds[communicator.rank + 1])))
+            state: Any = Plain(points[part.agents])
+            metric = StandardMetrics(part, state)
+            with np.errstate(over="ignore"):
+                values = metric(part, state, AgentCollective(communicator, bounds))
+            return dict(zip(metric.columns, values, strict=True))
+
+        with np.errstate(over="ignore"):
+            return [measured(problem, Plain(points)), *on_ranks(3, on_rank)]
+
+    usual = found(x)[0]
+    assert usual["consensus_rms"] > 1.0
+    for values in found(np.ldexp(x, power)):
+        for name in ("gradient_norm", "local_gradient_sum", "consensus_error", "consensus_rms"):
+            assert values[name] == np.ldexp(usual[name], power), name
+
+
+def test_a_run_on_tiny_data_has_not_converged_at_once() -> None:
+    """Data, step and penalty in proportion: the bits of the run on ordinary data, and gradients times the square of the scale."""
+    data, s = samples(UNEVEN[:5], 12, 0), 2.0**-270
+    W = GRAPHS["ring"](5)
+
+    def ended(scale: float) -> Result:
+        method = DRFGT(step_size=0.05 / scale**2, penalty=2.0 * scale**2)
+        return solve(PCA([scale * a for a in data], 3), method, W, iterations=3000, stopping=GradientNorm(1e-4 * scale**2))
+
+    usual, tiny = ended(1.0), ended(s)
+    assert usual.converged
+    assert tiny.iterates_sha256 == usual.iterates_sha256
+    np.testing.assert_array_equal(tiny.history["gradient_norm"], s**2 * usual.history["gradient_norm"])

@@ -1,0 +1,124 @@
+"""Fastest weights: closed forms on edge-transitive graphs, certificates that close, and optimality that needs no certificate."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import topologies
+from topologies import fastest_weights
+from topologies.weights import fastest
+
+EXAMPLES = settings(max_examples=12, deadline=None, derandomize=True, database=None)
+
+
+def bipartite(p: int, q: int) -> nx.Graph[int]:
+    return topologies.numbered(nx.complete_bipartite_graph(p, q))
+
+
+@pytest.mark.parametrize(
+    ("graph", "second", "largest"),
+    [
+        (topologies.path(2), 2, 2),
+        (topologies.ring(9), 2 - 2 * np.cos(2 * np.pi / 9), 2 - 2 * np.cos(8 * np.pi / 9)),
+        (topologies.ring(32), 2 - 2 * np.cos(2 * np.pi / 32), 4),
+        (topologies.complete(7), 7, 7),
+        (topologies.star(3), 1, 3),
+        (topologies.star(8), 1, 8),
+        (bipartite(3, 5), 3, 8),
+        (topologies.hypercube(16), 2, 8),
+        (topologies.torus(4, 4), 2, 8),
+        (topologies.torus(5, 5), 2 - 2 * np.cos(2 * np.pi / 5), 4 - 4 * np.cos(4 * np.pi / 5)),
+    ],
+)
+@pytest.mark.parametrize("nonnegative", [True, False])
+def test_edge_transitive_graphs_in_closed_form(graph: nx.Graph[int], second: float, largest: float, nonnegative: bool) -> None:
+    """One weight a for all edges: 2 / (lambda_2 + lambda_n), with W >= 0 at most 1 / (largest degree)."""
+    best = 2 / (second + largest)
+    weight = min(best, 1 / max(d for _, d in graph.degree)) if nonnegative else best
+    found = fastest_weights(graph, nonnegative)
+    expected = np.eye(graph.number_of_nodes()) - weight * nx.laplacian_matrix(graph).toarray()
+    np.testing.assert_allclose(found.W.toarray(), expected, rtol=0, atol=1e-13)
+    assert found.sigma == pytest.approx(max(1 - weight * second, weight * largest - 1), abs=1e-13)
+    assert found.certified_gap <= 1e-12
+
+
+def test_one_agent() -> None:
+    assert fastest_weights(topologies.ring(1)).sigma == 0
+
+
+def test_above_the_limit_another_rule_is_named() -> None:
+    with pytest.raises(ValueError, match="up to 1500 agents, got 1600; use best-constant"):
+        fastest_weights(topologies.adjacency_from_name("ring:1600"))
+
+
+SMALL = [
+    topologies.grid(3, 4),
+    topologies.torus(3, 5),
+    topologies.path(9),
+    topologies.watts_strogatz(14, 4, 0.3),
+    topologies.barbell(8),
+]
+
+
+@pytest.mark.parametrize("graph", SMALL)
+@pytest.mark.parametrize("nonnegative", [True, False])
+def test_certificates_close(graph: nx.Graph[int], nonnegative: bool) -> None:
+    found = fastest_weights(graph, nonnegative)
+    assert 0 <= found.certified_gap <= 1e-6
+    assert found.sigma == pytest.approx(topologies.spectrum(found.W).sigma, abs=1e-13)
+    assert not nonnegative or found.W.data.min() >= 0
+    topologies.check_weights(found.W, graph)
+
+
+@pytest.mark.parametrize(
+    "name", ["ring:32", "grid:5x6", "watts_strogatz:30", pytest.param("random_geometric:60", marks=pytest.mark.slow)]
+)
+def test_fastest_mixing_is_certified_where_others_stop(name: str) -> None:
+    found = fastest_weights(topologies.adjacency_from_name(name))
+    assert found.certified_gap <= 1e-6
+    assert found.W.data.min() >= 0
+
+
+def test_path_fmmc_is_one_half_everywhere() -> None:
+    """Boyd, Diaconis, Sun and Xiao, "Fastest mixing Markov chain on a path" (2006)."""
+    found = fastest_weights(topologies.path(10))
+    expected = 0.5 * nx.to_numpy_array(topologies.path(10))
+    expected[0, 0] = expected[9, 9] = 0.5
+    assert found.sigma == pytest.approx(np.cos(np.pi / 10), abs=1e-7)
+    np.testing.assert_allclose(found.W.toarray(), expected, atol=1e-5)
+
+
+@EXAMPLES
+@given(st.integers(3, 8), st.integers(0, 10**6))
+def test_no_other_rule_and_no_perturbation_is_faster(n: int, seed: int) -> None:
+    graph = topologies.erdos_renyi(n, 0.5, seed)
+    mixing, averaging = fastest_weights(graph), fastest_weights(graph, nonnegative=False)
+    assert max(mixing.certified_gap, averaging.certified_gap) <= 1e-6
+    assert averaging.sigma <= mixing.sigma + 1e-6
+    assert mixing.sigma <= topologies.spectrum(topologies.metropolis_weights(graph)).sigma + 1e-6
+    assert averaging.sigma <= topologies.spectrum(topologies.best_constant_weights(graph)).sigma + 1e-6
+    rng = np.random.default_rng(seed)
+    for scale in (1e-1, 1e-2, 1e-3):
+        change = nx.to_numpy_array(graph) * rng.standard_normal((n, n))
+        change += change.T
+        perturbed = averaging.W.toarray() + scale * (change - np.diag(change.sum(axis=1)))
+        assert np.linalg.norm(perturbed - 1 / n, 2) >= averaging.lower_bound - 1e-12
+
+
+@pytest.mark.parametrize("nonnegative", [True, False])
+def test_any_dual_matrix_gives_a_valid_bound(nonnegative: bool) -> None:
+    """Also one that is no solution of anything: the certificate does not rest on the solver."""
+    graph = topologies.grid(3, 3)
+    tails, heads = np.array(sorted(graph.edges)).T
+    problem = fastest._Problem(9, tails, heads, nonnegative)
+    metropolis = topologies.spectrum(topologies.metropolis_weights(graph)).sigma
+    _, vectors = np.linalg.eigh(nx.laplacian_matrix(graph).toarray())
+    fiedler = np.outer(vectors[:, 1], vectors[:, 1])
+    rng = np.random.default_rng(0)
+    bounds = [fastest._lower_bound(problem, fiedler + 0.3 * rng.standard_normal((9, 9))) for _ in range(50)]
+    assert max(bounds) <= metropolis
+    assert nonnegative is False or fastest._lower_bound(problem, fiedler) > 0.2

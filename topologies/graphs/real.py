@@ -1,0 +1,154 @@
+"""Real networks as communication graphs: the social networks that networkx ships, and graphs from files.
+
+Edge weights and other attributes are kept but play no role for the communication. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from topologies.graphs.families import numbered
+from topologies.matrix_files import read_square, regular_size
+from topologies.weights.checks import check_graph
+
+if TYPE_CHECKING:
+    import os
+
+    import networkx as nx
+
+_SHOWN = 200
+"""The maximum number of a file's characters that a message quotes."""
+
+
+def karate_club() -> nx.Graph[int]:
+    """Zachary's karate club (1977): 34 members, 78 friendships outside the club."""
+    import networkx as nx
+
+    return numbered(nx.karate_club_graph())
+
+
+def florentine_families() -> nx.Graph[int]:
+    """Marriages between 15 Florentine families of the Renaissance (Padgett; Breiger and Pattison, 1986): 20 edges."""
+    import networkx as nx
+
+    return numbered(nx.florentine_families_graph())
+
+
+def les_miserables() -> nx.Graph[int]:
+    """Characters who appear together in Victor Hugo's novel (Knuth, 1993): 77 agents, 254 edges."""
+    import networkx as nx
+
+    return numbered(nx.les_miserables_graph())
+
+
+def davis_women() -> nx.Graph[int]:
+    """Davis, Gardner and Gardner's Southern women (1941): 18 women and the 14 events they attended, bipartite, 89 edges."""
+    import networkx as nx
+
+    return numbered(nx.davis_southern_women_graph())
+
+
+def graph_from_file(path: str | os.PathLike[str]) -> nx.Graph[int]:
+    """The graph in a file, by its suffix: .graphml, .gml, an edge list in text, or an adjacency matrix in .npy, .npz or .mtx.
+
+    Agents are numbered in the sorted order of the file's labels (as integers if all are integers), which stay in the node
+    attribute ``label``. Self-loops are dropped and parallel edges merged; every non-zero of an adjacency matrix is an edge.
+
+    Raises ValueError if the suffix is unknown, the file cannot be read, an edge has one direction only, or the graph is
+    disconnected; OSError if the file cannot be opened.
+    """
+    import networkx as nx
+
+    path = Path(path)
+    read = READERS.get(path.suffix.lower())
+    if read is None:
+        raise ValueError(f"{path}: a graph file must end in one of {', '.join(READERS)}, got {path.suffix or 'no suffix'!r}")
+    regular_size(path)
+    try:
+        found = read(path)
+    except OSError:
+        raise
+    except Exception as error:  # each of networkx's readers has its own ways to fail on a damaged file
+        why = " ".join(str(error).split()).removeprefix(f"{path} ")[:_SHOWN] or type(error).__name__
+        raise ValueError(f"{path}: cannot be read as {path.suffix.lower()}: {why}") from error
+    graph = numbered(_integer_labels(_undirected(path, found)))
+    graph.remove_edges_from(list(nx.selfloop_edges(graph)))
+    try:
+        check_graph(graph)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    return graph
+
+
+def _undirected(path: Path, graph: nx.Graph[Any]) -> nx.Graph[Any]:
+    import networkx as nx
+
+    if graph.is_directed():
+        one_way = next(((u, v) for u, v in graph.edges() if not graph.has_edge(v, u)), None)
+        if one_way is not None:
+            raise ValueError(
+                f"{path}: the graph must be undirected, but there is an edge from {one_way[0]!r} to {one_way[1]!r} and none "
+                "back; add the edges back, or declare the file's graph undirected"
+            )
+    return nx.Graph(graph)
+
+
+def _integer_labels(graph: nx.Graph[Any]) -> nx.Graph[Any]:
+    """Labels that are all the decimal text of different integers, as those integers, which sort in their order."""
+    import networkx as nx
+
+    try:
+        integers = {label: int(label) for label in graph}
+    except (TypeError, ValueError):
+        return graph
+    return nx.relabel_nodes(graph, integers) if len(set(integers.values())) == len(integers) else graph
+
+
+def _markup(path: Path) -> nx.Graph[Any]:
+    import networkx as nx
+
+    graph: nx.Graph[Any] = nx.read_gml(path, label="id") if path.suffix.lower() == ".gml" else nx.read_graphml(path)
+    return graph
+
+
+def _edge_list(path: Path) -> nx.Graph[Any]:
+    import networkx as nx
+
+    delimiter = "," if path.suffix.lower() == ".csv" else None
+    with path.open(encoding="utf-8") as lines:
+        graph: nx.Graph[Any] = nx.Graph()
+        for number, line in enumerate(lines, 1):
+            fields = [field.strip() for field in line.partition("#")[0].split(delimiter) if field.strip()]
+            if not fields:
+                continue
+            if len(fields) < 2:
+                raise ValueError(f"line {number} must name two agents, got {line.strip()[:_SHOWN]!r}")
+            graph.add_edge(fields[0], fields[1])
+    return graph
+
+
+def _adjacency_matrix(path: Path) -> nx.Graph[Any]:
+    import networkx as nx
+    from scipy import sparse
+
+    matrix = read_square(path)
+    edges = sparse.coo_array(matrix)
+    if not np.isfinite(edges.data).all():
+        raise ValueError("an adjacency matrix must be finite")
+    pattern = edges.data != 0
+    graph: nx.DiGraph[Any] = nx.DiGraph()
+    graph.add_nodes_from(range(matrix.shape[0]))
+    graph.add_edges_from(zip(edges.row[pattern].tolist(), edges.col[pattern].tolist(), strict=True))
+    return graph
+
+
+READERS: dict[str, Callable[[Path], Any]] = {
+    **dict.fromkeys((".graphml", ".gml"), _markup),
+    **dict.fromkeys((".edgelist", ".edges", ".txt", ".csv"), _edge_list),
+    **dict.fromkeys((".npy", ".npz", ".mtx"), _adjacency_matrix),
+}
+"""The readers of files, by their suffixes."""

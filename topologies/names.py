@@ -1,0 +1,149 @@
+"""Graphs by name, for command lines and configuration files: ``ring``, ``torus:4x5``, ``erdos-renyi:n=12,p=0.3``.
+
+A specification is a name, then, after a colon, parameters separated by commas: ``key=value``, or first of all a bare value for
+the function's first parameter. Sides are written ``4x5``, offsets ``1+2+5``. Case does not matter, and dashes and underscores
+are equal. ``file:PATH`` reads a graph from a file.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+import operator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from topologies import text
+from topologies.graphs import families as graphs
+from topologies.graphs import random as random_graphs
+from topologies.graphs import real as networks
+from topologies.graphs.edges import Edges
+from topologies.weights.checks import adjacency
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from topologies.canonical import Weights
+
+_FAMILIES = {
+    graphs: "barbell binary_tree chordal_cycle circulant complete exponential grid hypercube lollipop margulis path ring star "
+    "torus",
+    networks: "davis_women florentine_families karate_club les_miserables",
+    random_graphs: "barabasi_albert erdos_renyi random_geometric random_regular watts_strogatz",
+}
+GRAPHS = {name: getattr(module, name) for module, names in _FAMILIES.items() for name in names.split()}
+"""The functions that names stand for."""
+_FILE = "file"
+_SMALLEST_SIDE = {"grid": 2, "torus": 3}
+_SIDES = text.Kind(lambda written: tuple(int(side) for side in written.lower().split("x")), "integers joined by x (4x5)")
+_OFFSETS = text.Kind(lambda written: tuple(int(item) for item in written.split("+")), "integers joined by + (1+2+5)")
+_HINTS = {"int": int, "int | None": int, "float": float, "float | None": float, "tuple[int, ...]": _OFFSETS}
+
+
+def available() -> tuple[str, ...]:
+    """The names of graphs that `graph_from_name` knows, besides ``file:PATH``."""
+    return tuple(sorted(GRAPHS))
+
+
+def graph_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> nx.Graph[int]:
+    """The graph that ``specification`` describes.
+
+    Raises ValueError if the name or a parameter is unknown, a value cannot be read or is out of range, the number of agents is
+    missing, impossible, or not what the specification says.
+
+    Parameters
+    ----------
+    specification : str
+        For example ``"ring"``, ``"ring:10"``, ``"torus:4x5"``, ``"erdos_renyi:p=0.3"``, ``"file:my/graph.graphml"``.
+    n_agents : int, optional
+        Number of agents, needed where the specification leaves it open. A grid or torus without sides becomes the most square
+        two-dimensional one.
+    seed : int
+        For random graphs whose specification gives no seed.
+    """
+    graph: nx.Graph[int] = _call(specification, n_agents, seed)()
+    _check_size(specification, graph.number_of_nodes(), n_agents)
+    return graph
+
+
+def adjacency_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> Weights:
+    """The adjacency matrix, shape (n, n), of the graph that `graph_from_name` gives for the same arguments.
+
+    The families are built from arrays, without a ``networkx.Graph``: a million agents in seconds. Every weight rule takes it.
+
+    Errors as `graph_from_name`.
+    """
+    call = _call(specification, n_agents, seed)
+    built: Edges | nx.Graph[int] = inspect.unwrap(call.func)(*call.args, **call.keywords)
+    matrix = built.adjacency() if isinstance(built, Edges) else adjacency(built)
+    _check_size(specification, matrix.shape[0], n_agents)
+    return matrix
+
+
+def fixed_agents(specification: str, seed: int = 0) -> int | None:
+    """The number of agents that ``specification`` fixes; None where it leaves it open.
+
+    Errors as `graph_from_name`.
+    """
+    if not _is_file(specification):
+        _, _, first, values = _read(specification)
+        if first not in (None, *values):
+            return None
+    return adjacency_from_name(specification, None, seed).shape[0]
+
+
+def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
+    """The function that ``specification`` names, with its arguments: the leading ones, and those by name."""
+    if _is_file(specification):
+        return partial(networks.graph_from_file, specification.partition(":")[2].strip())
+    name, factory, first, values = _read(specification)
+    if first is None:
+        return partial(factory)
+    if "seed" in inspect.signature(factory).parameters:
+        values.setdefault("seed", seed)
+    sides = first == "sides"
+    if first not in values:
+        if n_agents is None:
+            example = f"{name}:4x5" if sides else f"{name}:10"
+            raise ValueError(f"{specification!r} leaves the number of agents open: give n_agents, or write {example!r}")
+        values[first] = _most_square(name, operator.index(n_agents)) if sides else n_agents
+    leading = values.pop(first)
+    sizes = leading if sides else (leading,)
+    _check_size(specification, math.prod(sizes), n_agents)  # before anything is built
+    return partial(factory, *sizes, **values)
+
+
+def _read(specification: str) -> tuple[str, Any, str | None, dict[str, Any]]:
+    """The name in a specification, its function, the function's first parameter if it has any, and the parameters written."""
+    name, written = text.divided("graph", specification, sorted(GRAPHS), f"{_FILE}:PATH")
+    known = inspect.signature(GRAPHS[name]).parameters
+    hints = {key: _SIDES if one.kind is one.VAR_POSITIONAL else _HINTS[one.annotation] for key, one in known.items()}
+    return name, GRAPHS[name], next(iter(known), None), text.values(repr(specification), name, hints, written)
+
+
+def _check_size(specification: str, n: int, n_agents: int | None) -> None:
+    if n_agents is not None and n != n_agents:
+        raise ValueError(f"{specification!r} has {n} agents, but n_agents is {n_agents}; leave one of the two out")
+
+
+def _is_file(specification: str) -> bool:
+    return text.normal_name(specification.partition(":")[0]) == _FILE
+
+
+def _most_square(name: str, n: int) -> tuple[int, int]:
+    """The factors (a, b) of n with a <= b nearest to each other, none below the smallest side of this kind of graph."""
+    least, n = _SMALLEST_SIDE[name], graphs.count(name, n)
+    best = _factors(n, least)
+    if best is None:
+        below = next((m for m in range(n - 1, 0, -1) if _factors(m, least)), None)
+        above = next(m for m in itertools.count(n + 1) if _factors(m, least))
+        nearest = " and ".join(str(m) for m in (below, above) if m is not None)
+        raise ValueError(
+            f"no two-dimensional {name} has {n} agents with sides of at least {least}; the nearest numbers that work: {nearest}"
+        )
+    return best
+
+
+def _factors(n: int, least: int) -> tuple[int, int] | None:
+    return next(((a, n // a) for a in range(math.isqrt(n), least - 1, -1) if n % a == 0), None)

@@ -1,0 +1,1 @@
+"""Communication that varies with time."""

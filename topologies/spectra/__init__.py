@@ -1,0 +1,1 @@
+"""Eigenvalues of mixing matrices, and the rates that they determine."""

@@ -1,0 +1,1 @@
+"""Mixing matrices from graphs."""

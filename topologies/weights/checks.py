@@ -1,0 +1,161 @@
+"""Checks of communication graphs and mixing matrices, with errors that name the place and the repair."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from topologies.canonical import Weights, WeightsLike, canonical_weights, distances
+from topologies.spectra.eigenvalues import spectrum
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from topologies.canonical import Adjacency
+
+_SPECTRAL_TOLERANCE = 1e-12
+_SHOWN = 5
+
+
+def adjacency(graph: nx.Graph[int] | Adjacency) -> Weights:
+    """The checked graph's adjacency matrix, shape (n, n): ones in sorted CSR, edge attributes ignored.
+
+    A sparse array is taken as an adjacency matrix: every non-zero is an edge.
+
+    Errors as `check_graph`.
+    """
+    matrix = _symmetric_pattern(graph) if sparse.issparse(graph) else _from_graph(graph)
+    loops = np.flatnonzero(matrix.diagonal())
+    if loops.size:
+        raise ValueError(
+            f"the graph must have no self-loops (an agent's own weight is W's diagonal), but agent {loops[0]} has one; "
+            "use graph.remove_edges_from(list(networkx.selfloop_edges(graph)))"
+        )
+    _check_connected(matrix, "the graph")
+    return matrix
+
+
+def check_graph(graph: nx.Graph[int] | Adjacency) -> None:
+    """Raise unless ``graph``, or a sparse adjacency matrix, can be a communication graph.
+
+    TypeError if it is not a ``networkx.Graph``, or directed, or a multigraph; ValueError if it is empty, its nodes are not 0..n-1
+    in order, it has self-loops or is disconnected, or if a matrix is not square or not symmetric.
+    """
+    adjacency(graph)
+
+
+def _from_graph(graph: object) -> Weights:
+    import networkx as nx
+
+    if not isinstance(graph, nx.Graph):
+        raise TypeError(f"the graph must be a networkx.Graph, got {type(graph).__name__}")
+    if graph.is_directed():
+        raise TypeError("the graph must be undirected; use graph.to_undirected()")
+    if graph.is_multigraph():
+        raise TypeError("the graph must not be a multigraph; use networkx.Graph(graph)")
+    n = graph.number_of_nodes()
+    if n == 0:
+        raise ValueError("the graph must have at least one agent, got none")
+    for agent, node in enumerate(graph):
+        if node != agent:
+            raise ValueError(
+                f"the nodes must be 0..{n - 1} in order, but node number {agent} is {node!r}; use topologies.numbered(graph)"
+            )
+    matrix: Weights = nx.to_scipy_sparse_array(graph, dtype=np.dtype(np.float64), weight=None, format="csr")
+    matrix.sort_indices()
+    return matrix
+
+
+def _symmetric_pattern(graph: Any) -> Weights:
+    if graph.ndim != 2 or graph.shape[0] != graph.shape[1] or graph.shape[0] == 0:
+        raise ValueError(f"an adjacency matrix must be square, one row and one column per agent, got shape {graph.shape}")
+    matrix: Weights = sparse.csr_array(graph, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    matrix.data[:] = 1
+    one_way = (matrix - matrix.T.tocsr()).tocoo()
+    one_way.eliminate_zeros()
+    if one_way.nnz:
+        i, j = one_way.row[0], one_way.col[0]
+        i, j = (i, j) if one_way.data[0] > 0 else (j, i)
+        raise ValueError(f"an adjacency matrix must be symmetric, but there is an edge {i} - {j} and none {j} - {i}; use A + A.T")
+    return matrix
+
+
+def check_weights(W: WeightsLike, graph: nx.Graph[int] | Adjacency | None = None) -> Weights:
+    """``W``, shape (n, n), in canonical form (see `canonical_weights`), if averaging with it converges to the mean.
+
+    Entries may have any sign. With ``graph``, only its edges and the diagonal may carry weight.
+
+    Errors as `canonical_weights` and `check_graph`; ValueError if ``W`` has an entry outside the graph's edges, is disconnected, or
+    has a second eigenvalue of modulus 1 or more.
+    """
+    matrix = canonical_weights(W)
+    if graph is not None:
+        _check_support(matrix, adjacency(graph))
+    _check_connected(matrix, "the graph of W's non-zero entries")
+    if matrix.data.min() >= 0:
+        _check_aperiodic(matrix)
+    else:
+        _check_eigenvalues(matrix)
+    return matrix
+
+
+def _check_support(matrix: Weights, edges: Weights) -> None:
+    n = edges.shape[0]
+    if matrix.shape[0] != n:
+        raise ValueError(f"W must have one row per agent of the graph: it has {matrix.shape[0]} rows, the graph {n} agents")
+    allowed = edges + sparse.eye_array(n, format="csr")
+    outside = (matrix - matrix.multiply(allowed)).tocoo()
+    bad = np.flatnonzero(outside.data)
+    if bad.size:
+        i, j = outside.row[bad[0]], outside.col[bad[0]]
+        raise ValueError(
+            f"W may only have entries on the graph's edges, but W[{i}, {j}] = {outside.data[bad[0]]:.3g} and agents {i} and "
+            f"{j} are not neighbours ({bad.size} such entries); add the edge or move the weight to the diagonals "
+            f"W[{i}, {i}] and W[{j}, {j}]"
+        )
+
+
+def _check_connected(matrix: Weights, what: str) -> None:
+    count, labels = csgraph.connected_components(matrix, directed=False)
+    if count > 1:
+        _, first, sizes = np.unique(labels, return_index=True, return_counts=True)
+        parts = [f"{size} with agent {agent}" for size, agent in zip(sizes[:_SHOWN], first[:_SHOWN], strict=True)]
+        more = ", ..." if count > _SHOWN else ""
+        raise ValueError(
+            f"{what} must be connected, but it has {count} components, by number of agents: {', '.join(parts)}{more}; "
+            f"join them with edges, for example {first[0]} - {first[1]}"
+        )
+
+
+def _check_aperiodic(matrix: Weights) -> None:
+    """Raise if a connected W >= 0 has the eigenvalue -1: the graph is bipartite and the diagonal 0."""
+    n = matrix.shape[0]
+    if n == 1 or matrix.diagonal().any():
+        return
+    depth = distances(matrix, 0)
+    edges = matrix.tocoo()
+    edge = edges.data != 0
+    if np.all((depth[edges.row[edge]] - depth[edges.col[edge]]) % 2 == 1):
+        raise ValueError(
+            "W has the eigenvalue -1, so averaging oscillates and never converges: the graph is bipartite and W's diagonal is "
+            "zero; use lazy weights, (I + W) / 2"
+        )
+
+
+def _check_eigenvalues(matrix: Weights) -> None:
+    found = spectrum(matrix)
+    if found.lambda_min <= -1 + _SPECTRAL_TOLERANCE:
+        wrong = f"the smallest is {found.lambda_min:.12g}"
+        repair = f"use lazy weights, (1 - t) I + t W with t < {2 / (1 - found.lambda_min):.3g}"
+    elif found.lambda_2 >= 1 - _SPECTRAL_TOLERANCE:
+        wrong, repair = f"the second largest is {found.lambda_2:.12g}", "make the negative weights smaller"
+    else:
+        return
+    raise ValueError(
+        f"all eigenvalues of W but one must lie strictly between -1 and 1, but {wrong}, so averaging does not converge; {repair}"
+    )

@@ -1,0 +1,179 @@
+"""Mixing matrices from graphs: symmetric, doubly stochastic, supported on the edges and the diagonal.
+
+Sources. Uniform: Sun, Chen, Garcia and Shahrampour, "Global convergence of decentralized retraction-free optimization on the
+Stiefel manifold", section V (ring of 10, own weight 0.8, neighbours 0.1). Maximum degree: Boyd, Diaconis and Xiao, "Fastest
+mixing Markov chain on a graph" (2004). Metropolis: Xiao, Boyd and Lall, "A scheme for robust distributed sensor fusion based on
+average consensus" (2005), whose ``1 + max`` keeps every own weight positive. Local degree and best constant: Xiao and Boyd, "Fast
+linear iterations for distributed averaging" (2004).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias
+
+import numpy as np
+
+from topologies.canonical import Weights, WeightsLike, canonical_weights, row_sums, with_diagonal
+from topologies.spectra.eigenvalues import laplacian_extremes
+from topologies.weights.checks import adjacency, check_weights
+from topologies.weights.fastest import fdla_weights, fmmc_weights
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from topologies.canonical import Adjacency
+
+P = ParamSpec("P")
+Graph: TypeAlias = "nx.Graph[int] | Adjacency"
+
+_LAZY = "lazy-"
+
+
+def _rule(build: Callable[Concatenate[Weights, P], Weights]) -> Callable[Concatenate[Graph, P], Weights]:
+    """A weight rule from the function that computes W from an adjacency matrix: the graph and W are checked."""
+
+    @wraps(build)
+    def rule(graph: Graph, /, *args: P.args, **kwargs: P.kwargs) -> Weights:
+        return check_weights(build(adjacency(graph), *args, **kwargs))
+
+    return rule
+
+
+@_rule
+def uniform_weights(graph: Weights, self_weight: float = 0.8) -> Weights:
+    """``W_ii = self_weight``, ``W_ij = (1 - self_weight) / degree``, shape (n, n), where all agents have the same degree.
+
+    A single agent gets ``[[1]]``.
+
+    Raises ValueError if ``self_weight`` is outside [0, 1), two degrees differ, or W has the eigenvalue -1; for the graph as
+    `check_graph`.
+    """
+    if not 0 <= self_weight < 1:
+        raise ValueError(f"self_weight must be in [0, 1), so that neighbours get some weight, got {self_weight}")
+    n, degrees = graph.shape[0], np.diff(graph.indptr)
+    if n == 1:
+        return with_diagonal(graph, np.ones(1))
+    other = int(np.argmax(degrees != degrees[0]))
+    if other:
+        raise ValueError(
+            f"uniform weights need a graph whose agents have equally many neighbours, but agent 0 has {degrees[0]} and agent "
+            f"{other} has {degrees[other]}; use metropolis weights"
+        )
+    return with_diagonal(graph * ((1 - self_weight) / float(degrees[0])), np.full(n, float(self_weight)))
+
+
+@_rule
+def metropolis_weights(graph: Weights) -> Weights:
+    """``W_ij = 1 / (1 + max(degree_i, degree_j))``, shape (n, n), the rest on the diagonal. Errors as `check_graph`."""
+    return _by_degrees(graph, 1.0)
+
+
+@_rule
+def max_degree_weights(graph: Weights) -> Weights:
+    """``W_ij = 1 / d`` with d the largest degree, ``W_ii = (d - degree_i) / d``, shape (n, n).
+
+    Errors as `check_graph`; ValueError if the graph is regular and bipartite, so that W has the eigenvalue -1.
+    """
+    degrees = np.diff(graph.indptr)
+    largest = max(1, int(degrees.max()))
+    return with_diagonal(graph * (1 / largest), (largest - degrees) / largest)
+
+
+@_rule
+def local_degree_weights(graph: Weights) -> Weights:
+    """``W_ij = 1 / max(degree_i, degree_j)``, shape (n, n), the rest on the diagonal.
+
+    Errors as `check_graph`; ValueError if the graph is regular and bipartite, so that W has the eigenvalue -1.
+    """
+    return _by_degrees(graph, 0.0)
+
+
+@_rule
+def best_constant_weights(graph: Weights) -> Weights:
+    """``W = I - a L`` with the Laplacian L and the a of least sigma, 2 / (lambda_2(L) + lambda_n(L)); shape (n, n).
+
+    Own weights may be negative. Errors as `check_graph`.
+    """
+    if graph.shape[0] == 1:
+        return with_diagonal(graph, np.ones(1))
+    second, largest = laplacian_extremes(graph)
+    result = graph * (2 / (second + largest))
+    return with_diagonal(result, 1 - row_sums(result))
+
+
+def _by_degrees(graph: Weights, more: float) -> Weights:
+    """``W_ij = 1 / (more + max(degree_i, degree_j))``, the rest on the diagonal."""
+    degrees = np.diff(graph.indptr)
+    result = graph.copy()
+    result.data = 1 / (more + np.maximum(np.repeat(degrees, degrees), degrees[graph.indices]))
+    return with_diagonal(result, 1 - row_sums(result))
+
+
+def lazy(W: WeightsLike) -> Weights:
+    """``(I + W) / 2``, shape (n, n), whose eigenvalues are not negative where W's lie in [-1, 1].
+
+    Errors as `check_weights` for the result; W itself may have the eigenvalue -1.
+    """
+    matrix = canonical_weights(W)
+    return check_weights(with_diagonal(matrix * 0.5, (1 + matrix.diagonal()) / 2))
+
+
+def weights_from_name(graph: Graph, name: str = "auto", self_weight: float = 0.8) -> Weights:
+    """The mixing matrix, shape (n, n), of a named rule: see `available_weights` and `resolve_weights_name`.
+
+    Raises ValueError if the name is unknown, or as the rule itself.
+
+    Parameters
+    ----------
+    graph : networkx.Graph or sparse adjacency matrix
+    name : str
+        A rule's name; ``auto`` is ``uniform`` on a regular graph and ``metropolis`` on any other.
+    self_weight : float
+        The own weight, used by ``uniform`` only.
+    """
+    edges = adjacency(graph)
+    resolved = _resolve(edges, name)
+    rule = resolved.removeprefix(_LAZY)
+    build = inspect.unwrap(_BUILD[rule])
+    W = build(edges, self_weight) if rule == "uniform" else build(edges)
+    return check_weights(W) if rule == resolved else lazy(W)
+
+
+def resolve_weights_name(graph: Graph, name: str = "auto") -> str:
+    """The rule that `weights_from_name` follows on this graph: the name with ``auto`` replaced by its choice.
+
+    Raises ValueError if the name is unknown; for the graph errors as `check_graph`.
+    """
+    return _resolve(adjacency(graph), name)
+
+
+def available_weights() -> tuple[str, ...]:
+    """The names that `weights_from_name` knows."""
+    rules = ("auto", *_BUILD)
+    return (*rules, *(_LAZY + rule for rule in rules))
+
+
+def _resolve(edges: Weights, name: str) -> str:
+    asked = name.strip().lower().replace("_", "-")
+    known = available_weights()
+    if asked not in known:
+        near = get_close_matches(asked, known, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"unknown weights {name!r}; {hint}known weights: {', '.join(known)}")
+    degrees = np.diff(edges.indptr)
+    return asked.replace("auto", "uniform" if degrees.min() == degrees.max() else "metropolis")
+
+
+_BUILD: dict[str, Callable[..., Weights]] = {
+    "uniform": uniform_weights,
+    "metropolis": metropolis_weights,
+    "max-degree": max_degree_weights,
+    "local-degree": local_degree_weights,
+    "best-constant": best_constant_weights,
+    "fmmc": fmmc_weights,
+    "fdla": fdla_weights,
+}
