@@ -1,7 +1,7 @@
 """Mixing matrices optimised for gradient tracking: the least exact linear rate over edge weights and step together.
 
-The rate is the largest modulus of an eigenvalue z of the iteration matrix M (see `spectra.tracking_rate`). Where z is simple, with left
-and right eigenvectors l and r, its derivative along dM is l* dM r / l* r. With W = I - sum_e w_e (e_i - e_j)(e_i - e_j)',
+The rate is the largest modulus of an eigenvalue z of the iteration matrix M (see `spectra.tracking_rate`). Where z is simple, with
+left and right eigenvectors l and r, its derivative along dM is l* dM r / l* r. With W = I - sum_e w_e (e_i - e_j)(e_i - e_j)',
 l* dM r = p* dW q + l_y* dW s, where, for combine then adapt,
 
     p = l_x + H l_y,    q = r_x,          s = r_y,

@@ -6,7 +6,8 @@ landing field Lambda_i of paper 004 as the direction. From a common start and u_
     x_i <- sum_j W_ij x_j + u_i - alpha Lambda_i(x_i)                                  (1)
     u_i <- u_i + (sum_j W_ij x_j - x_i)/2                                              (2)
 
-with the old points on the right: REXTRA without its projection (`extra`). Where the points agree and stand still, sum_i Lambda_i = 0: a critical point on the manifold, since the two parts of Lambda are orthogonal.
+with the old points on the right: REXTRA without its projection (`extra`). Where the points agree and stand still,
+sum_i Lambda_i = 0: a critical point on the manifold, since the two parts of Lambda are orthogonal.
 
     W_ij    network.mix             alpha   step_size  (n_local,), equal on all agents
     x_i     state.x                 lambda  penalty    (n_local,)
