@@ -1,14 +1,14 @@
 """Sums with a fixed order of additions, so that runs are bitwise reproducible: sparse rows times points, over agents, within one.
 
-`accumulate` and `add_agents` call SciPy's ``csr_matvecs``, the loop behind ``csr_array @ dense``: for each row, for each stored
-column in order,
-``out[row] += weight * x[column]`` over the whole point. It accumulates into ``out``, which the public operator cannot: so a row
-whose columns are on several ranks is added piece by piece, in global agent order, without copying the pieces together first.
-`scatter` calls ``csc_matvecs``, the same by columns.
+`accumulate`, `add_scaled` and `add_agents` call SciPy's ``csr_matvecs``, the loop behind ``csr_array @ dense``: for each row, for each
+stored column in order, ``out[row] += weight * x[column]`` over the whole point. It accumulates into ``out``, which the public operator
+cannot: so a row whose columns are on several ranks is added piece by piece, in global agent order, without copying the pieces together
+first. `scatter` calls ``csc_matvecs``, the same by columns.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +38,17 @@ class Csr(NamedTuple):
 def accumulate(block: Csr, width: int, x: Array, out: Array) -> None:
     """Compute ``out += block @ x``, both flat and C-contiguous, with ``width`` numbers per row."""
     _sparsetools.csr_matvecs(block.rows, block.columns, width, block.indptr, block.indices, block.data, x, out)
+
+
+@cache
+def _diagonal(n: int) -> tuple[Index, Index]:
+    return np.arange(n + 1, dtype=np.int64), np.arange(n, dtype=np.int64)
+
+
+def add_scaled(scale: Array, x: Array, out: Array) -> None:
+    """Compute ``out[i] += scale[i] * x[i]`` for each agent i in one pass, without a temporary; ``x`` and ``out`` C-contiguous."""
+    n = len(scale)
+    accumulate(Csr(n, n, *_diagonal(n), scale), x.size // n, x.reshape(-1), out.reshape(-1))
 
 
 def add_agents(x: Array, out: Array) -> None:

@@ -11,7 +11,7 @@ from typing import get_args
 
 import numpy as np
 
-from ..numerics.ordered_sums import norms
+from ..numerics.ordered_sums import add_scaled, norms
 from ..protocols import Array, Index, Retraction
 from .multipliers import AugmentedLagrangian
 from .retractions import Polar, gap, gram, in_blocks, named, plus, qr, sym
@@ -113,7 +113,7 @@ class Stiefel(AugmentedLagrangian):
         s = gram(x)
         t: Array = g.swapaxes(-1, -2) @ x
         t *= 0.5
-        t -= penalty[:, None, None] * s
+        add_scaled(-penalty, s, t)
         s *= 0.5
         field: Array = g @ s
         field -= x @ plus(t, penalty[:, None])

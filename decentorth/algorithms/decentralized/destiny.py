@@ -34,6 +34,7 @@ from typing import ClassVar, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 
+from ...numerics.ordered_sums import add_scaled
 from ...protocols import Array, Network, Oracle, Problem, Spectrum, Streams
 from ..common.automatic_steps import Order, curved_step, steepness, tracking_limit
 from ..common.fields import add_change, blockwise, track
@@ -88,18 +89,18 @@ class DESTINY(SafeTracking):
         return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)
 
     def step(self, problem: Problem[Dissolvable], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
-        k, eta, penalty = state.k + 1, state.step_size[:, None, None], state.penalty
+        k, eta, penalty = state.k + 1, state.step_size, state.penalty
         f = self.oracle(problem, streams, k)
 
         def moved(f: Oracle[Dissolvable], x: Array, d: Array, old: Array, penalty: Array, eta: Array, tracker: Array) -> Array:
-            x -= np.multiply(eta, tracker, out=tracker)  # (1)
+            add_scaled(-eta, tracker, x)  # (1)
             return add_change(self._field, f, x, d, old, penalty)  # (2)
 
         if self.order == "combine-then-adapt":
             x, d = network.mix(state.x, state.tracker)
             field = blockwise(moved, f, x, d, state.field, penalty, eta, state.tracker, out=state.field)
         else:
-            (x,) = network.mix(state.x - eta * state.tracker)
+            (x,) = network.mix(state.x - eta[:, None, None] * state.tracker)
             field = track(self._field, f, x, state.tracker, state.field, penalty)
             (d,) = network.mix(state.tracker)
         return PenalisedState(x, d, field, following(self.step_size, state), state.base, penalty, k, state.gradients + 1)

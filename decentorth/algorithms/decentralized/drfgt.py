@@ -23,8 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-import numpy as np
-
+from ...numerics.ordered_sums import add_scaled
 from ...protocols import Array, Landing, Network, Oracle, Problem, Streams
 from ..common.automatic_steps import Order, resolve
 from ..common.fields import add_change, blockwise, landing, track
@@ -54,18 +53,18 @@ class DRFGT(SafeTracking):
         return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)
 
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
-        k, alpha, penalty = state.k + 1, state.step_size[:, None, None], state.penalty
+        k, alpha, penalty = state.k + 1, state.step_size, state.penalty
         f = self.oracle(problem, streams, k)
 
         def moved(f: Oracle[Landing], x: Array, y: Array, old: Array, penalty: Array, alpha: Array, tracker: Array) -> Array:
-            x -= np.multiply(alpha, tracker, out=tracker)  # (10): x_i <- sum_j W_ij x_j - alpha y_i
+            add_scaled(-alpha, tracker, x)  # (10): x_i <- sum_j W_ij x_j - alpha y_i
             return add_change(landing, f, x, y, old, penalty)  # (10): y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)
 
         if self.order == "combine-then-adapt":
             x, y = network.mix(state.x, state.tracker)
             field = blockwise(moved, f, x, y, state.field, penalty, alpha, state.tracker, out=state.field)
         else:
-            (x,) = network.mix(state.x - alpha * state.tracker)  # x_i <- sum_j W_ij (x_j - alpha y_j)
+            (x,) = network.mix(state.x - alpha[:, None, None] * state.tracker)  # x_i <- sum_j W_ij (x_j - alpha y_j)
             field = track(landing, f, x, state.tracker, state.field, penalty)
             (y,) = network.mix(state.tracker)  # y_i <- sum_j W_ij (y_j + Lambda_j(new x_j) - Lambda_j(old x_j))
         return PenalisedState(x, y, field, following(self.step_size, state), state.base, penalty, k, state.gradients + 1)

@@ -27,6 +27,7 @@ from typing import ClassVar, cast
 
 import numpy as np
 
+from ...numerics.ordered_sums import add_scaled
 from ...protocols import Array, Network, Oracle, Problem, Streams
 from ..common.automatic_steps import Order, start, steepness, tracking_share
 from ..common.fields import add_change, blockwise, soft, track
@@ -57,18 +58,18 @@ class GradientTracking(Ordered, Soft):
         return TrackingState(x0.copy(), field.copy(), field, base * steps.scale(0), base, 0, spent + 1)
 
     def step(self, problem: Problem[object], network: Network, streams: Streams, state: TrackingState) -> TrackingState:
-        k, alpha = state.k + 1, state.step_size[:, None, None]
+        k, alpha = state.k + 1, state.step_size
         f = self.oracle(problem, streams, k)
 
         def moved(f: Oracle[object], x: Array, y: Array, old: Array, alpha: Array, tracker: Array) -> Array:
-            x -= np.multiply(alpha, tracker, out=tracker)  # (1)
+            add_scaled(-alpha, tracker, x)  # (1)
             return add_change(self._field, f, x, y, old)  # (2)
 
         if self.order == "combine-then-adapt":
             x, y = network.mix(state.x, state.tracker)
             field = blockwise(moved, f, x, y, state.field, alpha, state.tracker, out=state.field)
         else:
-            (x,) = network.mix(state.x - alpha * state.tracker)
+            (x,) = network.mix(state.x - alpha[:, None, None] * state.tracker)
             field = track(self._field, f, x, state.tracker, state.field)
             (y,) = network.mix(state.tracker)
         return TrackingState(x, y, field, following(self.step_size, state), state.base, k, state.gradients + 1)
