@@ -39,7 +39,7 @@ from .numerics.random_streams import CounterStreams
 from .problems import Deferred, Spread
 from .process.abort import RANK_TIMEOUT, patience
 from .protocols import SETUP, Algorithm, Array, Index, Metric, P, Problem, Recorder, Row, StoppingRule
-from .running import loop as runner
+from .running import loop
 from .running.checkpoint import Checkpoints, CheckpointWriter, Identity, Losses, Resumed, resume
 from .running.history import History
 from .running.local_stopping import Agreement
@@ -227,7 +227,7 @@ class Run:
             SETUP.info("the problem: data of agents %d to %d", self.network.agents.start, self.network.agents.stop - 1)
             self.problem = self._build(problem)
             with self.collective.together():
-                runner.check_capabilities(self.problem, algorithm)
+                loop.check_capabilities(self.problem, algorithm)
                 if on_rank_loss == "shrink":
                     check_leaving(self.problem)
             SETUP.info("the problem: what needs the data of all agents")
@@ -239,7 +239,7 @@ class Run:
         self.x0 = np.repeat(start[None], self.network.n_local, axis=0)
 
     def without(self, lost: Index, comm: Any = "serial", ranks: Sequence[int] = (0,)) -> Run:
-        """The run of the agents that are left when those in ``lost`` have left for good (see `survival`); this one stays as it is.
+        """The run of the agents that are left when those in ``lost`` have left for good (see `rank_loss`); this one stays as it is.
 
         Parameters
         ----------
@@ -337,7 +337,7 @@ class Run:
     def states(self) -> Iterator[Any]:
         """The generator of states; BLAS has one thread from the first state until the generator ends."""
         with threadpool_limits(1):
-            yield from runner.iterate(self.parts)
+            yield from loop.iterate(self.parts)
 
     @property
     def parts(self) -> Parts:
@@ -380,7 +380,7 @@ class Run:
         return Identity(facts, self.x0[0], probes)
 
     def agreement(self, stopping: StoppingRule | None) -> Agreement | None:
-        """The agents' decision about the end by these rules, None where they do not decide; see `agreement.Agreement`."""
+        """The agents' decision about the end by these rules, None where they do not decide; see `local_stopping.Agreement`."""
         return Agreement.of(stopping, self.problem, self.method, self.network)
 
     def resume(self, path: str | os.PathLike[str]) -> Resumed:
@@ -422,14 +422,14 @@ class Run:
         )
         return last._result(outcome)
 
-    def _iterate(self, options: Options, resumed: Resumed | None, rewind: Rewind | None = None) -> runner.Outcome:
+    def _iterate(self, options: Options, resumed: Resumed | None, rewind: Rewind | None = None) -> loop.Outcome:
         write = None
         if options.checkpoints is not None:
             write = partial(CheckpointWriter, options.checkpoints, self.identity, self.collective, self.collective.own, resumed)
         with threadpool_limits(1), self._watched(patience("compute_timeout", options.compute_timeout)):
-            return runner.run(self.parts, options, write, resumed, rewind)
+            return loop.run(self.parts, options, write, resumed, rewind)
 
-    def _result(self, outcome: runner.Outcome) -> Result:
+    def _result(self, outcome: loop.Outcome) -> Result:
         state, stop, row, history, seconds, agreement = outcome
         parts = (self.problem, self.network, self.collective)
         return Result(state.x, state, *stop, history, row, seconds, *parts, agreement, self.losses)

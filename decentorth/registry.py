@@ -89,8 +89,8 @@ problems = Registry("problem", _problems)
 def register(name: str, *, kind: Literal["algorithm", "problem"]) -> Callable[[type[Any]], type[Any]]:
     """A class decorator that makes a dataclass available on the command line and in files under ``name``.
 
-    An algorithm is a frozen dataclass with ``init`` and ``step`` (see ``algorithms/_template.py``); a problem is a frozen
-    dataclass of settings with a method ``problem(n_agents, seed)``.
+    An algorithm is a frozen dataclass with ``init`` and ``step`` (see ``algorithms/decentralized/_template.py``); a problem is a
+    frozen dataclass of settings with a method ``problem(n_agents, seed)``.
     """
 
     def enter(entry: type[Any]) -> type[Any]:

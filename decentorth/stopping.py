@@ -1,8 +1,8 @@
 """Stopping rules. A rule reads each recorded row, combines with others by ``|`` and ``&``, and states if it means convergence.
 
 Every rank has the same numbers, so every rank decides alike; rank 0 decides on wall-clock time and informs the other ranks. With
-`LocalMaximum` the agents decide themselves, by a max-consensus on each agent's own quantities (see `agreement`); the other rules
-are those of an observer of the whole network.
+`LocalMaximum` the agents decide themselves, by a max-consensus on each agent's own quantities (see `local_stopping`); the other
+rules are those of an observer of the whole network.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The only loop: step until a watcher looks at the run, let the watchers look in their order, stop when one says so.
 
-The watchers keep copies to go back to (`rewind`), let the agents meet (`agreement`), look at the time, record rows and decide by
-them (`watchers`), and write checkpoints (`checkpoint`). Every rank does the same things in the same order, which is why it cannot
-deadlock.
+The watchers keep copies to go back to (`rank_loss_rewind`), let the agents decide (`local_stopping`), look at the time, record
+rows and decide by them (`watchers`), and write checkpoints (`checkpoint`). Every rank does the same things in the same order,
+which is why it cannot deadlock.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 1. The agents of a lost rank leave the graph. The weights that an agent gave to them are added to its own weight: W stays symmetric
    and doubly stochastic (`topologies.without_agents`).
 2. The objective is the mean over the remaining agents. Their data and the constraint set stay as they are.
-3. All go back to the same iteration (`rewind`), and the method begins again there, from every agent's own point: so trackers are
-   the fields at these points, and their mean is that of the remaining agents' fields. Automatic settings are chosen again.
+3. All go back to the same iteration (`rank_loss_rewind`), and the method begins again there, from every agent's own point: so
+   trackers are the fields at these points, and their mean is that of the remaining agents' fields. Automatic settings are chosen
+   again.
 4. Iterations are numbered on; steps that fall with the iteration continue to fall, counts and draws continue.
 """
 

@@ -1,6 +1,6 @@
 """The watchers of a run, which look at it between two of its iterations: limits of time, and the recording of rows.
 
-The others are copies to go back to (`rewind`), the agents' agreement (`agreement`) and checkpoints (`checkpoint`).
+The others are copies to go back to (`rank_loss_rewind`), the agents' agreement (`local_stopping`) and checkpoints (`checkpoint`).
 """
 
 from __future__ import annotations

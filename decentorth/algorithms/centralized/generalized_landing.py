@@ -20,10 +20,10 @@ averaged variant: B is the mean of the samples seen, all of them from the second
 mean share samples, and needs B to be formed.
 
 Beyond the paper: automatic steps, c / (2 beta_1 Lhat) for psi-b, c / (2 Lhat') for psi-br and c / (Lhat + beta_1 Lhat') for
-riemannian, where c = 0.7 and Lhat measures the curvature of objective and multiplier (`steps.curvature`), Lhat' the same in the
-metric tr(u^T B v); automatic penalties, 0.05 / (beta_1 step_size), so that a step takes off at most a fifth of the infeasibility;
-Barzilai-Borwein steps. The 2 is for rotations x -> x Q, along which psi-br is twice the Riemannian gradient of that metric, and
-psi-b is too where B = I: CCA, whose views can be rotated against each other, has a curvature of up to 2 Lhat' there.
+riemannian, where c = 0.7 and Lhat measures the curvature of objective and multiplier (`automatic_steps.curvature`), Lhat' the same
+in the metric tr(u^T B v); automatic penalties, 0.05 / (beta_1 step_size), so that a step takes off at most a fifth of the
+infeasibility; Barzilai-Borwein steps. The 2 is for rotations x -> x Q, along which psi-br is twice the Riemannian gradient of that
+metric, and psi-b is too where B = I: CCA, whose views can be rotated against each other, has a curvature of up to 2 Lhat' there.
 """
 
 from __future__ import annotations

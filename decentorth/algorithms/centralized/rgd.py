@@ -18,8 +18,9 @@ samples seen, all of them from the second pass on.
 
 On {x : x^T J x = J} the metric is the set's, tr(a^T b) of tangents a x and b x, and the retraction Cayley's whatever its name.
 
-Beyond the papers: automatic steps 0.7 / Lhat, Lhat as in `steps.curvature`, `steps.embedded_curvature` or `steps.group_curvature`;
-Barzilai-Borwein steps, whose inner products are those of the metric (on {x : x^T J x = J} Euclidean ones).
+Beyond the papers: automatic steps 0.7 / Lhat, Lhat as in `automatic_steps.curvature`, `automatic_steps.embedded_curvature` or
+`automatic_steps.group_curvature`; Barzilai-Borwein steps, whose inner products are those of the metric (on {x : x^T J x = J}
+Euclidean ones).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 It is written alike in Python, in files and as flags. A number, or ``"auto"``, is the constant schedule. The others are written by
 name, with parameters where they differ from the defaults: ``"diminishing"``, ``"diminishing:initial=0.5,power=1"``,
-``"horizon:iterations=3000"``, ``"bb:cap=2"``, ``"geometric:initial=1e-3,ratio=0.96"``; in Python the objects of `policies` say the
+``"horizon:iterations=3000"``, ``"bb:cap=2"``, ``"geometric:initial=1e-3,ratio=0.96"``; in Python the objects of `schedules` say the
 same.
 """
 
@@ -50,12 +50,12 @@ def checked(
     allowed: tuple[type[Schedule], ...] = IN_ADVANCE,
     why: str = "Barzilai-Borwein steps are for methods of a single agent",
 ) -> float | str | Schedule:
-    """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything else as an object of `policies`.
+    """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything else as an object of `schedules`.
 
     Parameters
     ----------
     allowed
-        The classes of `policies` that the method can follow, and ``why`` it can follow no others.
+        The classes of `schedules` that the method can follow, and ``why`` it can follow no others.
 
     Raises
     ------
