@@ -55,7 +55,7 @@ def test_bounds_beside_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "message"),
     [
         (["--eps", "0.75"], "eps must be above 0 and below 0.75, got 0.75"),
-        (["--eps", "x"], "--eps: expected a finite number, got 'x'"),
+        (["--eps", "x"], "--eps: eps must be a positive number, got 'x'"),
         (["--measure", "0"], "measure must be at least 1, got 0"),
         (["--algorithm", "landing", "--agents", "1"], "paper 004 is about drfgt, not landing"),
         (["--topolgy", "ring"], "did you mean --topology?"),

@@ -30,7 +30,7 @@ from ..common.automatic_steps import start
 from ..common.method import Method
 from ..common.schedules import Auto, Constant
 from ..common.shared_step import agreed
-from ..common.step_sizes import StepSize, checked
+from ..common.step_sizes import Schedule, StepSize, checked
 
 _WHY = "each agent's correction comes to cancel the step size times its own gradient, which it cannot while the step size changes"
 
@@ -45,7 +45,7 @@ class Extra(Method):
         alpha > 0, constant; or auto: from the agents' gradients and Lipschitz constants, their weights in W and a given penalty.
     """
 
-    step_size: Annotated[StepSize, Form(partial(checked, allowed=(Constant,), why=_WHY))] = "auto"
+    step_size: Annotated[float | str | Schedule, Form(partial(checked, allowed=(Constant,), why=_WHY))] = "auto"
 
 
 def extra_limit(network: Network) -> float:
