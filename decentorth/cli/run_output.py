@@ -116,8 +116,7 @@ class RunOutput:
                 self._history.finish(folder.path / HISTORY)
                 folder.write_summary(summary)
                 if self._settings.plot:
-                    from ..plot import plot_histories
-                    from .figures import save
+                    from .figures import plot_histories, save
 
                     save(plot_histories({str(folder.path): result.history}), folder.path / "history.png")
             elif self.folder is not None:
