@@ -184,6 +184,7 @@ def test_methods_that_come_nowhere_are_no_fault(capsys: pytest.CaptureFixture[st
     assert "| method" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.ranks
 def test_ranks_count_the_same(made: Path, tmp_path: Path) -> None:
     words = ["--config", str(made / "comparison.yaml"), "--out", str(tmp_path / "ranks"), "--no-plot"]
@@ -198,6 +199,7 @@ def test_ranks_count_the_same(made: Path, tmp_path: Path) -> None:
     assert counts(tmp_path / "ranks") == counts(made)
 
 
+@pytest.mark.slow
 @pytest.mark.ranks
 def test_bad_input_on_ranks_is_printed_once() -> None:
     job = run_ranks(3, [*MODULE, "--algorithms", "drfgt,landing"])

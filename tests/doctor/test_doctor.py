@@ -60,6 +60,7 @@ def test_a_healthy_place() -> None:
     assert all(finding["remedy"] for finding in report["findings"] if finding["state"] in ("warning", "fault"))
 
 
+@pytest.mark.slow
 @pytest.mark.ranks
 def test_under_a_launcher() -> None:
     job = run_ranks(2, [*MODULE, "--json"])
@@ -72,6 +73,7 @@ def test_under_a_launcher() -> None:
     assert told.stdout.splitlines()[-1] == "The main job works: mpirun -n 1 python -m decentorth.run"
 
 
+@pytest.mark.slow
 @pytest.mark.ranks
 @pytest.mark.parametrize("version", ["mpirun (Open MPI) 4.1.4", pytest.param("mpirun (Open MPI) 5.0.11", marks=pytest.mark.slow)])
 def test_a_launcher_of_another_mpi_on_path(version: str, tmp_path: Path) -> None:
@@ -107,6 +109,7 @@ def test_a_launcher_that_tells_ranks_nothing(copies: int, tmp_path: Path) -> Non
     assert "ranks believed to be alone" in findings["2 ranks"]["found"]
 
 
+@pytest.mark.slow
 @pytest.mark.ranks
 def test_no_mpi_library() -> None:
     """The simulation works, the main job does not; under a launcher it is said too, once."""

@@ -10,6 +10,7 @@ from tests.estimators.fitted import fitted
 from tests.support.mpi import run_ranks
 
 
+@pytest.mark.slow
 @pytest.mark.ranks
 def test_every_rank_finds_what_one_process_does() -> None:
     job = run_ranks(3, ["-m", "tests.estimators.fitted"])

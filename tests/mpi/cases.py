@@ -154,7 +154,7 @@ class Case:
     shape: tuple[int, int]
     graph: Callable[[], nx.Graph[int]]
     algorithm: Any = COMBINE
-    iterations: int = 60
+    iterations: int = 20
     placement: Placement = "even"
     stopping: StoppingRule | None = None
     safety_region: float | None = None

@@ -46,7 +46,7 @@ def test_same_bits_as_one_process(ranks: int) -> None:
 
 @pytest.mark.slow
 def test_same_bits_after_many_iterations_on_seven_ranks() -> None:
-    check_same_bits(outcomes(0, 8), outcomes(7, 8), 7)
+    check_same_bits(outcomes(0, 24), outcomes(7, 24), 7)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,7 @@ def test_the_bits_are_those_of_different_runs() -> None:
     assert int(outcomes(0)["leaves-region"]["history"]["iteration"][-1]) > 1
 
 
+@pytest.mark.slow
 def test_same_bits_with_two_blas_threads() -> None:
     """Threads of BLAS split products differently; an iteration is limited to one, whatever the environment says."""
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "2")

@@ -67,6 +67,7 @@ def test_one_process_writes_and_ranks_go_on(whole: Path, tmp_path: Path) -> None
     assert outcome(a) == outcome(whole)
 
 
+@pytest.mark.slow
 def test_what_is_refused_is_said_once(whole: Path, tmp_path: Path) -> None:
     a = tmp_path / "a"
     go(3, "--iterations", "40", "--checkpoint-every", "20", "--out", str(a))
@@ -105,6 +106,7 @@ def test_a_full_disk_on_one_rank(faulty_rank: int, whole: Path, tmp_path: Path) 
     assert outcome(a) == outcome(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=slow), pytest.param(signal.SIGUSR1, marks=slow)]
 )
@@ -190,6 +192,7 @@ def killed_and_resumed(ranks: int, rng: np.random.Generator, folder: Path) -> in
     return at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [pytest.param(0, marks=slow), 3])
 def test_killed_at_some_moments(ranks: int, long: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(ranks)

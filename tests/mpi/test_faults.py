@@ -50,10 +50,12 @@ def test_a_rank_that_raises_ends_the_job_with_its_traceback(where: str, faulty_r
     assert 'raise ArithmeticError("the faulty rank has had enough")' in job.stderr
 
 
+@pytest.mark.slow
 def test_ten_ranks_on_fewer_cores() -> None:
     said_once(fail("loop:raises", 7, ranks=10), HAD_ENOUGH)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
     [
@@ -67,6 +69,7 @@ def test_a_rank_that_ends_early_is_named(fault: str) -> None:
     assert re.search(r"rank [02] waits .* rank 1 has ended", fail(fault).stderr)
 
 
+@pytest.mark.slow
 def test_rank_0_that_exits_is_named() -> None:
     assert re.search(r"rank [12] waits .* rank 0 has ended", fail("loop:exits-0", 0).stderr)
 
@@ -77,6 +80,7 @@ def test_a_killed_rank_ends_the_job(fault: str) -> None:
     assert "Killed" in job.stdout + job.stderr  # the launcher's words, which MPICH writes to standard output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "code"), [("forks:exits-3", 3), pytest.param("forks:raises", 1, marks=slow)])
 @pytest.mark.parametrize("faulty_rank", [0, pytest.param(1, marks=slow)])
 def test_the_end_of_a_forked_child_is_its_own(fault: str, code: int, faulty_rank: int) -> None:
@@ -88,16 +92,19 @@ def test_the_end_of_a_forked_child_is_its_own(fault: str, code: int, faulty_rank
     assert job.stdout == run_ranks(0, [SCRIPT, fault, "1"]).stdout
 
 
+@pytest.mark.slow
 def test_a_failing_recorder_ends_the_job() -> None:
     """Only rank 0 calls recorders."""
     said_once(fail("recorder"), HAD_ENOUGH)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["before-solve", pytest.param("raises-before-connecting", marks=slow)])
 def test_a_rank_that_raises_before_the_run_ends_the_job(fault: str) -> None:
     said_once(fail(fault), HAD_ENOUGH)
 
 
+@pytest.mark.slow
 def test_an_error_of_all_ranks_is_printed_once() -> None:
     said_once(fail("everywhere:raises"), HAD_ENOUGH)
 
@@ -106,10 +113,12 @@ def test_an_error_of_all_ranks_before_the_run_is_printed_once() -> None:
     said_once(fail("bad-data"), "ValueError: A of agent 3 must be finite; entry [1, 2] is nan")
 
 
+@pytest.mark.slow
 def test_an_exit_code_of_all_ranks_is_kept() -> None:
     assert fail("everywhere:exits-3").returncode == 3
 
 
+@pytest.mark.slow
 def test_a_loader_that_fails_on_one_rank_ends_the_job_with_the_reason() -> None:
     job = fail("loader")
     assert job.stderr.count("on rank 1: FileNotFoundError: no rows of agent 5") == 1, job.report()
@@ -141,6 +150,7 @@ def test_more_ranks_than_agents() -> None:
     said_once(fail("more-ranks-than-agents", ranks=12), "ValueError: 12 ranks for 10 agents: every rank must hold at least one")
 
 
+@pytest.mark.slow
 def test_a_rank_that_works_on_alone_at_the_end_is_no_fault() -> None:
     job = run_ranks(3, [SCRIPT, "none"])
     assert job.returncode == 0, job.report()

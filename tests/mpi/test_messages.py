@@ -36,7 +36,7 @@ def products() -> dict[str, list[list[str]]]:
     return {name: expected(exchange) for name, exchange in EXCHANGES.items()}
 
 
-@pytest.mark.parametrize("ranks", [2, 3, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ranks", [3, *(pytest.param(ranks, marks=pytest.mark.slow) for ranks in (2, 10))])
 def test_mixing_on_ranks_is_the_product(ranks: int) -> None:
     job = run_ranks(ranks, ["-m", "tests.mpi.exchanges"])
     assert job.returncode == 0, job.report()

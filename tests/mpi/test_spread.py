@@ -26,7 +26,7 @@ def outcomes(ranks: int) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, pytest.param(len(BLOCKS), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ranks", [2, *(pytest.param(ranks, marks=pytest.mark.slow) for ranks in (1, 3, len(BLOCKS)))])
 def test_same_bits_as_one_process(ranks: int) -> None:
     one, many = outcomes(0), outcomes(ranks)
     assert one.keys() == many.keys() == CASES.keys()
@@ -54,6 +54,7 @@ def test_the_command_spreads_samples(tmp_path: Path) -> None:
     assert (one["ranks"], three["ranks"]) == (1, 3)
 
 
+@pytest.mark.slow
 def test_the_command_spreads_the_hyperbolic_eigenvalue_problem(tmp_path: Path) -> None:
     """Which is for one agent, in blocks that are not agents."""
     arguments = "--problem hevp --dimension 10 --agents 1 --algorithm j_jobcd --spread-samples 12 --iterations 30 --out".split()
@@ -67,6 +68,7 @@ def test_the_command_spreads_the_hyperbolic_eigenvalue_problem(tmp_path: Path) -
     assert one["metrics"]["error"] < 0.5
 
 
+@pytest.mark.slow
 def test_a_saved_run_goes_on_on_other_ranks(tmp_path: Path) -> None:
     """To the bits of one that was not interrupted."""
     spread, out = ["--agents", "1", "--spread-samples", "5"], tmp_path / "saved"

@@ -81,6 +81,7 @@ def test_a_stopped_rank_ends_the_job(ranks: int, faulty_rank: int, whole: str, t
     assert read_summary(Path(folder))["iterates_sha256"] == whole
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_stopped_for_a_moment_goes_on(whole: str, tmp_path: Path) -> None:
     def let_go(running: Running) -> None:
         stopped = until_stopped(running)
@@ -119,6 +120,7 @@ def test_a_long_numpy_call_is_a_sign_of_life(whole: str, tmp_path: Path) -> None
     assert read_summary(tmp_path / "run")["iterates_sha256"] == whole
 
 
+@pytest.mark.slow
 def test_a_gradient_that_never_returns() -> None:
     """It lives, and the others wait: only who says how long may be computed ends that, with the place."""
     job = run(3, "stuck", "--rank-timeout", "1", "--compute-timeout", str(LIMIT))
@@ -135,6 +137,7 @@ def test_limits_that_no_listener_can_keep_are_refused(name: str, seconds: float)
         solve(problem(), iterations=1, **limit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", [pytest.param("launcher", marks=pytest.mark.slow), "its proxy"])
 def test_ranks_do_not_outlive_their_launcher(victim: str) -> None:
     """Of one that has no proxy, as Open MPI's on one host, the two are the same."""
