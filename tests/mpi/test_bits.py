@@ -19,40 +19,45 @@ pytestmark = pytest.mark.ranks
 RANKS = (1, 2, 3, 10)
 COUNTS = ("iteration", "rounds", "messages", "bytes", "gradients")
 SAME = ("iterates_sha256", "history", "status", "message", "step_size")
+COUNTED = "procrustes-ring procrustes-random pca-random procrustes-loader fewer-cuts safe-ring safe-adapt drgta destiny".split()
+LOADED = [("procrustes-random", "procrustes-loader"), ("pca-ring", "pca-loader"), ("tall-procrustes", "tall-loader")]
+ON_TEN = sorted({*COUNTED, *(name for pair in LOADED for name in pair)})
+"""The cases for ten ranks, which take long on few cores; all the others are among the slow tests."""
 
 
 @cache
 def outcomes(ranks: int, times: int = 1) -> dict[str, Any]:
     """Every case with so many times its iterations, from one job; 0 ranks is one process without a launcher."""
-    job = run_ranks(ranks, ["-m", "tests.mpi.cases", str(times)])
+    names = ON_TEN if (ranks, times) == (10, 1) else []
+    job = run_ranks(ranks, ["-m", "tests.mpi.cases", str(times), *names])
     assert job.returncode == 0, job.report()
     assert job.stderr == "", job.report()
     result: dict[str, Any] = json.loads(job.stdout)
     return result
 
 
-def check_same_bits(one: dict[str, Any], many: dict[str, Any], ranks: int) -> None:
-    """All cases of one process and of ranks agree in what must not depend on the number of ranks."""
-    assert one.keys() == many.keys() == CASES.keys()
-    different = {name: [part for part in SAME if one[name][part] != many[name][part]] for name in CASES}
+def check_same_bits(ranks: int, times: int = 1) -> None:
+    """The cases of one process and of ranks agree in what must not depend on the number of ranks."""
+    one, many = outcomes(0, times), outcomes(ranks, times)
+    assert one.keys() == CASES.keys()
+    assert len(many) == (len(ON_TEN) if (ranks, times) == (10, 1) else len(CASES))
+    different = {name: [part for part in SAME if one[name][part] != many[name][part]] for name in many}
     assert not {name: parts for name, parts in different.items() if parts}
     assert {outcome["transport"]["ranks"] for outcome in many.values()} == {ranks}
 
 
 @pytest.mark.parametrize("ranks", RANKS)
 def test_same_bits_as_one_process(ranks: int) -> None:
-    check_same_bits(outcomes(0), outcomes(ranks), ranks)
+    check_same_bits(ranks)
 
 
 @pytest.mark.slow
-def test_same_bits_after_many_iterations_on_seven_ranks() -> None:
-    check_same_bits(outcomes(0, 24), outcomes(7, 24), 7)
+@pytest.mark.parametrize(("ranks", "times"), [(7, 24), (10, 2)])
+def test_same_bits_after_many_iterations(ranks: int, times: int) -> None:
+    check_same_bits(ranks, times)
 
 
-@pytest.mark.parametrize(
-    ("given", "loaded"),
-    [("procrustes-random", "procrustes-loader"), ("pca-ring", "pca-loader"), ("tall-procrustes", "tall-loader")],
-)
+@pytest.mark.parametrize(("given", "loaded"), LOADED)
 def test_same_bits_when_each_rank_loads_its_own_agents(given: str, loaded: str) -> None:
     for ranks in (0, *RANKS):
         assert outcomes(ranks)[given]["iterates_sha256"] == outcomes(ranks)[loaded]["iterates_sha256"]
@@ -137,9 +142,7 @@ def test_counts_are_those_of_the_graph(name: str) -> None:
 
 
 @pytest.mark.parametrize("ranks", RANKS[1:])
-@pytest.mark.parametrize(
-    "name", "procrustes-ring procrustes-random pca-random procrustes-loader fewer-cuts safe-ring safe-adapt drgta destiny".split()
-)
+@pytest.mark.parametrize("name", COUNTED)
 def test_transport_counts_are_those_of_the_cut(name: str, ranks: int) -> None:
     """Each exchange sends one message to each rank that holds a neighbour; in it, once, every agent that has a neighbour there."""
     case, transport = CASES[name], outcomes(ranks)[name]["transport"]
