@@ -651,10 +651,12 @@ def hyperbolic(n: int) -> Known:
 @pytest.mark.parametrize(
     ("method", "known"),
     [
-        pytest.param(method, known, id=f"{method.name}-{known.__name__}")
+        pytest.param(method, known, id=f"{method.name}-{known.__name__}", marks=pytest.mark.slow if number else ())
         for method in METHODS
-        for known in (eigenspace, planted, own_functions, hyperbolic)
-        if method.exact and known.__name__ in method.solves
+        if method.exact
+        for number, known in enumerate(
+            known for known in (eigenspace, planted, own_functions, hyperbolic) if known.__name__ in method.solves
+        )
     ],
 )
 def test_every_method_finds_known_answers(method: Method, known: Callable[[int], Known]) -> None:

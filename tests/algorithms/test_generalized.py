@@ -346,6 +346,7 @@ def test_draws_are_apart() -> None:
         assert agreement == pytest.approx(1 / 7, abs=5 * np.sqrt(1 / 7 / 10_000))
 
 
+@pytest.mark.slow
 def test_sampled_landing_approaches_the_answer() -> None:
     """With diminishing steps, to within 1 %; four times the batch comes closer to the manifold."""
     problem = sampled_gevp(10, 2, 2000)
@@ -358,6 +359,7 @@ def test_sampled_landing_approaches_the_answer() -> None:
     assert 2 * feasibility[1] < feasibility[0] < 0.2
 
 
+@pytest.mark.slow
 def test_stochastic_gradients_with_the_exact_constraint() -> None:
     problem = sampled_gevp(10, 2, 2000)
     problem.constraint = GeneralizedStiefel(problem.B, 2)

@@ -171,6 +171,7 @@ def test_drsgd_alone_is_riemannian_gradient_descent(retraction: Any) -> None:
 # EXTRA.
 
 
+@pytest.mark.slow
 def test_the_stability_limit_of_extra() -> None:
     """Agents of one curvature h and minimisers of their own, in Euclidean space: stable up to a h = (5 + 3 w)/4, w the smallest
     eigenvalue of W, and then exact."""
@@ -185,6 +186,7 @@ def test_the_stability_limit_of_extra() -> None:
         assert np.abs(solve(problem, RFEXTRA(step_size=1.03 * limit), W, iterations=4000, rows=2).x).max() > 1e6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [REXTRA, RFEXTRA])
 @pytest.mark.parametrize("name", CASES)
 def test_corrections_sum_to_zero_and_come_to_cancel_the_gradients(method: Any, name: str) -> None:
@@ -241,6 +243,7 @@ def published(seed: int, method: Any) -> Result:
     return solve(problem, method(step_size=1e-2, penalty=10.0), W, iterations=3000, record_every=20, seed=seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_rfextra_needs_at_most_055_of_the_bytes_of_drfgt(seed: int) -> None:
     """On the published setting, to gradient norms a hundred times apart, with the published step and penalty; at equal gradient
@@ -390,6 +393,7 @@ def test_the_mean_of_what_deepca_tracks_is_the_mean_product(rounds: Any) -> None
     assert max(naive.infeasibility(x) for x in state.x) < 1e-14
 
 
+@pytest.mark.slow
 def test_the_signs_of_the_paper_can_lose_a_column() -> None:
     """Columns turned towards the start: where one passes at right angles to it, some agents turn it and some do not. With a
     positive diagonal of R all of 20 starts find the eigenspace."""

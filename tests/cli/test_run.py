@@ -607,6 +607,7 @@ def test_an_interrupted_run_without_a_folder_promises_no_history() -> None:
     assert (process.returncode, said) == (130, "decentorth: interrupted\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [0, SLOW_ON_RANKS])
 def test_results_find_a_place(ranks: int, folder: Path) -> None:
     """A folder that is gone is made again, with all rows; where another run has taken it, or the disk is full, temporary files have
@@ -634,6 +635,7 @@ def test_results_find_a_place(ranks: int, folder: Path) -> None:
         shutil.rmtree(folder / "tmp")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [0, SLOW_ON_RANKS])
 def test_a_second_run_in_a_folder_is_refused(ranks: int, folder: Path) -> None:
     """It touches nothing, whether it is to replace the run or to go on with it; when the first has ended, it may."""

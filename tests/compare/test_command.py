@@ -82,6 +82,7 @@ def test_the_same_command_makes_nothing_again(made: Path, capsys: pytest.Capture
     assert f"Files in {made}." in said
 
 
+@pytest.mark.slow
 def test_another_comparison_is_kept_unless_told(made: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     words = ["--config", str(made / "comparison.yaml"), "--trials", "1", "--quiet"]
     assert main([*words, "--out", str(made)]) == 2
@@ -208,6 +209,7 @@ def test_bad_input_on_ranks_is_printed_once() -> None:
     assert "Traceback" not in job.stderr
 
 
+@pytest.mark.slow
 def test_a_method_of_ones_own_is_compared_in_other_processes(tmp_path: Path) -> None:
     """It has no step to tune."""
     (tmp_path / "mine.py").write_text(own_method("decentorth.compare.command"))
@@ -220,6 +222,7 @@ def test_a_method_of_ones_own_is_compared_in_other_processes(tmp_path: Path) -> 
     assert any(row["reached"] == "2" for row in rows if row["algorithm"] == "drfgt")
 
 
+@pytest.mark.slow
 def test_a_script_whose_worker_dies_ends_with_a_line(tmp_path: Path) -> None:
     """It has no guard for its main part, and needs none: the workers do not run it."""
     script = own_method("decentorth.compare.command").replace('if __name__ == "__main__":', "if True:")
@@ -232,6 +235,7 @@ def test_a_script_whose_worker_dies_ends_with_a_line(tmp_path: Path) -> None:
     assert (job.stdout, job.stderr.count("\n")) == ("", 1), job.report()
 
 
+@pytest.mark.slow
 def test_interrupted_it_says_so_and_goes_on(tmp_path: Path) -> None:
     words = [sys.executable, *MODULE, "--algorithms", "drfgt", "--trials", "20", "--iterations", "600", "--tolerances", "1e-30"]
     words += [

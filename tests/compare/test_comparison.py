@@ -151,6 +151,7 @@ def test_a_given_time_of_computing_leaves_nothing_to_measure() -> None:
     assert one.column(one.entries[0], 0, quantity)[row] == pytest.approx(1.0 + 0.5 * before + 1.5 * k, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_parallel_processes_find_the_same(found: Comparison) -> None:
     again = small(algorithms=(CTA, ATC, WILD), workers=2)
     for one, other in zip(found.entries, again.entries, strict=True):
@@ -257,6 +258,7 @@ def test_networks_by_name() -> None:
     assert list(networks_named(["latency=1", "bandwidth=2", "wan"])) == ["latency=1,bandwidth=2", "wan"]
 
 
+@pytest.mark.slow
 def test_runs_that_are_there_are_not_made_again(tmp_path: Path) -> None:
     def run(rules: Rules, about: dict[str, Any]) -> tuple[Comparison, list[Path]]:
         plan = ComparisonPlan(procrustes, (CTA, ATC), graph, rules)

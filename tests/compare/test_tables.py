@@ -241,6 +241,7 @@ def test_a_metric_that_a_method_lacks_is_drawn_for_the_others() -> None:
     assert [sum(line.get_gid() == "median" for line in axes.lines) for axes in row] == [1] * 4
 
 
+@pytest.mark.slow
 def test_many_methods_are_told_apart() -> None:
     many = small(algorithms=[f"drfgt:step_size={step}" for step in np.linspace(1e-3, 4e-3, 9)], rules=replace(RULES, trials=1))
     lines = [line for line in figure(many).axes[0].lines if line.get_gid() == "median"]

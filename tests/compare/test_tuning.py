@@ -33,6 +33,7 @@ def counted(history: Any, tolerance: float) -> float:
     return math.inf
 
 
+@pytest.mark.slow
 def test_the_choice_is_the_argmin_of_its_grid(tuned: Comparison) -> None:
     """With the tuning runs made again outside: the fewest iterations to the smallest tolerance in the median over the seeds."""
     for entry in tuned.entries:
@@ -166,6 +167,7 @@ def test_a_step_that_is_not_told_must_be_given() -> None:
         candidates("own", DRFGT(), DRFGT(), hidden, TUNED)
 
 
+@pytest.mark.slow
 def test_any_method_of_the_registry_kind_is_tuned() -> None:
     found = small(algorithms={"template": Template(), "damped": Template(step_size=1e-3)}, rules=TUNED)
     assert all(len(entry.tried) == TUNED.grid for entry in found.entries)

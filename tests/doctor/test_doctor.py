@@ -99,6 +99,7 @@ def test_a_launcher_that_fails(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copies", [1, 2])
 def test_a_launcher_that_tells_ranks_nothing(copies: int, tmp_path: Path) -> None:
     """Each of its processes believes that it is alone; none starts ranks of its own."""
@@ -168,6 +169,7 @@ def test_ranks_against_cores_are_counted_per_host() -> None:
     assert (said.state, said.found) == ("note", "3 ranks: 2 on 1 core of a, 1 on 2 cores of b")
 
 
+@pytest.mark.slow
 def test_too_little_shared_memory_is_said_in_one_line() -> None:
     _, _, findings = doctor("--ranks", "1")
     assert ("/dev/shm" in findings) == (shutil.disk_usage("/dev/shm").free < SHARED)

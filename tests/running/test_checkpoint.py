@@ -763,6 +763,7 @@ def spoilt(folder: Path, rng: np.random.Generator) -> str:
     return f"{path.name} {how}"
 
 
+@pytest.mark.slow
 def test_a_hundred_spoilt_checkpoints(good: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Alone each is refused, in words; beside an older one that one is gone on from, with the same bits in the end."""
     whole, rng = bits(run()), np.random.default_rng(2026)

@@ -127,6 +127,7 @@ def test_every_round_message_and_byte_is_counted_in_all_and_apart() -> None:
     assert only.tally == Tally(4, 16, 16 * edges, 16 * edges * 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-5])
 @pytest.mark.parametrize("graph", ["ring", pytest.param("star", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["DRFGT", "DRGTA", "DESTINY", "DPRGT"])
@@ -288,6 +289,7 @@ def test_on_a_bad_channel_they_wait_for_each_other(channel: tuple[str, ...]) -> 
         assert agreement.tally.messages > 3 * agreement.tally.attempts * 2 * N
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["one_peer_exponential:8", "periodic@ring:8|star:8"])
 def test_on_a_network_that_repeats_itself(name: str) -> None:
     """Disagreement is that with what a whole period makes of the points; with one peer at a time it is x_i - xbar."""

@@ -251,6 +251,7 @@ def test_projection_is_the_polar_factor_of_the_metric(shape: tuple[int, int]) ->
     np.testing.assert_array_less(there.distance(found), 1e-12)
 
 
+@pytest.mark.slow
 @shapes
 def test_projection_is_the_nearest_point(shape: tuple[int, int]) -> None:
     """In the norm ||B^{1/2} .||_F no feasible point is nearer."""

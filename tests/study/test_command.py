@@ -16,6 +16,7 @@ from decentorth.study.__main__ import STUDIES, main
 from tests.support.mpi import HUNG, ROOT, until
 
 
+@pytest.mark.slow
 def test_a_study_from_end_to_end_and_once_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["consensus", "--out", str(tmp_path), "--seed", "2", "--workers", "1"]
     assert main(words) == 0
@@ -55,6 +56,7 @@ def test_bad_input_is_refused_with_the_reason(words: list[str], message: str, ca
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_interrupted_twice_it_ends_and_keeps_whole_trials(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "decentorth.study", "drfgt", "--workers", "2", "--out", str(tmp_path)]
     study = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)

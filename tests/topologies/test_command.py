@@ -42,6 +42,7 @@ def test_measures(capsys: pytest.CaptureFixture[str]) -> None:
     assert {name: float(printed[name]) for name in expected} == pytest.approx(expected, rel=1e-8)
 
 
+@pytest.mark.slow
 def test_comparison_has_every_rule_and_the_optimised_one_is_best(capsys: pytest.CaptureFixture[str]) -> None:
     assert main("ring:8", compare=True, order="adapt-then-combine") == 0
     printed = rows(capsys.readouterr().out)

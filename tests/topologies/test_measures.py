@@ -81,6 +81,7 @@ def test_mixing_time_needs_a_random_walk() -> None:
         mixing_time(topologies.metropolis_weights(topologies.ring(4)), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "laplacian"),
     [
@@ -98,6 +99,7 @@ def test_multigrid_finds_the_smallest_eigenvalues(name: str, laplacian: np.ndarr
     assert smallest_eigenvalue(matrix, without_constant=True) == pytest.approx(laplacian[1], rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["random_geometric:1700", "watts_strogatz:1600,k=6,p=0.01", "binary_tree:2000", "barabasi_albert:1600,m=1"]
 )

@@ -98,6 +98,7 @@ def test_every_method_with_a_penalty_and_steps_is_tried() -> None:
     assert has_both == {name.partition("-")[0] for name in TRIALS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1])
 @pytest.mark.parametrize("name", TRIALS)
 def test_automatic_steps_are_stable_beside_any_penalty(name: str, number: int) -> None:
@@ -116,6 +117,7 @@ def test_automatic_steps_are_stable_beside_any_penalty(name: str, number: int) -
         assert objective[-1] < objective[0], penalty
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [[], ["--problem", "pca", "--data", "synthetic"]], ids=["procrustes", "pca"])
 @pytest.mark.parametrize("method", ["drfgt", "rfextra"])
 def test_automatic_steps_are_stable_beside_any_penalty_of_the_command(

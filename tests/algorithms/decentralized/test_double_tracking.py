@@ -246,6 +246,7 @@ def test_agents_with_different_preconditioners_find_the_same_answer(method: Doub
         assert norm(x.T @ B @ x - np.eye(2)) < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize(
     "method",
@@ -332,6 +333,7 @@ def digits(**settings: Any) -> Any:
     return CCASettings(partition="by-label", **settings).problem(10, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "iterations"),
     [

@@ -304,6 +304,7 @@ WIDE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", WIDE)
 @pytest.mark.parametrize("scale", [1.0, 100.0])
 @pytest.mark.parametrize("method", [DRGTA, DPRGT, DESTINY])

@@ -152,6 +152,7 @@ def test_hessian_products_of_sums_of_squares() -> None:
 # exact optima
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "algorithm", "iterations", "gap"),
     [
@@ -195,6 +196,7 @@ def test_other_functions_have_one_minimum() -> None:
 # the published settings
 
 
+@pytest.mark.slow
 def test_published_rates_of_csdm_stand_still() -> None:
     errors = [solve(hevp(20), CSDM(step_size=rate), iterations=3000, rows=2).row.values["error"] for rate in (0.2, 5e-3)]
     assert errors[1] > 1e-2 > 1e3 * errors[0]

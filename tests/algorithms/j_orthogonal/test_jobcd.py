@@ -198,6 +198,7 @@ def relative_gap(n: int, algorithm: Any, iterations: int, condition: float = 100
     return result.row.values["error"], result.row.values["feasibility"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "algorithm", "iterations", "gap"),
     [

@@ -117,6 +117,7 @@ def test_the_error_is_the_distance_in_the_metric_of_B() -> None:
         np.testing.assert_allclose(problem.error(turned), 2 * np.sin(t / 2), rtol=1e-4 if t < 1e-6 else 1e-10)
 
 
+@pytest.mark.slow
 def test_methods_that_project_find_the_answer_too() -> None:
     """They name the way to project, which is one point whatever the way."""
     problem = built(GEVPSettings(dimension=12, rank=2, condition=3.0), 4)
