@@ -384,7 +384,7 @@ class UltraESettings(SignedSettings):
     ----------
     data
         planted, a graph from a known model; a folder with train.txt and maybe valid.txt and test.txt (or .tsv); or one file. Lines
-        are head, relation and tail, separated by tabs.
+        are head, relation and tail, separated by tabs; OpenKE's layout is recognised.
     entities
         Of a planted graph, by default 60. Of files only the triples between the so many entities that occur most often; by default
         all.
