@@ -58,7 +58,7 @@ def z(u: float) -> float:
     return float(np.arccos(u) ** 2 if u >= 0.0 else np.pi**2 / 4.0 - np.pi * u)
 
 
-def score(x: Array, h: int, r: int, t: int, signed: bool = False) -> float:
+def score(x: Array, h: int, r: int, t: int, *, signed: bool = False) -> float:
     """-d^2(R_r e_h, e_t), or the signed score, + b_h + b_t + delta of one point, from the formulas."""
     n = len(SIGNS)
     rows = x[RELATIONS * n :]
