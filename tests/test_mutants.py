@@ -411,7 +411,11 @@ def readers() -> dict[str, Reader]:
         ),
         "triples": Reader(
             lambda path: load_triples(path if path.name == "graph.txt" else path.parent),
-            (Seed("graph.txt", TRIPLES, lines), Seed("graph/train.txt", TRIPLES, lines)),
+            (
+                Seed("graph.txt", TRIPLES, lines),
+                Seed("graph/train.txt", TRIPLES, lines),
+                Seed("numbered/train2id.txt", b"3\n0 1 0\n1 2 1\n2 0 0\n", lines),
+            ),
         ),
         "history": Reader(lambda path: read_history(path.parent), (Seed("history.csv", HISTORY.encode(), lines),)),
         "summary": Reader(

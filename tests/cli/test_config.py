@@ -234,6 +234,8 @@ IDLE = [
     ("--problem hevp --data randn10 --samples 300 --algorithm j_jobcd --agents 1", "--samples"),
     ("--problem hspp --data A.npy --points 3 --algorithm j_jobcd --agents 1", "--points"),
     ("--problem ultrae --data A --relations 3 --algorithm j_jobcd --agents 1", "--relations"),
+    ("--problem ultrae --loss softmax --negatives 3 --algorithm j_jobcd --agents 1", "--negatives"),
+    ("--problem ultrae --loss softmax --delta 1 --algorithm j_jobcd --agents 1", "--delta"),
 ]
 
 

@@ -14,11 +14,18 @@ need, the last of which is filled up with zeros. <R e_h, e_t>_q = (J R e_h)^T e_
 queries, one for its tails, one for its heads, and a corrupted triple costs O(n), as any pair of vectors does.
 
 d^2 is Lipschitz, but has a kink at distance zero, where its derivative counts as 0, and one where <R e_h, e_t>_q = 0.
+
+Two options go beyond the paper. The signed score (`ultrahyperbolic`) in place of -d^2 has no kink. The softmax loss compares each
+triple with all entities,
+
+    f = (1/N) sum_(h,r,t) [ log sum_e exp z(h, r, e) - z(h, r, t) + log sum_e exp z(e, r, t) - z(h, r, t) ],   s = sigma(z),
+
+where sums leave out the other training tails of (h, r) and the other training heads of (r, t); b_h and delta cancel in the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Literal, NamedTuple, get_args
@@ -32,19 +39,23 @@ from ...settings import Count, Probability, Range
 from ..base import AgentProblem, Deferred, on_each_rank
 from ..common.division import idle_data
 from ..common.generated import stream
-from .knowledge import Completions, KnowledgeGraph, check, corrupted, held_out, most_frequent
+from .knowledge import Completions, KnowledgeGraph, Side, check, corrupted, held_out, most_frequent
 from .planted import around_pole, planted
 from .ranking import MEASURES, filtered_ranks, measures
 from .signed import SignedSettings
 from .ultrahyperbolic import Ultrahyperbolic
 
 Corrupt = Literal["both", "tail", "head"]
+Loss = Literal["cross-entropy", "softmax"]
+Score = Literal["printed", "signed"]
 PASS_BYTES = 1 << 21
 """The bytes of the other entities' points of a piece of the triples."""
 PLANTED = (2, 1)
 """The numbers of signs +1 and -1 of the model of a planted graph, the hyperbolic plane."""
+PASSED = ("score", "loss", "negatives", "corrupt", "delta", "alpha", "ranked", "judge", "spread")
+"""The settings that are parameters of the problem."""
 SCORE_BYTES = 1 << 22
-"""The bytes of the scores of all entities that ranking computes at a time."""
+"""The bytes of the scores of all entities that ranking and the softmax loss compute at a time."""
 
 
 class _Sums(NamedTuple):
@@ -77,7 +88,7 @@ class _Samples(NamedTuple):
 
 
 class UltraE(AgentProblem[JOrthogonalStack]):
-    """Binary cross-entropy of a knowledge graph's triples and their corruptions, over relations R_r^T J R_r = J and free entities.
+    """The loss of a knowledge graph's triples against their corruptions, over relations R_r^T J R_r = J and free entities.
 
     Each of the n agents has a share of the training triples; the objective is the mean of the agents' objectives.
 
@@ -87,7 +98,7 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         The triples.
     signs
         ``(n,)``: the diagonal of J, +1 and -1 in any order, at least one -1.
-    negatives, corrupt, delta, alpha, ranked, judge, spread
+    score, loss, negatives, corrupt, delta, alpha, ranked, judge, spread
         As in `UltraESettings`.
     n_agents
         The number of agents over which the training triples are divided.
@@ -107,6 +118,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         graph: KnowledgeGraph,
         signs: Array,
         *,
+        score: Score = "printed",
+        loss: Loss = "cross-entropy",
         negatives: int = 50,
         corrupt: Corrupt = "both",
         delta: float = 5.0,
@@ -123,6 +136,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
             raise ValueError(f"negatives must be at least 1 and ranked at least 0, got {negatives} and {ranked}")
         if corrupt not in get_args(Corrupt):
             raise ValueError(f"corrupt must be both, tail or head, got {corrupt!r}")
+        if score not in get_args(Score) or loss not in get_args(Loss):
+            raise ValueError(f"score must be printed or signed and loss cross-entropy or softmax, got {score!r} and {loss!r}")
         if not np.isfinite(delta):
             raise ValueError(f"delta must be finite, got {delta}")
         if not 0.0 < spread < np.inf:
@@ -134,11 +149,14 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         rows = graph.n_entities + -(-graph.n_entities // n)
         super().__init__(n_agents, agents or slice(0, n_agents), JOrthogonalStack(each, graph.n_relations, rows))
         self.graph, self.delta, self.spread, self.manifold = graph, delta, spread, Ultrahyperbolic(each.signs, alpha)
+        self.score, self.loss, self.corrupt = score, loss, corrupt
         held = graph.test if judge == "test" else graph.valid
         self.judged = held[np.linspace(0, len(held), min(ranked, len(held)), endpoint=False).astype(np.int64)]
         """``(m, 3)``: the triples that `evaluate` ranks."""
         self.evaluations = MEASURES if len(self.judged) else ()
         self._known = [Completions(np.concatenate(graph[:3]), side, graph.n_entities) for side in ("tail", "head")]
+        self._trained = [Completions(graph.train, side, graph.n_entities) for side in ("tail", "head")] if loss == "softmax" else []
+        negatives = 0 if loss == "softmax" else negatives
         tails = {"both": negatives - negatives // 2, "tail": negatives, "head": 0}[corrupt]
         self._shares = [self._share(agent, tails, negatives - tails, seed) for agent in range(self.agents.start, self.agents.stop)]
         self.n_samples: Index = np.array([len(share.triples) for share in self._shares], dtype=np.int64)
@@ -226,17 +244,24 @@ class UltraE(AgentProblem[JOrthogonalStack]):
     def _losses(self, at: _Embedding, samples: _Samples, sums: _Sums | None) -> float:
         """The losses of some triples, sorted by relation; their gradients are added to ``sums``, unless it is None."""
         total, J = 0.0, self.constraint.each.signs
-        widest = max(samples.tails.shape[1], samples.heads.shape[1])
-        size = max(1, PASS_BYTES // (8 * len(J) * widest))
+        if self.loss == "softmax":
+            size = max(1, SCORE_BYTES // (8 * self.graph.n_entities))
+        else:
+            size = max(1, PASS_BYTES // (8 * len(J) * max(samples.tails.shape[1], samples.heads.shape[1])))
         for start in range(0, len(samples.triples), size):
             triples, tails, heads = samples.take(slice(start, start + size))
             h, r, t = np.ascontiguousarray(triples.T)
             runs = _runs(r)
             heads_at, tails_at = at.points[h], at.points[t] * J
             for_tails, for_heads = _turned(at, runs, heads_at) * J, _turned(at, runs, tails_at, transposed=True)
-            loss, pull_tails = self._side(at, for_tails, h, tails, True, sums)
-            total += loss
-            loss, pull_heads = self._side(at, for_heads, t, heads, False, sums)
+            if self.loss == "softmax":
+                loss, pull_tails = self._against_all(at, for_tails, triples, "tail", sums)
+                total += loss
+                loss, pull_heads = self._against_all(at, for_heads, triples, "head", sums)
+            else:
+                loss, pull_tails = self._side(at, for_tails, h, tails, True, sums)
+                total += loss
+                loss, pull_heads = self._side(at, for_heads, t, heads, False, sums)
             total += loss
             if sums is None:
                 continue
@@ -260,9 +285,8 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         """
         found = np.take(at.points, others, axis=0)
         products = (found @ queries[:, :, None]).reshape(others.shape)
-        u, sign = self.manifold.cosines(products, self.manifold.sizes(queries)[:, None] * at.sizes[others])
-        d = self.manifold.distances(u)
-        score = self.delta - d * d
+        score, pulled = self._scores(products, self.manifold.sizes(queries)[:, None] * at.sizes[others])
+        score += self.delta
         score += at.biases[own][:, None]
         score += at.biases[others]
         truth = np.ones(others.shape[1])
@@ -273,13 +297,48 @@ class UltraE(AgentProblem[JOrthogonalStack]):
         if sums is None:
             return loss, queries
         slope = np.where(score >= 0.0, 1.0, small) / (1.0 + small) * truth
-        pull = slope * d * self.manifold.steepness(u) * sign
-        pull *= -2.0
+        pull = pulled(slope)
         scatter(others, pull, queries, sums.points)
         once = np.ones((len(own), 1))
         scatter(others, slope, once, sums.biases)
         scatter(own[:, None], slope.sum(-1, keepdims=True), once, sums.biases)
         return loss, (pull[:, None, :] @ found).reshape(queries.shape)
+
+    def _against_all(self, at: _Embedding, queries: Array, triples: Index, side: Side, sums: _Sums | None) -> tuple[float, Array]:
+        """The softmax losses of triples over all entities of a side, and their gradient in the queries unless ``sums`` is None."""
+        if self.corrupt not in ("both", side):
+            return 0.0, np.zeros_like(queries)
+        rows, truth = np.arange(len(triples)), triples[:, 2 if side == "tail" else 0]
+        scores, pulled = self._scores(queries @ at.points.T, self.manifold.sizes(queries)[:, None] * at.sizes)
+        scores += at.biases
+        true = scores[rows, truth]
+        scores[self._trained[0 if side == "tail" else 1].entries(triples)] = -np.inf
+        scores[rows, truth] = true
+        top = scores.max(-1)
+        scores -= top[:, None]
+        shares = np.exp(scores, out=scores)
+        total = shares.sum(-1)
+        loss = float((np.log(total) + top - true).sum(-1))
+        if sums is None:
+            return loss, queries
+        shares /= total[:, None]
+        shares[rows, truth] -= 1.0
+        sums.biases[:, 0] += np.ones(len(rows)) @ shares
+        pull = pulled(shares)
+        np.add(sums.points, pull.T @ queries, out=sums.points)
+        return loss, pull @ at.points
+
+    def _scores(self, products: Array, sizes: Array) -> tuple[Array, Callable[[Array], Array]]:
+        """The scores without biases and delta of products <R e_h, e_t>_q, and the map of slopes in them to slopes in the products.
+
+        ``sizes`` holds the products of the points' sizes.
+        """
+        if self.score == "signed":
+            scores, steepness = self.manifold.signed_scores(products)
+            return scores, lambda slope: slope * steepness
+        u, sign = self.manifold.cosines(products, sizes)
+        d = self.manifold.distances(u)
+        return -d * d, lambda slope: slope * d * self.manifold.steepness(u) * sign * -2.0
 
     def ranks(self, x: Array, triples: Index) -> Array:
         """``(2, m)``: the filtered ranks of the tails and of the heads of triples ``(m, 3)``, at one point ``shape``."""
@@ -292,9 +351,7 @@ class UltraE(AgentProblem[JOrthogonalStack]):
             runs = _runs(r)
             queries = _turned(at, runs, at.points[h]) * J, _turned(at, runs, at.points[t] * J, transposed=True)
             for side, (query, truth, known) in enumerate(zip(queries, (t, h), self._known, strict=True)):
-                u, _ = self.manifold.cosines(query @ at.points.T, self.manifold.sizes(query)[:, None] * at.sizes)
-                scores = self.manifold.distances(u)
-                scores *= -scores
+                scores, _ = self._scores(query @ at.points.T, self.manifold.sizes(query)[:, None] * at.sizes)
                 scores += at.biases
                 found[side, rows] = filtered_ranks(scores, truth, known.entries(triples[rows]))
         return found
@@ -327,7 +384,7 @@ class UltraESettings(SignedSettings):
     ----------
     data
         planted, a graph from a known model; a folder with train.txt and maybe valid.txt and test.txt (or .tsv); or one file. Lines
-        are head, relation and tail, separated by tabs.
+        are head, relation and tail, separated by tabs; OpenKE's layout is recognised.
     entities
         Of a planted graph, by default 60. Of files only the triples between the so many entities that occur most often; by default
         all.
@@ -339,10 +396,15 @@ class UltraESettings(SignedSettings):
         Share of the triples to test with, where there is no test file.
     dimension
         n, the length of an entity's vector.
+    score
+        printed, -d^2 as in the paper; or signed, beyond the paper: without absolute values, smooth and strictly monotone.
+    loss
+        cross-entropy with corrupted triples, as in the paper; or softmax over all entities.
     negatives
         k, corrupted triples for each.
     corrupt
-        What is replaced in them: the tail in half of them and the head in the others (both), the tail, or the head.
+        What is replaced: the tail in half of the corrupted triples and the head in the others (both), the tail, or the head. For
+        softmax: which side is compared with all entities.
     delta
         The margin in the scores.
     alpha
@@ -363,6 +425,8 @@ class UltraESettings(SignedSettings):
     triples: Count = 1500
     held_out: Probability = 0.2
     dimension: Count = 36
+    score: Score = "printed"
+    loss: Loss = "cross-entropy"
     negatives: int = 50
     corrupt: Corrupt = "both"
     delta: float = 5.0
@@ -372,11 +436,12 @@ class UltraESettings(SignedSettings):
     judge: Literal["test", "valid"] = "test"
 
     def idle(self) -> dict[str, str]:
-        return idle_data(self.data != "planted", ("relations", "triples"))
+        found = idle_data(self.data != "planted", ("relations", "triples"))
+        return found | (dict.fromkeys(("negatives", "delta"), "it is for loss cross-entropy") if self.loss == "softmax" else {})
 
     def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
         """The problem of ``n_blocks`` agents, one for each block of the training triples, with the same mean: for `Spread`."""
-        settings = {name: getattr(self, name) for name in ("negatives", "corrupt", "delta", "alpha", "ranked", "judge", "spread")}
+        settings = {name: getattr(self, name) for name in PASSED}
 
         def make(agents: slice) -> UltraE:
             signs = self._constraint(self.dimension, self.dimension - 1).signs

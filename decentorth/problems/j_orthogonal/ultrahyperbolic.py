@@ -7,6 +7,13 @@ Paper 001, Appendix F.1, prints the map with slips. With s the entries of y at s
 
 At u = 1 d has infinite slope from both sides. Smoothed by s > 0 it is sqrt(d^2 + s^2 alpha^2) - s alpha: 0 where d is 0, near d
 where d is large, and of slope 1 / (s alpha) at most. J-orthogonal matrices leave <., .>_q and so d unchanged.
+
+The signed score, which goes beyond the paper, is alpha^2 z(u) for u = -<x, y>_q / alpha^2, without the absolute value:
+
+    z(u) = -arccosh(u)^2, u >= 1;    arccos(u)^2, 0 <= u < 1;    pi^2/4 - pi u, u < 0.
+
+It is -d^2 where u >= 1. There -arccosh(u)^2 continues analytically to arccos(u)^2, with slope -2 at u = 1; the tangent at u = 0
+avoids the infinite slope at u = -1. So z is continuously differentiable and strictly decreasing.
 """
 
 from __future__ import annotations
@@ -17,6 +24,10 @@ from ...protocols import Array
 
 ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 """The difference of u from 1, relative to the points' sizes, below which two points count as being at distance zero."""
+PIECE = 1 << 14
+"""The number of signed scores that are computed at a time, in the processor's cache."""
+NEAR = 1e-4
+"""The difference of u from 1 below which the signed score is its Taylor polynomial; the next term is below 1e-17."""
 
 
 class Ultrahyperbolic:
@@ -92,3 +103,33 @@ class Ultrahyperbolic:
             angles = self._angles(u)
             steep *= angles / np.hypot(angles, self.smoothing)
         return steep
+
+    def signed_scores(self, products: Array) -> tuple[Array, Array]:
+        """The signed scores of the products <x, y>_q, and their slopes in the products: like ``products``, in its precision."""
+        flat, z = products.reshape(-1), np.empty(products.shape, products.dtype)
+        slope = np.empty_like(z)
+        for start in range(0, len(flat), PIECE):
+            piece = slice(start, start + PIECE)
+            z.reshape(-1)[piece], slope.reshape(-1)[piece] = self._signed(flat[piece])
+        return z, slope
+
+    def _signed(self, products: Array) -> tuple[Array, Array]:
+        """The signed scores of ``(m,)`` products and their slopes."""
+        u = products / -(self.alpha**2)
+        off = u - 1.0
+        root = np.sqrt(np.abs(off * (u + 1.0)))
+        angles = np.log1p(np.maximum(off, 0.0) + root)
+        z = -angles * angles
+        circular = np.flatnonzero(off < 0.0)
+        angles[circular] = np.arctan2(root[circular], u[circular])
+        z[circular] = angles[circular] ** 2
+        slope = 2.0 * angles / np.maximum(root, NEAR)  # -z'(u), which is positive
+        near = np.flatnonzero(np.abs(off) < NEAR)
+        e = off[near]
+        z[near] = e * (-2.0 + e * (1.0 / 3.0 - e * 4.0 / 45.0))
+        slope[near] = 2.0 - e * (2.0 / 3.0 - e * 4.0 / 15.0)
+        straight = np.flatnonzero(u < 0.0)
+        z[straight] = np.pi**2 / 4.0 - np.pi * u[straight]
+        slope[straight] = np.pi
+        z *= self.alpha**2
+        return z, slope

@@ -16,6 +16,7 @@ from decentorth.problems import KnowledgeGraph, Spread, UltraE, UltraESettings
 from decentorth.problems.j_orthogonal.knowledge import Completions, Side, corrupted, held_out, most_frequent
 from decentorth.problems.j_orthogonal.planted import planted
 from decentorth.problems.j_orthogonal.ranking import filtered_ranks, measures
+from decentorth.problems.j_orthogonal.ultrahyperbolic import NEAR, Ultrahyperbolic
 from decentorth.protocols import Array, Evaluated, Index, Sampled, Smooth
 from decentorth.sets import JOrthogonal
 
@@ -50,14 +51,21 @@ def phi(y: Array) -> Array:
     return out
 
 
-def score(x: Array, h: int, r: int, t: int) -> float:
-    """-d^2(R_r e_h, e_t) + b_h + b_t + delta of one point, from the formulas."""
+def z(u: float) -> float:
+    """The signed score at alpha = 1, from its formula."""
+    if u >= 1.0:
+        return float(-(np.arccosh(u) ** 2))
+    return float(np.arccos(u) ** 2 if u >= 0.0 else np.pi**2 / 4.0 - np.pi * u)
+
+
+def score(x: Array, h: int, r: int, t: int, *, signed: bool = False) -> float:
+    """-d^2(R_r e_h, e_t), or the signed score, + b_h + b_t + delta of one point, from the formulas."""
     n = len(SIGNS)
     rows = x[RELATIONS * n :]
     biases = rows[ENTITIES:].reshape(-1)
-    u = abs(sum(SIGNS * (x[r * n : (r + 1) * n] @ phi(rows[h])) * phi(rows[t]))) / ALPHA**2
-    d = ALPHA * (np.arccosh(u) if u >= 1.0 else np.arccos(u))
-    return float(-(d**2) + biases[h] + biases[t] + DELTA)
+    u = -sum(SIGNS * (x[r * n : (r + 1) * n] @ phi(rows[h])) * phi(rows[t])) / ALPHA**2
+    d = np.arccosh(abs(u)) if abs(u) >= 1.0 else np.arccos(abs(u))
+    return float(ALPHA**2 * (z(u) if signed else -(d**2)) + biases[h] + biases[t] + DELTA)
 
 
 def loss(problem: UltraE, x: Array, numbers: range | list[int], tails: int, heads: int) -> float:
@@ -95,8 +103,63 @@ def test_the_gradient_is_that_of_the_formula() -> None:
         assert gradient[place] == pytest.approx(slope, rel=1e-5, abs=1e-7), place
 
 
-def test_the_gradient_by_its_taylor_slope() -> None:
-    problem = made(20)
+def test_the_softmax_loss_is_the_formula() -> None:
+    """Other training tails and heads of a triple's query are left out; those of the test triples are not."""
+    for corrupt, sides in (("both", SIDES), ("tail", SIDES[:1]), ("head", SIDES[1:])):
+        for signed in (False, True):
+            problem = made(loss="softmax", score="signed" if signed else "printed", corrupt=corrupt)
+            x, train = somewhere(problem), problem.graph.train.tolist()
+            total = 0.0
+            for triple in train:
+                for _, column in sides:
+                    every = [[*triple[:column], e, *triple[column + 1 :]] for e in range(ENTITIES)]
+                    terms = [np.exp(score(x[0], *one, signed=signed)) for one in every if one == triple or one not in train]
+                    total += np.log(sum(terms)) - score(x[0], *triple, signed=signed)
+            assert problem.value(x)[0] == pytest.approx(total / len(train), rel=1e-12)
+
+
+def test_the_signed_score_is_smooth_and_strictly_decreasing() -> None:
+    """It is -d^2 for u >= 1; its slope is continuous where the formulas meet; it is computed alike in both precisions."""
+    manifold = Ultrahyperbolic(SIGNS, ALPHA)
+    u = np.concatenate((np.linspace(-3.0, 6.0, 2001), 1.0 + np.geomspace(1e-12, 1e-2, 200), 1.0 - np.geomspace(1e-12, 1e-2, 200)))
+    u.sort()
+    scores, slopes = manifold.signed_scores((-(ALPHA**2) * u)[None])
+    assert scores.shape == slopes.shape == (1, len(u))
+    np.testing.assert_allclose(scores[0], [ALPHA**2 * z(one) for one in u], rtol=1e-10, atol=1e-14)
+    far = u > 1.0
+    np.testing.assert_allclose(scores[0, far], -(manifold.distances(u[far]) ** 2), rtol=1e-10, atol=1e-14)
+    assert (np.diff(scores[0]) < 0.0).all()
+    assert (slopes > 0.0).all()
+    for joint, slope in ((1.0, 2.0), (0.0, np.pi), (1.0 + NEAR, None), (1.0 - NEAR, None)):
+        values, around = manifold.signed_scores(-(ALPHA**2) * (joint + np.array([-1e-9, 0.0, 1e-9])))
+        np.testing.assert_allclose(around, slope or around[1], rtol=1e-8)
+        np.testing.assert_allclose(np.diff(values), -(ALPHA**2) * around[1] * 1e-9, rtol=1e-5)
+    single = manifold.signed_scores((-(ALPHA**2) * u).astype(np.float32))
+    assert single[0].dtype == single[1].dtype == np.float32
+    np.testing.assert_allclose(single[0], scores[0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(single[1], slopes[0], rtol=1e-4)
+
+
+def test_the_slope_of_the_signed_score_is_its_derivative() -> None:
+    manifold, step = Ultrahyperbolic(SIGNS, ALPHA), 1e-6
+    products = -(ALPHA**2) * np.concatenate((np.linspace(-2.0, 5.0, 701), 1.0 + np.linspace(-3.0, 3.0, 31) * NEAR))
+    slopes = manifold.signed_scores(products)[1]
+    ends = [manifold.signed_scores(products + sign * step)[0] for sign in (1.0, -1.0)]
+    np.testing.assert_allclose((ends[0] - ends[1]) / (2.0 * step), slopes, rtol=1e-5)
+
+
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"score": "signed"},
+    {"loss": "softmax"},
+    {"score": "signed", "loss": "softmax"},
+    {"score": "signed", "loss": "softmax", "corrupt": "head"},
+)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_the_gradient_by_its_taylor_slope(options: dict[str, Any]) -> None:
+    problem = made(20, **options)
     x, direction = somewhere(problem), np.random.default_rng(3).standard_normal((1, *problem.shape))
     slope, at = float((problem.gradient(x) * direction).sum()), problem.value(x)[0]
     errors = np.array([abs(problem.value(x + h * direction)[0] - at - h * slope) for h in (1e-4, 1e-5, 1e-6)])
@@ -120,21 +183,23 @@ def test_entities_at_one_place_have_a_derivative() -> None:
     np.testing.assert_array_equal(problem.gradient(x), gradient)
 
 
-def test_pieces_and_shares_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("options", OPTIONS[::3])
+def test_pieces_and_shares_add_up(monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
     """In pieces of few triples; as blocks of samples; and every triple once, as a batch."""
-    problem = made()
+    problem = made(**options)
     x, number = somewhere(problem), len(problem.graph.train)
     value, gradient = problem.value(x), problem.gradient(x)
     monkeypatch.setattr("decentorth.problems.j_orthogonal.ultrae.PASS_BYTES", 8 * 5 * 4 * 4)
+    monkeypatch.setattr("decentorth.problems.j_orthogonal.ultrae.SCORE_BYTES", 8 * ENTITIES * 2)
     np.testing.assert_allclose(problem.value(x), value, rtol=1e-13)
     np.testing.assert_allclose(problem.gradient(x), gradient, rtol=1e-11, atol=1e-13)
-    blocks, many = made(n_agents=4), np.repeat(x, 4, axis=0)
+    blocks, many = made(n_agents=4, **options), np.repeat(x, 4, axis=0)
     assert blocks.n_samples.sum() == number
     np.testing.assert_allclose(blocks.value(many).mean(), value[0], rtol=1e-13)
     np.testing.assert_allclose(blocks.gradient(many).mean(0), gradient[0], rtol=1e-11, atol=1e-13)
     two = blocks.restrict(slice(1, 3))
     np.testing.assert_array_equal(two.gradient(many[:2]), blocks.gradient(many)[1:3])
-    np.testing.assert_array_equal(made(n_agents=4, agents=slice(1, 3)).gradient(many[:2]), two.gradient(many[:2]))
+    np.testing.assert_array_equal(made(n_agents=4, agents=slice(1, 3), **options).gradient(many[:2]), two.gradient(many[:2]))
     each = [problem.gradient_on(x, np.array([[i]])) for i in range(number)]
     np.testing.assert_allclose(np.mean(each, axis=0), gradient, rtol=1e-11, atol=1e-13)
     batch = np.array([[7, 0, 7, 3]])
@@ -197,17 +262,19 @@ def naive_ranks(problem: UltraE, x: Array, triples: Index) -> list[list[float]]:
     g = problem.graph
     known = {tuple(one) for part in (g.train, g.valid, g.test) for one in part.tolist()}
     found: list[list[float]] = [[], []]
+    signed = problem.score == "signed"
     for h, r, t in triples.tolist():
         for side in (0, 1):
             every = [(h, r, e) if side == 0 else (e, r, t) for e in range(ENTITIES)]
-            own = score(x, h, r, t)
-            rivals = [score(x, *one) for one in every if one not in known]
+            own = score(x, h, r, t, signed=signed)
+            rivals = [score(x, *one, signed=signed) for one in every if one not in known]
             found[side].append(1 + sum(one > own for one in rivals))
     return found
 
 
-def test_ranks_are_those_of_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = made()
+@pytest.mark.parametrize("score", ["printed", "signed"])
+def test_ranks_are_those_of_a_search(monkeypatch: pytest.MonkeyPatch, score: Any) -> None:
+    problem = made(score=score)
     x = somewhere(problem)[0]
     every = np.concatenate((problem.graph.test, problem.graph.valid, problem.graph.train))
     wanted = naive_ranks(problem, x, every)
@@ -217,8 +284,10 @@ def test_ranks_are_those_of_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     ranks = np.array(naive_ranks(problem, x, problem.graph.test)).reshape(-1)
     assert problem.evaluations == ("mrr", "hits_at_1", "hits_at_3", "hits_at_10")
     assert problem.evaluate(x) == pytest.approx((np.mean(1.0 / ranks), *(np.mean(ranks <= k) for k in (1, 3, 10))), rel=1e-14)
-    assert made(ranked=2).evaluate(x)[0] == pytest.approx(np.mean(1.0 / problem.ranks(x, problem.graph.test[[0, 3]])), rel=1e-14)
-    valid = made(judge="valid")
+    assert made(ranked=2, score=score).evaluate(x)[0] == pytest.approx(
+        np.mean(1.0 / problem.ranks(x, problem.graph.test[[0, 3]])), rel=1e-14
+    )
+    valid = made(judge="valid", score=score)
     assert valid.evaluate(x)[0] == pytest.approx(np.mean(1.0 / valid.ranks(x, valid.graph.valid)), rel=1e-14)
 
 
@@ -301,6 +370,8 @@ def test_what_cannot_be_is_refused() -> None:
     for more, words in (
         ({"negatives": 0}, "negatives must be at least 1"),
         ({"corrupt": "relation"}, "corrupt must be both, tail or head"),
+        ({"score": "plain"}, "score must be printed or signed and loss cross-entropy or softmax, got 'plain'"),
+        ({"loss": "hinge"}, "score must be printed or signed and loss cross-entropy or softmax, got 'printed' and 'hinge'"),
         ({"delta": np.inf}, "delta must be finite"),
         ({"alpha": 0.0}, "alpha must be positive"),
         ({"spread": 0.0}, "spread must be positive"),
