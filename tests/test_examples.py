@@ -121,6 +121,22 @@ def test_figures_of_paper_002(problem: str, share: str, start: float, tmp_path: 
 
 
 @pytest.mark.slow
+def test_subspaces_and_dictionaries_are_found_over_networks(tmp_path: Path) -> None:
+    """Half the iterations: everybody comes near the subspace, and to the dictionary where the graph is not a ring."""
+    said = run("examples/nonsmooth/network.py", str(tmp_path / "figure.png"), "--seeds", "1", "--share", "0.5")
+    rows = re.findall(
+        r"^(\S.*), (ring|random graph|complete graph), steps (.*): error (\S+) \(.*; below 1e-06 on [01] of 1", said, re.M
+    )
+    errors = {(problem, graph, steps): float(error) for problem, graph, steps, error in rows}
+    assert len(errors) == len(rows) == 3 * 2 * 3
+    assert all(error < 1e-3 for (problem, *_, steps), error in errors.items() if problem != "dictionary" and steps == "automatic")
+    assert all(
+        errors["dictionary", graph, steps] < 1e-6 for graph in ("random graph", "complete graph") for steps in ("automatic",)
+    )
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
 def test_robust_subspaces_find_outliers_among_digits(tmp_path: Path) -> None:
     """Better than principal components of the same samples on the sphere, and as well over a network."""
     said = run("examples/nonsmooth/outliers.py", str(tmp_path / "figure.png"), "2")
@@ -304,3 +320,17 @@ def test_figure_1_of_paper_001_reaches_the_minimum(tmp_path: Path) -> None:
     assert len(gaps) == 11
     assert max(gaps[name] for name in ("hyperbolic Jacobi", "GS-JOBCD", "RGD, Barzilai-Borwein")) < 1e-6
     assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_table_3_of_paper_001_shows_that_large_penalties_keep_admm_at_the_start() -> None:
+    """The larger beta, the closer to feasible and the farther from the minimum; a beta of the order of L comes to the minimum."""
+    said = run("examples/j_orthogonal/table3.py", "--data", "randn10", "--iterations", "600")
+    rows = re.findall(r"^  (\S.*?)  +\S+(?: \(\S+\))?  +(\S+) \((\S+)\)$", said, re.M)
+    gaps = {name: float(gap) for name, gap, _ in rows}
+    feasibility = {name: float(value) for name, _, value in rows}
+    assert len(rows) == 7
+    assert gaps["constant 1e+05"] < gaps["constant 1e+07"] <= gaps["constant 1e+09"]
+    assert gaps["doubled from 1e+03"] < gaps["doubled from 1e+05"] <= gaps["doubled from 1e+07"]
+    assert feasibility["constant 1e+05"] > feasibility["constant 1e+07"] > feasibility["constant 1e+09"]
+    assert abs(gaps["constant 0.3 L"]) < 1e-6 < 1e-2 * min(gap for name, gap in gaps.items() if name != "constant 0.3 L")
