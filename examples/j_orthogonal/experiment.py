@@ -72,18 +72,20 @@ class Then:
 def methods(form: Form, warm: int) -> dict[str, Any]:
     """The methods by what they are called; J-JOBCD and GS-JOBCD with a majoriser where the exact subproblem has no minimum."""
     gs = do.GSJOBCD() if form == "well-posed" else do.GSJOBCD(varsigma="pair")
-    published = do.CSDM(step_size=5e-3)
-    found = {
+    rivals = {
         "UMCM, published": do.UMCM(optimizer="adagrad", penalty=1e5),
-        "UMCM": do.UMCM(),
         "ADMM, published": do.JADMM(schedule="published"),
+        "CSDM, published": do.CSDM(step_size=5e-3),
+    }
+    found = {
+        **rivals,
+        "UMCM": do.UMCM(),
         "ADMM": do.JADMM(),
-        "CSDM, published": published,
         "CSDM": do.CSDM(),
         "RGD, Barzilai-Borwein": do.RGD(step_size="bb"),
         "GS-JOBCD": gs,
         "J-JOBCD": do.JJOBCD(),
-        "CSDM, published, then GS-JOBCD": Then(first=published, second=gs, iterations=warm),
+        **{f"{name}, then GS-JOBCD": Then(first=rival, second=gs, iterations=warm) for name, rival in rivals.items()},
     }
     return found | ({"hyperbolic Jacobi": do.HyperbolicJacobi()} if form == "well-posed" else {})
 
@@ -149,6 +151,6 @@ def arguments(what: str, data: Sequence[str], seconds: float) -> argparse.Argume
     parser.add_argument("--iterations", type=int, help="the most for each method, by default any number")
     parser.add_argument("--positive", type=int, help="signs +1 of J, by default half")
     parser.add_argument("--ridge", type=float, default=0.0, help="added to the diagonal of D^T D")
-    parser.add_argument("--warm", type=int, default=30, help="iterations of CSDM before GS-JOBCD goes on")
+    parser.add_argument("--warm", type=int, default=30, help="iterations of a rival before GS-JOBCD goes on")
     parser.add_argument("--seed", type=int, default=0)
     return parser

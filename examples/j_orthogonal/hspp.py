@@ -1,12 +1,14 @@
-"""The hyperbolic structural probe on generated data: the methods of paper 001's table 5 and more, from the same start.
+"""The hyperbolic structural probe on generated data: table 5 and figures 2, 7 and 8 of paper 001, from the same start.
 
-    python examples/j_orthogonal/hspp.py                          # 100 points, n = 20, a second for each method: a minute in all
-    python examples/j_orthogonal/hspp.py --points 1000 --dimension 50 --seconds 30
+    python examples/j_orthogonal/hspp.py hspp.png                 # 100 points, n = 20, a second for each method: a minute in all
+    python examples/j_orthogonal/hspp.py hspp.png --full          # 1000 points, n = 50, 30 seconds each: twenty minutes
+    python examples/j_orthogonal/hspp.py hspp.png --points 300 --dimension 30 --seconds 5 --kinds tree
 
 First the form that paper 001 prints: its objective does not change, whatever the J-orthogonal x. Then three kinds of distances:
 those of a tree, Euclidean ones of Gaussian points, and planted ones, whose least value is 0. Shown are the least objectives at
 points with feasibility below 1e-6 after a tenth, three tenths and all of the time, and the time and gradients (VR-J-JOBCD: in
-gradients of all pairs) to shares of the start's objective. Times are of the processor, one thread.
+gradients of all pairs) to shares of the start's objective; drawn are the objectives against gradients and against time. Times are
+of the processor, one thread.
 
 Exact slopes are infinite at distance 0, so distances are smoothed; --smoothing 0 leaves them as they are. VR-J-JOBCD has a constant
 varsigma, UMCM second derivatives by differences of gradients (two more, not counted). There are local minima: try other seeds.
@@ -19,6 +21,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 from experiment import Then, followed
 
@@ -66,15 +69,15 @@ def difference(gradient: Callable[[np.ndarray], np.ndarray], x: np.ndarray, v: n
     return (gradient(x + step * v) - gradient(x - step * v)) / (2.0 * step)
 
 
-def table(kind: str, settings: HSPPSettings, options: Any) -> None:
-    """Run everything on one kind of distances, and print it."""
+def table(kind: str, settings: HSPPSettings, options: Any, panels: Any) -> None:
+    """Run everything on one kind of distances, print it, and draw it against gradients and against time."""
     seconds, seed = options.seconds, options.seed
     problem = Run(settings.problem(1, seed), CSDM, comm="serial").problem
     problem.hessian_product = partial(difference, problem.gradient)
     start = float(problem.value(problem.start(seed)[None])[0])
     names = [f"{seconds * share:g} s" for share in TIMES] + [f"to {share:.0%}" for share in SHARES]
     print(f"{kind}: {start:.4g} at the start\n{'method':30s}" + "".join(f"{name:>16s}" for name in names))
-    for name, method in METHODS.items():
+    for place, (name, method) in enumerate(METHODS.items()):
         rows, ending = followed(problem, method, options)
         least = [
             min((row.value for row in rows if row.seconds <= share * seconds or share == 1.0), default=start) for share in TIMES
@@ -84,10 +87,18 @@ def table(kind: str, settings: HSPPSettings, options: Any) -> None:
             first = next((row for row in rows if row.value <= share * start), None)
             cells.append("-" if first is None else f"{first.seconds:.2g} s, {first.gradients:.0f}")
         print(f"{name:30s}" + "".join(f"{cell:>16s}" for cell in cells) + f"  {ending}".rstrip())
+        look = {"color": f"C{place % 10}", "linestyle": "--" if "published" in name else "-", "linewidth": 1.2, "label": name}
+        for panel, across in zip(panels, ([row.gradients for row in rows], [row.seconds for row in rows]), strict=True):
+            panel.loglog(across[1:], [row.value for row in rows][1:], **look)
+    for panel, label in zip(panels, ("gradients", "processor seconds"), strict=True):
+        panel.set(title=kind, xlabel=label, ylabel="objective")
+        panel.grid(alpha=0.3)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("figure", nargs="?", default="hspp.png")
+    parser.add_argument("--full", action="store_true", help="1000 points, dimension 50, 30 seconds for each method")
     for name, default in (("points", 100), ("dimension", 20), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--iterations", type=int, help="the most for each method, by default any number")
@@ -95,11 +106,18 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=float, default=number)
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
     given = parser.parse_args()
+    if given.full:
+        given.points, given.dimension, given.seconds = 1000, 50, 30.0
     sizes = {"points": given.points, "dimension": given.dimension, "smoothing": given.smoothing}
     problem = Run(HSPPSettings(**sizes).problem(1, 0), do.JJOBCD(), comm="serial").problem
     print(f"printed form: changes by {printed_form(problem, 5):.0e} of itself at five random x")
-    for kind in given.kinds:
-        table(kind, HSPPSettings(**sizes, **KINDS[kind]), given)
+    columns = len(given.kinds)
+    figure, axes = plt.subplots(2, columns, figsize=(4.2 * columns, 7.5), layout="constrained", squeeze=False)
+    for kind, panels in zip(given.kinds, axes.T, strict=True):
+        table(kind, HSPPSettings(**sizes, **KINDS[kind]), given, panels)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=7, frameon=False)
+    figure.savefig(given.figure, dpi=150)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,115 @@
+"""Robust subspaces and dictionaries over networks: DRSM with ten agents on a ring, a random graph and a complete graph.
+
+    python examples/nonsmooth/network.py network.png             # two seeds, a minute
+    python examples/nonsmooth/network.py network.png --full      # ten seeds
+
+Subspaces of dimension 3 in R^30, 500 inliers and 1000 outliers, divided evenly or by kind, and dictionaries of order 20, 4000
+samples, from random starts. Each problem has the method's automatic steps, which are geometric, and others: for subspaces shorter
+runs with steps that shrink faster, for dictionaries longer runs with steps that shrink half as fast. Draws the worst agent's error
+against iterations, medians and ranges over the seeds; prints it after the last iteration, on how many seeds it is below 1e-6, and
+the last iteration in which it was above 1: until then dictionaries are near a saddle, where steps must not have vanished yet.
+"""
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice, product
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import decentorth as do
+import topologies as tp
+from decentorth.api import Run
+from decentorth.problems import ODLSettings, RSRSettings
+
+AGENTS = 10
+ENOUGH = 1e-6
+GRAPHS = {
+    "ring": lambda seed: tp.uniform_weights(tp.ring(AGENTS), self_weight=0.8),
+    "random graph": lambda seed: tp.metropolis_weights(tp.erdos_renyi(AGENTS, p=0.4, seed=seed)),
+    "complete graph": lambda seed: tp.metropolis_weights(tp.complete(AGENTS)),
+}
+SUBSPACE = {"dimension": 30, "rank": 3, "inliers": 500, "outliers": 1000}
+
+
+def automatic(W):
+    """The method as it is."""
+    return do.DRSM()
+
+
+def fast(W):
+    """Steps that suit agents with the same kind of data."""
+    return do.DRSM(step_size="geometric:initial=0.3,ratio=0.97")
+
+
+def half_as_fast(W):
+    """Automatic steps whose logarithm decreases half as fast."""
+    ratio = max(0.97, 1.0 - (1.0 - tp.spectrum(W).lambda_2) / 4.0)
+    return do.DRSM(step_size=f"geometric:ratio={ratio**0.5:.6f}")
+
+
+PROBLEMS = {  # and for each the methods: a function of W, and iterations
+    "subspace": (RSRSettings(**SUBSPACE), {"automatic": (automatic, 1500), "0.3 * 0.97^k": (fast, 400)}),
+    "subspace, kinds apart": (
+        RSRSettings(**SUBSPACE, partition="by-label"),
+        {"automatic": (automatic, 1500), "0.3 * 0.97^k": (fast, 400)},
+    ),
+    "dictionary": (
+        ODLSettings(dimension=20, samples=4000),
+        {"automatic": (automatic, 1500), "half as fast": (half_as_fast, 3000)},
+    ),
+}
+
+
+def curve(task):
+    """Iterations, every fifth and the last, and the worst agent's error in them."""
+    problem, steps, graph, seed, share = task
+    settings, methods = PROBLEMS[problem]
+    method, iterations = methods[steps]
+    W, last = GRAPHS[graph](seed), max(20, round(iterations * share))
+    run, rows = Run(settings.problem(AGENTS, seed), method(W), W, seed=seed, comm="serial"), []
+    for state in islice(run.states(), last + 1):
+        if state.k % 5 == 0 or state.k == last:
+            rows.append((state.k, max(map(run.problem.error, state.x))))
+    return np.array(rows).T
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("figure", nargs="?", default="network.png")
+    parser.add_argument("--full", action="store_true", help="ten seeds")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--share", type=float, default=1.0, help="of the iterations")
+    options = parser.parse_args()
+    seeds = 10 if options.full else options.seeds
+    rows = [(problem, steps, graph) for problem, (_, methods) in PROBLEMS.items() for steps, graph in product(methods, GRAPHS)]
+    tasks = [(*row, seed, options.share) for row, seed in product(rows, range(seeds))]
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        found = dict(zip(tasks, pool.map(curve, tasks), strict=True))
+    figure, axes = plt.subplots(1, len(PROBLEMS), figsize=(14, 4.2), layout="constrained", sharey=True)
+    panels, colours = dict(zip(PROBLEMS, axes, strict=True)), dict(zip(GRAPHS, ("C0", "C1", "C2"), strict=True))
+    for problem, steps, graph in rows:
+        runs = np.array([found[problem, steps, graph, seed, options.share] for seed in range(seeds)])
+        k, errors = runs[0, 0], np.maximum(runs[:, 1], 1e-16)
+        final, above = errors[:, -1], [int(k[error > 1.0].max(initial=0.0)) for error in errors]
+        print(
+            f"{problem}, {graph}, steps {steps}: error {np.median(final):.1e} ({final.min():.1e} to {final.max():.1e}) after "
+            f"{k[-1]:.0f} iterations; below {ENOUGH:g} on {np.sum(final < ENOUGH)} of {seeds} seeds; "
+            f"above 1 until iteration {np.median(above):.0f} ({max(above)})"
+        )
+        style = {"color": colours[graph], "linestyle": "-" if steps == "automatic" else "--"}
+        panels[problem].semilogy(k, np.median(errors, axis=0), label=f"{graph}, {steps}", **style)
+        panels[problem].fill_between(k, errors.min(axis=0), errors.max(axis=0), color=colours[graph], alpha=0.12, linewidth=0)
+    for problem, panel in panels.items():
+        panel.set(title=problem, xlabel="iteration", ylabel="error of the worst agent")
+        panel.grid(alpha=0.3)
+        panel.legend(fontsize=7)
+    figure.savefig(options.figure, dpi=150)
+
+
+if __name__ == "__main__":
+    main()
