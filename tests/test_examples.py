@@ -89,6 +89,18 @@ def test_what_agents_learn_of_the_covariance_decides_how_fast(tmp_path: Path) ->
 
 
 @pytest.mark.slow
+def test_more_columns_of_the_sketch_mend_the_condition_of_wide_views() -> None:
+    """On 1000 images and 20 iterations; with the whole covariance the condition is 1."""
+    said = run("examples/generalized/wide_views.py", "20", "1", "1000")
+    conditions = [float(found) for found in re.findall(r"condition of P B ([\d.]+);", said)]
+    gaps = [float(gap) for gap in re.findall(r"gap (\S+) after", said)]
+    assert len(conditions) == len(gaps) == 4
+    assert all(after < 0.5 * before for before, after in pairwise(conditions))
+    assert conditions[-1] == 1.0
+    assert gaps == sorted(gaps, reverse=True)
+
+
+@pytest.mark.slow
 def test_figure_4_has_fastica_in_its_table(tmp_path: Path) -> None:
     """All but the first passes come close to FastICA, the rolling mean closest."""
     said = run("examples/generalized/figure4.py", str(tmp_path / "figure.png"), "1", "10000")

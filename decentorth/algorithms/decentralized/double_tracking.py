@@ -102,7 +102,7 @@ class DoubleTracking(Method, ABC):
         The part of B that the agents average before the start: sketch (its products with a few random columns), diagonal, none, or
         covariance (all of B, which every agent then knows).
     sketch_columns
-        Columns of the sketch; by default three times those of a point, and at most half of those of B.
+        Columns of the sketch; by default twelve times those of a point, and at most half of those of B.
     """
 
     requires: ClassVar[tuple[type, ...]] = (LocalProducts,)

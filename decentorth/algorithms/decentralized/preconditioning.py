@@ -10,8 +10,12 @@ fewer iterations they take. The quantities averaged over the network, once befor
     covariance   B itself                           P = B^{-1}
 
 Omega is orthonormal, from random signs that all agents draw alike. The sketch is that of Frangella, Tropp, Udell, "Randomized
-Nystrom preconditioning", 2023, on top of the diagonal; the s largest eigenvalues no longer count in the condition of P B. With as
-many columns as B has, Omega is I and it is the covariance.
+Nystrom preconditioning", 2023, on top of the diagonal; the s largest eigenvalues no longer count in the condition of P B. With the
+remainder E = R B R - U L U^T, which is positive semidefinite, and the smallest eigenvalue e of R B R,
+
+    condition of P B <= (1 + ||E||_2 / l) (1 + l / e).
+
+With as many columns as B has, Omega is I and it is the covariance.
 
 The agents' preconditioners agree to about 1e-8. No fixed point depends on that: a method that multiplies its tracked field by P
 (`double_tracking`) has the same fixed points with any P, even if the agents' P differ.
@@ -56,7 +60,7 @@ def probe(kind: Kind, columns: int | None, rows: tuple[slice, ...], p: int, stre
     Parameters
     ----------
     columns
-        The number s; None: 3 p, as many columns as the products of three iterations, and at most half of those of B.
+        The number s; None: 12 p, as many columns as the products of twelve iterations, and at most half of those of B.
     p
         Columns of a point.
     """
@@ -66,7 +70,7 @@ def probe(kind: Kind, columns: int | None, rows: tuple[slice, ...], p: int, stre
     if kind == "covariance":
         columns = max(orders)
     elif columns is None:
-        columns = min(3 * p, *[max(1, n // 2) for n in orders])
+        columns = min(12 * p, *[max(1, n // 2) for n in orders])
     out = np.zeros((d, columns))
     for number, (part, n) in enumerate(zip(rows, orders, strict=True)):
         if columns >= n:
