@@ -116,7 +116,7 @@ def main() -> None:
     for kind, panels in zip(given.kinds, axes.T, strict=True):
         table(kind, HSPPSettings(**sizes, **KINDS[kind]), given, panels)
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=7, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=7, frameon=False)
     figure.savefig(given.figure, dpi=150)
 
 

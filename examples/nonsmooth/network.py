@@ -7,7 +7,7 @@ Subspaces of dimension 3 in R^30, 500 inliers and 1000 outliers, divided evenly 
 samples, from random starts. Each problem has the method's automatic steps, which are geometric, and others: for subspaces shorter
 runs with steps that shrink faster, for dictionaries longer runs with steps that shrink half as fast. Draws the worst agent's error
 against iterations, medians and ranges over the seeds; prints it after the last iteration, on how many seeds it is below 1e-6, and
-the last iteration in which it was above 1: until then dictionaries are near a saddle, where steps must not have vanished yet.
+the last iteration in which it was above 1: how short steps must be for dictionaries, and so how much way is left then.
 """
 
 import os
