@@ -461,7 +461,7 @@ def main() -> None:
     parser.add_argument("--no-inverse", dest="inverse", action="store_false", help="heads by the same relations, transposed")
     parser.add_argument("--constant", dest="falling", action="store_false", help="a constant rate")
     parser.add_argument("--dimension", type=int, default=36)
-    parser.add_argument("--batch", type=int, default=200)
+    parser.add_argument("--batch", type=int, default=50)
     parser.add_argument("--shared", type=int, default=0, help="uniform entities that a batch shares; 0 compares with all entities")
     parser.add_argument("--rate", type=float, default=0.02)
     parser.add_argument("--seconds", type=float, default=5.0, help="of the processor, for each model")
