@@ -205,7 +205,7 @@ def test_killed_at_some_moments(ranks: int, long: Path, tmp_path: Path) -> None:
 
 
 @slow
-@pytest.mark.parametrize(("ranks", "kills"), [(0, 20), (3, 20), (10, 5)])
+@pytest.mark.parametrize(("ranks", "kills"), [(0, 10), (3, 20), (10, 5)])
 def test_killed_at_many_random_moments(ranks: int, kills: int, long: Path, tmp_path: Path) -> None:
     """Every run that goes on ends with the bits of one that was not killed."""
     rng = np.random.default_rng(20 + ranks)
