@@ -46,8 +46,11 @@ def _diagonal(n: int) -> tuple[Index, Index]:
 
 
 def add_scaled(scale: Array, x: Array, out: Array) -> None:
-    """Compute ``out[i] += scale[i] * x[i]`` for each agent i in one pass, without a temporary; ``x`` and ``out`` C-contiguous."""
+    """Compute ``out[i] += scale[i] * x[i]`` for each agent i, in one pass; both are C-contiguous."""
     n = len(scale)
+    if n == 1:  # the same bits, with less to prepare
+        out += scale[0] * x
+        return
     accumulate(Csr(n, n, *_diagonal(n), scale), x.size // n, x.reshape(-1), out.reshape(-1))
 
 

@@ -202,8 +202,8 @@ class Recording:
             if before != now:
                 raise ValueError(f"a resumed run goes on with its metrics, {', '.join(before)}; it was given {', '.join(now)}")
             self.row = history.rows[-1]._replace(agreed=self._agreed(state.k))
-        planned = schedule(options.iterations, options.rows, options.record_every)
-        self._targets = (k for k in planned if k >= state.k and k > self._recorded)
+        first = max(state.k, self._recorded + 1)  # a generator that named the state would keep its arrays
+        self._targets = (k for k in schedule(options.iterations, options.rows, options.record_every) if k >= first)
         self._target: float = next(self._targets, math.inf)
         self.wanted = -1
         method = parts.algorithm
