@@ -44,7 +44,17 @@ def run(words: list[str], folder: Path) -> str:
     return done.stdout
 
 
-SLOW = ("--agents 10000", "-n 10", "--problem odl", "--spread-samples", "--problem ultrae", "--blocks 10", "decentorth.doctor")
+SLOW = (
+    "--agents 10000",
+    "-n 10",
+    "--problem odl",
+    "--spread-samples",
+    "--problem ultrae",
+    "--blocks 10",
+    "drsm",
+    "cdadt",
+    "decentorth.doctor",
+)
 """Words of the commands that take longest."""
 
 

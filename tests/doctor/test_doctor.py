@@ -47,6 +47,7 @@ def launcher(folder: Path, version: str, starts: str) -> Path:
     return program(folder, "mpirun", f'if [ "$1" = --version ]; then echo "{version}"; exit; fi\n{starts}')
 
 
+@pytest.mark.slow
 @pytest.mark.ranks
 def test_a_healthy_place() -> None:
     """Exit code 0, and what ranks say is what this process computes."""

@@ -45,6 +45,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_ranks_write_and_any_number_goes_on(whole: Path, tmp_path: Path) -> None:
     """3 ranks write (one file each), then one process, 2 and 10 ranks go on, and at last one process from what 10 wrote."""
     a = tmp_path / "a"
