@@ -38,10 +38,6 @@ CAUTION = 100.0
 """The ratio of L between new estimates to L at a new estimate."""
 
 
-VRJJOBCDState = JOBCDState
-"""The state of J-JOBCD, with the estimate and the number of samples; no product is maintained."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class VRJJOBCD(JacobiMethod):
     """Block coordinate descent under J-orthogonality, Jacobi with variance reduction (paper 001, Algorithm 2).
