@@ -103,9 +103,11 @@ class MpiCommunicator:
         look = time.monotonic() + _LOOK_EVERY
         patience = float("inf")
         gone: set[int] = set()
-        while not done(requests):
-            _pulse.count += 1
+        while True:
             os.sched_yield()
+            if done(requests):
+                return
+            _pulse.count += 1
             now = time.monotonic()
             if now > look:
                 look = now + _LOOK_EVERY
