@@ -38,6 +38,7 @@ RESUMABLE = (
     "history_rows",
     "record_every",
     "placement",
+    "plugin",
     "on_rank_loss",
     *PATIENCE,
 )
@@ -67,6 +68,8 @@ class CaseSettings(Settings):
         Your own W (.npy, .npz or .mtx), in place of topology and weights.
     placement : str
         How agents are divided over MPI ranks: equal shares in order, or so that fewer edges cross ranks.
+    plugin : tuple of str
+        A Python file of yours that registers methods or problems, and is executed; may be given several times.
     """
 
     problem: str = "procrustes"
@@ -77,6 +80,7 @@ class CaseSettings(Settings):
     self_weight: Annotated[float, Range(least=LEAST_WEIGHT, most=1 - LEAST_WEIGHT)] | None = None
     weights_file: str | None = None
     placement: Literal["even", "fewer-cuts"] = "even"
+    plugin: tuple[str, ...] = ()
 
     def idle(self) -> dict[str, str]:
         """Settings without an effect beside the others, and why."""

@@ -53,7 +53,7 @@ LAYERS = {
         "process protocols numerics problems network running topologies",
         "numpy threadpoolctl",
     ),
-    "registry": Layer(("decentorth.registry",), "settings algorithms problems", ""),
+    "registry": Layer(("decentorth.registry", "decentorth.plugins"), "settings algorithms problems", ""),
     "front": Layer(
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
         "settings top api registry running network problems data files protocols numerics process topologies",
@@ -225,6 +225,8 @@ OWN_PROCESSES = {("decentorth.cli.trials", "joblib")}
 BY_NAME = {"decentorth", "decentorth.kernels", "topologies"}
 """Modules that import by a name which stands in their own table."""
 EVALUATES = {"eval", "exec", "compile", "__import__", "import_module", "importlib.import_module"}
+PLUGINS = "decentorth.plugins"
+"""The module that executes files which the user names on the command line."""
 PICKLES = (
     "bcast gather scatter allgather alltoall reduce allreduce scan exscan send recv isend irecv ssend issend bsend ibsend "
     "sendrecv mprobe improbe"
@@ -241,6 +243,8 @@ def unsafe(source: Module) -> list[str]:
             continue
         function = dotted(node.func)
         if function in EVALUATES and not ("import_module" in function and source.name in BY_NAME):
+            found.append(function)
+        if function.endswith("exec_module") and source.name != PLUGINS:
             found.append(function)
         for keyword in node.keywords:
             if keyword.arg == "allow_pickle" and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False):
@@ -285,6 +289,8 @@ def test_no_print_below_the_command_line_and_no_assert(source: Module) -> None:
         ("decentorth.data.new", "eval(text)", True),
         ("decentorth.data.new", "ast.literal_eval(text)", False),
         ("decentorth.kernels", "import_module(module)", False),
+        ("decentorth.data.new", "spec.loader.exec_module(module)", True),
+        ("decentorth.plugins", "spec.loader.exec_module(module)", False),
         ("decentorth.network.transport.mpi", "self.comm.bcast(data)", True),
         ("decentorth.network.transport.mpi", "MPI.COMM_WORLD.allgather(data)", True),
         ("decentorth.network.transport.mpi", "world.send(data, 0)", True),
