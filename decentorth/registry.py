@@ -73,7 +73,7 @@ class Registry:
         if not (dataclasses.is_dataclass(entry) and isinstance(entry, type)):
             raise TypeError(f"{self.kind} {name!r} must be a dataclass (its fields become flags), got {entry!r}")
         if key in self._entries:
-            raise ValueError(f"there is already a {self.kind} called {key!r}")
+            raise ValueError(f"the {self.kind} {key!r} exists already: register yours under another name")
         self._entries[key] = entry
 
     def _load_installed(self, key: str) -> None:

@@ -174,7 +174,9 @@ class Form(ABC, Generic[C]):
             raise InputError(str(error)) from None
         if named and not given:
             flags = " ".join(f"--plugin {path}" for path in named)
-            raise InputError(f"{self.path} names a plugin, and no file that is read has code executed: if you trust it, give {flags}")
+            raise InputError(
+                f"{self.path} names a plugin, and no file that is read has code executed: if you trust it, give {flags}"
+            )
 
     def _refuse_other(self, now: Mapping[str, Any]) -> None:
         """Raise unless every setting that differs from the earlier run may be changed on resuming."""

@@ -46,7 +46,7 @@ from decentorth import (
     Landing,
     solve,
 )
-from decentorth.algorithms.decentralized._template import Template
+from decentorth.scaffold.algorithm import Template
 from decentorth.api import Run
 from decentorth.network import Network, SerialCommunicator
 from decentorth.network.collective import AgentCollective

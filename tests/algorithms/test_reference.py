@@ -12,7 +12,7 @@ import topologies as tp
 from decentorth import DRFGT, Landing, solve
 from decentorth.algorithms.common.automatic_steps import Order, lipschitz, resolve, tracking_limit
 from decentorth.algorithms.common.mixing import average
-from decentorth.algorithms.decentralized._template import Template
+from decentorth.scaffold.algorithm import Template
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import FunctionProblem

@@ -66,6 +66,8 @@ LAYERS = {
         "settings front api theory network algorithms problems sets topologies process numerics protocols",
         "numpy scipy rich matplotlib threadpoolctl",
     ),
+    "scaffold": Layer(("decentorth.scaffold",), "protocols settings algorithms problems sets", "numpy"),
+    "scaffold command": Layer(("decentorth.scaffold.__main__",), "front registry scaffold", ""),
     "compare": Layer(
         ("decentorth.compare",),
         "settings front api registry running network numerics topologies text protocols top",
@@ -74,7 +76,7 @@ LAYERS = {
     "doctor": Layer(("decentorth.doctor",), "front api network process protocols settings topologies", "numpy threadpoolctl"),
     "top": Layer(("decentorth",), "process version api registry running network algorithms problems sets data", ""),
 }
-ABOVE = ("api", "registry", "estimators", "front", "studies", "compare", "doctor", "top")
+ABOVE = ("api", "registry", "estimators", "front", "studies", "scaffold command", "compare", "doctor", "top")
 """The programming interface and the layers on top of it."""
 LAZY = {("decentorth.network.transport.communicator", "mpi"): "only a run that asks for ranks loads an MPI library"}
 """Exceptions (module, layer), each inside a function, with the reason."""

@@ -20,7 +20,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from decentorth import DRFGT
-from decentorth.algorithms.decentralized._template import Template
+from decentorth.scaffold.algorithm import Template
 from decentorth.compare import Comparison, Rules, Spread, figure, save, table, title
 from decentorth.compare.figures import curve
 from decentorth.compare.tables import UNITS, headings, number, show

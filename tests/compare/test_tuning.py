@@ -10,7 +10,7 @@ import pytest
 
 import decentorth as do
 from decentorth import DRFGT
-from decentorth.algorithms.decentralized._template import Template
+from decentorth.scaffold.algorithm import Template
 from decentorth.compare import Rules
 from decentorth.compare.comparison import Comparison
 from decentorth.compare.trials import Trace
