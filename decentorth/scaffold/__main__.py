@@ -18,12 +18,10 @@ from ..cli.shell import BAD_INPUT, HELP, complain, one_line, say
 USAGE = """usage: python -m decentorth.scaffold algorithm NAME
        python -m decentorth.scaffold problem NAME
 
-Write NAME.py, a method or a problem that works, with its mathematics to be replaced by yours, and test_NAME.py, its tests, into this
-folder. NAME, as heavy_ball, becomes the name on the command line."""
-_MARKS = {
-    "algorithm": "@dataclass(frozen=True, kw_only=True)\nclass Template(",
-    "problem": "@dataclass(frozen=True, kw_only=True)\n",
-}
+Write NAME.py, a method or a problem that works, with its mathematics to be replaced by yours, and test_NAME.py, its tests, into
+this folder. NAME, as heavy_ball, becomes the name on the command line."""
+_MARK = "@dataclass(frozen=True, kw_only=True)\n"
+_KINDS = ("algorithm", "problem")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,7 +44,7 @@ def _written(words: Sequence[str]) -> str:
     InputError
         The words are no kind and name, or there is a file, a module or an entry of that name.
     """
-    if len(words) != 2 or words[0] not in _MARKS:
+    if len(words) != 2 or words[0] not in _KINDS:
         raise InputError("say what is to be written: algorithm NAME, or problem NAME")
     kind, name = words
     if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower() or not name[0].isalpha():
@@ -64,28 +62,23 @@ def _written(words: Sequence[str]) -> str:
         with place.open("x", encoding="utf-8") as file:
             file.write(text)
     flags = f"--plugin {name}.py --{kind} {name}"
-    return "\n".join(
-        [
-            f"wrote     {places[0]} and {places[1]}",
-            f"run       python -m decentorth.run {flags}{' --problem pca' if kind == 'algorithm' else ''}",
-            f"settings  python -m decentorth.run {flags} --help",
-            *(
-                [f"compare   python -m decentorth.compare --plugin {name}.py --algorithms {name},drfgt"]
-                if kind == "algorithm"
-                else []
-            ),
-            f"test      python -m pytest {places[1]}",
-        ]
-    )
+    lines = [
+        f"wrote     {places[0]} and {places[1]}",
+        f"run       python -m decentorth.run {flags}",
+        f"settings  python -m decentorth.run {flags} --help",
+        f"test      python -m pytest {places[1]}",
+    ]
+    if kind == "algorithm":
+        lines.append(f"compare   python -m decentorth.compare --plugin {name}.py --algorithms {name},drfgt")
+    return "\n".join(lines)
 
 
 def _texts(kind: str, name: str) -> tuple[str, str]:
     """The texts of the example and of its test, under another name."""
     folder = Path(__file__).parent
     title = "".join(part.capitalize() for part in name.split("_"))
-    mark = _MARKS[kind]
     code = (folder / f"{kind}.py").read_text(encoding="utf-8")
-    code = code.replace(mark, f'@register("{name}", kind="{kind}")\n{mark}')
+    code = code.replace(_MARK, f'@register("{name}", kind="{kind}")\n{_MARK}')
     first = code.index("from decentorth.")
     code = f"{code[:first]}from decentorth import register\n{code[first:]}"
     test = (folder / f"test_{kind}.txt").read_text(encoding="utf-8").replace("from template import", f"from {name} import")
