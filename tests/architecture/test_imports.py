@@ -38,7 +38,7 @@ LAYERS = {
     "numerics": Layer(("decentorth.numerics",), "protocols", "numpy scipy"),
     "kernels": Layer(("decentorth.kernels",), "protocols", "numpy numba"),
     "sets": Layer(("decentorth.sets",), "protocols numerics", "numpy scipy threadpoolctl"),
-    "data": Layer(("decentorth.data",), "protocols files", "numpy scipy sklearn"),
+    "data": Layer(("decentorth.data",), "protocols files", "numpy scipy sklearn pyarrow"),
     "problems": Layer(("decentorth.problems",), "protocols settings numerics sets data", "numpy scipy threadpoolctl"),
     "algorithms": Layer(("decentorth.algorithms",), "protocols settings numerics kernels text", "numpy"),
     "network": Layer(("decentorth.network",), "protocols settings numerics process topologies text", "numpy scipy"),
