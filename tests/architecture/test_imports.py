@@ -54,9 +54,10 @@ LAYERS = {
         "numpy threadpoolctl",
     ),
     "registry": Layer(("decentorth.registry", "decentorth.plugins"), "settings algorithms problems", ""),
+    "recorders": Layer(("decentorth.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
     "front": Layer(
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
-        "settings top api registry running network problems data files protocols numerics process topologies",
+        "settings top api registry recorders running network problems data files protocols numerics process topologies",
         "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl joblib",
     ),
     "estimators": Layer(("decentorth.estimators",), "api registry running problems sets protocols", "numpy sklearn threadpoolctl"),
@@ -74,7 +75,7 @@ LAYERS = {
         "numpy scipy rich matplotlib",
     ),
     "doctor": Layer(("decentorth.doctor",), "front api network process protocols settings topologies", "numpy threadpoolctl"),
-    "top": Layer(("decentorth",), "process version api registry running network algorithms problems sets data", ""),
+    "top": Layer(("decentorth",), "process version api registry running network algorithms problems sets data recorders", ""),
 }
 ABOVE = ("api", "registry", "estimators", "front", "studies", "scaffold command", "compare", "doctor", "top")
 """The programming interface and the layers on top of it."""

@@ -194,7 +194,7 @@ def hold_out(a: Array, share: float, least: int, rng: np.random.Generator) -> tu
 
     At least ``least`` entries of every column stay (with ``rank`` its least squares are not singular).
     """
-    count = (~np.isnan(a)).sum(0)
+    count = (~np.isnan(a)).sum(-2)
     taken = np.maximum(np.minimum(np.rint(share * count).astype(np.int64), count - least), 0)
     order = np.where(np.isnan(a), np.inf, rng.random(a.shape)).argsort(axis=0).argsort(axis=0)
     chosen = order < taken
