@@ -102,7 +102,7 @@ def test_printed_configuration_holds_every_setting() -> None:
     every = {name for part in parts for name in settings(type(part))}
     acts = {"config", "print_config", "dry_run", "overwrite", "resume"}
     assert set(yaml.safe_load(configuration.yaml(outputs=True))) == every - acts
-    assert set(configuration.mapping()) == every - acts - {"out", "plot", "quiet", "checkpoint_every", "keep_checkpoints"}
+    assert set(configuration.mapping()) == every - acts - {"out", "plot", "quiet", "record", "checkpoint_every", "keep_checkpoints"}
 
 
 def test_flags_override_the_file_and_the_file_the_defaults() -> None:
