@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import io, sparse
@@ -12,6 +13,7 @@ from scipy import io, sparse
 from decentorth.data.checks import did_you_mean
 from decentorth.data.labels import Labels, as_labels
 from decentorth.data.sparse import StoredReader
+from decentorth.protocols import Array
 from topologies.matrix_files import Stored, require_matrix, require_real, require_unpacked
 
 _NUMBERS = frozenset("double single int8 uint8 int16 uint16 int32 uint32 int64 uint64 logical sparse".split())
@@ -64,12 +66,14 @@ class MatReader(StoredReader):
         require_real(found.dtype, what)
         require_matrix(found.shape, what)
         if sparse.issparse(found):
-            stored = sparse.coo_array(found)
+            matrix: Any = found
+            stored: sparse.coo_array[Any, tuple[int, int]] = sparse.coo_array(matrix)
             where = np.stack([stored.row, stored.col])
             if stored.nnz and (where.min() < 0 or (where.max(-1) >= stored.shape).any()):
                 raise ValueError(f"{what} is damaged: it stores an entry outside of its shape {stored.shape}")
             return stored
-        return np.asarray(found, dtype=np.float64)
+        dense: Array = np.asarray(found, dtype=np.float64)
+        return dense
 
     def labels(self) -> Labels:
         content = self._content

@@ -102,7 +102,7 @@ class TableReader(ABC):
         if not self.columns.drop_missing:
             return np.arange(total)
         whole = [
-            ~np.isnan(numbers).any(-1) & ([bool(cell) for cell in texts[0]] if label else True)
+            ~np.isnan(numbers).any(-1) & np.array([bool(cell) for cell in texts[0]] if label else True)
             for _, numbers, texts in self._batches(samples, label)
         ]
         rows = np.flatnonzero(np.concatenate(whole))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -117,7 +117,7 @@ class StandardMetrics:
             scalars[block, 4] = part.constraint.distance(own) if self._projects else 0.0
             feasibility[block] = part.constraint.feasibility(own)
             if held_out is not None:
-                held_out[block] = part.held_out_errors(point)
+                held_out[block] = cast(HoldsOut, part).held_out_errors(point)
             if at_mean is not None:
                 point = np.repeat(mean, len(own), axis=0)
                 at_mean[block] = part.constraint.landing(point, part.gradient(point), state.penalty[block])
