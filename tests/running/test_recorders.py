@@ -42,7 +42,8 @@ def test_tensorboard_has_every_row_in_single_precision(tmp_path: Path) -> None:
     with do.recorders.TensorBoard(tmp_path / "events") as events:
         history = solved(events).history
     (file,) = (tmp_path / "events").iterdir()
-    data, found, at = file.read_bytes(), {}, 0
+    data, at = file.read_bytes(), 0
+    found: dict[tuple[str, int], float] = {}
     while at < len(data):  # length, its checksum, an event, its checksum
         (length,) = struct.unpack_from("<Q", data, at)
         event = Event.FromString(data[at + 12 : at + 12 + length])
