@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from . import algorithms as algorithms
     from . import data as data
     from . import problems as problems
+    from . import recorders as recorders
     from . import sets as sets
     from . import stopping as stopping
     from .algorithms import *  # noqa: F403
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from .running.rank_loss import Loss as Loss
     from .running.rank_loss import LostError as LostError
 
-_PACKAGES = ("algorithms", "data", "problems", "sets", "stopping")
+_PACKAGES = ("algorithms", "data", "problems", "recorders", "sets", "stopping")
 _MODULES = {
     **dict.fromkeys(("Result", "iterate", "solve"), "api"),
     **dict.fromkeys(("CheckpointError", "Checkpoints"), "running.checkpoint"),

@@ -1,7 +1,8 @@
 """The registries of algorithms and problems by their names on the command line and in files; `register` adds a user's own.
 
 A method is entered by its import in ``algorithms/__init__.py``, the settings of a problem by theirs in ``problems/__init__.py``.
-Each is called as its file, unless its class has a ``name``.
+Each is called as its file, unless its class has a ``name``. Installed packages enter theirs by entry points of the groups
+``decentorth.algorithms`` and ``decentorth.problems``, which are looked up only for help and for names that are not built in.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ import difflib
 from collections.abc import Callable
 from functools import cached_property
 from types import ModuleType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 class Registry:
@@ -35,9 +39,16 @@ class Registry:
     def _entries(self) -> dict[str, type[Any]]:
         return self._load()
 
+    @cached_property
+    def _installed(self) -> dict[str, EntryPoint]:
+        """The entry points of installed packages, by name; built-in names go before them."""
+        from importlib.metadata import entry_points
+
+        return {_key(point.name): point for point in entry_points(group=f"decentorth.{self.kind}s")}
+
     def names(self) -> tuple[str, ...]:
         """All known names, sorted."""
-        return tuple(sorted(self._entries))
+        return tuple(sorted({*self._entries, *self._installed}))
 
     def get(self, name: str) -> type[Any]:
         """The dataclass called ``name`` (case and dashes do not matter).
@@ -45,23 +56,41 @@ class Registry:
         Raises
         ------
         ValueError
-            When the name is unknown; the message gives the nearest name and the list.
+            When the name is unknown, or its package cannot be imported; the message gives the nearest name and the list.
         """
-        key = name.lower().replace("-", "_")
+        key = _key(name)
+        if key not in self._entries and key in self._installed:
+            self._load_installed(key)
         if key in self._entries:
             return self._entries[key]
         near = difflib.get_close_matches(key, self.names(), n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {', '.join(self.names())}")
+        raise ValueError(f"unknown {self.kind} {name!r}{hint}. Known: {', '.join(self.names())}")
 
     def add(self, name: str, entry: type[Any]) -> None:
         """Add a user's own dataclass under a new name."""
-        key = name.lower().replace("-", "_")
+        key = _key(name)
         if not (dataclasses.is_dataclass(entry) and isinstance(entry, type)):
             raise TypeError(f"{self.kind} {name!r} must be a dataclass (its fields become flags), got {entry!r}")
         if key in self._entries:
-            raise ValueError(f"there is already a {self.kind} called {key!r}")
+            raise ValueError(f"the {self.kind} {key!r} exists already: register yours under another name")
         self._entries[key] = entry
+
+    def _load_installed(self, key: str) -> None:
+        """Enter the dataclass of an installed package, which may have registered itself on import."""
+        point = self._installed[key]
+        try:
+            entry = point.load()
+        except Exception as error:
+            package = point.dist.name if point.dist is not None else point.value
+            raise ValueError(f"{self.kind} {key!r} of the installed package {package} cannot be imported: {error}") from error
+        if self._entries.get(key) is not entry:
+            self.add(key, entry)
+
+
+def _key(name: str) -> str:
+    """The form in which a name is kept."""
+    return name.lower().replace("-", "_")
 
 
 def _exported(package: ModuleType, method: str) -> dict[str, type[Any]]:
@@ -89,8 +118,8 @@ problems = Registry("problem", _problems)
 def register(name: str, *, kind: Literal["algorithm", "problem"]) -> Callable[[type[Any]], type[Any]]:
     """A class decorator that makes a dataclass available on the command line and in files under ``name``.
 
-    An algorithm is a frozen dataclass with ``init`` and ``step`` (see ``algorithms/decentralized/_template.py``); a problem is a
-    frozen dataclass of settings with a method ``problem(n_agents, seed)``.
+    An algorithm is a frozen dataclass with ``init`` and ``step``; a problem is a frozen dataclass of settings with a
+    method ``problem(n_agents, seed)``. ``python -m decentorth.scaffold algorithm NAME`` writes an example.
     """
 
     def enter(entry: type[Any]) -> type[Any]:

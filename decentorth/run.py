@@ -137,6 +137,7 @@ def _made(configuration: Configuration, communicator: Communicator) -> tuple[Run
 def _solve(words: Sequence[str], configuration: Configuration, run: Run, output: RunOutput, resumed: Resumed | None) -> int:
     from .cli.progress import Steps
     from .cli.summary import summarize
+    from .recorders import recorder
     from .running.checkpoint import ENDINGS, PendingSignals
 
     settings = configuration.run
@@ -147,12 +148,17 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, output:
     with signals if checkpoints is not None else contextlib.nullcontext():
         with contextlib.ExitStack() as stack:
             output.begin(stack)
+            recorders = [stack.enter_context(recorder(place)) for place in settings.record]
+            if run.collective.communicator.rank == 0:
+                for row in () if resumed is None else resumed.history.rows:
+                    for one in recorders:
+                        one.record(row)
             result = run.solve(
                 iterations=settings.iterations,
                 stopping=stopping_rule(settings),
                 rows=settings.history_rows,
                 record_every=settings.record_every,
-                recorders=[output],
+                recorders=[output, *recorders],
                 metrics=[steps],
                 safety_region=settings.safety_region,
                 checkpoints=checkpoints,
@@ -233,6 +239,11 @@ def _check_early(settings: RunSettings, communicator: Communicator) -> None:
         return
     if settings.out is not None and not (settings.overwrite or settings.dry_run or settings.continues):
         refuse_existing(settings.out)
+    if settings.record:
+        from .recorders import recorder
+
+        for place in settings.record:
+            recorder(place)
     if settings.plot and importlib.util.find_spec("matplotlib") is None:
         raise InputError('figures need matplotlib: pip install "decentorth[plot]", or leave --plot out')
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import importlib.util
 import io
 import json
 import struct
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from decentorth.cli import wiring
 from decentorth.cli.config import Command, config_bytes
 from decentorth.cli.outputs import read_history, read_start, read_summary
 from decentorth.cli.settings import CaseSettings
-from decentorth.data import MatrixFile, load_labels, load_triples
+from decentorth.data import Columns, MatrixFile, load_labels, load_triples
 from decentorth.problems.common.division import Divided, divided
 from decentorth.running.checkpoint import newest_notes
 from decentorth.study.__main__ import STUDIES
@@ -78,6 +79,7 @@ def sparse_npz(**members: Any) -> bytes:
     return stored(np.savez, **(whole | members))
 
 
+TABLE = b'a,b,c\n1,x,2\n3,"y, z",4\n,x,5\n6,y,7.5\n'
 TEXT = "".join(" ".join(map(repr, row)) + "\n" for row in VALUES.tolist()).encode()
 SVMLIGHT = "".join(
     f"{label} " + " ".join(f"{j + 1}:{value!r}" for j, value in enumerate(row)) + "\n"
@@ -122,6 +124,28 @@ def read_data(path: Path) -> None:
     file.observed([0])
     file.stored()
     _ = file.labels
+
+
+def read_named(path: Path) -> None:
+    """As the problems read tables with named columns."""
+    divided(str(path), Divided(columns=("a", "c"), label_column="b", drop_missing=True), 2, slice(0, 2), 0)
+    _ = MatrixFile(str(path), Columns(("a",), "b")).labels
+
+
+def read_triplets(path: Path) -> None:
+    """As matrix completion reads triplets."""
+    MatrixFile(str(path), triplets=True).observed([0])
+
+
+def parquet() -> dict[str, Reader]:
+    """The reader of Parquet, where pyarrow is installed."""
+    if importlib.util.find_spec("pyarrow") is None:
+        return {}
+    import pandas as pd
+
+    file = io.BytesIO()
+    pd.DataFrame({"a": [1.0, 3.0, None, 6.0], "b": list("xyxy"), "c": [2.0, 4.0, 5.0, 7.5]}).to_parquet(file)
+    return {"table .parquet": Reader(read_named, (Seed("t.parquet", file.getvalue(), edited),))}
 
 
 def read_weights(path: Path) -> None:
@@ -322,6 +346,16 @@ def readers() -> dict[str, Reader]:
         "data .npy": Reader(read_data, (Seed("a.npy", stored(np.save, VALUES), header),), named("a.npy", *NPY_HEADERS)),
         "data .npz": Reader(read_data, (Seed("a.npz", stored(np.savez, VALUES), zipped(header)),)),
         "data .csv": Reader(read_data, (Seed("a.csv", b"a,b,c,d\n" + TEXT.replace(b" ", b","), lines),)),
+        "data .mat": Reader(read_data, (Seed("a.mat", stored(scipy.io.savemat, {"A": VALUES}), header),)),
+        "data compressed .mat": Reader(
+            read_data, (Seed("a.mat", stored(partial(scipy.io.savemat, do_compression=True), {"A": VALUES}), header),)
+        ),
+        "data sparse .mat": Reader(
+            read_data, (Seed("a.mat", stored(scipy.io.savemat, {"A": scipy.sparse.csc_array(VALUES)}), header),)
+        ),
+        "table .csv": Reader(read_named, (Seed("t.csv", TABLE, lines),)),
+        "triplets .csv": Reader(read_triplets, (Seed("t.csv", b"u,v,w\n1,1,2.5\n1,2,3\n2,1,4\n3,3,1\n", lines),)),
+        **parquet(),
         "data .txt": Reader(read_data, (Seed("a.txt", TEXT, lines),)),
         "data .svm": Reader(read_data, (Seed("a.svm", SVMLIGHT, lines),)),
         "data .mtx": Reader(

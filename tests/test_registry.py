@@ -20,14 +20,14 @@ NAMED = {name: registry.algorithms.get(name) for name in registry.algorithms.nam
 
 
 def defined(package: ModuleType, method: str) -> set[type[Settings]]:
-    """The settings with ``method``, without abstract and example classes, that the modules of a package define."""
+    """The settings with ``method``, without abstract classes, that the modules of a package define."""
     modules = [import_module(found.name) for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
     return {
         entry
         for module in modules
         for entry in vars(module).values()
         if isinstance(entry, type) and issubclass(entry, Settings) and entry.__module__ == module.__name__
-        if hasattr(entry, method) and not inspect.isabstract(entry) and not module.__name__.endswith("._template")
+        if hasattr(entry, method) and not inspect.isabstract(entry)
     }
 
 

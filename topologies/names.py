@@ -2,7 +2,7 @@
 
 A specification is a name, then, after a colon, parameters separated by commas: ``key=value``, or first of all a bare value for
 the function's first parameter. Sides are written ``4x5``, offsets ``1+2+5``. Case does not matter, and dashes and underscores
-are equal. ``file:PATH`` reads a graph from a file.
+are equal. ``file:PATH`` reads a graph from a file, ``file:PATH,largest_component=true`` its largest connected part.
 """
 
 from __future__ import annotations
@@ -96,7 +96,10 @@ def fixed_agents(specification: str, seed: int = 0) -> int | None:
 def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
     """The function that ``specification`` names, with its arguments: the leading ones, and those by name."""
     if _is_file(specification):
-        return partial(networks.graph_from_file, specification.partition(":")[2].strip())
+        path, option, kept = specification.partition(":")[2].strip().partition(",largest_component=")
+        if option and kept not in ("true", "false"):
+            raise ValueError(f"largest_component must be true or false, got {kept!r}")
+        return partial(networks.graph_from_file, path, kept == "true")
     name, factory, first, values = _read(specification)
     if first is None:
         return partial(factory)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from .. import registry
+from .. import plugins, registry
 from ..settings import Setting, settings
 from . import wiring
 from .flags import CONFIG_BYTES, InputError, help_text, load, read_flags, read_value, shown, spelled, unknown
@@ -147,7 +147,8 @@ class Form(ABC, Generic[C]):
         self.saved = {} if saved is None else saved
         self.file = {**self.saved, **({} if path is None else load(path, raw))}
         self.agents: int | None = None
-        early = read_flags(self.tokens, {"Names": {kind: self.own[kind] for kind in self.entries}})
+        early = read_flags(self.tokens, {"Names": {kind: self.own[kind] for kind in ("plugin", *self.entries)}})
+        self._load_plugins(early.get("plugin", ()))
         self.names = {kind: self._name(kind, early) for kind in self.entries}
         self._refuse_other(self.names)
         self.types = {kind: entries.get(self.names[kind]) for kind, entries in self.entries.items()}
@@ -162,6 +163,21 @@ class Form(ABC, Generic[C]):
             raise InputError(f"{self._where(kind, early)}: {error}") from None
         return name.lower().replace("-", "_")
 
+    def _load_plugins(self, given: Sequence[str]) -> None:
+        """Execute the plugins that the command line names; a file or an earlier run cannot have one executed."""
+        hint = self.own["plugin"].hint
+        try:
+            for path in read_value("--plugin", hint, given):
+                plugins.load(path)
+            named = read_value("plugin", hint, self.file.get("plugin") or ())
+        except (ValueError, TypeError) as error:
+            raise InputError(str(error)) from None
+        if named and not given:
+            flags = " ".join(f"--plugin {path}" for path in named)
+            raise InputError(
+                f"{self.path} names a plugin, and no file that is read has code executed: if you trust it, give {flags}"
+            )
+
     def _refuse_other(self, now: Mapping[str, Any]) -> None:
         """Raise unless every setting that differs from the earlier run may be changed on resuming."""
         for name, value in now.items():
@@ -174,8 +190,6 @@ class Form(ABC, Generic[C]):
 
     def _groups(self) -> dict[str, dict[str, Setting]]:
         first = {name: setting for name, setting in self.own.items() if name not in (*NETWORK, *self.output)}
-        for kind, entries in self.entries.items():
-            first[kind] = first[kind]._replace(help=f"{first[kind].help} One of: {', '.join(entries.names())}.")
         groups = {self.noun.capitalize(): first, "Network": {name: self.own[name] for name in NETWORK}}
         for kind, entry in self.types.items():
             taken = {name for group in groups.values() for name in group} | set(self.output)
@@ -187,7 +201,12 @@ class Form(ABC, Generic[C]):
 
     def help(self) -> str:
         """The help of this command: its settings in groups, with choices and defaults."""
-        return help_text(self.groups, self.program, self.summary)
+        groups = {heading: dict(group) for heading, group in self.groups.items()}
+        for group in groups.values():
+            for kind in self.entries.keys() & group.keys():
+                choices = ", ".join(self.entries[kind].names())
+                group[kind] = group[kind]._replace(help=f"{group[kind].help} One of: {choices}.")
+        return help_text(groups, self.program, self.summary)
 
     @staticmethod
     def earlier(tokens: Sequence[str]) -> Mapping[str, Any]:

@@ -218,7 +218,12 @@ def _parsed(tokens: Sequence[str], groups: Mapping[str, Mapping[str, Setting]]) 
     """The text of the flags of these settings, and the words that are left."""
     from cyclopts import App, CycloptsError
 
-    command = _command(groups, lambda setting: _raw(setting.hint))
+    unset: dict[Any, Any] = {bool: False, str: "", list[str]: []}  # cyclopts checks defaults too where pydantic is imported
+    blank = {
+        heading: {name: setting._replace(default=unset[_raw(setting.hint)]) for name, setting in group.items()}
+        for heading, group in groups.items()
+    }
+    command = _command(blank, lambda setting: _raw(setting.hint))
     app = App(default_command=command, help_flags=[], version_flags=[], print_error=False, exit_on_error=False)
     try:
         _, bound, rest, _ = app.parse_known_args(list(tokens))

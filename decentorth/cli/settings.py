@@ -20,7 +20,7 @@ LOCAL = ("local_quantity", "local_every", "local_rounds")
 NETWORK = ("agents", "topology", "weights", "self_weight", "weights_file", "placement")
 PATIENCE = ("rank_timeout", "compute_timeout")
 CHECKPOINTS = ("checkpoint_every", "keep_checkpoints")
-OUTPUT = ("out", "overwrite", "plot", "quiet", *CHECKPOINTS, "resume", "config", "print_config", "dry_run")
+OUTPUT = ("out", "overwrite", "plot", "quiet", "record", *CHECKPOINTS, "resume", "config", "print_config", "dry_run")
 ACTS = ("overwrite", "resume", "config", "print_config", "dry_run")
 """Settings of a single call, never part of a configuration that is printed or saved."""
 MOST_AGENTS = 10_000_000
@@ -38,6 +38,7 @@ RESUMABLE = (
     "history_rows",
     "record_every",
     "placement",
+    "plugin",
     "on_rank_loss",
     *PATIENCE,
 )
@@ -67,6 +68,8 @@ class CaseSettings(Settings):
         Your own W (.npy, .npz or .mtx), in place of topology and weights.
     placement : str
         How agents are divided over MPI ranks: equal shares in order, or so that fewer edges cross ranks.
+    plugin : tuple of str
+        A Python file of yours that registers methods or problems, and is executed; may be given several times.
     """
 
     problem: str = "procrustes"
@@ -77,6 +80,7 @@ class CaseSettings(Settings):
     self_weight: Annotated[float, Range(least=LEAST_WEIGHT, most=1 - LEAST_WEIGHT)] | None = None
     weights_file: str | None = None
     placement: Literal["even", "fewer-cuts"] = "even"
+    plugin: tuple[str, ...] = ()
 
     def idle(self) -> dict[str, str]:
         """Settings without an effect beside the others, and why."""
@@ -154,6 +158,9 @@ class RunSettings(CaseSettings):
         Replace the run that out already holds.
     plot : bool
         Also draw history.png in out.
+    record : tuple of str
+        Where rows of the history go besides: "tensorboard:FOLDER", "mlflow:FOLDER" (or the address of a server) or
+        "parquet:FILE"; may be given several times.
     checkpoint_every : int or str
         Write a checkpoint into out every so many iterations (100) or so much time (30s, 10m, 2h); then also on SIGUSR1, on SIGTERM,
         SIGHUP, SIGUSR2 and Ctrl-C, which end the run, and at the end.
@@ -193,6 +200,7 @@ class RunSettings(CaseSettings):
     overwrite: bool = False
     plot: bool = False
     quiet: Quiet = False
+    record: tuple[str, ...] = ()
     checkpoint_every: int | str | None = None
     keep_checkpoints: Count = 3
     resume: str | None = None

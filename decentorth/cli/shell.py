@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from .. import __version__
+from .. import __version__, plugins
 from ..process import environment as _mpienv
 from ..process.abort import abort
 from .config import Form, config_bytes, config_flag
@@ -115,7 +115,7 @@ def read_configuration(form: type[Form[C]], words: Sequence[str], communicator: 
     fixed = together(communicator, lambda: json.dumps(asked.fixed_agents() if root else None).encode())
     asked.agents = json.loads(communicator.bcast_bytes(fixed))
     configuration = together(communicator, asked.resolve)
-    digests = communicator.allgather_bytes(configuration.digest())
+    digests = communicator.allgather_bytes(configuration.digest() + plugins.digest())
     different = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
     if different:
         raise InputError(f"every rank must be given the same settings; those of rank {different[0]} differ from rank 0's")

@@ -14,6 +14,7 @@ from typing import NoReturn, TypeVar
 
 from threadpoolctl import threadpool_limits
 
+from .. import plugins
 from .flags import InputError
 
 INTERRUPTED = 130
@@ -57,7 +58,7 @@ def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Cal
         return
     from joblib.externals.loky import ProcessPoolExecutor
 
-    pool = ProcessPoolExecutor(min(workers, len(trials)), initializer=_settle)
+    pool = ProcessPoolExecutor(min(workers, len(trials)), initializer=_settle, initargs=plugins.loaded())
     left, ahead = iter(trials), deque[Future[R]]()
 
     def next_result() -> R:
@@ -90,10 +91,13 @@ def _named(name: str, work: Callable[[], R]) -> R:
         raise RuntimeError(f"the trial with {name} failed: {error}") from error
 
 
-def _settle() -> None:
-    """Use one thread of linear algebra, and ignore interruptions: the parent process handles them and ends this one."""
+def _settle(*named: str) -> None:
+    """Use one thread of linear algebra, and ignore interruptions: the parent process handles them and ends this one. Execute the
+    ``named`` plugins, as the parent has done."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threadpool_limits(1)
+    for path in named:
+        plugins.load(path)
 
 
 def leave(code: int) -> NoReturn:

@@ -188,7 +188,9 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     if asked.out is not None:
         runs = Path(asked.out) / RUNS
         together(communicator, lambda: _make_folder(configuration, runs) if root else None)
-        own = {name: value for name, value in values(asked).items() if name in settings(CaseSettings) and name != "seed"}
+        own = {name: value for name, value in values(asked).items() if name in settings(CaseSettings)}
+        own = {name: value for name, value in own.items() if name not in ("seed", "plugin")}
+        own |= {f"plugin {number}": path for number, path in enumerate(asked.plugin)}
         store = Store(runs, own | values(configuration.problem), communicator)
     where = f"in up to {workers} processes" if communicator.size == 1 else f"each on {communicator.size} ranks"
     say(f"methods: {len(plan.grids)}; runs: {plan.total}, {where}", tell)

@@ -6,17 +6,21 @@ and where the format allows it reads only the rows of its own agents.
 
 from decentorth.data.bundled import BUNDLED, digits, resolve
 from decentorth.data.files import EXTENSIONS, MatrixFile, load_labels, load_matrix
+from decentorth.data.frames import split_frame
 from decentorth.data.labels import Labels
-from decentorth.data.partitions import KINDS, by_label, dirichlet, even, partition
+from decentorth.data.partitions import KINDS, by_column, by_label, dirichlet, even, partition
+from decentorth.data.tables import Columns
 from decentorth.data.triples import Triples, load_triples
 
 __all__ = [
     "BUNDLED",
     "EXTENSIONS",
     "KINDS",
+    "Columns",
     "Labels",
     "MatrixFile",
     "Triples",
+    "by_column",
     "by_label",
     "digits",
     "dirichlet",
@@ -26,4 +30,5 @@ __all__ = [
     "load_triples",
     "partition",
     "resolve",
+    "split_frame",
 ]

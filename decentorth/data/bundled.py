@@ -14,6 +14,7 @@ from decentorth.data.checks import did_you_mean, require_rows
 from decentorth.data.files import MatrixFile, extension
 from decentorth.data.labels import Labels
 from decentorth.data.optional import sklearn_datasets
+from decentorth.data.tables import Columns
 from decentorth.protocols import Array
 
 
@@ -69,8 +70,8 @@ class Bundled:
         return self._content[1].copy()
 
 
-def resolve(spec: str) -> Bundled | MatrixFile:
-    """The samples that ``spec`` names: a bundled name, else the path of a file.
+def resolve(spec: str, columns: Columns = Columns()) -> Bundled | MatrixFile:  # noqa: B008  # it cannot be changed
+    """The samples that ``spec`` names: a bundled name, else the path of a file, of which ``columns`` are read.
 
     Raises
     ------
@@ -80,12 +81,14 @@ def resolve(spec: str) -> Bundled | MatrixFile:
         When it looks like a path (a folder or a known extension) and there is no such file.
     """
     if spec in BUNDLED:
+        if columns != Columns():
+            raise ValueError(f"the bundled {spec} has no names of columns: columns, label_column and drop_missing are for tables")
         return Bundled(spec)
     path = Path(spec)
-    looks_like_path = path.exists() or path.name != spec or extension(path) or ".npz:" in spec.lower()
+    looks_like_path = path.exists() or path.name != spec or extension(path) or ".npz:" in spec.lower() or ".mat:" in spec.lower()
     if not looks_like_path:
         raise ValueError(
             f"no bundled data set is named {spec!r}{did_you_mean(spec, BUNDLED)}: there is {', '.join(BUNDLED)}. "
             f"As a path it was tried too, and there is no such file in {Path.cwd()}"
         )
-    return MatrixFile(spec)
+    return MatrixFile(spec, columns)

@@ -44,5 +44,5 @@ def require_finite(block: Array, rows: Index | None, what: str, missing: bool = 
     raise ValueError(
         f"{what}: {count} of the {block.size} values read are not finite ({nans} NaN, {count - nans} infinite); "
         f"the first is {block[row, column]} at row {row if rows is None else rows[row]}, column {column} (counted from 0). "
-        "Remove those rows or fill in the values"
+        "Remove those rows or fill in the values (drop_missing leaves out the rows of a table with missing cells)"
     )

@@ -7,6 +7,8 @@
 ``.svm`` ``.svmlight``         labels and features in SVMlight format (needs the extra ``data``)
 ``.libsvm``                    the same
 ``.mtx`` ``.mtx.gz``           Matrix Market, sparse or dense
+``.parquet``                   a table with named columns (`decentorth.data.tables`; needs the extra ``tables``)
+``.mat``, ``.mat:key``         MATLAB up to version 7: the only matrix of numbers, or the one named ``key``
 ``.idx`` ``-ubyte``            idx, as the files of MNIST (`decentorth.data.idx`); only the wanted rows are read
 ``.idx.gz`` ``-ubyte.gz``      the same; compression is detected from the content
 =============================  =================================================================================
@@ -35,7 +37,9 @@ from decentorth.data.arrays import NpyReader, NpzReader
 from decentorth.data.checks import did_you_mean, require_finite, require_rows
 from decentorth.data.idx import IdxReader
 from decentorth.data.labels import Labels
+from decentorth.data.mat import MatReader
 from decentorth.data.sparse import MtxReader, StoredReader, SvmlightReader
+from decentorth.data.tables import Columns, ParquetTable, TableReader, TextTable, TripletReader
 from decentorth.data.text import TextReader
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import is_sparse, npz_keys, regular_size
@@ -67,6 +71,8 @@ _READERS: dict[str, Callable[[Path], Reader]] = {
     ".svm": SvmlightReader,
     ".svmlight": SvmlightReader,
     ".libsvm": SvmlightReader,
+    ".parquet": lambda path: ParquetTable(path, Columns()),
+    ".mat": MatReader,
     ".mtx": MtxReader,
     ".mtx.gz": MtxReader,
     ".idx": IdxReader,
@@ -84,10 +90,10 @@ def extension(path: Path) -> str:
     return next((known for known in EXTENSIONS if path.name.lower().endswith(known)), "")
 
 
-def _reader(spec: str) -> Reader:
+def _reader(spec: str, columns: Columns = Columns(), triplets: bool = False) -> Reader:  # noqa: B008  # it cannot be changed
     """The reader of the file at ``spec``, which exists, is not empty and has a known extension."""
     path, key = Path(spec).expanduser(), None
-    if not path.exists() and (parts := re.fullmatch(r"(.*\.npz):(.*)", spec, re.IGNORECASE | re.DOTALL)):
+    if not path.exists() and (parts := re.fullmatch(r"(.*\.(?:npz|mat)):(.*)", spec, re.IGNORECASE | re.DOTALL)):
         path, key = Path(parts[1]).expanduser(), parts[2]
     if path.is_dir():
         raise ValueError(f"{path} is a folder; a matrix is one file, with one of the extensions {', '.join(EXTENSIONS)}")
@@ -101,8 +107,15 @@ def _reader(spec: str) -> Reader:
         raise ValueError(f"{path} has the unknown extension {path.suffix!r}; known are {', '.join(EXTENSIONS)}")
     if not regular_size(path):
         raise ValueError(f"{path} is empty: it has 0 bytes")
+    if columns != Columns() or triplets:
+        kind = ParquetTable if known == ".parquet" else TextTable
+        if known not in (".parquet", ".csv", ".tsv", ".txt"):
+            raise ValueError(f"columns are named in .csv, .tsv, .txt and .parquet, and {path} has no names of columns")
+        return TripletReader(kind(path, columns)) if triplets else kind(path, columns)
     if known == ".npz":
         return StoredReader(path) if key is None and is_sparse(npz_keys(path)) else NpzReader(path, key)
+    if known == ".mat":
+        return MatReader(path, key)
     return _READERS[known](path)
 
 
@@ -110,6 +123,15 @@ class MatrixFile:
     """A matrix in a file: ``m`` samples (rows) of ``d`` features.
 
     The path and the extension are checked at once, the contents when they are read.
+
+    Parameters
+    ----------
+    path
+        The file, or ``file.npz:key``, ``file.mat:key``.
+    columns
+        The columns of a table (.csv, .tsv, .txt, .parquet) by their names.
+    triplets
+        The table has a row (user, item, value) for each observed entry of the matrix, whose rows are the users.
 
     Raises
     ------
@@ -119,9 +141,14 @@ class MatrixFile:
         For an unknown extension, an empty or damaged file, values that are not finite, and kinds that are not real numbers.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        columns: Columns = Columns(),  # noqa: B008  # it cannot be changed
+        triplets: bool = False,
+    ) -> None:
         self.name = os.fspath(path)
-        self._reader = _reader(self.name)
+        self._reader = _reader(self.name, columns, triplets)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -170,8 +197,11 @@ class MatrixFile:
 
     @cached_property
     def labels(self) -> Labels | None:
-        """``(m,)``: the labels that the file holds beside the matrix (SVMlight), else None."""
-        return self._reader.labels() if isinstance(self._reader, SvmlightReader) else None
+        """``(m,)``: the labels that the file holds beside the matrix (SVMlight, the named column of a table), else None."""
+        beside = isinstance(self._reader, SvmlightReader) or (
+            isinstance(self._reader, TableReader) and self._reader.columns.label is not None
+        )
+        return self._reader.labels() if beside else None
 
 
 def load_matrix(path: str | os.PathLike[str]) -> Array:

@@ -17,7 +17,7 @@ from decentorth.data.checks import did_you_mean
 from decentorth.data.labels import as_labels
 from decentorth.protocols import Array, Index
 
-KINDS: tuple[str, ...] = ("even", "by-label", "dirichlet")
+KINDS: tuple[str, ...] = ("even", "by-label", "dirichlet", "by-column")
 """The partitions by name."""
 
 _PARTITION = 1  # spawn key of partitions: one word, where generated data have two (agent, purpose)
@@ -86,6 +86,18 @@ def dirichlet(labels: ArrayLike, n_agents: int, alpha: float, seed: int = 0) -> 
     return [np.sort(part) for part in np.split(by_owner, np.cumsum(counts.sum(0))[:-1])]
 
 
+def by_column(labels: ArrayLike, n_agents: int) -> list[Index]:
+    """An agent for each label, in the sorted order of the labels: a station, a hospital or a user has its own samples."""
+    known, owner = np.unique(as_labels(labels), return_inverse=True)
+    if len(known) != n_agents:
+        some = ", ".join(map(str, known[:5].tolist())) + (", ..." if len(known) > 5 else "")
+        raise ValueError(
+            f"there are {len(known)} different labels ({some}), and the partition 'by-column' has an agent for each: "
+            f"give --agents {len(known)} (now {n_agents})"
+        )
+    return [np.flatnonzero(owner == number) for number in range(n_agents)]
+
+
 def _whole(shares: Array, sizes: Index) -> Index:
     """The ``shares`` (labels, agents), rounded by largest remainder to integers whose rows sum to ``sizes``."""
     counts = np.floor(shares).astype(np.int64)
@@ -129,4 +141,6 @@ def partition(
     known = as_labels(labels)
     if known.size != m:
         raise ValueError(f"labels must be as many as samples, but there are {known.size} labels and {m} samples")
+    if kind == "by-column":
+        return by_column(known, n_agents)
     return by_label(known, n_agents, seed) if kind == "by-label" else dirichlet(known, n_agents, alpha, seed)

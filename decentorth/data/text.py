@@ -20,7 +20,8 @@ from decentorth.data.labels import Labels, as_labels
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import UNPACKED_LIMIT
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+"""An integer label."""
 _SHOWN = 40
 
 
@@ -43,7 +44,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, text
 
 
-def _delimiter(text: str) -> str | None:
+def delimiter_of(text: str) -> str | None:
+    """The delimiter in a line; None for white space."""
     return next((mark for mark in ";\t," if mark in text), None)
 
 
@@ -75,16 +77,16 @@ class TextReader:
             raise ValueError(f"{self.path} is empty: it has no row of numbers")
         if "\0" in text:
             raise ValueError(f"{self.path} is not plain text (it holds zero bytes): save it as UTF-8")
-        fields = text.split(_delimiter(text))
+        fields = text.split(delimiter_of(text))
         numeric = [is_number(field) for field in fields]
         if any(numeric) or not any(map(str.isalpha, text)):
             if not all(numeric):
                 self._refuse(number, fields, "; a line of names has letters and no number, a row of data only numbers")
-            return _Layout(number, _delimiter(text), len(fields))
+            return _Layout(number, delimiter_of(text), len(fields))
         first, row = next(lines, (0, ""))
         if not first:
             raise ValueError(f"{self.path} is empty: line {number} ({shown(text)}) has no number in it, and no line follows")
-        layout = _Layout(first, _delimiter(row), len(row.split(_delimiter(row))))
+        layout = _Layout(first, delimiter_of(row), len(row.split(delimiter_of(row))))
         if layout.delimiter is not None and '"' not in text and len(text.split(layout.delimiter)) != layout.columns:
             names = len(text.split(layout.delimiter))
             raise ValueError(f"{self.path}: line {first} has {layout.columns} columns, but the header, line {number}, has {names}")
@@ -139,13 +141,13 @@ class TextReader:
         for (before, _), (number, text) in zip([(lines[0][0] - 1, ""), *lines], lines, strict=False):
             if number != before + 1:
                 raise ValueError(f"{self.path}: line {before + 1} is blank, but each line must hold one label")
-            fields = text.split(_delimiter(text))
-            if _delimiter(text) or (len(fields) > 1 and all(map(is_number, fields))):
+            fields = text.split(delimiter_of(text))
+            if delimiter_of(text) or (len(fields) > 1 and all(map(is_number, fields))):
                 raise ValueError(f"{self.path}: line {number} must hold one label, but holds {len(fields)}: {shown(text)}")
         texts = [text.strip() for _, text in lines]
         if len(texts) > 1 and not is_number(texts[0]) and all(map(is_number, texts[1:])):
             texts = texts[1:]
-        if all(map(_INTEGER.fullmatch, texts)):
+        if all(map(INTEGER.fullmatch, texts)):
             return np.array([int(text) for text in texts], dtype=np.int64)
         if all(map(is_number, texts)):
             return as_labels(np.array([float(text) for text in texts]), str(self.path))

@@ -174,6 +174,16 @@ class SpreadProblem(AgentProblem[Any]):
         return float(self.base.error(xhat))
 
     @property
+    def holds_out(self) -> bool:
+        return bool(getattr(self.base, "holds_out", False))
+
+    def held_out_errors(self, x: Array) -> Array:
+        """``(1, 2)``: the sums over all blocks."""
+        blocks = self.base.blocks()
+        found = [part.held_out_errors(np.repeat(x, local.stop - local.start, axis=0)) for local, part in blocks]
+        return self._total(np.concatenate(found))
+
+    @property
     def evaluations(self) -> tuple[str, ...]:
         return getattr(self.base, "evaluations", ())
 

@@ -17,6 +17,7 @@ from .problems import Counted as Counted
 from .problems import Eigenproblem as Eigenproblem
 from .problems import Evaluated as Evaluated
 from .problems import HessianProducts as HessianProducts
+from .problems import HoldsOut as HoldsOut
 from .problems import KnownOptimum as KnownOptimum
 from .problems import KnownValue as KnownValue
 from .problems import LocalProducts as LocalProducts

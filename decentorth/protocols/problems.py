@@ -216,6 +216,17 @@ class KnownValue(Protocol):
 
 
 @runtime_checkable
+class HoldsOut(Protocol):
+    """A problem with values that are kept out of the objective, to judge its predictions: ``held_out_rmse`` in the history."""
+
+    holds_out: bool
+    """True if there are any."""
+
+    def held_out_errors(self, x: Array) -> Array:
+        """``(n_local, 2)``: the sum of the squared errors at x_i, and the number of values, for each agent."""
+
+
+@runtime_checkable
 class Evaluated(Protocol):
     """A problem with measures of points beside its objective: each measure is a column of the history."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ..protocols import (
     Collective,
     Counted,
     Evaluated,
+    HoldsOut,
     KnownOptimum,
     KnownValue,
     Landing,
@@ -45,6 +46,8 @@ class StandardMetrics:
     relative_gap           (f(xhat) - f*) / |f*|, where the least value f* is known; negative by rounding only
     =====================  =======================================================================================
 
+    held_out_rmse          the root mean squared error at xhat of the values kept out of the objective, where there are any
+
     Behind them come the problem's own measures of xhat, where it has any (`protocols.Evaluated`).
     Of a problem that is not differentiable gradient_norm is called subgradient_norm: it need not vanish at a minimiser.
     Two chains of sums and two maxima over the ranks each time; the same numbers on every rank.
@@ -62,6 +65,7 @@ class StandardMetrics:
         self._drifts = "drift" in entries
         self._known = problem if isinstance(problem, KnownOptimum) and problem.error_name else None
         self._least = problem.optimal_value if isinstance(problem, KnownValue) else None
+        self._holds_out = isinstance(problem, HoldsOut) and problem.holds_out
         self._evaluated = problem if isinstance(problem, Evaluated) and problem.evaluations else None
         self.columns: tuple[str, ...] = (
             "objective",
@@ -77,6 +81,7 @@ class StandardMetrics:
             *(("drift",) if self._drifts else ()),
             *(("error",) if self._known is not None else ()),
             *(("relative_gap",) if self._least is not None else ()),
+            *(("held_out_rmse",) if self._holds_out else ()),
             *(self._evaluated.evaluations if self._evaluated is not None else ()),
         )
 
@@ -94,6 +99,7 @@ class StandardMetrics:
 
         at_hat = np.empty_like(x)
         at_mean = np.empty_like(x) if self._penalised else None
+        held_out = np.empty((len(x), 2)) if self._holds_out else None
         scalars = np.empty((len(x), 5))
         feasibility = np.empty(len(x))
         for block, part in problem.blocks():
@@ -110,12 +116,15 @@ class StandardMetrics:
             scalars[block, 3] = norms(own - hat)
             scalars[block, 4] = part.constraint.distance(own) if self._projects else 0.0
             feasibility[block] = part.constraint.feasibility(own)
+            if held_out is not None:
+                held_out[block] = cast(HoldsOut, part).held_out_errors(point)
             if at_mean is not None:
                 point = np.repeat(mean, len(own), axis=0)
                 at_mean[block] = part.constraint.landing(point, part.gradient(point), state.penalty[block])
         unit = power_of_two(np.array(collective.max(float(scalars[:, 3].max()))))
         scalars[:, 3] = (scalars[:, 3] / unit) ** 2
         optional = (*(() if at_mean is None else (at_mean,)), *((state.flops,) if self._counts else ()))
+        optional += () if held_out is None else (held_out,)
         sums = collective.sum(at_hat, scalars, *optional)
         worst = collective.max(float(feasibility.max()))
 
@@ -135,10 +144,11 @@ class StandardMetrics:
             worst,
             *((float(norms(sum_gap[None] / n)[0]),) if self._tracks else ()),
             *((float(norms(sums[2][None] / n)[0]),) if self._penalised else ()),
-            *((float(sums[-1]),) if self._counts else ()),
+            *((float(sums[-1 - self._holds_out]),) if self._counts else ()),
             *((collective.max(float(state.drift.max())),) if self._drifts else ()),
             *((self._known.error(hat[0]) if finite else math.nan,) if self._known is not None else ()),
             *(() if self._least is None else (float(objective / n - self._least) / (abs(self._least) or 1.0),)),
+            *((float(np.sqrt(sums[-1][0] / sums[-1][1])),) if self._holds_out else ()),
             *measures,
         )
 

@@ -44,7 +44,7 @@ class TheoryForm(Command):
         "Print the constants and guaranteed steps of paper 004 for a problem, a network and a step of DRFGT (published, given, or "
         "auto); the settings are those of decentorth.run."
     )
-    own: ClassVar = {name: Command.own[name] for name in ("problem", "seed", "algorithm", *NETWORK, "config")}
+    own: ClassVar = {name: Command.own[name] for name in ("problem", "seed", "algorithm", *NETWORK, "plugin", "config")}
     output = ("config",)
 
     def __init__(self, *given: Any) -> None:

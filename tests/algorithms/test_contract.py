@@ -46,7 +46,6 @@ from decentorth import (
     Landing,
     solve,
 )
-from decentorth.algorithms.decentralized._template import Template
 from decentorth.api import Run
 from decentorth.network import Network, SerialCommunicator
 from decentorth.network.collective import AgentCollective
@@ -55,6 +54,7 @@ from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSett
 from decentorth.protocols import Array, LocalProducts, Signature, Signatures
 from decentorth.running.checkpoint.states import copied, put_together, taken_apart
 from decentorth.running.loop import check_capabilities
+from decentorth.scaffold.algorithm import Template
 from decentorth.sets import GeneralizedStiefel, JOrthogonal, Stiefel
 from tests.reference import naive
 from tests.support.building import built, prepared

@@ -12,11 +12,11 @@ import topologies as tp
 from decentorth import DRFGT, Landing, solve
 from decentorth.algorithms.common.automatic_steps import Order, lipschitz, resolve, tracking_limit
 from decentorth.algorithms.common.mixing import average
-from decentorth.algorithms.decentralized._template import Template
 from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import FunctionProblem
 from decentorth.protocols import Array, Spectrum
+from decentorth.scaffold.algorithm import Template
 from decentorth.sets import Stiefel
 from tests.reference import naive
 from tests.support.problems import CASES, GRAPHS, UNEVEN, Case, point, procrustes, relative, stack

@@ -35,6 +35,7 @@ ALLOWED = {
     ("decentorth/problems/common/checks.py", "matrices", "any"): "validation of one agent's matrix",
     ("decentorth/problems/common/checks.py", "matrices", "sum"): "validation of one agent's matrix",
     ("decentorth/problems/common/squares.py", "SquaresProblem.pooled", "mean"): "SumsOfSquares.mean, which adds in agent order",
+    ("decentorth/problems/stiefel/matrix_completion.py", "MatrixCompletionSettings._completion", "all"): "validation of one agent",
     ("decentorth/problems/stiefel/pca.py", "subspace_distance", "sum"): "a measure of one point",
     ("decentorth/problems/spread.py", "SpreadProblem._total", "sum"): "Collective.sum, which adds in agent order",
     ("decentorth/problems/nonsmooth/rsr.py", "RobustSubspaceRecovery.prepare", "max"): "Collective.max, the same on every rank",

@@ -38,7 +38,7 @@ LAYERS = {
     "numerics": Layer(("decentorth.numerics",), "protocols", "numpy scipy"),
     "kernels": Layer(("decentorth.kernels",), "protocols", "numpy numba"),
     "sets": Layer(("decentorth.sets",), "protocols numerics", "numpy scipy threadpoolctl"),
-    "data": Layer(("decentorth.data",), "protocols files", "numpy scipy sklearn"),
+    "data": Layer(("decentorth.data",), "protocols files", "numpy scipy sklearn pyarrow"),
     "problems": Layer(("decentorth.problems",), "protocols settings numerics sets data", "numpy scipy threadpoolctl"),
     "algorithms": Layer(("decentorth.algorithms",), "protocols settings numerics kernels text", "numpy"),
     "network": Layer(("decentorth.network",), "protocols settings numerics process topologies text", "numpy scipy"),
@@ -53,10 +53,11 @@ LAYERS = {
         "process protocols numerics problems network running topologies",
         "numpy threadpoolctl",
     ),
-    "registry": Layer(("decentorth.registry",), "settings algorithms problems", ""),
+    "registry": Layer(("decentorth.registry", "decentorth.plugins"), "settings algorithms problems", ""),
+    "recorders": Layer(("decentorth.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
     "front": Layer(
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
-        "settings top api registry running network problems data files protocols numerics process topologies",
+        "settings top api registry recorders running network problems data files protocols numerics process topologies",
         "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl joblib",
     ),
     "estimators": Layer(("decentorth.estimators",), "api registry running problems sets protocols", "numpy sklearn threadpoolctl"),
@@ -66,15 +67,17 @@ LAYERS = {
         "settings front api theory network algorithms problems sets topologies process numerics protocols",
         "numpy scipy rich matplotlib threadpoolctl",
     ),
+    "scaffold": Layer(("decentorth.scaffold",), "protocols settings algorithms problems sets", "numpy"),
+    "scaffold command": Layer(("decentorth.scaffold.__main__",), "front registry scaffold", ""),
     "compare": Layer(
         ("decentorth.compare",),
         "settings front api registry running network numerics topologies text protocols top",
         "numpy scipy rich matplotlib",
     ),
     "doctor": Layer(("decentorth.doctor",), "front api network process protocols settings topologies", "numpy threadpoolctl"),
-    "top": Layer(("decentorth",), "process version api registry running network algorithms problems sets data", ""),
+    "top": Layer(("decentorth",), "process version api registry running network algorithms problems sets data recorders", ""),
 }
-ABOVE = ("api", "registry", "estimators", "front", "studies", "compare", "doctor", "top")
+ABOVE = ("api", "registry", "estimators", "front", "studies", "scaffold command", "compare", "doctor", "top")
 """The programming interface and the layers on top of it."""
 LAZY = {("decentorth.network.transport.communicator", "mpi"): "only a run that asks for ranks loads an MPI library"}
 """Exceptions (module, layer), each inside a function, with the reason."""
@@ -225,6 +228,8 @@ OWN_PROCESSES = {("decentorth.cli.trials", "joblib")}
 BY_NAME = {"decentorth", "decentorth.kernels", "topologies"}
 """Modules that import by a name which stands in their own table."""
 EVALUATES = {"eval", "exec", "compile", "__import__", "import_module", "importlib.import_module"}
+PLUGINS = "decentorth.plugins"
+"""The module that executes files which the user names on the command line."""
 PICKLES = (
     "bcast gather scatter allgather alltoall reduce allreduce scan exscan send recv isend irecv ssend issend bsend ibsend "
     "sendrecv mprobe improbe"
@@ -241,6 +246,8 @@ def unsafe(source: Module) -> list[str]:
             continue
         function = dotted(node.func)
         if function in EVALUATES and not ("import_module" in function and source.name in BY_NAME):
+            found.append(function)
+        if function.endswith("exec_module") and source.name != PLUGINS:
             found.append(function)
         for keyword in node.keywords:
             if keyword.arg == "allow_pickle" and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False):
@@ -285,6 +292,8 @@ def test_no_print_below_the_command_line_and_no_assert(source: Module) -> None:
         ("decentorth.data.new", "eval(text)", True),
         ("decentorth.data.new", "ast.literal_eval(text)", False),
         ("decentorth.kernels", "import_module(module)", False),
+        ("decentorth.data.new", "spec.loader.exec_module(module)", True),
+        ("decentorth.plugins", "spec.loader.exec_module(module)", False),
         ("decentorth.network.transport.mpi", "self.comm.bcast(data)", True),
         ("decentorth.network.transport.mpi", "MPI.COMM_WORLD.allgather(data)", True),
         ("decentorth.network.transport.mpi", "world.send(data, 0)", True),

@@ -20,7 +20,8 @@ from decentorth import registry
 from decentorth.algorithms.common.schedules import BarzilaiBorwein, Diminishing, Horizon
 from decentorth.cli import wiring
 from decentorth.cli.config import PUBLISHED_STEP, Command, Configuration, config_bytes, config_flag, published_defaults
-from decentorth.cli.flags import InputError, load, read_value
+from decentorth.cli.flags import InputError, load, read_flags, read_value
+from decentorth.cli.settings import RunSettings
 from decentorth.cli.shell import read_configuration
 from decentorth.compare.command import CompareForm
 from decentorth.network import Network
@@ -101,7 +102,7 @@ def test_printed_configuration_holds_every_setting() -> None:
     every = {name for part in parts for name in settings(type(part))}
     acts = {"config", "print_config", "dry_run", "overwrite", "resume"}
     assert set(yaml.safe_load(configuration.yaml(outputs=True))) == every - acts
-    assert set(configuration.mapping()) == every - acts - {"out", "plot", "quiet", "checkpoint_every", "keep_checkpoints"}
+    assert set(configuration.mapping()) == every - acts - {"out", "plot", "quiet", "record", "checkpoint_every", "keep_checkpoints"}
 
 
 def test_flags_override_the_file_and_the_file_the_defaults() -> None:
@@ -550,3 +551,11 @@ def test_the_self_weight_is_0_8_unless_given() -> None:
         assert isinstance(made.W, csr_array)
         assert set(made.W.diagonal()) == {own}
         assert made.origin == f"ring, uniform weights (self weight {own:g})"
+
+
+def test_flags_are_read_beside_pydantic_which_checks_defaults() -> None:
+    pytest.importorskip("pydantic")
+    assert read_flags(["--iterations", "7", "--no-plot"], {"": settings(RunSettings)}) == {
+        "iterations": "7",
+        "plot": False,
+    }

@@ -20,10 +20,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from decentorth import DRFGT
-from decentorth.algorithms.decentralized._template import Template
 from decentorth.compare import Comparison, Rules, Spread, figure, save, table, title
 from decentorth.compare.figures import curve
 from decentorth.compare.tables import UNITS, headings, number, show
+from decentorth.scaffold.algorithm import Template
 from tests.compare.cases import ATC, CTA, RULES, small
 
 WILD = "drfgt:step_size=5"

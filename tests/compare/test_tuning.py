@@ -10,11 +10,11 @@ import pytest
 
 import decentorth as do
 from decentorth import DRFGT
-from decentorth.algorithms.decentralized._template import Template
 from decentorth.compare import Rules
 from decentorth.compare.comparison import Comparison
 from decentorth.compare.trials import Trace
 from decentorth.compare.tuning import Candidate, at_edge, best, candidates, merit
+from decentorth.scaffold.algorithm import Template
 from tests.compare.cases import ATC, CTA, graph, procrustes, small
 
 TUNED = Rules(trials=2, iterations=500, tolerances=(1.0, 1e-1, 1e-3), tune=True, grid=5, tune_seeds=2)

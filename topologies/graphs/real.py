@@ -52,11 +52,12 @@ def davis_women() -> nx.Graph[int]:
     return numbered(nx.davis_southern_women_graph())
 
 
-def graph_from_file(path: str | os.PathLike[str]) -> nx.Graph[int]:
+def graph_from_file(path: str | os.PathLike[str], largest_component: bool = False) -> nx.Graph[int]:
     """The graph in a file, by its suffix: .graphml, .gml, an edge list in text, or an adjacency matrix in .npy, .npz or .mtx.
 
     Agents are numbered in the sorted order of the file's labels (as integers if all are integers), which stay in the node
-    attribute ``label``. Self-loops are dropped and parallel edges merged; every non-zero of an adjacency matrix is an edge.
+    attribute ``label``. Self-loops are dropped and parallel edges merged; every non-zero of an adjacency matrix is an edge. With
+    ``largest_component`` only the largest connected part is kept, of several as large that with the first label.
 
     Raises ValueError if the suffix is unknown, the file cannot be read, an edge has one direction only, or the graph is
     disconnected; OSError if the file cannot be opened.
@@ -75,12 +76,18 @@ def graph_from_file(path: str | os.PathLike[str]) -> nx.Graph[int]:
     except Exception as error:  # each of networkx's readers has its own ways to fail on a damaged file
         why = " ".join(str(error).split()).removeprefix(f"{path} ")[:_SHOWN] or type(error).__name__
         raise ValueError(f"{path}: cannot be read as {path.suffix.lower()}: {why}") from error
-    graph = numbered(_integer_labels(_undirected(path, found)))
+    named = _integer_labels(_undirected(path, found))
+    if largest_component and len(named):
+        first = {label: place for place, label in enumerate(numbered(named).nodes[agent]["label"] for agent in range(len(named)))}
+        largest = max(nx.connected_components(named), key=lambda part: (len(part), -min(first[label] for label in part)))
+        named = named.subgraph(largest).copy()
+    graph = numbered(named)
     graph.remove_edges_from(list(nx.selfloop_edges(graph)))
     try:
         check_graph(graph)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        apart = "" if not len(graph) or nx.is_connected(graph) else f"; or take file:{path},largest_component=true"
+        raise ValueError(f"{path}: {error}{apart}") from error
     return graph
 
 

@@ -10,7 +10,9 @@ from ...protocols import Array
 from ...settings import Count, Positive, Settings
 
 SampleFile = Annotated[
-    str, "A file with one sample per row (.npy, .npz, .csv, svmlight, Matrix Market or idx), or the name of bundled data (digits)."
+    str,
+    "A file with one sample per row (.npy, .npz, .csv, .parquet, .mat, svmlight, Matrix Market or idx), or the name of bundled "
+    "data (digits).",
 ]
 AgentSamples = Annotated[Count, "Samples of each agent (generated data)."]
 Shuffling = Annotated[bool, "Shuffle the file's rows over the agents by the seed; otherwise consecutive rows."]
@@ -18,22 +20,46 @@ Centering = Annotated[bool, "Subtract the mean of all samples first."]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Divided(Settings):
+class Tabular(Settings):
+    """Settings of samples that may be columns of a table.
+
+    Parameters
+    ----------
+    columns
+        The names of the columns of the samples in a table (.csv, .parquet); by default all but that of the labels.
+    label_column
+        The name of the column of labels in a table.
+    drop_missing
+        Leave out the rows of a table in which a cell of these columns is missing.
+    """
+
+    columns: tuple[str, ...] = ()
+    label_column: str | None = None
+    drop_missing: bool = False
+
+    def selected(self) -> tuple[tuple[str, ...], str | None, bool]:
+        """The columns that are read, as `data.Columns` has them."""
+        return self.columns, self.label_column, self.drop_missing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Divided(Tabular):
     """Settings of samples that are divided over the agents.
 
     Parameters
     ----------
     partition
-        How samples are divided: even, by-label (each agent sees few labels) or dirichlet (shares of each label drawn at random).
+        How samples are divided: even, by-label (each agent sees few labels), dirichlet (shares of each label drawn at random) or
+        by-column (an agent for each label, as a station).
     labels
-        File with one label per sample, for by-label and dirichlet; bundled data and svmlight files bring their own.
+        File with one label per sample, for all but even; bundled data, svmlight files and tables with label_column bring their own.
     dirichlet_alpha
         Concentration of dirichlet: small is heterogeneous, large is even.
     shuffle
         Shuffle the samples by the seed before an even division; otherwise consecutive rows.
     """
 
-    partition: Literal["even", "by-label", "dirichlet"] = "even"
+    partition: Literal["even", "by-label", "dirichlet", "by-column"] = "even"
     labels: str | None = None
     dirichlet_alpha: Positive = 0.5
     shuffle: bool = True
@@ -42,11 +68,14 @@ class Divided(Settings):
         """The settings that have no effect, and why."""
         found = {} if self.partition == "dirichlet" else {"dirichlet_alpha": "it is for partition dirichlet"}
         if self.partition == "even":
-            return {**found, "labels": "they are for partition by-label and dirichlet"}
+            return {**found, "labels": "they are for partition by-label, dirichlet and by-column"}
+        if self.labels is not None:
+            found["label_column"] = "labels has them"
         return {**found, "shuffle": "it is for an even partition"}
 
 
-DIVIDED = ("partition", "labels", "dirichlet_alpha", "shuffle")
+TABULAR = ("columns", "label_column", "drop_missing")
+DIVIDED = ("partition", "labels", "dirichlet_alpha", "shuffle", *TABULAR)
 
 
 def idle_data(from_file: bool, generated: Sequence[str], read: Sequence[str] = ()) -> dict[str, str]:
@@ -61,9 +90,12 @@ def divided(data: str, settings: Divided, n_agents: int, agents: slice, seed: in
 
 def divided_alike(data: Sequence[str], settings: Divided, n_agents: int, agents: slice, seed: int) -> list[list[Array]]:
     """The samples of each agent for several views, whose rows are divided alike, with the labels of the first view."""
-    from ...data import load_labels, partition, resolve
+    from ...data import Columns, load_labels, partition, resolve
 
-    views = [resolve(name) for name in data]
+    columns = Columns(*settings.selected())
+    if len(data) > 1 and columns != Columns():
+        raise ValueError("columns, label_column and drop_missing are for one table, and here each view has a file: leave them out")
+    views = [resolve(name, columns) for name in data]
     first = views[0]
     for view in views[1:]:
         if view.shape[0] != first.shape[0]:

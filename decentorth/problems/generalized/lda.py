@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...protocols import Array
-from ...settings import Count, NotNegative, Settings
+from ...settings import Count, NotNegative
 from ..base import Deferred, on_each_rank
-from ..common.division import SampleFile
+from ..common.division import SampleFile, Tabular
 from .gevp import GEVP
 
 
@@ -42,13 +42,13 @@ def scatters(samples: Array, classes: NDArray[Any]) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LDASettings(Settings):
+class LDASettings(Tabular):
     """Linear discriminant analysis: the directions that separate the classes of labelled samples best.
 
     Parameters
     ----------
     labels
-        File with one label per sample; bundled data and svmlight files bring their own.
+        File with one label per sample; bundled data, svmlight files and tables with label_column bring their own.
     rank
         How many directions; by default as many as there are, one less than classes.
     ridge
@@ -69,12 +69,12 @@ class LDASettings(Settings):
         return on_each_rank(1, lambda agents: self._made())
 
     def _made(self) -> GEVP:
-        from ...data import load_labels, resolve
+        from ...data import Columns, load_labels, resolve
 
-        source = resolve(self.data)
+        source = resolve(self.data, Columns(*self.selected()))
         classes = source.labels if self.labels is None else load_labels(self.labels)
         if classes is None:
-            raise ValueError(f"{self.data} brings no labels: give a file with one for each sample as labels")
+            raise ValueError(f"{self.data} brings no labels: give a file with one for each sample as labels, or label_column")
         if len(classes) != source.shape[0]:
             raise ValueError(f"{self.data} has {source.shape[0]} samples, but there are {len(classes)} labels")
         most = len(np.unique(classes)) - 1

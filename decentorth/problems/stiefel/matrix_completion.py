@@ -25,13 +25,16 @@ import numpy as np
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective, Index
 from ...sets import Stiefel
-from ...settings import Count, NotNegative, Positive, Settings, check
+from ...settings import Count, NotNegative, Positive, Probability, Settings, check
 from ..base import AgentProblem, Deferred, Loadable, Selection, on_each_rank
 from ..common.checks import matrices
 from ..common.division import Shuffling, idle_data
 from ..common.generated import stream
 from ..common.runs import Runs
 from .pca import subspace_distance
+
+_HELD_OUT = 1
+"""The key of the stream that draws the held-out entries."""
 
 
 def least_squares(mask: Array, a: Array, x: Array, ridge: float) -> Array:
@@ -74,6 +77,9 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
         The rank r.
     ridge
         Weight of ||v||^2, not negative. Without it each column needs at least ``rank`` observed entries.
+    held_out
+        As ``A``, of the same shapes: known entries that are kept out of A to judge the completion, NaN elsewhere; then the history
+        has their root mean squared error as ``held_out_rmse``. `hold_out` divides the entries.
     truth
         ``(d, rank)``: a basis of the true column space, if it is known; then the error is ``subspace_distance``.
 
@@ -89,6 +95,7 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
         rank: int,
         *,
         ridge: float = 0.0,
+        held_out: Sequence[Array] | Array | None = None,
         truth: Array | None = None,
         n_agents: int | None = None,
         first_agent: int = 0,
@@ -101,7 +108,12 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
             self._check(a, d, rank if ridge == 0.0 else 0, first_agent, first_agent + i)
         self.n_samples: Index = np.array([a.shape[1] for a in columns], dtype=np.int64)
         self._ridge = ridge
-        self._columns = Runs([((~np.isnan(a)).astype(np.float64), np.nan_to_num(a)) for a in columns])
+        self._columns = Runs([_mask(a) for a in columns])
+        held = [] if held_out is None else matrices("held_out", held_out, first_agent, missing=True)
+        if held_out is not None and [a.shape for a in held] != [a.shape for a in columns]:
+            raise ValueError("held_out must have the shapes of A, with NaN for every entry that is not held out")
+        self.holds_out = held_out is not None
+        self._held = Runs([_mask(a) for a in held]) if held else None
         self.optimum: Array | None = None if truth is None else np.linalg.qr(truth)[0]
         self.error_name = "" if truth is None else "subspace_distance"
 
@@ -122,6 +134,7 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
 
     def _take(self, local: Selection) -> None:
         self.n_samples, self._columns = self.n_samples[local], self._columns.take(local)
+        self._held = None if self._held is None else self._held.take(local)
 
     def value(self, x: Array) -> Array:
         """``(n_local,)``: half the sum of squared residuals on the observed entries, plus the ridge term."""
@@ -161,11 +174,36 @@ class MatrixCompletion(AgentProblem[Stiefel], Loadable):
             for point, v in zip(x[local], least_squares(mask, a, x[local], self._ridge), strict=True)
         ]
 
+    def held_out_errors(self, x: Array) -> Array:
+        """``(n_local, 2)``: the sum of the squared errors of the completion at the held-out entries, and their number."""
+        out = np.zeros((len(x), 2))
+        for (local, (mask, a)), (_, (chosen, values)) in zip(self._columns, self._held or (), strict=True):
+            residual = _residual(chosen, values, x[local], least_squares(mask, a, x[local], self._ridge))
+            out[local] = np.stack([sums(residual * residual), sums(chosen)], -1)
+        return out
+
     def error(self, xhat: Array) -> float:
         """The distance of the orthonormal ``(d, r)`` matrix from the closest basis of the true column space, if that is known."""
         if self.optimum is None:
             raise ValueError("the true column space is known for generated data without noise and ridge, or given as truth")
         return subspace_distance(xhat, self.optimum)
+
+
+def hold_out(a: Array, share: float, least: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """The columns ``(d, T)`` without a random share of the observed entries of each, and these entries, NaN elsewhere.
+
+    At least ``least`` entries of every column stay (with ``rank`` its least squares are not singular).
+    """
+    count = (~np.isnan(a)).sum(-2)
+    taken = np.maximum(np.minimum(np.rint(share * count).astype(np.int64), count - least), 0)
+    order = np.where(np.isnan(a), np.inf, rng.random(a.shape)).argsort(axis=0).argsort(axis=0)
+    chosen = order < taken
+    return np.where(chosen, np.nan, a), np.where(chosen, a, np.nan)
+
+
+def _mask(a: Array) -> tuple[Array, Array]:
+    """The 0-1 pattern of the entries that are not NaN, and the entries with 0 for NaN."""
+    return (~np.isnan(a)).astype(np.float64), np.nan_to_num(a)
 
 
 def _residual(mask: Array, a: Array, x: Array, v: Array) -> Array:
@@ -195,9 +233,17 @@ class MatrixCompletionSettings(Settings):
         Standard deviation of the Gaussian noise on observed entries, whose own is the root of rank (generated data).
     ridge
         Weight of the squared coefficients; a positive one admits columns with fewer than rank observed entries.
+    held_out
+        Share of the observed entries of each column that is kept out of the objective; their root mean squared error becomes the
+        column held_out_rmse of the history.
     data
-        File with one column of A per row: a sparse matrix (.mtx, .npz of scipy.sparse, svmlight) whose stored entries are the
-        observed ones, or a dense one (.npy, .npz, .csv) with NaN for the others.
+        File with one column of A per row: a sparse matrix (.mtx, .mat, .npz of scipy.sparse, svmlight) whose stored entries are
+        the observed ones, or a dense one (.npy, .npz, .csv) with NaN for the others.
+    triplets
+        The data are a table (.csv, .tsv, .parquet) with a row (user, item, value) for each observed entry, as MovieLens's ratings:
+        a column of A is a user, the length d is the number of items.
+    triplet_columns
+        The names of the columns of users, items and values in a table of triplets; by default the first three.
     """
 
     dimension: Count = 100
@@ -206,7 +252,10 @@ class MatrixCompletionSettings(Settings):
     oversampling: Positive = 3.0
     noise: NotNegative = 0.0
     ridge: NotNegative = 0.0
+    held_out: Probability = 0.0
     data: str | None = None
+    triplets: bool = False
+    triplet_columns: tuple[str, ...] = ()
     shuffle: Shuffling = True
 
     def __post_init__(self) -> None:
@@ -215,21 +264,43 @@ class MatrixCompletionSettings(Settings):
             Stiefel(self.dimension, self.rank)
 
     def idle(self) -> dict[str, str]:
-        return idle_data(self.data is not None, ("dimension", "columns", "oversampling", "noise"), ("shuffle",))
+        found = {} if self.triplets else {"triplet_columns": "it is for triplets"}
+        read = ("shuffle", "triplets", "triplet_columns")
+        return found | idle_data(self.data is not None, ("dimension", "columns", "oversampling", "noise"), read)
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
-        from ...data import MatrixFile, partition
+        from ...data import Columns, MatrixFile, partition
 
         if self.data is None:
             return Deferred(n_agents, self._generated(n_agents, seed))
 
         def make(agents: slice) -> MatrixCompletion:
-            file = MatrixFile(str(self.data))
+            file = MatrixFile(str(self.data), Columns(self.triplet_columns), self.triplets)
             parts = partition("even", file.shape[0], n_agents, seed=seed, shuffle=self.shuffle)
             columns = [file.observed(index).T for index in parts[agents]]
-            return MatrixCompletion(columns, self.rank, ridge=self.ridge, n_agents=n_agents, first_agent=agents.start)
+            return self._completion(columns, agents, n_agents, seed)
 
         return on_each_rank(n_agents, make)
+
+    def _completion(
+        self, columns: list[Array], agents: slice, n_agents: int, seed: int, truth: Array | None = None
+    ) -> MatrixCompletion:
+        """The problem of these columns, without those of their entries that are held out."""
+        held = None
+        if self.held_out > 0.0:
+            least = self.rank if self.ridge == 0.0 else 1
+            generators = (stream(seed, agent, _HELD_OUT) for agent in range(agents.start, agents.stop))
+            parts = [hold_out(a, self.held_out, least, rng) for a, rng in zip(columns, generators, strict=True)]
+            columns, held = [kept for kept, _ in parts], [out for _, out in parts]
+            for agent, out in enumerate(held, agents.start):
+                if np.isnan(out).all():
+                    raise ValueError(
+                        f"held_out {self.held_out:g} leaves agent {agent} without a held-out entry, as each column keeps at least "
+                        f"{least}: ask for a larger share, a smaller rank or a positive ridge"
+                    )
+        return MatrixCompletion(
+            columns, self.rank, ridge=self.ridge, held_out=held, truth=truth, n_agents=n_agents, first_agent=agents.start
+        )
 
     def observed(self, n_agents: int) -> int:
         """The number of observed entries of the generated matrix: at most all, and without ridge at least rank in each column."""
@@ -262,13 +333,7 @@ class MatrixCompletionSettings(Settings):
 
         def build(agents: slice, collective: Collective) -> MatrixCompletion:
             left = stream(seed).standard_normal((self.dimension, self.rank))
-            return MatrixCompletion(
-                [columns(agent, left) for agent in range(agents.start, agents.stop)],
-                self.rank,
-                ridge=self.ridge,
-                truth=left if self.noise == self.ridge == 0.0 else None,
-                n_agents=n_agents,
-                first_agent=agents.start,
-            )
+            given = [columns(agent, left) for agent in range(agents.start, agents.stop)]
+            return self._completion(given, agents, n_agents, seed, left if self.noise == self.ridge == 0.0 else None)
 
         return build

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import scipy.io
 import scipy.sparse
 
+import decentorth as do
 import topologies as tp
 from decentorth import DRFGT, solve
 from decentorth.network import SerialCommunicator
@@ -378,3 +380,50 @@ def test_a_ridge_admits_columns_with_few_entries() -> None:
     for found, a, p in zip(problem.gradient(x), short(), x, strict=True):
         np.testing.assert_allclose(found, naive_gradient(a, p, 0.2), atol=1e-11)
     np.testing.assert_array_equal(problem.completed(x)[1][:, 6], 0.0)
+
+
+def test_held_out_entries_are_judged_and_play_no_part() -> None:
+    """A division of the entries; the error written agent by agent; at the true column space it vanishes."""
+    settings = MatrixCompletionSettings(dimension=40, columns=25, rank=3, oversampling=5.0)
+    whole = built(settings.problem(4, 1))
+    problem = built(replace(settings, held_out=0.2).problem(4, 1))
+    assert problem.holds_out
+    assert not whole.holds_out
+    kept, out, every = (
+        [stacked for _, stacks in runs for stacked in zip(*stacks, strict=True)]
+        for runs in (problem._columns, problem._held, whole._columns)
+    )
+    for (mask, a), (chosen, values), (both, entries) in zip(kept, out, every, strict=True):
+        assert np.array_equal(mask + chosen, both)
+        assert np.array_equal(a + values, entries)
+        assert np.array_equal(chosen.sum(0), np.rint(0.2 * both.sum(0)))
+    rng = np.random.default_rng(0)
+    x = np.linalg.qr(rng.standard_normal((4, 40, 3)))[0]
+    errors = problem.held_out_errors(x)
+    for i, ((mask, a), (chosen, values)) in enumerate(zip(kept, out, strict=True)):
+        total = 0.0
+        for j in range(25):
+            rows = mask[:, j] > 0
+            v = np.linalg.lstsq(x[i][rows], a[rows, j], rcond=None)[0]
+            total += (chosen[:, j] * (x[i] @ v - values[:, j]) ** 2).sum()
+        np.testing.assert_allclose(errors[i], [total, chosen.sum()], rtol=1e-10)
+    assert problem.held_out_errors(stack(problem.optimum, 4))[:, 0].max() < 1e-24
+    assert problem.restrict(slice(1, 3)).held_out_errors(x[1:3]).tobytes() == errors[1:3].tobytes()
+    with pytest.raises(ValueError, match=r"held_out 0\.001 leaves agent 0 without a held-out entry"):
+        built(replace(settings, held_out=0.001).problem(4, 1))
+
+
+def test_the_history_has_the_held_out_error_and_it_falls() -> None:
+    """The column is the root mean squared error over all agents at the mean point, also of one agent in blocks."""
+    settings = MatrixCompletionSettings(dimension=30, columns=20, rank=2, oversampling=5.0, held_out=0.1)
+    problem = built(settings.problem(4, 0))
+    result = do.solve(problem, do.DRGTA(), tp.metropolis_weights(tp.ring(4)), iterations=900)
+    column = result.history["held_out_rmse"]
+    hat = problem.constraint.project(result.x.mean(0)[None])[0]
+    total = problem.held_out_errors(stack(hat, 4)).sum(0)
+    assert column[-1] == pytest.approx(np.sqrt(total[0] / total[1]), rel=1e-9)
+    assert column[-1] < 0.01 * column[0]
+    start = np.linalg.qr(np.random.default_rng(0).standard_normal((30, 2)))[0]
+    spread = do.solve(do.problems.Spread(settings.problem(4, 0)), do.RGD(), x0=start, iterations=0)
+    alone = do.solve(problem, do.DRGTA(), tp.metropolis_weights(tp.ring(4)), x0=start, iterations=0)
+    assert spread.history["held_out_rmse"][0] == pytest.approx(alone.history["held_out_rmse"][0], rel=1e-12)

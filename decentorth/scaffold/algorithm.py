@@ -1,4 +1,4 @@
-"""Template: decentralized landing without tracking. Copy this file, rename, and replace the mathematics.
+"""Template: decentralized landing without tracking. Replace the mathematics by yours.
 
 First name the method, with its citation, and give its update equations with the source's numbers:
 
@@ -17,13 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from ...protocols import Array, Landing, Network, Problem, Streams
-from ...settings import Positive
-from ..common.automatic_steps import resolve
-from ..common.fields import blockwise, landing
-from ..common.method import Method
-from ..common.schedules import Auto
-from ..common.step_sizes import ConstantStepSize
+from decentorth.algorithms.common.automatic_steps import resolve
+from decentorth.algorithms.common.fields import blockwise, landing
+from decentorth.algorithms.common.method import Method
+from decentorth.algorithms.common.schedules import Auto
+from decentorth.algorithms.common.step_sizes import ConstantStepSize
+from decentorth.protocols import Array, Landing, Network, Problem, Streams
+from decentorth.settings import Positive
 
 
 class TemplateState(NamedTuple):

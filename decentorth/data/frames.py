@@ -1,0 +1,61 @@
+"""Frames of pandas and polars as the agents' samples; neither library is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from decentorth.protocols import Array
+
+
+def split_frame(frame: Any, by: str, columns: Sequence[str] = (), *, drop_missing: bool = False) -> dict[Hashable, Array]:
+    """The samples of each agent in a frame of pandas or polars: an agent for each value of the column ``by``.
+
+    Parameters
+    ----------
+    frame
+        A ``pandas.DataFrame`` or ``polars.DataFrame``, a row for each sample.
+    by
+        The column that says to which agent a row belongs.
+    columns
+        The columns of the samples; by default all but ``by``.
+    drop_missing
+        Leave out the rows in which a value is missing.
+
+    Returns
+    -------
+    dict
+        For each value of ``by``, in sorted order, a float64 array ``(m_i, len(columns))``; ``list(parts.values())`` are the data
+        of a problem.
+
+    Raises
+    ------
+    ValueError, TypeError
+        There is no such column, one does not hold real numbers, a value is missing, or no row is left.
+    """
+    known = list(frame.columns)
+    chosen = [name for name in known if name != by] if not columns else list(columns)
+    for name in (by, *chosen):
+        if name not in known:
+            raise ValueError(f"the frame has no column {name!r}: its columns are {', '.join(map(str, known))}")
+    values = np.empty((len(frame), len(chosen)))
+    for place, name in enumerate(chosen):
+        column = frame[name].to_numpy()
+        if column.dtype.kind not in "fiubO":
+            raise TypeError(f"column {name!r} must hold real numbers, got dtype {column.dtype}: choose the columns of numbers")
+        try:
+            values[:, place] = [np.nan if cell is None else cell for cell in column] if column.dtype.kind == "O" else column
+        except (TypeError, ValueError):
+            raise TypeError(f"column {name!r} must hold real numbers: choose the columns of numbers") from None
+    agents = frame[by].to_numpy()
+    unnamed = np.array([agent is None or agent != agent for agent in agents], dtype=bool)
+    missing = ~np.isfinite(values).all(-1) | unnamed
+    if missing.any() and not drop_missing:
+        raise ValueError(f"{int(missing.sum())} rows have a missing value, the first is row {missing.argmax()}: drop_missing=True")
+    if missing.all():
+        raise ValueError("the frame has no row without a missing value")
+    agents, values = agents[~missing], values[~missing]
+    names, owner = np.unique(agents, return_inverse=True)
+    return {name: np.ascontiguousarray(values[owner == number]) for number, name in enumerate(names.tolist())}

@@ -1,0 +1,68 @@
+"""Plugins: Python files that their user names on the command line, and that register methods and problems when they are executed.
+
+Nothing else executes a file that is named by a setting: a configuration or a checkpoint that names plugins is refused unless the
+command line names them too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+_LOADED: dict[Path, ModuleType] = {}
+
+
+def load(path: str | os.PathLike[str]) -> ModuleType:
+    """Execute the file at ``path``, once in each process, and return its module.
+
+    Raises
+    ------
+    ValueError
+        It is no Python file, or its code fails; the message has the line.
+    """
+    place = Path(path).expanduser().resolve()
+    if place in _LOADED:
+        return _LOADED[place]
+    if place.suffix != ".py" or not place.is_file():
+        raise ValueError(
+            f"{path} is no Python file: a plugin is a file that ends in .py; make one with python -m decentorth.scaffold"
+        )
+    name = f"decentorth_plugin_{re.sub('[^0-9A-Za-z_]', '_', place.stem)}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, place)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # annotations are looked up here, and other processes find its classes here
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise ValueError(f"{path}{_line(error, place)}: {type(error).__name__}: {error}") from error
+    _LOADED[place] = module
+    return module
+
+
+def loaded() -> tuple[str, ...]:
+    """The paths of the plugins of this process, in the order in which they were executed."""
+    return tuple(map(str, _LOADED))
+
+
+def digest() -> bytes:
+    """SHA-256 of the plugins of this process, for comparing ranks."""
+    return hashlib.sha256(b"".join(hashlib.sha256(place.read_bytes()).digest() for place in _LOADED)).digest()
+
+
+def _line(error: BaseException, place: Path) -> str:
+    """The last line of the file that was reached, in words; none if it is not known."""
+    number = error.lineno if isinstance(error, SyntaxError) else None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(place):
+            number = trace.tb_lineno
+        trace = trace.tb_next
+    return "" if number is None else f", line {number}"

@@ -1,0 +1,89 @@
+"""``python -m decentorth.scaffold algorithm NAME`` (or ``problem NAME``): a file with a working example, and its test.
+
+Exit codes: 0 the files are written, 2 bad input, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import keyword
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .. import registry
+from ..cli.flags import InputError
+from ..cli.shell import BAD_INPUT, HELP, complain, one_line, say
+
+USAGE = """usage: python -m decentorth.scaffold algorithm NAME
+       python -m decentorth.scaffold problem NAME
+
+Write NAME.py, a method or a problem that works, with its mathematics to be replaced by yours, and test_NAME.py, its tests, into
+this folder. NAME, as heavy_ball, becomes the name on the command line."""
+_MARK = "@dataclass(frozen=True, kw_only=True)\n"
+_KINDS = ("algorithm", "problem")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the files that the arguments name, by default those of this process, and return the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if HELP & set(words):
+        return say(USAGE)
+    try:
+        return say(_written(words))
+    except (InputError, OSError) as error:
+        complain(f"decentorth.scaffold: {one_line(error)}")
+        return BAD_INPUT
+
+
+def _written(words: Sequence[str]) -> str:
+    """Write the files; the words on what to do with them.
+
+    Raises
+    ------
+    InputError
+        The words are no kind and name, or there is a file, a module or an entry of that name.
+    """
+    if len(words) != 2 or words[0] not in _KINDS:
+        raise InputError("say what is to be written: algorithm NAME, or problem NAME")
+    kind, name = words
+    if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower() or not name[0].isalpha():
+        raise InputError(f"NAME must be a Python name in lower case, as heavy_ball, got {name!r}")
+    places = Path(f"{name}.py"), Path(f"test_{name}.py")
+    for place in places:
+        if place.exists():
+            raise InputError(f"{place} is there already, and nothing is overwritten: choose another name or folder")
+    known = (registry.algorithms if kind == "algorithm" else registry.problems).names()
+    if name in known:
+        raise InputError(f"the {kind} {name!r} exists already: choose another name")
+    if importlib.util.find_spec(name) is not None:
+        raise InputError(f"a Python module is called {name!r}, and {name}.py would hide it: choose another name")
+    for place, text in zip(places, _texts(kind, name), strict=True):
+        with place.open("x", encoding="utf-8") as file:
+            file.write(text)
+    flags = f"--plugin {name}.py --{kind} {name}"
+    lines = [
+        f"wrote     {places[0]} and {places[1]}",
+        f"run       python -m decentorth.run {flags}",
+        f"settings  python -m decentorth.run {flags} --help",
+        f"test      python -m pytest {places[1]}",
+    ]
+    if kind == "algorithm":
+        lines.append(f"compare   python -m decentorth.compare --plugin {name}.py --algorithms {name},drfgt")
+    return "\n".join(lines)
+
+
+def _texts(kind: str, name: str) -> tuple[str, str]:
+    """The texts of the example and of its test, under another name."""
+    folder = Path(__file__).parent
+    title = "".join(part.capitalize() for part in name.split("_"))
+    code = (folder / f"{kind}.py").read_text(encoding="utf-8")
+    code = code.replace(_MARK, f'@register("{name}", kind="{kind}")\n{_MARK}')
+    first = code.index("from decentorth.")
+    code = f"{code[:first]}from decentorth import register\n{code[first:]}"
+    test = (folder / f"test_{kind}.txt").read_text(encoding="utf-8").replace("from template import", f"from {name} import")
+    return code.replace("Template", title), test.replace("Template", title)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,207 @@
+"""Tables with named columns, .mat files, triplets and frames: values as they are, the wanted rows alone, every message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.io
+import scipy.sparse
+
+import decentorth as do
+import topologies as tp
+from decentorth.data import Columns, MatrixFile, load_labels, load_matrix, partition, split_frame
+from decentorth.problems import PCASettings
+from decentorth.run import main
+from tests.support.building import built
+
+RNG = np.random.default_rng(0)
+STATIONS = np.array(["north", "west", "north", "east", "west", "east", "north", "east"])
+FRAME = pd.DataFrame(
+    {"station": STATIONS, "wind": RNG.standard_normal(8), "name": list("abcdefgh"), "rain": RNG.standard_normal(8)}
+)
+HOLES = FRAME.assign(rain=FRAME["rain"].where([True, True, False, True, True, True, True, True]))
+NUMBERS = ("rain", "wind")
+
+
+def saved(frame: pd.DataFrame, kind: str, folder: Path) -> str:
+    path = folder / f"table.{kind}"
+    if kind == "parquet":
+        pytest.importorskip("pyarrow")
+        frame.to_parquet(path, row_group_size=3)
+    else:
+        frame.to_csv(path, index=False, sep={"csv": ",", "tsv": "\t"}[kind], float_format="%.17g")
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet"])
+def test_columns_are_read_by_name_and_only_the_wanted_rows(kind: str, tmp_path: Path) -> None:
+    file = MatrixFile(saved(FRAME, kind, tmp_path), Columns(NUMBERS, "station"))
+    expected = FRAME[[*NUMBERS]].to_numpy()
+    assert file.shape == (8, 2)
+    assert np.array_equal(file.matrix(), expected)
+    assert np.array_equal(file.rows([6, 1, 1]), expected[[6, 1, 1]])
+    assert file.labels is not None
+    assert file.labels.tolist() == STATIONS.tolist()
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_rows_with_missing_cells_are_left_out_on_request_alone(kind: str, tmp_path: Path) -> None:
+    path = saved(HOLES, kind, tmp_path)
+    whole = MatrixFile(path, Columns(NUMBERS, "station", drop_missing=True))
+    kept = [0, 1, 3, 4, 5, 6, 7]
+    assert np.array_equal(whole.matrix(), HOLES[[*NUMBERS]].to_numpy()[kept])
+    assert np.array_equal(whole.rows([2]), HOLES[[*NUMBERS]].to_numpy()[[3]])
+    assert whole.labels is not None
+    assert whole.labels.tolist() == STATIONS[kept].tolist()
+    assert np.isnan(MatrixFile(path, Columns(NUMBERS)).observed([2])[0, 0])
+    with pytest.raises(ValueError, match=r"not finite \(1 NaN, 0 infinite\); the first is nan at row 2, column 0.*drop_missing"):
+        MatrixFile(path, Columns(NUMBERS)).matrix()
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (Columns(("rian",)), r"no column 'rian' \(did you mean 'rain'\?\): its columns are station, wind, name, rain"),
+        (Columns((), "station"), "column 'name'.*choose the columns of numbers"),
+        (Columns(("rain",), "wnd"), r"no column 'wnd' \(did you mean 'wind'\?\)"),
+    ],
+)
+def test_a_wrong_column_is_refused(kind: str, columns: Columns, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        MatrixFile(saved(FRAME, kind, tmp_path), columns).matrix()
+
+
+def test_text_without_names_has_numbers_for_names(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,2,3\n4,,6\n7,8,9\n")
+    file = MatrixFile(tmp_path / "a.csv", Columns(("3", "1"), drop_missing=True))
+    assert np.array_equal(file.matrix(), [[3, 1], [6, 4], [9, 7]])
+    for wrong, message in (("2\n", "line 3 has 1 columns, but there are 2 names"), ('2,"y\n', "line 3: unexpected end of data")):
+        (tmp_path / "b.csv").write_text('"a, b",c\n1,x\n' + wrong)
+        with pytest.raises(ValueError, match=rf"b\.csv: {message}"):
+            MatrixFile(tmp_path / "b.csv", Columns(("a, b",), "c")).matrix()
+    np.save(tmp_path / "a.npy", np.eye(2))
+    with pytest.raises(ValueError, match="has no names of columns"):
+        MatrixFile(tmp_path / "a.npy", Columns(("a",)))
+
+
+def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
+    data = Path(saved(FRAME, "parquet", tmp_path)).read_bytes()
+    for number, spoilt in enumerate((data[:-20], data[:40] + b"\xff" * 60 + data[100:], b"PAR1")):
+        path = tmp_path / f"{number}.parquet"
+        path.write_bytes(spoilt)
+        with pytest.raises(ValueError, match=rf"{number}\.parquet"):
+            MatrixFile(path, Columns(NUMBERS, "station")).matrix()
+
+
+def test_every_station_is_an_agent(tmp_path: Path) -> None:
+    path = saved(HOLES, "csv", tmp_path)
+    words = {"columns": NUMBERS, "label_column": "station", "drop_missing": True, "partition": "by-column", "rank": 1}
+    problem = built(PCASettings(data=path, **words).problem(3, 0))  # type: ignore[arg-type]
+    own = HOLES.dropna()
+    parts = [group[[*NUMBERS]].to_numpy() for _, group in own.groupby("station")]
+    x = np.repeat(np.eye(2)[:, :1][None], 3, axis=0)
+    np.testing.assert_allclose(problem.gradient(x), do.problems.PCA(parts, 1).gradient(x), rtol=1e-12)
+    assert [part.tolist() for part in partition("by-column", 8, 3, labels=STATIONS)] == [[3, 5, 7], [0, 2, 6], [1, 4]]
+    with pytest.raises(ValueError, match=r"3 different labels \(east, north, west\).*give --agents 3 \(now 10\)"):
+        partition("by-column", 8, 10, labels=STATIONS)
+
+
+def test_the_command_takes_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = saved(HOLES, "csv", tmp_path)
+    words = ["--problem", "pca", "--data", path, "--rank", "1", "--iterations", "3", "--agents", "3", "--quiet"]
+    assert main([*words, "--columns", "rain,wind", "--label-column", "station", "--partition", "by-column", "--drop-missing"]) == 0
+    assert main([*words, "--columns", "rain,wnd"]) == 2
+    assert "did you mean 'wind'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_frame_becomes_the_data_of_its_agents(library: str) -> None:
+    frame: Any = HOLES if library == "pandas" else pytest.importorskip("polars").DataFrame(HOLES.to_dict("list"))
+    parts = split_frame(frame, "station", NUMBERS, drop_missing=True)
+    assert list(parts) == ["east", "north", "west"]
+    own = HOLES.dropna()
+    for station, part in parts.items():
+        assert np.array_equal(part, own.loc[own["station"] == station, [*NUMBERS]].to_numpy())
+    assert do.problems.PCA(list(parts.values()), 1).n_agents == 3
+    with pytest.raises(ValueError, match="1 rows have a missing value, the first is row 2"):
+        split_frame(frame, "station", NUMBERS)
+    with pytest.raises(TypeError, match="column 'name' must hold real numbers"):
+        split_frame(frame, "station")
+    with pytest.raises(ValueError, match="no column 'stations'"):
+        split_frame(frame, "stations")
+
+
+def test_mat_files_hold_dense_and_sparse_matrices_and_labels(tmp_path: Path) -> None:
+    A, path = RNG.standard_normal((5, 3)), tmp_path / "a.mat"
+    scipy.io.savemat(path, {"A": A, "note": "a text", "s": scipy.sparse.csc_array(np.diag([1.0, 0.0, 3.0]))}, do_compression=True)
+    assert np.array_equal(load_matrix(f"{path}:A"), A)
+    assert np.array_equal(MatrixFile(f"{path}:A").rows([3, 0]), A[[3, 0]])
+    assert np.array_equal(load_matrix(f"{path}:s"), np.diag([1.0, 0.0, 3.0]))
+    assert np.isnan(MatrixFile(f"{path}:s").observed([0])[0]).tolist() == [False, True, True]
+    with pytest.raises(ValueError, match=r"holds 2 matrices of numbers, 'A', 's': choose one, as in .*a\.mat:A"):
+        load_matrix(path)
+    with pytest.raises(ValueError, match="holds no matrix 'note'"):
+        load_matrix(f"{path}:note")
+    scipy.io.savemat(path, {"y": [1, 2, 2]})
+    assert load_labels(path).tolist() == [1, 2, 2]
+
+
+def test_mat_files_of_version_7_3_and_damaged_ones_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "new.mat"
+    path.write_bytes(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM" + bytes(512))
+    with pytest.raises(ValueError, match=r"new\.mat is of version 7\.3, which is not read: .*'-v7'"):
+        load_matrix(path)
+    scipy.io.savemat(path, {"A": np.eye(9)})
+    whole = path.read_bytes()
+    for spoilt in (whole[:200], whole[:128] + b"\xff" * 40 + whole[168:], b"nothing"):
+        path.write_bytes(spoilt)
+        with pytest.raises(ValueError, match=r"new\.mat"):
+            load_matrix(path)
+
+
+RATINGS = "userId,movieId,rating,timestamp\n7,30,4.0,1\n7,10,5.0,2\n2,10,1.5,3\n11,20,2.0,4\n11,30,3.0,5\n2,20,0.0,6\n"
+DENSE = np.array([[1.5, 0.0, np.nan], [5.0, np.nan, 4.0], [np.nan, 2.0, 3.0]])
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_ratings_with_a_header_are_a_matrix_of_users_and_items(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text(RATINGS)
+    path = saved(pd.read_csv(tmp_path / "table.csv"), kind, tmp_path)
+    file = MatrixFile(path, triplets=True)
+    assert file.shape == (3, 3)
+    assert np.array_equal(file.observed([0, 1, 2]), DENSE, equal_nan=True)
+    turned = MatrixFile(path, Columns(("movieId", "userId", "rating")), triplets=True)
+    assert np.array_equal(turned.observed([0, 1, 2]), DENSE.T, equal_nan=True)
+
+
+def test_triplets_that_are_none_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    for text, message in (
+        (RATINGS + "2,10,4,9\n", r"row 6 \(counted from 0\) has a user and an item that an earlier row has"),
+        ("a,b\n1,2\n", "must have three columns, of users, items and values, but has a, b"),
+        (RATINGS + ",10,4,9\n", r"column 'userId': row 6 \(counted from 0\) is missing"),
+        (RATINGS + "3,10,,9\n", r"the value of row 6 \(counted from 0\) is nan"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            MatrixFile(path, triplets=True).observed([0])
+
+
+def test_the_largest_component_of_a_graph_is_taken_on_request(tmp_path: Path) -> None:
+    path = tmp_path / "net.csv"
+    path.write_text("a,b\nb,c\nc,a\nx,y\nd,a\nz,x\np,q\n")
+    with pytest.raises(ValueError, match=r"or take file:.*net\.csv,largest_component=true"):
+        tp.graph_from_name(f"file:{path}")
+    graph = tp.graph_from_name(f"file:{path},largest_component=true")
+    assert [graph.nodes[agent]["label"] for agent in graph] == ["a", "b", "c", "d"]
+    assert sorted(map(sorted, graph.edges)) == [[0, 1], [0, 2], [0, 3], [1, 2]]
+    with pytest.raises(ValueError, match="largest_component must be true or false, got 'yes'"):
+        tp.graph_from_name(f"file:{path},largest_component=yes")
+    path.write_text("x,y\na,b\n")
+    graph = tp.graph_from_name(f"file:{path},largest_component=true")
+    assert [graph.nodes[agent]["label"] for agent in graph] == ["a", "b"]
