@@ -59,7 +59,9 @@ def __getattr__(name: str) -> object:
         return getattr(import_module(f".{_MODULES[name]}", __name__), name)
     if name[:1].isupper() and hasattr(methods := import_module(".algorithms", __name__), name):
         return getattr(methods, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .settings import missing
+
+    return missing(__name__, () if name.startswith("_") else __dir__())(name)
 
 
 def __dir__() -> list[str]:

@@ -7,13 +7,12 @@ Each is called as its file, unless its class has a ``name``.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Callable
 from functools import cached_property
 from types import ModuleType
 from typing import Any, Literal
 
-from .settings import Settings
+from .settings import Settings, suggestion
 
 
 class Registry:
@@ -50,8 +49,7 @@ class Registry:
         key = name.lower().replace("-", "_")
         if key in self._entries:
             return self._entries[key]
-        near = difflib.get_close_matches(key, self.names(), n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = suggestion(key, self.names()) or "."
         raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {', '.join(self.names())}")
 
     def add(self, name: str, entry: type[Any]) -> None:
