@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from .network import Channel as Channel
     from .network import connect as connect
     from .registry import register as register
+    from .result import FinishedRun as FinishedRun
+    from .result import load as load
     from .running.checkpoint import CheckpointError as CheckpointError
     from .running.checkpoint import Checkpoints as Checkpoints
     from .running.rank_loss import Loss as Loss
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 _PACKAGES = ("algorithms", "data", "problems", "sets", "stopping")
 _MODULES = {
     **dict.fromkeys(("Result", "iterate", "solve"), "api"),
+    **dict.fromkeys(("FinishedRun", "load"), "result"),
     **dict.fromkeys(("CheckpointError", "Checkpoints"), "running.checkpoint"),
     **dict.fromkeys(("Channel", "connect"), "network"),
     **dict.fromkeys(("Loss", "LostError"), "running.rank_loss"),

@@ -12,6 +12,8 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, Literal
 
+from topologies import text
+
 from .settings import Settings, suggestion
 
 
@@ -51,6 +53,17 @@ class Registry:
             return self._entries[key]
         hint = suggestion(key, self.names()) or "."
         raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {', '.join(self.names())}")
+
+    def read(self, specification: str) -> Any:
+        """The object that text such as ``"drfgt:penalty=10"`` describes.
+
+        Raises
+        ------
+        ValueError
+            An unknown name or parameter, or a value that does not fit.
+        """
+        word, _, written = specification.partition(":")
+        return text.read(repr(specification), text.normal_name(word), self.get(word.strip()), written)
 
     def add(self, name: str, entry: type[Any]) -> None:
         """Add a user's own dataclass under a new name."""

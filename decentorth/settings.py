@@ -22,7 +22,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from functools import wraps
 from numbers import Integral, Real
-from typing import Annotated, Any, Literal, NamedTuple, NoReturn, ParamSpec, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    ParamSpec,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from .display import table
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -139,6 +154,9 @@ class Settings:
         """A new object; a TypeError for an unknown keyword names the nearest setting."""
         _check_names(cls.__name__, given, inspect.signature(cls).parameters)
         return super().__new__(cls)
+
+    def _repr_html_(self) -> str:
+        return table(type(self).__name__, {field.name: getattr(self, field.name) for field in dataclasses.fields(self)})  # type: ignore[arg-type]  # a dataclass
 
     def __post_init__(self) -> None:
         """Check every field.

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from ..network import Channel
     from ..stopping import LocalMaximum
 
-TOLERANCES = ("gradient_tolerance", "relative_gradient_tolerance", "consensus_tolerance", "feasibility_tolerance", "local_tolerance")
+TOLERANCES = (
+    "gradient_tolerance",
+    "relative_gradient_tolerance",
+    "consensus_tolerance",
+    "feasibility_tolerance",
+    "local_tolerance",
+)
 LOCAL = ("local_quantity", "local_every", "local_rounds")
 """Settings of the agents' decision by the local tolerance."""
 NETWORK = ("agents", "topology", "weights", "self_weight", "weights_file", "placement")

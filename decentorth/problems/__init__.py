@@ -3,8 +3,8 @@ command line and in files."""
 
 from typing import TYPE_CHECKING
 
-from ..settings import missing
 from ..sets import Stiefel as Stiefel
+from ..settings import missing
 from .base import AgentProblem as AgentProblem
 from .base import Deferred as Deferred
 from .functions import FunctionProblem as FunctionProblem
