@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -501,10 +501,14 @@ def solve(
         )
 
 
-class _Calling(NamedTuple):
+class _Calling:
     """A recorder that calls a function (`protocols.Recorder`)."""
 
-    record: Callable[[Row], object]
+    def __init__(self, call: Callable[[Row], object]) -> None:
+        self._call = call
+
+    def record(self, row: Row) -> None:
+        self._call(row)
 
 
 @named

@@ -231,7 +231,7 @@ class Result(FinishedRun):
             **{name: getattr(self.row, name) for name in COUNTS[1:]},
             "seconds": dict(self.seconds),
             "metrics": dict(self.row.values),
-            "iterates_sha256": self.iterates_sha256,
+            "iterates_sha256": self.collective.sha256(self.x),
             "agents": self.n_agents,
             "ranks": self.collective.size,
             "labels": self.labels,
@@ -255,9 +255,8 @@ def load(folder: str | os.PathLike[str]) -> FinishedRun:
     history = History()
     metrics = [name for name in columns if name not in (*COUNTS, "seconds")]
     for k in range(len(columns["iteration"])):
-        counts = [int(columns[name][k]) for name in COUNTS]
-        row = Row(*counts, float(columns["seconds"][k]), {name: float(columns[name][k]) for name in metrics})
-        history.record(row)
+        counts, values = [int(columns[name][k]) for name in COUNTS], {name: float(columns[name][k]) for name in metrics}
+        history.record(Row._make((*counts, float(columns["seconds"][k]), values, None)))
     labels = summary.get("labels")
     return FinishedRun(
         x=x,

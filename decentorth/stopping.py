@@ -214,7 +214,7 @@ def as_rule(stopping: Any) -> StoppingRule | None:
     TypeError, ValueError
         It is neither, or the number is not positive.
     """
-    if isinstance(stopping, Real) and not isinstance(stopping, bool):
+    if not isinstance(stopping, bool) and isinstance(stopping, Real):
         return GradientNorm(float(stopping))
     if stopping is not None and (isinstance(stopping, type) or not callable(stopping)):
         raise TypeError(

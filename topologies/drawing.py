@@ -48,8 +48,8 @@ def draw_graph(
     from matplotlib.collections import LineCollection
     from matplotlib.patheffects import withStroke
 
-    graph, names = named_graph(graph)
-    names = labels or names or range(len(graph))
+    graph, own = named_graph(graph)
+    names = labels or own or [str(agent) for agent in graph]
     edges = adjacency(graph)
     n = edges.shape[0]
     places = agent_positions(graph) if positions is None else _shaped("positions", positions, (n, 2))
@@ -75,7 +75,7 @@ def draw_graph(
     agents = axes.scatter(places[:, 0], places[:, 1], s=size, edgecolors="black", linewidths=0.6, zorder=2, **shown)
     if n <= _LABELLED:
         for name, (x, y) in zip(names, places, strict=True):
-            text = axes.text(x, y, str(name), ha="center", va="center", fontsize=7, zorder=3)
+            text = axes.text(x, y, name, ha="center", va="center", fontsize=7, zorder=3)
             text.set_path_effects([withStroke(linewidth=2, foreground="white")])
     if colours is not None:
         axes.figure.colorbar(agents, ax=axes, label=label, shrink=0.8)

@@ -45,6 +45,8 @@ COLUMN = 3.5
 def panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) -> tuple[Figure, Sequence[Sequence[Axes]]]:
     """A figure of ``size`` in inches, and its empty panels by row and column."""
     try:
+        import matplotlib.figure  # noqa: F401  # refused here where it is missing
+
         from topologies.pictures import Picture
     except ImportError:
         raise InputError('figures need matplotlib: pip install "decentorth[plot]"') from None

@@ -306,7 +306,7 @@ def save(
 
     Raises
     ------
-    InputError, OSError
+    ValueError, OSError
         On every rank: the folder holds a run, or cannot be written to.
     """
     config = "# saved from Python\n" + "".join(f"{name}: {json.dumps(value)}\n" for name, value in about.items())
@@ -314,7 +314,7 @@ def save(
     with collective.together():
         if collective.rank == 0:
             if (Path(folder) / SUMMARY).exists() and not overwrite:
-                raise InputError(f"{folder} already holds a run: choose another folder, or give overwrite=True")
+                raise ValueError(f"{folder} already holds a run: choose another folder, or give overwrite=True")
             made = RunFolder(folder, config, overwrite=overwrite, lock=hold(folder))
     with collective.together():
         write_final(made, summary["agents"], variables, collective)

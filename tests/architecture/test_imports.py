@@ -57,7 +57,7 @@ LAYERS = {
     "registry": Layer(("decentorth.registry",), "settings text algorithms problems", ""),
     "front": Layer(
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
-        "settings display top api registry running network problems data files protocols numerics process topologies",
+        "settings display version top api registry running network problems data files protocols numerics process topologies",
         "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl joblib IPython",
     ),
     "estimators": Layer(("decentorth.estimators",), "api registry running problems sets protocols", "numpy sklearn threadpoolctl"),
@@ -77,7 +77,11 @@ LAYERS = {
 }
 ABOVE = ("api", "registry", "estimators", "front", "studies", "compare", "doctor", "top")
 """The programming interface and the layers on top of it."""
-LAZY = {("decentorth.network.transport.communicator", "mpi"): "only a run that asks for ranks loads an MPI library"}
+LAZY = {
+    ("decentorth.network.transport.communicator", "mpi"): "only a run that asks for ranks loads an MPI library",
+    ("decentorth.api", "front"): "progress is shown where it is asked for",
+    ("decentorth.result", "front"): "figures and the folders of runs are those of the command line",
+}
 """Exceptions (module, layer), each inside a function, with the reason."""
 
 
