@@ -19,14 +19,15 @@ from decentorth.stopping import GradientNorm
 DATA = np.random.default_rng(0).standard_normal((6, 20, 8))
 PROBLEM = do.problems.PCA(DATA, 2)
 EDGES = "Berlin-Paris Paris-Rome Rome-Oslo Oslo-Bern Bern-Wien Wien-Berlin Wien-Rome"
-CITIES: Any = nx.Graph(edge.split("-") for edge in EDGES.split())
+CITIES: Any = nx.Graph()
+CITIES.add_edges_from(edge.split("-") for edge in EDGES.split())
 
 
 def test_names_and_classes_are_what_they_stand_for() -> None:
     W = tp.uniform_weights(tp.ring(6), self_weight=0.8)
     expected = do.solve(PROBLEM, do.DRFGT(), W, iterations=20).iterates_sha256
     for method in ("drfgt", "DRFGT:penalty=auto", do.DRFGT):
-        assert do.solve(PROBLEM, method, "ring", iterations=20).iterates_sha256 == expected  # type: ignore[type-var]
+        assert do.solve(PROBLEM, method, "ring", iterations=20).iterates_sha256 == expected
     found, _ = given.network("one_peer_exponential", 16, 0)
     assert isinstance(found, tp.OnePeerExponential)
     assert given.method("drfgt:penalty=3") == do.DRFGT(penalty=3.0)
@@ -62,7 +63,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "function": (lambda: do.solve(PROBLEM, "drfgt", lambda k: np.eye(6)), TypeError, "topologies.PeriodicSequence([W0, W1])"),
     "directed": (lambda: do.solve(PROBLEM, "drfgt", CITIES.to_directed()), TypeError, "use networkx.Graph(graph)"),
     "unknown method": (lambda: do.solve(PROBLEM, "drfg", "ring"), ValueError, "unknown algorithm 'drfg'; did you mean 'drfgt'?"),
-    "no method": (lambda: do.solve(PROBLEM, 3, "ring"), TypeError, "a name such as 'drfgt' or 'drfgt:penalty=10', got 3"),  # type: ignore[type-var]
+    "no method": (lambda: do.solve(PROBLEM, 3, "ring"), TypeError, "a name such as 'drfgt' or 'drfgt:penalty=10', got 3"),  # type: ignore[arg-type]
     "parameter": (
         lambda: do.solve(PROBLEM, "drfgt:stepsize=1", "ring"),
         ValueError,

@@ -156,7 +156,7 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         agents
             X_i, ``(m_i, d)``, of each agent.
         W
-            ``(n, n)``: mixing matrix, symmetric and doubly stochastic, e.g. ``topologies.metropolis_weights(graph)``.
+            ``(n, n)``: mixing matrix, symmetric and doubly stochastic, a networkx graph, or the name of one: as for `solve`.
 
         Raises
         ------
