@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from .network import Channel as Channel
     from .network import connect as connect
     from .registry import register as register
+    from .result import FinishedRun as FinishedRun
+    from .result import load as load
     from .running.checkpoint import CheckpointError as CheckpointError
     from .running.checkpoint import Checkpoints as Checkpoints
     from .running.rank_loss import Loss as Loss
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 _PACKAGES = ("algorithms", "data", "problems", "recorders", "sets", "stopping")
 _MODULES = {
     **dict.fromkeys(("Result", "iterate", "solve"), "api"),
+    **dict.fromkeys(("FinishedRun", "load"), "result"),
     **dict.fromkeys(("CheckpointError", "Checkpoints"), "running.checkpoint"),
     **dict.fromkeys(("Channel", "connect"), "network"),
     **dict.fromkeys(("Loss", "LostError"), "running.rank_loss"),
@@ -60,7 +63,9 @@ def __getattr__(name: str) -> object:
         return getattr(import_module(f".{_MODULES[name]}", __name__), name)
     if name[:1].isupper() and hasattr(methods := import_module(".algorithms", __name__), name):
         return getattr(methods, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .settings import missing
+
+    return missing(__name__, () if name.startswith("_") else __dir__())(name)
 
 
 def __dir__() -> list[str]:

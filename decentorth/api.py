@@ -10,8 +10,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +20,8 @@ from threadpoolctl import threadpool_limits
 
 from topologies.weights.leaving import ranges
 
+from . import given
+from .display import Shown
 from .network import (
     Channel,
     Network,
@@ -39,94 +40,18 @@ from .numerics.random_streams import CounterStreams
 from .problems import Deferred, Spread
 from .process.abort import RANK_TIMEOUT, patience
 from .protocols import SETUP, Algorithm, Array, Index, Metric, P, Problem, Recorder, Row, StoppingRule
+from .result import Result
 from .running import loop
 from .running.checkpoint import Checkpoints, CheckpointWriter, Identity, Losses, Resumed, resume
-from .running.history import History
 from .running.local_stopping import Agreement
 from .running.metrics import RUNAWAY
 from .running.rank_loss import Loss, check_leaving, continued
 from .running.rank_loss_rewind import Rewind
 from .running.watchers import Options, Parts
+from .settings import named
 
 OnRankLoss = Literal["abort", "shrink"]
 __all__ = ["Result", "Run", "connect", "iterate", "solve"]
-
-
-@dataclass(frozen=True)
-class Result:
-    """The end of a run, on every rank.
-
-    Attributes
-    ----------
-    x
-        ``(n_local, *shape)``: the final points of this process's agents (all agents, in one process).
-    state
-        The method's final state.
-    status, converged, message
-        One word (converged, iterations, time_limit, objective_floor, unbounded, terminated, diverged, left_safe_region), whether it
-        means convergence, and a sentence.
-    history
-        The recorded rows as columns.
-    row
-        The last row: counts and metrics.
-    seconds
-        Wall seconds of this rank: compute, wait, metrics, checkpoints, total.
-    problem, network, collective
-        As used; the problem restricted to this process's agents. After a loss those of the agents that are left.
-    agreement
-        Where the agents decide about the end (`stopping.LocalMaximum`): what they know (``latest``) and what that has taken
-        (``tally``: attempts, rounds, messages, bytes, which are also in the row's counts).
-    losses
-        The ranks that were lost, where the run outlived them.
-    """
-
-    x: Array
-    state: Any
-    status: str
-    converged: bool
-    message: str
-    history: History
-    row: Row
-    seconds: Mapping[str, float]
-    problem: Any
-    network: Network
-    collective: AgentCollective
-    agreement: Agreement | None = None
-    losses: tuple[Loss, ...] = ()
-
-    @property
-    def drifted(self) -> bool | None:
-        """True if the mean of the trackers left that of what they track by more than rounding: tracking_error against the agents'
-        mean gradient norm at the start. None where nothing is tracked."""
-        if "tracking_error" not in self.row.values:
-            return None
-        usual = self.history["local_gradient_sum"][0] / self.problem.n_agents
-        return bool(self.row.values["tracking_error"] > 1e-9 * usual)
-
-    def gather(self) -> Array | None:
-        """``(n, *shape)`` in agent order on rank 0, None on the others; called by all ranks."""
-        return self.collective.gather(self.x)
-
-    def unpacked(self) -> Mapping[str, Array]:
-        """The problem's named variables of this process's agents."""
-        unpacked: Mapping[str, Array] = self.problem.unpack(self.x)
-        return unpacked
-
-    @cached_property
-    def iterates_sha256(self) -> str:
-        """SHA-256 over the float64 bytes of x in agent order, on every rank; first asked for by all ranks together."""
-        return self.collective.sha256(self.x)
-
-    @cached_property
-    def transport(self) -> Mapping[str, Any]:
-        """The carrier of the messages, and how many crossed it over all ranks; first asked for by all ranks together."""
-        counts = np.array([self.network.transport_messages, self.network.transport_bytes], dtype=np.float64)
-
-        def add(total: Array) -> None:
-            total += counts
-
-        total = self.collective.fold(2, add)
-        return {**self.collective.communicator.describe(), "messages": int(total[0]), "bytes": int(total[1])}
 
 
 def _automatic(algorithm: Any) -> bool:
@@ -147,7 +72,7 @@ def _settings(algorithm: Any) -> dict[str, str]:
     return {field.name: _printed(getattr(algorithm, field.name)) for field in dataclasses.fields(algorithm)}
 
 
-class Run:
+class Run(Shown):
     """Everything a run needs, built and checked: shared by `solve`, `iterate` and the command line.
 
     Parameters are those of `solve`. Attributes: ``problem`` (this process's agents), ``algorithm``, with every ``auto`` that the
@@ -169,18 +94,11 @@ class Run:
         rank_timeout: float = RANK_TIMEOUT,
         on_rank_loss: OnRankLoss = "abort",
     ) -> None:
-        if isinstance(algorithm, type) or not hasattr(algorithm, "step"):
-            name = f"{algorithm.__name__}()" if isinstance(algorithm, type) else "do.DRFGT()"
-            raise TypeError(f"the algorithm must be a method with its settings, such as {name}, got {algorithm!r}")
+        algorithm = given.method(algorithm)
         self._silence = patience("rank_timeout", rank_timeout)
-        if W is None:
-            if problem.n_agents != 1:
-                raise ValueError(
-                    f"the problem has {problem.n_agents} agents, so W is needed: e.g. topologies.metropolis_weights(graph)"
-                )
-            W = np.ones((1, 1))
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
             raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
+        W, self._labels = given.network(W, problem.n_agents, seed)
         spread = isinstance(problem, Spread)
         if on_rank_loss not in ("abort", "shrink"):
             raise ValueError(f"on_rank_loss must be 'abort' or 'shrink', got {on_rank_loss!r}")
@@ -237,6 +155,9 @@ class Run:
         self._suit()
         self.collective.same("the starting point", hashlib.sha256(start.tobytes()).digest())
         self.x0 = np.repeat(start[None], self.network.n_local, axis=0)
+
+    def _facts(self) -> Mapping[str, object]:
+        return {"problem": self.problem, "algorithm": self.algorithm, "network": self.network, "ranks": self.collective.size}
 
     def without(self, lost: Index, comm: Any = "serial", ranks: Sequence[int] = (0,)) -> Run:
         """The run of the agents that are left when those in ``lost`` have left for good (see `rank_loss`); this one stays as it is.
@@ -431,18 +352,36 @@ class Run:
 
     def _result(self, outcome: loop.Outcome) -> Result:
         state, stop, row, history, seconds, agreement = outcome
-        parts = (self.problem, self.network, self.collective)
-        return Result(state.x, state, *stop, history, row, seconds, *parts, agreement, self.losses)
+        labels = self._labels
+        return Result(
+            x=state.x,
+            status=stop.status,
+            converged=stop.converged,
+            message=stop.message,
+            history=history,
+            row=row,
+            seconds=seconds,
+            n_agents=self.problem.n_agents,
+            labels=None if labels is None else tuple(labels[i] for i in self.numbers),
+            state=state,
+            algorithm=self.algorithm,
+            problem=self.problem,
+            network=self.network,
+            collective=self.collective,
+            agreement=agreement,
+            losses=self.losses,
+        )
 
 
+@named
 def solve(
     problem: P | Deferred | Spread,
-    algorithm: Algorithm[P, Any],
+    algorithm: Algorithm[P, Any] | type[Algorithm[P, Any]] | str,
     W: Any = None,
     *,
     x0: Array | None = None,
     iterations: int = 1000,
-    stopping: StoppingRule | None = None,
+    stopping: StoppingRule | float | None = None,
     seed: int = 0,
     comm: Any = None,
     placement: Placement = "even",
@@ -450,6 +389,8 @@ def solve(
     rows: int | None = None,
     record_every: int | None = None,
     recorders: Sequence[Recorder] = (),
+    callback: Callable[[Row], object] | None = None,
+    progress: bool = False,
     metrics: Sequence[Metric] = (),
     safety_region: float | None = None,
     checkpoints: Checkpoints | None = None,
@@ -468,17 +409,20 @@ def solve(
         Given whole (each rank keeps its own agents), or a `Deferred` that each rank builds for its agents
         (``Procrustes.from_loader``). `problems.Spread` of either is one agent whose samples are spread over the ranks.
     algorithm
-        E.g. ``DRFGT(step_size=1e-2, penalty=10.0)``.
+        E.g. ``DRFGT(step_size=1e-2, penalty=10.0)``, a class, or a name as on the command line: ``"drfgt:penalty=10"``.
     W
-        ``(n, n)`` mixing matrix, symmetric and doubly stochastic, or a `topologies.WeightSequence` that gives one for every round;
-        may be left out for a single agent.
+        ``(n, n)`` mixing matrix, symmetric and doubly stochastic, or a `topologies.WeightSequence` that gives one for every round.
+        Or a networkx graph, with Metropolis weights, whose nodes are the agents in the order of `topologies.numbered`; edge
+        attributes are ignored. Or the name of a graph or a sequence, with the weights of the command line: ``"ring"``,
+        ``"torus:2x5"``. May be left out for a single agent.
     x0
         Common start of all agents, one point; by default random and feasible from the seed.
     iterations
         The most iterations.
     stopping
-        A rule such as ``GradientNorm(1e-6) & Consensus(1e-6) | Time(60)``, looked at in each recorded row (there
-        is one when a time is over); or ``LocalMaximum(1e-6)``, by which the agents decide themselves.
+        A rule such as ``GradientNorm(1e-6, relative=True) & Consensus(1e-6) | Time(60)``, looked at in each recorded row (there
+        is one when a time is over); or ``LocalMaximum(1e-6)``, by which the agents decide themselves. A number is the tolerance of
+        ``GradientNorm``.
     seed
         Of everything random.
     comm
@@ -494,6 +438,10 @@ def solve(
         Record every so many iterations instead.
     recorders
         Objects whose ``record(row)`` rank 0 calls.
+    callback
+        A function that rank 0 calls with each recorded row.
+    progress
+        Rank 0 shows how far the run is: in a notebook, on a terminal, or in about ten lines elsewhere.
     metrics
         Further metrics, beside the standard ones.
     safety_region
@@ -533,23 +481,40 @@ def solve(
         rank_timeout=rank_timeout,
         on_rank_loss=on_rank_loss,
     )
-    return run.solve(
-        iterations=iterations,
-        stopping=stopping,
-        rows=rows,
-        record_every=record_every,
-        recorders=recorders,
-        metrics=metrics,
-        safety_region=safety_region,
-        checkpoints=checkpoints,
-        resume=resume,
-        compute_timeout=compute_timeout,
-    )
+    recorders = [*recorders, *([] if callback is None else [_Calling(callback)])]
+    with contextlib.ExitStack() as stack:
+        if progress and run.collective.rank == 0:
+            from .cli.progress import row_progress
+
+            recorders.append(stack.enter_context(row_progress(iterations)))
+        return run.solve(
+            iterations=iterations,
+            stopping=stopping,
+            rows=rows,
+            record_every=record_every,
+            recorders=recorders,
+            metrics=metrics,
+            safety_region=safety_region,
+            checkpoints=checkpoints,
+            resume=resume,
+            compute_timeout=compute_timeout,
+        )
 
 
+class _Calling:
+    """A recorder that calls a function (`protocols.Recorder`)."""
+
+    def __init__(self, call: Callable[[Row], object]) -> None:
+        self._call = call
+
+    def record(self, row: Row) -> None:
+        self._call(row)
+
+
+@named
 def iterate(
     problem: P | Deferred | Spread,
-    algorithm: Algorithm[P, Any],
+    algorithm: Algorithm[P, Any] | type[Algorithm[P, Any]] | str,
     W: Any = None,
     *,
     x0: Array | None = None,

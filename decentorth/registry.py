@@ -8,13 +8,14 @@ Each is called as its file, unless its class has a ``name``. Installed packages 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Callable
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
-from .settings import Settings
+from topologies import text
+
+from .settings import Settings, suggestion
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -63,9 +64,19 @@ class Registry:
             self._load_installed(key)
         if key in self._entries:
             return self._entries[key]
-        near = difflib.get_close_matches(key, self.names(), n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown {self.kind} {name!r}{hint}. Known: {', '.join(self.names())}")
+        hint = suggestion(key, self.names()) or "."
+        raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {', '.join(self.names())}")
+
+    def read(self, specification: str) -> Any:
+        """The object that text such as ``"drfgt:penalty=10"`` describes.
+
+        Raises
+        ------
+        ValueError
+            An unknown name or parameter, or a value that does not fit.
+        """
+        word, _, written = specification.partition(":")
+        return text.read(repr(specification), text.normal_name(word), self.get(word.strip()), written)
 
     def add(self, name: str, entry: type[Any]) -> None:
         """Add a user's own dataclass under a new name."""

@@ -15,7 +15,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import reduce
+from functools import partial, reduce
 from operator import and_, or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -196,13 +196,14 @@ def stopping_rule(settings: RunSettings) -> StoppingRule | None:
     """All tolerances that are given must hold; the time limit and the objective's floor each end a run by themselves."""
     from .stopping import Consensus, Feasibility, GradientNorm, ObjectiveBelow, Rule, Time
 
-    tolerances = {
-        GradientNorm: settings.gradient_tolerance,
-        Consensus: settings.consensus_tolerance,
-        Feasibility: settings.feasibility_tolerance,
-    }
+    tolerances = (
+        (GradientNorm, settings.gradient_tolerance),
+        (partial(GradientNorm, relative=True), settings.relative_gradient_tolerance),
+        (Consensus, settings.consensus_tolerance),
+        (Feasibility, settings.feasibility_tolerance),
+    )
     limits = {Time: settings.time_limit, ObjectiveBelow: settings.objective_below}
-    every: list[Rule] = [kind(value) for kind, value in tolerances.items() if value is not None]
+    every: list[Rule] = [kind(value) for kind, value in tolerances if value is not None]
     every += [] if settings.local_rule is None else [settings.local_rule]
     some: list[Rule] = [reduce(and_, every)] if every else []
     some += [kind(value) for kind, value in limits.items() if value is not None]

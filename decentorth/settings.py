@@ -18,10 +18,29 @@ import os
 import re
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
+from functools import wraps
 from numbers import Integral, Real
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    ParamSpec,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from .display import table
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -83,8 +102,61 @@ class Setting(NamedTuple):
     bounds: str
 
 
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """A hint at the known name nearest to ``word``, as in "; did you mean 'ring'?"; nothing if none is near."""
+    names = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), names, n=1)
+    return f"; did you mean {names[near[0]]!r}?" if near else ""
+
+
+def missing(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:
+    """The ``__getattr__`` of a module, which raises an AttributeError that names the nearest of the known names."""
+
+    def refuse(name: str) -> NoReturn:
+        near = suggestion(name, [one for one in known if not one.startswith("_")])
+        raise AttributeError(f"module {module!r} has no attribute {name!r}{near}")
+
+    return refuse
+
+
+def named(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, with a TypeError for an unknown keyword that names the nearest parameter."""
+    known = inspect.signature(function).parameters
+
+    @wraps(function)
+    def checked(*args: P.args, **given: P.kwargs) -> T:
+        _check_names(function.__name__, given, known)
+        return function(*args, **given)
+
+    return checked
+
+
+def _check_names(owner: str, given: Iterable[str], known: Iterable[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{owner} has no parameter {name!r}{suggestion(name, known)}")
+
+
+class _Signature:
+    """The signature of a class's constructor, which `Settings.__new__` would hide from `inspect.signature`."""
+
+    def __get__(self, instance: object, owner: type[Any]) -> inspect.Signature | None:
+        whole = inspect.signature(owner.__init__)
+        return whole.replace(parameters=list(whole.parameters.values())[1:]) if instance is None else None
+
+
 class Settings:
     """A dataclass whose fields are checked against their annotations when it is made."""
+
+    __signature__ = _Signature()
+
+    def __new__(cls, *args: Any, **given: Any) -> Self:
+        """A new object; a TypeError for an unknown keyword names the nearest setting."""
+        _check_names(cls.__name__, given, inspect.signature(cls).parameters)
+        return super().__new__(cls)
+
+    def _repr_html_(self) -> str:
+        return table(type(self).__name__, {field.name: getattr(self, field.name) for field in dataclasses.fields(self)})  # type: ignore[arg-type]  # a dataclass
 
     def __post_init__(self) -> None:
         """Check every field.
@@ -171,10 +243,8 @@ def _check(name: str, kinds: tuple[_Kind, ...], value: Any) -> None:
     choices = [str(word) for kind in kinds if get_origin(kind.type) is Literal for word in get_args(kind.type)]
     others = [words for kind in kinds if (words := _words(kind))]
     words = either([*others, *map(repr, choices)]) if others else f"one of {either(choices)}"
-    near = difflib.get_close_matches(str(value), choices, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
     refusal = ValueError if choices and isinstance(value, str) else TypeError
-    raise refusal(f"{name} must be {words}, got {value!r:.80}{hint}")
+    raise refusal(f"{name} must be {words}, got {value!r:.80}{suggestion(str(value), choices)}")
 
 
 def _words(kind: _Kind) -> str:

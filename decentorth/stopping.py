@@ -8,10 +8,11 @@ rules are those of an observer of the whole network.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from numbers import Real
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .protocols import Agreed, Collective, Quantity, Row, Stop, StoppingRule
-from .settings import Count, Finite, Natural, Positive, Settings, check
+from .settings import Count, Finite, Natural, Positive, Settings, check, missing
 
 R = TypeVar("R", bound="Rule")
 
@@ -77,11 +78,48 @@ class _Below(Rule):
         return None
 
 
+@dataclass(frozen=True)
 class GradientNorm(_Below):
-    """Convergence in ``gradient_norm`` (of the mean objective at the projected mean); for differentiable problems."""
+    """Convergence in ``gradient_norm`` (of the mean objective at the projected mean); for differentiable problems.
 
+    Parameters
+    ----------
+    tolerance
+        The bound of the gradient norm.
+    relative
+        The tolerance is a share of the gradient norm at the start of the run, so that it does not depend on the units of the data.
+    """
+
+    relative: bool = False
     _metric, _name = "gradient_norm", "gradient norm"
     _missing = "a gradient tolerance needs a differentiable problem; a subgradient's norm need not vanish"
+
+    def __call__(self, row: Row, collective: Collective) -> Stop | None:
+        if self.relative:
+            raise TypeError("a relative tolerance needs the first row of a run: see since")
+        return super().__call__(row, collective)
+
+    def since(self, first: Row) -> Rule:
+        """The rule for a run with this first row."""
+        if not self.relative:
+            return self
+        if self._metric not in first.values:
+            raise ValueError(self._missing)
+        return _Share(self.tolerance, first.values[self._metric])
+
+
+@dataclass(frozen=True)
+class _Share(Rule):
+    """Convergence when ``gradient_norm`` is at or below a share of that at the start."""
+
+    share: float
+    start: float
+
+    def __call__(self, row: Row, collective: Collective) -> Stop | None:
+        value = row.values["gradient_norm"]
+        if value <= self.share * self.start:
+            return Stop("converged", True, f"gradient norm {value:.2e} <= {self.share:g} of {self.start:.3g} at the start")
+        return None
 
 
 class Consensus(_Below):
@@ -161,6 +199,32 @@ def rules_of(kind: type[R], rule: StoppingRule | None) -> tuple[R, ...]:
     return (rule,) if isinstance(rule, kind) else ()
 
 
+def since(rule: StoppingRule | None, first: Row) -> StoppingRule | None:
+    """The rule for a run with this first row, with which relative tolerances are compared."""
+    if isinstance(rule, _Pair):
+        return type(rule)(since(rule.first, first), since(rule.second, first))  # type: ignore[arg-type]  # two rules
+    return rule.since(first) if isinstance(rule, GradientNorm) else rule
+
+
+def as_rule(stopping: Any) -> StoppingRule | None:
+    """The rule that is given; a number is a tolerance of the gradient norm.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is neither, or the number is not positive.
+    """
+    if not isinstance(stopping, bool) and isinstance(stopping, Real):
+        return GradientNorm(float(stopping))
+    if stopping is not None and (isinstance(stopping, type) or not callable(stopping)):
+        raise TypeError(
+            "stopping must be a rule such as do.stopping.GradientNorm(1e-6), or a tolerance of the gradient norm such as 1e-6, "
+            f"got {stopping!r}"
+        )
+    rule: StoppingRule | None = stopping
+    return rule
+
+
 @dataclass(frozen=True)
 class ObjectiveBelow(Rule):
     """A stop when ``objective`` is at or below a value, which does not mean convergence."""
@@ -199,3 +263,7 @@ class Iterations(Rule):
         if row.iteration >= self.number:
             return Stop("iterations", False, f"all {self.number} iterations are done")
         return None
+
+
+if not TYPE_CHECKING:
+    __getattr__ = missing(__name__, globals())

@@ -16,7 +16,7 @@ B = rng.standard_normal((n, r, 30))
 
 W = tp.uniform_weights(tp.ring(n), self_weight=0.8)
 problem = do.problems.Procrustes(A, B)
-stopping = do.stopping.GradientNorm(1e-6) & do.stopping.Consensus(1e-6)
+stopping = do.stopping.GradientNorm(1e-7, relative=True) & do.stopping.Consensus(1e-6)
 result = do.solve(problem, do.DRFGT(), W, iterations=20_000, stopping=stopping, seed=0)
 
 x = result.gather()  # all agents' points on rank 0, None on the others

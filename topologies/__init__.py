@@ -7,6 +7,7 @@ loaded when first used, so that ``import topologies`` is cheap.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -36,8 +37,8 @@ _PUBLIC = {
     "drawing": "agent_positions draw_graph draw_spectrum",
     "weights.fastest": "FastestWeights fastest_weights fdla_weights fmmc_weights",
     "sequences.flooding": "flooding_rounds",
-    "graphs.families": "barbell binary_tree chordal_cycle circulant complete exponential grid hypercube lollipop margulis numbered "
-    "path ring star torus",
+    "graphs.families": "barbell binary_tree chordal_cycle circulant complete exponential grid hypercube lollipop margulis "
+    "named_graph numbered path ring star torus",
     "weights.leaving": "without_agents",
     "measures": "GraphMeasures algebraic_connectivity diameter graph_measures kemeny_constant mixing_time",
     "graphs.real": "davis_women florentine_families graph_from_file karate_club les_miserables",
@@ -63,7 +64,9 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         """Load a public name from its module on first use (PEP 562)."""
         if name not in _MODULE:
-            raise AttributeError(f"module 'topologies' has no attribute {name!r}")
+            near = [] if name.startswith("_") else get_close_matches(name, _MODULE, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise AttributeError(f"module 'topologies' has no attribute {name!r}{hint}")
         value = getattr(import_module(f"topologies.{_MODULE[name]}"), name)
         globals()[name] = value
         return value

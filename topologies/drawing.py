@@ -1,17 +1,19 @@
 """Drawings: a graph with its agents coloured by a quantity and its edges as thick as their weights; eigenvalues in the disc.
 
-Every function draws into given axes, or into a figure of its own, and returns the axes; files are written by matplotlib's
-``axes.figure.savefig``. matplotlib comes with ``pip install decentorth[plot]``.
+Every function draws into given axes, or into a figure of its own, and returns the axes, which a notebook shows; files are written
+by matplotlib's ``axes.figure.savefig``. matplotlib comes with ``pip install decentorth[plot]``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from topologies.canonical import WeightsLike, canonical_weights, upper
+from topologies.graphs.families import named_graph
 from topologies.weights.checks import adjacency
 
 if TYPE_CHECKING:
@@ -27,16 +29,18 @@ _LAID_OUT = 500
 
 
 def draw_graph(
-    graph: nx.Graph[int],
+    graph: nx.Graph[Any],
     W: WeightsLike | None = None,
     quantity: ArrayLike | None = None,
     label: str = "",
     positions: ArrayLike | None = None,
     axes: Any = None,
+    labels: Sequence[str] | None = None,
 ) -> Any:
     """Draw ``graph`` with edge widths in proportion to the size of the weights ``W``, shape (n, n), dashed if they are negative.
 
     ``quantity``, shape (n,), colours the agents, for example by each one's consensus error; ``label`` names it at the colour bar.
+    ``labels`` are the agents' names, by default those of the graph's nodes, agents in the order of `numbered`.
     ``positions``, shape (n, 2), are by default those of `agent_positions`; ``axes`` are matplotlib's, by default new ones.
 
     Errors as `check_graph`, for W as `canonical_weights`; ValueError if an array has another shape.
@@ -44,6 +48,8 @@ def draw_graph(
     from matplotlib.collections import LineCollection
     from matplotlib.patheffects import withStroke
 
+    graph, own = named_graph(graph)
+    names = labels or own or [str(agent) for agent in graph]
     edges = adjacency(graph)
     n = edges.shape[0]
     places = agent_positions(graph) if positions is None else _shaped("positions", positions, (n, 2))
@@ -68,8 +74,8 @@ def draw_graph(
     size = _AGENTS * min(1.0, 60 / n)
     agents = axes.scatter(places[:, 0], places[:, 1], s=size, edgecolors="black", linewidths=0.6, zorder=2, **shown)
     if n <= _LABELLED:
-        for agent, (x, y) in enumerate(places):
-            text = axes.text(x, y, str(agent), ha="center", va="center", fontsize=7, zorder=3)
+        for name, (x, y) in zip(names, places, strict=True):
+            text = axes.text(x, y, name, ha="center", va="center", fontsize=7, zorder=3)
             text.set_path_effects([withStroke(linewidth=2, foreground="white")])
     if colours is not None:
         axes.figure.colorbar(agents, ax=axes, label=label, shrink=0.8)
@@ -135,6 +141,6 @@ def _axes(axes: Any) -> Any:
     """The given axes, or the axes of a new figure without a window."""
     if axes is not None:
         return axes
-    from matplotlib.figure import Figure
+    from topologies.pictures import Picture, PictureAxes
 
-    return Figure(figsize=(5, 5), layout="constrained").add_subplot()
+    return Picture(figsize=(5, 5), layout="constrained").add_subplot(axes_class=PictureAxes)

@@ -1,6 +1,9 @@
 """Methods, one file each, written against stacked arrays and `Network.mix` alone; what is imported here can be named on the command
 line and in files."""
 
+from typing import TYPE_CHECKING
+
+from ..settings import missing
 from .centralized.generalized_landing import GeneralizedLanding as GeneralizedLanding
 from .centralized.landing import Landing as Landing
 from .centralized.pcal import PCAL as PCAL
@@ -30,3 +33,6 @@ from .j_orthogonal.vr_j_jobcd import VRJJOBCD as VRJJOBCD
 from .nonsmooth.drsm import DRSM as DRSM
 from .nonsmooth.rsm import RSM as RSM
 from .nonsmooth.rssm import RSSM as RSSM
+
+if not TYPE_CHECKING:
+    __getattr__ = missing(__name__, globals())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -42,10 +42,7 @@ def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQu
     configuration
         The run's settings.
     """
-    import networkx as nx
     from scipy.sparse import csr_array
-
-    from topologies import draw_graph
 
     names = (*NETWORK, "seed")
     known = {name: setting.hint for name, setting in settings(CaseSettings).items() if name in names}
@@ -58,10 +55,19 @@ def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQu
         x = final_points(folder)
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"cannot read the final points of {folder}: {error}") from None
+    return draw_agents(W, x, quantity)
+
+
+def draw_agents(W: Any, x: Array, quantity: AgentQuantity, labels: Sequence[str] | None = None) -> Figure:
+    """The graph of W, ``(n, n)``, with its weights, and its agents coloured by ``quantity`` of their points x, ``(n, *shape)``."""
+    import networkx as nx
+
+    from topologies import draw_graph
+
     edges = W.tocoo()
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(range(W.shape[0]))
     graph.add_edges_from((int(i), int(j)) for i, j in zip(edges.row, edges.col, strict=True) if i < j)
     figure, ((axes,),) = panels(1, 1, (5, 4.2))
-    draw_graph(graph, W, agent_quantity(x, quantity), LABELS[quantity], axes=axes)
+    draw_graph(graph, W, agent_quantity(x, quantity), LABELS[quantity], axes=axes, labels=labels)
     return figure

@@ -45,10 +45,12 @@ COLUMN = 3.5
 def panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) -> tuple[Figure, Sequence[Sequence[Axes]]]:
     """A figure of ``size`` in inches, and its empty panels by row and column."""
     try:
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401  # refused here where it is missing
+
+        from topologies.pictures import Picture
     except ImportError:
         raise InputError('figures need matplotlib: pip install "decentorth[plot]"') from None
-    figure = Figure(figsize=size, layout="constrained")
+    figure = Picture(figsize=size, layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, **shared)
     for each in axes.flat:
         each.tick_params(labelsize=7, which="both")

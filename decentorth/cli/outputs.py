@@ -282,6 +282,69 @@ def write_final(folder: RunFolder | None, n_agents: int, variables: Mapping[str,
                 pass
 
 
+def variables(problem: Any, x: Array) -> dict[str, Array]:
+    """x, and the problem's named variables that are only part of it."""
+    parts = {name: array for name, array in problem.unpack(x).items() if array.shape != x.shape}
+    return {**parts, "x": x}
+
+
+def save(
+    folder: str | os.PathLike[str],
+    about: Mapping[str, str],
+    summary: Mapping[str, Any],
+    rows: Sequence[Row],
+    variables: Mapping[str, Array],
+    collective: Collective,
+    overwrite: bool,
+) -> None:
+    """Write the folder of a run that was made in Python; called by every rank.
+
+    Parameters
+    ----------
+    about
+        The problem and the algorithm in words, for the labels of figures; the command line cannot make the run again from them.
+
+    Raises
+    ------
+    ValueError, OSError
+        On every rank: the folder holds a run, or cannot be written to.
+    """
+    config = "# saved from Python\n" + "".join(f"{name}: {json.dumps(value)}\n" for name, value in about.items())
+    made = None
+    with collective.together():
+        if collective.rank == 0:
+            if (Path(folder) / SUMMARY).exists() and not overwrite:
+                raise ValueError(f"{folder} already holds a run: choose another folder, or give overwrite=True")
+            made = RunFolder(folder, config, overwrite=overwrite, lock=hold(folder))
+    with collective.together():
+        write_final(made, summary["agents"], variables, collective)
+        if made is not None:
+            made.history(rows).close()
+            made.write_summary(summary)
+            made.close()
+
+
+def read_finished(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Array, dict[str, NDArray[Any]]]:
+    """The summary, the final points ``(n, *shape)`` and the columns of the history of a run that has ended.
+
+    Raises
+    ------
+    InputError
+        A file is missing or damaged.
+    """
+    summary, columns = read_summary(folder), read_history(folder)
+    kinds = {"status": str, "converged": bool, "message": str, "seconds": dict}
+    for name in (name for name, kind in kinds.items() if not isinstance(summary.get(name), kind)):
+        raise InputError(f"{Path(folder) / SUMMARY}: not the summary of a run, as it has no {name}")
+    if not len(columns["iteration"]):
+        raise InputError(f"{Path(folder) / HISTORY}: has no rows")
+    try:
+        x = np.ascontiguousarray(final_points(folder), dtype=np.float64)
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"cannot read the final points of {folder}: {error}") from None
+    return summary, x, columns
+
+
 def read_history(folder: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     """The columns of a run's history: counts as int64, seconds and metrics as float64.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import sys
 import threading
 import time
@@ -15,7 +14,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..protocols import SETUP, Collective, Row
+from ..display import size as size
+from ..protocols import SETUP, Collective, Recorder, Row
 from .shell import say
 
 SHOWN = ("objective", "gradient_norm", "subgradient_norm", "consensus_error", "feasibility", "error", "mrr")
@@ -23,13 +23,6 @@ SHOWN = ("objective", "gradient_norm", "subgradient_norm", "consensus_error", "f
 LINES = 10
 PATIENCE, EVERY, TICK = 2.0, 5.0, 0.1
 """CPU seconds of set-up before its first message, CPU seconds between messages, and seconds between looks at the clock."""
-
-
-def size(number: float) -> str:
-    """Bytes in the unit that fits."""
-    units = ("B", "kB", "MB", "GB", "TB")
-    power = min(max(int(math.log10(max(number, 1))) // 3, 0), len(units) - 1)
-    return f"{number / 1000**power:.3g} {units[power]}"
 
 
 def step_ranges(algorithm: object, state: object, collective: Collective) -> dict[str, list[float]]:
@@ -158,6 +151,40 @@ def plain_lines(total: int, noun: str = "", due: float = 0.0) -> Show:
 def progress(total: int, done: int = 0, noun: str = "", due: float = 0.0) -> AbstractContextManager[Show]:
     """A bar when standard error is a terminal, which is removed at the end; plain lines otherwise."""
     return _bar(total, done) if sys.stderr.isatty() else contextlib.nullcontext(plain_lines(total, noun, due))
+
+
+def show_row(show: Show, row: Row) -> None:
+    """Show a row of the history."""
+    show(row.iteration, f"{brief(row.values)}  {row.seconds:.1f} s", briefer(row.values))
+
+
+class _Rows:
+    """A recorder that shows rows (`protocols.Recorder`)."""
+
+    def __init__(self, show: Show) -> None:
+        self._show = show
+
+    def record(self, row: Row) -> None:
+        show_row(self._show, row)
+
+
+@contextlib.contextmanager
+def row_progress(total: int) -> Iterator[Recorder]:
+    """A recorder that shows how far a run is, and its latest row: in a notebook in one line, else as `progress`."""
+    with _in_notebook(total) if "ipykernel" in sys.modules else progress(total) as show:
+        yield _Rows(show)
+
+
+@contextlib.contextmanager
+def _in_notebook(total: int) -> Iterator[Show]:
+    from IPython.display import HTML, display
+
+    line = display(HTML(""), display_id=True)
+
+    def show(done: int, words: str, short: str) -> None:
+        line.update(HTML(f'<progress value="{done}" max="{max(total, 1)}"></progress> {done}/{total} {words}'))
+
+    yield show
 
 
 @contextlib.contextmanager

@@ -10,14 +10,14 @@ from typing import IO, TYPE_CHECKING, Any
 
 from .config import Configuration, values
 from .flags import InputError
-from .outputs import HISTORY, HistoryWriter, RunFolder, hold, write_final
-from .progress import SettingUp, Show, brief, briefer, plain_lines, progress, verdict
+from .outputs import HISTORY, HistoryWriter, RunFolder, hold, variables, write_final
+from .progress import SettingUp, Show, plain_lines, progress, show_row, verdict
 from .shell import complain, one_line, say
 from .summary import in_words, mixing_words, taken
 
 if TYPE_CHECKING:
     from ..api import Result, Run
-    from ..protocols import Array, Row
+    from ..protocols import Row
     from ..running.checkpoint import Resumed
     from ..running.local_stopping import Agreement
 
@@ -73,8 +73,7 @@ class RunOutput:
                     self._full = True
                     complain(f"decentorth: {one_line(error)}; the run goes on, and its rows wait for room on the disk")
         if self._progress is not None:
-            words = f"{brief(row.values)}  {row.seconds:.1f} s"
-            self._progress(row.iteration, words, briefer(row.values))
+            show_row(self._progress, row)
 
     def rewound(self, rows: Sequence[Row], lost: str) -> None:
         """Go back to these rows after a loss of ranks (`protocols.Rewound`)."""
@@ -111,7 +110,7 @@ class RunOutput:
         """Write all results; the reason, where that fails."""
         folder = None if self.folder is None or self.folder.removed else self.folder
         try:
-            write_final(folder, result.problem.n_agents, _variables(result.problem, result.x), result.collective)
+            write_final(folder, result.problem.n_agents, variables(result.problem, result.x), result.collective)
             if folder is not None and self._history is not None:
                 self._history.finish(folder.path / HISTORY)
                 folder.write_summary(summary)
@@ -172,7 +171,7 @@ class RunOutput:
         settings, run = self._settings, self._run
         if settings.out is None:
             return None
-        per_agent = sum(array[0].nbytes for array in _variables(run.problem, run.x0).values())
+        per_agent = sum(array[0].nbytes for array in variables(run.problem, run.x0).values())
         needed = run.problem.n_agents * per_agent
         config, overwrite = self._configuration.yaml(), settings.overwrite
         return RunFolder(settings.out, config, overwrite=overwrite, continues=continues, needed=needed, lock=self._lock)
@@ -210,9 +209,3 @@ def opening(configuration: Configuration, run: Run, origin: str, agreement: Agre
 
 def _listed(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items() if value is not None)
-
-
-def _variables(problem: Any, x: Array) -> dict[str, Array]:
-    """x, and the problem's named variables that are only part of it."""
-    parts = {name: array for name, array in problem.unpack(x).items() if array.shape != x.shape}
-    return {**parts, "x": x}

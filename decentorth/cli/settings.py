@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from ..network import Channel
     from ..stopping import LocalMaximum
 
-TOLERANCES = ("gradient_tolerance", "consensus_tolerance", "feasibility_tolerance", "local_tolerance")
+TOLERANCES = (
+    "gradient_tolerance",
+    "relative_gradient_tolerance",
+    "consensus_tolerance",
+    "feasibility_tolerance",
+    "local_tolerance",
+)
 LOCAL = ("local_quantity", "local_every", "local_rounds")
 """Settings of the agents' decision by the local tolerance."""
 NETWORK = ("agents", "topology", "weights", "self_weight", "weights_file", "placement")
@@ -116,6 +122,8 @@ class RunSettings(CaseSettings):
         the problem's own start from the seed.
     gradient_tolerance : float
         Converged when gradient_norm is at most this; tolerances that are given must all hold.
+    relative_gradient_tolerance : float
+        Converged when gradient_norm is at most this share of that at the start, whatever the units of the data.
     consensus_tolerance : float
         Converged when consensus_rms is at most this.
     feasibility_tolerance : float
@@ -181,6 +189,7 @@ class RunSettings(CaseSettings):
     spread_samples: Count | None = None
     start: str | None = None
     gradient_tolerance: Positive | None = None
+    relative_gradient_tolerance: Positive | None = None
     consensus_tolerance: Positive | None = None
     feasibility_tolerance: Positive | None = None
     local_tolerance: Positive | None = None

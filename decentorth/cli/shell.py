@@ -12,7 +12,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from .. import __version__, plugins
+from .. import plugins
+from .._version import __version__
 from ..process import environment as _mpienv
 from ..process.abort import abort
 from .config import Form, config_bytes, config_flag

@@ -63,11 +63,7 @@ def _method(specification: str) -> tuple[str, Any]:
     word, _, written = specification.partition(":")
     name = text.normal_name(word)
     try:
-        entry = registry.algorithms.get(name)
+        algorithm = registry.algorithms.read(specification)
     except ValueError as error:
         raise InputError(f"algorithms: {error}") from None
-    try:
-        algorithm = text.read(f"algorithms: {specification!r}", name, entry, written)
-    except ValueError as error:
-        raise InputError(str(error)) from None
     return (f"{name}:{written}" if written else name), algorithm

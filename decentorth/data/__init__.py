@@ -4,6 +4,8 @@ Values are returned as in the file: nothing is centred, scaled or filled in. Eve
 and where the format allows it reads only the rows of its own agents.
 """
 
+from typing import TYPE_CHECKING
+
 from decentorth.data.bundled import BUNDLED, digits, resolve
 from decentorth.data.files import EXTENSIONS, MatrixFile, load_labels, load_matrix
 from decentorth.data.frames import split_frame
@@ -11,6 +13,7 @@ from decentorth.data.labels import Labels
 from decentorth.data.partitions import KINDS, by_column, by_label, dirichlet, even, partition
 from decentorth.data.tables import Columns
 from decentorth.data.triples import Triples, load_triples
+from decentorth.settings import missing
 
 __all__ = [
     "BUNDLED",
@@ -32,3 +35,6 @@ __all__ = [
     "resolve",
     "split_frame",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = missing(__name__, __all__)

@@ -14,6 +14,8 @@ max_iter
     The most iterations; a ConvergenceWarning says when they were too few.
 random_state
     The seed of the start and of random methods. Under ``mpirun`` it must be a number.
+verbose
+    Show how far a fit is, in a notebook or on a terminal.
 
 and these attributes after a fit, besides their own: ``n_components_``, ``n_features_in_``, ``n_iter_`` (iterations of the method, 1
 where the start was the answer; after `partial_fit`, batches), and ``feature_names_in_`` where the data had names.

@@ -46,6 +46,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     tol: float = 1e-8
     max_iter: int = 10_000
     random_state: Any = None
+    verbose: bool = False
 
     @property
     def _n_features_out(self) -> int:
@@ -98,6 +99,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             seed=int(check_random_state(self.random_state).randint(1 << 31)),
             comm="serial" if alone else None,
             metrics=self._metrics,
+            progress=bool(self.verbose),
         )
         if result.status == "diverged":
             raise ArithmeticError(f"{result.message}: give a smaller step_size than {self.step_size!r}")
@@ -154,7 +156,7 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         agents
             X_i, ``(m_i, d)``, of each agent.
         W
-            ``(n, n)``: mixing matrix, symmetric and doubly stochastic, e.g. ``topologies.metropolis_weights(graph)``.
+            ``(n, n)``: mixing matrix, symmetric and doubly stochastic, a networkx graph, or the name of one: as for `solve`.
 
         Raises
         ------

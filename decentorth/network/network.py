@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 
 from topologies import WeightSequence, check_weights, flooding_rounds, spectrum, without_agents
 
+from ..display import Shown
 from ..protocols import SETUP, Array, Index, Spectrum
 from .halo import even_bounds, fewer_cuts_bounds, plan
 from .traffic import Traffic
@@ -39,7 +40,7 @@ class Plan:
         return found
 
 
-class Network:
+class Network(Shown):
     """Mixing with a doubly stochastic matrix W over the agents of this process and, through messages, those of other ranks.
 
     Parameters
@@ -91,6 +92,10 @@ class Network:
             shared = np.array(self._own_spectrum() if self.communicator.rank == 0 else (0.0, 0.0))
             self.communicator.bcast(shared)
             self.spectrum = Spectrum(*shared.tolist())
+
+    def _facts(self) -> Mapping[str, object]:
+        links = {"edges": (self.W.nnz - self.n_agents) // 2} if self.sequence is None else {"sequence": self.sequence}
+        return {"n_agents": self.n_agents, **links, "ranks": self.communicator.size}
 
     @cached_property
     def spectrum(self) -> Spectrum:

@@ -1,7 +1,10 @@
 """Objectives spread over agents, with their data and what is known about them; settings that are imported here can be named on the
 command line and in files."""
 
+from typing import TYPE_CHECKING
+
 from ..sets import Stiefel as Stiefel
+from ..settings import missing
 from .base import AgentProblem as AgentProblem
 from .base import Deferred as Deferred
 from .functions import FunctionProblem as FunctionProblem
@@ -46,3 +49,6 @@ from .stiefel.pca import PCASettings as PCASettings
 from .stiefel.pca import subspace_distance as subspace_distance
 from .stiefel.procrustes import Procrustes as Procrustes
 from .stiefel.procrustes import ProcrustesSettings as ProcrustesSettings
+
+if not TYPE_CHECKING:
+    __getattr__ = missing(__name__, globals())

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
+from ..display import Shown
 from ..protocols import Array, Collective, ConstraintSet, Index
 
 BLOCK_BYTES = 1 << 19
@@ -26,7 +27,7 @@ def selected(items: Sequence[Any], local: Selection) -> list[Any]:
     return list(items[local]) if isinstance(local, slice) else [items[i] for i in local]
 
 
-class AgentProblem(ABC, Generic[C]):
+class AgentProblem(Shown, ABC, Generic[C]):
     """The objectives f_i of the agents in ``agents``; subclasses add data and formulas.
 
     Subclasses that take the data of each agent may be given those of some agents only: ``n_agents`` is then the number of all
@@ -49,6 +50,10 @@ class AgentProblem(ABC, Generic[C]):
         self.agents = agents
         self.constraint = constraint
         self._blocks: list[tuple[slice, Self]] | None = None
+
+    def _facts(self) -> Mapping[str, object]:
+        own = {} if self.n_local == self.n_agents else {"here": f"{self.agents.start}..{self.agents.stop - 1}"}
+        return {"n_agents": self.n_agents, **own, "constraint": self.constraint}
 
     @property
     def shape(self) -> tuple[int, ...]:

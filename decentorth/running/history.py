@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..display import Shown
 from ..protocols import Index, Row
 
 COUNTS = ("iteration", "rounds", "messages", "bytes", "gradients")
@@ -17,9 +18,9 @@ LIMIT = 20_000
 """The largest number of rows that a history keeps."""
 
 
-class History(Mapping[str, NDArray[Any]]):
+class History(Shown, Mapping[str, NDArray[Any]]):
     """The recorded rows of a run, as a mapping from names to NumPy columns: ``history["gradient_norm"]``; ``dict(history)`` is what
-    `pandas.DataFrame` takes.
+    `pandas.DataFrame` takes, and `Result.to_pandas` makes.
 
     Parameters
     ----------
@@ -31,6 +32,16 @@ class History(Mapping[str, NDArray[Any]]):
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
         self._rows: list[Row] = []
+
+    def _facts(self) -> Mapping[str, object]:
+        ends = [self._rows[0], self._rows[-1]] if self._rows else []
+        spans = {name: " to ".join(f"{row.values[name]:.3g}" for row in ends) for name in (ends[0].values if ends else ())}
+        iterations = " to ".join(str(row.iteration) for row in ends)
+        return {"rows": len(self._rows), **({"iterations": iterations} if ends else {}), **spans}
+
+    def __repr__(self) -> str:
+        facts = self._facts()
+        return f"History({facts['rows']} rows of iterations {facts.get('iterations', 'none')}: {', '.join(self.columns)})"
 
     def record(self, row: Row) -> None:
         """Append a row."""

@@ -29,8 +29,8 @@ from ..protocols import (
     StoppingRule,
     Streams,
 )
-from ..settings import Count, Natural, Positive, Range, Settings
-from ..stopping import Iterations, Time, rules_of
+from ..settings import Count, Form, Natural, Positive, Range, Settings
+from ..stopping import Iterations, Time, as_rule, rules_of, since
 from .checkpoint import LOOK_SECONDS, Checkpoints, Resumed, SharedLooks, Snapshot
 from .history import History, schedule
 from .local_stopping import Agreement
@@ -53,7 +53,7 @@ class Options(Settings):
     """How a run is recorded, and when it ends; see `decentorth.api.solve`."""
 
     iterations: Natural = 1000
-    stopping: StoppingRule | None = None
+    stopping: Annotated[StoppingRule | None, Form(as_rule)] = None
     rows: Annotated[int, Range(least=2)] | None = None
     record_every: Count | None = None
     recorders: Sequence[Recorder] = ()
@@ -63,15 +63,8 @@ class Options(Settings):
     resume: str | os.PathLike[str] | Resumed | None = None
     compute_timeout: float = 0.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        stopping: Any = self.stopping
-        if stopping is not None and (isinstance(stopping, type) or not callable(stopping)):
-            tolerance = f"{stopping:g}" if isinstance(stopping, float) and stopping > 0.0 else "1e-6"
-            raise TypeError(f"stopping must be a rule such as do.stopping.GradientNorm({tolerance}), got {stopping!r}")
-
-    def decide(self, row: Row, collective: Collective) -> Stop | None:
-        """The reason to stop at a row."""
+    def decide(self, row: Row, first: Row, collective: Collective) -> Stop | None:
+        """The reason to stop at a row of a run with this first row."""
         if self.safety_region is not None and row.values["feasibility"] > self.safety_region:
             return Stop(
                 "left_safe_region",
@@ -79,7 +72,8 @@ class Options(Settings):
                 f"left the safety region: feasibility {row.values['feasibility']:.3g} > {self.safety_region:g} "
                 f"at iteration {row.iteration}; take a smaller step size, or a larger region",
             )
-        found = None if self.stopping is None else self.stopping(row, collective)
+        rule = since(self.stopping, first)
+        found = None if rule is None else rule(row, collective)
         return found or Iterations(self.iterations)(row, collective)
 
 
@@ -196,12 +190,13 @@ class Recording:
         self._asking: list[Recording | TimeLimits | Agreement] = [self, limits, *([] if agreement is None else [agreement])]
         self._metrics = (StandardMetrics(parts.problem, state), *options.metrics)
         self.row: Row | None = None
+        self._first: Row | None = None
         self.good: Snapshot | None = None
         if history.rows:
             before, now = list(history.rows[0].values), [column for metric in self._metrics for column in metric.columns]
             if before != now:
                 raise ValueError(f"a resumed run goes on with its metrics, {', '.join(before)}; it was given {', '.join(now)}")
-            self.row = history.rows[-1]._replace(agreed=self._agreed(state.k))
+            self.row, self._first = history.rows[-1]._replace(agreed=self._agreed(state.k)), history.rows[0]
         first = max(state.k, self._recorded + 1)  # a generator that named the state would keep its arrays
         self._targets = (k for k in schedule(options.iterations, options.rows, options.record_every) if k >= first)
         self._target: float = next(self._targets, math.inf)
@@ -228,7 +223,8 @@ class Recording:
         """The reason to stop at this state, if its row is the last one; without a reason the state is kept."""
         stop = None
         if self.row is not None and self.row.iteration == snapshot.state.k:
-            stop = self.ending(snapshot.state) or self._options.decide(self.row, self._parts.collective)
+            first = self._first or self.row
+            stop = self.ending(snapshot.state) or self._options.decide(self.row, first, self._parts.collective)
         if stop is None and self._keeps:
             self.good = snapshot.copied(self.good)
         return stop
@@ -247,6 +243,7 @@ class Recording:
         for metric in self._metrics:
             values |= zip(metric.columns, metric(parts.problem, state, parts.collective), strict=True)
         self.row = Row(state.k, *snapshot.counts, state.gradients, self._clock.iterating(), values, self._agreed(state.k))
+        self._first = self._first or self.row
         self._history.record(self.row)
         if parts.collective.rank == 0:
             for recorder in self._options.recorders:

@@ -33,32 +33,33 @@ LAYERS = {
     "topologies": Layer(("topologies",), "files text", "numpy scipy networkx cvxpy matplotlib rich cyclopts"),
     "process": Layer(("decentorth.process",), "", ""),
     "protocols": Layer(("decentorth.protocols",), "", "numpy"),
-    "settings": Layer(("decentorth.settings",), "", ""),
+    "display": Layer(("decentorth.display",), "", ""),
+    "settings": Layer(("decentorth.settings",), "display", ""),
     "version": Layer(("decentorth._version",), "", ""),
     "numerics": Layer(("decentorth.numerics",), "protocols", "numpy scipy"),
     "kernels": Layer(("decentorth.kernels",), "protocols", "numpy numba"),
-    "sets": Layer(("decentorth.sets",), "protocols numerics", "numpy scipy threadpoolctl"),
-    "data": Layer(("decentorth.data",), "protocols files", "numpy scipy sklearn pyarrow"),
-    "problems": Layer(("decentorth.problems",), "protocols settings numerics sets data", "numpy scipy threadpoolctl"),
+    "sets": Layer(("decentorth.sets",), "protocols settings numerics", "numpy scipy threadpoolctl"),
+    "data": Layer(("decentorth.data",), "protocols settings files", "numpy scipy sklearn pyarrow"),
+    "problems": Layer(("decentorth.problems",), "protocols settings display numerics sets data", "numpy scipy threadpoolctl"),
     "algorithms": Layer(("decentorth.algorithms",), "protocols settings numerics kernels text", "numpy"),
-    "network": Layer(("decentorth.network",), "protocols settings numerics process topologies text", "numpy scipy"),
+    "network": Layer(("decentorth.network",), "protocols settings display numerics process topologies text", "numpy scipy"),
     "mpi": Layer(
         ("decentorth.network.transport.mpi", "decentorth.network.transport.ulfm", "decentorth.network.transport.watch"),
         "protocols process",
         "numpy mpi4py",
     ),
-    "running": Layer(("decentorth.running", "decentorth.stopping"), "protocols settings numerics version", "numpy"),
+    "running": Layer(("decentorth.running", "decentorth.stopping"), "protocols settings display numerics version", "numpy"),
     "api": Layer(
-        ("decentorth.api", "decentorth.running.rank_loss"),
-        "process protocols numerics problems network running topologies",
-        "numpy threadpoolctl",
+        ("decentorth.api", "decentorth.given", "decentorth.result", "decentorth.running.rank_loss"),
+        "process protocols settings display text registry numerics problems network running topologies",
+        "numpy threadpoolctl matplotlib pandas xarray",
     ),
-    "registry": Layer(("decentorth.registry", "decentorth.plugins"), "settings algorithms problems", ""),
+    "registry": Layer(("decentorth.registry", "decentorth.plugins"), "settings text algorithms problems", ""),
     "recorders": Layer(("decentorth.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
     "front": Layer(
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
-        "settings top api registry recorders running network problems data files protocols numerics process topologies",
-        "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl joblib",
+        "settings display version top api registry recorders running network problems data files protocols numerics process topologies",
+        "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl joblib IPython",
     ),
     "estimators": Layer(("decentorth.estimators",), "api registry running problems sets protocols", "numpy sklearn threadpoolctl"),
     "theory": Layer(("decentorth.theory",), "protocols settings numerics algorithms topologies", "numpy"),
@@ -75,11 +76,17 @@ LAYERS = {
         "numpy scipy rich matplotlib",
     ),
     "doctor": Layer(("decentorth.doctor",), "front api network process protocols settings topologies", "numpy threadpoolctl"),
-    "top": Layer(("decentorth",), "process version api registry running network algorithms problems sets data recorders", ""),
+    "top": Layer(
+        ("decentorth",), "process version settings api registry running network algorithms problems sets data recorders", ""
+    ),
 }
 ABOVE = ("api", "registry", "estimators", "front", "studies", "scaffold command", "compare", "doctor", "top")
 """The programming interface and the layers on top of it."""
-LAZY = {("decentorth.network.transport.communicator", "mpi"): "only a run that asks for ranks loads an MPI library"}
+LAZY = {
+    ("decentorth.network.transport.communicator", "mpi"): "only a run that asks for ranks loads an MPI library",
+    ("decentorth.api", "front"): "progress is shown where it is asked for",
+    ("decentorth.result", "front"): "figures and the folders of runs are those of the command line",
+}
 """Exceptions (module, layer), each inside a function, with the reason."""
 
 

@@ -397,7 +397,8 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "one matrix": (
         lambda: PCA(ones(3, 4), 2),
         ValueError,
-        "A must be a list of matrices or a stack of shape (n_agents, rows, columns), got shape (3, 4)",
+        "A must be a list with one matrix for each agent, or a stack of shape (n_agents, rows, columns), got one matrix of shape "
+        "(3, 4): np.array_split(np.asarray(A), n) gives each of n agents its rows",
     ),
     "no agents": (lambda: PCA([], 2), ValueError, "A must hold at least one agent's matrix, got none"),
     "differing d": (

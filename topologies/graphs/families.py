@@ -214,6 +214,21 @@ def numbered(graph: nx.Graph[Any]) -> nx.Graph[int]:
     return result
 
 
+def named_graph(graph: nx.Graph[Any]) -> tuple[nx.Graph[int], tuple[str, ...] | None]:
+    """The graph with nodes 0..n-1, and the names of its nodes as text: the old labels if `numbered` had to number them, or has
+    done so before; None if they have no others.
+
+    Raises TypeError if the graph is directed or a multigraph.
+    """
+    if graph.is_directed() or graph.is_multigraph():
+        raise TypeError("the graph must be undirected and without double edges; use networkx.Graph(graph)")
+    if any(node != agent for agent, node in enumerate(graph)):
+        graph = numbered(graph)
+    labels = dict(graph.nodes(data="label"))
+    own = any(label not in (None, agent) for agent, label in labels.items())
+    return graph, tuple(str(agent if label is None else label) for agent, label in labels.items()) if own else None
+
+
 def _is_prime(n: int) -> bool:
     return n > 1 and all(n % divisor for divisor in range(2, math.isqrt(n) + 1))
 

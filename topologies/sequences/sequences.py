@@ -36,6 +36,9 @@ class WeightSequence(ABC):
     period: int | None = None
     """The period, W(k + period) = W(k) for all k; None for a sequence without one."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n={self.n}, period={self.period})"
+
     @abstractmethod
     def at(self, k: int) -> Weights:
         """W(k), in canonical form. Raises ValueError if ``k`` is negative."""

@@ -20,9 +20,12 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
     (with the first bad row and column).
     """
     result = []
-    if isinstance(values, np.ndarray) and values.ndim != 3:
+    shape = tuple(getattr(values, "shape", ()))
+    if shape and len(shape) != 3:
+        split = f": np.array_split(np.asarray({name}), n) gives each of n agents its rows" if len(shape) == 2 else ""
         raise ValueError(
-            f"{name} must be a list of matrices or a stack of shape (n_agents, rows, columns), got shape {values.shape}"
+            f"{name} must be a list with one matrix for each agent, or a stack of shape (n_agents, rows, columns), got "
+            f"{'one matrix' if split else 'an array'} of shape {shape}{split}"
         )
     for i, value in enumerate(values):
         agent = first_agent + i

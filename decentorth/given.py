@@ -1,0 +1,86 @@
+"""Networks and methods as people give them: a name, a graph or a class becomes a mixing matrix or a method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from topologies import (
+    adjacency_from_name,
+    agents_from_name,
+    is_sequence_name,
+    metropolis_weights,
+    named_graph,
+    sequence_from_name,
+    weights_from_name,
+)
+
+from . import registry
+
+Labels = tuple[str, ...] | None
+"""The names of all agents, None where they have none."""
+
+
+def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
+    """The mixing matrix, or the sequence, that is given, and the names of its agents.
+
+    Parameters
+    ----------
+    W
+        A matrix or a sequence, taken as it is; the name of a graph or of a sequence, with the weights of the command line; or a
+        networkx graph, with Metropolis weights; None for a single agent.
+    n_agents
+        The number of agents of the problem, for a name that leaves it open.
+
+    Raises
+    ------
+    ValueError, TypeError
+        There is no such network; the message says what to give.
+    """
+    if W is None:
+        if n_agents != 1:
+            raise ValueError(
+                f"the problem has {n_agents} agents, so W is needed: a name such as 'ring', a networkx graph, or a matrix such as "
+                "topologies.metropolis_weights(graph)"
+            )
+        return np.ones((1, 1)), None
+    if isinstance(W, str):
+        fixed = agents_from_name(W, seed)
+        if fixed not in (None, n_agents):
+            raise ValueError(f"{W!r} has {fixed} agents, but the problem has {n_agents}")
+        if is_sequence_name(W):
+            return sequence_from_name(W, n_agents, seed), None
+        return weights_from_name(adjacency_from_name(W, n_agents, seed)), None
+    if hasattr(W, "adjacency") and hasattr(W, "nodes"):
+        graph, labels = named_graph(W)
+        return metropolis_weights(graph), labels
+    several = isinstance(W, list | tuple) and any(np.ndim(one) == 2 or hasattr(one, "tocsr") for one in W)
+    if several or callable(W) or np.ndim(W) == 3:
+        raise TypeError(
+            "W must be one matrix, a graph or a name; for a network that changes over time give a sequence, such as "
+            "topologies.PeriodicSequence([W0, W1]) or 'link_failures:p=0.2@ring'"
+        )
+    return W, None
+
+
+def method(algorithm: Any) -> Any:
+    """The method that is given as an object, a class with its default settings, or a name such as ``"drfgt:penalty=10"``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        There is no such method, or it needs settings.
+    """
+    if isinstance(algorithm, str):
+        return registry.algorithms.read(algorithm)
+    if not hasattr(algorithm, "step"):
+        raise TypeError(
+            f"the algorithm must be a method such as do.DRFGT(), or a name such as 'drfgt' or 'drfgt:penalty=10', got {algorithm!r}"
+        )
+    if not isinstance(algorithm, type):
+        return algorithm
+    try:
+        return algorithm()
+    except TypeError as error:
+        raise TypeError(f"{algorithm.__name__} needs settings, as in do.{algorithm.__name__}(...): {error}") from None

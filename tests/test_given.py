@@ -1,0 +1,115 @@
+"""Networks, methods and tolerances in the forms in which people give them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import decentorth as do
+import topologies as tp
+from decentorth import given
+from decentorth.stopping import GradientNorm
+
+DATA = np.random.default_rng(0).standard_normal((6, 20, 8))
+PROBLEM = do.problems.PCA(DATA, 2)
+EDGES = "Berlin-Paris Paris-Rome Rome-Oslo Oslo-Bern Bern-Wien Wien-Berlin Wien-Rome"
+CITIES: Any = nx.Graph()
+CITIES.add_edges_from(edge.split("-") for edge in EDGES.split())
+
+
+def test_names_and_classes_are_what_they_stand_for() -> None:
+    W = tp.uniform_weights(tp.ring(6), self_weight=0.8)
+    expected = do.solve(PROBLEM, do.DRFGT(), W, iterations=20).iterates_sha256
+    for method in ("drfgt", "DRFGT:penalty=auto", do.DRFGT):
+        assert do.solve(PROBLEM, method, "ring", iterations=20).iterates_sha256 == expected
+    found, _ = given.network("one_peer_exponential", 16, 0)
+    assert isinstance(found, tp.OnePeerExponential)
+    assert given.method("drfgt:penalty=3") == do.DRFGT(penalty=3.0)
+
+
+def test_a_graph_gets_metropolis_weights_and_its_nodes_stay_labels() -> None:
+    W, labels = given.network(CITIES, 6, 0)
+    assert labels == tuple(sorted(CITIES))
+    for i, one in enumerate(labels):
+        for j, other in enumerate(labels):
+            weight = 1 / (1 + max(CITIES.degree[one], CITIES.degree[other]))
+            assert i == j or W[i, j] == (weight if CITIES.has_edge(one, other) else 0.0)
+    result = do.solve(PROBLEM, "drfgt", CITIES, iterations=2)
+    assert result.labels == labels
+    figure = result.draw()
+    assert figure is not None
+    assert {text.get_text() for text in figure.axes[0].texts} == set(labels)
+    axes = tp.draw_graph(CITIES)
+    places = tp.agent_positions(tp.numbered(CITIES))
+    assert [text.get_text() for text in axes.texts] == list(labels)
+    np.testing.assert_array_equal([text.get_position() for text in axes.texts], places)
+
+
+def test_numbers_are_no_labels() -> None:
+    assert given.network(nx.cycle_graph(6), 6, 0)[1] is None
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "no network": (lambda: do.solve(PROBLEM, "drfgt"), ValueError, "so W is needed: a name such as 'ring'"),
+    "unknown graph": (lambda: do.solve(PROBLEM, "drfgt", "rnig"), ValueError, "unknown graph 'rnig'; did you mean 'ring'?"),
+    "other size": (lambda: do.solve(PROBLEM, "drfgt", "torus:3x3"), ValueError, "'torus:3x3' has 9 agents, but the problem has 6"),
+    "several": (lambda: do.solve(PROBLEM, "drfgt", [np.eye(6)] * 2), TypeError, "topologies.PeriodicSequence([W0, W1])"),
+    "function": (lambda: do.solve(PROBLEM, "drfgt", lambda k: np.eye(6)), TypeError, "topologies.PeriodicSequence([W0, W1])"),
+    "directed": (lambda: do.solve(PROBLEM, "drfgt", CITIES.to_directed()), TypeError, "use networkx.Graph(graph)"),
+    "unknown method": (lambda: do.solve(PROBLEM, "drfg", "ring"), ValueError, "unknown algorithm 'drfg'; did you mean 'drfgt'?"),
+    "no method": (lambda: do.solve(PROBLEM, 3, "ring"), TypeError, "a name such as 'drfgt' or 'drfgt:penalty=10', got 3"),  # type: ignore[arg-type]
+    "parameter": (
+        lambda: do.solve(PROBLEM, "drfgt:stepsize=1", "ring"),
+        ValueError,
+        "no parameter 'stepsize'; did you mean 'step_size'?",
+    ),
+    "keyword": (lambda: do.DRFGT(stepsize=1), TypeError, "DRFGT has no parameter 'stepsize'; did you mean 'step_size'?"),  # type: ignore[call-arg]
+    "argument": (
+        lambda: do.solve(PROBLEM, "drfgt", "ring", iteration=3),  # type: ignore[call-arg]
+        TypeError,
+        "solve has no parameter 'iteration'; did you mean 'iterations'?",
+    ),
+    "problem": (lambda: do.problems.Pca, AttributeError, "no attribute 'Pca'; did you mean 'PCA'?"),  # type: ignore[attr-defined]
+    "algorithm": (lambda: do.DRFTG, AttributeError, "no attribute 'DRFTG'; did you mean 'DRFGT'?"),
+    "set": (lambda: do.sets.Stifel, AttributeError, "no attribute 'Stifel'; did you mean 'Stiefel'?"),  # type: ignore[attr-defined]
+    "rule": (lambda: do.stopping.GradNorm, AttributeError, "did you mean 'GradientNorm'?"),  # type: ignore[attr-defined]
+    "graph": (lambda: tp.rnig, AttributeError, "no attribute 'rnig'; did you mean 'ring'?"),  # type: ignore[attr-defined]
+    "fault": (lambda: do.Channel("lost:p=0.1"), ValueError, "unknown fault 'lost'; did you mean 'loss'?"),
+    "tolerance": (lambda: do.solve(PROBLEM, "drfgt", "ring", stopping=0.0), ValueError, "tolerance must be positive"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_used_is_refused_with_what_to_type(case: str) -> None:
+    call, kind, words = REFUSED[case]
+    with pytest.raises(kind, match=re.escape(words)):
+        call()
+
+
+def test_settings_keep_their_signature() -> None:
+    assert list(inspect.signature(GradientNorm).parameters) == ["tolerance", "relative"]
+    assert list(inspect.signature(do.solve).parameters)[:3] == ["problem", "algorithm", "W"]
+
+
+def test_a_number_is_a_tolerance_of_the_gradient_norm() -> None:
+    results = [do.solve(PROBLEM, "drfgt", "ring", stopping=rule, record_every=5) for rule in (1e-2, GradientNorm(1e-2))]
+    assert results[0].message == results[1].message
+    assert results[0].status == "converged"
+
+
+def test_a_relative_tolerance_is_a_share_of_the_first_gradient_norm(tmp_path: Any) -> None:
+    """Also of the first one before a resumed run was cut off."""
+    more: Any = {"stopping": GradientNorm(0.05, relative=True) & do.stopping.Consensus(1.0), "record_every": 5}
+    result = do.solve(PROBLEM, "drfgt", "ring", **more)
+    norms = result.history["gradient_norm"]
+    assert result.converged
+    assert norms[-1] <= 0.05 * norms[0] < norms[-2]
+    do.solve(PROBLEM, "drfgt", "ring", iterations=15, record_every=5, checkpoints=do.Checkpoints(tmp_path, 5))
+    resumed = do.solve(PROBLEM, "drfgt", "ring", resume=tmp_path, **more)
+    assert (resumed.row.iteration, resumed.message) == (result.row.iteration, result.message)

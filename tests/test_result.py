@@ -1,0 +1,188 @@
+"""Results in a session, in a notebook, as frames, and in a folder."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import decentorth as do
+import topologies as tp
+from decentorth import plot
+from decentorth.api import Run
+from decentorth.run import main as run
+from tests.support.threads import on_ranks
+
+LABELS = ("Bern", "Oslo", "Rome", "Wien")
+GRAPH: Any = nx.relabel_nodes(nx.cycle_graph(4), dict(enumerate(LABELS)))
+PROBLEM = do.problems.PCA(np.random.default_rng(0).standard_normal((4, 20, 8)), 2)
+RESULT = do.solve(PROBLEM, do.DRFGT(), GRAPH, iterations=30)
+
+
+class Page(HTMLParser):
+    """The tags of a page with their attributes, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_result_prints_in_a_few_lines() -> None:
+    lines = repr(RESULT).splitlines()
+    assert len(lines) <= 14
+    assert max(map(len, lines)) <= 100
+    for words in ("PCA by DRFGT", "iterations after 30 iterations", "8 x 2", "Bern", f"{RESULT.row.values['gradient_norm']:.3g}"):
+        assert words in repr(RESULT)
+
+
+def test_a_notebook_shows_facts_and_a_curve_and_nothing_from_elsewhere() -> None:
+    page = Page(RESULT._repr_html_())
+    assert RESULT.message in page.text
+    assert {tag for tag, _ in page.tags} <= set("div strong table tr th td figure svg polyline figcaption small".split())
+    assert not any("src" in attributes or "href" in attributes for _, attributes in page.tags)
+    (points,) = (str(attributes["points"]).split() for tag, attributes in page.tags if tag == "polyline")
+    norms = RESULT.history["gradient_norm"]
+    assert len(points) == len(norms)
+    heights = np.array([float(point.split(",")[1]) for point in points])
+    expected = np.log10(norms.max() / norms) / np.log10(norms.max() / norms.min())
+    np.testing.assert_allclose((heights - heights.min()) / np.ptp(heights), expected, atol=2e-3)
+
+
+def test_names_that_are_html_are_shown_as_text() -> None:
+    graph: Any = nx.relabel_nodes(nx.path_graph(4), {0: "<script>alert(1)</script>", 1: "a", 2: "b", 3: "c"})
+    shown = do.solve(PROBLEM, "drfgt", graph, iterations=1)._repr_html_()
+    assert "<script>" not in shown
+    assert "<script>alert(1)</script>" in Page(shown).text
+
+
+def test_other_objects_print_in_a_line() -> None:
+    assert repr(PROBLEM) == "PCA(n_agents=4, constraint=St(8, 2))"
+    assert repr(PROBLEM.restrict(slice(1, 3))) == "PCA(n_agents=4, here=1..2, constraint=St(8, 2))"
+    assert repr(RESULT.history).startswith("History(19 rows of iterations 0 to 30: iteration, rounds, ")
+    assert repr(RESULT.network) == "Network(n_agents=4, edges=4, ranks=1)"
+    assert repr(tp.OnePeerExponential(16)) == "OnePeerExponential(n=16, period=4)"
+    assert repr(Run(PROBLEM, "drfgt", GRAPH)).startswith("Run(problem=PCA(n_agents=4, ")
+    for thing in (PROBLEM, RESULT.history, RESULT.network, do.DRFGT(penalty=3.0)):
+        assert type(thing).__name__ in Page(thing._repr_html_()).text
+
+
+def test_a_saved_result_is_read_bit_for_bit(tmp_path: Path) -> None:
+    RESULT.save(tmp_path)
+    found = do.load(tmp_path)
+    np.testing.assert_array_equal(found.x, RESULT.x, strict=True)
+    assert dict(found.history).keys() == dict(RESULT.history).keys()
+    for name, column in RESULT.history.items():
+        np.testing.assert_array_equal(found.history[name], column, strict=True)
+    assert (found.status, found.converged, found.message, found.labels) == (RESULT.status, False, RESULT.message, LABELS)
+    assert (found.row, found.n_agents, found.seconds) == (RESULT.row, 4, RESULT.seconds)
+    assert repr(found).splitlines()[1:] == repr(RESULT).splitlines()[2:]
+    with pytest.raises(ValueError, match=r"already holds a run: choose another folder, or give overwrite=True"):
+        RESULT.save(tmp_path)
+    RESULT.save(tmp_path, overwrite=True)
+    assert plot.main([str(tmp_path)]) == 0
+    assert run(["--config", str(tmp_path / "config.yaml")]) == 2
+
+
+def test_ranks_save_one_folder(tmp_path: Path) -> None:
+    def save(communicator: Any) -> list[str]:
+        seen: list[int] = []
+        more: Any = {"comm": communicator, "callback": lambda row: seen.append(row.iteration)}
+        result = do.solve(PROBLEM, "drfgt", GRAPH, iterations=30, **more)
+        assert bool(seen) == (communicator.rank == 0)
+        result.save(tmp_path)
+        try:
+            result.save(tmp_path)
+        except ValueError as error:
+            return [str(error).removeprefix("on rank 0: ")]
+        return []
+
+    assert on_ranks(2, save) == [[f"{tmp_path} already holds a run: choose another folder, or give overwrite=True"]] * 2
+    np.testing.assert_array_equal(do.load(tmp_path).x, RESULT.x)
+
+
+def test_a_run_of_the_command_line_is_loaded(tmp_path: Path) -> None:
+    assert run(["--agents", "4", "--iterations", "5", "--out", str(tmp_path / "a"), "--quiet"]) == 0
+    found = do.load(tmp_path / "a")
+    assert (found.status, found.row.iteration, found.n_agents, found.labels) == ("iterations", 5, 4, None)
+    assert found.history["iteration"][-1] == 5
+
+
+class Trap:
+    """An object whose unpickling makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("summary.json", "not the summary of a run, as it has no status"),
+        ("history.csv", "no rows"),
+        ("final.npz", "cannot read"),
+    ],
+)
+def test_a_damaged_folder_is_refused_and_nothing_in_it_runs(tmp_path: Path, file: str, words: str) -> None:
+    RESULT.save(tmp_path / "a")
+    trap, path = Trap(tmp_path / "sprung"), tmp_path / "a" / file
+    if file == "summary.json":
+        path.write_text(json.dumps({"message": "x"}))
+    elif file == "history.csv":
+        path.write_text(path.read_text().partition("\n")[0] + "\n")
+    else:
+        np.savez(path, x=np.array([trap], dtype=object))
+        assert pickle.dumps(trap) in path.read_bytes() or b"touch" in path.read_bytes()
+    with pytest.raises(ValueError, match=words):
+        do.load(tmp_path / "a")
+    assert not trap.path.exists()
+
+
+def test_frames_have_what_the_history_has() -> None:
+    frame = RESULT.to_pandas()
+    assert list(frame) == list(RESULT.history)
+    np.testing.assert_array_equal(frame["gradient_norm"], RESULT.history["gradient_norm"])
+
+
+def test_data_sets_have_iterations_and_agents() -> None:
+    pytest.importorskip("xarray")
+    found = RESULT.to_xarray()
+    assert found["x"].dims == ("agent", "row", "column")
+    assert tuple(found["agent"].values) == LABELS
+    np.testing.assert_array_equal(found["x"].sel(agent="Rome"), RESULT.x[2])
+    np.testing.assert_array_equal(found["objective"].sel(iteration=30), RESULT.history["objective"][-1])
+    assert found["distance_from_mean"].sum() == pytest.approx(RESULT.history["consensus_error"][-1])
+
+
+def test_rows_are_called_back_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    rows: list[Any] = []
+    result = do.solve(PROBLEM, "drfgt", GRAPH, iterations=30, callback=rows.append, progress=True)
+    assert tuple(rows) == result.history.rows
+    lines = capsys.readouterr().out.splitlines()
+    assert 10 <= len(lines) <= 12
+    assert lines[-1].startswith("30/30  objective ")
+    assert result.iterates_sha256 == RESULT.iterates_sha256
+
+
+def test_the_figure_shows_the_history() -> None:
+    figure = RESULT.plot(metrics=["objective"], linear=True)
+    (line,) = (line for line in figure.axes[0].lines if line.get_gid() == "objective")
+    np.testing.assert_array_equal(line.get_ydata(), RESULT.history["objective"])
+    assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]  # what a notebook shows
+    assert tp.draw_graph(GRAPH)._repr_png_().startswith(b"\x89PNG")
