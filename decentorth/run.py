@@ -138,6 +138,7 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, output:
     from .cli.progress import Steps
     from .cli.summary import summarize
     from .running.checkpoint import ENDINGS, PendingSignals
+    from .running.metrics import AgentErrors
 
     settings = configuration.run
     started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -153,7 +154,7 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, output:
                 rows=settings.history_rows,
                 record_every=settings.record_every,
                 recorders=[output],
-                metrics=[steps],
+                metrics=[steps, *([AgentErrors(run.problem.n_agents)] if settings.record_agents else [])],
                 safety_region=settings.safety_region,
                 checkpoints=checkpoints,
                 resume=resumed,

@@ -31,7 +31,13 @@ def mixing_matrix(trial: Trial) -> Weights:
 def style(family: str) -> dict[str, Any]:
     """The colour and marker of a family; their numbers have no common factor, so no pair occurs twice."""
     number = FAMILIES.index(family)
-    return {"color": COLOURS[number % len(COLOURS)], "marker": _MARKS[number % len(_MARKS)], "markersize": 3.5, "linewidth": 0.8}
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": _MARKS[number % len(_MARKS)],
+        "linestyle": "-",
+        "markersize": 3.5,
+        "linewidth": 0.8,
+    }
 
 
 def legend(figure: Figure, axes: Axes) -> None:
