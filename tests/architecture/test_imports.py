@@ -59,7 +59,9 @@ LAYERS = {
         "settings top api registry running network problems data files protocols numerics process topologies",
         "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl joblib",
     ),
-    "estimators": Layer(("decentorth.estimators",), "api registry running problems sets protocols", "numpy sklearn threadpoolctl"),
+    "estimators": Layer(
+        ("decentorth.estimators",), "api registry running problems sets protocols", "numpy scipy sklearn threadpoolctl"
+    ),
     "theory": Layer(("decentorth.theory",), "protocols settings numerics algorithms topologies", "numpy"),
     "studies": Layer(
         ("decentorth.study", "decentorth.theory.__main__"),
