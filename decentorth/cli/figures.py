@@ -22,8 +22,6 @@ Against = Literal["iterations", "rounds", "bytes", "seconds"]
 Scale = Literal["linear", "log"]
 Width = Literal["column", "page"]
 
-STYLE = "decentorth.paper"
-"""The style sheet, the file ``paper.mplstyle`` of the package, by the name that matplotlib takes."""
 COLOURS = ("#000000", "#6699cc", "#994455", "#004488", "#997700", "#ee99aa")
 DASHES: tuple[Any, ...] = ((0, ()), (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (8, 2, 2, 2)), (0, (2, 1)))
 """The style sheet's cycle of colours and dashes, which a test compares."""
@@ -57,6 +55,8 @@ def style() -> Iterator[None]:
     """A context, or a decorator, in which matplotlib has the package's style."""
     try:
         import matplotlib.style
+
+        from .paper import STYLE
     except ImportError:
         raise InputError('figures need matplotlib: pip install "decentorth[plot]"') from None
     with matplotlib.style.context(STYLE):

@@ -1,13 +1,15 @@
-"""The class of the package's figures."""
+"""The style and the class of the package's figures; needs matplotlib."""
 
 from __future__ import annotations
 
 from io import BytesIO
 from typing import Any
 
+import matplotlib.style
 from matplotlib.figure import Figure
 
-from .figures import style
+STYLE = "decentorth.paper"
+"""The style sheet, the file ``paper.mplstyle`` of the package, by the name that matplotlib takes."""
 
 
 class PaperFigure(Figure):
@@ -15,7 +17,7 @@ class PaperFigure(Figure):
 
     def savefig(self, fname: Any, **given: Any) -> None:
         """Save as `matplotlib.figure.Figure.savefig` does."""
-        with style():
+        with matplotlib.style.context(STYLE):
             super().savefig(fname, **given)
 
     def _repr_png_(self) -> bytes:

@@ -188,8 +188,9 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         variance = pooled.mean_squares([a - mean for a in view], collective) * (count / max(count - 1, 1))
         constant = np.flatnonzero(variance <= (EQUAL * np.abs(mean)) ** 2)
         if self.ridge == 0.0 and len(constant):
+            columns = "column" if len(constant) == 1 else "columns"
             shown = ", ".join(map(str, constant[:5])) + (", ..." if len(constant) > 5 else "")
-            raise ValueError(f"{name} has {len(constant)} constant columns ({shown}): give ridge=1e-2, or drop them")
+            raise ValueError(f"{name} has {len(constant)} constant {columns} ({shown}): give ridge=1e-2, or drop them")
         return self._scaled(mean, variance)
 
     def _scaled(self, mean: Array, variance: Array) -> Columns:
