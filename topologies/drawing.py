@@ -87,7 +87,7 @@ def draw_graph(
             name = str(graph.nodes[agent].get("label", agent))
             text = axes.text(x, y, name, ha="center", va="center", fontsize=7, zorder=3)
             text.set_path_effects([withStroke(linewidth=2, foreground="white")])
-    if constant:
+    if colours is not None and constant:
         axes.set_title(f"{label} {colours[0]:.4g} everywhere".strip(), fontsize=9)
     elif colours is not None:
         axes.figure.colorbar(agents, ax=axes, label=label, shrink=0.8)

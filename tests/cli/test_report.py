@@ -83,29 +83,61 @@ def test_nothing_is_loaded_from_elsewhere_and_labels_cannot_break_out(folder: Pa
     assert [one["label"] for one in data(folder / "both.html")["runs"]][1] == "<!--b"
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium: apt-get install chromium")
-@pytest.mark.parametrize(("name", "runs"), [("a", 1), ("both", 2)])
-def test_a_browser_draws_it_without_an_error(folder: Path, tmp_path: Path, name: str, runs: int) -> None:
+def opened(page: Path, profile: Path) -> str:
+    """The document after its script has run in a browser, which says nothing on its console."""
     flags = "--headless --no-sandbox --disable-gpu --enable-logging=stderr --v=0 --virtual-time-budget=5000 --dump-dom"
-    page = folder / f"{name}.html"
     done = subprocess.run(
-        ["chromium", *flags.split(), f"--user-data-dir={tmp_path}", page.as_uri()],
+        ["chromium", *flags.split(), f"--user-data-dir={profile}", page.as_uri()],
         capture_output=True,
         text=True,
         timeout=HUNG,
         check=True,
     )
     assert "CONSOLE" not in done.stderr, done.stderr
-    dom = done.stdout
-    read = data(page)
+    return done.stdout
+
+
+browser = pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium: apt-get install chromium")
+
+
+@pytest.mark.slow
+@browser
+@pytest.mark.parametrize(("name", "runs"), [("a", 1), ("both", 2)])
+def test_a_browser_draws_it_without_an_error(folder: Path, tmp_path: Path, name: str, runs: int) -> None:
+    page = folder / f"{name}.html"
+    dom, read = opened(page, tmp_path), data(page)
     paths = re.findall(r'<path[^>]*d="([^"]+)" class="curve"', dom)
     assert len(paths) == runs * len(read["shown"])
     rows = len(read["runs"][0]["history"]["iteration"])
     assert [len(re.findall("[ML]", path)) for path in paths[:runs]] == [rows] * runs
     assert dom.count('class="agent"') == 9
     assert len(set(re.findall(r'class="agent" fill="(rgb[^"]+)"', dom))) > 1
-    assert 'id="slider"' in dom
+    assert f"<p>Iteration {read['runs'][0]['agents']['iterations'][-1]}: distances" in dom
     title = re.findall(r"<title>(.*?)</title>", dom)[0]
     assert html.unescape(title) == ("2 runs compared" if runs == 2 else read["runs"][0]["label"])
     assert f"<td>{read['runs'][0]['counts']['rounds']}</td>" in dom
+
+
+PRESSED = """<script>
+const change = (node, value, event) => { node.value = value; node.dispatchEvent(new Event(event)); };
+document.querySelector("#runs button").click();
+change(document.querySelectorAll("#scales select")[1], "log", "change");
+change(document.querySelector("#slider"), 0, "input");
+document.querySelector("#charts svg[data-metric=gradient_norm]").dispatchEvent(new PointerEvent("pointermove", { clientX: 9999 }));
+</script></body>"""
+
+
+@pytest.mark.slow
+@browser
+def test_scales_slider_and_buttons_do_what_they_say(folder: Path, tmp_path: Path) -> None:
+    """One of two runs is hidden, iteration 0 is not on a logarithmic axis, and the slider and the pointer tell their numbers."""
+    page = tmp_path / "pressed.html"
+    page.write_text((folder / "both.html").read_text().replace("</body>", PRESSED))
+    dom, (hidden, shown) = opened(page, tmp_path), data(page)["runs"]
+    paths = re.findall(r'<path[^>]*d="([^"]+)" class="curve"', dom)
+    assert len(paths) == len(data(page)["shown"])
+    assert len(re.findall("[ML]", paths[0])) == len(shown["history"]["iteration"]) - 1
+    assert "<p>Iteration 0: distances" in dom
+    said = re.findall(r'class="readout">([^<]+)<', dom)
+    assert any(f"at iteration {shown['history']['iteration'][-1]}" in words for words in said)
+    assert hidden["label"] != shown["label"]
