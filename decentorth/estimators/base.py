@@ -197,7 +197,8 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         check_is_fitted(self)
         X = validate_data(self, X, dtype=FLOATS, accept_sparse=get_tags(self).input_tags.sparse, reset=False)
         across = self.components_.T
-        coordinates = X @ across - self._origin @ across if issparse(X) else (X - self._origin) @ across
+        sparse = issparse(X)
+        coordinates = X @ across - self._origin @ across if sparse else (X - self._origin) @ across
         found: Array = (coordinates / self._lengths).astype(X.dtype, copy=False)
         return found
 

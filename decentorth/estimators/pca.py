@@ -115,13 +115,15 @@ class PCA(ComponentEstimator):
     def _fit_directly(self, X: Any) -> Self:
         """Fit to the samples, dense or sparse, by eigenvalues of the covariance or singular values."""
         (m, d), most = X.shape, min(X.shape)
-        share = isinstance(self.n_components, float) and 0.0 < self.n_components < 1.0
-        rank = most if share else check_components(self.n_components, most, "the fewer of samples and features")
+        sparse = issparse(X)
+        singular: Any
+        share = self.n_components if isinstance(self.n_components, float) and 0.0 < self.n_components < 1.0 else None
+        rank = most if share is not None else check_components(self.n_components, most, "the fewer of samples and features")
         mean = np.asarray(X.mean(axis=0)).ravel()
-        if issparse(X):
+        if sparse:
             squares = float(X.multiply(X).sum() - m * (mean @ mean))
             if d > DIRECT:
-                if share or rank == most:
+                if share is not None or rank == most:
                     raise ValueError(f"sparse samples of more than {DIRECT} features need a number of components below {most}")
                 start = check_random_state(self.random_state).standard_normal(most)
                 _, singular, vectors = svds(_centred(X, mean), rank, v0=start)
@@ -135,8 +137,8 @@ class PCA(ComponentEstimator):
                 singular, vectors = _eigen(centred.T @ centred)
             else:
                 _, singular, vectors = np.linalg.svd(centred, full_matrices=False)
-        if share:
-            rank = min(int(np.searchsorted(np.cumsum(singular**2) / (squares or 1.0), self.n_components, side="right")) + 1, most)
+        if share is not None:
+            rank = min(int(np.searchsorted(np.cumsum(singular**2) / (squares or 1.0), share, side="right")) + 1, most)
         return self._keep_directly(Moments(mean, m, squares), vectors, singular, rank)
 
     def _keep_directly(self, moments: Moments, vectors: Array, singular: Array, rank: int) -> Self:

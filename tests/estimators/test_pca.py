@@ -151,7 +151,7 @@ def test_the_likelihood_needs_samples_that_vary_in_all_directions() -> None:
 def test_sparse_samples_have_the_components_of_dense_ones(shape: tuple[int, int], rank: int | None) -> None:
     """With LAPACK, and with ARPACK above 1000 features; nothing is made dense in a transform."""
     rng = np.random.default_rng(0)
-    X = random_array(shape, density=0.05, rng=rng, format="csr") * np.geomspace(8.0, 1.0, shape[1])
+    X: Any = random_array(shape, density=0.05, rng=rng, format="csr") * np.geomspace(8.0, 1.0, shape[1])
     X = csr_array(X)
     found = PCA(rank, random_state=0).fit(X)
     dense = X.toarray()
