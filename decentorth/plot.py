@@ -13,26 +13,65 @@ from typing import TYPE_CHECKING, Any
 
 from .cli.agents import AgentQuantity, plot_agents
 from .cli.config import config_bytes
-from .cli.figures import PANELS, Against, plot_histories, save
+from .cli.figures import PANELS, Against, History, Scale, Width, plot_histories, save
 from .cli.flags import InputError, load
 from .cli.outputs import CONFIG, read_history
+from .cli.report import write_report
+from .cli.settings import RECORDING, RunSettings
 from .cli.shell import REFUSALS, one_line
+from .settings import settings
 
-__all__ = ["PANELS", "draw", "labels", "main", "plot_histories", "read_configuration"]
+__all__ = ["PANELS", "draw", "figure", "labels_of", "main", "plot_histories", "read_configuration"]
 
 if TYPE_CHECKING:
-    pass
+    from matplotlib.figure import Figure
 
 
-def labels(configurations: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """A label for each run, by its folder: the settings that differ between runs; equal runs are labelled by their folders."""
-    keys = list(dict.fromkeys(key for configuration in configurations.values() for key in configuration))
-    told = {key for key in keys if len({repr(configuration.get(key)) for configuration in configurations.values()}) > 1}
+def figure(histories: Sequence[History], labels: Sequence[str] | None = None, **settings: Any) -> Figure:
+    """A figure of the histories of some runs, such as ``figure([a.history, b.history], ["DRFGT", "DRGTA"])``.
+
+    Parameters
+    ----------
+    histories
+        The histories of results, or other mappings from names to columns.
+    labels
+        A label for each; by default their numbers.
+    settings
+        ``against``, ``metrics``, ``x``, ``y``, ``width`` and ``guide``, as on the command line.
+
+    Raises
+    ------
+    InputError
+        As many labels as histories are needed, and all different; a metric that no run has; no matplotlib.
+    """
+    names = [f"run {number + 1}" for number in range(len(histories))] if labels is None else list(labels)
+    return plot_histories(dict(zip(_distinct(names, len(histories)), histories, strict=True)), **settings)
+
+
+def _distinct(names: Sequence[str], runs: int) -> Sequence[str]:
+    """The labels, if there is one for each run and none twice."""
+    if len(names) != runs or len(set(names)) != runs:
+        raise InputError(f"give {runs} different labels, one for each run; got {', '.join(names) or 'none'}")
+    return names
+
+
+def labels_of(configurations: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """A label for each run, by its folder: the settings of a run that differ, and of a method those that differ between its runs.
+
+    Equal labels get their folders.
+    """
+    whole = {*settings(RunSettings)}
+
+    def told(key: str, own: Mapping[str, Any]) -> bool:
+        kind = ("problem", "algorithm")
+        peers = [one for one in configurations.values() if key in whole or all(one.get(name) == own.get(name) for name in kind)]
+        return key not in RECORDING and len({repr(one.get(key)) for one in peers}) > 1
+
     found = {
         folder: ", ".join(
             str(value) if key in ("problem", "algorithm", "topology") else f"{key.replace('_', ' ')} {value}"
-            for key in keys
-            if key in told and (value := configuration.get(key)) is not None
+            for key, value in configuration.items()
+            if value is not None and told(key, configuration)
         )
         for folder, configuration in configurations.items()
     }
@@ -54,10 +93,15 @@ def draw(
     against: Against = "iterations",
     out: str | None = None,
     metrics: list[str] | None = None,
-    linear: bool = False,
+    labels: list[str] | None = None,
+    x: Scale = "linear",
+    y: Scale = "log",
+    width: Width = "column",
+    guide: bool = False,
     agents: AgentQuantity | None = None,
+    html: str | None = None,
 ) -> str:
-    """Draw the histories of one run or several, or the agents of one run on their graph.
+    """Draw the histories of one run or several, or the agents of one run on their graph, or write a report.
 
     Parameters
     ----------
@@ -68,35 +112,58 @@ def draw(
     out
         The figure: .png, .svg or .pdf; for one run its folder's history.png when left out.
     metrics
-        A panel for each of these columns of the history, in place of the three of Figure 1.
-    linear
-        Linear axes in place of logarithmic ones.
+        A panel for each of these columns of the history, in place of the three of Figure 1: a,b or a b.
+    labels
+        The runs' names in the legend: a,b or a b; by default what differs between them.
+    x
+        The scale of the horizontal axis.
+    y
+        The scale of the vertical axis: linear convergence is a straight line where x is linear and y logarithmic.
+    width
+        The width of a paper's column (3.5 inches), or of its page (7.16 inches) with the panels beside each other.
+    guide
+        Also draw the slope O(1/K), on two logarithmic axes.
     agents
         Draw the graph of one run instead, its agents coloured by this error of their final points (agents.png).
+    html
+        Write a report into this file instead, which a browser shows without a network: curves, graph, settings, counts.
 
     Returns
     -------
     str
-        The figure's name.
+        The name of the file written.
     """
     if not folders:
         raise InputError("give the folder of at least one run, as in: python -m decentorth.plot runs/a")
+    names, shown = (None if words is None else [name for word in words for name in word.split(",")] for words in (labels, metrics))
+    curves = {"against": against != "iterations", "metrics": metrics, "x": x != "linear", "y": y != "log", "guide": guide}
+    curves["width"] = width != "column"
     if agents is not None:
         if len(folders) > 1:
             raise InputError("agents are drawn for one run at a time")
-        idle = {"against": against != "iterations", "metrics": metrics, "linear": linear}
-        for name in (name for name, given in idle.items() if given):
-            raise InputError(f"--{name} has no effect with --agents, which draws a graph: leave one of the two out")
+        _refuse({**curves, "labels": labels, "html": html}, "agents, which draws a graph")
         path = out or str(Path(folders[0]) / "agents.png")
         save(plot_agents(folders[0], read_configuration(folders[0]), agents), path)
         return path
-    if out is None and len(folders) > 1:
+    folders = tuple(dict.fromkeys(folders))
+    if out is None and html is None and len(folders) > 1:
         raise InputError("several runs go into one figure: say where with --out, as in --out figure.pdf")
+    configurations = {folder: read_configuration(folder) for folder in folders}
+    by_folder = labels_of(configurations) if names is None else dict(zip(folders, _distinct(names, len(folders)), strict=True))
+    if html is not None:
+        _refuse({**curves, "out": out}, "html, whose curves have buttons for it")
+        write_report(html, {name: (folder, configurations[folder]) for folder, name in by_folder.items()})
+        return html
     path = out or str(Path(folders[0]) / "history.png")
-    names = labels({folder: read_configuration(folder) for folder in dict.fromkeys(folders)})
-    histories = {name: read_history(folder) for folder, name in names.items()}
-    save(plot_histories(histories, against=against, metrics=metrics, linear=linear), path)
+    histories = {name: read_history(folder) for folder, name in by_folder.items()}
+    save(plot_histories(histories, against=against, metrics=shown, x=x, y=y, width=width, guide=guide), path)
     return path
+
+
+def _refuse(given: Mapping[str, Any], what: str) -> None:
+    """Raise for the first option that was given and has no effect."""
+    for name in (name for name, value in given.items() if value):
+        raise InputError(f"--{name} has no effect with --{what}: leave one of the two out")
 
 
 def main(tokens: Sequence[str] | None = None) -> int:

@@ -199,12 +199,12 @@ class Result(FinishedRun):
         ValueError
             The network changes over time.
         """
-        from .cli.agents import draw_agents
+        from .cli.agents import draw_agents, weights_graph
 
         if self.network.sequence is not None:
             raise ValueError("the network changes over time: there is no one graph to draw")
         x = self.gather()
-        return None if x is None else draw_agents(self.network.W, x, quantity, self.labels)
+        return None if x is None else draw_agents(weights_graph(self.network.W), self.network.W, x, quantity, self.labels)
 
     def save(self, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the folder of a run, which `load` and ``decentorth.plot`` read; called by all ranks.

@@ -139,6 +139,7 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, output:
     from .cli.summary import summarize
     from .recorders import recorder
     from .running.checkpoint import ENDINGS, PendingSignals
+    from .running.metrics import AgentErrors
 
     settings = configuration.run
     started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -159,7 +160,7 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, output:
                 rows=settings.history_rows,
                 record_every=settings.record_every,
                 recorders=[output, *recorders],
-                metrics=[steps],
+                metrics=[steps, *([AgentErrors(run.problem.n_agents)] if settings.record_agents else [])],
                 safety_region=settings.safety_region,
                 checkpoints=checkpoints,
                 resume=resumed,

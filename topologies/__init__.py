@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "canonical": "canonical_weights",
     "weights.checks": "adjacency check_graph check_weights",
-    "drawing": "agent_positions draw_graph draw_spectrum",
+    "drawing": "agent_positions draw_graph draw_spectrum edge_segments",
     "weights.fastest": "FastestWeights fastest_weights fdla_weights fmmc_weights",
     "sequences.flooding": "flooding_rounds",
     "graphs.families": "barbell binary_tree chordal_cycle circulant complete exponential grid hypercube lollipop margulis "

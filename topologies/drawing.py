@@ -1,4 +1,4 @@
-"""Drawings: a graph with its agents coloured by a quantity and its edges as thick as their weights; eigenvalues in the disc.
+"""Drawings: a graph with its agents coloured by a quantity and its edges as thick as their weights; eigenvalues.
 
 Every function draws into given axes, or into a figure of its own, and returns the axes, which a notebook shows; files are written
 by matplotlib's ``axes.figure.savefig``. matplotlib comes with ``pip install decentorth[plot]``.
@@ -6,14 +6,15 @@ by matplotlib's ``axes.figure.savefig``. matplotlib comes with ``pip install dec
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from topologies.canonical import WeightsLike, canonical_weights, upper
-from topologies.graphs.families import named_graph
+from topologies.canonical import Weights, WeightsLike, canonical_weights, upper
+from topologies.graphs.families import grid, named_graph, torus
 from topologies.weights.checks import adjacency
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ _THICKEST = 4.0
 _THINNEST = 0.3
 _LABELLED = 40
 _LAID_OUT = 500
+_EQUAL = 1e-9
+"""The relative range below which a quantity is drawn as one value."""
+_STUB = 0.4
+"""The length of a cut edge's ends, relative to the distance of neighbours."""
 
 
 def draw_graph(
@@ -36,12 +41,14 @@ def draw_graph(
     positions: ArrayLike | None = None,
     axes: Any = None,
     labels: Sequence[str] | None = None,
+    logarithmic: bool = False,
 ) -> Any:
     """Draw ``graph`` with edge widths in proportion to the size of the weights ``W``, shape (n, n), dashed if they are negative.
 
-    ``quantity``, shape (n,), colours the agents, for example by each one's consensus error; ``label`` names it at the colour bar.
-    ``labels`` are the agents' names, by default those of the graph's nodes, agents in the order of `numbered`.
-    ``positions``, shape (n, 2), are by default those of `agent_positions`; ``axes`` are matplotlib's, by default new ones.
+    ``quantity``, shape (n,), colours the agents, for example by each one's consensus error, on a ``logarithmic`` scale where it is
+    positive; ``label`` names it at the colour bar, or beside its value where that is the same for all. ``labels`` are the agents'
+    names, by default those of the graph's nodes, agents in the order of `numbered`. ``positions``, shape (n, 2), are by default
+    those of `agent_positions`, with edges around a torus cut at its border; ``axes`` are matplotlib's, by default new ones.
 
     Errors as `check_graph`, for W as `canonical_weights`; ValueError if an array has another shape.
     """
@@ -62,22 +69,29 @@ def draw_graph(
     tails, heads = once.row, once.col
     weights = np.array([matrix[i, j] for i, j in zip(tails, heads, strict=True)])
     largest = np.abs(weights).max(initial=np.finfo(float).tiny)
+    cut = _segments(graph, edges, places) if positions is None else _Segments(np.stack([places[tails], places[heads]], axis=1))
+    weights = weights if cut.edge is None else weights[cut.edge]
+    share = min(1.0, 60 / n)
     lines = LineCollection(
-        list(np.stack([places[tails], places[heads]], axis=1)),
-        linewidths=_THINNEST + (_THICKEST - _THINNEST) * np.abs(weights) / largest,
+        list(cut.ends),
+        linewidths=_THINNEST + (_THICKEST * share**0.5 - _THINNEST) * np.abs(weights) / largest,
         linestyles=["solid" if weight >= 0 else "dashed" for weight in weights],
         colors="0.55",
         zorder=1,
     )
     axes.add_collection(lines)
-    shown = {"color": "0.85"} if colours is None else {"c": colours, "cmap": "viridis"}
-    size = _AGENTS * min(1.0, 60 / n)
-    agents = axes.scatter(places[:, 0], places[:, 1], s=size, edgecolors="black", linewidths=0.6, zorder=2, **shown)
+    constant = colours is not None and np.ptp(colours) <= _EQUAL * np.abs(colours).max(initial=0.0)
+    shown: dict[str, Any] = {"color": "0.85"}
+    if colours is not None and not constant:
+        shown = {"c": colours, "cmap": "viridis", "norm": "log" if logarithmic and colours.min() > 0.0 else None}
+    agents = axes.scatter(places[:, 0], places[:, 1], s=_AGENTS * share, edgecolors="black", linewidths=0.6, zorder=2, **shown)
     if n <= _LABELLED:
         for name, (x, y) in zip(names, places, strict=True):
             text = axes.text(x, y, name, ha="center", va="center", fontsize=7, zorder=3)
             text.set_path_effects([withStroke(linewidth=2, foreground="white")])
-    if colours is not None:
+    if colours is not None and constant:
+        axes.set_title(f"{label} {colours[0]:.4g} everywhere".strip(), fontsize=9)
+    elif colours is not None:
         axes.figure.colorbar(agents, ax=axes, label=label, shrink=0.8)
     axes.set_aspect("equal")
     axes.set_axis_off()
@@ -86,7 +100,8 @@ def draw_graph(
 
 
 def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Any = None) -> Any:
-    """Draw real or complex ``eigenvalues``, shape (m,), in the closed unit disc, with the circle of radius ``sigma``.
+    """Draw ``eigenvalues``, shape (m,), with ``sigma``: real ones by rank, with lines at sigma and -sigma; complex ones in the
+    closed unit disc, with the circle of radius sigma.
 
     Raises ValueError if the eigenvalues are not one-dimensional and finite.
     """
@@ -96,38 +111,111 @@ def draw_spectrum(eigenvalues: ArrayLike, sigma: float | None = None, axes: Any 
     if values.ndim != 1 or not np.isfinite(values).all():
         raise ValueError(f"eigenvalues must be a finite array with one axis, got shape {values.shape}")
     axes = _axes(axes)
+    if sigma is not None:
+        axes.set_title(rf"$\sigma$ = {sigma:.6g}", color="tab:red", fontsize=9)
+    marks = {"s": 22 * min(1.0, 60 / max(len(values), 1)), "facecolors": "none", "edgecolors": "tab:blue", "linewidths": 1}
+    reach = 1.08 * max(1.0, float(np.abs(values).max(initial=0.0)))
+    axes.set_ylim(-reach, reach)
+    if not values.imag.any():
+        for level in () if sigma is None else (sigma, -sigma):
+            axes.axhline(level, color="tab:red", linewidth=1, linestyle="dashed")
+        axes.scatter(np.arange(1, len(values) + 1), np.sort(values.real)[::-1], **marks)
+        axes.set_xlabel("rank")
+        axes.set_ylabel("eigenvalue")
+        return axes
     axes.add_patch(Circle((0, 0), 1, fill=False, color="black", linewidth=1))
     if sigma is not None:
         axes.add_patch(Circle((0, 0), sigma, fill=False, color="tab:red", linewidth=1, linestyle="dashed"))
-        axes.set_title(f"radius {sigma:.6g}", color="tab:red", fontsize=9)
     axes.axhline(0, color="0.85", linewidth=0.6, zorder=0)
     axes.axvline(0, color="0.85", linewidth=0.6, zorder=0)
-    axes.scatter(values.real, values.imag, s=22, facecolors="none", edgecolors="tab:blue", linewidths=1)
+    axes.scatter(values.real, values.imag, **marks)
     axes.set_aspect("equal")
     axes.set_xlabel("real part")
     axes.set_ylabel("imaginary part")
-    reach = 1.08 * max(1.0, float(np.abs(values).max(initial=0.0)))
     axes.set_xlim(-reach, reach)
-    axes.set_ylim(-reach, reach)
     return axes
 
 
 def agent_positions(graph: nx.Graph[int]) -> Points:
-    """Positions of the agents, shape (n, 2): the graph's own (attribute ``pos``), else a circle for cycles and complete
-    graphs, else networkx's Kamada-Kawai layout, or a spectral one above 500 agents. Errors as `check_graph`."""
+    """Positions of the agents, shape (n, 2): the graph's own (attribute ``pos``), else the lattice for grids and tori with two
+    sides numbered by rows, a circle for cycles and complete graphs, else networkx's Kamada-Kawai layout, or a spectral one above
+    500 agents. Errors as `check_graph`."""
     import networkx as nx
 
     edges = adjacency(graph)
     n = edges.shape[0]
-    given = nx.get_node_attributes(graph, "pos")
+    given = _given(graph)
     if len(given) == n:
         return np.array([given[i] for i in range(n)], dtype=np.float64)
+    lattice = _lattice(edges)
+    if lattice is not None:
+        agents = np.arange(n)
+        return np.stack([agents % lattice.columns, -(agents // lattice.columns)], axis=1).astype(np.float64)
     degrees = np.diff(edges.indptr)
     if n < 3 or bool(np.all(degrees == 2)) or edges.nnz == n * (n - 1):
         angles = np.pi / 2 - 2 * np.pi * np.arange(n) / n
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
     layout = nx.kamada_kawai_layout(graph, weight=None) if n <= _LAID_OUT else nx.spectral_layout(graph, weight="")
     return np.array([layout[i] for i in range(n)])
+
+
+class _Lattice(NamedTuple):
+    """A grid or a torus, numbered by rows."""
+
+    columns: int
+    periodic: bool
+
+
+class _Segments(NamedTuple):
+    """The straight lines of a drawing's edges, ``(k, 2, 2)``, and the edge that each belongs to, None where they are the edges."""
+
+    ends: Points
+    edge: NDArray[np.int64] | None = None
+
+
+def _lattice(edges: Weights) -> _Lattice | None:
+    """The grid or torus with two sides, numbered by rows, that a graph is; None for other graphs."""
+    n = edges.shape[0]
+    for columns in (columns for columns in range(2, n // 2 + 1) if n % columns == 0):
+        for family, least in ((grid, 2), (torus, 3)):
+            if min(columns, n // columns) >= least:
+                built = inspect.unwrap(family)(n // columns, columns).adjacency()
+                if built.nnz == edges.nnz and (built != edges).nnz == 0:
+                    return _Lattice(columns, family is torus)
+    return None
+
+
+def edge_segments(graph: nx.Graph[int], positions: ArrayLike) -> Points:
+    """The lines ``(k, 2, 2)`` of the edges of agents at ``positions``, (n, 2), from `agent_positions` or scaled from there.
+
+    An edge around a torus is cut: a short line leaves the lattice at either end. Errors as `check_graph`.
+    """
+    return _segments(graph, adjacency(graph), np.asarray(positions, dtype=np.float64)).ends
+
+
+def _segments(graph: nx.Graph[int], edges: Weights, places: Points) -> _Segments:
+    once = upper(edges)
+    tails, heads = once.row.astype(np.int64), once.col.astype(np.int64)
+    ends = np.stack([places[tails], places[heads]], axis=1)
+    lattice = None if len(_given(graph)) == len(places) else _lattice(edges)
+    if lattice is None or not lattice.periodic:
+        return _Segments(ends)
+    rows = heads // lattice.columns - tails // lattice.columns
+    apart = np.where(rows == 0, heads - tails, rows)
+    around = np.flatnonzero(apart > 1)
+    stub = _STUB * (ends[around, 1] - ends[around, 0]) / apart[around, None]
+    before = np.stack([ends[around, 0], ends[around, 0] - stub], axis=1)
+    after = np.stack([ends[around, 1], ends[around, 1] + stub], axis=1)
+    straight = np.flatnonzero(apart == 1)
+    return _Segments(np.concatenate([ends[straight], before, after]), np.concatenate([straight, around, around]))
+
+
+def _given(graph: nx.Graph[int]) -> dict[int, Any]:
+    """The positions that a graph's nodes have themselves."""
+    import networkx as nx
+
+    positions: dict[int, Any] = nx.get_node_attributes(graph, "pos")
+    return positions
 
 
 def _shaped(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Points:

@@ -11,12 +11,13 @@ from ..numerics.ordered_sums import norms
 from ..protocols import Array
 from ..settings import settings
 from . import wiring
-from .figures import panels
+from .figures import panels, style
 from .flags import InputError, read_value
 from .outputs import final_points
 from .settings import NETWORK, CaseSettings
 
 if TYPE_CHECKING:
+    import networkx as nx
     from matplotlib.figure import Figure
 
 AgentQuantity = Literal["consensus", "feasibility"]
@@ -32,8 +33,44 @@ def agent_quantity(x: Array, quantity: AgentQuantity) -> Array:
     return norms(x.swapaxes(-1, -2) @ x - np.eye(x.shape[-1]))
 
 
+def run_graph(folder: str, configuration: Mapping[str, Any]) -> tuple[nx.Graph[int], Any]:
+    """The graph of a run's settings, and its mixing matrix.
+
+    Raises
+    ------
+    InputError
+        The network changes over time.
+    """
+    from scipy.sparse import csr_array
+
+    from topologies import graph_from_name
+
+    names = (*NETWORK, "seed")
+    known = {name: setting.hint for name, setting in settings(CaseSettings).items() if name in names}
+    held = {name: value for name, value in configuration.items() if name in known and value is not None}
+    case = CaseSettings(**{name: read_value(name, known[name], value) for name, value in held.items()})
+    W = wiring.make(case).W
+    if not isinstance(W, csr_array):
+        raise InputError(f"the network of {folder} changes over time: there is no one graph to draw")
+    if case.weights_file is None:
+        return graph_from_name(case.topology, case.agents, case.seed), W
+    return weights_graph(W), W
+
+
+def weights_graph(W: Any) -> nx.Graph[int]:
+    """The graph of the entries of W, ``(n, n)``, off its diagonal."""
+    import networkx as nx
+
+    edges = W.tocoo()
+    graph: nx.Graph[int] = nx.Graph()
+    graph.add_nodes_from(range(W.shape[0]))
+    graph.add_edges_from((int(i), int(j)) for i, j in zip(edges.row, edges.col, strict=True) if i < j)
+    return graph
+
+
+@style()
 def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQuantity) -> Figure:
-    """The graph of a run with its weights, and its agents coloured by ``quantity`` of their final points.
+    """The graph of a run with its weights, and its agents coloured by ``quantity`` of their final points, logarithmically.
 
     Parameters
     ----------
@@ -42,32 +79,19 @@ def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQu
     configuration
         The run's settings.
     """
-    from scipy.sparse import csr_array
-
-    names = (*NETWORK, "seed")
-    known = {name: setting.hint for name, setting in settings(CaseSettings).items() if name in names}
-    held = {name: value for name, value in configuration.items() if name in known and value is not None}
-    given = {name: read_value(name, known[name], value) for name, value in held.items()}
-    W = wiring.make(CaseSettings(**given)).W
-    if not isinstance(W, csr_array):
-        raise InputError(f"the network of {folder} changes over time: there is no one graph to draw")
+    graph, W = run_graph(folder, configuration)
     try:
         x = final_points(folder)
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"cannot read the final points of {folder}: {error}") from None
-    return draw_agents(W, x, quantity)
+    return draw_agents(graph, W, x, quantity)
 
 
-def draw_agents(W: Any, x: Array, quantity: AgentQuantity, labels: Sequence[str] | None = None) -> Figure:
-    """The graph of W, ``(n, n)``, with its weights, and its agents coloured by ``quantity`` of their points x, ``(n, *shape)``."""
-    import networkx as nx
-
+@style()
+def draw_agents(graph: nx.Graph[Any], W: Any, x: Array, quantity: AgentQuantity, labels: Sequence[str] | None = None) -> Figure:
+    """The graph with the weights W, ``(n, n)``, and its agents coloured by ``quantity`` of their points x, ``(n, *shape)``."""
     from topologies import draw_graph
 
-    edges = W.tocoo()
-    graph: nx.Graph[int] = nx.Graph()
-    graph.add_nodes_from(range(W.shape[0]))
-    graph.add_edges_from((int(i), int(j)) for i, j in zip(edges.row, edges.col, strict=True) if i < j)
     figure, ((axes,),) = panels(1, 1, (5, 4.2))
-    draw_graph(graph, W, agent_quantity(x, quantity), LABELS[quantity], axes=axes, labels=labels)
+    draw_graph(graph, W, agent_quantity(x, quantity), LABELS[quantity], axes=axes, labels=labels, logarithmic=True)
     return figure

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,16 +19,20 @@ if TYPE_CHECKING:
 
 History = Mapping[str, NDArray[Any]]
 Against = Literal["iterations", "rounds", "bytes", "seconds"]
+Scale = Literal["linear", "log"]
+Width = Literal["column", "page"]
 
-COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7f7f7f")
-DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (8, 2, 2, 2)), (0, (2, 1)))
+COLOURS = ("#000000", "#6699cc", "#994455", "#004488", "#997700", "#ee99aa")
+DASHES: tuple[Any, ...] = ((0, ()), (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)), (0, (8, 2, 2, 2)), (0, (2, 1)))
+"""The style sheet's cycle of colours and dashes, which a test compares."""
+MARKERS = ("o", "s", "^", "D", "v", "X")
 LABELS = {
     "local_gradient_sum": r"$\sum_i \|\mathrm{grad}\,f_i(x_i)\|_F$",
     "gradient_norm": r"$\|\mathrm{grad}\,f(\hat x)\|_F$",
     "consensus_error": r"$\sum_i \|x_i - \bar x\|_F$",
-    "consensus_rms": r"consensus $(\frac{1}{n}\sum_i \|x_i - \hat x\|_F^2)^{1/2}$",
+    "consensus_rms": r"$(\frac{1}{n}\sum_i \|x_i - \hat x\|_F^2)^{1/2}$",
     "distance_to_manifold": r"$\sum_i \mathrm{dist}(x_i, \mathcal{M})$",
-    "feasibility": r"feasibility $\max_i \|x_i^\top x_i - I\|_F$",
+    "feasibility": r"$\max_i \|x_i^\top x_i - I\|_F$",
     "iterations": "iteration $k$",
     "rounds": "rounds of messages",
     "bytes": "bytes sent, all agents",
@@ -35,27 +41,42 @@ LABELS = {
 
 PANELS: tuple[tuple[str, ...], ...] = (("local_gradient_sum", "gradient_norm"), ("consensus_error",), ("distance_to_manifold",))
 """The metrics of each panel of Figure 1; the second of a panel is drawn thin beside the first."""
-WIDTHS = (1.3, 0.6)
+THICK, THIN = 1.3, 0.6
 DECADES = 30.0
 """A logarithmic axis spans at least about this factor."""
-COLUMN = 3.5
-"""Width of a paper's column in inches."""
+INCHES: dict[Width, float] = {"column": 3.5, "page": 7.16}
+"""The widths of one and of two columns of a paper."""
+ABREAST = 3
+"""The number of panels beside each other across a page."""
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """A context, or a decorator, in which matplotlib has the package's style."""
+    try:
+        import matplotlib.style
+
+        from .paper import STYLE
+    except ImportError:
+        raise InputError('figures need matplotlib: pip install "decentorth[plot]"') from None
+    with matplotlib.style.context(STYLE):
+        yield
+
+
+def look(place: int, *, marked: bool = False) -> dict[str, Any]:
+    """Colour and dashes, and the marker where asked for, of a curve; the dashes of a colour change when it comes round again."""
+    turns, colour = divmod(place, len(COLOURS))
+    kind = (colour + turns) % len(DASHES)
+    return {"color": COLOURS[colour], "linestyle": DASHES[kind], "marker": MARKERS[kind] if marked else ""}
 
 
 def panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) -> tuple[Figure, Sequence[Sequence[Axes]]]:
-    """A figure of ``size`` in inches, and its empty panels by row and column."""
-    try:
-        import matplotlib.figure  # noqa: F401  # refused here where it is missing
+    """A figure of ``size`` in inches in the package's style, and its empty panels by row and column."""
+    with style():
+        from .paper import PaperFigure
 
-        from topologies.pictures import Picture
-    except ImportError:
-        raise InputError('figures need matplotlib: pip install "decentorth[plot]"') from None
-    figure = Picture(figsize=size, layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False, **shared)
-    for each in axes.flat:
-        each.tick_params(labelsize=7, which="both")
-        each.grid(which="major", linewidth=0.3, color="0.85")
-    return figure, axes
+        figure = PaperFigure(figsize=size, layout="constrained")
+        return figure, figure.subplots(rows, columns, squeeze=False, **shared)
 
 
 def check_metrics(metrics: Iterable[str], present: Collection[str]) -> None:
@@ -71,11 +92,22 @@ def label(name: str) -> str:
 
 
 def logarithmic(axes: Axes, x: str = "", y: str = "") -> None:
-    """Make the axes logarithmic, with these labels."""
+    """Make the axes logarithmic, with these labels; whole powers of ten alone have numbers."""
+    from matplotlib.ticker import NullFormatter
+
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(x, fontsize=8)
     axes.set_ylabel(y, fontsize=8)
+
+
+def whole_decades(low: float, high: float) -> tuple[float, float]:
+    """Limits of a logarithmic axis, widened to the powers of ten around them where fewer than two are within."""
+    below, above = np.log10([low, high])
+    few = np.floor(above) - np.ceil(below) < 1
+    return (float(10.0 ** np.floor(below)), float(10.0 ** np.ceil(above))) if few else (low, high)
 
 
 def say_empty(axes: Axes) -> None:
@@ -83,32 +115,63 @@ def say_empty(axes: Axes) -> None:
     axes.text(0.5, 0.5, "nothing above zero", transform=axes.transAxes, ha="center", va="center", fontsize=7)
 
 
+@style()
 def plot_histories(
     histories: Mapping[str, History],
     *,
     against: Against = "iterations",
     metrics: Sequence[str] | None = None,
-    linear: bool = False,
+    x: Scale = "linear",
+    y: Scale = "log",
+    width: Width = "column",
+    guide: bool = False,
 ) -> Figure:
-    """A figure of a paper's column width, one panel below the other, of the columns of each run by its label.
+    """A figure of a paper's column or page, of the columns of each run by its label.
 
-    There is a panel for each metric, by default the three of Figure 1, or the objective where a run has none of them. Logarithmic
-    axes leave out zeros, and with them iteration 0, and a grey guide shows the slope O(1/K). Raises InputError for no histories, a
-    metric that no run has, or a missing matplotlib.
+    There is a panel for each metric, by default the three of Figure 1, or the objective where a run has none of them; in a column
+    they stand below each other, across a page beside each other. By default the y axis is logarithmic, which makes linear
+    convergence a straight line; zeros are left out there, and an objective that is not positive gets a linear axis.
+
+    Parameters
+    ----------
+    x, y
+        The scales of the axes.
+    guide
+        Draw the slope O(1/K), a line on two logarithmic axes.
+
+    Raises
+    ------
+    InputError
+        No histories, a metric that no run has, a guide on other axes, or no matplotlib.
     """
+    if guide and (x, y) != ("log", "log"):
+        raise InputError("the guide O(1/K) is a line where both axes are logarithmic: give --x log")
     shown = _shown(histories, metrics)
-    height = 0.5 + 1.45 * len(shown) + 0.17 * (len(histories) > 1) * len(histories)
-    figure, columns = panels(len(shown), 1, (COLUMN, height), sharex=True)
-    rows = [row[0] for row in columns]
     column = "iteration" if against == "iterations" else against
-    if not linear:
-        _logarithmic(rows, np.concatenate([history[column] for history in histories.values()]))
-    for axes, names in zip(rows, shown, strict=True):
-        _draw(axes, histories, column, names, linear=linear)
-    rows[-1].set_xlabel(LABELS[against], fontsize=8)
+    abreast = ABREAST if width == "page" else 1
+    rows, columns = -(-len(shown) // abreast), min(len(shown), abreast)
+    names = {run: textwrap.fill(run, 62 if width == "column" else 130) for run in histories}
+    lines = sum(name.count("\n") + 1 for name in names.values()) if len(histories) > 1 else 0
+    across = 1 if width == "column" else 2 if max(map(len, names.values())) < 62 else 1
+    height = (1.45 if width == "column" else 2.1) * rows + 0.5 + 0.15 * lines / across
+    figure, grid = panels(rows, columns, (INCHES[width], height), sharex=True)
+    axes = [each for row in grid for each in row]
+    for spare in axes[len(shown) :]:
+        spare.remove()
+    reach = _reach(np.concatenate([history[column] for history in histories.values()]), x)
+    for place, (each, metric) in enumerate(zip(axes, shown, strict=False)):
+        _prepare(each, x, y, histories, metric)
+        if reach is not None:
+            each.set_xlim(reach)
+        _draw(each, histories, column, metric)
+        if guide:
+            _guide(each)
+        if place >= len(shown) - columns:
+            each.set_xlabel(LABELS[against])
+            each.tick_params(labelbottom=True)
     if len(histories) > 1:
-        handles = [next(line for line in axes.lines if line.get_label() == run) for run in histories]
-        figure.legend(handles=handles, loc="outside upper center", ncols=1, fontsize=7, frameon=False)
+        handles = [next(line for each in axes for line in each.lines if line.get_label() == run) for run in histories]
+        figure.legend(handles=handles, labels=list(names.values()), loc="outside upper center", ncols=across)
     return figure
 
 
@@ -123,65 +186,86 @@ def _shown(histories: Mapping[str, History], metrics: Sequence[str] | None) -> l
     return [panel for panel in found if panel] or [("objective",)]
 
 
-def _logarithmic(rows: Sequence[Axes], x: NDArray[Any]) -> None:
-    """Make the axes logarithmic before lines are drawn: matplotlib warns if a line has no positive values."""
+def _reach(x: NDArray[Any], scale: Scale) -> tuple[float, float] | None:
+    """The limits of the horizontal axis; None where matplotlib chooses."""
+    shown = x[x > 0] if scale == "log" else x
+    if not len(shown) or shown.max() <= 0:
+        return None
+    return float(shown.min()), float(max(shown.max(), 1.001 * shown.min()))
+
+
+def _prepare(axes: Axes, x: Scale, y: Scale, histories: Mapping[str, History], names: Sequence[str]) -> None:
+    """Set the scales before lines are drawn: matplotlib warns if a line has no positive values on a logarithmic axis."""
     from matplotlib.ticker import NullFormatter
 
-    for axes in rows:
-        axes.set_xscale("log", nonpositive="mask")
-        axes.set_yscale("log", nonpositive="mask")
-        axes.set_autoscale_on(False)
-        axes.yaxis.set_minor_formatter(NullFormatter())
-    shown = x[x > 0]
-    if len(shown):
-        rows[0].set_xlim(shown.min(), max(shown.max(), 1.001 * shown.min()))
+    if names[0] == "objective" and any((history["objective"] <= 0).any() for history in histories.values()):
+        y = "linear"
+    for scale, set_scale, axis in ((x, axes.set_xscale, axes.xaxis), (y, axes.set_yscale, axes.yaxis)):
+        if scale == "log":
+            set_scale("log", nonpositive="mask")
+            axis.set_minor_formatter(NullFormatter())
+    if y == "log":
+        axes.set_autoscaley_on(False)
 
 
-def _draw(axes: Axes, histories: Mapping[str, History], column: str, names: Sequence[str], *, linear: bool) -> None:
+def _draw(axes: Axes, histories: Mapping[str, History], column: str, names: Sequence[str]) -> None:
     drawn = []
     for number, (run, history) in enumerate(histories.items()):
-        style = {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
-        for thin, name in enumerate(names):
+        several = len(histories) > 1
+        marks = {"markevery": (0.02 + 0.18 * number / len(histories), 0.18), "markersize": 3.0} if several else {}
+        for name, linewidth in zip(names, (THICK, THIN), strict=False):
             if name in history:
                 x, y = history[column], history[name]
-                axes.plot(x, y, linewidth=WIDTHS[thin], label=f"_{run}" if thin else run, gid=name, **style)
+                thin = name != names[0]
+                mine = look(number) if thin else look(number, marked=several) | marks
+                axes.plot(x, y, linewidth=linewidth, label=f"_{run}" if thin else run, gid=name, **mine)
                 drawn.append((x, y))
-    if not linear:
+    if axes.get_yscale() == "log":
         _fit(axes, drawn)
     if len(names) > 1:
         from matplotlib.lines import Line2D
 
-        axes.set_ylabel("gradient norms", fontsize=8)
+        axes.set_ylabel("gradient norms")
         handles = [
-            Line2D([], [], color="0.3", linewidth=width, label=label(name)) for name, width in zip(names, WIDTHS, strict=False)
+            Line2D([], [], color="0.3", linewidth=width, label=label(name))
+            for name, width in zip(names, (THICK, THIN), strict=False)
         ]
-        axes.legend(handles=handles, ncols=2, frameon=False, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 0.97))
+        axes.legend(handles=handles, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 0.97), handlelength=1.2, columnspacing=0.8)
     else:
-        axes.set_ylabel(label(names[0]), fontsize=8)
+        axes.set_ylabel(label(names[0]))
 
 
 def _fit(axes: Axes, drawn: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
-    """Fit logarithmic axes to the values that they can show, and draw the guide; with no such value, say so in the panel."""
-    shown = [(x > 0) & (y > 0) & np.isfinite(y) for x, y in drawn]
-    if not any(mask.any() for mask in shown):
+    """Fit a logarithmic vertical axis to the values that the panel can show; with no such value, say so in the panel.
+
+    The start does not count, where agents are equal up to rounding.
+    """
+    rows = [slice(1 if len(y) > 1 else 0, None) for _, y in drawn]
+    values = np.concatenate([y[part] for part, (_, y) in zip(rows, drawn, strict=True)])
+    values = values[(values > 0) & np.isfinite(values)]
+    if not len(values):
         say_empty(axes)
         return
-    y = np.concatenate([y[mask] for (_, y), mask in zip(drawn, shown, strict=True)])
-    few = max(1.0, DECADES**0.5 * (y.min() / y.max()) ** 0.5)  # so that the axis spans whole powers of ten
-    axes.set_ylim(y.min() / (1.6 * few), y.max() * 1.6 * few)
+    few = max(1.0, DECADES**0.5 * (values.min() / values.max()) ** 0.5)  # so that the axis spans whole powers of ten
+    axes.set_ylim(values.min() / (1.6 * few), values.max() * 1.6 * few)
+
+
+def _guide(axes: Axes) -> None:
+    """Draw the slope O(1/K) from the middle of the left edge."""
     (left, right), (bottom, top) = np.log10(axes.get_xlim()), np.log10(axes.get_ylim())
     start = (left + 0.05 * (right - left), bottom + 0.5 * (top - bottom))
     length = min(0.4 * (right - left), 0.42 * (top - bottom))
     ends = 10 ** np.array([start, (start[0] + length, start[1] - length)])
-    axes.plot(ends[:, 0], ends[:, 1], color="0.6", linewidth=0.7, label="_guide", gid="guide")
+    axes.plot(ends[:, 0], ends[:, 1], color="0.6", linewidth=0.7, linestyle="-", label="_guide", gid="guide")
     axes.annotate("$O(1/K)$", tuple(ends[1]), xytext=(2, -1), textcoords="offset points", fontsize=6, color="0.4", va="center")
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Write a figure as PNG, SVG or PDF, by the ending of its name."""
+    """Write a figure as PNG, SVG or PDF, by the ending of its name, its fonts as outlines that a publisher takes (Type 42)."""
     if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"{path}: a figure must end in .png, .svg or .pdf")
     try:
-        figure.savefig(path, dpi=200)
+        with style():
+            figure.savefig(path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None

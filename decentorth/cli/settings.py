@@ -24,6 +24,7 @@ TOLERANCES = (
 LOCAL = ("local_quantity", "local_every", "local_rounds")
 """Settings of the agents' decision by the local tolerance."""
 NETWORK = ("agents", "topology", "weights", "self_weight", "weights_file", "placement")
+RECORDING = ("history_rows", "record_every", "record_agents")
 PATIENCE = ("rank_timeout", "compute_timeout")
 CHECKPOINTS = ("checkpoint_every", "keep_checkpoints")
 OUTPUT = ("out", "overwrite", "plot", "quiet", "record", *CHECKPOINTS, "resume", "config", "print_config", "dry_run")
@@ -155,6 +156,8 @@ class RunSettings(CaseSettings):
         one in five iterations.
     record_every : int
         A row every so many iterations instead.
+    record_agents : bool
+        Also record the distance of every agent from their mean, a column for each: reports then colour the graph over iterations.
     rank_timeout : float
         On MPI ranks: the job ends when a rank has given no sign of life for so many seconds (stopped, its host frozen or gone); 0:
         never. A gradient may take longer; a single call that holds Python's lock may not.
@@ -203,6 +206,7 @@ class RunSettings(CaseSettings):
     safety_region: Positive | None = None
     history_rows: Annotated[int, Range(least=2)] | None = None
     record_every: Count | None = None
+    record_agents: bool = False
     rank_timeout: float = RANK_TIMEOUT
     compute_timeout: float = 0.0
     out: str | None = None
@@ -231,6 +235,8 @@ class RunSettings(CaseSettings):
             _ = self.bad_channel
         elif self.tracker_correction:
             raise ValueError(f"tracker_correction is for a bad channel: give channel, or drop it (now {self.tracker_correction})")
+        if self.record_agents and self.on_rank_loss == "shrink":
+            raise ValueError("record_agents needs all agents to the end: leave it or on_rank_loss=shrink out")
         if self.spread_samples is not None and self.agents != 1:
             raise ValueError(f"spread_samples is for a single agent: give --agents 1 (now {self.agents})")
         if self.local_tolerance is not None:

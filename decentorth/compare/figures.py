@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..cli.figures import COLOURS, DASHES, label, logarithmic, panels, say_empty
+from ..cli.figures import INCHES, label, logarithmic, look, panels, say_empty, style, whole_decades
 from ..protocols import Array
 from .comparison import Comparison, Entry
 from .words import title
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH, HEIGHT = 3.1, 2.7
+HEIGHT = 2.1
 
 
 class Curve(NamedTuple):
@@ -48,6 +48,7 @@ def curve(comparison: Comparison, entry: Entry, metric: str, against: str) -> Cu
     return Curve(np.nanmedian(x[:, 1:], axis=0), np.median(y, axis=0), y.min(axis=0), y.max(axis=0))
 
 
+@style()
 def figure(comparison: Comparison, metrics: Sequence[str] = ()) -> Figure:
     """The metric against iterations, rounds, bytes and modelled seconds on the first network, medians and ranges over trials.
 
@@ -63,9 +64,9 @@ def figure(comparison: Comparison, metrics: Sequence[str] = ()) -> Figure:
     """
     metrics = metrics or (comparison.rules.metric,)
     columns = ["iterations", "rounds", "bytes", *(f"seconds on {name}" for name in list(comparison.networks)[:1])]
-    per_row = max(1, round(len(columns) * WIDTH / 3.6))
-    lines = math.ceil(len(comparison.entries) / per_row)
-    size = len(columns) * WIDTH, 0.5 + len(metrics) * HEIGHT + 0.2 * lines
+    words = [entry.label if entry.step == "none" else f"{entry.label}, step {entry.step}" for entry in comparison.entries]
+    per_row = max(1, min(4, 120 // (8 + max(map(len, words)))))
+    size = INCHES["page"], 0.5 + len(metrics) * HEIGHT + 0.17 * math.ceil(len(words) / per_row)
     drawn, rows = panels(len(metrics), len(columns), size, sharex="col", sharey="row")
     for row, metric in zip(rows, metrics, strict=True):
         for panel, against in zip(row, columns, strict=True):
@@ -74,17 +75,10 @@ def figure(comparison: Comparison, metrics: Sequence[str] = ()) -> Figure:
     for panel, against in zip(rows[-1], columns, strict=True):
         panel.set_xlabel(f"modelled {against}" if " on " in against else label(against), fontsize=8)
     drawn.suptitle(title(comparison), fontsize=9)
-    for place, entry in enumerate(comparison.entries):
-        words = entry.label if entry.step == "none" else f"{entry.label}, step {entry.step}"
-        rows[0][0].plot([], [], linewidth=1.2, label=words, gid="legend", **_look(place))
-    drawn.legend(*rows[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=per_row, fontsize=7, frameon=False)
+    for place, name in enumerate(words):
+        rows[0][0].plot([], [], label=name, gid="legend", **look(place))
+    drawn.legend(*rows[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=per_row)
     return drawn
-
-
-def _look(place: int) -> dict[str, Any]:
-    """Colour and dashes of a method; the dashes of a colour change when it comes round again."""
-    turns, colour = divmod(place, len(COLOURS))
-    return {"color": COLOURS[colour], "linestyle": DASHES[(colour + turns) % len(DASHES)]}
 
 
 def _panel(panel: Axes, comparison: Comparison, metric: str, against: str) -> None:
@@ -96,12 +90,16 @@ def _panel(panel: Axes, comparison: Comparison, metric: str, against: str) -> No
         if metric in entry.traces[0].history:
             found = curve(comparison, entry, metric, against)
             visible = (found.x > 0.0) & np.isfinite(found.median) & ((metric == "objective") | (found.median > 0.0))
-            kept, look = Curve(*(part[visible] for part in found)), _look(place)
-            ranges.append((kept, look["color"]))
-            panel.plot(kept.x, kept.median, linewidth=1.2, gid="median", **look)
+            kept, mine = Curve(*(part[visible] for part in found)), look(place)
+            ranges.append((kept, mine["color"]))
+            panel.plot(kept.x, kept.median, gid="median", **mine)
     if not any(kept.x.size for kept, _ in ranges):
         say_empty(panel)
+    else:
+        panel.set_xlim(whole_decades(*panel.get_xlim()))
     limits = panel.get_ylim()  # those of the medians
+    if metric != "objective":
+        limits = whole_decades(*limits)
     for kept, colour in ranges:
         high = np.where(np.isfinite(kept.high), kept.high, kept.median * 1e6)
         low = kept.low if metric == "objective" else np.maximum(kept.low, 1e-300)

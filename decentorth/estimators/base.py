@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .. import registry
@@ -23,6 +24,8 @@ from ..problems.common.checks import matrices, same_columns
 from ..protocols import Array, Collective, Metric
 from ..stopping import Consensus, GradientNorm, Rule
 
+FLOATS = (np.float64, np.float32)
+"""The types of samples that are kept; others become the first."""
 ALONE = ("rgd", "landing", "generalized_landing")
 """The methods of a single agent whose automatic step size is Barzilai-Borwein here, instead of their own."""
 
@@ -78,7 +81,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """Run the method until the metric and the consensus error are at most ``tol``; warn if that fails; sets ``n_iter_``.
 
         ``build`` gives the problem of a rank's agents, and other quantities of all agents, which are returned after the feasible
-        point nearest to the agents' mean, the same on every rank, and the result.
+        point nearest to the agents' mean, the same on every rank, and the result. Sets ``history_`` and ``communication_`` too.
         """
         more: list[Any] = []
 
@@ -113,10 +116,15 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         (total,) = result.collective.sum(result.x)
         point: Array = result.problem.constraint.project(total[None] / n_agents)[0]
         self.n_iter_: Any = max(result.row.iteration, 1)
+        self.history_ = result.history
+        self.communication_ = {"rounds": result.row.rounds, "messages": result.row.messages, "bytes": result.row.bytes}
         return point, result, more[0]
 
     def _agents(self, name: str, agents: Sequence[Any]) -> list[Array]:
         """Check all agents' samples together; sets ``n_features_in_`` and, from data frames, ``feature_names_in_``."""
+        for agent, samples in enumerate(agents):
+            if issparse(samples):
+                raise TypeError(f"{name} of agent {agent} is sparse: give X.toarray()")
         checked = matrices(name, agents)
         same_columns(name, checked)
         validate_data(self, agents[0], skip_check_array=True)
@@ -125,7 +133,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def _coordinates(self, X: Any) -> Array:
         """``(m, n_components)``: the coordinates given to an inverse transform, checked."""
         check_is_fitted(self)
-        checked: Array = check_array(X, dtype=np.float64)
+        checked: Array = check_array(X, dtype=FLOATS)
         if checked.shape[1] != self.n_components_:
             raise ValueError(
                 f"X must have a column for each of the {self.n_components_} components, got {checked.shape[1]} columns"
@@ -140,6 +148,13 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
     """
 
     _least_features: ClassVar[int] = 1
+    _lengths: Any = 1.0
+    """The units of the coordinates, one or ``(n_components,)``."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the components of the samples X, ``(m, d)``; y is ignored."""
@@ -180,15 +195,19 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         return self.components_
 
     def transform(self, X: Any) -> Array:
-        """``(m, n_components)``: the samples' coordinates."""
+        """``(m, n_components)``: the samples' coordinates, float32 for float32 samples."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        coordinates: Array = (X - self._origin) @ self.components_.T
-        return coordinates
+        X = validate_data(self, X, dtype=FLOATS, accept_sparse=get_tags(self).input_tags.sparse, reset=False)
+        across = self.components_.T
+        sparse = issparse(X)
+        coordinates = X @ across - self._origin @ across if sparse else (X - self._origin) @ across
+        found: Array = (coordinates / self._lengths).astype(X.dtype, copy=False)
+        return found
 
     def inverse_transform(self, X: Any) -> Array:
-        """``(m, d)``: the points with these coordinates."""
-        points: Array = self._coordinates(X) @ self._axes + self._origin
+        """``(m, d)``: the points with these coordinates, float32 for float32 coordinates."""
+        coordinates = self._coordinates(X)
+        points: Array = ((coordinates * self._lengths) @ self._axes + self._origin).astype(coordinates.dtype, copy=False)
         return points
 
     def _set_components(self, components: NDArray[np.floating[Any]]) -> None:

@@ -38,6 +38,8 @@ STEP, PULL = 0.5, 0.1
 """The first step times the square of the largest eigenvalue, and the product of step, penalty and largest eigenvalue."""
 FLAT, RUNAWAY = 1e-6, 1e50
 """The share of the first variance below which a direction is not rescaled, and the size above which a point counts as diverged."""
+EQUAL = 1e-14
+"""The relative standard deviation up to which a column counts as constant."""
 AVERAGED = 3.0
 """The weight of a piece in averages, relative to its share of the samples."""
 
@@ -180,10 +182,15 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
     def _rank(self, samples: int, n1: int, n2: int) -> int:
         return check_components(self.n_components, min(samples, n1, n2), "the fewest of samples, features and targets")
 
-    def _standards(self, view: list[Array], count: int, collective: Collective) -> Columns:
-        """The means and divisors of all agents' samples; a constant column is not scaled."""
+    def _standards(self, name: str, view: list[Array], count: int, collective: Collective) -> Columns:
+        """The means and divisors of all agents' samples; a constant column is refused without a ridge, and not scaled."""
         mean = pooled.mean(view, collective)
         variance = pooled.mean_squares([a - mean for a in view], collective) * (count / max(count - 1, 1))
+        constant = np.flatnonzero(variance <= (EQUAL * np.abs(mean)) ** 2)
+        if self.ridge == 0.0 and len(constant):
+            columns = "column" if len(constant) == 1 else "columns"
+            shown = ", ".join(map(str, constant[:5])) + (", ..." if len(constant) > 5 else "")
+            raise ValueError(f"{name} has {len(constant)} constant {columns} ({shown}): give ridge=1e-2, or drop them")
         return self._scaled(mean, variance)
 
     def _scaled(self, mean: Array, variance: Array) -> Columns:
@@ -194,7 +201,7 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         rank = self._rank(count, firsts[0].shape[1], seconds[0].shape[1])
 
         def build(own: slice, collective: Collective) -> tuple[Pairs, tuple[Columns, Columns]]:
-            x, y = (self._standards(view[own], count, collective) for view in (firsts, seconds))
+            x, y = (self._standards(name, view[own], count, collective) for name, view in (("X", firsts), ("y", seconds)))
             views = [x.standard(a) for a in firsts[own]], [y.standard(b) for b in seconds[own]]
             return Pairs(*views, rank, ridge=self.ridge, n_agents=n, first_agent=own.start, collective=collective), (x, y)
 

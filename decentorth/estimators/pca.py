@@ -1,7 +1,9 @@
 """Principal component analysis of data in one place, in a stream of batches, or held by agents that exchange only points.
 
 The components are the leading eigenvectors of the covariance of all samples. A method of the package finds their span, as the
-minimiser of -1/2 tr(x^T C x) over St(d, r); the eigenvectors of x^T C x, a matrix of order r, turn it into components.
+minimiser of -1/2 tr(x^T C x) over St(d, r); the eigenvectors of x^T C x, a matrix of order r, turn it into components. For data in
+one place with at most `DIRECT` samples or features LAPACK's eigenvalues are faster, and are taken unless a method is named; those
+of sparse samples, which are never made dense, are found by LAPACK or ARPACK.
 
 Batches need no method. The estimator keeps the number n of samples seen, their mean, and their k = 2 r + 10 leading directions V
 with singular values S; a batch of m samples, centred to A, whose mean lies at a distance g from the other, makes the singular value
@@ -13,17 +15,25 @@ t^-(1 - lambda_{k+1} / lambda_i): this is why more than r directions are kept.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from scipy.sparse import issparse
+from scipy.sparse.linalg import LinearOperator, svds
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from .. import problems
 from ..problems.common import pooled
 from ..protocols import Array, Collective
-from .base import ComponentEstimator, check_components
+from .base import FLOATS, ComponentEstimator, check_components
+
+DIRECT = 1000
+"""The least number of samples or features above which a method of the package takes the place of LAPACK's."""
+TALL = 10
+"""The ratio of samples to features from which the covariance is formed."""
 
 
 class Components(problems.PCA):
@@ -50,12 +60,16 @@ class PCA(ComponentEstimator):
     Parameters
     ----------
     n_components
-        The number of components; by default the smaller of the numbers of samples and features.
+        The number of components; by default the smaller of the numbers of samples and features. A number between 0 and 1 is the
+        least share of the variance that they explain, for data in one place with at most 1000 samples or features.
+    whiten
+        True for coordinates of variance 1.
     tol
         The gradient norm, and for agents their distance from one another too, to be reached, where the samples have a total
         variance of 1: the angle to the answer is about tol over the gap of the explained variance ratios.
     algorithm, step_size, max_iter, random_state
-        As in all of `decentorth.estimators`; the default is RGD for data in one place, DeEPCA for agents.
+        As in all of `decentorth.estimators`; the default is LAPACK's eigenvalues for data in one place with at most 1000
+        samples or features, to rounding whatever tol, RGD for more, DeEPCA for agents.
 
     Attributes
     ----------
@@ -65,13 +79,74 @@ class PCA(ComponentEstimator):
         ``(n_components,)``.
     mean_
         ``(d,)``.
+    noise_variance_
+        The mean of the variances along the other directions in which samples can vary.
     n_samples_seen_
         The number of samples of all batches.
     """
 
     _together = "deepca"
 
-    n_components: int | None = None
+    n_components: int | float | None = None
+    _: KW_ONLY
+    whiten: bool = False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the components of the samples X, ``(m, d)``, dense or sparse; y is ignored.
+
+        Raises
+        ------
+        ValueError
+            A share of the variance, or sparse samples, with a method or a size for which there are none.
+        """
+        X = validate_data(self, X, dtype=FLOATS, accept_sparse=("csr", "csc"), ensure_min_samples=2)
+        if issparse(X) and self.algorithm != "auto":
+            raise ValueError(f"sparse samples need algorithm='auto', got {self.algorithm!r}: or give X.toarray()")
+        X = X.astype(np.float64, copy=False)
+        return (
+            self._fit_directly(X) if self.algorithm == "auto" and (issparse(X) or min(X.shape) <= DIRECT) else self._fit([X], None)
+        )
+
+    def _fit_directly(self, X: Any) -> Self:
+        """Fit to the samples, dense or sparse, by eigenvalues of the covariance or singular values."""
+        (m, d), most = X.shape, min(X.shape)
+        sparse = issparse(X)
+        singular: Any
+        share = self.n_components if isinstance(self.n_components, float) and 0.0 < self.n_components < 1.0 else None
+        rank = most if share is not None else check_components(self.n_components, most, "the fewer of samples and features")
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        if sparse:
+            squares = float(X.multiply(X).sum() - m * (mean @ mean))
+            if d > DIRECT:
+                if share is not None or rank == most:
+                    raise ValueError(f"sparse samples of more than {DIRECT} features need a number of components below {most}")
+                start = check_random_state(self.random_state).standard_normal(most)
+                _, singular, vectors = svds(_centred(X, mean), rank, v0=start)
+                order = np.argsort(-singular)
+                return self._keep_directly(Moments(mean, m, squares), vectors[order], singular[order], rank)
+            singular, vectors = _eigen((X.T @ X).toarray() - m * np.outer(mean, mean))
+        else:
+            centred = X - mean
+            squares = float(np.einsum("ij,ij->", centred, centred))
+            if m >= TALL * d:
+                singular, vectors = _eigen(centred.T @ centred)
+            else:
+                _, singular, vectors = np.linalg.svd(centred, full_matrices=False)
+        if share is not None:
+            rank = min(int(np.searchsorted(np.cumsum(singular**2) / (squares or 1.0), share, side="right")) + 1, most)
+        return self._keep_directly(Moments(mean, m, squares), vectors, singular, rank)
+
+    def _keep_directly(self, moments: Moments, vectors: Array, singular: Array, rank: int) -> Self:
+        for name in ("history_", "communication_"):
+            self.__dict__.pop(name, None)
+        self.n_iter_ = 1
+        self._keep(moments, vectors[:rank], singular[:rank])
+        return self
 
     def _fit(self, agents: list[Array], W: Any) -> Self:
         n, count = len(agents), sum([len(x) for x in agents])
@@ -128,4 +203,57 @@ class PCA(ComponentEstimator):
         self.singular_values_ = singular
         self.explained_variance_ = singular**2 / max(moments.samples - 1, 1)
         self.explained_variance_ratio_ = singular**2 / (moments.squares or 1.0)
+        rest = min(moments.samples, len(moments.mean)) - len(singular)
+        beyond = max(moments.squares / max(moments.samples - 1, 1) - float(self.explained_variance_.sum()), 0.0)
+        self.noise_variance_ = beyond / rest if rest > 0 else 0.0
         self._kept = singular[:, None] * self.components_
+
+    @property
+    def _lengths(self) -> Any:
+        return np.maximum(np.sqrt(self.explained_variance_), np.finfo(np.float64).eps) if self.whiten else 1.0
+
+    def score_samples(self, X: Any) -> Array:
+        """``(m,)``: the log-likelihoods of samples under the Gaussian model of probabilistic principal component analysis.
+
+        The covariance is that of the components, and ``noise_variance_`` in every other direction (Tipping & Bishop, Journal of the
+        Royal Statistical Society B 1999).
+
+        Raises
+        ------
+        ValueError
+            Nothing varies in the other directions, or along a component: there is no density.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        d, r, values, noise = X.shape[1], self.n_components_, self.explained_variance_, self.noise_variance_
+        if values.min() <= 0.0 or (noise <= 0.0 and r < d):
+            raise ValueError("there is no density where samples do not vary in some direction: ask for fewer components")
+        centred = X - self.mean_
+        along = (centred @ self.components_.T) ** 2
+        scores: Array = -0.5 * (d * np.log(2.0 * np.pi) + np.log(values).sum() + (along / values).sum(axis=1))
+        if r < d:
+            scores = scores - 0.5 * ((d - r) * np.log(noise) + ((centred**2).sum(axis=1) - along.sum(axis=1)) / noise)
+        return scores
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The mean of `score_samples`; y is ignored."""
+        return float(self.score_samples(X).mean())
+
+
+def _eigen(scatter: Array) -> tuple[Array, Array]:
+    """The singular values and the directions, in rows, of centred samples with this matrix of products, the largest first."""
+    values, vectors = np.linalg.eigh(scatter)
+    return np.sqrt(np.maximum(values[::-1], 0.0)), vectors[:, ::-1].T
+
+
+def _centred(X: Any, mean: Array) -> LinearOperator:
+    """The sparse samples minus their mean, as products alone."""
+    ones = np.ones(X.shape[0])
+    return LinearOperator(
+        X.shape,
+        matvec=lambda v: X @ v - ones * (mean @ v),
+        rmatvec=lambda u: X.T @ u - mean * u.sum(),
+        matmat=lambda V: X @ V - np.outer(ones, mean @ V),
+        rmatmat=lambda U: X.T @ U - np.outer(mean, U.sum(axis=0)),
+        dtype=np.float64,
+    )

@@ -153,6 +153,18 @@ class StandardMetrics:
         )
 
 
+class AgentErrors:
+    """The distance ||x_i - xbar||_F of every agent i from the mean of all, columns agent_0 to agent_{n-1}."""
+
+    def __init__(self, n_agents: int) -> None:
+        self.columns = tuple(f"agent_{agent}" for agent in range(n_agents))
+
+    def __call__(self, problem: Problem[Any], state: Observed, collective: Collective) -> tuple[float, ...]:
+        (total,) = collective.sum(state.x)
+        own = norms(state.x - total[None] / problem.n_agents)
+        return tuple(np.frombuffer(b"".join(collective.everyone(own.tobytes()))).tolist())
+
+
 RUNAWAY = 1e50
 """An iteration whose point has a larger entry than this, or one that is not finite, has diverged."""
 

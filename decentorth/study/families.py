@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import topologies as tp
 from topologies.canonical import Weights
 
-from ..cli.figures import COLOURS
+from ..cli.figures import COLOURS, DASHES
 from .sweep import Trial
 
 if TYPE_CHECKING:
@@ -29,9 +29,11 @@ def mixing_matrix(trial: Trial) -> Weights:
 
 
 def style(family: str) -> dict[str, Any]:
-    """The colour and marker of a family; their numbers have no common factor, so no pair occurs twice."""
+    """The colour, dashes and marker of a family; the dashes change when the colours come round again."""
     number = FAMILIES.index(family)
-    return {"color": COLOURS[number % len(COLOURS)], "marker": _MARKS[number % len(_MARKS)], "markersize": 3.5, "linewidth": 0.8}
+    turns, colour = divmod(number, len(COLOURS))
+    look = {"color": COLOURS[colour], "linestyle": DASHES[turns], "marker": _MARKS[number % len(_MARKS)]}
+    return look | {"markersize": 3.5, "linewidth": 0.8}
 
 
 def legend(figure: Figure, axes: Axes) -> None:

@@ -71,6 +71,7 @@ def run(trial: Trial) -> list[Row]:
 def figure(rows: Rows) -> Figure:
     """The figure of gap, diameter, and bytes to average by a factor of ten, over n, with Metropolis weights."""
     drawn, (axes,) = panels(1, 3, (10.5, 3.9))
+    drawn.suptitle("Metropolis weights", fontsize=8)
     for family in FAMILIES:
         found = where(rows, family=family, weights="metropolis")
         n = [row["n"] for row in found]

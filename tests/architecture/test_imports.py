@@ -58,10 +58,13 @@ LAYERS = {
     "recorders": Layer(("decentorth.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
     "front": Layer(
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
-        "settings display version top api registry recorders running network problems data files protocols numerics process topologies",
+        "settings display version top api registry recorders running network problems data files protocols numerics process "
+        "topologies",
         "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl joblib IPython",
     ),
-    "estimators": Layer(("decentorth.estimators",), "api registry running problems sets protocols", "numpy sklearn threadpoolctl"),
+    "estimators": Layer(
+        ("decentorth.estimators",), "api registry running problems sets protocols", "numpy scipy sklearn threadpoolctl"
+    ),
     "theory": Layer(("decentorth.theory",), "protocols settings numerics algorithms topologies", "numpy"),
     "studies": Layer(
         ("decentorth.study", "decentorth.theory.__main__"),

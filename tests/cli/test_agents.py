@@ -50,6 +50,6 @@ def test_what_cannot_be_drawn_is_said(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_missing_matplotlib_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(tmp_path / "c")
     assert run(["--out", folder, "--iterations", "2", "--quiet", "--agents", "3"]) == 0
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.style", None)
     assert main([folder, "--agents", "consensus"]) == 2
     assert 'pip install "decentorth[plot]"' in capsys.readouterr().err

@@ -6,17 +6,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from decentorth.cli.figures import COLOURS, DASHES, MARKERS, look, style
 from decentorth.cli.flags import InputError
 from decentorth.cli.outputs import RunFolder
-from decentorth.plot import PANELS, labels, main, plot_histories
+from decentorth.plot import PANELS, figure, labels_of, main, plot_histories
 from decentorth.protocols import Row
 
-KEYS = ("local_gradient_sum", "gradient_norm", "consensus_error", "distance_to_manifold")
+KEYS = ("local_gradient_sum", "gradient_norm", "consensus_error", "distance_to_manifold", "consensus_rms", "feasibility")
 
 
 def history(scale: float, rows: int = 30, keys: tuple[str, ...] = KEYS) -> dict[str, NDArray[Any]]:
@@ -37,14 +42,15 @@ def curves(axes: Axes) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
 @pytest.mark.parametrize(
     ("against", "column"), [("iterations", "iteration"), ("rounds", "rounds"), ("bytes", "bytes"), ("seconds", "seconds")]
 )
-@pytest.mark.parametrize("linear", [False, True])
-def test_lines_are_the_columns(against: Any, column: str, linear: bool) -> None:
+@pytest.mark.parametrize("x_scale", ["linear", "log"])
+@pytest.mark.parametrize("y_scale", ["linear", "log"])
+def test_lines_are_the_columns(against: Any, column: str, x_scale: Any, y_scale: Any) -> None:
     run = history(3.0)
-    figure = plot_histories({"a": run}, against=against, linear=linear)
-    assert len(figure.axes) == 3
-    for axes, names in zip(figure.axes, PANELS, strict=True):
+    drawn = plot_histories({"a": run}, against=against, x=x_scale, y=y_scale)
+    assert len(drawn.axes) == 3
+    for axes, names in zip(drawn.axes, PANELS, strict=True):
         assert list(curves(axes)) == list(names)
-        assert (axes.get_xscale(), axes.get_yscale()) == (("linear",) * 2 if linear else ("log",) * 2)
+        assert (axes.get_xscale(), axes.get_yscale()) == (x_scale, y_scale)
         for name, (x, y) in curves(axes).items():
             assert np.array_equal(x, run[column])
             assert np.array_equal(y, run[name])
@@ -52,10 +58,10 @@ def test_lines_are_the_columns(against: Any, column: str, linear: bool) -> None:
 
 def test_each_run_has_its_own_line_dashes_and_label() -> None:
     runs = {f"run {i}": history(2.0**i) for i in range(6)}
-    figure = plot_histories(runs)
-    (legend,) = figure.legends
+    drawn = plot_histories(runs)
+    (legend,) = drawn.legends
     assert [text.get_text() for text in legend.get_texts()] == list(runs)
-    for axes, names in zip(figure.axes, PANELS, strict=True):
+    for axes, names in zip(drawn.axes, PANELS, strict=True):
         thick = [line for line in axes.lines if line.get_gid() == names[0]]
         for line, run in zip(thick, runs.values(), strict=True):
             assert np.array_equal(np.asarray(line.get_ydata()), run[names[0]])
@@ -68,9 +74,9 @@ def test_logarithmic_limits_hold_everything_positive_and_the_guide_has_slope_min
     run["consensus_error"][0] = 0.0
     run["distance_to_manifold"][0] = 1e-17
     run["distance_to_manifold"][-1] = np.inf
-    figure = plot_histories({"a": run})
-    figure.canvas.draw()
-    for axes, names in zip(figure.axes, PANELS, strict=True):
+    drawn = plot_histories({"a": run}, x="log", guide=True)
+    drawn.canvas.draw()
+    for axes, names in zip(drawn.axes, PANELS, strict=True):
         low, high = axes.get_ylim()
         for name in names:
             y = run[name][1:][np.isfinite(run[name][1:])]
@@ -85,9 +91,114 @@ def test_logarithmic_limits_hold_everything_positive_and_the_guide_has_slope_min
 def test_a_metric_that_is_zero_throughout_says_so() -> None:
     run = history(1.0)
     run["consensus_error"] = np.zeros(30)
-    figure = plot_histories({"a": run})
-    figure.canvas.draw()
-    assert [text.get_text() for text in figure.axes[1].texts] == ["nothing above zero"]
+    drawn = plot_histories({"a": run})
+    drawn.canvas.draw()
+    assert [text.get_text() for text in drawn.axes[1].texts] == ["nothing above zero"]
+
+
+def test_an_objective_below_zero_has_a_linear_axis() -> None:
+    run = history(1.0, keys=("objective",))
+    (axes,) = plot_histories({"a": run}).axes
+    assert axes.get_yscale() == "log"
+    run["objective"] = -run["objective"]
+    (axes,) = plot_histories({"a": run}).axes
+    assert axes.get_yscale() == "linear"
+
+
+def test_the_guide_is_drawn_only_where_it_is_asked_for_and_is_a_line() -> None:
+    assert all(line.get_gid() != "guide" for axes in plot_histories({"a": history(1.0)}, x="log").axes for line in axes.lines)
+    with pytest.raises(InputError, match="give --x log"):
+        plot_histories({"a": history(1.0)}, guide=True)
+
+
+def luminance(colour: str) -> float:
+    """CIE 1976 lightness, 0 to 100, what a grey print keeps of a colour."""
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
+    y = float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+    return 116.0 * np.cbrt(y) - 16.0 if y > 0.008856 else 903.3 * y
+
+
+def test_runs_differ_in_grey_in_dashes_and_in_markers() -> None:
+    """The colours' luminances differ, so no kind of colour blindness matters; the style sheet has the same cycle."""
+    shades = sorted(map(luminance, COLOURS))
+    assert min(np.diff(shades)) > 9.0
+    assert shades[-1] < 75.0  # visible on white
+    assert len(set(DASHES)) == len(set(MARKERS)) == len(COLOURS) == 6
+    with style():
+        cycle = matplotlib.rcParams["axes.prop_cycle"].by_key()
+    assert (cycle["color"], cycle["linestyle"]) == (list(COLOURS), list(DASHES))
+    assert len({str(sorted(look(place).items(), key=str)) for place in range(36)}) == 36
+
+
+def boxes(drawn: Figure) -> list[tuple[str, Any]]:
+    """Where tick labels, axis labels, legends and titles lie, and the frame of each panel for those outside it."""
+    canvas: Any = FigureCanvasAgg(drawn)
+    canvas.draw()
+    found: list[tuple[str, Any]] = [(text, each) for each in drawn.legends for text in ["legend"]]
+    for axes in drawn.axes:
+        ticks = [
+            tick.label1
+            for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim()))
+            for tick in axis.get_major_ticks()
+            if low <= tick.get_loc() <= high  # type: ignore[attr-defined]
+        ]
+        texts = [*ticks, axes.xaxis.label, axes.yaxis.label, axes.xaxis.get_offset_text(), axes.yaxis.get_offset_text(), axes.title]
+        legend = axes.get_legend()
+        kept = [text for text in texts if text.get_visible() and text.get_text()]
+        found += [(text.get_text(), text) for text in kept] + ([] if legend is None else [("legend of a panel", legend)])
+    renderer = canvas.get_renderer()
+    return [(name, thing.get_window_extent(renderer)) for name, thing in found] + [("panel", axes.bbox) for axes in drawn.axes]
+
+
+@pytest.mark.parametrize(
+    ("width", "x_scale", "against", "runs"),
+    [
+        ("column", "linear", "bytes", 4),
+        ("column", "log", "iterations", 1),
+        ("page", "linear", "seconds", 6),
+        ("page", "log", "bytes", 4),
+    ],
+)
+def test_nothing_overlaps_and_widths_are_those_of_papers(width: Any, x_scale: Any, against: Any, runs: int) -> None:
+    long = {
+        f"drfgt, step size {0.1 * i:.3g}, penalty 10, adapt-then-combine, some more words to be wrapped": i for i in range(1, runs)
+    }
+    drawn = plot_histories(
+        {name: history(2.0**i) for name, i in ({"drgta": 0} | long).items()},
+        against=against,
+        width=width,
+        x=x_scale,
+        metrics=["gradient_norm", "consensus_error", "consensus_rms", "feasibility", "distance_to_manifold"] if runs == 4 else None,
+    )
+    assert drawn.get_figwidth() == {"column": 3.5, "page": 7.16}[width]
+    placed = boxes(drawn)
+    for place, (name, box) in enumerate(placed):
+        assert min(box.x0, box.y0) >= -0.5, name
+        assert box.x1 <= drawn.bbox.x1 + 0.5, name
+        assert box.y1 <= drawn.bbox.y1 + 0.5, name
+        for other, another in placed[place + 1 :]:
+            assert not box.shrunk(0.97, 0.97).overlaps(another.shrunk(0.97, 0.97)), (name, other)
+
+
+@pytest.mark.parametrize("ending", ["pdf", "svg"])
+def test_fonts_are_embedded_as_publishers_take_them(tmp_path: Path, ending: str) -> None:
+    """Type 42 in PDF, text as text in SVG; also by matplotlib's own savefig."""
+    drawn = figure([history(1.0)])
+    drawn.savefig(tmp_path / f"a.{ending}")
+    raw = (tmp_path / f"a.{ending}").read_bytes()
+    if ending == "pdf":
+        assert b"/CIDFontType2" in raw or b"/TrueType" in raw
+        assert b"/Type3" not in raw
+    else:
+        assert b"<text" in raw
+        assert b'id="DejaVuSans' not in raw  # the outline of a letter
+
+
+def test_a_figure_of_histories_has_the_labels_that_are_given() -> None:
+    drawn = figure([history(1.0), history(2.0)], ["DRFGT", "DRGTA"], metrics=["gradient_norm"])
+    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["DRFGT", "DRGTA"]
+    with pytest.raises(InputError, match="give 2 different labels, one for each run; got a, a"):
+        figure([history(1.0), history(2.0)], ["a", "a"])
 
 
 def test_panels_follow_the_metrics_that_are_there() -> None:
@@ -102,14 +213,22 @@ def test_panels_follow_the_metrics_that_are_there() -> None:
 
 def test_labels_say_what_differs_and_nothing_else() -> None:
     base = {"problem": "pca", "algorithm": "drfgt", "step_size": 0.1, "seed": 0}
-    assert labels({"a": base, "b": base | {"algorithm": "landing"}}) == {"a": "drfgt", "b": "landing"}
-    assert labels({"a": base, "b": base | {"step_size": 0.2, "seed": 1}}) == {
+    assert labels_of({"a": base, "b": base | {"algorithm": "landing"}}) == {"a": "drfgt", "b": "landing"}
+    assert labels_of({"a": base, "b": base | {"step_size": 0.2, "seed": 1}}) == {
         "a": "step size 0.1, seed 0",
         "b": "step size 0.2, seed 1",
     }
-    assert labels({"a": base, "b": base}) == {"a": "a", "b": "b"}
-    assert labels({"a": base, "b": base, "c": base | {"seed": 1}}) == {"a": "seed 0, a", "b": "seed 0, b", "c": "seed 1"}
-    assert labels({"a": base, "b": base | {"eps": 0.5}}) == {"a": "a", "b": "eps 0.5"}
+    assert labels_of({"a": base, "b": base}) == {"a": "a", "b": "b"}
+    assert labels_of({"a": base, "b": base, "c": base | {"seed": 1}}) == {"a": "seed 0, a", "b": "seed 0, b", "c": "seed 1"}
+    assert labels_of({"a": base, "b": base | {"eps": 0.5}}) == {"a": "a", "b": "eps 0.5"}
+    drfgt, drgta = base | {"safe": False, "record_every": 1}, base | {"algorithm": "drgta", "rounds": 3, "step_size": 0.2}
+    assert labels_of({"a": drfgt, "b": drgta}) == {"a": "drfgt", "b": "drgta"}
+    assert labels_of({"a": drfgt, "b": drgta, "c": drgta | {"rounds": 1}}) == {
+        "a": "drfgt",
+        "b": "drgta, rounds 3",
+        "c": "drgta, rounds 1",
+    }
+    assert labels_of({"a": drfgt, "b": drgta | {"topology": "star"}, "c": drfgt | {"topology": "star"}})["b"] == "drgta, star"
 
 
 def make(folder: Path, config: str, scale: float) -> None:
@@ -126,11 +245,9 @@ def test_command_draws_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main([a]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'a' / 'history.png'}\n"
     assert (tmp_path / "a" / "history.png").read_bytes().startswith(b"\x89PNG")
-    assert (
-        main([a, b, "--out", str(tmp_path / "f.svg"), "--against", "bytes", "--metrics", "gradient_norm", "consensus_error"]) == 0
-    )
+    assert main([a, b, "--out", str(tmp_path / "f.svg"), "--against", "bytes", "--metrics", "gradient_norm,consensus_error"]) == 0
     assert b"<svg" in (tmp_path / "f.svg").read_bytes()
-    assert main([a, b, "--out", str(tmp_path / "f.pdf"), "--linear"]) == 0
+    assert main([a, b, "--out", str(tmp_path / "f.pdf"), "--labels", "A,B", "--width", "page", "--y", "linear"]) == 0
     assert (tmp_path / "f.pdf").read_bytes().startswith(b"%PDF")
 
 
@@ -139,7 +256,11 @@ def test_command_draws_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str
     [
         ([], "give the folder of at least one run"),
         (["a", "b"], "several runs go into one figure: say where with --out"),
-        (["a", "--agents", "consensus", "--linear"], "--linear has no effect with --agents"),
+        (["a", "--agents", "consensus", "--guide"], "--guide has no effect with --agents"),
+        (["a", "--html", "r.html", "--x", "log"], "--x has no effect with --html"),
+        (["a", "--html", "r.txt"], "r.txt: a report must end in .html"),
+        (["a", "--labels", "x,y"], "give 1 different labels, one for each run; got x, y"),
+        (["a", "--guide"], "give --x log"),
         (["a", "--agents", "consensus", "--against", "bytes"], "--against has no effect with --agents"),
         (["nowhere"], "is nowhere the folder of a run?"),
         (["a", "--against", "byte"], 'Did you mean "bytes"?'),
@@ -159,6 +280,6 @@ def test_errors_of_the_command(
 
 
 def test_missing_matplotlib_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.style", None)
     with pytest.raises(InputError, match=r'pip install "decentorth\[plot\]"'):
         plot_histories({"a": history(1.0)})

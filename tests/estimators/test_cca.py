@@ -120,8 +120,10 @@ def test_a_ridge_makes_columns_that_depend_on_each_other_possible() -> None:
     """With it the correlations are those of the covariances that it is added to."""
     X, y = related(100)
     X = np.column_stack((X, X[:, 0] - X[:, 1], np.ones(100)))
-    with pytest.raises(ValueError, match=r"B must be positive definite; .* add a ridge"):
+    with pytest.raises(ValueError, match=re.escape("X has 1 constant column (7): give ridge=1e-2, or drop them")):
         CCA(2, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=r"B must be positive definite; .* add a ridge"):
+        CCA(2, random_state=0).fit(X[:, :-1], y)
     found = CCA(2, ridge=0.01, random_state=0).fit(X, y)
     first, second = ((view - view.mean(axis=0)) / np.where(view.std(axis=0) > 0, view.std(axis=0, ddof=1), 1) for view in (X, y))
     c11, c22 = (view.T @ view / 100 for view in (first, second))

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.decomposition
+from scipy.sparse import csr_array, random_array
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
@@ -70,9 +71,9 @@ def test_components_that_are_all_there_is() -> None:
 def test_the_scale_of_the_data_does_not_matter() -> None:
     """Also far from zero, in units in which its variance is 1e-16 or 1e16."""
     X, _ = digits()
-    plain = PCA(3, random_state=0).fit(X)
+    plain = PCA(3, algorithm="rgd", random_state=0).fit(X)
     for scale in (1e-8, 1e8):
-        other = PCA(3, random_state=0).fit(scale * (X + 100.0))
+        other = PCA(3, algorithm="rgd", random_state=0).fit(scale * (X + 100.0))
         assert abs(other.n_iter_ - plain.n_iter_) < 10
         np.testing.assert_allclose(other.components_, plain.components_, atol=1e-6)
         np.testing.assert_allclose(other.explained_variance_, scale**2 * plain.explained_variance_, rtol=1e-9)
@@ -110,7 +111,7 @@ def test_agents_stop_once_they_agree_too() -> None:
 
 def test_automatic_steps_in_one_place_are_those_of_barzilai_and_borwein() -> None:
     X, _ = digits()
-    found, by_name = (PCA(4, algorithm=a, random_state=0).fit(X) for a in ("auto", RGD(step_size="bb")))
+    found, by_name = (PCA(4, algorithm=a, random_state=0).fit(X) for a in ("rgd", RGD(step_size="bb")))
     assert found.n_iter_ == by_name.n_iter_
     np.testing.assert_array_equal(found.components_, by_name.components_)
 
@@ -119,6 +120,66 @@ def test_one_agent_is_data_in_one_place() -> None:
     X, _ = digits()
     alone = PCA(4, random_state=0)
     same(alone.fit_agents([X], np.ones((1, 1))), PCA(4, random_state=0).fit(X), 1e-7)
+
+
+@pytest.mark.parametrize("whiten", [False, True])
+def test_whitening_likelihoods_and_shares_are_those_of_scikit_learn(whiten: bool) -> None:
+    X, _ = digits()
+    train, rest = X[:1200] + 0.1 * np.random.default_rng(0).standard_normal((1200, 64)), X[1200:]
+    for components in (5, 0.5, 0.9):
+        ours = PCA(components, whiten=whiten).fit(train)
+        theirs = sklearn.decomposition.PCA(components, whiten=whiten, svd_solver="full").fit(train)
+        same(ours, theirs)
+        assert ours.n_components_ == theirs.n_components_
+        assert ours.noise_variance_ == pytest.approx(theirs.noise_variance_, rel=1e-9)
+        plain = theirs.set_params(whiten=False)  # the density of the samples does not depend on the units of coordinates
+        np.testing.assert_allclose(ours.score_samples(rest), plain.score_samples(rest), rtol=1e-8)
+        assert ours.score(rest) == pytest.approx(plain.score(rest), rel=1e-9)
+        theirs.set_params(whiten=whiten)
+        np.testing.assert_allclose(ours.transform(rest), theirs.transform(rest), atol=1e-8)
+        np.testing.assert_allclose(
+            ours.inverse_transform(ours.transform(train)), theirs.inverse_transform(theirs.transform(train)), atol=1e-8
+        )
+
+
+def test_the_likelihood_needs_samples_that_vary_in_all_directions() -> None:
+    with pytest.raises(ValueError, match=r"there is no density .* ask for fewer components"):
+        PCA(3).fit(np.random.default_rng(0).standard_normal((4, 8)) @ np.diag([1.0] * 3 + [0.0] * 5)).score(np.ones((2, 8)))
+
+
+@pytest.mark.parametrize(("shape", "rank"), [((400, 30), None), ((300, 1500), 4)])
+def test_sparse_samples_have_the_components_of_dense_ones(shape: tuple[int, int], rank: int | None) -> None:
+    """With LAPACK, and with ARPACK above 1000 features; nothing is made dense in a transform."""
+    rng = np.random.default_rng(0)
+    X: Any = random_array(shape, density=0.05, rng=rng, format="csr") * np.geomspace(8.0, 1.0, shape[1])
+    X = csr_array(X)
+    found = PCA(rank, random_state=0).fit(X)
+    dense = X.toarray()
+    exact = sklearn.decomposition.PCA(rank, svd_solver="full").fit(dense)
+    np.testing.assert_allclose(np.abs(np.sum(found.components_ * exact.components_, axis=1)), 1.0, atol=1e-9)
+    np.testing.assert_allclose(found.explained_variance_, exact.explained_variance_, rtol=1e-9)
+    np.testing.assert_allclose(found.transform(X), found.transform(dense), atol=1e-10)
+    with pytest.raises(ValueError, match=re.escape("sparse samples need algorithm='auto', got 'rgd': or give X.toarray()")):
+        PCA(2, algorithm="rgd").fit(X)
+
+
+def test_float32_samples_have_float32_coordinates() -> None:
+    X, _ = digits()
+    found = PCA(3).fit(X.astype(np.float32))
+    coordinates = found.transform(X.astype(np.float32))
+    assert coordinates.dtype == found.inverse_transform(coordinates).dtype == np.float32
+    np.testing.assert_allclose(found.components_, PCA(3).fit(X).components_, atol=1e-6)
+
+
+def test_agents_leave_a_history_and_count_their_messages() -> None:
+    """Ten directed edges in the ring of five, one message each in every round."""
+    _, agents = digits()
+    found = PCA(2, random_state=0).fit_agents(agents, RING)
+    assert found.history_["iteration"][-1] == found.n_iter_
+    assert found.history_["gradient_norm"][-1] <= found.tol
+    assert found.communication_["messages"] == 10 * found.communication_["rounds"] > 0
+    assert found.communication_["bytes"] == found.history_["bytes"][-1]
+    assert not hasattr(found.fit(agents[0]), "history_")
 
 
 @pytest.mark.parametrize("batch", [7, 100, 1797])
@@ -186,13 +247,15 @@ def test_too_few_iterations_are_said() -> None:
     with pytest.warns(
         ConvergenceWarning, match=r"PCA stopped after 3 iterations at a gradient norm of .*, above tol = 1e-08: raise"
     ):
-        PCA(3, max_iter=3, random_state=0).fit(X)
+        PCA(3, algorithm="rgd", max_iter=3, random_state=0).fit(X)
 
 
 BAD: dict[str, tuple[dict[str, Any], Any, str]] = {
     "too many": ({"n_components": 4}, None, "n_components must be between 1 and 3, the fewer of samples and features, got 4"),
     "none": ({"n_components": 0}, None, "n_components must be between 1 and 3, the fewer of samples and features, got 0"),
-    "a half": ({"n_components": 0.5}, None, "n_components must be a whole number or None, got 0.5"),
+    "one and a half": ({"n_components": 1.5}, None, "n_components must be a whole number or None, got 1.5"),
+    "a share for agents": ({"n_components": 0.5}, [np.ones((4, 3))] * 2, "n_components must be a whole number or None, got 0.5"),
+    "sparse agents": ({}, [csr_array(np.eye(3))] * 2, "X of agent 0 is sparse: give X.toarray()"),
     "method": ({"algorithm": "drfg"}, None, "unknown algorithm 'drfg'; did you mean 'drfgt'?"),
     "steps of none": (
         {"algorithm": "deepca", "step_size": 0.1},

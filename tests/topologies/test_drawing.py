@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from io import BytesIO
 
+import networkx as nx
 import numpy as np
 import pytest
 
 import topologies
-from topologies.drawing import agent_positions, draw_graph, draw_spectrum
+from topologies.drawing import agent_positions, draw_graph, draw_spectrum, edge_segments
 
 
 def test_edges_are_as_thick_as_their_weights_and_agents_coloured_by_the_quantity() -> None:
@@ -38,8 +39,13 @@ def test_spectrum_shows_every_eigenvalue_and_the_radius() -> None:
     values = topologies.eigenvalues(W)
     axes = draw_spectrum(values, topologies.spectrum(W).sigma)
     shown = axes.collections[0].get_offsets()
-    np.testing.assert_allclose(shown, np.stack([values, np.zeros(9)], axis=1))
-    assert [circle.get_radius() for circle in axes.patches] == [1, topologies.spectrum(W).sigma]
+    sigma = topologies.spectrum(W).sigma
+    np.testing.assert_allclose(shown, np.stack([np.arange(1, 10), np.sort(values)[::-1]], axis=1))
+    assert [line.get_ydata()[0] for line in axes.lines] == [sigma, -sigma]
+    complex_ones = np.array([1.0, 0.3 + 0.2j, 0.3 - 0.2j])
+    disc = draw_spectrum(complex_ones, 0.4)
+    np.testing.assert_allclose(disc.collections[0].get_offsets(), np.stack([complex_ones.real, complex_ones.imag], axis=1))
+    assert [circle.get_radius() for circle in disc.patches] == [1, 0.4]
     low, high = draw_spectrum([2j]).get_ylim()
     assert low < -2 < 2 < high
 
@@ -49,10 +55,48 @@ def test_positions() -> None:
     np.testing.assert_array_equal(agent_positions(geometric), [geometric.nodes[i]["pos"] for i in range(20)])
     for graph in (topologies.ring(9), topologies.complete(5), topologies.path(2)):
         np.testing.assert_allclose(np.linalg.norm(agent_positions(graph), axis=1), 1)
-    for graph in (topologies.grid(4, 5), topologies.torus(23, 24)):
-        places = agent_positions(graph)
-        assert places.shape == (graph.number_of_nodes(), 2)
-        assert np.isfinite(places).all()
+    assert agent_positions(topologies.barbell(12)).shape == (12, 2)
+
+
+@pytest.mark.parametrize("name", ["grid:4x5", "torus:4x5", "torus:3x3", "grid:2x2", "torus:23x24"])
+def test_grids_and_tori_are_lattices_whose_edges_have_length_one(name: str) -> None:
+    """An edge around a torus is cut into two ends outside the lattice, one at each of its agents."""
+    graph = topologies.graph_from_name(name)
+    places = agent_positions(graph)
+    sides = [int(side) for side in name.split(":")[1].split("x")]
+    np.testing.assert_array_equal(places, [(j, -i) for i in range(sides[0]) for j in range(sides[1])])
+    segments = edge_segments(graph, places)
+    lengths = np.linalg.norm(segments[:, 1] - segments[:, 0], axis=1)
+    short = lengths < 1
+    around = sum(sides) if name.startswith("torus") else 0
+    assert (short.sum(), (~short).sum()) == (2 * around, graph.number_of_edges() - around)
+    np.testing.assert_allclose(lengths[~short], 1.0)
+    ends = segments[short, 1]
+    outside = (ends[:, 0] < 0) | (ends[:, 0] > sides[1] - 1) | (ends[:, 1] > 0) | (ends[:, 1] < 1 - sides[0])
+    assert outside.all()
+    drawn = draw_graph(graph, topologies.metropolis_weights(graph)).collections[0]
+    assert len(drawn.get_linewidths()) == len(segments)
+
+
+def test_a_constant_quantity_has_no_bar_and_names_are_shown() -> None:
+    graph = topologies.numbered(nx.path_graph(["Bern", "Chur", "Genf"]))
+    constant = draw_graph(graph, quantity=np.full(3, 0.25), label="own weight")
+    assert len(constant.figure.axes) == 1
+    assert constant.get_title() == "own weight 0.25 everywhere"
+    assert [text.get_text() for text in constant.texts] == ["Bern", "Chur", "Genf"]
+    assert len(draw_graph(graph, quantity=[1.0, 1.0, 1.001]).figure.axes) == 2
+
+
+def test_edges_of_many_agents_are_thinner_than_agents() -> None:
+    lines, agents = draw_graph(topologies.torus(20, 20), topologies.uniform_weights(topologies.torus(20, 20))).collections
+    assert max(lines.get_linewidths()) < 0.3 * agents.get_sizes()[0] ** 0.5
+
+
+def test_a_logarithmic_scale_is_taken_where_the_quantity_is_positive() -> None:
+    _, agents = draw_graph(topologies.path(3), quantity=[1e-6, 1e-3, 1.0], logarithmic=True).collections
+    np.testing.assert_allclose(agents.norm([1e-6, 1e-3, 1.0]), [0.0, 0.5, 1.0], atol=1e-12)
+    _, agents = draw_graph(topologies.path(3), quantity=[0.0, 0.5, 1.0], logarithmic=True).collections
+    np.testing.assert_allclose(agents.norm([0.0, 0.5, 1.0]), [0.0, 0.5, 1.0], atol=1e-12)
 
 
 def test_shapes_are_checked() -> None:

@@ -1,0 +1,21 @@
+"""The style and the class of the package's figures; needs matplotlib."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.style
+
+from topologies.pictures import Picture
+
+STYLE = "decentorth.paper"
+"""The style sheet, the file ``paper.mplstyle`` of the package, by the name that matplotlib takes."""
+
+
+class PaperFigure(Picture):
+    """A figure that is saved in the package's style."""
+
+    def savefig(self, fname: Any, **given: Any) -> None:
+        """Save as `matplotlib.figure.Figure.savefig` does."""
+        with matplotlib.style.context(STYLE):
+            super().savefig(fname, **given)
