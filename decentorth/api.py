@@ -14,25 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from topologies.weights.leaving import ranges
-
-from .network import (
-    Channel,
-    Network,
-    Placement,
-    Shrinking,
-    UnreliableAgents,
-    UnreliableNetwork,
-    check_method,
-    connect,
-    even_bounds,
-    surviving,
-)
+from .network import Network, Shrinking, connect, even_bounds, surviving
 from .network.collective import AgentCollective, ReplicaCollective
 from .numerics.ordered_sums import norms
 from .numerics.random_streams import CounterStreams
@@ -47,6 +34,9 @@ from .running.metrics import RUNAWAY
 from .running.rank_loss import Loss, check_leaving, continued
 from .running.rank_loss_rewind import Rewind
 from .running.watchers import Options, Parts
+
+if TYPE_CHECKING:
+    from .network import Channel, Placement
 
 OnRankLoss = Literal["abort", "shrink"]
 __all__ = ["Result", "Run", "connect", "iterate", "solve"]
@@ -193,6 +183,8 @@ class Run:
         if channel is None:
             self.network = Network(W, place, placement)
         else:
+            from .network import Channel, UnreliableNetwork
+
             faults = channel if isinstance(channel, Channel) else Channel(channel)
             self.network = UnreliableNetwork(W, place, placement, channel=faults, seed=seed)
             if self.network.n_agents > 1 and getattr(algorithm, "safe", False):
@@ -220,8 +212,10 @@ class Run:
         self.numbers: Index = np.arange(problem.n_agents)
         self.losses: tuple[Loss, ...] = ()
         self._decide()
-        if isinstance(self.network, UnreliableNetwork):
-            check_method(self.method, self.network.channel)
+        if channel is not None:
+            from .network import check_method
+
+            check_method(self.method, faults)
         self.streams = CounterStreams(seed, self.network.agents)
         with threadpool_limits(1):
             SETUP.info("the problem: data of agents %d to %d", self.network.agents.start, self.network.agents.stop - 1)
@@ -277,6 +271,8 @@ class Run:
         """
         lost = np.unique([agent for loss in losses for agent in loss[2]]).astype(np.int64)
         if lost[0] < 0 or lost[-1] >= self.network.n_agents:
+            from topologies.weights.leaving import ranges
+
             raise ValueError(f"agents {ranges(lost)} were lost on the way, but there are only {self.network.n_agents} agents")
         left = self.without(lost, self.network.communicator, range(self.network.communicator.size))
         left.losses = tuple(Loss(*loss) for loss in losses)
@@ -294,8 +290,11 @@ class Run:
     @property
     def stepper(self) -> Any:
         """The method as the iterations run it: on an unreliable network with the faults of agents around it."""
-        network = self.network
-        return UnreliableAgents(self.method, network, self.x0) if isinstance(network, UnreliableNetwork) else self.method
+        if not hasattr(self.network, "channel"):
+            return self.method
+        from .network import UnreliableAgents
+
+        return UnreliableAgents(self.method, self.network, self.x0)
 
     def _suit(self) -> None:
         """Choose, by the problem, what the algorithm leaves to it."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Callable
-from functools import cached_property
-from types import ModuleType
+from functools import cached_property, partial
 from typing import Any, Literal
 
-from .settings import Settings
+from . import algorithms as _methods
+from . import problems as _problems
+from ._lazy import exports
 
 
 class Registry:
@@ -24,15 +25,15 @@ class Registry:
     kind
         The noun for an entry, in messages.
     load
-        Makes the built-in entries, when the first one is needed.
+        Gives the built-in entries, each as a function that imports it, when the first one is needed.
     """
 
-    def __init__(self, kind: str, load: Callable[[], dict[str, type[Any]]] = dict) -> None:
+    def __init__(self, kind: str, load: Callable[[], dict[str, Callable[[], type[Any]]]] = dict) -> None:
         self.kind = kind
         self._load = load
 
     @cached_property
-    def _entries(self) -> dict[str, type[Any]]:
+    def _entries(self) -> dict[str, Callable[[], type[Any]]]:
         return self._load()
 
     def names(self) -> tuple[str, ...]:
@@ -49,7 +50,7 @@ class Registry:
         """
         key = name.lower().replace("-", "_")
         if key in self._entries:
-            return self._entries[key]
+            return self._entries[key]()
         near = difflib.get_close_matches(key, self.names(), n=1, cutoff=0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {', '.join(self.names())}")
@@ -61,29 +62,21 @@ class Registry:
             raise TypeError(f"{self.kind} {name!r} must be a dataclass (its fields become flags), got {entry!r}")
         if key in self._entries:
             raise ValueError(f"there is already a {self.kind} called {key!r}")
-        self._entries[key] = entry
+        self._entries[key] = lambda: entry
 
 
-def _exported(package: ModuleType, method: str) -> dict[str, type[Any]]:
-    """The settings with ``method`` that a package exports, by name."""
-    found = [entry for entry in vars(package).values() if isinstance(entry, type) and issubclass(entry, Settings)]
-    return {getattr(entry, "name", entry.__module__.rpartition(".")[2]): entry for entry in found if hasattr(entry, method)}
+def _algorithms() -> dict[str, Callable[[], type[Any]]]:
+    listed = exports(_methods.__name__).items()
+    return {module.rpartition(".")[2]: partial(getattr, _methods, one) for one, module in listed if one not in _methods.WRAPPERS}
 
 
-def _algorithms() -> dict[str, type[Any]]:
-    from . import algorithms
-
-    return _exported(algorithms, "step")
-
-
-def _problems() -> dict[str, type[Any]]:
-    from . import problems
-
-    return _exported(problems, "problem")
+def _settings() -> dict[str, Callable[[], type[Any]]]:
+    listed = [(one, module) for one, module in exports(_problems.__name__).items() if one.endswith("Settings")]
+    return {_problems.NAMED.get(one, module.rpartition(".")[2]): partial(getattr, _problems, one) for one, module in listed}
 
 
 algorithms = Registry("algorithm", _algorithms)
-problems = Registry("problem", _problems)
+problems = Registry("problem", _settings)
 
 
 def register(name: str, *, kind: Literal["algorithm", "problem"]) -> Callable[[type[Any]], type[Any]]:

@@ -1,11 +1,18 @@
 """Constraint sets with their capabilities, as pure functions of stacked arrays."""
 
-from .euclidean import Euclidean
-from .generalized import GeneralizedStiefel
-from .j_orthogonal import JOrthogonal
-from .j_orthogonal_stack import JOrthogonalStack
-from .operators import SampleCovariance
-from .product import Product
-from .stiefel import Stiefel
+from __future__ import annotations
 
-__all__ = ["Euclidean", "GeneralizedStiefel", "JOrthogonal", "JOrthogonalStack", "Product", "SampleCovariance", "Stiefel"]
+from typing import TYPE_CHECKING
+
+from .._lazy import lazily
+
+if TYPE_CHECKING:
+    from .euclidean import Euclidean as Euclidean
+    from .generalized import GeneralizedStiefel as GeneralizedStiefel
+    from .j_orthogonal import JOrthogonal as JOrthogonal
+    from .j_orthogonal_stack import JOrthogonalStack as JOrthogonalStack
+    from .operators import SampleCovariance as SampleCovariance
+    from .product import Product as Product
+    from .stiefel import Stiefel as Stiefel
+
+__getattr__, __dir__ = lazily(__name__)
