@@ -14,12 +14,10 @@ from __future__ import annotations
 import sys
 from functools import cache
 from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
-from pathlib import Path
+from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy
 
 from ..protocols import Array, Index
 
@@ -28,17 +26,16 @@ if TYPE_CHECKING:
 
 
 def _loops() -> Any:
-    """SciPy's compiled loops, the module that ``scipy.sparse`` itself uses, whichever of the two is loaded first."""
+    """SciPy's compiled loops: the module that ``scipy.sparse`` itself uses, whichever of the two is loaded first."""
     name = "scipy.sparse._sparsetools"
-    if name not in sys.modules:
-        spec = PathFinder.find_spec(name, [str(Path(path) / "sparse") for path in scipy.__path__])
-        if spec is None or spec.loader is None:
-            from scipy.sparse import _sparsetools
-
-            return _sparsetools
-        module = module_from_spec(spec)
+    scipy = find_spec("scipy")
+    places = scipy.submodule_search_locations if scipy is not None else None
+    spec = PathFinder.find_spec(name, [f"{place}/sparse" for place in places or ()])
+    if name not in sys.modules and spec is not None and spec.loader is not None:
+        module = sys.modules[name] = module_from_spec(spec)
         spec.loader.exec_module(module)
-        sys.modules[name] = module
+    if name not in sys.modules:
+        from scipy.sparse import _sparsetools as _
     return sys.modules[name]
 
 

@@ -35,13 +35,14 @@ LAYERS = {
     "protocols": Layer(("decentorth.protocols",), "", "numpy"),
     "settings": Layer(("decentorth.settings",), "", ""),
     "version": Layer(("decentorth._version",), "", ""),
+    "lazy": Layer(("decentorth._lazy",), "", ""),
     "numerics": Layer(("decentorth.numerics",), "protocols", "numpy scipy"),
     "kernels": Layer(("decentorth.kernels",), "protocols", "numpy numba"),
-    "sets": Layer(("decentorth.sets",), "protocols numerics", "numpy scipy threadpoolctl"),
+    "sets": Layer(("decentorth.sets",), "lazy protocols numerics", "numpy scipy threadpoolctl"),
     "data": Layer(("decentorth.data",), "protocols files", "numpy scipy sklearn"),
-    "problems": Layer(("decentorth.problems",), "protocols settings numerics sets data", "numpy scipy threadpoolctl"),
-    "algorithms": Layer(("decentorth.algorithms",), "protocols settings numerics kernels text", "numpy"),
-    "network": Layer(("decentorth.network",), "protocols settings numerics process topologies text", "numpy scipy"),
+    "problems": Layer(("decentorth.problems",), "lazy protocols settings numerics sets data", "numpy scipy threadpoolctl"),
+    "algorithms": Layer(("decentorth.algorithms",), "lazy protocols settings numerics kernels text", "numpy"),
+    "network": Layer(("decentorth.network",), "lazy protocols settings numerics process topologies text", "numpy scipy"),
     "mpi": Layer(
         ("decentorth.network.transport.mpi", "decentorth.network.transport.ulfm", "decentorth.network.transport.watch"),
         "protocols process",
@@ -53,7 +54,7 @@ LAYERS = {
         "process protocols numerics problems network running topologies",
         "numpy threadpoolctl",
     ),
-    "registry": Layer(("decentorth.registry",), "settings algorithms problems", ""),
+    "registry": Layer(("decentorth.registry",), "lazy settings algorithms problems", ""),
     "front": Layer(
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
         "settings top api registry running network problems data files protocols numerics process topologies",
@@ -222,7 +223,7 @@ def test_the_checker_sees(name: str, line: str, breach: bool) -> None:
 UNSAFE_IMPORTS = {"pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
 OWN_PROCESSES = {("decentorth.cli.trials", "joblib")}
 """Modules that may use a pickling package, to send work to processes that they have started themselves."""
-BY_NAME = {"decentorth", "decentorth.kernels", "topologies"}
+BY_NAME = {"decentorth", "decentorth._lazy", "decentorth.__main__", "decentorth.kernels", "topologies"}
 """Modules that import by a name which stands in their own table."""
 EVALUATES = {"eval", "exec", "compile", "__import__", "import_module", "importlib.import_module"}
 PICKLES = (
