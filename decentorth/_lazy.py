@@ -1,4 +1,4 @@
-"""Packages whose names are imported when first used (PEP 562): their imports under ``if TYPE_CHECKING`` are the only list of them."""
+"""Packages whose names are imported when first used (PEP 562); their imports under ``if TYPE_CHECKING`` are the list of them."""
 
 from __future__ import annotations
 

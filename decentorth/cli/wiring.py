@@ -1,4 +1,4 @@
-"""The mixing matrix of a run from its settings: made on rank 0, where SciPy and the graph library are loaded, and sent to the others."""
+"""The mixing matrix of a run from its settings: made on rank 0, where SciPy and networkx are loaded, and sent to the others."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ each stored column in order, ``out[row] += weight * x[column]`` over the whole p
 operator cannot: so a row whose columns are on several ranks is added piece by piece, in global agent order, without copying the
 pieces together first. `scatter` calls ``csc_matvecs``, the same by columns.
 
-These loops are loaded from their own file in SciPy: ``scipy.sparse`` brings all of ``scipy.linalg``, which takes longer to load than
-Python and NumPy, on every rank.
+These loops are loaded from their own file in SciPy, as ``scipy.sparse`` brings all of ``scipy.linalg``: on every rank that takes
+longer than Python and NumPy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _loops() -> Any:
         module = sys.modules[name] = module_from_spec(spec)
         spec.loader.exec_module(module)
     if name not in sys.modules:
-        from scipy.sparse import _sparsetools as _
+        pass
     return sys.modules[name]
 
 

@@ -109,7 +109,7 @@ class MpiCommunicator:
         while not done(requests):
             _pulse.count += 1
             if now > long:
-                time.sleep(0.0005)
+                time.sleep(0.001)
             else:
                 os.sched_yield()
             now = time.monotonic()
