@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from . import __version__
@@ -30,9 +30,9 @@ _COMPLETION = "--install-completion"
 _BAD_INPUT, _INTERRUPTED, _NO_READER = 2, 130, 141
 
 
-def main() -> int:
-    """Run the command that the arguments of this process name, and return its exit code."""
-    words = sys.argv[1:]
+def main(tokens: Sequence[str] | None = None) -> int:
+    """Run the command that the arguments name, by default those of this process, and return its exit code."""
+    words = list(sys.argv[1:] if tokens is None else tokens)
     root = _mpienv.rank() == 0
     if not words or words[0] in ("--help", "-h"):
         return _say(_help()) if root else 0
@@ -51,11 +51,14 @@ def main() -> int:
         if root:
             sys.stderr.write(f"decentorth: no command is called {name!r:.80}; {hint}\n")
         return _BAD_INPUT
-    sys.argv = [f"decentorth {name}", *words[1:]]
     module, _, function = COMMANDS[name][0].partition(":")
-    command: Callable[[], int] = getattr(import_module(module), function)
+    command: Callable[[Sequence[str] | None], int] = getattr(import_module(module), function)
     try:
-        code = command()
+        if tokens is None:
+            sys.argv = [f"decentorth {name}", *words[1:]]
+            code = command(None)
+        else:
+            code = command(words[1:])
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -31,7 +31,7 @@ _YAML_WORDS: Mapping[str, bool | None] = {
 T = TypeVar("T")
 _LARGEST = 2**63 - 1
 _SHOWN = 80
-_COLUMN = 26
+_COLUMN = 25
 """The column in which the descriptions of a help begin."""
 
 

@@ -162,7 +162,7 @@ def fewer_cuts_bounds(W: Csr | csr_array, ranks: int, slack: float = 0.2) -> Ind
 
 
 def plan(W: Csr | csr_array, bounds: Index, rank: int) -> Halo:
-    """The halo of ``rank`` when rank q holds the agents ``bounds[q]:bounds[q + 1]``; its pattern is symmetric, its columns sorted."""
+    """The halo of ``rank`` when rank q holds the agents ``bounds[q]:bounds[q + 1]``; W is symmetric, its columns sorted."""
     low, high = int(bounds[rank]), int(bounds[rank + 1])
     first, last = int(W.indptr[low]), int(W.indptr[high])
     indices, data = W.indices[first:last].astype(np.int64), W.data[first:last]
