@@ -294,7 +294,8 @@ class Run:
             return self.method
         from .network import UnreliableAgents
 
-        return UnreliableAgents(self.method, self.network, self.x0)
+        network: Any = self.network
+        return UnreliableAgents(self.method, network, self.x0)
 
     def _suit(self) -> None:
         """Choose, by the problem, what the algorithm leaves to it."""

@@ -102,7 +102,8 @@ def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communica
     """Rank 0's wiring on every rank (None is passed on the others); a sequence is made again by each rank from its name."""
     parts = [b"", b"", b"", b""]
     if wiring is not None:
-        rows = plain(wiring.W) if hasattr(wiring.W, "indptr") else None
+        W: Any = wiring.W
+        rows = plain(W) if hasattr(W, "indptr") else None
         parts[0] = json.dumps([rows is None, wiring.origin]).encode()
         if rows is not None:
             parts[1:] = [array.tobytes() for array in (rows.indptr, rows.indices, rows.data)]

@@ -114,7 +114,7 @@ def test_completion_knows_the_flags_of_every_problem_and_method(tmp_path: Path) 
 
     def offered(*words: str) -> set[str]:
         line = " ".join(f"'{word}'" for word in ("decentorth", *words))
-        ask = f"source script; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _decentorth; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        ask = f"source ./script; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _decentorth; printf '%s\\n' \"${{COMPREPLY[@]}}\""
         done = subprocess.run([bash, "-c", ask], cwd=tmp_path, capture_output=True, text=True, check=True)
         return {word.strip() for word in done.stdout.splitlines()}
 
