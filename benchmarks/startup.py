@@ -48,9 +48,8 @@ def main() -> None:
     middle = {name: statistics.median(all_of) for name, all_of in times.items()}
     ratio = statistics.median(a / b for a, b in zip(times["run"], times["bare"], strict=True))
     print(f"{RANKS} ranks, one iteration: {middle['run']:.2f} s; bare: {middle['bare']:.2f} s; ratio {ratio:.2f}")
-    print(
-        f"run --help {middle['help']:.2f} s, import decentorth {middle['import']:.2f} s (Python {middle['python']:.2f}, NumPy {middle['numpy']:.2f})"
-    )
+    print(f"run --help {middle['help']:.2f} s, import decentorth {middle['import']:.2f} s")
+    print(f"Python {middle['python']:.2f} s, with NumPy {middle['numpy']:.2f} s")
 
 
 if __name__ == "__main__":

@@ -73,9 +73,14 @@ LAYERS = {
         "numpy scipy rich matplotlib",
     ),
     "doctor": Layer(("decentorth.doctor",), "front api network process protocols settings topologies", "numpy threadpoolctl"),
+    "command": Layer(
+        ("decentorth.__main__", "decentorth.cli.completion"),
+        "top front process registry settings compare studies theory doctor topologies",
+        "cyclopts",
+    ),
     "top": Layer(("decentorth",), "process version api registry running network algorithms problems sets data", ""),
 }
-ABOVE = ("api", "registry", "estimators", "front", "studies", "compare", "doctor", "top")
+ABOVE = ("api", "registry", "estimators", "front", "studies", "compare", "doctor", "command", "top")
 """The programming interface and the layers on top of it."""
 LAZY = {("decentorth.network.transport.communicator", "mpi"): "only a run that asks for ranks loads an MPI library"}
 """Exceptions (module, layer), each inside a function, with the reason."""
