@@ -13,27 +13,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from topologies.weights.leaving import ranges
-
 from . import given
 from .display import Shown
-from .network import (
-    Channel,
-    Network,
-    Placement,
-    Shrinking,
-    UnreliableAgents,
-    UnreliableNetwork,
-    check_method,
-    connect,
-    even_bounds,
-    surviving,
-)
+from .network import Network, Shrinking, connect, even_bounds, surviving
 from .network.collective import AgentCollective, ReplicaCollective
 from .numerics.ordered_sums import norms
 from .numerics.random_streams import CounterStreams
@@ -49,6 +36,9 @@ from .running.rank_loss import Loss, check_leaving, continued
 from .running.rank_loss_rewind import Rewind
 from .running.watchers import Options, Parts
 from .settings import named
+
+if TYPE_CHECKING:
+    from .network import Channel, Placement
 
 OnRankLoss = Literal["abort", "shrink"]
 __all__ = ["Result", "Run", "connect", "iterate", "solve"]
@@ -111,6 +101,8 @@ class Run(Shown):
         if channel is None:
             self.network = Network(W, place, placement)
         else:
+            from .network import Channel, UnreliableNetwork
+
             faults = channel if isinstance(channel, Channel) else Channel(channel)
             self.network = UnreliableNetwork(W, place, placement, channel=faults, seed=seed)
             if self.network.n_agents > 1 and getattr(algorithm, "safe", False):
@@ -138,8 +130,10 @@ class Run(Shown):
         self.numbers: Index = np.arange(problem.n_agents)
         self.losses: tuple[Loss, ...] = ()
         self._decide()
-        if isinstance(self.network, UnreliableNetwork):
-            check_method(self.method, self.network.channel)
+        if channel is not None:
+            from .network import check_method
+
+            check_method(self.method, faults)
         self.streams = CounterStreams(seed, self.network.agents)
         with threadpool_limits(1):
             SETUP.info("the problem: data of agents %d to %d", self.network.agents.start, self.network.agents.stop - 1)
@@ -198,6 +192,8 @@ class Run(Shown):
         """
         lost = np.unique([agent for loss in losses for agent in loss[2]]).astype(np.int64)
         if lost[0] < 0 or lost[-1] >= self.network.n_agents:
+            from topologies.weights.leaving import ranges
+
             raise ValueError(f"agents {ranges(lost)} were lost on the way, but there are only {self.network.n_agents} agents")
         left = self.without(lost, self.network.communicator, range(self.network.communicator.size))
         left.losses = tuple(Loss(*loss) for loss in losses)
@@ -215,8 +211,12 @@ class Run(Shown):
     @property
     def stepper(self) -> Any:
         """The method as the iterations run it: on an unreliable network with the faults of agents around it."""
-        network = self.network
-        return UnreliableAgents(self.method, network, self.x0) if isinstance(network, UnreliableNetwork) else self.method
+        if not hasattr(self.network, "channel"):
+            return self.method
+        from .network import UnreliableAgents
+
+        network: Any = self.network
+        return UnreliableAgents(self.method, network, self.x0)
 
     def _suit(self) -> None:
         """Choose, by the problem, what the algorithm leaves to it."""

@@ -6,15 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from topologies import (
-    adjacency_from_name,
-    agents_from_name,
-    is_sequence_name,
-    metropolis_weights,
-    named_graph,
-    sequence_from_name,
-    weights_from_name,
-)
+import topologies as tp
 
 from . import registry
 
@@ -46,15 +38,15 @@ def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
             )
         return np.ones((1, 1)), None
     if isinstance(W, str):
-        fixed = agents_from_name(W, seed)
+        fixed = tp.agents_from_name(W, seed)
         if fixed not in (None, n_agents):
             raise ValueError(f"{W!r} has {fixed} agents, but the problem has {n_agents}")
-        if is_sequence_name(W):
-            return sequence_from_name(W, n_agents, seed), None
-        return weights_from_name(adjacency_from_name(W, n_agents, seed)), None
+        if tp.is_sequence_name(W):
+            return tp.sequence_from_name(W, n_agents, seed), None
+        return tp.weights_from_name(tp.adjacency_from_name(W, n_agents, seed)), None
     if hasattr(W, "adjacency") and hasattr(W, "nodes"):
-        graph, labels = named_graph(W)
-        return metropolis_weights(graph), labels
+        graph, labels = tp.named_graph(W)
+        return tp.metropolis_weights(graph), labels
     several = isinstance(W, list | tuple) and any(np.ndim(one) == 2 or hasattr(one, "tocsr") for one in W)
     if several or callable(W) or np.ndim(W) == 3:
         raise TypeError(

@@ -171,7 +171,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     from cyclopts import App, CycloptsError, Parameter
 
     app = App(
-        name="python -m decentorth.plot",
+        name="decentorth plot",
         default_command=draw,
         version_flags=[],
         help_format="plaintext",

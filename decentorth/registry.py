@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from functools import cached_property
-from types import ModuleType
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from topologies import text
 
-from .settings import Settings, suggestion
+from . import algorithms as _methods
+from . import problems as _problems
+from ._lazy import exports
+from .settings import suggestion
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -29,15 +31,15 @@ class Registry:
     kind
         The noun for an entry, in messages.
     load
-        Makes the built-in entries, when the first one is needed.
+        Gives the built-in entries, each as a function that imports it, when the first one is needed.
     """
 
-    def __init__(self, kind: str, load: Callable[[], dict[str, type[Any]]] = dict) -> None:
+    def __init__(self, kind: str, load: Callable[[], dict[str, Callable[[], type[Any]]]] = dict) -> None:
         self.kind = kind
         self._load = load
 
     @cached_property
-    def _entries(self) -> dict[str, type[Any]]:
+    def _entries(self) -> dict[str, Callable[[], type[Any]]]:
         return self._load()
 
     @cached_property
@@ -63,7 +65,7 @@ class Registry:
         if key not in self._entries and key in self._installed:
             self._load_installed(key)
         if key in self._entries:
-            return self._entries[key]
+            return self._entries[key]()
         hint = suggestion(key, self.names()) or "."
         raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {', '.join(self.names())}")
 
@@ -85,7 +87,7 @@ class Registry:
             raise TypeError(f"{self.kind} {name!r} must be a dataclass (its fields become flags), got {entry!r}")
         if key in self._entries:
             raise ValueError(f"the {self.kind} {key!r} exists already: register yours under another name")
-        self._entries[key] = entry
+        self._entries[key] = lambda: entry
 
     def _load_installed(self, key: str) -> None:
         """Enter the dataclass of an installed package, which may have registered itself on import."""
@@ -95,7 +97,7 @@ class Registry:
         except Exception as error:
             package = point.dist.name if point.dist is not None else point.value
             raise ValueError(f"{self.kind} {key!r} of the installed package {package} cannot be imported: {error}") from error
-        if self._entries.get(key) is not entry:
+        if key not in self._entries or self._entries[key]() is not entry:
             self.add(key, entry)
 
 
@@ -104,26 +106,18 @@ def _key(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
-def _exported(package: ModuleType, method: str) -> dict[str, type[Any]]:
-    """The settings with ``method`` that a package exports, by name."""
-    found = [entry for entry in vars(package).values() if isinstance(entry, type) and issubclass(entry, Settings)]
-    return {getattr(entry, "name", entry.__module__.rpartition(".")[2]): entry for entry in found if hasattr(entry, method)}
+def _algorithms() -> dict[str, Callable[[], type[Any]]]:
+    listed = exports(_methods.__name__).items()
+    return {module.rpartition(".")[2]: partial(getattr, _methods, one) for one, module in listed if one not in _methods.WRAPPERS}
 
 
-def _algorithms() -> dict[str, type[Any]]:
-    from . import algorithms
-
-    return _exported(algorithms, "step")
-
-
-def _problems() -> dict[str, type[Any]]:
-    from . import problems
-
-    return _exported(problems, "problem")
+def _settings() -> dict[str, Callable[[], type[Any]]]:
+    listed = [(one, module) for one, module in exports(_problems.__name__).items() if one.endswith("Settings")]
+    return {_problems.NAMED.get(one, module.rpartition(".")[2]): partial(getattr, _problems, one) for one, module in listed}
 
 
 algorithms = Registry("algorithm", _algorithms)
-problems = Registry("problem", _problems)
+problems = Registry("problem", _settings)
 
 
 def register(name: str, *, kind: Literal["algorithm", "problem"]) -> Callable[[type[Any]], type[Any]]:

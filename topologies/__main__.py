@@ -1,6 +1,8 @@
 """``python -m topologies``: see `topologies.command`."""
 
-from topologies.command import app
+import sys
+
+from topologies.command import command
 
 if __name__ == "__main__":
-    app()
+    sys.exit(command())

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from shutil import get_terminal_size
+from textwrap import wrap
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-import numpy as np
 from cyclopts import App, Parameter
-from rich.console import Console
-from rich.table import Table
 
-from topologies.canonical import Weights
-from topologies.measures import graph_measures, kemeny_constant, mixing_time
-from topologies.names import adjacency_from_name, graph_from_name
-from topologies.sequences.names import is_sequence_name, sequence_from_name
-from topologies.sequences.sequences import joint_contraction
-from topologies.spectra.eigenvalues import eigenvalues, spectrum
-from topologies.spectra.tracking_rate import Order, TrackingScore, tracking_score
-from topologies.weights.rules import available_weights, resolve_weights_name, weights_from_name
+if TYPE_CHECKING:
+    from topologies.canonical import Weights
+    from topologies.spectra.tracking_rate import TrackingScore
 
+Order = Literal["combine-then-adapt", "adapt-then-combine"]
 _SMALL = 1000
 _SCORED = 100
 _OPTIMISED = "tracking"
 
 app = App(
-    name="python -m topologies",
+    name="decentorth graph",
+    version_flags=[],
     help="Measure a communication graph and its mixing matrix, for consensus and for gradient tracking.",
 )
 
@@ -70,12 +67,14 @@ def main(
     plot
         Draw the graph and its spectrum into this file (.png, .pdf, .svg); not with compare, and not a sequence.
     """
-    console = Console()
+    from topologies.names import adjacency_from_name, graph_from_name
+    from topologies.sequences.names import is_sequence_name
+
     try:
         if is_sequence_name(graph):
             scored = {"self-weight": self_weight, "curvatures": curvatures, "order": order}
             _refuse({**scored, "compare": compare or None, "plot": plot}, "a sequence of graphs")
-            console.print(_sequence_table(graph, agents, seed, weights))
+            _say(_sequence_table(graph, agents, seed, weights))
             return 0
         if compare:
             _refuse({"weights": weights, "plot": plot}, "compare, which is about every rule")
@@ -84,19 +83,41 @@ def main(
             _refuse({"curvatures": curvatures, "order": order}, f"more than {_SCORED} agents, which are not scored")
         case = _Case(edges, 0.8 if self_weight is None else self_weight, curvatures or (0.2, 1.8), order or "combine-then-adapt")
         if compare:
-            console.print(_comparison(case))
+            _say(_comparison(case))
             return 0
         rule, W = case.weights(weights or "auto")
         if not rule.endswith("uniform"):
             _refuse({"self-weight": self_weight}, f"{rule} weights")
-        console.print(_measures(case, rule, W))
+        _say(_measures(case, rule, W))
         if plot is not None:
             _draw(graph_from_name(graph, agents, seed), W, plot)
-            console.print(f"drawn into {plot}")
+            _say([f"drawn into {plot}"])
     except (ValueError, TypeError, ImportError, OSError) as error:
-        Console(stderr=True).print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
         return 2
     return 0
+
+
+def command(tokens: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments, by default those of this process: 0, or 2 with the reason on standard error."""
+    from cyclopts import CycloptsError
+
+    try:
+        code: int | None = app(
+            list(sys.argv[1:] if tokens is None else tokens),
+            result_action="return_value",
+            print_error=False,
+            exit_on_error=False,
+            verbose=False,
+        )
+    except CycloptsError as error:
+        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+        return 2
+    return code or 0
+
+
+def _say(lines: Iterable[str]) -> None:
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in lines))
 
 
 def _refuse(given: Mapping[str, object], what: str) -> None:
@@ -116,31 +137,69 @@ class _Case(NamedTuple):
     def weights(self, name: str) -> tuple[str, Weights]:
         """The rule that a name stands for, and its mixing matrix."""
         if name != _OPTIMISED:
+            from topologies.weights.rules import resolve_weights_name, weights_from_name
+
             return resolve_weights_name(self.edges, name), weights_from_name(self.edges, name, self.self_weight)
         from topologies.weights.tracking_optimal import tracking_weights
 
-        return _OPTIMISED, tracking_weights(self.edges, np.linspace(*self.curvatures, self.edges.shape[0]), self.order).W
+        return _OPTIMISED, tracking_weights(self.edges, self.spaced(), self.order).W
+
+    def spaced(self) -> Any:
+        """The agents' curvatures, evenly spaced, shape (n,)."""
+        import numpy as np
+
+        return np.linspace(*self.curvatures, self.edges.shape[0])
 
     def score(self, W: Weights) -> TrackingScore | None:
         """The score for gradient tracking; None for too many agents."""
-        n = W.shape[0]
-        return tracking_score(W, np.linspace(*self.curvatures, n), self.order) if n <= _SCORED else None
+        from topologies.spectra.tracking_rate import tracking_score
+
+        return tracking_score(W, self.spaced(), self.order) if W.shape[0] <= _SCORED else None
 
 
-def _rows(title: str) -> tuple[Table, Callable[[str, object, str], None]]:
-    """An empty table of measures, and the function that adds a row."""
-    table = Table("measure", "value", "what it says", title=title)
-    table.columns[1].justify = "right"
+def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int]) -> Iterator[str]:
+    """The lines of a table. Columns but ``left`` end at the right; the last one, if it is of ``left``, is wrapped to the terminal.
+
+    No number is cut, however narrow the terminal is, and nothing is cut in a file or a pipe.
+    """
+    yield title
+    last = len(heads) - 1
+    cells = [heads, *rows]
+    widths = [max(len(row[place]) for row in cells) for place in range(len(heads))]
+    room = max(get_terminal_size().columns - sum(widths[:last]) - 2 * last, 20)
+    for row in cells:
+        ends = (
+            wrap(row[last], room, break_on_hyphens=False, break_long_words=False)
+            if last in left
+            else [row[last].rjust(widths[last])]
+        )
+        begin = "  ".join(
+            cell.ljust(width) if n in left else cell.rjust(width)
+            for n, (cell, width) in enumerate(zip(row[:last], widths, strict=False))
+        )
+        for number, end in enumerate(ends or [""]):
+            yield f"{begin if number == 0 else ' ' * len(begin)}  {end}"
+
+
+def _rows() -> tuple[list[tuple[str, str, str]], Callable[[str, object, str], None]]:
+    """An empty list of measures, and the function that adds one."""
+    found: list[tuple[str, str, str]] = []
 
     def row(name: str, value: object, meaning: str) -> None:
-        table.add_row(name, f"{value:.9g}" if isinstance(value, float) else str(value), meaning)
+        found.append((name, f"{value:.9g}" if isinstance(value, float) else str(value), meaning))
 
-    return table, row
+    return found, row
 
 
-def _measures(case: _Case, rule: str, W: Weights) -> Table:
+_MEASURES, _LEFT = ("measure", "value", "what it says"), (0, 2)
+
+
+def _measures(case: _Case, rule: str, W: Weights) -> Iterator[str]:
+    from topologies.measures import graph_measures, kemeny_constant, mixing_time
+    from topologies.spectra.eigenvalues import spectrum
+
     n = W.shape[0]
-    table, row = _rows(f"{n} agents, {rule} weights")
+    rows, row = _rows()
     row("edges", case.edges.nnz // 2, "pairs of neighbours; twice as many messages per round")
     if n <= _SMALL:
         graph = graph_measures(case.edges)
@@ -164,48 +223,64 @@ def _measures(case: _Case, rule: str, W: Weights) -> Table:
         row("best step", score.step, "the step that attains it")
         row("largest step", score.largest_step, "every step below it converges")
         row("iterations per 1e-6", score.iterations_for(1e-6), "of gradient tracking, to reduce its error a million times")
-    return table
+    return _table(f"{n} agents, {rule} weights", _MEASURES, rows, _LEFT)
 
 
-def _comparison(case: _Case) -> Table:
+def _comparison(case: _Case) -> Iterator[str]:
+    """A table over the rules, whose columns fit 80 characters, and a foot-note for each rule without a matrix."""
+    from topologies.spectra.eigenvalues import spectrum
+    from topologies.weights.rules import available_weights
+
     n = case.edges.shape[0]
-    table = Table(title=f"{n} agents, curvatures {case.curvatures[0]:g} to {case.curvatures[1]:g}, {case.order}")
-    table.add_column("weights", no_wrap=True)
-    for heading in ("sigma", "lambda_min", "rounds 1e-6", "rate", "best step", "largest step", "iterations 1e-6"):
-        table.add_column(heading, justify="right")
-    table.add_column("remark")
     names = [name for name in available_weights() if "auto" not in name]
+    rows, notes = [], []
     for name in [*names, *([_OPTIMISED] if n <= _SCORED else [])]:
         try:
             _, W = case.weights(name)
         except (ValueError, ImportError) as error:
-            table.add_row(name, *["-"] * 7, str(error).partition(";")[0].partition(":")[0])
+            notes.append(f"{name}: {str(error).partition(';')[0].partition(':')[0]}")
+            rows.append((name, *["-"] * 6))
             continue
         found, score = spectrum(W), case.score(W)
-        tracked = ["-"] * 4
+        tracked = ["-"] * 3
         if score is not None:
-            tracked = [f"{score.rate:.6f}", f"{score.step:.4g}", f"{score.largest_step:.4g}", f"{score.iterations_for(1e-6):.0f}"]
-        table.add_row(name, f"{found.sigma:.6f}", f"{found.lambda_min:.6f}", str(found.rounds_for(1e-6)), *tracked)
-    return table
+            tracked = [f"{score.rate:.6f}", f"{score.step:.4g}", f"{score.iterations_for(1e-6):.0f}"]
+        rows.append((name, f"{found.sigma:.6f}", f"{found.lambda_min:.6f}", str(found.rounds_for(1e-6)), *tracked))
+    bounds = f"curvatures {case.curvatures[0]:g} to {case.curvatures[1]:g}, {case.order}"
+    heads = ("weights", "sigma", "min", "rounds", "rate", "step", "iterations")
+    yield from _table(f"{n} agents, {bounds}", heads, rows, (0,))
+    yield ""
+    notes.insert(0, "min: the smallest eigenvalue of W. rounds: of plain averaging, to reduce the consensus error a million times.")
+    notes.insert(
+        1, "rate, step: of gradient tracking, and the step that attains it. iterations: of it, to reduce its error a million times."
+    )
+    for note in notes:
+        yield from wrap(note, max(get_terminal_size().columns, 40), break_on_hyphens=False, break_long_words=False)
 
 
-def _sequence_table(specification: str, agents: int | None, seed: int, weights: str | None) -> Table:
+def _sequence_table(specification: str, agents: int | None, seed: int, weights: str | None) -> Iterator[str]:
+    import numpy as np
+
+    from topologies.sequences.names import sequence_from_name
+    from topologies.sequences.sequences import joint_contraction
+
     sequence = sequence_from_name(specification, agents, seed, weights)
     window = sequence.period or sequence.n
-    table, row = _rows(f"{specification}: {sequence.n} agents")
+    rows, row = _rows()
     row("period", sequence.period or "none", "iterations after which the matrices repeat")
     row("distinct matrices", len({sequence.distinct(k) for k in range(window)}), f"in {window} iterations")
     degrees = np.mean([np.diff(sequence.at(k).indptr).mean() - 1 for k in range(window)])
     row("mean degree", f"{degrees:.4g}", "neighbours an agent talks to per iteration")
     for windows, meaning in ((1, "what one window leaves of the consensus error"), (4, "what four windows leave")):
         row(f"contraction over {windows * window}", f"{joint_contraction(sequence, window=windows * window):.6g}", meaning)
-    return table
+    return _table(f"{specification}: {sequence.n} agents", _MEASURES, rows, _LEFT)
 
 
 def _draw(graph: Any, W: Weights, path: Path) -> None:
     from matplotlib.figure import Figure
 
     from topologies.drawing import draw_graph, draw_spectrum
+    from topologies.spectra.eigenvalues import eigenvalues, spectrum
 
     figure = Figure(figsize=(11, 5.2), layout="constrained")
     left, right = figure.subplots(1, 2)

@@ -21,12 +21,14 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
-from scipy import sparse
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 Stored: TypeAlias = "NDArray[Any] | sparse.coo_array[Any, tuple[int, int]]"
 
@@ -221,6 +223,8 @@ def is_sparse(keys: list[str]) -> bool:
 
 def sparse_npz(path: Path) -> sparse.coo_array[Any, tuple[int, int]]:
     """The matrix that ``scipy.sparse.save_npz`` wrote to ``path``, in any of SciPy's formats; entries in the order of the file."""
+    from scipy import sparse
+
     what = f"{path} is not a whole sparse matrix of SciPy"
 
     def integers(key: str) -> NDArray[np.int64]:
@@ -340,6 +344,8 @@ def market_matrix(path: Path) -> Stored:
 
     NumPy reads the numbers: SciPy's reader takes 1.5abc for 1.5, column 1.5 for column 1, and crashes on a zero byte.
     """
+    from scipy import sparse
+
     header = market_header(path)
     lines, numbers = header.stored
     with warnings.catch_warnings():
@@ -428,6 +434,6 @@ def read_square(path: str | os.PathLike[str]) -> Stored:
     n, columns = matrix.shape
     if n != columns:
         raise ValueError(f"{path} must be square, one row and one column for each agent, but has shape {matrix.shape}")
-    if sparse.issparse(matrix) and matrix.nnz < n - 1:
+    if not isinstance(matrix, np.ndarray) and matrix.nnz < n - 1:
         raise ValueError(f"{path} must connect its {n} agents, but stores only {matrix.nnz} entries")
     return matrix

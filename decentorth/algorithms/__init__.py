@@ -1,38 +1,44 @@
 """Methods, one file each, written against stacked arrays and `Network.mix` alone; what is imported here can be named on the command
-line and in files."""
+line and in files, by the name of its file."""
+
+from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..settings import missing
-from .centralized.generalized_landing import GeneralizedLanding as GeneralizedLanding
-from .centralized.landing import Landing as Landing
-from .centralized.pcal import PCAL as PCAL
-from .centralized.plam import PLAM as PLAM
-from .centralized.rgd import RGD as RGD
-from .decentralized.cdadt import CDADT as CDADT
-from .decentralized.deepca import DeEPCA as DeEPCA
-from .decentralized.destiny import DESTINY as DESTINY
-from .decentralized.dgd import DGD as DGD
-from .decentralized.dprgd import DPRGD as DPRGD
-from .decentralized.dprgt import DPRGT as DPRGT
-from .decentralized.drfgt import DRFGT as DRFGT
-from .decentralized.drgta import DRGTA as DRGTA
-from .decentralized.drsgd import DRSGD as DRSGD
-from .decentralized.generalized_drfgt import GeneralizedDRFGT as GeneralizedDRFGT
-from .decentralized.gradient_tracking import GradientTracking as GradientTracking
-from .decentralized.rextra import REXTRA as REXTRA
-from .decentralized.rfextra import RFEXTRA as RFEXTRA
-from .decentralized.safe import Safe as Safe
-from .j_orthogonal.csdm import CSDM as CSDM
-from .j_orthogonal.gs_jobcd import GSJOBCD as GSJOBCD
-from .j_orthogonal.hyperbolic_jacobi import HyperbolicJacobi as HyperbolicJacobi
-from .j_orthogonal.j_jobcd import JJOBCD as JJOBCD
-from .j_orthogonal.jadmm import JADMM as JADMM
-from .j_orthogonal.umcm import UMCM as UMCM
-from .j_orthogonal.vr_j_jobcd import VRJJOBCD as VRJJOBCD
-from .nonsmooth.drsm import DRSM as DRSM
-from .nonsmooth.rsm import RSM as RSM
-from .nonsmooth.rssm import RSSM as RSSM
+from .._lazy import lazily
 
-if not TYPE_CHECKING:
-    __getattr__ = missing(__name__, globals())
+if TYPE_CHECKING:
+    from .centralized.generalized_landing import GeneralizedLanding as GeneralizedLanding
+    from .centralized.landing import Landing as Landing
+    from .centralized.pcal import PCAL as PCAL
+    from .centralized.plam import PLAM as PLAM
+    from .centralized.rgd import RGD as RGD
+    from .decentralized.cdadt import CDADT as CDADT
+    from .decentralized.deepca import DeEPCA as DeEPCA
+    from .decentralized.destiny import DESTINY as DESTINY
+    from .decentralized.dgd import DGD as DGD
+    from .decentralized.dprgd import DPRGD as DPRGD
+    from .decentralized.dprgt import DPRGT as DPRGT
+    from .decentralized.drfgt import DRFGT as DRFGT
+    from .decentralized.drgta import DRGTA as DRGTA
+    from .decentralized.drsgd import DRSGD as DRSGD
+    from .decentralized.generalized_drfgt import GeneralizedDRFGT as GeneralizedDRFGT
+    from .decentralized.gradient_tracking import GradientTracking as GradientTracking
+    from .decentralized.rextra import REXTRA as REXTRA
+    from .decentralized.rfextra import RFEXTRA as RFEXTRA
+    from .decentralized.safe import Safe as Safe
+    from .j_orthogonal.csdm import CSDM as CSDM
+    from .j_orthogonal.gs_jobcd import GSJOBCD as GSJOBCD
+    from .j_orthogonal.hyperbolic_jacobi import HyperbolicJacobi as HyperbolicJacobi
+    from .j_orthogonal.j_jobcd import JJOBCD as JJOBCD
+    from .j_orthogonal.jadmm import JADMM as JADMM
+    from .j_orthogonal.umcm import UMCM as UMCM
+    from .j_orthogonal.vr_j_jobcd import VRJJOBCD as VRJJOBCD
+    from .nonsmooth.drsm import DRSM as DRSM
+    from .nonsmooth.rsm import RSM as RSM
+    from .nonsmooth.rssm import RSSM as RSSM
+
+WRAPPERS = ("Safe",)
+"""Names that are no methods by themselves."""
+
+__getattr__, __dir__ = lazily(__name__)

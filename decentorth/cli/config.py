@@ -21,7 +21,7 @@ from .. import plugins, registry
 from ..settings import Setting, settings
 from . import wiring
 from .flags import CONFIG_BYTES, InputError, help_text, load, read_flags, read_value, shown, spelled, unknown
-from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, SELF_WEIGHT, CaseSettings, RunSettings
+from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, SECTIONS, SELF_WEIGHT, CaseSettings, RunSettings
 
 PUBLISHED_STEP: Mapping[str, Any] = {"step_size": 1e-2, "penalty": 10.0, "order": "combine-then-adapt"}
 """The steps of paper 004, Section V (alpha = 1 / (10 m), lambda = 0.1 / alpha) and its order of mixing."""
@@ -197,16 +197,20 @@ class Form(ABC, Generic[C]):
             if clash := sorted(taken & own.keys()):
                 raise InputError(f"{kind} {self.names[kind]!r} has a setting {clash[0]!r}, and so has another part: rename it")
             groups[f"{kind.capitalize()}: {self.names[kind]}"] = own
-        return groups | {"Output": {name: self.own[name] for name in self.output}}
+        groups["Output"] = {name: self.own[name] for name in self.output}
+        return groups
 
     def help(self) -> str:
         """The help of this command: its settings in groups, with choices and defaults."""
-        groups = {heading: dict(group) for heading, group in self.groups.items()}
-        for group in groups.values():
-            for kind in self.entries.keys() & group.keys():
-                choices = ", ".join(self.entries[kind].names())
-                group[kind] = group[kind]._replace(help=f"{group[kind].help} One of: {choices}.")
-        return help_text(groups, self.program, self.summary)
+        headings = {name: heading for heading, names in SECTIONS.items() for name in names}
+        groups: dict[str, dict[str, Setting]] = {heading: {} for heading in (*list(self.groups)[:-1], *SECTIONS)}
+        for heading, group in self.groups.items():
+            for name, setting in group.items():
+                if name in self.entries:
+                    choices = ", ".join(self.entries[name].names())
+                    setting = setting._replace(help=f"{setting.help} One of: {choices}.")
+                groups[headings.get(name, heading) if name in self.own else heading][name] = setting
+        return help_text({heading: group for heading, group in groups.items() if group}, self.program, self.summary)
 
     @staticmethod
     def earlier(tokens: Sequence[str]) -> Mapping[str, Any]:
@@ -282,7 +286,7 @@ _ENTRIES = {"problem": registry.problems, "algorithm": registry.algorithms}
 class Command(Form[Configuration]):
     """The command line of a run: one problem and one algorithm."""
 
-    program = "python -m decentorth.run"
+    program = "decentorth run"
     summary = (
         "Run a decentralized algorithm on a problem, in this process or, under mpirun, on MPI ranks; without arguments the "
         "published experiment. The settings are those of the problem and the algorithm named: name others to see theirs."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,8 @@ PACKAGES = ("numpy", "scipy", "networkx", "mpi4py", "numba")
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages whose arithmetic or messages a run uses."""
+    from importlib import metadata
+
     found = {"python": platform.python_version(), "decentorth": __version__}
     for name in PACKAGES:
         try:

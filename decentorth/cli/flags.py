@@ -6,15 +6,15 @@ Nothing here knows which settings there are; `config` does.
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
-import inspect
 import math
 import re
-import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from shutil import get_terminal_size
+from textwrap import wrap as wrapped
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from ..settings import Setting, check, kinds, settings
 
@@ -31,6 +31,8 @@ _YAML_WORDS: Mapping[str, bool | None] = {
 T = TypeVar("T")
 _LARGEST = 2**63 - 1
 _SHOWN = 80
+_COLUMN = 25
+"""The column in which the descriptions of a help begin."""
 
 
 class InputError(ValueError):
@@ -129,6 +131,8 @@ def load(path: str, raw: bytes) -> dict[str, Any]:
     What stands in a YAML file is text, which `read_value` reads as it reads flags (``017`` is 17, ``190:20:30`` no number), unless
     it is one of YAML's words for true, false and null.
     """
+    import tomllib
+
     import yaml
 
     kind = PurePath(path).suffix.lower().replace(".yml", ".yaml")
@@ -215,22 +219,36 @@ def read_flags(
 
 
 def _parsed(tokens: Sequence[str], groups: Mapping[str, Mapping[str, Setting]]) -> tuple[dict[str, Any], list[str]]:
-    """The text of the flags of these settings, and the words that are left."""
-    from cyclopts import App, CycloptsError
+    """The text of the flags of these settings, and the words that are left.
 
-    unset: dict[Any, Any] = {bool: False, str: "", list[str]: []}  # cyclopts checks defaults too where pydantic is imported
-    blank = {
-        heading: {name: setting._replace(default=unset[_raw(setting.hint)]) for name, setting in group.items()}
-        for heading, group in groups.items()
-    }
-    command = _command(blank, lambda setting: _raw(setting.hint))
-    app = App(default_command=command, help_flags=[], version_flags=[], print_error=False, exit_on_error=False)
-    try:
-        _, bound, rest, _ = app.parse_known_args(list(tokens))
-    except CycloptsError as error:
-        error.verbose = False
-        raise InputError(str(error)) from None
-    return dict(bound.arguments), list(rest)
+    A flag is ``--name value`` or ``--name=value``; a switch ``--name`` or ``--no-name``; a list may be given several times.
+    """
+    own = {spelled(name): (name, kinds(setting.hint)) for group in groups.values() for name, setting in group.items()}
+    given: dict[str, Any] = {}
+    rest: list[str] = []
+    words = list(tokens)
+    while words:
+        word = words.pop(0)
+        flag, equals, text = word.removeprefix("--").partition("=")
+        off = flag.startswith("no-") and flag not in own
+        name, types = own.get(flag.removeprefix("no-") if off else flag, ("", ()))
+        if not name or not word.startswith("--") or (off and (equals or bool not in types)):
+            rest.append(word)
+            continue
+        value: Any = text
+        if bool in types and not equals:
+            value = not off
+        elif not equals:
+            if not words or re.match(r"-(?![0-9.]|inf|nan)", words[0]):
+                raise InputError(f"--{flag} requires an argument")
+            value = words.pop(0)
+        if any(get_origin(kind) in (list, tuple) for kind in types):
+            given.setdefault(name, []).append(value)
+        elif name in given:
+            raise InputError(f"--{flag} specified multiple times: give it once")
+        else:
+            given[name] = value
+    return given, rest
 
 
 def take_flags(tokens: Sequence[str], entry: type[T]) -> tuple[T, list[str]]:
@@ -244,58 +262,40 @@ def take_flags(tokens: Sequence[str], entry: type[T]) -> tuple[T, list[str]]:
 
 
 def help_text(groups: Mapping[str, Mapping[str, Setting]], name: str, summary: str) -> str:
-    """The help of a command as it is printed, one group of settings below the other."""
-    from cyclopts import App
-    from rich.console import Console
-
-    console = Console()
-    command = _command(groups, lambda setting: _written(setting.hint))
-    app = App(name=name, help=summary, help_format="plaintext", default_command=command, help_flags=[], version_flags=[])
-    with console.capture() as capture:
-        app.help_print([], console=console)
-    return capture.get()
-
-
-def _listed(values: Sequence[Any]) -> str:
-    """A default of several values as it is given."""
-    return ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
-
-
-def _raw(hint: Any) -> Any:
-    """The type under which the text of a flag is taken as it stands, switches and repeated flags apart."""
-    if bool in kinds(hint):
-        return bool
-    return list[str] if any(get_origin(kind) in (list, tuple) for kind in kinds(hint)) else str
+    """The help of a command as it is printed, one group of settings below the other; flags and numbers are never cut."""
+    width = max(60, min(get_terminal_size().columns, 120))
+    wrap = partial(wrapped, width=width, break_on_hyphens=False, break_long_words=False)
+    lines = [f"Usage: {name} [flags]", *(line for part in summary.split("\n") for line in ("", *wrap(part)) if part)]
+    for heading, group in groups.items():
+        lines += ["", heading]
+        for field, setting in group.items():
+            switch = bool in kinds(setting.hint)
+            flags = f"  --{spelled(field)}" + (f", --no-{spelled(field)}" if switch and setting.default else "")
+            text = " ".join(_facts(setting))
+            if len(flags) > _COLUMN - 2:
+                lines.append(flags)
+                flags = ""
+            lines += wrap(text, initial_indent=flags.ljust(_COLUMN), subsequent_indent=" " * _COLUMN) or [flags]
+    return "\n".join(lines).replace("\xa0", " ") + "\n"
 
 
-def _written(hint: Any) -> Any:
-    """The type without objects that are written as text: dataclasses, nested sequences."""
-    written = (kind for kind in kinds(hint) if not (dataclasses.is_dataclass(kind) or get_origin(kind) is Sequence))
-    return Union[tuple(written)]  # noqa: UP007  # from a tuple
+def _facts(setting: Setting) -> Iterator[str]:
+    """The description of a setting, its choices, its bounds and its default."""
+    if setting.help:
+        yield setting.help
+    words = [str(word) for kind in kinds(setting.hint) if get_origin(kind) is Literal for word in get_args(kind)]
+    if words:
+        yield f"{'Or' if len(words) == 1 else 'One of'}: {', '.join(words)}."
+    if setting.bounds:
+        yield f"Must be {setting.bounds}."
+    if setting.required:
+        yield "Required."
+    elif setting.default is not None and setting.default is not False and setting.default != ():
+        yield f"[default:\xa0{_listed(setting.default)}]"  # not divided between two lines
 
 
-def _command(groups: Mapping[str, Mapping[str, Setting]], hint: Callable[[Setting], Any]) -> Callable[..., Any]:
-    from cyclopts import Group, Parameter
-
-    fields = []
-    for order, (heading, group) in enumerate(groups.items()):
-        panel = Group(heading, sort_key=order)
-        for name, setting in group.items():
-            text = (
-                setting.help
-                + (f" Must be {setting.bounds}." if setting.bounds else "")
-                + (" Required." if setting.required else "")
-            )
-            shown: Any = setting.default is not None and setting.default is not False
-            if isinstance(setting.default, tuple):
-                shown = _listed if setting.default else False
-            parameter = Parameter(help=text, group=panel, show_default=shown, negative_iterable=())
-            kind: Any = Annotated[hint(setting), parameter]
-            fields.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=setting.default, annotation=kind))
-
-    def command(**given: Any) -> dict[str, Any]:
-        return given
-
-    command.__signature__ = inspect.Signature(fields)  # type: ignore[attr-defined]
-    command.__annotations__ = {field.name: field.annotation for field in fields}
-    return command
+def _listed(value: Any) -> str:
+    """A default as it is given."""
+    if isinstance(value, tuple | list):
+        return ",".join(map(_listed, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

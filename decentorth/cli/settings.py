@@ -34,6 +34,23 @@ MOST_AGENTS = 10_000_000
 """The largest number of agents: besides its points, each takes about a kilobyte in the graph."""
 LEAST_WEIGHT = 1e-12
 """The least distance of a self weight from 0 and 1: nearer, `topologies.check_weights` sees an eigenvalue -1 or 1 of W."""
+SECTIONS = {
+    "Stopping": (
+        "iterations",
+        *TOLERANCES,
+        *LOCAL,
+        "time_limit",
+        "objective_below",
+        "require_converged",
+        "safety_region",
+    ),
+    "Start": ("start", "resume"),
+    "Channel": ("channel", "repair", "tracker_correction"),
+    "Ranks": ("placement", "spread_samples", "on_rank_loss", *PATIENCE),
+    "Output": ("out", "overwrite", "plot", "quiet", "history_rows", "record_every", *CHECKPOINTS, "dry_run"),
+    "Configuration": ("config", "print_config"),
+}
+"""The headings of the help, and their settings; other settings stand in the groups of their command."""
 RESUMABLE = (
     "iterations",
     *TOLERANCES,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from topologies import joint_contraction
-
 from .environment import environment
 from .progress import size
 
@@ -102,4 +100,6 @@ def _mixing(network: Network) -> dict[str, float]:
         return {"sigma_W": sigma, "gap": gap, "lambda_2": second, "lambda_min": smallest}
     if network.sequence.period is None or network.n_agents > LARGEST_DENSE:
         return {}
+    from topologies import joint_contraction
+
     return {"contraction_per_period": joint_contraction(network.sequence)}

@@ -1,4 +1,4 @@
-"""The mixing matrix of a run from its settings: made on rank 0, where the graph library is loaded, and sent to the others."""
+"""The mixing matrix of a run from its settings: made on rank 0, where SciPy and networkx are loaded, and sent to the others."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..network.transport.communicator import Communicator
+from ..numerics.ordered_sums import Csr, plain
 from ..protocols import SETUP
 from .flags import InputError
 from .settings import SELF_WEIGHT, CaseSettings
@@ -22,9 +23,16 @@ class Wiring(NamedTuple):
     """A mixing matrix and its origin."""
 
     W: csr_array[Any, tuple[int, int]] | WeightSequence
-    """The mixing matrix, shape (n, n), or a sequence with one for every round."""
+    """The checked mixing matrix, shape (n, n), or a sequence with one for every round."""
     origin: str
     """The graph and the rule, in words."""
+
+
+class Shared(NamedTuple):
+    """A mixing matrix as plain arrays, for which no rank loads SciPy, and its origin."""
+
+    W: Csr | WeightSequence
+    origin: str
 
 
 def make(settings: CaseSettings) -> Wiring:
@@ -58,7 +66,7 @@ def make(settings: CaseSettings) -> Wiring:
         words = f"{settings.topology}, {rule} weights"
     else:
         raise InputError(f"--self-weight is for uniform weights, and those of {settings.topology} are {rule}: leave it out")
-    return Wiring(topologies.weights_from_name(graph, rule, own), words)
+    return Wiring(topologies.check_weights(topologies.weights_from_name(graph, rule, own)), words)
 
 
 def fixed_agents(settings: CaseSettings) -> int | None:
@@ -90,22 +98,22 @@ def _sequence(settings: CaseSettings) -> Wiring:
     return Wiring(sequence, f"{settings.topology} (time-varying, {period})")
 
 
-def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communicator) -> Wiring:
+def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communicator) -> Shared:
     """Rank 0's wiring on every rank (None is passed on the others); a sequence is made again by each rank from its name."""
-    from scipy.sparse import csr_array
-
-    import topologies
-
-    if settings.weights_file is None and topologies.is_sequence_name(settings.topology):
-        return _sequence(settings)
     parts = [b"", b"", b"", b""]
-    if wiring is not None and isinstance(wiring.W, csr_array):
-        arrays = (wiring.W.indptr.astype("<i8"), wiring.W.indices.astype("<i8"), wiring.W.data.astype("<f8"))
-        parts = [json.dumps([wiring.W.shape[0], wiring.origin]).encode(), *(array.tobytes() for array in arrays)]
+    if wiring is not None:
+        W: Any = wiring.W
+        rows = plain(W) if hasattr(W, "indptr") else None
+        parts[0] = json.dumps([rows is None, wiring.origin]).encode()
+        if rows is not None:
+            parts[1:] = [array.tobytes() for array in (rows.indptr, rows.indices, rows.data)]
     header, indptr, indices, data = [communicator.bcast_bytes(part) for part in parts]
-    n, origin = json.loads(header)
-    triple = (np.frombuffer(data, "<f8").copy(), np.frombuffer(indices, "<i8").copy(), np.frombuffer(indptr, "<i8").copy())
-    return Wiring(csr_array(triple, shape=(n, n)), origin)
+    changes, origin = json.loads(header)
+    if changes:
+        return Shared(_sequence(settings).W, origin)  # type: ignore[arg-type]  # a sequence
+    triple = (np.frombuffer(indptr, np.int64).copy(), np.frombuffer(indices, np.int64).copy(), np.frombuffer(data).copy())
+    n = len(triple[0]) - 1
+    return Shared(Csr(n, n, *triple), origin)
 
 
 def read_weights(path: str) -> Any:

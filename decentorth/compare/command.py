@@ -24,6 +24,7 @@ from ..cli.settings import NETWORK, CaseSettings, ConfigFile, PrintConfig
 from ..cli.shell import FAULT, REFUSALS, complain, one_line, read_configuration, say, serve, together
 from ..cli.trials import processes
 from ..network.halo import even_bounds
+from ..numerics.ordered_sums import Csr
 from ..settings import Count, Quiet, settings
 from .comparison import Comparison
 from .methods import methods
@@ -125,7 +126,7 @@ class Configuration(Saved):
 class CompareForm(Form[Configuration]):
     """The command line of a comparison."""
 
-    program = "python -m decentorth.compare"
+    program = "decentorth compare"
     summary = (
         "Compare methods on the same problems, starts, graphs and seeds: iterations, rounds, bytes, gradients, seconds, and the "
         "modelled wall time on a network, to each tolerance. The settings are those of the problem named."
@@ -168,7 +169,8 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     def W(seed: int) -> Any:
         own = replace(asked, seed=seed)
         made = together(communicator, lambda: wiring.make(own) if root else None)
-        return wiring.share(own, made, communicator).W
+        shared = wiring.share(own, made, communicator).W
+        return shared.array if isinstance(shared, Csr) else shared
 
     try:
         with SettingUp(tell):

@@ -42,7 +42,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     try:
         if {"--help", "-h"} & set(words):
             summary = "Say what works here, with a remedy for what does not: packages, MPI, cores, speed, and the main job itself."
-            return say(help_text({"Settings": settings(DoctorSettings)}, "python -m decentorth.doctor", summary), root)
+            return say(help_text({"Settings": settings(DoctorSettings)}, "decentorth doctor", summary), root)
         asked, rest = take_flags(words, DoctorSettings)
         if rest:
             raise InputError(f"unexpected {rest[0]!r}; see --help")

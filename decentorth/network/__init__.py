@@ -1,24 +1,24 @@
 """Mixing over a network of agents: the exchange plan, the transport, the `Network` class, and faults of messages and agents."""
 
-from .halo import even_bounds
-from .network import Network, Placement
-from .transport.communicator import Communicator, SerialCommunicator, Shrinking, connect, surviving
-from .unreliable.agents import UnreliableAgents, check_method
-from .unreliable.channel import Channel, ChannelError
-from .unreliable.network import UnreliableNetwork
+from __future__ import annotations
 
-__all__ = [
-    "Channel",
-    "ChannelError",
-    "Communicator",
-    "Network",
-    "Placement",
-    "SerialCommunicator",
-    "Shrinking",
-    "UnreliableAgents",
-    "UnreliableNetwork",
-    "check_method",
-    "connect",
-    "even_bounds",
-    "surviving",
-]
+from typing import TYPE_CHECKING
+
+from .._lazy import lazily
+
+if TYPE_CHECKING:
+    from .halo import even_bounds as even_bounds
+    from .network import Network as Network
+    from .network import Placement as Placement
+    from .transport.communicator import Communicator as Communicator
+    from .transport.communicator import SerialCommunicator as SerialCommunicator
+    from .transport.communicator import Shrinking as Shrinking
+    from .transport.communicator import connect as connect
+    from .transport.communicator import surviving as surviving
+    from .unreliable.agents import UnreliableAgents as UnreliableAgents
+    from .unreliable.agents import check_method as check_method
+    from .unreliable.channel import Channel as Channel
+    from .unreliable.channel import ChannelError as ChannelError
+    from .unreliable.network import UnreliableNetwork as UnreliableNetwork
+
+__getattr__, __dir__ = lazily(__name__)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from ..numerics.ordered_sums import Csr, accumulate
+from ..numerics.ordered_sums import Csr, accumulate, entry_rows
 from ..protocols import Array, Index
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Mask = NDArray[np.bool_]
 """One boolean for each stored entry of a block."""
@@ -134,18 +137,18 @@ def even_bounds(n_agents: int, ranks: int) -> Index:
     return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
 
 
-def fewer_cuts_bounds(W: csr_array, ranks: int, slack: float = 0.2) -> Index:
+def fewer_cuts_bounds(W: Csr | csr_array, ranks: int, slack: float = 0.2) -> Index:
     """`even_bounds` with each border moved by up to ``slack / 2`` of a block to the place that the fewest edges cross.
 
     The agents keep their order, so a graph whose neighbours have distant numbers gains little.
     """
-    n = W.shape[0]
+    n = len(W.indptr) - 1
     bounds = even_bounds(n, ranks)
-    coo = W.tocoo()
-    upper = coo.col > coo.row
+    rows = entry_rows(W)
+    upper = W.indices > rows
     crossing = np.zeros(n + 1, dtype=np.int64)  # crossing[b]: edges between agents < b and agents >= b
-    np.add.at(crossing, coo.row[upper] + 1, 1)
-    np.add.at(crossing, coo.col[upper] + 1, -1)
+    np.add.at(crossing, rows[upper] + 1, 1)
+    np.add.at(crossing, W.indices[upper] + 1, -1)
     crossing = np.cumsum(crossing)
     reach = int(slack / 2 * n / ranks)
     for border in range(1, ranks):
@@ -158,24 +161,24 @@ def fewer_cuts_bounds(W: csr_array, ranks: int, slack: float = 0.2) -> Index:
     return bounds
 
 
-def plan(W: csr_array, bounds: Index, rank: int) -> Halo:
-    """The halo of ``rank`` when rank q holds the agents ``bounds[q]:bounds[q + 1]``; W has a symmetric pattern."""
+def plan(W: Csr | csr_array, bounds: Index, rank: int) -> Halo:
+    """The halo of ``rank`` when rank q holds the agents ``bounds[q]:bounds[q + 1]``; W is symmetric, its columns sorted."""
     low, high = int(bounds[rank]), int(bounds[rank + 1])
-    mine = csr_array(W[low:high])
-    mine.sort_indices()
-    owner = np.searchsorted(bounds, mine.indices, side="right") - 1
-    row_of = np.repeat(np.arange(high - low, dtype=np.int64), np.diff(mine.indptr))
+    first, last = int(W.indptr[low]), int(W.indptr[high])
+    indices, data = W.indices[first:last].astype(np.int64), W.data[first:last]
+    owner = np.searchsorted(bounds, indices, side="right") - 1
+    row_of = np.repeat(np.arange(high - low, dtype=np.int64), np.diff(W.indptr[low : high + 1]))
     pieces, sends = [], []
     for source in np.union1d(np.unique(owner), [rank]):
         chosen = owner == source
-        columns = mine.indices[chosen].astype(np.int64)
+        columns = indices[chosen]
         if source == rank:
             needed = np.arange(low, high, dtype=np.int64)
         else:
             needed = np.unique(columns)
             sends.append(Send(int(source), np.unique(row_of[chosen])))  # W is symmetric: a rank sends where it receives
         indptr = np.concatenate(([0], np.cumsum(np.bincount(row_of[chosen], minlength=high - low)))).astype(np.int64)
-        block = Csr(high - low, len(needed), indptr, np.searchsorted(needed, columns).astype(np.int64), mine.data[chosen])
+        block = Csr(high - low, len(needed), indptr, np.searchsorted(needed, columns).astype(np.int64), data[chosen])
         pieces.append(Piece(int(source), needed, block))
     own = next(number for number, piece in enumerate(pieces) if piece.source == rank)
     return Halo(slice(low, high), tuple(pieces), tuple(sends), own)

@@ -6,18 +6,21 @@ import contextlib
 import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.sparse import csr_array
-
-from topologies import WeightSequence, check_weights, flooding_rounds, spectrum, without_agents
 
 from ..display import Shown
+from ..numerics.ordered_sums import Csr, entry_rows, plain
 from ..protocols import SETUP, Array, Index, Spectrum
 from .halo import even_bounds, fewer_cuts_bounds, plan
 from .traffic import Traffic
 from .transport.communicator import Communicator, connect
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from topologies import WeightSequence
 
 Placement = Literal["even", "fewer-cuts"]
 _KEPT_PLANS = 64
@@ -26,9 +29,9 @@ _KEPT_PLANS = 64
 class Plan:
     """The exchange plan of one matrix, with the buffers for arrays of each combination of widths."""
 
-    def __init__(self, W: csr_array, bounds: Index, communicator: Communicator) -> None:
+    def __init__(self, W: Csr, bounds: Index, communicator: Communicator) -> None:
         self.halo = plan(W, bounds, communicator.rank)
-        self.directed_edges = int(W.nnz) - int(W.shape[0])
+        self.directed_edges = len(W.data) - W.rows
         self._communicator = communicator
         self._traffic: dict[tuple[int, ...], Traffic] = {}
 
@@ -47,7 +50,8 @@ class Network(Shown):
     ----------
     W
         ``(n, n)``: symmetric, doubly stochastic, connected; anything `topologies.check_weights` accepts. Or a
-        `topologies.WeightSequence`: round k (counted from 0 over all mixing) uses its W(k).
+        `topologies.WeightSequence`: round k (counted from 0 over all mixing) uses its W(k). Plain arrays (`Csr`) are of a matrix
+        that is checked already, so that ranks need not load SciPy to check it again.
     comm
         The processes, as for `connect`.
     placement
@@ -71,15 +75,22 @@ class Network(Shown):
 
     def __init__(self, W: Any, comm: Any = None, placement: Placement | Index = "even") -> None:
         self.communicator = connect(comm)
-        self.sequence: WeightSequence | None = W if isinstance(W, WeightSequence) else None
-        self.W: csr_array = check_weights(W) if self.sequence is None else self.sequence.at(0)
-        self.n_agents = int(self.W.shape[0])
+        self.sequence: WeightSequence | None = None
+        if isinstance(W, Csr):
+            self.rows = W
+        else:
+            from topologies import WeightSequence, check_weights
+
+            self.sequence = W if isinstance(W, WeightSequence) else None
+            self.W = check_weights(W) if self.sequence is None else self.sequence.at(0)
+            self.rows = plain(self.W)
+        self.n_agents = self.rows.rows
         ranks = self.communicator.size
         if isinstance(placement, np.ndarray):
             self.bounds = placement
         elif placement in ("even", "fewer-cuts"):
             even = even_bounds(self.n_agents, ranks)
-            self.bounds = even if placement == "even" else fewer_cuts_bounds(self.W, ranks)
+            self.bounds = even if placement == "even" else fewer_cuts_bounds(self.rows, ranks)
         else:
             raise ValueError(f"placement must be 'even' or 'fewer-cuts', got {placement!r}")
         self.agents = slice(int(self.bounds[self.communicator.rank]), int(self.bounds[self.communicator.rank + 1]))
@@ -98,6 +109,11 @@ class Network(Shown):
         return {"n_agents": self.n_agents, **links, "ranks": self.communicator.size}
 
     @cached_property
+    def W(self) -> csr_array:
+        """The mixing matrix, or the first one of a sequence, ``(n, n)``."""
+        return self.rows.array
+
+    @cached_property
     def spectrum(self) -> Spectrum:
         """The second largest and the smallest eigenvalue of a fixed W (0 and 0 for a single agent)."""
         if self.sequence is not None:
@@ -109,6 +125,8 @@ class Network(Shown):
 
     def _own_spectrum(self) -> Spectrum:
         SETUP.info("eigenvalues of the mixing matrix of %d agents", self.n_agents)
+        from topologies import spectrum
+
         values = spectrum(self.W)
         return Spectrum(values.lambda_2, values.lambda_min)
 
@@ -117,14 +135,15 @@ class Network(Shown):
         """``(n_local,)``: the self-weights W_ii of this process's agents, of a fixed W."""
         if self.sequence is not None:
             raise ValueError("on a time-varying network an agent's own weight changes: give step_size as a number")
-        return np.ascontiguousarray(self.W.diagonal()[self.agents])
+        return np.ascontiguousarray(self.rows.data[self.rows.indices == entry_rows(self.rows)][self.agents])
 
     def digest(self) -> bytes:
         """The SHA-256 of W (or of the first matrices of a sequence), which must be the same on every rank."""
         hashed = hashlib.sha256()
-        matrices = [self.W] if self.sequence is None else [self.sequence.at(k) for k in range(self.sequence.period or 4)]
+        sequence = self.sequence
+        matrices = [self.rows] if sequence is None else [plain(sequence.at(k)) for k in range(sequence.period or 4)]
         for W in matrices:
-            for part in (W.indptr.astype(np.int64), W.indices.astype(np.int64), W.data):
+            for part in (W.indptr, W.indices, W.data):
                 hashed.update(part.tobytes())
         return hashed.digest()
 
@@ -160,6 +179,8 @@ class Network(Shown):
         sizes = (borders[1:] - borders[:-1])[list(ranks)]
         if sizes.sum() != left.size or not sizes.all():
             raise ValueError(f"of {left.size} agents that are left, the ranks {', '.join(map(str, ranks))} have {sizes.tolist()}")
+        from topologies import without_agents
+
         return Network(without_agents(self.W, lost), communicator, np.concatenate(([0], np.cumsum(sizes))))
 
     def _plan(self) -> Plan:
@@ -169,10 +190,10 @@ class Network(Shown):
         if known is None:
             if len(self._plans) >= _KEPT_PLANS:
                 del self._plans[next(iter(self._plans))]
-            known = self._plans[key] = self._new_plan(self.W if self.sequence is None else self.sequence.at(self.rounds))
+            known = self._plans[key] = self._new_plan(self.rows if self.sequence is None else plain(self.sequence.at(self.rounds)))
         return known
 
-    def _new_plan(self, W: csr_array) -> Plan:
+    def _new_plan(self, W: Csr) -> Plan:
         return Plan(W, self.bounds, self.communicator)
 
     def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
@@ -227,6 +248,8 @@ class Network(Shown):
     @cached_property
     def flooding_rounds(self) -> int:
         """The number of rounds after which a value has reached all agents (`topologies.flooding_rounds`)."""
+        from topologies import flooding_rounds
+
         return flooding_rounds(self.W if self.sequence is None else self.sequence)
 
     @property

@@ -4,17 +4,42 @@
 each stored column in order, ``out[row] += weight * x[column]`` over the whole point. It accumulates into ``out``, which the public
 operator cannot: so a row whose columns are on several ranks is added piece by piece, in global agent order, without copying the
 pieces together first. `scatter` calls ``csc_matvecs``, the same by columns.
+
+These loops are loaded from their own file in SciPy, as ``scipy.sparse`` brings all of ``scipy.linalg``: on every rank that takes
+longer than Python and NumPy.
 """
 
 from __future__ import annotations
 
+import sys
 from functools import cache
-from typing import NamedTuple
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import _sparsetools
 
 from ..protocols import Array, Index
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+def _loops() -> Any:
+    """SciPy's compiled loops: the module that ``scipy.sparse`` itself uses, whichever of the two is loaded first."""
+    name = "scipy.sparse._sparsetools"
+    scipy = find_spec("scipy")
+    places = scipy.submodule_search_locations if scipy is not None else None
+    spec = PathFinder.find_spec(name, [f"{place}/sparse" for place in places or ()])
+    if name not in sys.modules and spec is not None and spec.loader is not None:
+        module = sys.modules[name] = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    if name not in sys.modules:
+        pass
+    return sys.modules[name]
+
+
+_sparsetools = _loops()
 
 _SMALL, _LARGE = 2.0**-450, 2.0**500
 """Norms between these are the root of the sum of squares; outside, squares underflow or overflow."""
@@ -32,7 +57,24 @@ class Csr(NamedTuple):
     @property
     def entry_rows(self) -> Index:
         """The row of each stored entry."""
-        return np.repeat(np.arange(self.rows, dtype=np.int64), np.diff(self.indptr))
+        return entry_rows(self)
+
+    @property
+    def array(self) -> csr_array[Any, tuple[int, int]]:
+        """The same block for SciPy."""
+        from scipy.sparse import csr_array
+
+        return csr_array((self.data, self.indices, self.indptr), shape=(self.rows, self.columns))
+
+
+def entry_rows(block: Csr | csr_array) -> Index:
+    """The row of each stored entry of a block."""
+    return np.repeat(np.arange(len(block.indptr) - 1, dtype=np.int64), np.diff(block.indptr))
+
+
+def plain(W: csr_array) -> Csr:
+    """SciPy's matrix as plain arrays."""
+    return Csr(*W.shape, W.indptr.astype(np.int64), W.indices.astype(np.int64), W.data)
 
 
 def accumulate(block: Csr, width: int, x: Array, out: Array) -> None:

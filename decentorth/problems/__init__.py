@@ -1,54 +1,60 @@
 """Objectives spread over agents, with their data and what is known about them; settings that are imported here can be named on the
-command line and in files."""
+command line and in files, by the name of their file unless `NAMED` has another."""
+
+from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..sets import Stiefel as Stiefel
-from ..settings import missing
-from .base import AgentProblem as AgentProblem
-from .base import Deferred as Deferred
-from .functions import FunctionProblem as FunctionProblem
-from .functions import NonsmoothFunctionProblem as NonsmoothFunctionProblem
-from .generalized.cca import CCA as CCA
-from .generalized.cca_settings import CCASettings as CCASettings
-from .generalized.covariances import canonical_correlations as canonical_correlations
-from .generalized.gevp import GEVP as GEVP
-from .generalized.gevp import GEVPSettings as GEVPSettings
-from .generalized.gevp import pencil as pencil
-from .generalized.lda import LDASettings as LDASettings
-from .generalized.lda import scatters as scatters
-from .j_orthogonal.hevp import HEVP as HEVP
-from .j_orthogonal.hevp import HEVPSettings as HEVPSettings
-from .j_orthogonal.hspp import HSPP as HSPP
-from .j_orthogonal.hspp import HSPPSettings as HSPPSettings
-from .j_orthogonal.knowledge import KnowledgeGraph as KnowledgeGraph
-from .j_orthogonal.ultrae import UltraE as UltraE
-from .j_orthogonal.ultrae import UltraESettings as UltraESettings
-from .nonsmooth.l1 import L1PCA as L1PCA
-from .nonsmooth.l1 import L1PCASettings as L1PCASettings
-from .nonsmooth.l1 import SparsePCA as SparsePCA
-from .nonsmooth.l1 import SparsePCASettings as SparsePCASettings
-from .nonsmooth.odl import ODLSettings as ODLSettings
-from .nonsmooth.odl import OrthogonalDictionaryLearning as OrthogonalDictionaryLearning
-from .nonsmooth.odl import dictionary_error as dictionary_error
-from .nonsmooth.rsr import RobustSubspaceRecovery as RobustSubspaceRecovery
-from .nonsmooth.rsr import RSRSettings as RSRSettings
-from .nonsmooth.rsr import complement_distance as complement_distance
-from .nonsmooth.rsr import on_sphere as on_sphere
-from .spread import Spread as Spread
-from .spread import SpreadProblem as SpreadProblem
-from .stiefel.ica import ICA as ICA
-from .stiefel.ica import GeneralizedICA as GeneralizedICA
-from .stiefel.ica import ICASettings as ICASettings
-from .stiefel.ica import amari_distance as amari_distance
-from .stiefel.ica import log_cosh as log_cosh
-from .stiefel.matrix_completion import MatrixCompletion as MatrixCompletion
-from .stiefel.matrix_completion import MatrixCompletionSettings as MatrixCompletionSettings
-from .stiefel.pca import PCA as PCA
-from .stiefel.pca import PCASettings as PCASettings
-from .stiefel.pca import subspace_distance as subspace_distance
-from .stiefel.procrustes import Procrustes as Procrustes
-from .stiefel.procrustes import ProcrustesSettings as ProcrustesSettings
+from .._lazy import lazily
 
-if not TYPE_CHECKING:
-    __getattr__ = missing(__name__, globals())
+if TYPE_CHECKING:
+    from ..sets import Stiefel as Stiefel
+    from .base import AgentProblem as AgentProblem
+    from .base import Deferred as Deferred
+    from .functions import FunctionProblem as FunctionProblem
+    from .functions import NonsmoothFunctionProblem as NonsmoothFunctionProblem
+    from .generalized.cca import CCA as CCA
+    from .generalized.cca_settings import CCASettings as CCASettings
+    from .generalized.covariances import canonical_correlations as canonical_correlations
+    from .generalized.gevp import GEVP as GEVP
+    from .generalized.gevp import GEVPSettings as GEVPSettings
+    from .generalized.gevp import pencil as pencil
+    from .generalized.lda import LDASettings as LDASettings
+    from .generalized.lda import scatters as scatters
+    from .j_orthogonal.hevp import HEVP as HEVP
+    from .j_orthogonal.hevp import HEVPSettings as HEVPSettings
+    from .j_orthogonal.hspp import HSPP as HSPP
+    from .j_orthogonal.hspp import HSPPSettings as HSPPSettings
+    from .j_orthogonal.knowledge import KnowledgeGraph as KnowledgeGraph
+    from .j_orthogonal.ultrae import UltraE as UltraE
+    from .j_orthogonal.ultrae import UltraESettings as UltraESettings
+    from .nonsmooth.l1 import L1PCA as L1PCA
+    from .nonsmooth.l1 import L1PCASettings as L1PCASettings
+    from .nonsmooth.l1 import SparsePCA as SparsePCA
+    from .nonsmooth.l1 import SparsePCASettings as SparsePCASettings
+    from .nonsmooth.odl import ODLSettings as ODLSettings
+    from .nonsmooth.odl import OrthogonalDictionaryLearning as OrthogonalDictionaryLearning
+    from .nonsmooth.odl import dictionary_error as dictionary_error
+    from .nonsmooth.rsr import RobustSubspaceRecovery as RobustSubspaceRecovery
+    from .nonsmooth.rsr import RSRSettings as RSRSettings
+    from .nonsmooth.rsr import complement_distance as complement_distance
+    from .nonsmooth.rsr import on_sphere as on_sphere
+    from .spread import Spread as Spread
+    from .spread import SpreadProblem as SpreadProblem
+    from .stiefel.ica import ICA as ICA
+    from .stiefel.ica import GeneralizedICA as GeneralizedICA
+    from .stiefel.ica import ICASettings as ICASettings
+    from .stiefel.ica import amari_distance as amari_distance
+    from .stiefel.ica import log_cosh as log_cosh
+    from .stiefel.matrix_completion import MatrixCompletion as MatrixCompletion
+    from .stiefel.matrix_completion import MatrixCompletionSettings as MatrixCompletionSettings
+    from .stiefel.pca import PCA as PCA
+    from .stiefel.pca import PCASettings as PCASettings
+    from .stiefel.pca import subspace_distance as subspace_distance
+    from .stiefel.procrustes import Procrustes as Procrustes
+    from .stiefel.procrustes import ProcrustesSettings as ProcrustesSettings
+
+NAMED = {"CCASettings": "cca", "L1PCASettings": "l1_pca", "SparsePCASettings": "sparse_pca"}
+"""The names of settings that are not called as their file."""
+
+__getattr__, __dir__ = lazily(__name__)

@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from topologies.weights.leaving import ranges
-
 from ..protocols import Array, LocalProducts, Problem, Recorder, Rewound, Streams
 from .checkpoint import Resumed, kept
 from .history import History
@@ -36,6 +34,8 @@ class Loss(NamedTuple):
 
     def __str__(self) -> str:
         """In words."""
+        from topologies.weights.leaving import ranges
+
         return f"ranks {ranges(self.ranks)}, with agents {ranges(self.agents)}, after iteration {self.iteration}"
 
 

@@ -1,17 +1,18 @@
 """Constraint sets with their capabilities, as pure functions of stacked arrays."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
-from ..settings import missing
-from .euclidean import Euclidean
-from .generalized import GeneralizedStiefel
-from .j_orthogonal import JOrthogonal
-from .j_orthogonal_stack import JOrthogonalStack
-from .operators import SampleCovariance
-from .product import Product
-from .stiefel import Stiefel
+from .._lazy import lazily
 
-__all__ = ["Euclidean", "GeneralizedStiefel", "JOrthogonal", "JOrthogonalStack", "Product", "SampleCovariance", "Stiefel"]
+if TYPE_CHECKING:
+    from .euclidean import Euclidean as Euclidean
+    from .generalized import GeneralizedStiefel as GeneralizedStiefel
+    from .j_orthogonal import JOrthogonal as JOrthogonal
+    from .j_orthogonal_stack import JOrthogonalStack as JOrthogonalStack
+    from .operators import SampleCovariance as SampleCovariance
+    from .product import Product as Product
+    from .stiefel import Stiefel as Stiefel
 
-if not TYPE_CHECKING:
-    __getattr__ = missing(__name__, __all__)
+__getattr__, __dir__ = lazily(__name__)

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array, issparse
 from threadpoolctl import threadpool_limits
 
 from ..numerics.ordered_sums import norms
@@ -176,6 +175,8 @@ class SparseMatrix(Operator):
     def __init__(self, B: Any, name: str = "B") -> None:
         _check_square(name, B.shape)
         _check_real(name, B.data)
+        from scipy.sparse import csr_array
+
         self.matrix: Any = csr_array(B, dtype=np.float64)
         self.n = int(B.shape[0])
         _check_symmetric(name, abs(self.matrix - self.matrix.T).max(), abs(self.matrix).max())
@@ -187,6 +188,7 @@ class SparseMatrix(Operator):
 
     @cached_property
     def _factor(self) -> Any:
+        from scipy.sparse import csc_array
         from scipy.sparse.linalg import splu
 
         factor = splu(csc_array(self.matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
@@ -263,7 +265,7 @@ class SampleCovariance(Operator):
         if A.ndim != 2 or 0 in A.shape:
             raise ValueError(f"A must be a non-empty matrix with a sample in each row, got shape {A.shape}")
         _check_real("A", A.data if _is_sparse(A) else A)
-        self.rows: Any = csr_array(A, dtype=np.float64) if _is_sparse(A) else np.ascontiguousarray(A, dtype=np.float64)
+        self.rows: Any = A.tocsr().astype(np.float64) if _is_sparse(A) else np.ascontiguousarray(A, dtype=np.float64)
         if not (np.isfinite(ridge) and ridge >= 0.0):
             raise ValueError(f"ridge must be finite and not negative, got {ridge}")
         samples, self.n = int(A.shape[0]), int(A.shape[1])
@@ -320,6 +322,8 @@ class SampleCovariance(Operator):
 
 
 def _is_sparse(a: Any) -> bool:
+    from scipy.sparse import issparse
+
     return bool(issparse(a))
 
 

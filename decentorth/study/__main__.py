@@ -52,7 +52,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     try:
         if not words or {"--help", "-h"} & set(words):
             lines = "\n\n".join(f"{study.name}: {study.summary}" for study in STUDIES.values())
-            program = f"python -m decentorth.study {'|'.join(STUDIES)}"
+            program = f"decentorth study {'|'.join(STUDIES)}"
             sys.stdout.write(help_text({"Settings": settings(StudySettings)}, program, lines))
             return 0
         asked, rest = take_flags(words[1:], StudySettings)

@@ -39,7 +39,7 @@ class TheorySettings(Settings):
 class TheoryForm(Command):
     """The flags of a run that the theory uses; a file of a run may have the others."""
 
-    program = "python -m decentorth.theory"
+    program = "decentorth theory"
     summary = (
         "Print the constants and guaranteed steps of paper 004 for a problem, a network and a step of DRFGT (published, given, or "
         "auto); the settings are those of decentorth.run."

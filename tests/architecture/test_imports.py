@@ -36,13 +36,14 @@ LAYERS = {
     "display": Layer(("decentorth.display",), "", ""),
     "settings": Layer(("decentorth.settings",), "display", ""),
     "version": Layer(("decentorth._version",), "", ""),
+    "lazy": Layer(("decentorth._lazy",), "settings", ""),
     "numerics": Layer(("decentorth.numerics",), "protocols", "numpy scipy"),
     "kernels": Layer(("decentorth.kernels",), "protocols", "numpy numba"),
-    "sets": Layer(("decentorth.sets",), "protocols settings numerics", "numpy scipy threadpoolctl"),
+    "sets": Layer(("decentorth.sets",), "lazy protocols settings numerics", "numpy scipy threadpoolctl"),
     "data": Layer(("decentorth.data",), "protocols settings files", "numpy scipy sklearn pyarrow"),
-    "problems": Layer(("decentorth.problems",), "protocols settings display numerics sets data", "numpy scipy threadpoolctl"),
-    "algorithms": Layer(("decentorth.algorithms",), "protocols settings numerics kernels text", "numpy"),
-    "network": Layer(("decentorth.network",), "protocols settings display numerics process topologies text", "numpy scipy"),
+    "problems": Layer(("decentorth.problems",), "lazy protocols settings display numerics sets data", "numpy scipy threadpoolctl"),
+    "algorithms": Layer(("decentorth.algorithms",), "lazy protocols settings numerics kernels text", "numpy"),
+    "network": Layer(("decentorth.network",), "lazy protocols settings display numerics process topologies text", "numpy scipy"),
     "mpi": Layer(
         ("decentorth.network.transport.mpi", "decentorth.network.transport.ulfm", "decentorth.network.transport.watch"),
         "protocols process",
@@ -54,7 +55,7 @@ LAYERS = {
         "process protocols settings display text registry numerics problems network running topologies",
         "numpy threadpoolctl matplotlib pandas xarray",
     ),
-    "registry": Layer(("decentorth.registry", "decentorth.plugins"), "settings text algorithms problems", ""),
+    "registry": Layer(("decentorth.registry", "decentorth.plugins"), "lazy settings text algorithms problems", ""),
     "recorders": Layer(("decentorth.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
     "front": Layer(
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
@@ -79,11 +80,16 @@ LAYERS = {
         "numpy scipy rich matplotlib",
     ),
     "doctor": Layer(("decentorth.doctor",), "front api network process protocols settings topologies", "numpy threadpoolctl"),
+    "command": Layer(
+        ("decentorth.__main__", "decentorth.cli.completion"),
+        "top front process registry settings compare studies theory doctor scaffold reproduce topologies",
+        "cyclopts",
+    ),
     "top": Layer(
         ("decentorth",), "process version settings api registry running network algorithms problems sets data recorders", ""
     ),
 }
-ABOVE = ("api", "registry", "estimators", "front", "studies", "scaffold command", "compare", "doctor", "top")
+ABOVE = ("api", "registry", "estimators", "front", "studies", "scaffold command", "compare", "doctor", "command", "top")
 """The programming interface and the layers on top of it."""
 LAZY = {
     ("decentorth.network.transport.communicator", "mpi"): "only a run that asks for ranks loads an MPI library",
@@ -235,7 +241,7 @@ def test_the_checker_sees(name: str, line: str, breach: bool) -> None:
 UNSAFE_IMPORTS = {"pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
 OWN_PROCESSES = {("decentorth.cli.trials", "joblib")}
 """Modules that may use a pickling package, to send work to processes that they have started themselves."""
-BY_NAME = {"decentorth", "decentorth.kernels", "topologies"}
+BY_NAME = {"decentorth", "decentorth._lazy", "decentorth.__main__", "decentorth.kernels", "topologies"}
 """Modules that import by a name which stands in their own table."""
 EVALUATES = {"eval", "exec", "compile", "__import__", "import_module", "importlib.import_module"}
 PLUGINS = "decentorth.plugins"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 
 import pytest
 
+from decentorth import __main__ as top
 from decentorth import plot, registry, run
 from decentorth.cli.config import Command
+from decentorth.cli.settings import RunSettings
 from decentorth.compare import command as compare
 from decentorth.doctor import __main__ as doctor
 from decentorth.settings import settings
@@ -17,13 +21,14 @@ from tests.support.mpi import ROOT
 from topologies import command as topologies
 
 COMMANDS: dict[str, Callable[[Sequence[str]], object]] = {
+    "decentorth/__main__.py": top.main,
     "decentorth/run.py": run.main,
     "decentorth/compare/__main__.py": compare.main,
     "decentorth/doctor/__main__.py": doctor.main,
     "decentorth/plot.py": plot.main,
     "decentorth/study/__main__.py": study.main,
     "decentorth/theory/__main__.py": theory.main,
-    "topologies/__main__.py": lambda tokens: topologies.app(tokens, result_action="return_value"),
+    "topologies/__main__.py": topologies.command,
 }
 PROBLEMS, ALGORITHMS = registry.problems.names(), registry.algorithms.names()
 
@@ -44,7 +49,43 @@ def test_these_are_all_commands() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_prints_its_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "Usage: python -m " in printed(command, [], capsys)
+    assert "Usage: " in printed(command, [], capsys)
+
+
+@pytest.mark.parametrize("command", ["decentorth/run.py", "decentorth/compare/__main__.py", "decentorth/theory/__main__.py"])
+def test_help_fits_80_columns_and_divides_no_flag_and_no_default(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert not COMMANDS[command](["--help"])
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    listed = settings(RunSettings)
+    assert not [line for line in out.splitlines() if line.endswith("-") or ("[default:" in line and "]" not in line)]
+    assert all(f"[default: {listed[name].default}]" in out for name in ("agents", "seed"))
+
+
+def test_the_help_of_a_run_has_its_settings_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["--help"]) == 0
+    found: dict[str, set[str]] = {}
+    for line in capsys.readouterr().out.splitlines():
+        if line[:1].isalpha():
+            heading = line
+        elif line.startswith("  --"):
+            found.setdefault(heading, set()).add(line.split()[0].rstrip(","))
+    assert {"--gradient-tolerance", "--time-limit", "--local-rounds"} < found["Stopping"]
+    assert found["Start"] == {"--start", "--resume"}
+    assert found["Channel"] == {"--channel", "--repair", "--tracker-correction"}
+    assert {"--placement", "--rank-timeout", "--on-rank-loss"} < found["Ranks"]
+    assert {"--out", "--checkpoint-every", "--history-rows"} < found["Output"]
+    assert sum(map(len, found.values())) == len({name for group in Command([]).groups.values() for name in group})
+
+
+def test_help_loads_neither_scipy_nor_a_library_for_command_lines() -> None:
+    code = "import sys; from decentorth.run import main; main(['--help']); print([n for n in sys.modules if n in sys.argv])"
+    heavy = ["scipy", "scipy.sparse", "networkx", "cyclopts", "rich", "yaml"]
+    done = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize("command", ["decentorth/run.py", "decentorth/compare/__main__.py"])

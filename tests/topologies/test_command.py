@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import topologies
-from topologies.command import main
+from topologies.command import command, main
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +22,7 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rows(text: str) -> dict[str, list[str]]:
     """The cells of each row of a printed table, by the first of them."""
-    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
+    cells = [re.split(r"  +", line.strip()) for line in text.partition("\n\n")[0].splitlines()[2:]]
     return {row[0]: row[1:] for row in cells}
 
 
@@ -45,11 +46,26 @@ def test_measures(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.slow
 def test_comparison_has_every_rule_and_the_optimised_one_is_best(capsys: pytest.CaptureFixture[str]) -> None:
     assert main("ring:8", compare=True, order="adapt-then-combine") == 0
-    printed = rows(capsys.readouterr().out)
+    out = capsys.readouterr().out
+    printed = rows(out)
     assert set(printed) == {name for name in topologies.available_weights() if "auto" not in name} | {"tracking"}
-    iterations = {name: float(cells[-2]) for name, cells in printed.items() if cells[-2] != "-"}
+    iterations = {name: float(cells[-1]) for name, cells in printed.items() if cells[-1] != "-"}
     assert min(iterations, key=lambda name: iterations[name]) == "tracking"
-    assert "eigenvalue -1" in printed["local-degree"][-1]
+    assert "local-degree: W has the eigenvalue -1" in out
+
+
+def test_tables_fit_80_columns_and_cut_no_number(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do narrower terminals."""
+    texts = {}
+    for columns in ("200", "80", "40"):
+        monkeypatch.setenv("COLUMNS", columns)
+        for words in (["ring:4", "--compare"], ["ring:10"], ["one_peer_exponential:16"]):
+            assert command(words) == 0
+            texts[columns, words[0]] = capsys.readouterr().out
+    for graph in ("ring:4", "ring:10", "one_peer_exponential:16"):
+        assert max(map(len, texts["80", graph].splitlines())) <= 80
+        numbers = [re.findall(r"[-+]?\d[\d.e+-]*", texts[columns, graph]) for columns in ("200", "80", "40")]
+        assert numbers[0] == numbers[1] == numbers[2]
 
 
 def test_sequence(capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,6 +28,14 @@ _PARAMETERS: dict[str, text.Hints] = {
     "random_gossip": {"seed": int},
     "random_matching": {"n": int, "seed": int},
 }
+SEQUENCES = {
+    "link_failures": LinkFailures,
+    "one_peer_exponential": OnePeerExponential,
+    "periodic": PeriodicSequence,
+    "random_gossip": RandomGossip,
+    "random_matching": RandomMatching,
+}
+"""The classes that names of sequences stand for."""
 _ON_GRAPHS = ("link_failures", "periodic", "random_gossip")
 
 

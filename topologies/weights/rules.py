@@ -138,7 +138,7 @@ def weights_from_name(graph: Graph, name: str = "auto", self_weight: float = 0.8
     edges = adjacency(graph)
     resolved = _resolve(edges, name)
     rule = resolved.removeprefix(_LAZY)
-    build = inspect.unwrap(_BUILD[rule])
+    build = inspect.unwrap(RULES[rule])
     W = build(edges, self_weight) if rule == "uniform" else build(edges)
     return check_weights(W) if rule == resolved else lazy(W)
 
@@ -153,7 +153,7 @@ def resolve_weights_name(graph: Graph, name: str = "auto") -> str:
 
 def available_weights() -> tuple[str, ...]:
     """The names that `weights_from_name` knows."""
-    rules = ("auto", *_BUILD)
+    rules = ("auto", *RULES)
     return (*rules, *(_LAZY + rule for rule in rules))
 
 
@@ -168,7 +168,7 @@ def _resolve(edges: Weights, name: str) -> str:
     return asked.replace("auto", "uniform" if degrees.min() == degrees.max() else "metropolis")
 
 
-_BUILD: dict[str, Callable[..., Weights]] = {
+RULES: dict[str, Callable[..., Weights]] = {
     "uniform": uniform_weights,
     "metropolis": metropolis_weights,
     "max-degree": max_degree_weights,
@@ -177,3 +177,4 @@ _BUILD: dict[str, Callable[..., Weights]] = {
     "fmmc": fmmc_weights,
     "fdla": fdla_weights,
 }
+"""The functions that names of rules stand for."""

@@ -51,6 +51,8 @@ _EXCHANGE, _MESSAGE, _GOODBYE = 1, 2, 3
 _SPINS = 1 if local_ranks() > len(os.sched_getaffinity(0)) else 20
 """The number of tests of a request before the core is yielded: 1 if there are more ranks than cores."""
 _LOOK_EVERY = 0.25
+_LONG = 0.02
+"""The seconds after which a rank that waits sleeps between its tests, so that the others have the cores."""
 _GRACE = 1.0
 _pulse = Pulse()
 _opened: weakref.WeakSet[MpiCommunicator] = weakref.WeakSet()
@@ -100,11 +102,15 @@ class MpiCommunicator:
         for _ in range(_SPINS):
             if done(requests):
                 return
-        look = time.monotonic() + _LOOK_EVERY
+        now = time.monotonic()
+        long, look = now + _LONG, now + _LOOK_EVERY
         patience = float("inf")
         gone: set[int] = set()
         while True:
-            os.sched_yield()
+            if now > long:
+                time.sleep(0.001)
+            else:
+                os.sched_yield()
             if done(requests):
                 return
             _pulse.count += 1

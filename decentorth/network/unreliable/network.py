@@ -6,12 +6,11 @@ import contextlib
 import logging
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from scipy.sparse import csr_array
 
-from ...numerics.ordered_sums import accumulate
+from ...numerics.ordered_sums import Csr, accumulate, entry_rows
 from ...protocols import Array, Index
 from ..network import Network, Placement, Plan
 from ..traffic import Traffic
@@ -21,12 +20,15 @@ from .draws import Mask
 from .faults import Corrupt, Edges, Late, MessageLoss, any_of
 from .memory import Memory
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 log = logging.getLogger(__name__)
 
 
-def edges_of(W: csr_array) -> Edges:
+def edges_of(W: Csr | csr_array) -> Edges:
     """The edges of a symmetric matrix."""
-    rows = np.repeat(np.arange(W.shape[0], dtype=np.int64), np.diff(W.indptr))
+    rows = entry_rows(W)
     below = W.indices < rows
     return Edges(W.indices[below].astype(np.int64), rows[below])
 
@@ -34,9 +36,9 @@ def edges_of(W: csr_array) -> Edges:
 class _LossyPlan(Plan):
     """The exchange plan of one matrix, and the messages that are lost over its edges."""
 
-    def __init__(self, W: csr_array, bounds: Index, communicator: Communicator, channel: Channel, seed: int) -> None:
+    def __init__(self, W: Csr, bounds: Index, communicator: Communicator, channel: Channel, seed: int) -> None:
         super().__init__(W, bounds, communicator)
-        edges, n = edges_of(W), int(W.shape[0])
+        edges, n = edges_of(W), W.rows
         self.directed, self._edges, self._repair = edges.directed(), len(edges.lower), channel.repair
         self._losses = any_of([loss.lost(edges, seed, number) for number, loss in channel.all(MessageLoss)], 2 * self._edges)
         ordered = edges.upper * n + edges.lower
@@ -188,7 +190,7 @@ class UnreliableNetwork(Network):
         self._count(traffic, int(sent.sum()), 8 * width)
         return total, weights
 
-    def _new_plan(self, W: csr_array) -> Plan:
+    def _new_plan(self, W: Csr) -> Plan:
         return _LossyPlan(W, self.bounds, self.communicator, self.channel, self.seed)
 
     def _plan(self) -> _LossyPlan:

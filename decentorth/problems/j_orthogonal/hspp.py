@@ -23,7 +23,6 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array
 
 from ...protocols import Array, Index
 from ...sets import JOrthogonal
@@ -184,6 +183,8 @@ class HSPP(AgentProblem[JOrthogonal]):
 
         An IndexError says that there is no such pair.
         """
+        from scipy.sparse import csr_array
+
         found, m = np.empty_like(x), len(self.rows)
         for block, (point, numbers, number) in enumerate(zip(x, batch, self.n_samples.tolist(), strict=True)):
             wrong = numbers[(numbers < 0) | (numbers >= number)]

@@ -1,0 +1,91 @@
+"""The command ``decentorth`` (and ``python -m decentorth``): every command of the package under one name.
+
+A command is imported when it is asked for, and has the exit codes that its own module documents. Without one: 0, or 2 for a word
+that is no command.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+from . import __version__
+from .process import environment as _mpienv
+
+COMMANDS = {
+    "run": ("decentorth.run:main", "Run a method on a problem; under mpirun, on MPI ranks."),
+    "compare": ("decentorth.compare.command:main", "Compare methods on the same problems, graphs and seeds."),
+    "plot": ("decentorth.plot:main", "Draw the figures of runs."),
+    "study": ("decentorth.study.__main__:main", "Repeat a study of graphs, averaging or DRFGT."),
+    "theory": ("decentorth.theory.__main__:main", "Print the constants and guaranteed steps of paper 004."),
+    "graph": ("topologies.command:command", "Measure or draw a graph and its mixing matrix."),
+    "doctor": ("decentorth.doctor.__main__:main", "Say what works here, with a remedy for what does not."),
+    "new": ("decentorth.scaffold.__main__:main", "Write a file for a method or a problem of your own, with its test."),
+    "reproduce": ("decentorth.reproduce:main", "Make the figures and tables of the five papers."),
+    "list": ("decentorth.cli.listing:main", "List problems, algorithms, graphs, weights or faults."),
+}
+"""The function of each command, and a sentence about it."""
+_COMPLETION = "--install-completion"
+_BAD_INPUT, _INTERRUPTED, _NO_READER = 2, 130, 141
+
+
+def main(tokens: Sequence[str] | None = None) -> int:
+    """Run the command that the arguments name, by default those of this process, and return its exit code."""
+    words = list(sys.argv[1:] if tokens is None else tokens)
+    root = _mpienv.rank() == 0
+    if not words or words[0] in ("--help", "-h"):
+        return _say(_help()) if root else 0
+    if words[0] == "--version":
+        return _say(f"decentorth {__version__}") if root else 0
+    if words[0] == _COMPLETION:
+        from .cli.completion import install
+
+        return install(words[1:]) if root else 0
+    name = words[0]
+    if name not in COMMANDS:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
+        if root:
+            sys.stderr.write(f"decentorth: no command is called {name!r:.80}; {hint}\n")
+        return _BAD_INPUT
+    module, _, function = COMMANDS[name][0].partition(":")
+    command: Callable[[Sequence[str] | None], int] = getattr(import_module(module), function)
+    try:
+        if tokens is None:
+            sys.argv = [f"decentorth {name}", *words[1:]]
+            code = command(None)
+        else:
+            code = command(words[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of the output has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _NO_READER
+    if code == _INTERRUPTED:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second interruption no longer changes the exit code
+    return code
+
+
+def _help() -> str:
+    lines = ["Usage: decentorth COMMAND [flags]", "", "Commands"]
+    lines += [f"  {name:<22}{about}" for name, (_, about) in COMMANDS.items()]
+    lines += [
+        "",
+        "Flags",
+        f"  {'--version':<22}Print the version.",
+        f"  {_COMPLETION:<22}Let this shell complete commands and flags.",
+    ]
+    return "\n".join([*lines, "", "decentorth COMMAND --help says more of a command."])
+
+
+def _say(text: str) -> int:
+    sys.stdout.write(f"{text}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

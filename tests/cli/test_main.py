@@ -1,0 +1,135 @@
+"""The command ``decentorth``: its commands, its lists and shell completion."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import decentorth
+import topologies as tp
+from decentorth import __main__ as top
+from decentorth import registry
+from decentorth.cli.completion import complete_app
+from decentorth.cli.listing import KINDS, sentence
+from decentorth.network.unreliable.faults import FAULTS
+from tests.support.mpi import ROOT, run_ranks
+
+
+@pytest.mark.parametrize("command", top.COMMANDS)
+def test_every_command_is_reached_and_prints_its_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert top.main([command, "--help"]) == 0
+    out, err = capsys.readouterr()
+    assert (f"Usage: decentorth {command}" in out, err) == (True, "")
+
+
+def test_version_and_help_name_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert top.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"decentorth {decentorth.__version__}\n"
+    assert top.main([]) == 0
+    out = capsys.readouterr().out
+    assert [line.split()[0] for line in out.splitlines() if line.startswith("  ") and "--" not in line] == list(top.COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["ruun"], "decentorth: no command is called 'ruun'; did you mean run?\n"),
+        (["xyzzy"], "decentorth: no command is called 'xyzzy'; there are run, compare,"),
+        (["run", "--agnets", "3"], "decentorth: unknown flag --agnets; did you mean --agents?\n"),
+        (["plot"], "decentorth.plot: give the folder of at least one run"),
+        (["graph", "rng:4"], "error: unknown graph 'rng'; did you mean 'ring'?"),
+        (["graph", "ring:4", "--plto", "x"], "error: Unknown option: "),
+        (["list", "problem"], "decentorth list: unexpected 'problem'; did you mean problems?"),
+        (["list", "faults", "loss"], "decentorth list: unexpected 'loss'; give one kind"),
+        (["--install-completion", "tcsh"], "decentorth: --install-completion takes one of bash, zsh, fish, powershell"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert top.main(words) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(said)
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("words", [["ruun"], ["run", "--topology", "rng"], ["run", "--agents", "2"]])
+def test_on_ranks_a_mistake_is_said_once_and_nobody_waits(words: list[str]) -> None:
+    job = run_ranks(3, ["-m", "decentorth", *words])
+    assert job.returncode == 2, job.report()
+    assert (job.stdout, job.stderr.count("decentorth: ")) == ("", 1), job.report()
+
+
+@pytest.mark.ranks
+def test_ranks_load_no_scipy_no_graph_library_and_no_command_line_library() -> None:
+    """Rank 0 makes the mixing matrix, and sends it as plain arrays."""
+    code = (
+        "import sys; from decentorth.run import main; from decentorth.process.environment import rank; "
+        "code = main(['--iterations', '1', '--quiet']); heavy = {'scipy', 'scipy.sparse', 'networkx', 'cyclopts', 'rich', 'yaml'}; "
+        "sys.exit(code or 3 * bool(rank() and heavy & set(sys.modules)))"
+    )
+    job = run_ranks(2, ["-c", code])
+    assert job.returncode == 0, job.report()
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("problems", registry.problems.names()),
+        ("algorithms", registry.algorithms.names()),
+        ("graphs", tp.available()),
+        ("weights", [name for name in tp.available_weights() if name != "auto" and not name.startswith("lazy-")]),
+        ("faults", list(FAULTS)),
+    ],
+)
+def test_lists_have_a_sentence_for_every_name(kind: str, names: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert top.main(["list", kind]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    entries = KINDS[kind]()
+    assert set(names) <= set(entries)
+    for name, entry in entries.items():
+        assert f"{name} {sentence(entry)}" in printed
+        assert len(sentence(entry).split()) >= 4
+
+
+def test_sentences_end_where_they_end() -> None:
+    def f() -> None:
+        """Ends at A. B, with ``code`` (Author et al. 2021); not here.
+
+        Nor here.
+        """
+
+    assert sentence(f) == "Ends at A. B, with code (Author et al. 2021); not here."
+
+
+def test_completion_knows_the_flags_of_every_problem_and_method(tmp_path: Path) -> None:
+    """Bash itself is asked with the script that is installed."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no bash")
+    (tmp_path / "script").write_text(complete_app().generate_completion(shell="bash"))
+
+    def offered(*words: str) -> set[str]:
+        line = " ".join(f"'{word}'" for word in ("decentorth", *words))
+        ask = f"source ./script; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _decentorth; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        done = subprocess.run([bash, "-c", ask], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return {word.strip() for word in done.stdout.splitlines()}
+
+    assert offered("comp") == {"compare"}
+    assert offered("run", "--step") == {"--step-size"}
+    assert {"drfgt", "drgta", "drsgd"} <= offered("run", "--algorithm", "dr")
+    assert offered("list", "fa") == {"faults"}
+
+
+def test_a_reader_that_leaves_ends_the_command() -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"'{sys.executable}' -m decentorth list algorithms | true; echo ${{PIPESTATUS[0]}}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("141\n", "")
