@@ -62,8 +62,8 @@ LAYERS = {
     "estimators": Layer(("decentorth.estimators",), "api registry running problems sets protocols", "numpy sklearn threadpoolctl"),
     "theory": Layer(("decentorth.theory",), "protocols settings numerics algorithms topologies", "numpy"),
     "studies": Layer(
-        ("decentorth.study", "decentorth.theory.__main__"),
-        "settings front api theory network algorithms problems sets topologies process numerics protocols",
+        ("decentorth.study", "decentorth.theory.__main__", "decentorth.reproduce"),
+        "version settings front api theory network algorithms problems sets topologies process numerics protocols",
         "numpy scipy rich matplotlib threadpoolctl",
     ),
     "compare": Layer(
