@@ -141,7 +141,7 @@ def make(item: Item, form: str, root: Path, out: Path) -> bool:
     before = children()
     _, *words = command.split()
     package = os.pathsep.join(filter(None, (str(Path(_version.__file__).parents[1]), os.environ.get("PYTHONPATH"))))
-    script = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-u", *(str(root / word) if (root / word).is_file() else word for word in words)],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": package},
@@ -149,17 +149,16 @@ def make(item: Item, form: str, root: Path, out: Path) -> bool:
         text=True,
         errors="replace",
         start_new_session=True,
-    )
-    try:
-        for line in script.stdout or ():
-            lines.append(line)
-            sys.stdout.write(line)
-            sys.stdout.flush()
+    ) as script:
+        try:
+            for line in script.stdout or ():
+                lines.append(line)
+                sys.stdout.write(line)
+                sys.stdout.flush()
+        except BaseException:
+            os.killpg(script.pid, signal.SIGKILL)  # the script's own processes too
+            raise
         code = script.wait()
-    except BaseException:
-        os.killpg(script.pid, signal.SIGKILL)
-        script.wait()
-        raise
     if code:
         sys.stderr.write(f"decentorth.reproduce: {item.paper} {item.name} failed (exit code {code}); nothing of it was kept\n")
         return False
