@@ -180,7 +180,8 @@ class Quartics(OwnMatrices):
     """f_i(x) = -1/2 tr(x^T A_i x) + 1/4 sum x^4 over {x : x^T B x = I}, the B_i known to one agent each."""
 
     def value(self, x: Array) -> Array:
-        return super().value(x) + (x**4).sum((-2, -1)) / 4
+        value: Array = super().value(x) + (x**4).sum((-2, -1)) / 4
+        return value
 
     def gradient(self, x: Array) -> Array:
         return super().gradient(x) + x**3
@@ -310,7 +311,7 @@ def test_the_local_rate_is_the_spectral_radius_of_the_iteration_linearised_by_di
     rng = np.random.default_rng(0)
     noise = [1e-3 * rng.standard_normal(shape) for shape in shapes]
     noise = [one if array in ("x", "before") else one - one.mean(axis=0) for array, one in zip(arrays, noise, strict=True)]
-    flat, errors = centre + np.concatenate([one.ravel() for one in noise]), []
+    flat, errors = centre + np.concatenate([one.ravel() for one in noise]), list[float]()
     while not errors or errors[-1] > 1e-10:
         flat = image(flat)
         errors.append(norm(flat - centre))
