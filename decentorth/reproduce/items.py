@@ -267,7 +267,7 @@ ITEMS = (
         f"{NONSMOOTH}/figures.py odl figure2.png",
         "2",
         "10",
-        "about 1 min; about 5 min",
+        "about 1 min; 6 min",
     ),
     Item(
         "002",
