@@ -2,7 +2,7 @@
 
     python examples/j_orthogonal/table3.py                     # randn10 and randn100, a quarter of a minute
     python examples/j_orthogonal/table3.py --full              # randn1000 too, 200 iterations of it: many minutes
-    python examples/j_orthogonal/table3.py --seeds 10          # ten matrices of each size, medians: a few minutes
+    python examples/j_orthogonal/table3.py --seeds 10          # ten matrices of each size, medians: ten minutes
     python examples/j_orthogonal/table3.py --data my.svmlight --iterations 500
 
 Shown are the objective and the feasibility (1/n^2) sum |x^T J x - J| after the last iteration: of the printed form, which is
