@@ -68,8 +68,8 @@ LAYERS = {
     ),
     "theory": Layer(("decentorth.theory",), "protocols settings numerics algorithms topologies", "numpy"),
     "studies": Layer(
-        ("decentorth.study", "decentorth.theory.__main__"),
-        "settings front api theory network algorithms problems sets topologies process numerics protocols",
+        ("decentorth.study", "decentorth.theory.__main__", "decentorth.reproduce"),
+        "version settings front api theory network algorithms problems sets topologies process numerics protocols",
         "numpy scipy rich matplotlib threadpoolctl",
     ),
     "scaffold": Layer(("decentorth.scaffold",), "protocols settings algorithms problems sets", "numpy"),
