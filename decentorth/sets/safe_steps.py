@@ -63,7 +63,7 @@ def safe_step(
 
 def _largest(polynomial: Array, bound: float) -> float:
     """The largest safe step, where ||h||_F^2 is the polynomial and at most the bound."""
-    if not np.isfinite(polynomial).all():
+    if not np.isfinite(polynomial).all(-1):
         return np.nan
     length = float(polynomial[4] ** 0.25)
     if length == 0.0:
@@ -77,4 +77,4 @@ def _largest(polynomial: Array, bound: float) -> float:
         polynomial[0] = min(polynomial[0], -0.001 * border)  # below 0, so that the first root is one where it rises
     roots = np.asarray(np.roots(polynomial[::-1]))
     positive = roots.real[(roots.imag == 0.0) & (roots.real > 0.0)]
-    return float(positive.min(initial=np.inf)) / length if polynomial[0] < 0.0 else 0.0
+    return float(positive.min(-1, initial=np.inf)) / length if polynomial[0] < 0.0 else 0.0
