@@ -70,7 +70,7 @@ def halves(file: str) -> tuple[Case, ...]:
 def written(path: Path, count: int) -> None:
     """Write digits that are enlarged and deformed to an idx file, as 28 x 28 bytes each."""
     sys.path.append(str(Path(__file__).parents[1] / "examples" / "generalized"))
-    from wide_views import images
+    from wide_views import images  # type: ignore[import-not-found]
 
     made = np.rint(255 * images(count)[0]).astype(np.uint8)
     path.write_bytes(b"\0\0\x08\x03" + np.array(made.shape, ">i4").tobytes() + made.tobytes())
@@ -148,7 +148,7 @@ METHODS = (
 
 def share(problem: Any, x: Any) -> float:
     """The percentage of the best sum of correlations, or 100 less that of the Amari distance."""
-    error = problem.error(problem.constraint.project(x)[0])
+    error = float(problem.error(problem.constraint.project(x)[0]))
     return 100.0 * (1.0 - error / (float(problem.optimum.correlations[:P].sum()) if isinstance(problem, CCA) else 1.0))
 
 
@@ -172,8 +172,9 @@ def curve(problem: Any, method: Any, per_iteration: int, total: float, seconds: 
             due = max(due * grow, k + 1.0)
             if not problem.constraint.feasibility(state.x)[0] < 1e3:
                 return None
-            for column, value in zip(found, (drawn, spent, share(problem, state.x)), strict=True):
-                column.append(value)
+            found.samples.append(drawn)
+            found.seconds.append(spent)
+            found.shares.append(share(problem, state.x))
     return found
 
 

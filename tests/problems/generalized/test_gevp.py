@@ -174,8 +174,10 @@ def test_the_command_of_the_issue_reaches_the_answer() -> None:
 def test_natural_landing_takes_about_as_many_iterations_as_rgd() -> None:
     """With Barzilai-Borwein steps and condition 1000; psi-br, whose pull to the set depends on the condition, takes many more."""
     problem = GEVPSettings(dimension=60, rank=6, condition=1000.0).problem(1, 0)
+    natural, other = (GeneralizedLanding(step_size="bb", direction=one) for one in ("natural", "psi-br"))
+    methods: tuple[Any, ...] = (RGD(step_size="bb"), natural, other)
     taken = []
-    for method in (RGD(step_size="bb"), *[GeneralizedLanding(step_size="bb", direction=one) for one in ("natural", "psi-br")]):
+    for method in methods:
         taken.append(solve(problem, method, iterations=500, record_every=5, stopping=Error(1e-5), seed=1).row.iteration)
     assert taken[1] < 1.5 * taken[0] < 0.5 * taken[2]
 
