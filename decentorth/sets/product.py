@@ -13,6 +13,7 @@ import numpy as np
 
 from ..numerics.ordered_sums import norms
 from ..protocols import Array, ConstraintSet
+from .safe_steps import safe_step
 
 _Able: Any = object
 """The base for type checkers, which then accept a product wherever a set is required."""
@@ -124,16 +125,18 @@ def _pairs(name: str) -> Callable[..., tuple[Array, Array]]:
     return pairs
 
 
-def _safe_step(self: Product, x: Array, direction: Array, penalty: Array, eps: float, *bx: Array) -> Array:
-    """The least of the parts' safe steps, ``(n_local,)``, with the remaining slack divided equally among the parts.
+def _safe_step(self: Product, x: Array, direction: Array, penalty: Array, eps: float, *products: Array) -> Array:
+    """The largest safe step ``(n_local,)`` where all parts have `gap_squares`, and else the least of the parts' safe steps.
 
-    The squares of the parts' own eps add up to eps^2.
+    For these the remaining slack is divided equally among the parts: the squares of the parts' own eps add up to eps^2.
     """
-    own = self._numbers("feasibility", x, *bx)
+    if hasattr(self, "gap_squares"):
+        return safe_step(self, x, direction, penalty, eps, *products)
+    own = self._numbers("feasibility", x)
     room = np.maximum(eps * eps - (own * own).sum(-1), 0.0) / len(self.parts)
     shares = np.sqrt(own * own + room[:, None]).T
     steps = [
-        part.safe_step(x[:, rows], direction[:, rows], penalty, share, *[array[:, rows] for array in bx])
+        part.safe_step(x[:, rows], direction[:, rows], penalty, share)
         for part, rows, share in zip(self.parts, self.rows, shares, strict=True)
     ]
     least: Array = np.stack(steps, axis=-1).min(-1)
@@ -153,10 +156,11 @@ METHODS: Mapping[str, Any] = {
     **{name: _points(name) for name in ("relative_gradient", "landing", "landing_from_products")},
     **{name: _points(name) for name in ("dissolve_with", "dissolved_with", "landing_image")},
     **{name: _points(name) for name in ("augmented_gradient", "column_tangent")},
-    **{name: _pairs(name) for name in ("natural_gradient", "retract_with", "normalized")},
+    **{name: _pairs(name) for name in ("natural_gradient", "natural_landing", "retract_with", "normalized")},
     "distance": lambda self, x: norms(self._numbers("distance", x)),
     "multiplier_norm": lambda self, *given, **named: self._numbers("multiplier_norm", *given, **named).max(-1),
     "safe_step": _safe_step,
+    "gap_squares": lambda self, *given: self._numbers("gap_squares", *given).sum(-1),
     "largest": property(lambda self: max([float(part.largest) for part in self.parts])),
     "landing_scale": lambda self: max([float(part.landing_scale()) for part in self.parts]),
     "solvable": property(lambda self: all(part.solvable for part in self.parts)),
