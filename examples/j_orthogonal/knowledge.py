@@ -3,7 +3,7 @@
     python examples/j_orthogonal/knowledge.py                             # generated, 800 entities, 15 seconds of training
     python examples/j_orthogonal/knowledge.py --ingredients               # UltraE with one ingredient changed at a time
     python examples/j_orthogonal/knowledge.py --data planted --dimension 12 --by cayley
-    python examples/j_orthogonal/knowledge.py --entities 40000 --seconds 90 --batch 200 --shared 300
+    python examples/j_orthogonal/knowledge.py --entities 40000 --seconds 20 --batch 200 --shared 300
     python examples/j_orthogonal/knowledge.py --data WN18RR --seconds 120 --batch 200 --shared 300
 
 Every batch of triples (h, r, t) asks for its tails, and for its heads by inverse relations (--no-inverse: the same, transposed).
