@@ -5,7 +5,7 @@ from .generalized import GeneralizedStiefel
 from .j_orthogonal import JOrthogonal
 from .j_orthogonal_stack import JOrthogonalStack
 from .operators import SampleCovariance
-from .product import Product
+from .product import Flat, Product
 from .stiefel import Stiefel
 
-__all__ = ["Euclidean", "GeneralizedStiefel", "JOrthogonal", "JOrthogonalStack", "Product", "SampleCovariance", "Stiefel"]
+__all__ = ["Euclidean", "Flat", "GeneralizedStiefel", "JOrthogonal", "JOrthogonalStack", "Product", "SampleCovariance", "Stiefel"]
