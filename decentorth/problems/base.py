@@ -154,7 +154,7 @@ class AgentProblem(ABC, Generic[C]):
         Parameters
         ----------
         x
-            One point, of ``shape``; by default the start from the seed.
+            One point, of ``shape``; by default the start from the seed, moved by a tenth of its length: there may be kinks at the start.
         seed
             Of the point and the direction.
 
@@ -163,7 +163,9 @@ class AgentProblem(ABC, Generic[C]):
         ValueError
             For a point of another shape.
         """
-        point = self.start(seed) if x is None else np.array(x, dtype=np.float64)
+        point = np.array(self.start(seed) if x is None else x, dtype=np.float64)
+        if x is None:
+            point += 0.1 * random_direction(point, seed + 1)
         if point.shape != self.shape:
             raise ValueError(f"x must have the shape of one agent's point, {self.shape}, got {point.shape}")
         points = np.repeat(point[None], self.n_local, axis=0)

@@ -39,7 +39,9 @@ LAYERS = {
     "kernels": Layer(("decentorth.kernels",), "protocols", "numpy numba"),
     "sets": Layer(("decentorth.sets",), "protocols numerics", "numpy scipy threadpoolctl"),
     "data": Layer(("decentorth.data",), "protocols files", "numpy scipy sklearn"),
-    "problems": Layer(("decentorth.problems",), "protocols settings numerics sets data", "numpy scipy threadpoolctl jax torch autograd"),
+    "problems": Layer(
+        ("decentorth.problems",), "protocols settings numerics sets data", "numpy scipy threadpoolctl jax torch autograd"
+    ),
     "algorithms": Layer(("decentorth.algorithms",), "protocols settings numerics kernels text", "numpy"),
     "network": Layer(("decentorth.network",), "protocols settings numerics process topologies text", "numpy scipy"),
     "mpi": Layer(

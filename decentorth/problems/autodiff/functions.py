@@ -144,9 +144,10 @@ def from_function(
         items: Any = range(count) if own is None else _items(own, count)
         derivative = gradient
         return FunctionProblem(lambda i, x: f(items[i], x), lambda i, x: derivative(items[i], x), set, count)
+    rows = None if own is None else _rows(own, count)
     problem = DifferentiatedProblem(f, set, np.arange(count) if own is None else own, count, candidates(backend))
-    if own is not None:
-        problem.n_samples = _rows(own, count)
+    if rows is not None:
+        problem.n_samples = rows
     return problem
 
 
@@ -168,7 +169,9 @@ def _array(a: Any) -> Any:
     """The data as an array, float64 where they are not whole numbers; the data themselves where they are so already."""
     found = np.asarray(a)
     if found.dtype.kind not in "fiub" or found.ndim == 0:
-        raise ValueError(f"the data must be arrays of real numbers whose rows are samples, got {found.dtype} of shape {found.shape}")
+        raise ValueError(
+            f"the data must be arrays of real numbers whose rows are samples, got {found.dtype} of shape {found.shape}"
+        )
     return found.astype(np.float64, copy=False) if found.dtype.kind == "f" else found
 
 

@@ -176,9 +176,13 @@ def candidates(backend: str) -> tuple[str, ...]:
     """
     names = get_args(Backend)
     if backend == "auto":
-        found = tuple(name for name in names if name in sys.modules) or tuple(name for name in names if importlib.util.find_spec(name))
+        found = tuple(name for name in names if name in sys.modules) or tuple(
+            name for name in names if importlib.util.find_spec(name)
+        )
         if not found:
-            raise ModuleNotFoundError('a gradient needs JAX, PyTorch or autograd: pip install "decentorth[autograd]", or give gradient=')
+            raise ModuleNotFoundError(
+                'a gradient needs JAX, PyTorch or autograd: pip install "decentorth[autograd]", or give gradient='
+            )
         return found
     if backend not in names:
         raise ValueError(f"backend must be 'auto', {', '.join(map(repr, names))}, got {backend!r}")

@@ -39,7 +39,9 @@ class ModuleProblem(DifferentiatedProblem[Flat]):
         self._orthogonal = tuple(orthogonal)
         order = [*self._orthogonal, *(name for name in shapes if name not in self._orthogonal)]
         ends = np.cumsum([math.prod(shapes[name]) for name in order]).tolist()
-        self._places = {name: (slice(end - math.prod(shapes[name]), end), shapes[name]) for name, end in zip(order, ends, strict=True)}
+        self._places = {
+            name: (slice(end - math.prod(shapes[name]), end), shapes[name]) for name, end in zip(order, ends, strict=True)
+        }
         sets: list[Any] = []
         for name in self._orthogonal:
             rows, *rest = shapes[name]
@@ -127,7 +129,9 @@ def from_module(
         raise TypeError(f"module must be a torch.nn.Module, got {type(module).__name__}")
     for name, one in module.named_modules():
         if isinstance(one, torch.nn.modules.dropout._DropoutNd | torch.nn.modules.batchnorm._NormBase):
-            raise ValueError(f"{type(one).__name__} ({name}) depends on more than parameters and inputs: leave it out, or use LayerNorm")
+            raise ValueError(
+                f"{type(one).__name__} ({name}) depends on more than parameters and inputs: leave it out, or use LayerNorm"
+            )
     shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
     for name in orthogonal:
         if name not in shapes:
