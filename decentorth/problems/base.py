@@ -148,13 +148,13 @@ class AgentProblem(ABC, Generic[C]):
     def check_gradient(self, x: Array | None = None, *, seed: int = 0) -> GradientCheck:
         """The Taylor test of the gradients of the agents in this process, along one random direction.
 
-        The error of f(x + t v) ~ f(x) + t <G(x), v> falls with slope 2 in t where the gradient is right, and with slope 1 where it is
-        wrong (Boumal 2023, An Introduction to Optimization on Smooth Manifolds, section 4.8).
+        The error of f(x + t v) ~ f(x) + t <G(x), v> falls with slope 2 in t where the gradient is right, and with slope 1 where it
+        is wrong (Boumal 2023, An Introduction to Optimization on Smooth Manifolds, section 4.8).
 
         Parameters
         ----------
         x
-            One point, of ``shape``; by default the start from the seed, moved by a tenth of its length: there may be kinks at the start.
+            One point, of ``shape``; by default the start from the seed, moved by a tenth of its length (it may be at a kink).
         seed
             Of the point and the direction.
 

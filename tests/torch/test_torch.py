@@ -96,9 +96,9 @@ def test_modules_that_cannot_be_are_refused() -> None:
     data, loss = [(DATA[0], np.zeros(M))], torch.nn.functional.mse_loss
     with pytest.raises(ValueError, match=re.escape("the module has no parameter '3.weight'; it has 0.weight, 0.bias")):
         from_module(small(), loss, data, orthogonal=["3.weight"])
-    with pytest.raises(ValueError, match="'0.bias' of shape \\(5,\\) is no matrix"):
+    with pytest.raises(ValueError, match=r"'0.bias' of shape \(5,\) is no matrix"):
         from_module(small(), loss, data, orthogonal=["0.bias"])
-    with pytest.raises(ValueError, match="Dropout .* depends on more than parameters and inputs"):
+    with pytest.raises(ValueError, match=r"Dropout .* depends on more than parameters and inputs"):
         from_module(torch.nn.Sequential(torch.nn.Dropout()), loss, data)
 
 

@@ -110,7 +110,7 @@ def from_function(
     Parameters
     ----------
     f
-        ``f(agent, x) -> number``, written with JAX, PyTorch or autograd; x has the shape ``set.shape``, and ``agent`` is the agent's
+        ``f(agent, x) -> number``, written with JAX, PyTorch or autograd; x has the shape ``set.shape``, and ``agent`` is its
         number. With ``data`` it is ``f(own, x)``, ``own`` the agent's array, or its tuple of arrays.
     set
         The feasible set, e.g. ``do.sets.Stiefel(d, r)``.
@@ -119,7 +119,7 @@ def from_function(
     gradient
         ``gradient(agent, x)``, or ``gradient(own, x)``: your own gradient, in place of automatic differentiation.
     backend
-        The library: ``"jax"``, ``"torch"`` or ``"autograd"``; auto is the first one imported by your program that can differentiate f.
+        The library: ``"jax"``, ``"torch"`` or ``"autograd"``; auto is the first one your program imported that can differentiate f.
     data
         For every agent an array, or a tuple of arrays, whose rows are its samples: a list of them, or one stacked array (a tuple of
         stacked arrays), which is not copied. Where f is a mean over the rows, mini-batches (``batch_size``) are unbiased. Agents

@@ -57,14 +57,14 @@ class Library(ABC):
 
     @abstractmethod
     def _make(self, gradient: bool) -> Callable[..., Any]:
-        """The function of ``(own, x)`` or ``(own, x, batch)`` for one agent, or with ``batched`` for all; f or its gradient in x."""
+        """The function of ``(own, x)`` or ``(own, x, batch)`` for one agent, or with ``batched`` for all; f or its gradient."""
 
     @abstractmethod
     def _call(self, function: Callable[..., Any], *given: Any) -> Array:
         """The result of a function that `_make` made, as a NumPy array."""
 
     def evaluate(self, gradient: bool, own: Any, x: Array, *batch: Index) -> Array:
-        """``(n_local,)`` or like ``x``: f, or its gradient, of every agent, from the samples ``(n_local, b)`` where they are given."""
+        """``(n_local,)`` or like ``x``: f, or its gradient, of every agent, from the samples ``(n_local, b)`` if given."""
         function = self._made(gradient)
         if self.batched:
             return self._call(function, own, x, *batch)

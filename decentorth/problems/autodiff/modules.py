@@ -110,7 +110,7 @@ def from_module(
         A list of ``(inputs, targets)`` with the samples first, or two stacked arrays with the agents first; arrays or tensors.
         Agents with equally many samples are evaluated in one call.
     orthogonal
-        The names of parameters with orthonormal columns (rows where there are fewer rows), on Stiefel manifolds; the others are free.
+        The names of parameters with orthonormal columns (rows where there are fewer rows), on Stiefel manifolds; others are free.
 
     Raises
     ------

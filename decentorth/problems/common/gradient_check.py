@@ -1,4 +1,4 @@
-"""The Taylor test of gradients: the error of f(x + t v) ~ f(x) + t <g, v> falls with slope 2 in t if g is the gradient of f at x."""
+"""The Taylor test of gradients: the error of f(x + t v) ~ f(x) + t <g, v> falls with slope 2 in t if g is the gradient at x."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...numerics.ordered_sums import norms, sums
 from ...protocols import Array
 
 RIGHT = 1.5
-"""The slope above which a gradient is right: 2 for smooth functions, at least 1.58 where a kink is crossed, and 1 for a wrong one."""
+"""The slope above which a gradient is right: 2 for smooth functions, at least 1.58 where a kink is crossed, 1 for a wrong one."""
 _STEPS = 2.0 ** -np.arange(1.0, 41.0)
 _CLEAR = 50.0
 """How many times larger than rounding an error must be for its slope to mean something."""
@@ -39,7 +39,8 @@ class GradientCheck:
             return f"GradientCheck: right, Taylor slope {self.slope:.2f} (2 is expected; the worst is agent {self.agent})"
         if np.isnan(self.slope):
             return f"GradientCheck: the value or the gradient of agent {self.agent} is not finite"
-        return f"GradientCheck: WRONG, the gradient of agent {self.agent} does not fit its value: Taylor slope {self.slope:.2f}, 2 is expected"
+        return f"GradientCheck: WRONG, the gradient of agent {self.agent} does not fit its value: "
+            f"Taylor slope {self.slope:.2f}, 2 is expected"
 
 
 def worst(slopes: Array, first_agent: int, own: Array) -> GradientCheck:
