@@ -39,8 +39,8 @@ class GradientCheck:
             return f"GradientCheck: right, Taylor slope {self.slope:.2f} (2 is expected; the worst is agent {self.agent})"
         if np.isnan(self.slope):
             return f"GradientCheck: the value or the gradient of agent {self.agent} is not finite"
-        return f"GradientCheck: WRONG, the gradient of agent {self.agent} does not fit its value: "
-            f"Taylor slope {self.slope:.2f}, 2 is expected"
+        wrong = f"the gradient of agent {self.agent} does not fit its value"
+        return f"GradientCheck: WRONG, {wrong}: Taylor slope {self.slope:.2f}, 2 is expected"
 
 
 def worst(slopes: Array, first_agent: int, own: Array) -> GradientCheck:
