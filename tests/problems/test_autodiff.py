@@ -117,7 +117,7 @@ def test_what_cannot_be_is_refused(given: dict[str, Any], error: type[Exception]
 
 def test_flat_products_have_the_fields_of_their_parts() -> None:
     """Also of parts of unequal widths."""
-    parts = Stiefel(5, 2), Stiefel(4, 3), Euclidean(6, 1)
+    parts: Any = (Stiefel(5, 2), Stiefel(4, 3), Euclidean(6, 1))
     flat: Any = Flat(*parts)
     rng = np.random.default_rng(0)
     xs, gs = ([rng.standard_normal((N, *part.shape)) for part in parts] for _ in range(2))

@@ -102,7 +102,7 @@ def test_the_command_prints_the_slope_or_refuses_the_gradient(tmp_path: Path) ->
         return subprocess.run(
             [*words, problem],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": ROOT},
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
             timeout=HUNG,

@@ -138,7 +138,7 @@ def _tensor(a: Array) -> Any:
     """The array as a tensor; shared where it can be written into, since PyTorch has no read-only tensors."""
     import torch
 
-    return torch.from_numpy(np.require(a, requirements="CW"))
+    return torch.from_numpy(np.require(a, requirements=["C", "W"]))
 
 
 class Autograd(Library):
@@ -155,7 +155,7 @@ class Autograd(Library):
         def at(own: Any, x: Any, *batch: Any) -> Any:
             return _at(self.f, own, x, *batch)
 
-        return autograd.grad(at, 1) if gradient else at  # type: ignore[no-any-return]
+        return autograd.grad(at, 1) if gradient else at
 
     def _call(self, function: Callable[..., Any], *given: Any) -> Array:
         return np.asarray(function(*given))
