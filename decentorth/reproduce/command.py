@@ -156,7 +156,9 @@ def make(item: Item, form: str, root: Path, out: Path) -> bool:
                 sys.stdout.write(line)
                 sys.stdout.flush()
         except BaseException:
-            os.killpg(script.pid, signal.SIGKILL)  # the script's own processes too
+            if sys.platform != "win32":
+                os.killpg(script.pid, signal.SIGKILL)  # the script's own processes too
+            script.kill()
             raise
         code = script.wait()
     if code:
