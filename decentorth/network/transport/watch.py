@@ -21,7 +21,6 @@ with the lines of code where it is. Failures before all ranks are connected are 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import logging
 import os
@@ -37,6 +36,9 @@ from typing import NamedTuple
 
 from ...process.abort import RANK_TIMEOUT, abort, end_soon
 from ...process.environment import expected_ranks, local_ranks
+
+if sys.platform == "linux":
+    import fcntl
 
 _BEAT_SECONDS = 1.0
 _BEATS = 5
@@ -174,7 +176,9 @@ class Watch:
 
 
 def _addresses() -> list[str]:
-    """The IPv4 addresses of this host, including the loopback for other ranks on this host."""
+    """The IPv4 addresses of this host, including the loopback for other ranks on this host; on other systems than Linux that alone."""
+    if sys.platform != "linux":
+        return ["127.0.0.1"]
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
