@@ -176,7 +176,7 @@ class Watch:
 
 
 def _addresses() -> list[str]:
-    """The IPv4 addresses of this host, including the loopback for other ranks on this host; on other systems than Linux that alone."""
+    """The IPv4 addresses of this host, with the loopback for other ranks on it; on systems other than Linux that alone."""
     if sys.platform != "linux":
         return ["127.0.0.1"]
     found = []
