@@ -177,12 +177,11 @@ class Watch:
 
 def _addresses() -> list[str]:
     """The IPv4 addresses of this host, with the loopback for other ranks on it; on systems other than Linux that alone."""
-    if sys.platform != "linux":
-        return ["127.0.0.1"]
     found = []
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        for _, name in socket.if_nameindex():
-            with contextlib.suppress(OSError):  # an interface without an address
-                answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", name.encode()))
-                found.append(socket.inet_ntoa(answer[20:24]))
+    if sys.platform == "linux":
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            for _, name in socket.if_nameindex():
+                with contextlib.suppress(OSError):  # an interface without an address
+                    answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", name.encode()))
+                    found.append(socket.inet_ntoa(answer[20:24]))
     return found or ["127.0.0.1"]
