@@ -177,7 +177,7 @@ class Watch:
 
 def _addresses() -> list[str]:
     """The IPv4 addresses of this host, with the loopback for other ranks on it; on systems other than Linux that alone."""
-    found = []
+    found: list[str] = []
     if sys.platform == "linux":
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             for _, name in socket.if_nameindex():
