@@ -339,7 +339,7 @@ def main(arguments=None):
         parser.error(str(error))
     figure = drawn(found)
     if given.figure:
-        figure.savefig(given.figure, dpi=150)
+        figure.savefig(given.figure, dpi=100)
     return found
 
 

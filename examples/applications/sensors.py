@@ -297,7 +297,7 @@ def analysed(name, task, W, runs):
     rows.append(("alone, median station", *alone, 0, ""))
     print(f"{name}\n  {'':34}{task.unit:>12}{'angle':>10}{'MB':>8}")
     for label, lost, angle, sent, end in rows:
-        print(f"  {label:34}{abs(round(lost, 4)):12.4f}{angle:10.1e}{sent / 1e6:8.2f}  {end}")
+        print(f"  {label:34}{abs(round(lost, 4)):12.4f}{angle:10.1e}{sent / 1e6:8.2f}  {end}".rstrip())
     return rows, curves
 
 
@@ -335,15 +335,16 @@ def main(arguments=None):
             if noise[0].shape[1] != signals[0].shape[1]:
                 raise ValueError(f"{given.noise} and {given.data} must have a column for each sensor, the same in both")
         W = tp.metropolis_weights(tp.random_geometric(given.stations, radius=given.radius, seed=3))
-        found = {
-            "spatial filter": analysed("spatial filter", spatial_filter(noise, signals, given.rank), W, RUNS),
-            "correlations": analysed("correlations", group_correlations(signals, given.first_group, given.rank), W, RUNS),
+        tasks = {
+            "spatial filter": spatial_filter(noise, signals, given.rank),
+            "correlations": group_correlations(signals, given.first_group, given.rank),
         }
+        found = {name: analysed(name, task, W, RUNS) for name, task in tasks.items()}
     except (ValueError, OSError) as error:
         parser.error(str(error))
     figure = drawn(found)
     if given.figure:
-        figure.savefig(given.figure, dpi=150)
+        figure.savefig(given.figure, dpi=100)
     return found
 
 
