@@ -60,12 +60,12 @@ def standard(sites: list[Matrix]) -> Matrix:
 
 @pytest.mark.parametrize("center_sites", [False, True])
 def test_hospitals_find_the_components_of_the_pooled_table(hospitals: Any, center_sites: bool) -> None:
-    """One round of merged components does not, nor do agents that all count the same."""
-    sites = three_sites()
+    """One round of merged components does not, nor do agents that all count the same. Large means do no harm."""
+    sites = [X + 1e6 for X in three_sites()]
     W = tp.metropolis_weights(tp.path(3))
     units, weights, sent = hospitals.standardized(sites, W, center_sites)
     expected = standard([X - X.mean(axis=0) for X in sites] if center_sites else sites)
-    np.testing.assert_allclose(np.concatenate(units), expected, atol=1e-12)
+    np.testing.assert_allclose(np.concatenate(units), expected, atol=1e-8)
     assert sent > 0
     rows, (megabytes, angles), known = hospitals.components(units, weights, W, 2, sent)
     found = table(rows)
@@ -156,6 +156,16 @@ def test_sensors_read_two_recordings(tmp_path: Path, sensors: Any, monkeypatch: 
         assert [len(part) for part in parts] == [len(part) for part in np.array_split(X, 6)]
         assert max(np.abs(part.mean(axis=0)).max() for part in parts) < 1e-12
         np.testing.assert_allclose(np.diff(parts[2], axis=0), np.diff(np.array_split(X, 6)[2], axis=0), atol=1e-12)
+
+
+def test_a_column_that_does_not_vary_is_refused_with_its_number(hospitals: Any) -> None:
+    sites = three_sites()
+    W = tp.metropolis_weights(tp.path(3))
+    for number, X in enumerate(sites):
+        X[:, 2] = number
+    assert np.isfinite(np.concatenate(hospitals.standardized(sites, W, False)[0])).all()
+    with pytest.raises(ValueError, match="column 3 has the same number in all rows of a site"):
+        hospitals.standardized(sites, W, True)
 
 
 @pytest.mark.parametrize(

@@ -70,9 +70,6 @@ def loaded(path, site_column, sites_file):
     X = source.matrix()
     if len(names) != len(X):
         raise ValueError(f"{path} has {len(X)} rows, but {sites_file} has {len(names)}: give the site of each row")
-    constant = np.flatnonzero(X.std(axis=0) == 0.0)
-    if len(constant):
-        raise ValueError(f"column {constant[0] + 1} of {path} has the same number in all rows: leave it out")
     n_sites = len(np.unique(names))
     if n_sites < 3:
         raise ValueError(f"a ring needs at least three sites, got {n_sites}")
@@ -93,17 +90,21 @@ def averaged(W, values):
 def standardized(sites, W, center_sites):
     """Each site's records in the units of all records together, the weight of a record at each site, and the bytes sent.
 
-    The agents average their numbers of records, their sums and their sums of squares. With these each centres and scales its own
-    records. ``center_sites`` takes each site's own means away before, and with them the offsets of the sites.
+    The agents average their numbers of records and their sums, centre their records with these, and average the sums of squares.
+    ``center_sites`` takes each site's own means away before, and with them the offsets of the sites.
     """
+    varying = sites if center_sites else [np.concatenate(sites)]
+    constant = np.flatnonzero(np.max([np.ptp(X, axis=0) for X in varying], axis=0) == 0.0)
+    if len(constant):
+        raise ValueError(f"column {constant[0] + 1} has the same number in all rows{' of a site' * center_sites}: leave it out")
     if center_sites:
         sites = [X - X.mean(axis=0) for X in sites]
-    n, d = len(sites), sites[0].shape[1]
-    sums = np.array([[len(X), *X.sum(axis=0), *(X * X).sum(axis=0)] for X in sites])
-    means, sent = averaged(W, sums)
-    count, first, second = means[:, :1], means[:, 1 : d + 1] / means[:, :1], means[:, d + 1 :] / means[:, :1]
-    scale = np.sqrt(second - first * first)
-    return [(sites[i] - first[i]) / scale[i] for i in range(n)], 1.0 / count[:, 0], sent
+    sums, first = averaged(W, np.array([[len(X), *X.sum(axis=0)] for X in sites]))
+    count = sums[:, :1]
+    sites = [X - mean for X, mean in zip(sites, sums[:, 1:] / count, strict=True)]
+    squares, second = averaged(W, np.array([(X * X).sum(axis=0) for X in sites]))
+    scales = np.sqrt(squares / count)
+    return [X / scale for X, scale in zip(sites, scales, strict=True)], 1.0 / count[:, 0], first + second
 
 
 def mean_covariance(sites, W):
