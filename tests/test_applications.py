@@ -168,6 +168,13 @@ def test_a_column_that_does_not_vary_is_refused_with_its_number(hospitals: Any) 
         hospitals.standardized(sites, W, True)
 
 
+def test_noise_that_does_not_determine_a_filter_is_refused(sensors: Any) -> None:
+    """Fewer samples of all stations together than sensors."""
+    noise, signals = sensors.generated(n_stations=3, n_sensors=6)
+    with pytest.raises(ValueError, match="the covariance of the noise is singular"):
+        sensors.spatial_filter([X[:1] for X in noise], signals, 2)
+
+
 @pytest.mark.parametrize(
     ("script", "arguments", "said"),
     [
@@ -175,6 +182,8 @@ def test_a_column_that_does_not_vary_is_refused_with_its_number(hospitals: Any) 
         ("hospitals.py", ["--sites", "sites.npy"], "go with --data FILE"),
         ("sensors.py", ["--data", "signals.npy"], "--data and --noise go together"),
         ("sensors.py", ["--first-group", "12"], "between 1 and 11 of the 12 sensors"),
+        ("sensors.py", ["--rank", "0"], "--rank must be at least 1, got 0"),
+        ("sensors.py", ["--noise", "no.npy", "--data", "signals.npy"], "no such file: no.npy"),
     ],
 )
 def test_what_does_not_go_together_is_refused(

@@ -41,8 +41,8 @@ from decentorth.algorithms.common.mixing import average
 from decentorth.network import Network
 from decentorth.problems.generalized.covariances import canonical_correlations
 
+# Every 20 iterations the agents find, by max-consensus, if every quantity of every agent is at most 1e-8.
 STOPPING = do.stopping.LocalMaximum(1e-8, every=20)
-"""Every 20 iterations the agents find, by max-consensus, if every quantity of every agent is at most 1e-8."""
 
 # %%
 # The records of each site
@@ -319,6 +319,8 @@ def main(arguments=None):
     parser.add_argument("--center-sites", action="store_true", help="take each site's mean away, and with it its offsets")
     parser.add_argument("--figure", help="a file for the figure")
     given = parser.parse_args(arguments)
+    if given.rank is not None and given.rank < 1:
+        parser.error(f"--rank must be at least 1, got {given.rank}")
     if given.data is not None and (given.site_column is None) == (given.sites is None):
         parser.error("--data needs the sites of its rows: give --site-column NAME or --sites FILE")
     if given.data is None and (given.site_column or given.sites or given.first_view):

@@ -44,10 +44,11 @@ from decentorth.algorithms.common.mixing import average
 from decentorth.network import Network, UnreliableNetwork
 from decentorth.problems.generalized.covariances import canonical_correlations
 
+# The stations find, by max-consensus, if every quantity of every station is at most 1e-8.
 STOPPING = do.stopping.LocalMaximum(1e-8)
-"""The stations find, by max-consensus, if every quantity of every station is at most 1e-8."""
+# A station alone adds this share of the mean to the diagonal of a covariance: it may have few samples.
 LOADING = 1e-3
-"""What a station alone adds to the diagonal of a covariance, as a share of its mean: it may have few samples."""
+# The methods and the links of each run.
 RUNS = {
     "CDADT": (do.CDADT(), None),
     "CDADT, 10 % lost": (do.CDADT(), do.Channel("loss:p=0.1")),
@@ -55,7 +56,6 @@ RUNS = {
     "CDADT, 10 % lost, no repair": (do.CDADT(), do.Channel("loss:p=0.1", repair=False)),
     "GeneralizedDRFGT": (do.GeneralizedDRFGT(), None),
 }
-"""The methods and the links of each run."""
 
 # %%
 # The problem: nobody knows the noise covariance
@@ -174,6 +174,8 @@ def spatial_filter(noise, signals, rank):
 
     As, Bs = covariances(signals), covariances(noise)
     A, B = As.mean(axis=0), Bs.mean(axis=0)
+    if np.linalg.cond(B) > 1e12:
+        raise ValueError("the covariance of the noise is singular: record more samples, or leave out sensors that repeat others")
     rows, columns = np.triu_indices(len(A))
 
     def centre(means):
@@ -325,6 +327,8 @@ def main(arguments=None):
     parser.add_argument("--first-group", type=int, default=6, help="so many sensors are the first group")
     parser.add_argument("--figure", help="a file for the figure")
     given = parser.parse_args(arguments)
+    if given.rank < 1:
+        parser.error(f"--rank must be at least 1, got {given.rank}")
     if (given.data is None) != (given.noise is None):
         parser.error("--data and --noise go together: recordings with signals, and without")
     try:
