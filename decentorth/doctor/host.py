@@ -25,7 +25,8 @@ def host_findings() -> Iterator[Finding]:
 
 def _packages() -> Finding:
     found = versions()
-    missing = [name for name, version in found.items() if version == "not installed" and name not in ("decentorth", *EXTRAS.values())]
+    needed = found.keys() - {"decentorth", *EXTRAS.values()}
+    missing = sorted(name for name in needed if found[name] == "not installed")
     listed = ", ".join(f"{name} {version}" for name, version in found.items())
     if missing:
         return Finding("packages", "fault", listed, f"pip install {' '.join(missing)}")
