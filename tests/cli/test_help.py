@@ -14,9 +14,9 @@ from decentorth.cli.config import Command
 from decentorth.cli.settings import RunSettings
 from decentorth.compare import command as compare
 from decentorth.doctor import __main__ as doctor
-from decentorth.settings import settings
 from decentorth.reproduce import command as reproduce
 from decentorth.scaffold import __main__ as scaffold
+from decentorth.settings import settings
 from decentorth.study import __main__ as study
 from decentorth.theory import __main__ as theory
 from tests.support.mpi import ROOT
