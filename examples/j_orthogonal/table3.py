@@ -1,4 +1,8 @@
-"""Table 3 and figure 3 of paper 001: ADMM on the hyperbolic eigenvalue problem with a constant beta and one that doubles.
+"""
+Paper 001: ADMM and its penalty
+===============================
+
+Table 3 and figure 3 of paper 001: ADMM on the hyperbolic eigenvalue problem with a constant beta and one that doubles. ::
 
     python examples/j_orthogonal/table3.py                     # randn10 and randn100, a quarter of a minute
     python examples/j_orthogonal/table3.py --full              # randn1000 too, 200 iterations of it: many minutes
