@@ -1,17 +1,22 @@
-"""Stochastic CCA: landing on samples alone against methods with a rolling mean of the covariances (paper 003, Section 4).
+"""Landing on samples alone against methods with a rolling mean of the covariances (paper 003, Section 4), on CCA and ICA.
 
-    python benchmarks/stochastic_cca.py            # small problems, under a minute
-    python benchmarks/stochastic_cca.py full       # 100,000 samples, five seeds; half an hour
-    python benchmarks/stochastic_cca.py memory     # 2 x 20,000 columns
+    python benchmarks/stochastic_cca.py                  # small problems, under a minute
+    python benchmarks/stochastic_cca.py full             # 100,000 samples, five seeds; half an hour
+    python benchmarks/stochastic_cca.py images           # 10,000 x (392 + 392) halves of images, two seeds; minutes
+    python benchmarks/stochastic_cca.py images t10k-images-idx3-ubyte.gz
+    python benchmarks/stochastic_cca.py ica              # 100,000 samples of 10 sources, three seeds; minutes
+    python benchmarks/stochastic_cca.py memory           # 2 x 20,000 columns
 
 1. How much of the sum of the p = 5 largest canonical correlations is within the column spaces of X and Y (100: all) after as many
-   samples as there are (digits: ten times as many), and after as many seconds of the processor as RGD in the Euclidean metric takes
-   for that. Landing on samples draws three batches an iteration, the others one. Steps are those of a grid that are best on a seed
-   of their own; then the median and the range over other seeds. Where the mean of the first batches is singular, RGD in the natural
-   metric, which solves with it, cannot start.
+   samples as there are, or a multiple of that, and after as many seconds of the processor as RGD in the Euclidean metric takes for
+   that; of independent components, 100 less the Amari distance in percent. Landing on samples draws three batches an iteration, the
+   others one. Steps are those of a grid that are best on a seed of their own; then the median and the range over other seeds.
+   Where the mean of the first batches is singular, RGD in the natural metric, which solves with it, cannot start. Lines are CSV.
 2. Memory that an iteration takes beside the samples, where a covariance would be 3.2 GB.
 
-Times are of the processor (one thread), without measuring.
+Without a file the images are those of examples/generalized/wide_views.py: scikit-learn's digits, enlarged to 28 x 28 pixels and
+deformed. Pixels that hardly vary are left out, and the ridge is a hundredth of the mean eigenvalue. Times are of the processor (one
+thread), without measuring.
 """
 
 from __future__ import annotations
@@ -26,6 +31,8 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +41,7 @@ from threadpoolctl import threadpool_limits
 
 from decentorth import RGD, GeneralizedLanding
 from decentorth.api import Run
-from decentorth.problems import CCA, CCASettings
+from decentorth.problems import CCA, CCASettings, ICASettings
 
 P = 5
 TUNING, CHECKS = 1000, 25
@@ -42,19 +49,34 @@ TUNING, CHECKS = 1000, 25
 
 
 class Case(NamedTuple):
-    """A problem, the batches for it, and how many times all samples are passed."""
+    """A problem, the batches for it, after how many passes over all samples methods are compared, and if with fewer steps."""
 
     name: str
-    settings: CCASettings
+    settings: CCASettings | ICASettings
     batches: tuple[int, ...]
-    passes: int = 1
+    passes: tuple[float, ...] = (1,)
+    coarse: bool = False
 
 
 def generated(samples: int, columns: int, ridge: float = 0.0) -> CCASettings:
     return CCASettings(data="synthetic", samples=samples, dimension=columns, dimension_y=columns, ridge=ridge, scale="view", rank=P)
 
 
-DIGITS = Case("digits, left and right halves, 1797 x (26 + 30)", CCASettings(scale="view", rank=P), (64, 512), 10)
+def halves(file: str) -> tuple[Case, ...]:
+    settings = CCASettings(data=file, scale="view", rank=P)
+    return tuple(Case("halves of images", settings, (b,), (passes,), coarse=True) for b, passes in ((512, 1.0), (64, 0.2)))
+
+
+def written(path: Path, count: int) -> None:
+    """Write digits that are enlarged and deformed to an idx file, as 28 x 28 bytes each."""
+    sys.path.append(str(Path(__file__).parents[1] / "examples" / "generalized"))
+    from wide_views import images  # type: ignore[import-not-found]
+
+    made = np.rint(255 * images(count)[0]).astype(np.uint8)
+    path.write_bytes(b"\0\0\x08\x03" + np.array(made.shape, ">i4").tobytes() + made.tobytes())
+
+
+DIGITS = Case("digits, left and right halves, 1797 x (26 + 30)", CCASettings(scale="view", rank=P), (64, 512), (10,))
 SMALL = (
     DIGITS,
     Case("generated, 10,000 x (40 + 40)", generated(10_000, 40), (32,)),
@@ -65,6 +87,7 @@ FULL = (
     Case("generated, 100,000 x (100 + 100)", generated(100_000, 100), (64, 512)),
     Case("generated, 6400 x (1000 + 1000)", generated(6400, 1000, 0.01), (64,)),
 )
+SOURCES = Case("independent components, 100,000 x 10", ICASettings(samples=100_000, whiten=False), (1000,), (0.1, 1))
 
 
 class Curve(NamedTuple):
@@ -84,14 +107,18 @@ class Method(NamedTuple):
     """A method by a step relative to what its curvature allows, and a penalty relative to the step."""
 
     name: str
-    make: Callable[[CCA, int, float, float], Any]
+    make: Callable[[Any, int, float, float], Any]
     steps: tuple[float, ...]
     penalties: tuple[float, ...] = (0.0,)
     draws: int = 1
 
+    def coarser(self) -> Method:
+        """The method with every other step and the last penalty."""
+        return self._replace(steps=self.steps[::2], penalties=self.penalties[-1:])
 
-def landing(covariance: Any, policy: str) -> Callable[[CCA, int, float, float], Any]:
-    def make(problem: CCA, batch: int, step: float, penalty: float) -> Any:
+
+def landing(covariance: Any, policy: str) -> Callable[[Any, int, float, float], Any]:
+    def make(problem: Any, batch: int, step: float, penalty: float) -> Any:
         largest = problem.constraint.largest
         eta = step / (largest * float(problem.lipschitz[0]))
         written = policy.format(eta) if policy else eta
@@ -100,8 +127,8 @@ def landing(covariance: Any, policy: str) -> Callable[[CCA, int, float, float], 
     return make
 
 
-def rgd(metric: Any) -> Callable[[CCA, int, float, float], Any]:
-    def make(problem: CCA, batch: int, step: float, penalty: float) -> Any:
+def rgd(metric: Any) -> Callable[[Any, int, float, float], Any]:
+    def make(problem: Any, batch: int, step: float, penalty: float) -> Any:
         scale = 1.0 if metric == "natural" else problem.constraint.largest + float(problem.lipschitz[0])
         return RGD(step_size=step / scale, batch_size=batch, covariance="rolling", metric=metric, retraction="cholesky-qr")
 
@@ -109,19 +136,24 @@ def rgd(metric: Any) -> Callable[[CCA, int, float, float], Any]:
 
 
 LANDING = (1 / 128, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
-EUCLIDEAN = Method("RGD rolling, Euclidean", rgd("euclidean"), (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 4.0))
+EUCLIDEAN = Method("RGD rolling mean Euclidean", rgd("euclidean"), (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 4.0))
 METHODS = (
     EUCLIDEAN,
-    Method("RGD rolling, natural", rgd("natural"), (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1.0)),
-    Method("landing rolling", landing("rolling", ""), LANDING, (0.02, 0.1)),
+    Method("RGD rolling mean natural", rgd("natural"), (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1.0)),
+    Method("landing rolling mean", landing("rolling", ""), LANDING, (0.02, 0.1)),
     Method("landing on samples", landing("sampled", ""), LANDING, (0.02, 0.1), 3),
-    Method("the same, 1/sqrt(k)", landing("sampled", "diminishing:initial={}"), (1 / 8, 1 / 4, 1 / 2, 1.0), (0.1,), 3),
+    Method("landing on samples 1/sqrt(k)", landing("sampled", "diminishing:initial={}"), (1 / 8, 1 / 4, 1 / 2, 1.0), (0.1,), 3),
 )
 
 
-def curve(problem: CCA, method: Any, per_iteration: int, total: int, seconds: float, seed: int) -> Curve | None:
+def share(problem: Any, x: Any) -> float:
+    """The percentage of the best sum of correlations, or 100 less that of the Amari distance."""
+    error = float(problem.error(problem.constraint.project(x)[0]))
+    return 100.0 * (1.0 - error / (float(problem.optimum.correlations[:P].sum()) if isinstance(problem, CCA) else 1.0))
+
+
+def curve(problem: Any, method: Any, per_iteration: int, total: float, seconds: float, seed: int) -> Curve | None:
     """Until ``total`` samples are drawn and the seconds are over; None where that cannot be."""
-    best = float(problem.optimum.correlations[:P].sum())
     found = Curve([], [], [])
     states = Run(problem, method, comm="serial", seed=seed).states()
     spent, drawn, due, k = 0.0, 0, 1.0, 0
@@ -140,48 +172,53 @@ def curve(problem: CCA, method: Any, per_iteration: int, total: int, seconds: fl
             due = max(due * grow, k + 1.0)
             if not problem.constraint.feasibility(state.x)[0] < 1e3:
                 return None
-            share = 100.0 * (1.0 - problem.error(problem.constraint.project(state.x)[0]) / best)
-            for column, value in zip(found, (drawn, spent, share), strict=True):
-                column.append(value)
+            found.samples.append(drawn)
+            found.seconds.append(spent)
+            found.shares.append(share(problem, state.x))
     return found
 
 
 def compare(case: Case, seeds: int) -> None:
     problem = Run(case.settings.problem(1, 0), GeneralizedLanding(), comm="serial").problem
-    total = case.passes * int(problem.n_samples[0])
-    condition = max(float(np.linalg.cond(part.operator.stack[0])) for part in problem.constraint.parts)
-    print(f"{case.name}; condition {condition:.0f}, correlations {problem.optimum.correlations[:P].round(2)}")
+    samples = int(problem.n_samples[0])
+    parts = getattr(problem.constraint, "parts", (problem.constraint,))
+    condition = max(float(np.linalg.cond(part.operator.stack[0])) for part in parts)
+    columns = " + ".join(str(part.shape[0]) for part in parts)
+    print(f"# {case.name}: {samples} x ({columns}), condition {condition:.0f}")
+    print("batch,after,method,median,least,most,step,penalty,diverged")
     for batch in case.batches:
-        begun = curve(problem, EUCLIDEAN.make(problem, batch, 0.1, 0.0), batch, total, 0.0, TUNING)
+        begun = curve(problem, EUCLIDEAN.make(problem, batch, 0.1, 0.0), batch, max(case.passes) * samples, 0.0, TUNING)
         assert begun is not None
-        limits = {"samples": float(total), "seconds": begun.seconds[-1]}
-        print(f"  batch {batch}: after {total} samples (step, omega)            after {limits['seconds']:.2f} s (step, omega)")
+        limits = []
+        for passes in case.passes:
+            within = [spent for used, spent in zip(begun.samples, begun.seconds, strict=True) if used <= passes * samples]
+            limits += [(f"{passes:g} passes", "samples", passes * samples), (f"{within[-1]:.2f} s", "seconds", within[-1])]
         for method in METHODS:
-            told = "   ".join(reached(problem, method, batch, limits, seeds))
-            print(f"    {method.name:22s} {told}", flush=True)
+            for line in reached(problem, method.coarser() if case.coarse else method, batch, limits, seeds):
+                print(f"{batch},{line}", flush=True)
 
 
-def reached(problem: CCA, method: Method, batch: int, limits: dict[str, float], seeds: int) -> list[str]:
+def reached(problem: Any, method: Method, batch: int, limits: list[tuple[str, str, float]], seeds: int) -> list[str]:
     """What the step that is best on the tuning seed reaches on others, for each way to count."""
+    total, seconds = (max(limit for _, spent, limit in limits if spent == way) for way in ("samples", "seconds"))
 
     def run(step: float, penalty: float, seed: int) -> Curve | None:
         made = method.make(problem, batch, step, penalty)
-        return curve(problem, made, method.draws * batch, int(limits["samples"]), limits["seconds"], seed)
+        return curve(problem, made, method.draws * batch, total, seconds, seed)
 
     grid = [(step, penalty) for step in method.steps for penalty in method.penalties]
     tried = {pair: found for pair in grid if (found := run(*pair, TUNING)) is not None}
     if not tried:
-        return ["cannot start: the first batches' mean is singular" if "natural" in method.name else "diverges at every step"]
+        return [f",{method.name},,,,,,all: {'cannot start' if 'natural' in method.name else 'at every step'}"]
     told = []
     runs: dict[tuple[float, float], list[Curve | None]] = {}
-    for spent, limit in limits.items():
+    for name, spent, limit in limits:
         best = max(tried, key=lambda pair: tried[pair].share(spent, limit))
         if best not in runs:
             runs[best] = [run(*best, seed) for seed in range(seeds)]
         shares = [found.share(spent, limit) for found in runs[best] if found is not None] or [math.nan]
-        settings = f"({best[0]:.3g}{f', {best[1]:g}' if best[1] else ''})"
-        diverged = f" {seeds - len(shares)} diverged" if len(shares) < seeds else ""
-        told.append(f"{statistics.median(shares):5.1f} [{min(shares):5.1f}, {max(shares):5.1f}] {settings:14s}{diverged}")
+        numbers = ",".join(f"{value:.2f}" for value in (statistics.median(shares), min(shares), max(shares)))
+        told.append(f"{name},{method.name},{numbers},{best[0]:.3g},{best[1]:g},{runs[best].count(None)}")
     return told
 
 
@@ -216,10 +253,20 @@ def memory(samples: int, columns: int, batch: int) -> None:
         )
 
 
-def main(what: str = "small") -> None:
-    with threadpool_limits(1):
+def main(what: str = "small", file: str | None = None) -> None:
+    with threadpool_limits(1), TemporaryDirectory() as folder:
         if what == "memory":
             memory(2000, 20_000, 64)
+            return
+        if what == "ica":
+            compare(SOURCES, 3)
+            return
+        if what == "images":
+            path = Path(folder, "images.idx")
+            if file is None:
+                written(path, 10_000)
+            for case in halves(file or str(path)):
+                compare(case, 2)
             return
         for case in FULL if what == "full" else SMALL:
             compare(case, 5 if what == "full" else 3)

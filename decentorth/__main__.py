@@ -24,7 +24,7 @@ COMMANDS = {
     "graph": ("topologies.command:command", "Measure or draw a graph and its mixing matrix."),
     "doctor": ("decentorth.doctor.__main__:main", "Say what works here, with a remedy for what does not."),
     "new": ("decentorth.scaffold.__main__:main", "Write a file for a method or a problem of your own, with its test."),
-    "reproduce": ("decentorth.reproduce:main", "Make the figures and tables of the five papers."),
+    "reproduce": ("decentorth.reproduce.command:main", "Make the figures and tables of the five papers."),
     "list": ("decentorth.cli.listing:main", "List problems, algorithms, graphs, weights or faults."),
 }
 """The function of each command, and a sentence about it."""

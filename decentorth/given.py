@@ -9,6 +9,7 @@ import numpy as np
 import topologies as tp
 
 from . import registry
+from .numerics.ordered_sums import Csr
 
 Labels = tuple[str, ...] | None
 """The names of all agents, None where they have none."""
@@ -20,8 +21,8 @@ def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
     Parameters
     ----------
     W
-        A matrix or a sequence, taken as it is; the name of a graph or of a sequence, with the weights of the command line; or a
-        networkx graph, with Metropolis weights; None for a single agent.
+        A matrix, also as plain arrays, or a sequence, taken as it is; the name of a graph or of a sequence, with the weights of the
+        command line; or a networkx graph, with Metropolis weights; None for a single agent.
     n_agents
         The number of agents of the problem, for a name that leaves it open.
 
@@ -37,6 +38,8 @@ def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
                 "topologies.metropolis_weights(graph)"
             )
         return np.ones((1, 1)), None
+    if isinstance(W, Csr):
+        return W, None
     if isinstance(W, str):
         fixed = tp.agents_from_name(W, seed)
         if fixed not in (None, n_agents):

@@ -10,7 +10,7 @@ from .arrays import Array
 
 Retraction = Literal["polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr"]
 """The retractions of a tangent step to the manifold; polar selects the fastest accurate of the polar methods."""
-Direction = Literal["psi-b", "psi-br", "riemannian"]
+Direction = Literal["psi-b", "psi-br", "riemannian", "natural"]
 """The objective's part of the landing field of {x : x^T B x = I}: from products with B, with B^{-1}, or the Riemannian gradient."""
 MetricName = Literal["euclidean", "natural"]
 """The metric tr(u^T v), or tr(u^T B v) on {x : x^T B x = I}, in which that set is a Stiefel manifold."""
@@ -127,8 +127,13 @@ class ProductLanding(Protocol):
     def landing_from_products(self, x: Array, g: Array, bx: Array, bx2: Array, penalty: Array) -> Array:
         """The field psi-b from products with B, where ``bx`` and ``bx2`` may be two independent estimates of B x."""
 
-    def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float, bx: Array | None = None) -> Array:
-        """A step ``(n_local,)`` along ``-direction`` (a landing field at x) that stays within ``feasibility <= eps``."""
+    def natural_landing(self, x: Array, g: Array, penalty: Array, bx: Array | None = None) -> tuple[Array, Array]:
+        """The field of the direction natural, and its product with B."""
+
+    def safe_step(
+        self, x: Array, direction: Array, penalty: Array, eps: float, bx: Array | None = None, image: Array | None = None
+    ) -> Array:
+        """The largest step ``(n_local,)`` along ``-direction`` (with product ``image``) within ``feasibility <= eps``."""
 
 
 @runtime_checkable

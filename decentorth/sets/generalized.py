@@ -9,6 +9,9 @@ grad N, for any x, in each of the directions (G the Euclidean gradient)
     psi-br       2 skew(B^{-1} G x^T) B x  = H (x^T B x) - x (G^T x),  H = B^{-1} G                           (12)
     riemannian   G - B x S,  M S + S M = x^T B G + G^T B x,  M = (Bx)^T (Bx)                                  (7)
 
+Beyond the paper, the direction natural is psi-br with the gradient of N in its own metric tr(u^T B v), B^{-1} grad N = 2 x h(x),
+whose pull to the set does not depend on the condition of B.
+
 They descend: <Psi, G> >= rho ||Psi||_F^2 with rho = 1 / (2 beta_1 (1 + eps)) for psi-b, beta_n / (2 (1 + eps)) for psi-br and 1 for
 riemannian, where ||h||_F <= eps and beta_1, beta_n are the largest and the smallest eigenvalue of B (the paper's rho do not scale
 with B; psi-b's fails for 100 B).
@@ -29,6 +32,7 @@ from ..protocols import Array, Direction, Index, MetricName, Retraction
 from .multipliers import AugmentedLagrangian
 from .operators import Matrices, Operator, operator
 from .retractions import CONDITION, Polar, gram, plus, sym, times_root
+from .safe_steps import safe_step, squares
 from .tracked import TrackedFields
 
 NEAR = 0.9
@@ -164,10 +168,10 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
         return self.landing(x, g, np.zeros(len(x)), direction, bx)
 
     def landing(self, x: Array, g: Array, penalty: Array, direction: Direction = "psi-b", bx: Array | None = None) -> Array:
-        """The landing field Psi(x) + penalty grad N(x) for any x; ``penalty`` is ``(n_local,)``.
+        """The landing field Psi(x) + penalty grad N(x) for any x (natural: with B^{-1} grad N); ``penalty`` is ``(n_local,)``.
 
-        It takes one product with B and five of order n p^2 (psi-b, (13)); psi-br also solves with B once. A ValueError for an
-        unknown direction; a TypeError for psi-br if B has no inverse map.
+        It takes one product with B and five of order n p^2 (psi-b, (13)); psi-br and natural also solve with B once.
+        A ValueError for an unknown direction; a TypeError for these two if B has no inverse map.
         """
         bx = self.product(x) if bx is None else bx
         if direction == "psi-b":
@@ -181,7 +185,21 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
             return field
         if direction == "riemannian":
             return g - bx @ (_multiplier(g, bx) - _penalised(s, double))
+        if direction == "natural":
+            return self.natural_landing(x, g, penalty, bx)[0]
         raise ValueError(f"direction must be one of {', '.join(get_args(Direction))}, got {direction!r}")
+
+    def natural_landing(self, x: Array, g: Array, penalty: Array, bx: Array | None = None) -> tuple[Array, Array]:
+        """The field natural, psi-br + 2 penalty x (x^T B x - I), at any x, and its product with B; both fresh.
+
+        Like `natural_gradient` it is computed from its product with B, by one solve and no product.
+        """
+        bx = self.product(x) if bx is None else bx
+        xt = x.swapaxes(-1, -2)
+        s: Array = xt @ bx
+        image: Array = g @ s
+        image -= bx @ (g.swapaxes(-1, -2) @ x - _penalised(s, 2.0 * penalty))
+        return self.solve(image), image
 
     @staticmethod
     def landing_from_products(x: Array, g: Array, bx: Array, bx2: Array, penalty: Array) -> Array:
@@ -202,23 +220,11 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
         largest = super().multiplier_norm(x, g)
         return largest if metric == "natural" else self.largest * largest
 
-    def safe_step(self, x: Array, direction: Array, penalty: Array, eps: float | Array, bx: Array | None = None) -> Array:
-        """The largest step ``(n_local,)`` that Lemma 2.4 proves to keep ``||h||_F <= eps`` along minus the landing field.
+    safe_step = safe_step
 
-        It is (omega ||grad N||^2 + sqrt(omega^2 ||grad N||^4 + L ||Lambda||^2 (eps^2 - ||h||^2))) / (L ||Lambda||^2), with
-        ``direction`` the field Lambda in any of the directions and L = 2 beta_1 (2 + 3 eps). From outside the region it is the step
-        that minimises the same bound on ||h||, with ||h|| for eps in L.
-        """
-        bx = self.product(x) if bx is None else bx
-        gap = self._gap(x, bx)
-        h = norms(gap)
-        curvature = 2.0 * self.largest * (2.0 + 3.0 * np.maximum(eps, h))
-        size = np.frexp(np.abs(direction).max((-2, -1)))[1]  # lengths along the field are in units of this power of two
-        pull = np.ldexp(penalty * norms(2.0 * (bx @ gap)) ** 2, -size)
-        bend = np.maximum(curvature * norms(np.ldexp(direction, -size[:, None, None])) ** 2, np.finfo(np.float64).tiny)
-        step = (pull + np.sqrt(pull * pull + bend * np.maximum(eps * eps - h * h, 0.0))) / bend
-        safe: Array = np.ldexp(step, -size)
-        return safe
+    def gap_squares(self, x: Array, field: Array, bx: Array | None = None, image: Array | None = None) -> Array:
+        """The coefficients ``(n_local, 5)`` of ||(x - t F)^T B (x - t F) - I||_F^2 as a polynomial in t, the constant first."""
+        return squares(x, field, self.product(x) if bx is None else bx, self.product(field) if image is None else image)
 
     @staticmethod
     def _gap(x: Array, bx: Array) -> Array:

@@ -2,7 +2,7 @@
 Paper 003: the safe step
 ========================
 
-Figure 9 of paper 003: the step that Lemma 2.4 proves to be safe, along a run, and the step that the method asked for. ::
+Figure 9 of paper 003: the largest safe step, along a run, and the step that the method asked for. ::
 
     python examples/generalized/figure9.py                     # n = 200, p = 100, three seeds, a few seconds
     python examples/generalized/figure9.py --published         # n = 1000, p = 500

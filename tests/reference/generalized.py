@@ -61,7 +61,7 @@ def riemannian(B: Array, x: Array, g: Array) -> Array:
     return rest.reshape(g.shape)
 
 
-DIRECTIONS = {"psi-b": psi_b, "psi-br": psi_br, "riemannian": riemannian}
+DIRECTIONS = {"psi-b": psi_b, "psi-br": psi_br, "riemannian": riemannian, "natural": psi_br}
 
 
 def penalty_gradient(B: Array, x: Array) -> Array:
@@ -70,8 +70,9 @@ def penalty_gradient(B: Array, x: Array) -> Array:
 
 
 def landing_field(B: Array, x: Array, g: Array, penalty: float, direction: str = "psi-b") -> Array:
-    """``Lambda(x) = Psi(x) + omega grad N(x)`` (8), (13)."""
-    return DIRECTIONS[direction](B, x, g) + penalty * penalty_gradient(B, x)
+    """``Lambda(x) = Psi(x) + omega grad N(x)`` (8), (13); for natural with ``B^{-1} grad N(x)``."""
+    pull = penalty_gradient(B, x)
+    return DIRECTIONS[direction](B, x, g) + penalty * (np.linalg.solve(B, pull) if direction == "natural" else pull)
 
 
 def sampled_field(B: Array, B2: Array, x: Array, g: Array, penalty: float) -> Array:
@@ -79,8 +80,24 @@ def sampled_field(B: Array, B2: Array, x: Array, g: Array, penalty: float) -> Ar
     return 2 * skew(g @ x.T @ B) @ B2 @ x + 2 * penalty * B @ x @ (x.T @ B2 @ x - np.eye(x.shape[1]))
 
 
-def safe_step(B: Array, x: Array, field: Array, penalty: float, eps: float) -> float:
-    """``eta(x)`` of Lemma 2.4 with ``L_N = 2 beta_1 (2 + 3 eps)``, for ``||h(x)|| <= eps``."""
+def safe_step(B: Array, x: Array, field: Array, eps: float) -> float:
+    """The first step at which ``||h(x - eta field)|| = eps``, for ``||h(x)|| <= eps``: on a grid, then by bisection.
+
+    No point of the region is farther than ``2 sqrt(p (1 + eps))`` from x in the metric of B.
+    """
+    p = x.shape[1]
+    farthest = 2 * np.sqrt(p * (1 + eps)) / np.sqrt(np.trace(field.T @ B @ field))
+    grid = np.linspace(0, farthest, 20001)[1:]
+    first = next(i for i, eta in enumerate(grid) if norm(gap(B, x - eta * field)) > eps)
+    low, high = grid[first] - grid[0], grid[first]
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if norm(gap(B, x - middle * field)) <= eps else (low, middle)
+    return float(low)
+
+
+def lemma_2_4(B: Array, x: Array, field: Array, penalty: float, eps: float) -> float:
+    """The safe step that Lemma 2.4 proves with ``L_N = 2 beta_1 (2 + 3 eps)``, for ``||h(x)|| <= eps``."""
     curvature = 2 * np.linalg.eigvalsh(B)[-1] * (2 + 3 * eps)
     pull = penalty * norm(penalty_gradient(B, x)) ** 2
     bend = curvature * norm(field) ** 2
@@ -121,7 +138,7 @@ def landing(
     x = x0
     for _ in range(iterations):
         field = landing_field(B, x, gradient(x), penalty, direction)
-        x = x - (step if eps is None else min(step, safe_step(B, x, field, penalty, eps))) * field
+        x = x - (step if eps is None else min(step, safe_step(B, x, field, eps))) * field
     return x
 
 

@@ -338,7 +338,7 @@ def test_unknown_names_are_refused() -> None:
     wrong: Any = "exponential"
     with pytest.raises(ValueError, match=r"retraction must be one of polar, .*, got 'exponential'"):
         there.retract(x, x, wrong)
-    with pytest.raises(ValueError, match=r"direction must be one of psi-b, psi-br, riemannian, got 'exponential'"):
+    with pytest.raises(ValueError, match=r"direction must be one of psi-b, psi-br, riemannian, natural, got 'exponential'"):
         there.landing(x, x, np.ones(1), wrong)
 
 
@@ -397,7 +397,7 @@ def test_landing_fields_are_their_formulas(shape: tuple[int, int], direction: Di
         return  # the naive basis of the normal space has 1378 members
     for x in (gaussian(shape), feasible(there)):
         expected = np.array([naive.landing_field(B, *one, direction) for one in zip(x, g, penalty, strict=True)])
-        scale = norm(g) * norm(x) ** 2 * (100.0 if direction == "psi-br" else 1.0) + penalty * norm(x) ** 3 + norm(g)
+        scale = norm(g) * norm(x) ** 2 * (100.0 if direction in ("psi-br", "natural") else 1.0) + penalty * norm(x) ** 3 + norm(g)
         found = there.landing(x, g, penalty, direction)
         assert np.all(norm(found - expected) <= 1e-11 * scale)
         assert found.flags.c_contiguous
@@ -409,14 +409,25 @@ def test_landing_fields_are_their_formulas(shape: tuple[int, int], direction: Di
 @shapes
 @directions
 def test_landing_components_are_orthogonal_everywhere(shape: tuple[int, int], direction: Direction) -> None:
-    there, _ = manifold(shape)
+    """In the metric tr(u^T v), or tr(u^T B v) for natural."""
+    there, B = manifold(shape)
     x, g = gaussian(shape), gaussian(shape, seed=3)
     relative = there.relative_gradient(x, g, direction)
     normal = there.landing(x, np.zeros_like(g), np.ones(N), direction)
-    inner = (relative * normal).sum((-2, -1))
+    metric = B if direction == "natural" else np.eye(len(B))
+    inner = (relative * (metric @ normal)).sum((-2, -1))
     assert np.all(np.abs(inner) <= 1e-12 * (100.0 * norm(g) * norm(x) ** 2 + norm(g)) * norm(normal))
     whole = there.landing(x, g, np.full(N, 3.0), direction)
     np.testing.assert_allclose(whole, relative + 3 * normal, atol=1e-12 * np.abs(whole).max())
+
+
+@shapes
+def test_natural_fields_come_with_their_products(shape: tuple[int, int]) -> None:
+    there, B = manifold(shape)
+    x, g, penalty = gaussian(shape), gaussian(shape, seed=3), np.linspace(0.5, 3.0, N)
+    field, image = there.natural_landing(x, g, penalty)
+    np.testing.assert_allclose(B @ field, image, rtol=0, atol=1e-12 * np.abs(image).max())
+    np.testing.assert_array_equal(there.landing(x, g, penalty, "natural"), field)
 
 
 @shapes
@@ -469,7 +480,8 @@ def test_directions_descend(direction: Direction, scale: float) -> None:
         if trial % 2:
             g = B @ (B @ g)  # gradients along the large eigenvalues of B
         beta = np.linalg.eigvalsh(B)
-        rho = {"psi-b": 1 / (2 * beta[-1] * (1 + eps)), "psi-br": beta[0] / (2 * (1 + eps)), "riemannian": 1.0}[direction]
+        natural = beta[0] / (2 * (1 + eps))
+        rho = {"psi-b": 1 / (2 * beta[-1] * (1 + eps)), "psi-br": natural, "riemannian": 1.0, "natural": natural}[direction]
         psi = there.relative_gradient(x, g, direction)
         inner, square = float((psi * g).sum()), float((psi * psi).sum())
         assert inner >= rho * square * (1 - 1e-9)
@@ -568,7 +580,10 @@ def inside(there: GeneralizedStiefel, rng: np.random.Generator, infeasibility: A
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 300.0])
 @directions
 def test_safe_steps_stay_inside(direction: Direction, scale: float) -> None:
-    """From any point of the region, its border included, whatever gradient, penalty and eps; every part of the step as well."""
+    """From any point of the region, its border included, whatever gradient, penalty and eps; every part of the step as well.
+
+    At the step itself the infeasibility is eps, and the step is at least as long as the one that Lemma 2.4 proves.
+    """
     rng, many = np.random.default_rng(6), 1000
     B = scale * matrix(6, 50.0)
     there = GeneralizedStiefel(B, 3)
@@ -580,10 +595,26 @@ def test_safe_steps_stay_inside(direction: Direction, scale: float) -> None:
     step = there.safe_step(x, field, omega, eps)
     assert step.min() >= 0
     for share in (rng.random(many), np.ones(many)):
-        assert np.all(there.feasibility(x - (share * step)[:, None, None] * field) <= eps * (1 + 1e-9))
-    for i in range(0, many, 20):
-        assert step[i] == pytest.approx(naive.safe_step(B, x[i], field[i], float(omega[i]), float(eps[i])), rel=1e-6)
-    np.testing.assert_array_equal(there.safe_step(x, field, omega, eps, B @ x), step)
+        assert np.all(there.feasibility(x - (share * step)[:, None, None] * field) <= eps + 1e-12)
+    np.testing.assert_allclose(there.feasibility(x - step[:, None, None] * field), eps, atol=1e-12, rtol=0)
+    if direction != "natural":  # for which there is no lemma
+        for i in range(0, many, 10):
+            assert step[i] >= naive.lemma_2_4(B, x[i], field[i], float(omega[i]), float(eps[i])) * (1 - 1e-9)
+    np.testing.assert_allclose(there.safe_step(x, field, omega, eps, B @ x, B @ field), step, rtol=1e-9)
+
+
+@directions
+def test_safe_steps_are_those_of_a_search(direction: Direction) -> None:
+    """Bisection finds the same step, with points near the border and long fields among them."""
+    rng, many = np.random.default_rng(8), 40
+    B = matrix(6, 50.0)
+    there = GeneralizedStiefel(B, 3)
+    eps = rng.uniform(0.1, 0.99, many)
+    x = inside(there, rng, eps * rng.uniform(0.0, 0.999, many))
+    field = there.landing(x, 10 ** rng.uniform(-2, 2, (many, 1, 1)) * rng.standard_normal((many, 6, 3)), np.ones(many), direction)
+    step = there.safe_step(x, field, np.ones(many), eps)
+    for i in range(many):
+        assert step[i] == pytest.approx(naive.safe_step(B, x[i], field[i], float(eps[i])), rel=1e-8)
 
 
 @directions
@@ -666,6 +697,7 @@ def test_every_function_is_per_agent(shape: tuple[int, int]) -> None:
             *(f(x) for f in functions),
             *(f(x, g) for f in pairs),
             *there.natural_gradient(x, g),
+            *there.natural_landing(x, g, lam),
             *there.normalized(x),
             *(there.landing(x, g, lam, direction) for direction in get_args(Direction)),
             *(there.retract(x, v, retraction) for retraction in get_args(Retraction)),
@@ -754,7 +786,7 @@ def test_a_product_with_other_matrices() -> None:
 
 
 def test_safe_steps_of_a_product_stay_inside() -> None:
-    """Wherever the infeasibility is divided between the parts."""
+    """Wherever the infeasibility is divided between the parts; at the step itself it is eps in all."""
     both, first, second = pair()
     rng, many, eps = np.random.default_rng(6), 1000, 0.6
     h, angle = eps * np.minimum(rng.uniform(0.0, 1.2, many), 1.0), rng.uniform(0.0, np.pi / 2, many)
@@ -764,7 +796,7 @@ def test_safe_steps_of_a_product_stay_inside() -> None:
     field = both.landing(x, 10 ** rng.uniform(-4, 4, (many, 1, 1)) * rng.standard_normal((many, 9, 2)), omega)
     step = both.safe_step(x, field, omega, eps)
     assert np.all(both.feasibility(x - step[:, None, None] * field) <= eps * (1 + 1e-9))
-    np.testing.assert_array_equal(both.safe_step(x, field, omega, eps, both.product(x)), step)
+    np.testing.assert_allclose(both.feasibility(x - step[:, None, None] * field), eps, atol=1e-12, rtol=0)
 
 
 class Box:

@@ -6,8 +6,8 @@ Vary, Ablin, Gao, Absil, "Optimization without retraction on the random generali
     grad N(x) = 2 B x (x^T B x - I)
 
 with one of the directions of `GeneralizedStiefel` for Psi: 2 skew(G x^T B) B x (11), 2 skew(B^{-1} G x^T) B x (12), or the
-Riemannian gradient (7). Where the objective and B are means over samples, three independent batches xi, zeta, zeta' make
-an unbiased field (2)-(3),
+Riemannian gradient (7); or, beyond the paper, with the field natural, (12) plus 2 omega x (x^T B x - I). Where the objective and B
+are means over samples, three independent batches xi, zeta, zeta' make an unbiased field (2)-(3),
 
     Lambda(x) = 2 skew(G_xi x^T B_zeta) B_zeta' x + 2 omega B_zeta x (x^T B_zeta' x - I)
 
@@ -15,15 +15,17 @@ an unbiased field (2)-(3),
     omega  penalty         Psi    direction                          Lambda          constraint.landing, landing_from_products
 
 Theorem 2.7 has constant steps for exact fields, Theorem 2.8 eta_0 / sqrt(1 + k), ``diminishing``, for sampled ones. ``safe=True``
-takes min(eta, eta(x)) with the step of Lemma 2.4, which keeps ||x^T B x - I||_F <= eps. ``covariance="rolling"`` is the paper's
-averaged variant: B is the mean of the samples seen, all of them from the second pass on; its field is biased, since gradient and
-mean share samples, and needs B to be formed.
+takes min(eta, eta(x)) with the largest eta(x) that keeps ||x^T B x - I||_F <= eps, in place of Lemma 2.4's bound on it
+(`sets.safe_steps`). It needs B Lambda, from which B x follows as in `RGD`: an iteration has as many products with B.
+``covariance="rolling"`` is the paper's averaged variant: B is the mean of the samples seen, all of them from the second pass on;
+its field is biased, since gradient and mean share samples, and needs B to be formed.
 
-Beyond the paper: automatic steps, c / (2 beta_1 Lhat) for psi-b, c / (2 Lhat') for psi-br and c / (Lhat + beta_1 Lhat') for
-riemannian, where c = 0.7 and Lhat measures the curvature of objective and multiplier (`automatic_steps.curvature`), Lhat' the same
-in the metric tr(u^T B v); automatic penalties, 0.05 / (beta_1 step_size), so that a step takes off at most a fifth of the
-infeasibility; Barzilai-Borwein steps. The 2 is for rotations x -> x Q, along which psi-br is twice the Riemannian gradient of that
-metric, and psi-b is too where B = I: CCA, whose views can be rotated against each other, has a curvature of up to 2 Lhat' there.
+Beyond the paper: automatic steps, c / (2 beta_1 Lhat) for psi-b, c / (2 Lhat') for psi-br and natural, c / (Lhat + beta_1 Lhat')
+for riemannian, where c = 0.7 and Lhat measures the curvature of objective and multiplier (`automatic_steps.curvature`), Lhat' that
+in the metric tr(u^T B v); automatic penalties, 0.05 / (beta_1 step_size), without beta_1 for natural, so that a step takes off at
+most a fifth of the infeasibility; Barzilai-Borwein steps, for natural in the metric tr(u^T B v). The 2 is for rotations x -> x Q,
+along which psi-br is twice the Riemannian gradient of that metric, and psi-b is too where B = I: CCA, whose views can be rotated
+against each other, has a curvature of up to 2 Lhat' there.
 """
 
 from __future__ import annotations
@@ -40,12 +42,14 @@ from ...settings import Positive, Range
 from ..common.automatic_steps import curvature, embedded_curvature, resolve
 from ..common.method import Measuring
 from ..common.schedules import Auto
-from ..common.step_sizes import measured, schedule
+from ..common.step_sizes import measured_in_metric, schedule
+from .rgd import REFRESHED
 from .samples import Covariance, check_batches, drawn, draws, nothing_seen, problem_needs, set_needs
 
 _STEPS: dict[Direction, tuple[Callable[..., tuple[Array, int]], float]] = {
     "psi-b": (curvature, 4.0),
     "psi-br": (partial(curvature, metric="natural"), 4.0),
+    "natural": (partial(curvature, metric="natural"), 4.0),
     "riemannian": (embedded_curvature, 2.0),
 }
 """The curvature measure of automatic steps, and the largest ratio of the field to half a Riemannian gradient (for psi-b: where
@@ -53,12 +57,14 @@ beta_1 = 1), for each direction."""
 
 
 class GeneralizedLandingState(NamedTuple):
-    """The changing arrays x, field (Lambda at x) and product (B x, or its first estimate), each ``(1, n, p)``, matrices (the
-    running mean of B, or nothing) ``(1, n, w)`` and step_size ``(1,)``; the constant base (the first step) and penalty."""
+    """The changing arrays x, field (Lambda at x) and product (B x, or its first estimate), each ``(1, n, p)``, image (B Lambda) the
+    same or ``(1, 0, 0)`` where it is not used, matrices (the running mean of B, or nothing) ``(1, n, w)`` and step_size ``(1,)``;
+    the constant base (the first step) and penalty."""
 
     x: Array
     field: Array
     product: Array
+    image: Array
     matrices: Array
     step_size: Array
     base: Array
@@ -68,10 +74,11 @@ class GeneralizedLandingState(NamedTuple):
 
 
 class Field(NamedTuple):
-    """The field Lambda at a point, the product B x, and the running mean of B."""
+    """The field Lambda at a point, the product B x, B Lambda where it is used, and the running mean of B."""
 
     value: Array
     product: Array
+    image: Array
     matrices: Array
 
 
@@ -82,9 +89,10 @@ class GeneralizedLanding(Measuring):
     Parameters
     ----------
     penalty
-        omega > 0, or auto: 0.05 / (beta_1 step_size).
+        omega > 0, or auto: 0.05 / (beta_1 step_size), for natural 0.05 / step_size.
     direction
-        psi-b needs products with B alone; psi-br solves with B; riemannian is the Riemannian gradient.
+        psi-b needs products with B alone; psi-br solves with B; riemannian is the Riemannian gradient; natural solves with B, and
+        comes to the set as fast for any condition of B.
     safe
         Shorten steps where needed to stay within eps of the manifold; needs the exact B, and auto does it with that.
     eps
@@ -119,10 +127,12 @@ class GeneralizedLanding(Measuring):
 
     def init(self, problem: Problem[ProductLanding], network: Network, streams: Streams, x0: Array) -> GeneralizedLandingState:
         measure, length = _STEPS[self.direction]
+        scale = 2.0 if self.direction == "natural" else problem.constraint.landing_scale()
         if self.direction == "psi-b":
-            length *= 0.5 * problem.constraint.landing_scale()
-        base, penalty, spent = resolve(self.step_size, self.penalty, problem, network, streams, x0, None, measure, length)
-        field = self._field(problem, streams, 0, x0, penalty, nothing_seen(len(x0)))
+            length *= 0.5 * scale
+        base, penalty, spent = resolve(self.step_size, self.penalty, problem, network, streams, x0, None, measure, length, scale)
+        nothing = nothing_seen(len(x0))
+        field = self._field(problem, streams, 0, x0, nothing, penalty, nothing)
         step = base * schedule(self.step_size).scale(0)
         return GeneralizedLandingState(x0.copy(), *field, step, base, penalty, 0, spent + 1)
 
@@ -130,23 +140,35 @@ class GeneralizedLanding(Measuring):
         self, problem: Problem[ProductLanding], network: Network, streams: Streams, state: GeneralizedLandingState
     ) -> GeneralizedLandingState:
         k, eta = state.k + 1, state.step_size
-        if self.safe is True or (self.safe == "auto" and self.covariance == "exact"):
-            safe = problem.constraint.safe_step(state.x, state.field, state.penalty, self.eps, state.product)  # Lemma 2.4
-            eta = np.minimum(eta, safe)
+        if self._safe:
+            eta = np.minimum(eta, problem.constraint.safe_step(*state[:2], state.penalty, self.eps, state.product, state.image))
         x = state.x - eta[:, None, None] * state.field  # (8)
-        field = self._field(problem, streams, k, x, state.penalty, state.matrices)
-        step_size = measured(self.step_size, state, x, field.value)
+        follows = state.image.size and self.covariance == "exact" and k % REFRESHED
+        bx = state.product - eta[:, None, None] * state.image if follows else nothing_seen(len(x))
+        field = self._field(problem, streams, k, x, bx, state.penalty, state.matrices)
+        image = field.image if self.direction == "natural" else nothing_seen(len(x))
+        step_size = measured_in_metric(self.step_size, state, x, field.value, field.product, image)
         return GeneralizedLandingState(x, *field, step_size, state.base, state.penalty, k, state.gradients + 1)
 
+    @property
+    def _safe(self) -> bool:
+        return self.safe is True or (self.safe == "auto" and self.covariance == "exact")
+
     def _field(
-        self, problem: Problem[ProductLanding], streams: Streams, k: int, x: Array, penalty: Array, matrices: Array
+        self, problem: Problem[ProductLanding], streams: Streams, k: int, x: Array, bx: Array, penalty: Array, matrices: Array
     ) -> Field:
+        """The field at x, and B x unless it is given as ``bx``."""
+        nothing = nothing_seen(len(x))
         if self.covariance == "sampled":
             constraint, products = problem.constraint, cast(SampledProducts, problem)
             xi, zeta, zeta2 = draws(products, streams, k, cast(int, self.batch_size), 3)
             bx, bx2 = products.product_on(x, zeta), products.product_on(x, zeta2)
             value = constraint.landing_from_products(x, products.gradient_on(x, xi), bx, bx2, penalty)  # (2), (3)
-            return Field(value, bx, matrices)
+            return Field(value, bx, nothing, matrices)
         constraint, g, matrices = drawn(problem, streams, k, x, self.batch_size, self.covariance, matrices)
-        bx = constraint.product(x)
-        return Field(constraint.landing(x, g, penalty, self.direction, bx), bx, matrices)  # (13)
+        bx = bx if bx.size else constraint.product(x)
+        if self.direction == "natural":
+            value, image = constraint.natural_landing(x, g, penalty, bx)
+            return Field(value, bx, image, matrices)
+        value = constraint.landing(x, g, penalty, self.direction, bx)  # (13)
+        return Field(value, bx, constraint.product(value) if self._safe else nothing, matrices)

@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple, TypeGuard, cast
 
-from ...numerics.ordered_sums import sums
 from ...protocols import (
     Array,
     ByProducts,
@@ -45,8 +44,7 @@ from ...protocols import (
 )
 from ..common.automatic_steps import curvature, embedded_curvature, group_curvature, start
 from ..common.method import Measuring, RetractionName
-from ..common.schedules import BarzilaiBorwein
-from ..common.step_sizes import measured, schedule
+from ..common.step_sizes import measured_in_metric, schedule
 from .samples import check_batches, drawn, nothing_seen, problem_needs, set_needs
 
 REFRESHED = 64
@@ -130,7 +128,8 @@ class RGD(Measuring):
         k, eta = state.k + 1, state.step_size[:, None, None]
         x, bx = self._moved(problem.constraint, state, eta)
         found = self._gradient(problem, streams, k, x, bx, state.matrices)
-        return RGDState(x, *found, self._following(state, x, found), state.base, k, state.gradients + 1)
+        following = measured_in_metric(self.step_size, state, x, found.field, found.product, found.image)
+        return RGDState(x, *found, following, state.base, k, state.gradients + 1)
 
     def _moved(self, constraint: RetractableManifold, state: RGDState, eta: Array) -> tuple[Array, Array]:
         """The next point, and its product with B if used."""
@@ -154,12 +153,3 @@ class RGD(Measuring):
             field, image = constraint.natural_gradient(x, g, bx)
             return Gradient(field, bx, image, matrices)
         return Gradient(constraint.tangent(x, g, bx), bx, nothing, matrices)
-
-    def _following(self, state: RGDState, x: Array, found: Gradient) -> Array:
-        """The next step; a Barzilai-Borwein step uses the inner products of the metric."""
-        steps = self.step_size
-        if not (isinstance(steps, BarzilaiBorwein) and state.image.size):
-            return measured(steps, state, x, found.field)
-        s, z, image = x - state.x, found.field - state.field, found.image - state.image
-        moved, along, changed = sums(s * (found.product - state.product)), sums(s * image), sums(z * image)
-        return steps.following(state.k + 1, state.base, state.step_size, moved, along, changed)

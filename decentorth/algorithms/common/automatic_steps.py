@@ -280,6 +280,7 @@ def resolve(
     order: Order | None,
     measure: Callable[[Problem[object], Network, Streams, Array], tuple[Array, int]] = curvature,
     length: float | None = None,
+    scale: float | None = None,
 ) -> tuple[Array, Array, int]:
     """The first steps of a landing method and its penalties, each ``(n_local,)``, and the gradients spent.
 
@@ -297,13 +298,16 @@ def resolve(
         The function that finds Lhat.
     length
         The largest ratio of the objective's part of the field to half the Riemannian gradient; by default s.
+    scale
+        s; by default that of the set.
     """
     given = schedule(step_size).initial
     limit, c = 2.0, 0.7
     if given == "auto" and order is not None and network.n_agents > 1:
         limit, c = tracking_limit(network.spectrum, order), tracking_step(network.spectrum, order)
     constraint = problem.constraint
-    scale = constraint.landing_scale() if isinstance(constraint, ProductLanding) else 1.0
+    if scale is None:
+        scale = constraint.landing_scale() if isinstance(constraint, ProductLanding) else 1.0
 
     def automatic() -> tuple[Array, int]:
         mean, spent = measure(problem, network, streams, x0)

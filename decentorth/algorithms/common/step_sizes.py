@@ -45,6 +45,15 @@ class Moving(Stepped, Protocol):
     def field(self) -> Array: ...
 
 
+class MovingImages(Moving, Protocol):
+    """A state that also has their products with B."""
+
+    @property
+    def product(self) -> Array: ...
+    @property
+    def image(self) -> Array: ...
+
+
 def checked(
     step_size: float | str | Schedule,
     allowed: tuple[type[Schedule], ...] = IN_ADVANCE,
@@ -98,3 +107,13 @@ def measured(step_size: StepSize, state: Moving, x: Array, field: Array) -> Arra
         return following(step_size, state)
     s, z = x - state.x, field - state.field
     return step_size.following(state.k + 1, state.base, state.step_size, sums(s * s), sums(s * z), sums(z * z))
+
+
+def measured_in_metric(step_size: StepSize, state: MovingImages, x: Array, field: Array, product: Array, image: Array) -> Array:
+    """The step of `measured`, a Barzilai-Borwein step by the inner products tr(u^T B v), if ``image``, B times the field, is given;
+    ``product`` is B x."""
+    if not (isinstance(step_size, BarzilaiBorwein) and image.size):
+        return measured(step_size, state, x, field)
+    s, z, change = x - state.x, field - state.field, image - state.image
+    moved, along, changed = sums(s * (product - state.product)), sums(s * change), sums(z * change)
+    return step_size.following(state.k + 1, state.base, state.step_size, moved, along, changed)

@@ -16,6 +16,7 @@ with d_i too: equations (1)-(3) of `double_tracking`.
 
 The paper's text was not at hand. The penalty function h and the two trackers come from a description of it; (a) is derived. Not
 verified: that its direction has all three terms of (a), where its iteration mixes points and trackers, and how its trackers start.
+Its promises, means that are conserved, limits that are first-order points and the order 1/K, are tested (``test_theorems.py``).
 The paper has B = sum_i B_i and no momentum, preconditioner, averaged start or automatic step: these are additions.
 """
 

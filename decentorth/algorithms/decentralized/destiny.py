@@ -21,7 +21,8 @@ On the manifold both are P_X(G_i), the Riemannian gradient; DRFGT's landing fiel
     D_i     state.tracker           H_i     constraint.dissolved(x, gradient, penalty), state.field
     Y       constraint.dissolve(x)
 
-The paper's text was not at hand: which of the two gradients it takes, and its order of mixing, are not verified.
+The paper's text was not at hand: which of the two gradients it takes, and its order of mixing, are not verified. Its promises, a
+merit function that falls and least squared errors of order 1/K, are tested for all four (``tests/.../test_theorems.py``).
 ``order="adapt-then-combine"`` is X_i <- sum_j W_ij (X_j - eta D_j), and the same for D;
 ``safe=True`` (see `safe`).
 """

@@ -13,6 +13,7 @@ sum_i Lambda_i = 0: a critical point on the manifold, since the two parts of Lam
     x_i     state.x                 lambda  penalty    (n_local,)
     u_i     state.dual              Lambda  constraint.landing(x, gradient, penalty)
 
+The paper's text was not at hand; fixed points, exchanges and the linear rate are tested (``test_theorems.py``).
 An iteration sends half the bytes of DRFGT, which sends its trackers too. With one agent it is the landing algorithm.
 """
 

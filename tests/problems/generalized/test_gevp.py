@@ -171,6 +171,17 @@ def test_the_command_of_the_issue_reaches_the_answer() -> None:
     assert result.row.values["feasibility"] < 1e-9
 
 
+def test_natural_landing_takes_about_as_many_iterations_as_rgd() -> None:
+    """With Barzilai-Borwein steps and condition 1000; psi-br, whose pull to the set depends on the condition, takes many more."""
+    problem = GEVPSettings(dimension=60, rank=6, condition=1000.0).problem(1, 0)
+    natural, other = (GeneralizedLanding(step_size="bb", direction=one) for one in ("natural", "psi-br"))
+    methods: tuple[Any, ...] = (RGD(step_size="bb"), natural, other)
+    taken = []
+    for method in methods:
+        taken.append(solve(problem, method, iterations=500, record_every=5, stopping=Error(1e-5), seed=1).row.iteration)
+    assert taken[1] < 1.5 * taken[0] < 0.5 * taken[2]
+
+
 class TestAgents:
     def test_shares_have_the_mean_A_and_differ(self) -> None:
         A, _ = pencil(20, 10.0, 0)

@@ -29,6 +29,7 @@ OPTIONS: dict[str, Any] = {
     "batch": 16,
     "shared": 0,
     "rate": 0.02,
+    "step": 0.3,
     "epochs": 20,
     "seconds": 1.0,
 }
@@ -46,7 +47,7 @@ def training(name: str, **changed: Any) -> Any:
 
 
 class Recorder:
-    """In place of Adam: it keeps the slopes and does not move."""
+    """In place of Adam and Adagrad: it keeps the slopes and does not move."""
 
     def __init__(self) -> None:
         self.k, self.slopes = 0, dict[str, Array]()
@@ -54,7 +55,7 @@ class Recorder:
     def step(self, name: str, x: Array, slope: Array, rows: Any = slice(None)) -> Array:
         self.slopes[name] = np.zeros_like(x)
         self.slopes[name][rows] = slope
-        return np.zeros_like(x)
+        return np.zeros_like(slope)
 
 
 MODELS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -73,7 +74,7 @@ def test_the_slopes_of_a_batch_are_its_derivatives(name: str, changed: dict[str,
     """Central differences of the loss in double precision, in entities, biases, relations or their angles."""
     made, rng = training(name, **changed), np.random.default_rng(5)
     model, recorder = made.model, Recorder()
-    made.adam = recorder
+    made.adam = made.adagrad = recorder
     model.entities = model.entities.astype(np.float64) + 0.1 * rng.standard_normal(model.entities.shape)
     model.biases = 0.3 * rng.standard_normal(len(model.biases))
     arrays = {"entities": model.entities, "biases": model.biases}
@@ -148,3 +149,12 @@ def test_a_generated_hierarchy_has_about_two_triples_an_entity() -> None:
     parents = triples[triples[:, 1] == 0]
     assert (np.bincount(parents[:, 0], minlength=500)[1:] == 1).all()
     assert (parents[:, 2] < parents[:, 0]).all()
+
+
+def test_with_shared_entities_a_batch_moves_its_own_rows_only() -> None:
+    made = training("UltraE", shared=2)
+    batch, before = made.graph.train[:1], made.model.entities.copy()
+    made.step(batch, 1.0)
+    moved = np.flatnonzero((made.model.entities != before).any(-1))
+    assert set(batch[0, [0, 2]]) <= set(moved)
+    assert len(moved) <= 4
