@@ -45,7 +45,6 @@ bibtex_default_style = "plain"
 autosummary_generate = True
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
-autodoc_type_aliases = {"Array": "Array", "Index": "Index"}
 autodoc_default_options = {
     "members": True,
     "exclude-members": "set_fit_request, set_partial_fit_request, set_transform_request, set_inverse_transform_request, "
@@ -76,13 +75,24 @@ html_show_sphinx = False
 html_copy_source = False
 
 
+ARRAY = re.compile(r"(?:numpy\.)?ndarray\[tuple\[(?:Any|int), \.\.\.\], (?:numpy\.)?dtype\[(?:numpy\.)?float64\]\]")
+
+
+def short(app: Any, what: str, name: str, obj: Any, options: Any, signature: str | None, returned: str | None) -> Any:
+    """The signature with the name that arrays have in the source."""
+    return tuple(text and ARRAY.sub("Array", text) for text in (signature, returned))
+
+
 def plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Keep the signs | and _ of plain formulas in docstrings from being markup, but in code."""
     for number, line in enumerate(lines):
-        if "``" not in line and not line.lstrip().startswith((">>>", "...")):
-            lines[number] = re.sub(r"\||(?<=\w)_(?!\w)|\*\*(?=\w)", lambda sign: "\\" + sign[0], line)
+        if not line.lstrip().startswith((">>>", "...")):
+            parts = re.split(r"(``.*?``)", line)
+            parts[::2] = [re.sub(r"\||(?<=\w)_(?!\w)|\*\*(?=\w)", lambda sign: "\\" + sign[0], part) for part in parts[::2]]
+            lines[number] = "".join(parts)
 
 
 def setup(app: Any) -> None:
-    """Register the clean-up of docstrings."""
+    """Register the clean-up of docstrings and signatures."""
     app.connect("autodoc-process-docstring", plain, priority=400)
+    app.connect("autodoc-process-signature", short)

@@ -10,6 +10,7 @@ FIGURE = str(Path(tempfile.gettempdir(), "decentorth_example.png"))
 """The file that examples write beside the figure of their page."""
 FAST = {
     "bad_network.py": [FIGURE, "600"],
+    "own_objective.py": ["autograd", FIGURE],
     "time_varying.py": [FIGURE],
 }
 """The arguments of each example that does not run as it is."""
