@@ -156,5 +156,4 @@ def check_cell(library: str) -> None:
     exec(source, names)
     norms = names["result"].history["gradient_norm"]
     assert norms[-1] < 0.3 * norms[0]
-    assert names["plt"].gca().lines
-    names["plt"].close("all")
+    assert eval(source.splitlines()[-1], names).axes[0].lines, "the last line is the figure"
