@@ -134,6 +134,12 @@ def test_tests_that_pages_name_exist() -> None:
     assert not missing
 
 
+def test_examples_have_titles_for_the_gallery() -> None:
+    scripts = [path for path in (ROOT / "examples").rglob("*.py") if path.name != "experiment.py"]
+    missing = [path.name for path in scripts if not re.match(r'"""\n(.+)\n=+\n\n', path.read_text())]
+    assert not missing, "begin the docstring with a title and a line of ==="
+
+
 def test_relative_links_lead_to_files() -> None:
     generated = re.compile(r"(^|/)(gallery|generated)/")
     missing = [
