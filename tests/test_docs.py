@@ -117,7 +117,9 @@ def test_files_that_pages_name_exist() -> None:
     missing = [
         f"{page.name}: {path}"
         for page in [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-        for path in re.findall(r"(?<![\w/.])((?:examples|benchmarks|launch|docs|tests)/[\w/]+\.(?:py|md|sh|sbatch|txt))", page.read_text())
+        for path in re.findall(
+            r"(?<![\w/.])((?:examples|benchmarks|launch|docs|tests)/[\w/]+\.(?:py|md|sh|sbatch|txt))", page.read_text()
+        )
         if not (ROOT / path).exists()
     ]
     assert not missing
@@ -163,8 +165,8 @@ def _is_own(value: object, module: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "module", ["decentorth", "decentorth.compare", "decentorth.data", "decentorth.estimators", "decentorth.problems"]
-    + ["decentorth.sets", "decentorth.theory", "topologies"]
+    "module",
+    ["decentorth", *(f"decentorth.{part}" for part in "compare data estimators problems sets theory".split()), "topologies"],
 )
 def test_every_public_name_has_a_page(module: str) -> None:
     pages = "\n".join(page.read_text() for page in (DOCS / "api").glob("*.md"))
