@@ -70,6 +70,8 @@ sphinx_gallery_conf = {
 }
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 html_title = "decentorth"
 html_show_sphinx = False
 html_copy_source = False
