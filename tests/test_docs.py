@@ -32,7 +32,8 @@ BLOCK = re.compile(
     r"|(?:<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<language>python|bash)\n(?P<code>.*?)^```$",
     re.S | re.M,
 )
-SLOW = ("objective.md", "cluster.md", "graphs.md", "estimators.md", "comparing.md")
+QUICK = ("index.md", "problems.md", "topologies.md")
+"""The pages whose code takes less than a second."""
 
 
 def blocks(page: Path) -> list[re.Match[str]]:
@@ -44,7 +45,7 @@ def with_code() -> list[Any]:
     found = []
     for page in PAGES:
         if here := blocks(page):
-            marks = [pytest.mark.slow] if page.name in SLOW else []
+            marks = [pytest.mark.slow] if page.name not in QUICK else []
             marks += [pytest.mark.ranks] if any(block["mark"] == "needs ranks" for block in here) else []
             found.append(pytest.param(page, marks=marks, id=str(page.relative_to(DOCS))))
     return found
