@@ -11,6 +11,7 @@ Names are imported when first used.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -61,13 +62,18 @@ def __getattr__(name: str) -> object:
         return import_module(f".{name}", __name__)
     if name in _MODULES:
         return getattr(import_module(f".{_MODULES[name]}", __name__), name)
-    if name[:1].isupper() and hasattr(methods := import_module(".algorithms", __name__), name):
-        return getattr(methods, name)
+    if name in _methods():
+        return getattr(import_module(".algorithms", __name__), name)
     from .settings import missing
 
     return missing(__name__, () if name.startswith("_") else __dir__())(name)
 
 
 def __dir__() -> list[str]:
-    methods = (name for name in dir(import_module(".algorithms", __name__)) if name[:1].isupper())
-    return sorted(["__version__", *_PACKAGES, *_MODULES, *methods])
+    return sorted(["__version__", *_PACKAGES, *_MODULES, *_methods()])
+
+
+def _methods() -> Mapping[str, str]:
+    from ._lazy import exports
+
+    return exports(import_module(".algorithms", __name__).__name__)

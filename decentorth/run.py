@@ -45,7 +45,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     tokens
         The arguments; by default those of this process, which from then on ignores SIGUSR1 where no run takes it.
     """
-    if tokens is None:
+    if tokens is None and sys.platform != "win32":
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # it asks for a checkpoint, and nothing happens where none can be written
     return serve(tokens, Command, _run, name="decentorth")
 

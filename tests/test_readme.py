@@ -1,4 +1,4 @@
-"""The README's commands and its Python run as written and say what the README says they say."""
+"""The commands and the Python of the README and of docs/using.md run as written and say what they are said to say."""
 
 from __future__ import annotations
 
@@ -7,32 +7,38 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from decentorth.__main__ import COMMANDS
 from tests.support.mpi import HUNG, ROOT
 
-TEXT = (ROOT / "README.md").read_text()
+README, USING = ((ROOT / name).read_text() for name in ("README.md", "docs/using.md"))
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", TEXT, re.S)
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.S)
 
 
-def commands() -> list[str]:
-    (listed,) = [block for block in blocks("bash") if "decentorth.plot" in block]
+def commands(text: str = USING) -> list[str]:
+    (listed,) = [block for block in blocks("bash", text) if "venv" not in block]
     return [line.split("#")[0].strip() for line in listed.splitlines()]
 
 
 def run(words: list[str], folder: Path) -> str:
-    """Standard output of a command in ``folder``; python and mpirun are those of the running interpreter."""
-    known = {"python": sys.executable, "mpirun": str(Path(sys.prefix, "bin", "mpirun"))}
+    """Standard output of a command in ``folder``; its programs are those of the running interpreter."""
+    known = {
+        "python": [sys.executable],
+        "mpirun": [str(Path(sys.prefix, "bin", "mpirun"))],
+        "decentorth": [sys.executable, "-m", "decentorth"],
+    }
+    first, *others = words
     done = subprocess.run(
-        [known.get(word, word) for word in words],
+        [*known.get(first, [first]), *(sys.executable if word == "python" else word for word in others)],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -74,19 +80,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("readme")
 
 
-@pytest.fixture(scope="module")
-def say(folder: Path) -> Callable[[str], str]:
-    """The output of a command, which is run once, after the command that writes what it reads."""
+def outputs(lines: Sequence[str], folder: Path) -> Callable[[str], str]:
+    """The output of a command, which is run once, after the command among the lines that writes what it reads."""
 
     @cache
     def output(command: str) -> str:
-        for other in commands():
+        for other in lines:
             written = re.search(r"--out (\S+)", other)
             if other != command and written is not None and written[1] in command.split():
                 output(other)
         return run(shlex.split(command), folder)
 
     return output
+
+
+@pytest.fixture(scope="module")
+def say(folder: Path) -> Callable[[str], str]:
+    """The output of a command of the page."""
+    return outputs(commands(), folder)
+
+
+@pytest.fixture(scope="module")
+def ten(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """The output of one of the README's ten commands."""
+    return outputs(commands(README), tmp_path_factory.mktemp("ten"))
 
 
 def without_place(said: str) -> list[str]:
@@ -142,8 +159,60 @@ def test_commands_of_every_kind_are_found() -> None:
         assert len(marked(words)) == 1
 
 
-def test_the_python_runs_as_written(tmp_path: Path) -> None:
+TEN = {
+    "list": "drfgt ",
+    "run": "Converged at iteration ",
+    "plot": "runs/a/history.png",
+    "compare": "| destiny ",
+    "study": "runs/study/consensus.png",
+    "theory": "practical ",
+    "graph": "metropolis ",
+    "doctor": "The main job works",
+    "new": "heavy_ball.py",
+    "reproduce": "practical ",
+}
+"""What each of the README's ten commands prints."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(
+            line,
+            marks=[
+                *([pytest.mark.slow] if name in ("compare", "study", "doctor") else []),
+                *([pytest.mark.ranks] if name == "doctor" else []),
+            ],
+        )
+        for line in commands(README)
+        for name in line.split()[1:2]
+    ],
+)
+def test_the_ten_commands_print_what_they_are_for(command: str, ten: Callable[[str], str]) -> None:
+    assert TEN[command.split()[1]] in ten(command)
+
+
+def test_the_ten_commands_are_all_commands() -> None:
+    assert [line.split()[:2] for line in commands(README)] == [["decentorth", name] for name in TEN]
+    assert set(TEN) == set(COMMANDS)
+
+
+def test_the_readme_is_short() -> None:
+    assert README.count("\n") <= 110
+
+
+def test_the_python_of_the_readme_runs_as_written(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("matplotlib")
     (code,) = blocks("python")
+    said = run([sys.executable, "-c", code], tmp_path)
+    assert re.search(r"^  status +converged after \d+ iterations$", said, re.M)
+    assert re.search(r"^\d+ +\d+ +\d+ ", said, re.M)  # a row of the frame
+    assert (tmp_path / "history.png").stat().st_size > 10_000
+
+
+def test_the_python_of_the_page_runs_as_written(tmp_path: Path) -> None:
+    (code,) = blocks("python", USING)
     said = run([sys.executable, "-c", code], tmp_path).splitlines()
     assert said[0].startswith("converged gradient norm")
     shape, norm = said[1].rsplit(" ", 1)

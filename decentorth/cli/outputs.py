@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import fcntl
 import io
 import json
 import logging
 import math
 import os
 import shutil
+import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -39,6 +39,9 @@ from ..running.checkpoint import FOLDER, kept
 from ..running.history import COUNTS
 from .flags import InputError
 from .progress import size
+
+if sys.platform != "win32":
+    import fcntl
 
 CONFIG, HISTORY, SUMMARY, FINAL, LOCK = "config.yaml", "history.csv", "summary.json", "final.npz", ".lock"
 
@@ -144,7 +147,7 @@ def refuse_existing(path: str | os.PathLike[str]) -> None:
 def hold(path: str | os.PathLike[str], insist: bool = True) -> IO[bytes]:
     """Create the folder if it is missing, and lock other runs out of it until the returned file is closed.
 
-    Any end of this process closes it. Where the file system has no locks (flock), a warning says so.
+    Any end of this process closes it. Where the file system has no locks (flock), a warning says so; on Windows nothing is locked.
 
     Parameters
     ----------
@@ -159,7 +162,8 @@ def hold(path: str | os.PathLike[str], insist: bool = True) -> IO[bytes]:
     except OSError as error:
         raise _unusable(path, error) from None
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if sys.platform != "win32":
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if insist and isinstance(error, BlockingIOError):
             file.close()
@@ -427,7 +431,7 @@ def final_points(folder: str | os.PathLike[str]) -> NDArray[Any]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; is {path.parent} the folder of a run?") from None
     except OSError as error:

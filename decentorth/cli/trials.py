@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import signal
 import sys
 from collections import deque
@@ -15,6 +14,7 @@ from typing import NoReturn, TypeVar
 from threadpoolctl import threadpool_limits
 
 from .. import plugins
+from ..process.environment import cores
 from .flags import InputError
 
 INTERRUPTED = 130
@@ -26,7 +26,7 @@ def processes(asked: int | None) -> int:
     """The number of worker processes: as many as asked for; by default one per processor, or without joblib this one alone."""
     starts = importlib.util.find_spec("joblib") is not None
     if asked is None:
-        return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1) if starts else 1
+        return len(cores()) if starts else 1
     if asked > 1 and not starts:
         raise InputError(f'{asked} workers need joblib: pip install "decentorth[workers]", or give 1 worker')
     return asked

@@ -11,7 +11,7 @@ from ..cli.environment import blas, cpu_model, versions
 from .findings import Finding
 from .job import ITERATIONS, short_run
 
-EXTRAS = {"plot": "matplotlib", "data": "sklearn", "weights": "cvxpy"}
+EXTRAS = {"plot": "matplotlib", "data": "sklearn", "weights": "cvxpy", "fast": "numba"}
 """The optional extras, with the module that shows that each is installed."""
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -25,7 +25,8 @@ def host_findings() -> Iterator[Finding]:
 
 def _packages() -> Finding:
     found = versions()
-    missing = [name for name, version in found.items() if version == "not installed" and name != "decentorth"]
+    needed = found.keys() - {"decentorth", *EXTRAS.values()}
+    missing = sorted(name for name in needed if found[name] == "not installed")
     listed = ", ".join(f"{name} {version}" for name, version in found.items())
     if missing:
         return Finding("packages", "fault", listed, f"pip install {' '.join(missing)}")

@@ -17,6 +17,7 @@ from topologies import ring, uniform_weights
 from ..cli.environment import blas, cpu_model, versions
 from ..network import Network
 from ..network.transport.communicator import Communicator
+from ..process.environment import cores
 from ..protocols import Array
 from .findings import Finding
 from .job import ITERATIONS, short_run
@@ -34,7 +35,7 @@ def rank_findings(communicator: Communicator) -> Iterator[Finding]:
     agents = max(AGENTS, communicator.size)
     me = {
         "host": socket.gethostname(),
-        "cores": sorted(os.sched_getaffinity(0)),
+        "cores": cores(),
         "arithmetic": [
             cpu_model(),
             *versions().values(),
@@ -122,7 +123,7 @@ def _timed(step: Callable[[Array], Array], x: Array, count: int) -> float:
 
 
 def _speed(talking: float, alone: float, ranks: int, hosts: int) -> Finding:
-    load = f"load average {os.getloadavg()[0]:.1f}"
+    load = f"load average {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "load unknown"
     found = f"{talking:.0f} us an iteration (50 x 20), {talking / alone:.1f} times NumPy in one process ({alone:.0f} us); {load}"
     if talking > _SLOW * hosts:
         remedy = (

@@ -44,6 +44,11 @@ def local_ranks(environ: Mapping[str, str] = os.environ) -> int:
     return 1
 
 
+def cores() -> list[int]:
+    """The processors that this process may use; all of them where the system does not say (macOS, Windows)."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
 def fault_tolerant(environ: Mapping[str, str] = os.environ) -> bool:
     """True if Open MPI's launcher was started with fault tolerance (``--with-ft ulfm``)."""
     return environ.get("OMPI_MCA_mpi_ft_enable") == "1"

@@ -22,7 +22,6 @@ from ..process import environment as _mpienv
 from ..settings import Settings, settings
 from .items import ITEMS, PAPERS, Item
 
-PROGRAM = "python -m decentorth.reproduce"
 SUMMARY = (
     "Make the figures and tables of a paper (004, 001, 003, 002, 000 or all), or one of them: their scripts print and draw into a "
     "folder, and the output is kept there beside the figures with the version, the commit and the command."
@@ -59,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         if not words or {"--help", "-h"} & set(words):
-            sys.stdout.write(help_text({"Settings": settings(ReproduceSettings)}, f"{PROGRAM} PAPER [ITEM]", SUMMARY))
+            sys.stdout.write(help_text({"Settings": settings(ReproduceSettings)}, "decentorth reproduce PAPER [ITEM]", SUMMARY))
             return 0
         asked, named = take_flags(words, ReproduceSettings)
         items = chosen(named or ["all"] if asked.list else named)
@@ -156,7 +155,9 @@ def make(item: Item, form: str, root: Path, out: Path) -> bool:
                 sys.stdout.write(line)
                 sys.stdout.flush()
         except BaseException:
-            os.killpg(script.pid, signal.SIGKILL)  # the script's own processes too
+            if sys.platform != "win32":
+                os.killpg(script.pid, signal.SIGKILL)  # the script's own processes too
+            script.kill()
             raise
         code = script.wait()
     if code:

@@ -15,8 +15,8 @@ from .. import registry
 from ..cli.flags import InputError
 from ..cli.shell import BAD_INPUT, HELP, complain, one_line, say
 
-USAGE = """usage: python -m decentorth.scaffold algorithm NAME
-       python -m decentorth.scaffold problem NAME
+USAGE = """Usage: decentorth new algorithm NAME
+       decentorth new problem NAME
 
 Write NAME.py, a method or a problem that works, with its mathematics to be replaced by yours, and test_NAME.py, its tests, into
 this folder. NAME, as heavy_ball, becomes the name on the command line."""

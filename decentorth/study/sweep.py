@@ -54,7 +54,7 @@ class Study:
         if not path.exists():
             return {}
         try:
-            lines = list(csv.reader(path.read_text().splitlines()))
+            lines = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise InputError(f"cannot read {path}: {error}; choose another --out, or remove it") from None
         if not lines or tuple(lines[0]) != self.columns or any(len(line) != len(self.columns) for line in lines):

@@ -110,6 +110,7 @@ def test_the_error_of_a_constant_step_is_proportional_to_it(name: str) -> None:
     assert abs(slopes[1] - 1) < abs(slopes[0] - 1) + 0.01
 
 
+@pytest.mark.slow
 @descents
 def test_the_error_of_diminishing_steps_is_proportional_to_the_last(name: str) -> None:
     initial = 0.5 / float(heterogeneous()[0].lipschitz.max())
@@ -310,6 +311,7 @@ def test_a_set_without_multipliers_has_no_curvature_of_its_own() -> None:
     np.testing.assert_allclose(step, 1e-3, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [REXTRA, RFEXTRA])
 @pytest.mark.parametrize("graph", ["slow ring", "star", "nearly bipartite"])
 @pytest.mark.parametrize("seed", [0, 1])

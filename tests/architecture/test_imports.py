@@ -90,7 +90,7 @@ LAYERS = {
         "cyclopts",
     ),
     "top": Layer(
-        ("decentorth",), "process version settings api registry running network algorithms problems sets data recorders", ""
+        ("decentorth",), "process version lazy settings api registry running network algorithms problems sets data recorders", ""
     ),
 }
 ABOVE = ("api", "registry", "estimators", "front", "studies", "scaffold command", "compare", "doctor", "command", "top")

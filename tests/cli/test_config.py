@@ -100,7 +100,7 @@ def test_printed_configuration_holds_every_setting() -> None:
     configuration = resolve()
     parts = (configuration.run, configuration.problem, configuration.algorithm)
     every = {name for part in parts for name in settings(type(part))}
-    acts = {"config", "print_config", "dry_run", "overwrite", "resume"}
+    acts = {"config", "print_config", "dry_run", "overwrite", "resume", "check_gradient"}
     assert set(yaml.safe_load(configuration.yaml(outputs=True))) == every - acts
     assert set(configuration.mapping()) == every - acts - {"out", "plot", "quiet", "record", "checkpoint_every", "keep_checkpoints"}
 

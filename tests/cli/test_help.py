@@ -15,6 +15,8 @@ from decentorth.cli.settings import RunSettings
 from decentorth.compare import command as compare
 from decentorth.doctor import __main__ as doctor
 from decentorth.settings import settings
+from decentorth.reproduce import command as reproduce
+from decentorth.scaffold import __main__ as scaffold
 from decentorth.study import __main__ as study
 from decentorth.theory import __main__ as theory
 from tests.support.mpi import ROOT
@@ -26,6 +28,8 @@ COMMANDS: dict[str, Callable[[Sequence[str]], object]] = {
     "decentorth/compare/__main__.py": compare.main,
     "decentorth/doctor/__main__.py": doctor.main,
     "decentorth/plot.py": plot.main,
+    "decentorth/reproduce/__main__.py": reproduce.main,
+    "decentorth/scaffold/__main__.py": scaffold.main,
     "decentorth/study/__main__.py": study.main,
     "decentorth/theory/__main__.py": theory.main,
     "topologies/__main__.py": topologies.command,

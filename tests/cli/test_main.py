@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -133,3 +134,19 @@ def test_a_reader_that_leaves_ends_the_command() -> None:
         check=True,
     )
     assert (done.stdout, done.stderr) == ("141\n", "")
+
+
+def test_the_simulation_needs_neither_mpi4py_nor_numba_nor_matplotlib() -> None:
+    """Modules that are None cannot be imported; ranks are refused with what to install."""
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(('mpi4py', 'numba', 'matplotlib', 'sklearn', 'pandas', 'cvxpy', 'joblib')));"
+        "from decentorth.run import main; sys.exit(main(['--iterations', '10']))"
+    )
+    words = [sys.executable, "-c", code]
+    alone = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (alone.returncode, alone.stderr) == (0, "")
+    assert alone.stdout.splitlines()[-1].startswith("All 10 iterations are done")
+    ranks = subprocess.run(words, cwd=ROOT, env={**os.environ, "PMI_SIZE": "2"}, capture_output=True, text=True, check=False)
+    assert (ranks.returncode, ranks.stdout) == (2, "")
+    assert "ranks need an MPI library" in ranks.stderr
+    assert 'pip install "decentorth[mpi]"' in ranks.stderr

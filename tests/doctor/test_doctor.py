@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ from decentorth.doctor.launcher import SHARED, Library, belong_together, family,
 from decentorth.doctor.ranks import agreement, places
 from tests.support.mpi import ROOT, run_ranks
 
+needs_mpi = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="needs mpi4py")
 OWN = Path(sys.prefix, "bin")
 MODULE = ["-m", "decentorth.doctor"]
 
@@ -88,6 +90,7 @@ def test_a_launcher_of_another_mpi_on_path(version: str, tmp_path: Path) -> None
     assert not Path(ROOT, "started").exists()
 
 
+@needs_mpi
 def test_a_launcher_that_fails(tmp_path: Path) -> None:
     code, _, findings = doctor("--ranks", "2", path=launcher(tmp_path, "HYDRA build details", "echo no such host >&2; exit 7"))
     assert code == 1
@@ -125,6 +128,7 @@ def test_no_mpi_library() -> None:
     assert job.stdout.count("The main job does not work: mpirun -n 2 python -m decentorth.run") == 1, job.report()
 
 
+@needs_mpi
 def test_a_launcher_of_another_mpi_around_us() -> None:
     """Its variables are there, but the library is not its own: said before the library is started, which would end the process."""
     code, _, findings = doctor(OMPI_COMM_WORLD_SIZE="3", OMPI_COMM_WORLD_RANK="0")
@@ -194,7 +198,7 @@ def test_threads_and_extras_are_those_of_this_project() -> None:
         env={**os.environ, "OPENBLAS_NUM_THREADS": "2", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
     assert "unset OPENBLAS_NUM_THREADS" in done.stdout or os.cpu_count() == 1
 

@@ -50,6 +50,7 @@ def correlations(scores: tuple[Array, Array]) -> Array:
     return np.array([np.corrcoef(u, v)[0, 1] for u, v in zip(scores[0].T, scores[1].T, strict=True)])
 
 
+@pytest.mark.slow
 @parametrize_with_checks([CCA(n_components=1)])  # type: ignore[untyped-decorator]  # scikit-learn ships no types
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     """With one component, as scikit-learn checks its own: the checks have one target."""
@@ -150,6 +151,7 @@ def test_agents_find_the_correlations_of_all_samples(algorithm: str) -> None:
         np.testing.assert_allclose(getattr(found, name), getattr(pooled, name), atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [500, 40_000])
 def test_one_pass_in_batches_finds_most_of_the_correlations(batch: int) -> None:
     """Of both views together, from 400 steps or more on three independent parts each."""
@@ -218,6 +220,7 @@ def test_batches_are_their_iteration(step_size: Any) -> None:
     np.testing.assert_allclose(np.abs(found.y_weights_), np.abs(two @ right @ vt.T), rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_more_passes_approach_the_fit() -> None:
     """The share of the correlations that is missing falls, where each pass has an order of its own."""
     X, y = related(6000)

@@ -147,6 +147,7 @@ def test_the_likelihood_needs_samples_that_vary_in_all_directions() -> None:
         PCA(3).fit(np.random.default_rng(0).standard_normal((4, 8)) @ np.diag([1.0] * 3 + [0.0] * 5)).score(np.ones((2, 8)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "rank"), [((400, 30), None), ((300, 1500), 4)])
 def test_sparse_samples_have_the_components_of_dense_ones(shape: tuple[int, int], rank: int | None) -> None:
     """With LAPACK, and with ARPACK above 1000 features; nothing is made dense in a transform."""
@@ -215,6 +216,7 @@ def test_an_error_of_the_first_batch_falls_as_the_theory_says() -> None:
     assert np.polyfit(np.log(times[late]), np.log(np.array(errors)[late]), 1)[0] == pytest.approx(-0.4, abs=0.03)
 
 
+@pytest.mark.slow
 def test_batches_of_digits_are_closer_than_incremental_pca() -> None:
     """After one pass, as far as the spectrum beyond the kept directions lets."""
     X, _ = digits()

@@ -42,6 +42,7 @@ def projection(components: Array) -> Array:
     return components.T @ components
 
 
+@pytest.mark.slow
 @parametrize_with_checks([RobustSubspace()])  # type: ignore[untyped-decorator]  # scikit-learn ships no types
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)

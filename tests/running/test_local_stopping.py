@@ -86,6 +86,7 @@ METHODS: dict[str, tuple[Any, float | None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["ring", "path", "star"])
 @pytest.mark.parametrize("name", METHODS)
 def test_they_stop_where_they_first_meet_with_all_of_them_done(name: str, graph: str) -> None:
@@ -186,6 +187,7 @@ def test_how_much_shorter_than_the_riemannian_gradient_a_field_may_be(algorithm:
     assert ratios[0] == pytest.approx(algorithm.gradient_factor, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_movement_bounds_the_mean_field_of_descent() -> None:
     """x_i <- sum_j W_ij x_j - alpha F_i(x_i): the mean movement over alpha is the mean field, though no F_i vanishes."""
     problem, alpha = pca().problem, 0.02
@@ -271,6 +273,7 @@ def test_any_ranks_decide_alike_without_asking_one_another(options: dict[str, An
     assert on_ranks(3, lambda communicator: outcome(communicator, **options)) == [alone] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channel", [("loss:p=0.3",), ("bursts:p=0.2,length=5,bad=1",), ("sleep:p=0.1", "topk:share=0.3")])
 def test_on_a_bad_channel_they_wait_for_each_other(channel: tuple[str, ...]) -> None:
     """What is lost is sent again, so that they decide alike, in one iteration, and what they say is true."""
@@ -372,6 +375,7 @@ def test_an_agent_alone_is_the_global_rule(algorithm: Any) -> None:
     assert usual.row.agreed.maxima["disagreement"] == 0.0
 
 
+@pytest.mark.slow
 def test_an_agent_whose_samples_are_spread_decides_the_same_on_all_ranks() -> None:
     def stopped(communicator: Any) -> tuple[int, str]:
         algorithm = Landing(step_size=0.05, penalty=1.0)

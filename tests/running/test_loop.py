@@ -371,8 +371,6 @@ def test_what_cannot_work_is_refused(arguments: dict[str, Any], words: str | Non
         ({"stopping": True}, "stopping must be a rule such as do.stopping.GradientNorm(1e-6), or a tolerance"),
         ({"stopping": "gradient"}, "or a tolerance of the gradient norm such as 1e-6, got 'gradient'"),
         ({"stopping": Time}, "or a tolerance of the gradient norm such as 1e-6, got <class"),
-        ({"algorithm": "drfgt"}, "the algorithm must be a method with its settings, such as do.DRFGT(), got 'drfgt'"),
-        ({"algorithm": DRFGT}, "the algorithm must be a method with its settings, such as DRFGT(), got <class"),
     ],
 )
 def test_what_is_of_the_wrong_kind_is_refused_by_name(arguments: dict[str, Any], words: str) -> None:

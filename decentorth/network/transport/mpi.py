@@ -15,14 +15,13 @@ import struct
 import sys
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import mpi4py
 import numpy as np
 
 from ...process.abort import end_job_on_error
-from ...process.environment import expected_ranks, local_ranks
+from ...process.environment import cores, expected_ranks, local_ranks
 from ...protocols import Array
 from .watch import Pulse, Watch
 
@@ -35,10 +34,11 @@ def _finalize(process: int) -> None:
         MPI.Finalize()
 
 
-if finalizing:
-    mpi4py.rc.finalize = False
-    atexit.register(_finalize, os.getpid())
 try:
+    import mpi4py
+
+    if finalizing:
+        mpi4py.rc.finalize = False
     from mpi4py import MPI
 except (ImportError, RuntimeError) as error:  # mpi4py raises RuntimeError when it finds no MPI library
     raise RuntimeError(
@@ -46,10 +46,13 @@ except (ImportError, RuntimeError) as error:  # mpi4py raises RuntimeError when 
         'Install one beside decentorth: pip install "decentorth[mpi]" (MPICH), then start with '
         f"{sys.prefix}/bin/mpirun; or leave mpirun out to simulate in one process"
     ) from error
+if finalizing:
+    atexit.register(_finalize, os.getpid())
 
 _EXCHANGE, _MESSAGE, _GOODBYE = 1, 2, 3
-_SPINS = 1 if local_ranks() > len(os.sched_getaffinity(0)) else 20
+_SPINS = 1 if local_ranks() > len(cores()) else 20
 """The number of tests of a request before the core is yielded: 1 if there are more ranks than cores."""
+_yield_core: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))  # macOS and Windows lack it
 _LOOK_EVERY = 0.25
 _LONG = 0.02
 """The seconds after which a rank that waits sleeps between its tests, so that the others have the cores."""
@@ -110,7 +113,7 @@ class MpiCommunicator:
             if now > long:
                 time.sleep(0.001)
             else:
-                os.sched_yield()
+                _yield_core()
             if done(requests):
                 return
             _pulse.count += 1
@@ -232,7 +235,7 @@ def _check_launcher() -> None:
 
 def _short_slices() -> None:
     """Ask for 100 microsecond time slices if there are more ranks than cores, to get cores back early (Linux >= 6.12)."""
-    if platform.machine() == "x86_64" and sys.platform == "linux" and local_ranks() > len(os.sched_getaffinity(0)):
+    if platform.machine() == "x86_64" and sys.platform == "linux" and local_ranks() > len(cores()):
         with contextlib.suppress(OSError):
             attributes = struct.pack("IIQiIQQQ", 48, 0, 0, 0, 0, 100_000, 0, 0)
             ctypes.CDLL(None, use_errno=True).syscall(314, 0, attributes, 0)  # sched_setattr

@@ -21,7 +21,6 @@ with the lines of code where it is. Failures before all ranks are connected are 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import logging
 import os
@@ -37,6 +36,9 @@ from typing import NamedTuple
 
 from ...process.abort import RANK_TIMEOUT, abort, end_soon
 from ...process.environment import expected_ranks, local_ranks
+
+if sys.platform == "linux":
+    import fcntl
 
 _BEAT_SECONDS = 1.0
 _BEATS = 5
@@ -174,11 +176,12 @@ class Watch:
 
 
 def _addresses() -> list[str]:
-    """The IPv4 addresses of this host, including the loopback for other ranks on this host."""
-    found = []
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        for _, name in socket.if_nameindex():
-            with contextlib.suppress(OSError):  # an interface without an address
-                answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", name.encode()))
-                found.append(socket.inet_ntoa(answer[20:24]))
+    """The IPv4 addresses of this host, with the loopback for other ranks on it; on systems other than Linux that alone."""
+    found: list[str] = []
+    if sys.platform == "linux":
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            for _, name in socket.if_nameindex():
+                with contextlib.suppress(OSError):  # an interface without an address
+                    answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", name.encode()))
+                    found.append(socket.inet_ntoa(answer[20:24]))
     return found or ["127.0.0.1"]

@@ -240,7 +240,9 @@ def _new(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _sync(folder: Path) -> None:
-    """Flush the names in a folder to the disk."""
+    """Flush the names in a folder to the disk; Windows has no such call."""
+    if os.name == "nt":
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -7,8 +7,16 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-ENDINGS = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR2})
-"""The signals that end a run; SIGUSR1 asks it for a checkpoint."""
+
+def _known(*names: str) -> frozenset[signal.Signals]:
+    """The signals of these names that there are on this system (Windows lacks some)."""
+    return frozenset(number for number in signal.Signals if number.name in names)
+
+
+ENDINGS = _known("SIGHUP", "SIGINT", "SIGTERM", "SIGUSR2")
+"""The signals that end a run."""
+REQUESTS = _known("SIGUSR1")
+"""The signal that asks for a checkpoint."""
 
 
 class PendingSignals:
@@ -29,8 +37,8 @@ class PendingSignals:
         self._depth += 1
         if self._depth == 1 and threading.current_thread() is threading.main_thread():
             self.seen, self._waiting = set(), set()
-            for number in (*ENDINGS, signal.SIGUSR1):
-                if number == signal.SIGUSR1 or signal.getsignal(number) is not signal.SIG_IGN:
+            for number in ENDINGS | REQUESTS:
+                if number in REQUESTS or signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._note)
         return self
 

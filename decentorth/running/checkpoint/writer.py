@@ -23,7 +23,7 @@ from ..history import COUNTS, History
 from ..metrics import first_runaway
 from . import files
 from .resuming import Identity, Resumed
-from .signals import ENDINGS, PendingSignals
+from .signals import ENDINGS, REQUESTS, PendingSignals
 from .states import Arrays, copied, taken_apart
 
 LOOK_SECONDS = 0.25
@@ -160,7 +160,7 @@ class CheckpointWriter:
         """
         k, signals = snapshot.state.k, self.signals.take()
         late = self._collective.rank == 0 and time.monotonic() - self._written_at >= self._seconds
-        ends, due = self._looks.largest(k, [max(signals & ENDINGS, default=0), signal.SIGUSR1 in signals or late])
+        ends, due = self._looks.largest(k, [max(signals & ENDINGS, default=0), bool(signals & REQUESTS) or late])
         self.next = min(self._looks.next, k - k % self._iterations + self._iterations)
         if ends:
             name = signal.Signals(int(ends)).name

@@ -209,6 +209,7 @@ def first_step_and_point(problem: Any, method: Any, x0: Array, iterations: int =
     return step, state.x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "kind"),
     [pytest.param(method, kind, id=f"{name}-{kind}") for name, method, kinds in PAIRS for kind in kinds],

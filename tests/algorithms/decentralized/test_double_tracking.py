@@ -218,6 +218,7 @@ def test_a_sketch_takes_the_largest_eigenvalues_away(columns: int | None, expect
     assert values[-1] / values[0] < limit
 
 
+@pytest.mark.slow
 def test_the_condition_falls_with_the_columns_as_the_remainder_does() -> None:
     """For eigenvalues that fall like those of images: below the stated bound, and by default a fifth of that with 3 p columns."""
     rng = np.random.default_rng(5)

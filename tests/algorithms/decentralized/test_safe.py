@@ -170,6 +170,7 @@ def check_settled(found: Watched, step: float) -> None:
     assert found.gap < 1e-13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("times", [1.0, 10.0, 1e8])
 @pytest.mark.parametrize("network", NETWORKS)
@@ -199,6 +200,7 @@ def test_a_given_penalty_stays(order: Order) -> None:
 HETEROGENEOUS = (40, 4, 25, 26, 1, 31, 10, 10, 50, 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("network", NETWORKS)
 def test_unlike_agents(network: str, order: Order) -> None:

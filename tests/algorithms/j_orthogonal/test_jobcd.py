@@ -219,6 +219,7 @@ def test_the_optimum_is_reached(n: int, algorithm: Any, iterations: int, gap: fl
     assert feasibility <= 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "condition", "near"), [(20, 1e2, 1e-2), (21, 1e3, 1e-2), (100, 1e3, 1e-2), (100, 1e6, 0.0)])
 @compiled
 def test_hyperbolic_jacobi_is_exact_and_quadratic(n: int, condition: float, near: float) -> None:

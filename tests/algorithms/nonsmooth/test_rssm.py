@@ -225,6 +225,7 @@ def test_the_count_of_operations() -> None:
     assert "flops" not in solve(PROBLEMS["pca"][0](), RSM(step_size=0.1), iterations=1).row.values
 
 
+@pytest.mark.slow
 def test_operations_fall_as_one_over_the_number_of_blocks() -> None:
     problem = FunctionProblem(lambda agent, x: 0.0, lambda agent, x: x, Stiefel(2000, 500), 1)
     counts: list[float] = []
@@ -270,6 +271,7 @@ def test_automatic_steps_where_nothing_is_recommended() -> None:
     assert solve(flat, RSM(), iterations=2).state.step_size[0] == pytest.approx(1 / math.sqrt(3), rel=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("blocks", "error"), [(None, 1e-3), (3, 4e-4), (5, 2e-4), (10, 1e-4)])
 def test_the_published_setting_of_robust_subspace_recovery(blocks: int | None, error: float, seed: int) -> None:

@@ -216,8 +216,8 @@ def test_settings_that_cannot_be_are_refused() -> None:
 
 
 def test_samples_that_count_the_same_have_the_answer_of_all_samples_in_one_place() -> None:
-    """The mean of the agents' matrices is that of the stacked rows, also where each rank knows its own agents only; equal numbers of
-    samples leave the bits as they are."""
+    """The mean of the agents' matrices is that of the stacked rows, also where each rank knows its own agents only; equal numbers
+    of samples leave the bits as they are."""
     data = samples(UNEVEN, D, 0)
     n, rows = len(data), np.concatenate(data)
     problem = PCA(data, R, weights="samples")
@@ -234,7 +234,9 @@ def test_samples_that_count_the_same_have_the_answer_of_all_samples_in_one_place
 
 def test_the_number_of_all_samples_is_asked_for_where_it_is_not_known() -> None:
     data = samples(UNEVEN, D, 0)
-    with pytest.raises(ValueError, match=r"weights='samples' needs n_samples, the number of samples of all 5 agents; 1 are given here"):
+    with pytest.raises(
+        ValueError, match=r"weights='samples' needs n_samples, the number of samples of all 5 agents; 1 are given here"
+    ):
         PCA(data[:1], R, weights="samples", n_agents=5)
     with pytest.raises(ValueError, match="weights must be 'agents' or 'samples', got 'rows'"):
         PCA(data, R, weights="rows")  # type: ignore[arg-type]

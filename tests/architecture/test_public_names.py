@@ -1,0 +1,75 @@
+"""The public names do not change by accident, and the version is the same everywhere."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import yaml
+
+import decentorth
+from decentorth._lazy import exports
+
+ROOT = Path(__file__).resolve().parents[2]
+LIST = Path(__file__).with_name("public_names.txt")
+MODULES = (
+    "decentorth",
+    *(f"decentorth.{name}" for name in "compare data estimators network problems protocols recorders sets stopping theory".split()),
+    "topologies",
+)
+
+
+def public(name: str) -> list[str]:
+    """The public names of a module: those that it lists, imports from its own modules, or defines."""
+    module = import_module(name)
+    names = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == name]
+    if name == "decentorth":
+        names = dir(module)
+    elif hasattr(module, "__all__"):
+        names = module.__all__
+    elif hasattr(module, "__path__"):
+        names = list(exports(name))
+    return sorted(f"{name}.{one}" for one in names if not one.startswith("_"))
+
+
+def listed() -> str:
+    """The public names of all modules, one a line."""
+    return "".join(f"{one}\n" for name in MODULES for one in public(name))
+
+
+def test_public_names_change_only_with_their_list() -> None:
+    pytest.importorskip("sklearn")
+    kept, now = set(LIST.read_text(encoding="utf-8").split()), set(listed().split())
+    assert now == kept, (
+        f"gone: {sorted(kept - now)}, new: {sorted(now - kept)}; where that is meant: "
+        "python -m tests.architecture.test_public_names > tests/architecture/public_names.txt, and a line in CHANGELOG.md"
+    )
+
+
+@pytest.mark.parametrize("package", ["decentorth", "topologies"])
+def test_packages_are_typed(package: str) -> None:
+    assert (ROOT / package / "py.typed").is_file()
+
+
+def test_one_version_everywhere() -> None:
+    """In the package, the citation and the newest section of the changelog."""
+    version = decentorth.__version__
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["version"] == version
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    assert newest is not None
+    assert newest[1] == version
+
+
+def test_condas_recipe_needs_what_the_package_needs() -> None:
+    recipe = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert recipe["context"]["version"] == decentorth.__version__
+    needs = [line.replace(" ", "") for line in recipe["requirements"]["run"]]
+    assert needs[1:] == project["dependencies"]
+
+
+if __name__ == "__main__":
+    print(listed(), end="")
