@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 import decentorth  # noqa: E402
 
@@ -25,8 +29,13 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 root_doc = "index"
+templates_path = ["_templates"]
 exclude_patterns = ["results"]
-nitpicky = False
+suppress_warnings = [
+    "sphinx_gallery.duplicate_filename",  # "figure1.py" of two papers; pages have the folder in their names
+    "ref.python",  # words such as "shape" in the types of parameters are attributes of several classes
+    "toc.empty_glob",
+]
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
@@ -35,13 +44,57 @@ bibtex_default_style = "plain"
 
 autosummary_generate = True
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # the signature has them
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_preserve_defaults = True
+autodoc_default_options = {
+    "members": True,
+    "exclude-members": "set_fit_request, set_partial_fit_request, set_transform_request, set_inverse_transform_request, "
+    "set_score_request",  # scikit-learn's own, whose texts point into its site
+}
+python_maximum_signature_line_length = 100
 napoleon_numpy_docstring = True
 napoleon_use_rtype = False
 default_role = "code"
 
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"examples/(bad_network|own_(problem|objective)|solve|time_varying|applications/\w+)\.py",
+    "ignore_pattern": r"(__init__|experiment)\.py",
+    "reset_argv": "fast_examples.arguments",
+    "show_memory": False,
+    "plot_gallery": "True",
+    "download_all_examples": False,
+    "doc_module": ("decentorth", "topologies"),
+    "backreferences_dir": "gallery/uses",
+    "inspect_global_variables": False,
+}
+
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 html_title = "decentorth"
 html_show_sphinx = False
 html_copy_source = False
+
+
+ARRAY = re.compile(r"(?:numpy\.)?ndarray\[tuple\[(?:Any|int), \.\.\.\], (?:numpy\.)?dtype\[(?:numpy\.)?float64\]\]")
+
+
+def short(app: Any, what: str, name: str, obj: Any, options: Any, signature: str | None, returned: str | None) -> Any:
+    """The signature with the name that arrays have in the source."""
+    return tuple(text and ARRAY.sub("Array", text) for text in (signature, returned))
+
+
+def plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Keep the signs | and _ of plain formulas in docstrings from being markup, but in code."""
+    for number, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            parts = re.split(r"(``.*?``)", line)
+            parts[::2] = [re.sub(r"\||(?<=\w)_(?!\w)|\*\*(?=\w)", lambda sign: "\\" + sign[0], part) for part in parts[::2]]
+            lines[number] = "".join(parts)
+
+
+def setup(app: Any) -> None:
+    """Register the clean-up of docstrings and signatures."""
+    app.connect("autodoc-process-docstring", plain, priority=400)
+    app.connect("autodoc-process-signature", short)

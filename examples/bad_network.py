@@ -1,8 +1,13 @@
-"""DRFGT on the published Procrustes problem when messages are lost, and when they are short.
+"""
+Lost and short messages
+=======================
+
+DRFGT on the published Procrustes problem when messages are lost, and when they are short.
 
 Ten agents on a ring with the published steps, until the gradient norm is 1e-4: on a good network, with a tenth of all messages
 lost (with repair, without, and without but with corrected trackers), with the tenth of each array that changed most, and with that
-in 8 bits a number. Prints what each takes and draws gradient norm against iterations and against bytes, and the error of tracking.
+in 8 bits a number. Prints what each takes and draws gradient norm against iterations and against bytes, and the error
+of tracking. ::
 
     python examples/bad_network.py bad_network.png            # a minute or two
     python examples/bad_network.py bad_network.png 300        # 300 iterations

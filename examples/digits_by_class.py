@@ -1,6 +1,10 @@
-"""Ten agents train one network together, and each has the images of one digit only (scikit-learn's digits; needs PyTorch).
+"""
+A network with an orthonormal layer
+===================================
 
-The first layer is orthonormal: the point of each agent is that layer on a Stiefel manifold beside the free parameters.
+Ten agents train one network together, and each has the images of one digit only (scikit-learn's digits; needs PyTorch).
+
+The first layer is orthonormal: the point of each agent is that layer on a Stiefel manifold beside the free parameters. ::
 
     python examples/digits_by_class.py
 """

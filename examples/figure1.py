@@ -1,4 +1,8 @@
-"""Figure 1 of paper 004 with ten seeds: DRFGT, DRGTA and DESTINY on the published Procrustes problem, each at its tuned step.
+"""
+Figure 1 of paper 004, ten seeds
+================================
+
+Figure 1 of paper 004 with ten seeds: DRFGT, DRGTA and DESTINY on the published Procrustes problem, each at its tuned step. ::
 
     python examples/figure1.py figure1.png                # ten seeds, 3000 iterations, a minute or two
     python examples/figure1.py figure1.png 2 300          # two seeds, 300 iterations

@@ -1,7 +1,11 @@
-"""Your own objective on your own graph, to a figure: autograd, JAX and PyTorch find the gradients.
+"""
+An objective of your own
+========================
 
-pip install "decentorth[plot,autograd,jax]"     (and "decentorth[torch]" for the third)
-python examples/own_objective.py autograd figure.png
+Your own objective on your own graph, to a figure: autograd, JAX and PyTorch find the gradients. ::
+
+    pip install "decentorth[plot,autograd,jax]"     (and "decentorth[torch]" for the third)
+    python examples/own_objective.py autograd figure.png
 """
 
 import sys

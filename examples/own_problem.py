@@ -1,6 +1,10 @@
-"""A problem of one's own from two functions: each agent's value and Euclidean gradient.
+"""
+A problem of your own
+=====================
 
-Here f_i(x) = -sum_j (a_ij^T x)^4 / 4 over unit vectors' r-frames: a heavy-tailed cousin of PCA.
+A problem of one's own from two functions: each agent's value and Euclidean gradient.
+
+Here f_i(x) = -sum_j (a_ij^T x)^4 / 4 over unit vectors' r-frames: a heavy-tailed cousin of PCA. ::
 
     python examples/own_problem.py
 """

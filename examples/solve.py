@@ -1,7 +1,11 @@
-"""The programming interface: a problem, a graph, a method, a result. Runs alone, or unchanged under mpirun:
+"""
+A problem, a graph, a method, a result
+======================================
 
-python examples/solve.py
-mpirun -n 3 python examples/solve.py
+The programming interface: a problem, a graph, a method, a result. Runs alone, or unchanged under mpirun::
+
+    python examples/solve.py
+    mpirun -n 3 python examples/solve.py
 """
 
 import numpy as np

@@ -1,7 +1,11 @@
-"""Talking to one neighbour at a time: DRFGT on the one-peer exponential sequence, the static exponential graph and the ring.
+"""
+One neighbour at a time
+=======================
+
+Talking to one neighbour at a time: DRFGT on the one-peer exponential sequence, the static exponential graph and the ring.
 
 Paper 004's problem with 16 agents and the published steps. Prints what each costs and draws gradient norm and consensus error
-against iterations and against bytes sent by an agent.
+against iterations and against bytes sent by an agent. ::
 
     python examples/time_varying.py time_varying.png
 """

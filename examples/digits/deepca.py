@@ -1,6 +1,10 @@
-"""DeEPCA: tracked power iterations; no step size at all.
+"""
+DeEPCA on the digits
+====================
 
-Five principal components of the digits, each agent holding one digit's images (the hardest division):
+DeEPCA: tracked power iterations; no step size at all.
+
+Five principal components of the digits, each agent holding one digit's images (the hardest division)::
 
     python examples/digits/deepca.py
     mpirun -n 10 python examples/digits/deepca.py

@@ -1,6 +1,10 @@
-"""DESTINY: tracking an approximate augmented Lagrangian, no retraction.
+"""
+DESTINY on the digits
+=====================
 
-Five principal components of the digits, each agent holding one digit's images (the hardest division):
+DESTINY: tracking an approximate augmented Lagrangian, no retraction.
+
+Five principal components of the digits, each agent holding one digit's images (the hardest division)::
 
     python examples/digits/destiny.py
     mpirun -n 10 python examples/digits/destiny.py

@@ -1,6 +1,10 @@
-"""DGD in Euclidean space with a soft orthogonality penalty: a control that stops near, not at, the answer.
+"""
+DGD on the digits
+=================
 
-Five principal components of the digits, each agent holding one digit's images (the hardest division):
+DGD in Euclidean space with a soft orthogonality penalty: a control that stops near, not at, the answer.
+
+Five principal components of the digits, each agent holding one digit's images (the hardest division)::
 
     python examples/digits/dgd.py
     mpirun -n 10 python examples/digits/dgd.py

@@ -1,6 +1,10 @@
-"""DPRGD: projected gradients, steps that shrink like 1/sqrt(k).
+"""
+DPRGD on the digits
+===================
 
-Five principal components of the digits, each agent holding one digit's images (the hardest division):
+DPRGD: projected gradients, steps that shrink like 1/sqrt(k).
+
+Five principal components of the digits, each agent holding one digit's images (the hardest division)::
 
     python examples/digits/dprgd.py
     mpirun -n 10 python examples/digits/dprgd.py

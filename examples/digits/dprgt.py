@@ -1,6 +1,10 @@
-"""DPRGT: projected gradient tracking with automatic steps.
+"""
+DPRGT on the digits
+===================
 
-Five principal components of the digits, each agent holding one digit's images (the hardest division):
+DPRGT: projected gradient tracking with automatic steps.
+
+Five principal components of the digits, each agent holding one digit's images (the hardest division)::
 
     python examples/digits/dprgt.py
     mpirun -n 10 python examples/digits/dprgt.py

@@ -1,6 +1,10 @@
-"""DRFGT: no retraction, both averages in one message. The landing field brings the points back to the manifold.
+"""
+DRFGT on the digits
+===================
 
-Five principal components of the digits, each agent holding one digit's images (the hardest division):
+DRFGT: no retraction, both averages in one message. The landing field brings the points back to the manifold.
+
+Five principal components of the digits, each agent holding one digit's images (the hardest division)::
 
     python examples/digits/drfgt.py
     mpirun -n 10 python examples/digits/drfgt.py

@@ -1,6 +1,10 @@
-"""DRGTA: gradient tracking on the manifold, three rounds of Chebyshev mixing an iteration.
+"""
+DRGTA on the digits
+===================
 
-Five principal components of the digits, each agent holding one digit's images (the hardest division):
+DRGTA: gradient tracking on the manifold, three rounds of Chebyshev mixing an iteration.
+
+Five principal components of the digits, each agent holding one digit's images (the hardest division)::
 
     python examples/digits/drgta.py
     mpirun -n 10 python examples/digits/drgta.py

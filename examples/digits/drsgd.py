@@ -1,6 +1,10 @@
-"""DRSGD: mini-batches of 16 images from each agent's own stream, steps that shrink like 1/sqrt(k).
+"""
+DRSGD on the digits
+===================
 
-Five principal components of the digits, each agent holding one digit's images (the hardest division):
+DRSGD: mini-batches of 16 images from each agent's own stream, steps that shrink like 1/sqrt(k).
+
+Five principal components of the digits, each agent holding one digit's images (the hardest division)::
 
     python examples/digits/drsgd.py
     mpirun -n 10 python examples/digits/drsgd.py

@@ -1,6 +1,10 @@
-"""Gradient tracking in Euclidean space with a soft orthogonality penalty, the mean projected in the end: a control.
+"""
+Gradient tracking on the digits
+===============================
 
-Five principal components of the digits, each agent holding one digit's images (the hardest division):
+Gradient tracking in Euclidean space with a soft orthogonality penalty, the mean projected in the end: a control.
+
+Five principal components of the digits, each agent holding one digit's images (the hardest division)::
 
     python examples/digits/gradient_tracking.py
     mpirun -n 10 python examples/digits/gradient_tracking.py

@@ -1,6 +1,10 @@
-"""REXTRA: EXTRA's recursion and the polar projection; only the points are sent.
+"""
+REXTRA on the digits
+====================
 
-Five principal components of the digits, each agent holding one digit's images (the hardest division):
+REXTRA: EXTRA's recursion and the polar projection; only the points are sent.
+
+Five principal components of the digits, each agent holding one digit's images (the hardest division)::
 
     python examples/digits/rextra.py
     mpirun -n 10 python examples/digits/rextra.py

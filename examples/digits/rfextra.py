@@ -1,6 +1,10 @@
-"""RF-EXTRA: DRFGT's field in EXTRA's recursion; only the points are sent, half the bytes.
+"""
+RF-EXTRA on the digits
+======================
 
-Five principal components of the digits, each agent holding one digit's images (the hardest division):
+RF-EXTRA: DRFGT's field in EXTRA's recursion; only the points are sent, half the bytes.
+
+Five principal components of the digits, each agent holding one digit's images (the hardest division)::
 
     python examples/digits/rfextra.py
     mpirun -n 10 python examples/digits/rfextra.py

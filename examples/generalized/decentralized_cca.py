@@ -1,4 +1,8 @@
-"""Canonical correlations where no agent sees the covariance: ten agents in a ring, each with the images of one digit.
+"""
+Decentralized canonical correlations
+====================================
+
+Canonical correlations where no agent sees the covariance: ten agents in a ring, each with the images of one digit. ::
 
     python examples/generalized/decentralized_cca.py figure.png            # 4000 iterations, about a minute
     python examples/generalized/decentralized_cca.py figure.png 300

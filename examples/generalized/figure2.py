@@ -1,4 +1,8 @@
-"""Figures 2 and 5 of paper 003: the generalized eigenvalue problem, gap and feasibility against time and iterations.
+"""
+Paper 003: the eigenvalue problem
+=================================
+
+Figures 2 and 5 of paper 003: the generalized eigenvalue problem, gap and feasibility against time and iterations. ::
 
     python examples/generalized/figure2.py                     # n = 200, p = 100, three seeds, half a minute
     python examples/generalized/figure2.py --published         # n = 1000, p = 500

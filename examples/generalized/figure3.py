@@ -1,4 +1,8 @@
-"""Figures 3 and 6 of paper 003: stochastic CCA on the left and right halves of images, p = 5 and 10.
+"""
+Paper 003: stochastic CCA
+=========================
+
+Figures 3 and 6 of paper 003: stochastic CCA on the left and right halves of images, p = 5 and 10. ::
 
     python examples/generalized/figure3.py figure3.png                                          # digits, batches of 64, 10 seeds
     python examples/generalized/figure3.py figure3.png 3 512 train-images-idx3-ubyte.gz         # MNIST, batches of 512, 3 seeds

@@ -1,4 +1,8 @@
-"""Figure 4 of paper 003: stochastic ICA of samples that are not whitened, n = 10 Laplace sources, an orthogonal mixing matrix.
+"""
+Paper 003: stochastic ICA
+=========================
+
+Figure 4 of paper 003: stochastic ICA of samples that are not whitened, n = 10 Laplace sources, an orthogonal mixing matrix. ::
 
     python examples/generalized/figure4.py figure4.png                # 20,000 samples, 5 seeds, seconds
     python examples/generalized/figure4.py figure4.png 10 100000      # the paper's size, 10 seeds

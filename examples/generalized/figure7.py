@@ -1,4 +1,8 @@
-"""Figure 7 of paper 003: the time of a descent direction and of a retraction, against the size.
+"""
+Paper 003: times of directions and retractions
+==============================================
+
+Figure 7 of paper 003: the time of a descent direction and of a retraction, against the size. ::
 
     python examples/generalized/figure7.py                     # n up to 500, a few seconds
     python examples/generalized/figure7.py --published         # n up to 2000

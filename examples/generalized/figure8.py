@@ -1,4 +1,8 @@
-"""Figures 8 and 10 of paper 003: how much the step size and the penalty matter, landing with Psi_B against PLAM.
+"""
+Paper 003: step size and penalty
+================================
+
+Figures 8 and 10 of paper 003: how much the step size and the penalty matter, landing with Psi_B against PLAM. ::
 
     python examples/generalized/figure8.py                     # n = 100, p = 50, three seeds, half a minute
     python examples/generalized/figure8.py --published         # n = 1000, p = 500

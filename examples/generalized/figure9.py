@@ -1,4 +1,8 @@
-"""Figure 9 of paper 003: the largest safe step, along a run, and the step that the method asked for.
+"""
+Paper 003: the safe step
+========================
+
+Figure 9 of paper 003: the largest safe step, along a run, and the step that the method asked for. ::
 
     python examples/generalized/figure9.py                     # n = 200, p = 100, three seeds, a few seconds
     python examples/generalized/figure9.py --published         # n = 1000, p = 500

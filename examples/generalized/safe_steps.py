@@ -1,4 +1,8 @@
-"""Safe steps on CCA, beside Figure 9 of paper 003: the largest step that stays in the region, along two landing methods.
+"""
+Safe steps on CCA
+=================
+
+Safe steps on CCA, beside Figure 9 of paper 003: the largest step that stays in the region, along two landing methods. ::
 
     python examples/generalized/safe_steps.py safe_steps.png           # 2000 iterations
     python examples/generalized/safe_steps.py safe_steps.png 200

@@ -1,4 +1,8 @@
-"""How landing and PLAM on CCA depend on their two parameters (what figures 8 and 10 of paper 003 ask on eigenvalue problems).
+"""
+Sensitivity of landing and PLAM on CCA
+======================================
+
+How landing and PLAM on CCA depend on their two parameters (what figures 8 and 10 of paper 003 ask on eigenvalue problems). ::
 
     python examples/generalized/sensitivity.py sensitivity.png        # 3 seeds, a minute
     python examples/generalized/sensitivity.py sensitivity.png 1 2    # 1 seed, 2 passes

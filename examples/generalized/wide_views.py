@@ -1,4 +1,8 @@
-"""Canonical correlations of wide views where no agent sees the covariance: how many columns the agents' sketch should have.
+"""
+Decentralized CCA of wide views
+===============================
+
+Canonical correlations of wide views where no agent sees the covariance: how many columns the agents' sketch should have. ::
 
     python examples/generalized/wide_views.py                 # 3000 iterations from the starts 0, 1 and 2, several minutes
     python examples/generalized/wide_views.py 100 1 1000      # 100 iterations, one start, 1000 images

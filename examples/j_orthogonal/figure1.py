@@ -1,4 +1,8 @@
-"""Figure 1 of paper 001: objectives of the hyperbolic eigenvalue problem against processor time, every method from the same start.
+"""
+Paper 001: the hyperbolic eigenvalue problem
+============================================
+
+Figure 1 of paper 001: objectives of the hyperbolic eigenvalue problem against processor time, every method from the same start. ::
 
     python examples/j_orthogonal/figure1.py figure1.png                             # randn10, randn100: some minutes
     python examples/j_orthogonal/figure1.py figure1.png --data randn1000 --seconds 60

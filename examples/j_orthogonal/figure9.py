@@ -1,4 +1,8 @@
-"""Figures 9 to 12 of paper 001: J-JOBCD, VR-J-JOBCD and CSDM on UltraE against epochs and processor seconds, over seeds.
+"""
+Paper 001: UltraE against epochs and seconds
+============================================
+
+Figures 9 to 12 of paper 001: J-JOBCD, VR-J-JOBCD and CSDM on UltraE against epochs and processor seconds, over seeds. ::
 
     python examples/j_orthogonal/figure9.py figure9.png             # two seeds, 6 epochs: half a minute
     python examples/j_orthogonal/figure9.py figure9.png --full      # ten seeds, 12 epochs: some minutes
@@ -6,7 +10,7 @@
 Two sizes of graphs, those of the paper's batches of FB15k and WN18RR, planted by a hyperbolic model, with relations in pairs of
 inverse ones; a graph and a start for each seed, and as many triples as test triples for validation. The score is the signed one
 and the loss the softmax over all entities, which go beyond the paper. All methods draw the same mini-batches of 72 triples, each of
-which makes one step: entities and biases by Adam along the mini-batch's gradient, relations
+which makes one step: entities and biases by Adam along the mini-batch's gradient, relations ::
 
     J-JOBCD       by 5 rounds of pairs of rows along the mini-batch's gradient
     VR-J-JOBCD    by the same along the estimate (9), b = N, b' = 72 samples drawn for it, p' = b' / (N + b')

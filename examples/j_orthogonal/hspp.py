@@ -1,4 +1,8 @@
-"""The hyperbolic structural probe on generated data: table 5 and figures 2, 7 and 8 of paper 001, from the same start.
+"""
+Paper 001: the structural probe
+===============================
+
+The hyperbolic structural probe on generated data: table 5 and figures 2, 7 and 8 of paper 001, from the same start. ::
 
     python examples/j_orthogonal/hspp.py hspp.png                 # 100 points, n = 20, a second for each method: a minute in all
     python examples/j_orthogonal/hspp.py hspp.png --full          # 1000 points, n = 50, 30 seconds each: twenty minutes

@@ -1,4 +1,8 @@
-"""UltraE, ComplEx and DistMult trained by mini-batches on graphs of real size, by the same loop.
+"""
+Knowledge graphs of real size
+=============================
+
+UltraE, ComplEx and DistMult trained by mini-batches on graphs of real size, by the same loop. ::
 
     python examples/j_orthogonal/knowledge.py                             # generated, 800 entities, 15 seconds of training
     python examples/j_orthogonal/knowledge.py --ingredients               # UltraE with one ingredient changed at a time
@@ -12,7 +16,7 @@ answers of the batch; other training triples of a query are left out. The loss i
 (--loss cross-entropy: the printed one over the same entities). Adam moves everything after each batch, at a rate that falls
 linearly to 0; with --shared Adagrad moves entities and biases, those of the batch only.
 
-UltraE's score is --score signed, which goes beyond the paper, or printed. Its relations are
+UltraE's score is --score signed, which goes beyond the paper, or printed. Its relations are ::
 
     angles    R = U(theta) H(mu) U(phi), rotations of two successive rows of equal sign, H of the hyperbolic CS decomposition: n/2 +
               n/2 + p numbers instead of n (n - 1) / 2, feasible to rounding whatever they are

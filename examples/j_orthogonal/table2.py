@@ -1,4 +1,8 @@
-"""Tables 2 and 4 of paper 001: the hyperbolic eigenvalue problem at a time limit, and the processor time to fixed objective values.
+"""
+Paper 001: tables 2 and 4
+=========================
+
+Tables 2 and 4 of paper 001: the hyperbolic eigenvalue problem at a time limit, and the processor time to fixed objective values. ::
 
     python examples/j_orthogonal/table2.py                                          # randn10, randn100, randn1000: a quarter hour
     python examples/j_orthogonal/table2.py --data randn100 --seconds 5 --seeds 10   # ten matrices, medians

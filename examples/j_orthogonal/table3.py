@@ -1,11 +1,15 @@
-"""Table 3 and figure 3 of paper 001: ADMM on the hyperbolic eigenvalue problem with a constant beta and one that doubles.
+"""
+Paper 001: ADMM and its penalty
+===============================
+
+Table 3 and figure 3 of paper 001: ADMM on the hyperbolic eigenvalue problem with a constant beta and one that doubles. ::
 
     python examples/j_orthogonal/table3.py                     # randn10 and randn100, a quarter of a minute
     python examples/j_orthogonal/table3.py --full              # randn1000 too, 200 iterations of it: many minutes
     python examples/j_orthogonal/table3.py --seeds 10          # ten matrices of each size, medians: ten minutes
     python examples/j_orthogonal/table3.py --data my.svmlight --iterations 500
 
-Shown are the objective and the feasibility (1/n^2) sum |x^T J x - J| after the last iteration: of the printed form, which is
+Shown are the objective and the feasibility ``(1/n^2) sum |x^T J x - J|`` after the last iteration: of the printed form, which is
 unbounded below, half of the objective, and of the well-posed form, whose minimum is known, the relative gap. Beta doubles every
 five iterations up to 1e9. Last stands the default of this package, a constant 0.3 L with f's Lipschitz constant L. The paper has
 the first six after 30 s on a GPU machine.

@@ -1,4 +1,8 @@
-"""UltraE on a generated graph: J-JOBCD, VR-J-JOBCD and CSDM after the same number of epochs, over seeds, from the same starts.
+"""
+Paper 001: UltraE on a generated graph
+======================================
+
+UltraE on a generated graph: J-JOBCD, VR-J-JOBCD and CSDM after the same number of epochs, over seeds, from the same starts. ::
 
     python examples/j_orthogonal/ultrae.py                                   # five seeds, two minutes
     python examples/j_orthogonal/ultrae.py --data WN18RR --entities 200      # a folder with train.txt and test.txt

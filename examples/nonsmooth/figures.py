@@ -1,4 +1,8 @@
-"""Figures 1 and 2 of paper 002 (Cheung, Wang, Yue, So): RSM and RSSM with 3, 5 and 10 blocks on published problems.
+"""
+Paper 002: RSM and RSSM
+=======================
+
+Figures 1 and 2 of paper 002 (Cheung, Wang, Yue, So): RSM and RSSM with 3, 5 and 10 blocks on published problems. ::
 
     python examples/nonsmooth/figures.py rsr figure1.png             # robust subspaces, two seeds, under a minute
     python examples/nonsmooth/figures.py odl figure2.png             # dictionaries, two seeds, under a minute

@@ -1,4 +1,8 @@
-"""Robust subspaces and dictionaries over networks: DRSM with ten agents on a ring, a random graph and a complete graph.
+"""
+Nonsmooth problems over networks
+================================
+
+Robust subspaces and dictionaries over networks: DRSM with ten agents on a ring, a random graph and a complete graph. ::
 
     python examples/nonsmooth/network.py network.png             # two seeds, a minute
     python examples/nonsmooth/network.py network.png --full      # ten seeds

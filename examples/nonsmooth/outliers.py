@@ -1,4 +1,8 @@
-"""Outliers among handwritten digits: images of one digit, and among them images of the others, unlabelled.
+"""
+Outliers among handwritten digits
+=================================
+
+Outliers among handwritten digits: images of one digit, and among them images of the others, unlabelled. ::
 
     python examples/nonsmooth/outliers.py outliers.png          # digits 0 to 9 as the inliers in turn, 30 % outliers
     python examples/nonsmooth/outliers.py outliers.png 2 0.4    # digits 0 and 1, 40 % outliers

@@ -1,0 +1,175 @@
+"""The pages of docs/: their code runs as written, their commands are complete, their links and the list of public names too.
+
+Blocks of a page run one after the other in a folder of their own. A comment before a block says more of it:
+
+    <!-- needs ranks -->        starts mpirun, or reads what such a block has left
+    <!-- not run: REASON -->    needs what no test has, such as a cluster
+    <!-- file: NAME -->         is run, and stands in the folder under this name
+
+and <!-- before, a line of Python, --> is set-up that the page does not show. Blocks marked sh install and are not run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.mpi import HUNG, ROOT
+
+DOCS = ROOT / "docs"
+PAGES = sorted(page for page in DOCS.rglob("*.md") if not {"gallery", "generated"} & {*page.parts})
+BLOCK = re.compile(
+    r"<!-- before\n(?P<before>.*?)-->"
+    r"|(?:<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<language>python|bash)\n(?P<code>.*?)^```$",
+    re.S | re.M,
+)
+QUICK = ("index.md", "problems.md", "topologies.md")
+"""The pages whose code takes less than a second."""
+
+
+def blocks(page: Path) -> list[re.Match[str]]:
+    return list(BLOCK.finditer(page.read_text()))
+
+
+def with_code() -> list[Any]:
+    """The pages that have blocks, marked by what these need."""
+    found = []
+    for page in PAGES:
+        if here := blocks(page):
+            marks = [pytest.mark.slow] if page.name not in QUICK else []
+            marks += [pytest.mark.ranks] if any(block["mark"] == "needs ranks" for block in here) else []
+            found.append(pytest.param(page, marks=marks, id=str(page.relative_to(DOCS))))
+    return found
+
+
+def shell(code: str, folder: Path, programs: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-euc", code],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=HUNG,
+        check=False,
+    )
+    assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page", with_code())
+def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, programs = tmp_path / "page", tmp_path / "programs"
+    folder.mkdir()
+    programs.mkdir()
+    command = programs / "decentorth"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m decentorth "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.chdir(folder)
+    names: dict[str, Any] = {"__name__": "page"}
+    for block in blocks(page):
+        mark = block["mark"] or ""
+        if mark.startswith("not run: "):
+            continue
+        if mark.startswith("file: "):
+            (folder / mark.removeprefix("file: ")).write_text(block["code"])
+        if block["language"] == "bash":
+            shell(block["code"], folder, programs)
+        else:
+            exec(compile(block["before"] or block["code"], str(page), "exec"), names)
+
+
+def test_blocks_are_found() -> None:
+    """Guards the test above against a list that is empty, and marks against slips of the pen."""
+    assert {"data.md", "objective.md", "graphs.md", "cluster.md"} <= {page.values[0].name for page in with_code()}
+    marks = {block["mark"] for page in PAGES for block in blocks(page) if block["mark"]}
+    assert all(mark == "needs ranks" or mark.startswith(("not run: ", "file: ")) for mark in marks)
+
+
+def commands() -> list[tuple[str, list[str]]]:
+    """Page and words of the runs that stand in pages, whole lines of them."""
+    found = []
+    for page in PAGES:
+        text = page.read_text().replace("\\\n", " ")
+        for line in re.findall(r"^ *(?:mpirun .*?)?(?:python -m decentorth\.run|decentorth run)( .*|)$", text, re.M):
+            words = shlex.split(line, comments=True)
+            if not {"--config", "--resume", "--plugin", "--help"} & {*words}:
+                found.append((page.name, words))
+    return found
+
+
+def test_runs_in_pages_have_flags_and_names_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    from decentorth.run import main
+
+    for page, words in commands():
+        assert main([*words, "--print-config"]) == 0, f"{page}: {' '.join(words)}\n{capsys.readouterr().err}"
+    assert len(commands()) > 20
+
+
+def test_files_that_pages_name_exist() -> None:
+    """Scripts, tests and pages, by their paths from the root."""
+    missing = [
+        f"{page.name}: {path}"
+        for page in [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+        for path in re.findall(
+            r"(?<![\w/.])((?:examples|benchmarks|launch|docs|tests)/[\w/]+\.(?:py|md|sh|sbatch|txt))", page.read_text()
+        )
+        if not (ROOT / path).exists()
+    ]
+    assert not missing
+
+
+def test_tests_that_pages_name_exist() -> None:
+    """The words after -k are in the name of a test of that file."""
+    missing = [
+        f"{page.name}: {path} -k {word}"
+        for page in PAGES
+        for path, word in re.findall(r"pytest (tests/\S+\.py) -k (\w+)", page.read_text())
+        if not re.search(rf"def test_\w*{word}", (ROOT / path).read_text())
+    ]
+    assert not missing
+
+
+def test_examples_have_titles_for_the_gallery() -> None:
+    scripts = [path for path in (ROOT / "examples").rglob("*.py") if path.name != "experiment.py"]
+    missing = [path.name for path in scripts if not re.match(r'"""\n(.+)\n=+\n\n', path.read_text())]
+    assert not missing, "begin the docstring with a title and a line of ==="
+
+
+def test_relative_links_lead_to_files() -> None:
+    generated = re.compile(r"(^|/)(gallery|generated)/")
+    missing = [
+        f"{page.relative_to(DOCS)}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())
+        if not generated.search(target) and not (page.parent / target).exists()
+    ]
+    assert not missing
+
+
+def public(module: str) -> list[str]:
+    """The names of a package: those that it lists, or the classes and functions that are its own."""
+    package = importlib.import_module(module)
+    own = [name for name in dir(package) if not name.startswith("_") and _is_own(getattr(package, name), module)]
+    return list(getattr(package, "__all__", own))
+
+
+def _is_own(value: object, module: str) -> bool:
+    return (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__.startswith(module)
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["decentorth", *(f"decentorth.{part}" for part in "compare data estimators problems sets theory".split()), "topologies"],
+)
+def test_every_public_name_has_a_page(module: str) -> None:
+    pages = "\n".join(page.read_text() for page in (DOCS / "api").glob("*.md"))
+    missing = [name for name in public(module) if f"{module}.{name}\n" not in pages and f"`{name}`" not in pages]
+    assert not missing, f"docs/api/*.md lack {missing} of {module}: add them under autosummary"
