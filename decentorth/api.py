@@ -24,7 +24,8 @@ from .network import Network, Shrinking, connect, even_bounds, surviving
 from .network.collective import AgentCollective, ReplicaCollective
 from .numerics.ordered_sums import norms
 from .numerics.random_streams import CounterStreams
-from .problems import Deferred, Spread
+from .problems import Deferred, GradientCheck, Spread
+from .problems.common.gradient_check import worst
 from .process.abort import RANK_TIMEOUT, patience
 from .protocols import SETUP, Algorithm, Array, Index, Metric, P, Problem, Recorder, Row, StoppingRule
 from .result import Result
@@ -300,6 +301,26 @@ class Run(Shown):
         }
         return Identity(facts, self.x0[0], probes)
 
+    def check_gradient(self) -> GradientCheck:
+        """The Taylor test of all agents' gradients near the start, on every rank; called by every rank.
+
+        Raises
+        ------
+        ValueError
+            A gradient does not fit its value, or is not finite; names the worst agent.
+        """
+        problem = self.problem
+        with threadpool_limits(1), self.collective.together():
+            slopes = problem.check_gradient(seed=self.streams.seed).slopes
+
+        def add(total: Array) -> None:
+            total[problem.agents] = slopes
+
+        found = worst(self.collective.fold(problem.n_agents, add), 0, slopes)
+        if not found.right:
+            raise ValueError(f"{found!r}: mend the functions that give the value and the gradient")
+        return found
+
     def agreement(self, stopping: StoppingRule | None) -> Agreement | None:
         """The agents' decision about the end by these rules, None where they do not decide; see `local_stopping.Agreement`."""
         return Agreement.of(stopping, self.problem, self.method, self.network)
@@ -398,6 +419,7 @@ def solve(
     rank_timeout: float = RANK_TIMEOUT,
     compute_timeout: float = 0.0,
     on_rank_loss: OnRankLoss = "abort",
+    check: bool = False,
 ) -> Result:
     """Minimise the mean of the agents' objectives under their constraint.
 
@@ -459,6 +481,8 @@ def solve(
         never. A gradient may take longer; a single call that holds Python's lock may not.
     compute_timeout
         On MPI ranks: the job ends when a rank has computed for so many seconds without meeting the others; 0: never.
+    check
+        Test the gradients before the first iteration (`Run.check_gradient`); a ValueError names the agent whose gradient is wrong.
 
     Raises
     ------
@@ -481,6 +505,8 @@ def solve(
         rank_timeout=rank_timeout,
         on_rank_loss=on_rank_loss,
     )
+    if check:
+        run.check_gradient()
     recorders = [*recorders, *([] if callback is None else [_Calling(callback)])]
     with contextlib.ExitStack() as stack:
         if progress and run.collective.rank == 0:

@@ -21,8 +21,8 @@ def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
     Parameters
     ----------
     W
-        A matrix, also as plain arrays, or a sequence, taken as it is; the name of a graph or of a sequence, with the weights of the command line; or a
-        networkx graph, with Metropolis weights; None for a single agent.
+        A matrix, also as plain arrays, or a sequence, taken as it is; the name of a graph or of a sequence, with the weights of the
+        command line; or a networkx graph, with Metropolis weights; None for a single agent.
     n_agents
         The number of agents of the problem, for a name that leaves it open.
 

@@ -65,6 +65,11 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         run, origin = _made(configuration, communicator)
     agreement = together(communicator, lambda: run.agreement(stopping_rule(settings)))
     lines = opening(configuration, run, origin, agreement) if root else []
+    if settings.check_gradient:
+        try:
+            lines.append(f"gradient    {run.check_gradient()!r}")
+        except REFUSALS as error:
+            raise InputError(one_line(error)) from error
     if settings.dry_run:
         from .cli.dryrun import report
 

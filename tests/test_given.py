@@ -75,9 +75,9 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         TypeError,
         "solve has no parameter 'iteration'; did you mean 'iterations'?",
     ),
-    "problem": (lambda: do.problems.Pca, AttributeError, "no attribute 'Pca'; did you mean 'PCA'?"),  # type: ignore[attr-defined]
+    "problem": (lambda: do.problems.Pca, AttributeError, "no attribute 'Pca'; did you mean 'PCA'?"),
     "algorithm": (lambda: do.DRFTG, AttributeError, "no attribute 'DRFTG'; did you mean 'DRFGT'?"),
-    "set": (lambda: do.sets.Stifel, AttributeError, "no attribute 'Stifel'; did you mean 'Stiefel'?"),  # type: ignore[attr-defined]
+    "set": (lambda: do.sets.Stifel, AttributeError, "no attribute 'Stifel'; did you mean 'Stiefel'?"),
     "rule": (lambda: do.stopping.GradNorm, AttributeError, "did you mean 'GradientNorm'?"),  # type: ignore[attr-defined]
     "graph": (lambda: tp.rnig, AttributeError, "no attribute 'rnig'; did you mean 'ring'?"),  # type: ignore[attr-defined]
     "fault": (lambda: do.Channel("lost:p=0.1"), ValueError, "unknown fault 'lost'; did you mean 'loss'?"),

@@ -181,7 +181,7 @@ def test_rows_are_called_back_and_shown(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_the_figure_shows_the_history() -> None:
-    figure = RESULT.plot(metrics=["objective"], linear=True)
+    figure = RESULT.plot(metrics=["objective"], y="linear")
     (line,) = (line for line in figure.axes[0].lines if line.get_gid() == "objective")
     np.testing.assert_array_equal(line.get_ydata(), RESULT.history["objective"])
     assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]  # what a notebook shows

@@ -45,7 +45,7 @@ def complete_app() -> App:
     of_problems = {key: one for name in problems.names() for key, one in settings(problems.get(name)).items()}
     of_methods = {key: one for name in methods.names() for key, one in settings(methods.get(name)).items()}
     named = {"problem": problems.names(), "algorithm": methods.names()}
-    commands = {
+    commands: dict[str, Any] = {
         "run": _function({**Command.own, **of_problems, **of_methods}, named),
         "compare": _function({**CompareForm.own, **of_problems}, named),
         "theory": _function({**TheoryForm.own, **settings(TheorySettings), **of_problems, **of_methods}, named),

@@ -27,8 +27,10 @@ NETWORK = ("agents", "topology", "weights", "self_weight", "weights_file", "plac
 RECORDING = ("history_rows", "record_every", "record_agents")
 PATIENCE = ("rank_timeout", "compute_timeout")
 CHECKPOINTS = ("checkpoint_every", "keep_checkpoints")
-OUTPUT = ("out", "overwrite", "plot", "quiet", "record", *CHECKPOINTS, "resume", "config", "print_config", "dry_run")
-ACTS = ("overwrite", "resume", "config", "print_config", "dry_run")
+OUTPUT = (
+    *("out", "overwrite", "plot", "quiet", "record", *CHECKPOINTS, "resume", "config", "print_config", "dry_run", "check_gradient"),
+)
+ACTS = ("overwrite", "resume", "config", "print_config", "dry_run", "check_gradient")
 """Settings of a single call, never part of a configuration that is printed or saved."""
 MOST_AGENTS = 10_000_000
 """The largest number of agents: besides its points, each takes about a kilobyte in the graph."""
@@ -199,6 +201,8 @@ class RunSettings(CaseSettings):
         they are, but for iterations, tolerances, limits, the history's rows, placement and output.
     dry_run : bool
         Print agents per rank, messages, bytes and memory; run nothing and write nothing.
+    check_gradient : bool
+        Test before the first iteration that each agent's gradient fits its objective, and print the Taylor slope (2 where it does).
     """
 
     algorithm: str = "drfgt"
@@ -237,6 +241,7 @@ class RunSettings(CaseSettings):
     config: ConfigFile = None
     print_config: PrintConfig = False
     dry_run: bool = False
+    check_gradient: bool = False
 
     def __post_init__(self) -> None:
         """Raise unless a run can use the settings.

@@ -26,17 +26,20 @@ if TYPE_CHECKING:
 
 
 def _loops() -> Any:
-    """SciPy's compiled loops: the module that ``scipy.sparse`` itself uses, whichever of the two is loaded first."""
+    """SciPy's compiled loops without the rest of ``scipy.sparse``, which uses the same module when it is loaded later."""
     name = "scipy.sparse._sparsetools"
+    if name in sys.modules:
+        return sys.modules[name]
     scipy = find_spec("scipy")
     places = scipy.submodule_search_locations if scipy is not None else None
     spec = PathFinder.find_spec(name, [f"{place}/sparse" for place in places or ()])
-    if name not in sys.modules and spec is not None and spec.loader is not None:
-        module = sys.modules[name] = module_from_spec(spec)
-        spec.loader.exec_module(module)
-    if name not in sys.modules:
-        pass
-    return sys.modules[name]
+    if spec is None or spec.loader is None:
+        from scipy.sparse import _sparsetools
+
+        return _sparsetools
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 _sparsetools = _loops()

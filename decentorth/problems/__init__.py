@@ -9,8 +9,12 @@ from .._lazy import lazily
 
 if TYPE_CHECKING:
     from ..sets import Stiefel as Stiefel
+    from .autodiff import ModuleProblem as ModuleProblem
+    from .autodiff import from_function as from_function
+    from .autodiff import from_module as from_module
     from .base import AgentProblem as AgentProblem
     from .base import Deferred as Deferred
+    from .common.gradient_check import GradientCheck as GradientCheck
     from .functions import FunctionProblem as FunctionProblem
     from .functions import NonsmoothFunctionProblem as NonsmoothFunctionProblem
     from .generalized.cca import CCA as CCA

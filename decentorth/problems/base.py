@@ -12,6 +12,7 @@ import numpy as np
 
 from ..display import Shown
 from ..protocols import Array, Collective, ConstraintSet, Index
+from .common.gradient_check import GradientCheck, random_direction, taylor_slopes, worst
 
 BLOCK_BYTES = 1 << 19
 """The bytes of the points of a run of agents that are evaluated together, so that temporaries stay in cache."""
@@ -148,6 +149,33 @@ class AgentProblem(Shown, ABC, Generic[C]):
     def start(self, seed: int) -> Array:
         """``shape``: a random feasible point from the seed, the same on every rank."""
         return self.constraint.random(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0xFFFFFFFF, 0))))
+
+    def check_gradient(self, x: Array | None = None, *, seed: int = 0) -> GradientCheck:
+        """The Taylor test of the gradients of the agents in this process, along one random direction.
+
+        The error of f(x + t v) ~ f(x) + t <G(x), v> falls with slope 2 in t where the gradient is right, and with slope 1 where it
+        is wrong (Boumal 2023, An Introduction to Optimization on Smooth Manifolds, section 4.8).
+
+        Parameters
+        ----------
+        x
+            One point, of ``shape``; by default the start from the seed, moved by a tenth of its length (it may be at a kink).
+        seed
+            Of the point and the direction.
+
+        Raises
+        ------
+        ValueError
+            For a point of another shape.
+        """
+        point = np.array(self.start(seed) if x is None else x, dtype=np.float64)
+        if x is None:
+            point += 0.1 * random_direction(point, seed + 1)
+        if point.shape != self.shape:
+            raise ValueError(f"x must have the shape of one agent's point, {self.shape}, got {point.shape}")
+        points = np.repeat(point[None], self.n_local, axis=0)
+        slopes = taylor_slopes(self.value, self.gradient, points, random_direction(point, seed))
+        return worst(slopes, self.agents.start, slopes)
 
     def unpack(self, x: Array) -> Mapping[str, Array]:
         """The named variables of a stacked point, as views."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .j_orthogonal import JOrthogonal as JOrthogonal
     from .j_orthogonal_stack import JOrthogonalStack as JOrthogonalStack
     from .operators import SampleCovariance as SampleCovariance
+    from .product import Flat as Flat
     from .product import Product as Product
     from .stiefel import Stiefel as Stiefel
 

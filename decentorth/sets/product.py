@@ -47,8 +47,8 @@ class Product(_Able):  # type: ignore[misc]  # its base is known at run time onl
     shape: tuple[int, ...]
 
     def __new__(cls, *parts: Any) -> Self:
-        _check(parts)
-        made: Self = super().__new__(with_methods(Product, "Product", METHODS, parts))
+        cls._check(parts)
+        made: Self = super().__new__(with_methods(cls, cls.__name__, METHODS, parts))
         return made
 
     def __init__(self, *parts: Any) -> None:
@@ -64,6 +64,20 @@ class Product(_Able):  # type: ignore[misc]  # its base is known at run time onl
         """Each part's rows of a stacked point, as views."""
         return [x[..., rows, :] for rows in self.rows]
 
+    @staticmethod
+    def _check(parts: Sequence[Any]) -> None:
+        """Raise a ValueError or TypeError unless there is a product of the parts."""
+        _check(parts)
+        widths = [part.shape[1] for part in parts]
+        if len(set(widths)) > 1:
+            raise ValueError(f"the points of a product's parts must have equally many columns, got {', '.join(map(str, widths))}")
+        if len(parts) < 2:
+            raise ValueError(f"a product needs at least two sets, got {len(parts)}")
+
+    def _own(self, x: Array, number: int) -> Array:
+        """The part's points in the agents' points, ``(n_local, ...)``, as views."""
+        return x[:, self.rows[number]]
+
     def feasibility(self, x: Array, *given: Array, **named: Array) -> Array:
         """The root of the sum of the parts' squares, ``(n_local,)``."""
         return norms(self._numbers("feasibility", x, *given, **named))
@@ -74,31 +88,64 @@ class Product(_Able):  # type: ignore[misc]  # its base is known at run time onl
 
     def _each(self, name: str, *given: Any, **named: Any) -> Iterator[tuple[slice, Any]]:
         """The rows of each part and the result of its method for these rows of all stacked points among the arguments."""
-        for part, rows in zip(self.parts, self.rows, strict=True):
-            own = {key: _own(one, rows) for key, one in named.items()}
-            yield rows, getattr(part, name)(*[_own(one, rows) for one in given], **own)
+        for number, (part, rows) in enumerate(zip(self.parts, self.rows, strict=True)):
+
+            def own(argument: Any, number: int = number) -> Any:
+                return self._own(argument, number) if isinstance(argument, np.ndarray) and argument.ndim == 3 else argument
+
+            yield rows, getattr(part, name)(*map(own, given), **{key: own(one) for key, one in named.items()})
 
     def _numbers(self, name: str, *given: Any, **named: Any) -> Array:
         """A number of each part and agent, ``(n_local, parts)``."""
         return np.stack([found for _, found in self._each(name, *given, **named)], axis=-1)
 
 
-def _own(argument: Any, rows: slice) -> Any:
-    """The rows of stacked points, any other argument as it is."""
-    return argument[:, rows] if isinstance(argument, np.ndarray) and argument.ndim == 3 else argument
+class Flat(Product):
+    """The product of sets of matrices of any widths, with points of one column: the entries of all parts, one after the other.
+
+    Parameters
+    ----------
+    *parts
+        One or more sets, in the order of the entries.
+
+    Raises
+    ------
+    ValueError
+        Without any part.
+    TypeError
+        For a part that is not a set of matrices.
+    """
+
+    def __init__(self, *parts: Any) -> None:
+        self.parts = parts
+        bounds = [0, *accumulate([part.shape[0] * part.shape[1] for part in parts])]
+        self.rows = tuple([slice(a, b) for a, b in pairwise(bounds)])
+        self.shape = (bounds[-1], 1)
+
+    @staticmethod
+    def _check(parts: Sequence[Any]) -> None:
+        _check(parts)
+
+    def split(self, x: Array) -> list[Array]:
+        """Each part's matrix in a point, as views."""
+        return [x[..., rows, :].reshape(*x.shape[:-2], *part.shape) for part, rows in zip(self.parts, self.rows, strict=True)]
+
+    def _own(self, x: Array, number: int) -> Array:
+        return x[:, self.rows[number]].reshape(len(x), *self.parts[number].shape)
+
+    def random(self, rng: np.random.Generator) -> Array:
+        """A random point of each part, one after the other."""
+        return np.concatenate([part.random(rng).reshape(-1, 1) for part in self.parts])
 
 
 def _check(parts: Sequence[Any]) -> None:
-    if len(parts) < 2:
-        raise ValueError(f"a product needs at least two sets, got {len(parts)}")
+    if not parts:
+        raise ValueError("a product needs at least two sets, got 0")
     for part in parts:
         if not isinstance(part, ConstraintSet):
             raise TypeError(f"the parts of a product must be constraint sets, got {type(part).__name__}")
         if len(part.shape) != 2:
             raise TypeError(f"the parts of a product must be sets of matrices, got {part!r} with points of shape {part.shape}")
-    widths = [part.shape[1] for part in parts]
-    if len(set(widths)) > 1:
-        raise ValueError(f"the points of a product's parts must have equally many columns, got {', '.join(map(str, widths))}")
 
 
 def _points(name: str) -> Callable[..., Array]:
@@ -107,7 +154,7 @@ def _points(name: str) -> Callable[..., Array]:
     def points(self: Product, x: Array, *given: Any, **named: Any) -> Array:
         out = np.empty_like(x)
         for rows, found in self._each(name, x, *given, **named):
-            out[:, rows] = found
+            out[:, rows] = found.reshape(len(x), rows.stop - rows.start, -1)
         return out
 
     return points
@@ -119,7 +166,7 @@ def _pairs(name: str) -> Callable[..., tuple[Array, Array]]:
     def pairs(self: Product, x: Array, *given: Any, **named: Any) -> tuple[Array, Array]:
         first, second = np.empty_like(x), np.empty_like(x)
         for rows, found in self._each(name, x, *given, **named):
-            first[:, rows], second[:, rows] = found
+            first[:, rows], second[:, rows] = (one.reshape(len(x), rows.stop - rows.start, -1) for one in found)
         return first, second
 
     return pairs
@@ -136,8 +183,8 @@ def _safe_step(self: Product, x: Array, direction: Array, penalty: Array, eps: f
     room = np.maximum(eps * eps - (own * own).sum(-1), 0.0) / len(self.parts)
     shares = np.sqrt(own * own + room[:, None]).T
     steps = [
-        part.safe_step(x[:, rows], direction[:, rows], penalty, share)
-        for part, rows, share in zip(self.parts, self.rows, shares, strict=True)
+        part.safe_step(self._own(x, k), self._own(direction, k), penalty, share)
+        for k, (part, share) in enumerate(zip(self.parts, shares, strict=True))
     ]
     least: Array = np.stack(steps, axis=-1).min(-1)
     return least
@@ -156,6 +203,7 @@ METHODS: Mapping[str, Any] = {
     **{name: _points(name) for name in ("relative_gradient", "landing", "landing_from_products")},
     **{name: _points(name) for name in ("dissolve_with", "dissolved_with", "landing_image")},
     **{name: _points(name) for name in ("augmented_gradient", "column_tangent")},
+    **{name: _points(name) for name in ("penalised", "dissolve", "dissolved")},
     **{name: _pairs(name) for name in ("natural_gradient", "natural_projection", "natural_landing", "retract_with", "normalized")},
     "distance": lambda self, x: norms(self._numbers("distance", x)),
     "multiplier_norm": lambda self, *given, **named: self._numbers("multiplier_norm", *given, **named).max(-1),

@@ -42,6 +42,12 @@ ALLOWED = {
     ("decentorth/problems/nonsmooth/l1.py", "SparsePCA.prepare", "max"): "Collective.max, the same on every rank",
     ("decentorth/problems/nonsmooth/odl.py", "OrthogonalDictionaryLearning.prepare", "sum"): "Collective.sum, in agent order",
     ("decentorth/problems/common/generated.py", "stream", "default_rng"): "data generation, a stream for each agent",
+    ("decentorth/problems/common/gradient_check.py", "worst", "argmin"): "a choice among the slopes of all agents",
+    ("decentorth/problems/common/gradient_check.py", "taylor_slopes", "max"): "over the steps of the test",
+    ("decentorth/problems/common/gradient_check.py", "random_direction", "default_rng"): "the common direction, from the seed",
+    ("decentorth/problems/autodiff/modules.py", "ModuleProblem.__init__", "cumsum"): "places of a module's parameters",
+    ("decentorth/problems/autodiff/modules.py", "ModuleProblem.__init__", "prod"): "sizes of a module's parameters",
+    ("decentorth/problems/autodiff/modules.py", "ModuleProblem._parameters", "prod"): "sizes of a module's parameters",
     ("decentorth/problems/common/rows.py", "_forms", "sum"): "the targets of one agent, in a loop over agents",
 }
 """(file, function, what): the reason."""

@@ -41,7 +41,11 @@ LAYERS = {
     "kernels": Layer(("decentorth.kernels",), "protocols", "numpy numba"),
     "sets": Layer(("decentorth.sets",), "lazy protocols settings numerics", "numpy scipy threadpoolctl"),
     "data": Layer(("decentorth.data",), "protocols settings files", "numpy scipy sklearn pyarrow"),
-    "problems": Layer(("decentorth.problems",), "lazy protocols settings display numerics sets data", "numpy scipy threadpoolctl"),
+    "problems": Layer(
+        ("decentorth.problems",),
+        "lazy protocols settings display numerics sets data",
+        "numpy scipy threadpoolctl jax torch autograd",
+    ),
     "algorithms": Layer(("decentorth.algorithms",), "lazy protocols settings numerics kernels text", "numpy"),
     "network": Layer(("decentorth.network",), "lazy protocols settings display numerics process topologies text", "numpy scipy"),
     "mpi": Layer(
@@ -82,7 +86,7 @@ LAYERS = {
     "doctor": Layer(("decentorth.doctor",), "front api network process protocols settings topologies", "numpy threadpoolctl"),
     "command": Layer(
         ("decentorth.__main__", "decentorth.cli.completion"),
-        "top front process registry settings compare studies theory doctor scaffold reproduce topologies",
+        "top front process registry settings compare studies theory doctor topologies",
         "cyclopts",
     ),
     "top": Layer(
@@ -244,8 +248,8 @@ OWN_PROCESSES = {("decentorth.cli.trials", "joblib")}
 BY_NAME = {"decentorth", "decentorth._lazy", "decentorth.__main__", "decentorth.kernels", "topologies"}
 """Modules that import by a name which stands in their own table."""
 EVALUATES = {"eval", "exec", "compile", "__import__", "import_module", "importlib.import_module"}
-PLUGINS = "decentorth.plugins"
-"""The module that executes files which the user names on the command line."""
+EXECUTES = {"decentorth.plugins", "decentorth.numerics.ordered_sums"}
+"""The modules that execute a file: those that the user names on the command line, and SciPy's compiled loops."""
 PICKLES = (
     "bcast gather scatter allgather alltoall reduce allreduce scan exscan send recv isend irecv ssend issend bsend ibsend "
     "sendrecv mprobe improbe"
@@ -263,7 +267,7 @@ def unsafe(source: Module) -> list[str]:
         function = dotted(node.func)
         if function in EVALUATES and not ("import_module" in function and source.name in BY_NAME):
             found.append(function)
-        if function.endswith("exec_module") and source.name != PLUGINS:
+        if function.endswith("exec_module") and source.name not in EXECUTES:
             found.append(function)
         for keyword in node.keywords:
             if keyword.arg == "allow_pickle" and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False):

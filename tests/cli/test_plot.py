@@ -140,7 +140,7 @@ def boxes(drawn: Figure) -> list[tuple[str, Any]]:
             tick.label1
             for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim()))
             for tick in axis.get_major_ticks()
-            if low <= tick.get_loc() <= high  # type: ignore[attr-defined]
+            if low <= tick.get_loc() <= high
         ]
         texts = [*ticks, axes.xaxis.label, axes.yaxis.label, axes.xaxis.get_offset_text(), axes.yaxis.get_offset_text(), axes.title]
         legend = axes.get_legend()

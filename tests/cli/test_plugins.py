@@ -156,7 +156,7 @@ def test_entry_points_of_installed_packages_are_found_by_name(folder: Path, monk
         "[decentorth.algorithms]\nown-installed = installed_method:OwnInstalled\ngone = nowhere:Gone\n"
     )
     monkeypatch.syspath_prepend(folder)
-    methods = registry.Registry("algorithm", lambda: {"drfgt": do.DRFGT})
+    methods = registry.Registry("algorithm", lambda: {"drfgt": lambda: do.DRFGT})
     assert methods.get("drfgt") is do.DRFGT
     assert "_installed" not in vars(methods), "installed packages are not searched for a built-in name"
     assert methods.names() == ("drfgt", "gone", "own_installed")

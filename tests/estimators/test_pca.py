@@ -151,8 +151,8 @@ def test_the_likelihood_needs_samples_that_vary_in_all_directions() -> None:
 def test_sparse_samples_have_the_components_of_dense_ones(shape: tuple[int, int], rank: int | None) -> None:
     """With LAPACK, and with ARPACK above 1000 features; nothing is made dense in a transform."""
     rng = np.random.default_rng(0)
-    X: Any = random_array(shape, density=0.05, rng=rng, format="csr") * np.geomspace(8.0, 1.0, shape[1])
-    X = csr_array(X)
+    sparse: Any = random_array(shape, density=0.05, rng=rng, format="csr")
+    X = csr_array(sparse * np.geomspace(8.0, 1.0, shape[1]))
     found = PCA(rank, random_state=0).fit(X)
     dense = X.toarray()
     exact = sklearn.decomposition.PCA(rank, svd_solver="full").fit(dense)

@@ -1,7 +1,9 @@
 """Principal component analysis over agents.
 
 f_i(x) = -1/2 tr(x^T C_i x) over St(d, r) with C_i = A_i^T A_i / m_i, so G_i(x) = -C_i x. The answer is any orthonormal basis of
-the top-r eigenspace of the pooled matrix C = (1/n) sum_i C_i (every agent counts the same, however many samples it has).
+the top-r eigenspace of the pooled matrix C = (1/n) sum_i C_i: every agent counts the same, however many samples it has. With
+``weights="samples"`` every sample counts the same, C_i = (n / m) A_i^T A_i with m = sum_i m_i, so that C is the matrix of all
+samples together, as for `decentorth.estimators.PCA`. For equally many samples of each agent both are the same.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -20,6 +23,7 @@ from ..common.checks import samples
 from ..common.division import DIVIDED, AgentSamples, Centering, Divided, divided, idle_data
 from ..common.generated import stream
 from ..common.pooled import centered, triangle, with_spectrum
+from ..common.pooled import rows as number_of_rows
 from ..common.rows import SumsOfSquares
 from ..common.squares import SquaresProblem
 
@@ -28,6 +32,7 @@ _SMALL = 1e-6
 """The share of the largest eigenvalue below which a covariance gives at most ten digits of an eigenvalue."""
 _LOST = 1e-9
 """The share of the largest singular value below which samples give at most seven digits of a gap between singular values."""
+Weights = Literal["agents", "samples"]
 _LARGEST_OPTIMUM = 3000
 """The dimension above which the pooled matrix and its eigenvectors are not computed and no error is reported."""
 
@@ -50,18 +55,47 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     Parameters
     ----------
     A
-        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
+        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled: subtract a mean first, or use
+        `decentorth.estimators.PCA`, which subtracts the mean of all samples.
     rank
         The number r of components.
+    weights
+        ``"agents"``: every agent counts the same; ``"samples"``: every sample does, so that the answer is that of all samples in
+        one place.
+    n_samples
+        The number m of samples of all agents, needed for ``"samples"`` where those of some agents only are given.
+
+    Raises
+    ------
+    ValueError
+        The number of all samples is needed, and not given.
     """
 
     error_name = ""
     """The name of the error: ``subspace_distance`` once `prepare` has computed the answer."""
 
-    def __init__(self, A: Sequence[Array] | Array, rank: int, *, n_agents: int | None = None, first_agent: int = 0):
+    def __init__(
+        self,
+        A: Sequence[Array] | Array,
+        rank: int,
+        *,
+        weights: Weights = "agents",
+        n_agents: int | None = None,
+        first_agent: int = 0,
+        n_samples: int | None = None,
+    ):
         rows, d = samples("A", A, first_agent)
-        sums = SumsOfSquares(rows, None, np.array([-0.5 / len(a) for a in rows]))
-        super().__init__(n_agents or len(rows), slice(first_agent, first_agent + len(rows)), Stiefel(d, rank), sums)
+        n = n_agents or len(rows)
+        if weights not in get_args(Weights):
+            raise ValueError(f"weights must be 'agents' or 'samples', got {weights!r}")
+        if weights == "samples" and n_samples is None and n > len(rows):
+            raise ValueError(
+                f"weights='samples' needs n_samples, the number of samples of all {n} agents; {len(rows)} are given here"
+            )
+        pooled = (n_samples or sum(map(len, rows))) / n
+        each = np.array([-0.5 / (len(a) if weights == "agents" else pooled) for a in rows])
+        sums = SumsOfSquares(rows, None, each)
+        super().__init__(n, slice(first_agent, first_agent + len(rows)), Stiefel(d, rank), sums)
         self.optimum: Array | None = None
 
     def product(self, x: Array) -> Array:
@@ -115,6 +149,8 @@ class PCASettings(Divided):
         synthetic: Gaussian samples whose pooled singular values are replaced by s_1 gap^(j/2), s_1 being their own largest.
     rank
         How many components.
+    weighting
+        Every agent counts the same, however many samples it has, or every sample does, as if all were in one place.
     scale
         Divide all samples by this: 255 brings images of bytes to [0, 1].
     dimension
@@ -130,6 +166,7 @@ class PCASettings(Divided):
     data: str = "digits"
     rank: Count = 5
     center: Centering = False
+    weighting: Weights = "agents"
     scale: Positive = 1.0
     dimension: Count = 10
     samples: AgentSamples = 1000
@@ -161,8 +198,9 @@ class PCASettings(Divided):
                 mine = with_spectrum(mine, self.gap, None, collective)
             if self.scale != 1.0:
                 mine = [a / self.scale for a in mine]
+            m = number_of_rows(mine, collective) if self.weighting == "samples" else None
             with collective.together():
-                return PCA(mine, self.rank, n_agents=n_agents, first_agent=agents.start)
+                return PCA(mine, self.rank, weights=self.weighting, n_agents=n_agents, first_agent=agents.start, n_samples=m)
 
         return Deferred(n_agents, build)
 

@@ -213,3 +213,28 @@ def test_settings_that_cannot_be_are_refused() -> None:
         PCASettings(rank=0)
     with pytest.raises(ValueError, match="dirichlet_alpha must be positive and finite, got 0"):
         PCASettings(dirichlet_alpha=0.0)
+
+
+def test_samples_that_count_the_same_have_the_answer_of_all_samples_in_one_place() -> None:
+    """The mean of the agents' matrices is that of the stacked rows, also where each rank knows its own agents only; equal numbers of
+    samples leave the bits as they are."""
+    data = samples(UNEVEN, D, 0)
+    n, rows = len(data), np.concatenate(data)
+    problem = PCA(data, R, weights="samples")
+    x = np.repeat(orthonormal(1)[None], n, axis=0)
+    np.testing.assert_allclose(-problem.gradient(x).mean(0), rows.T @ rows @ x[0] / len(rows), rtol=1e-12, atol=1e-12)
+    problem.prepare(collective(n))
+    top = np.linalg.eigh(rows.T @ rows)[1][:, -R:]
+    assert problem.error(top) < 1e-7
+    second = PCA(data[1:2], R, weights="samples", n_agents=n, first_agent=1, n_samples=len(rows))
+    assert (second.gradient(x[:1]) == problem.gradient(x)[1:2]).all()
+    even = samples([7, 7, 7], D, 0)
+    assert (PCA(even, R, weights="samples").gradient(x[:3]) == PCA(even, R).gradient(x[:3])).all()
+
+
+def test_the_number_of_all_samples_is_asked_for_where_it_is_not_known() -> None:
+    data = samples(UNEVEN, D, 0)
+    with pytest.raises(ValueError, match=r"weights='samples' needs n_samples, the number of samples of all 5 agents; 1 are given here"):
+        PCA(data[:1], R, weights="samples", n_agents=5)
+    with pytest.raises(ValueError, match="weights must be 'agents' or 'samples', got 'rows'"):
+        PCA(data, R, weights="rows")  # type: ignore[arg-type]

@@ -1,0 +1,191 @@
+"""The libraries of automatic differentiation: each evaluates f, or its gradient, for all local agents in one call.
+
+The bits of an agent's result must not depend on how many agents are evaluated with it. JAX: compiled code for a batch differs with
+its size, so that ``vmap`` does not keep bits; ``lax.map``, one compiled loop over the agents, does, at the same speed. PyTorch:
+``vmap`` keeps bits for most functions; this is tested for each function when its problem is made, and otherwise ``vmap`` is called
+with one agent at a time. autograd has no batches: a loop over the agents.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from ...protocols import Array, Index
+
+Backend = Literal["jax", "torch", "autograd"]
+"""The libraries."""
+Objective = Callable[[Any, Any], Any]
+"""The objective ``f(own, x)`` of an agent with its number or its data ``own``."""
+
+
+def each(function: Callable[[Any], Any], own: Any) -> Any:
+    """The results for the arrays of an agent, or of all agents: a tuple where there are several, else one."""
+    return tuple(map(function, own)) if isinstance(own, tuple) else function(own)
+
+
+class Library(ABC):
+    """The objective f and its gradient by one library.
+
+    Parameters
+    ----------
+    f
+        The objective.
+    batched
+        If true, `all_agents` takes all agents in one call; a function that does not permit it (data of several shapes, Python
+        lists that are indexed by the agent's number) is called with one agent after the other.
+    """
+
+    name: Backend
+
+    def __init__(self, f: Objective, batched: bool) -> None:
+        self.f, self.batched = f, batched
+        self._made = cache(self._make)
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.f, self.batched)
+
+    @abstractmethod
+    def arrays(self, own: Any) -> Any:
+        """The NumPy arrays of an agent, or of all agents, for the library, without a copy where it permits that."""
+
+    @abstractmethod
+    def _make(self, gradient: bool) -> Callable[..., Any]:
+        """The function of ``(own, x)`` or ``(own, x, batch)`` for one agent, or with ``batched`` for all; f or its gradient."""
+
+    @abstractmethod
+    def _call(self, function: Callable[..., Any], *given: Any) -> Array:
+        """The result of a function that `_make` made, as a NumPy array."""
+
+    def evaluate(self, gradient: bool, own: Any, x: Array, *batch: Index) -> Array:
+        """``(n_local,)`` or like ``x``: f, or its gradient, of every agent, from the samples ``(n_local, b)`` if given."""
+        function = self._made(gradient)
+        if self.batched:
+            return self._call(function, own, x, *batch)
+        return np.stack([self._call(function, *one) for one in zip(own, x, *batch, strict=True)])
+
+
+def _at(f: Objective, own: Any, x: Any, *batch: Any) -> Any:
+    """The value f(own, x), from the samples whose numbers are in ``batch`` where it is given."""
+    return f(each(lambda a: a[batch[0]], own) if batch else own, x)
+
+
+class Jax(Library):
+    """JAX, with float64 whatever its own setting is."""
+
+    name = "jax"
+
+    def arrays(self, own: Any) -> Any:
+        import jax
+
+        with jax.enable_x64(True):
+            return own if isinstance(own, int) else each(jax.numpy.asarray, own)
+
+    def _make(self, gradient: bool) -> Callable[..., Any]:
+        import jax
+
+        def at(own: Any, x: Any, *batch: Any) -> Any:
+            return _at(self.f, own, x, *batch)
+
+        one = jax.grad(at, argnums=1) if gradient else at
+        if self.batched:
+            return jax.jit(lambda *given: jax.lax.map(lambda agent: one(*agent), given))
+        by_number, by_data = jax.jit(one, static_argnums=0), jax.jit(one)
+        return lambda own, *given: (by_number if isinstance(own, int) else by_data)(own, *given)
+
+    def _call(self, function: Callable[..., Any], *given: Any) -> Array:
+        import jax
+
+        with jax.enable_x64(True):
+            return np.asarray(function(*given))
+
+
+class Torch(Library):
+    """PyTorch, on the processor."""
+
+    name = "torch"
+    chunk: int | None = None
+    """The number of agents in a call of ``vmap``; None: all."""
+
+    def __reduce__(self) -> Any:
+        return *super().__reduce__(), {"chunk": self.chunk}
+
+    def arrays(self, own: Any) -> Any:
+        return own if isinstance(own, int) else each(_tensor, own)
+
+    def _make(self, gradient: bool) -> Callable[..., Any]:
+        import torch
+
+        def at(own: Any, x: Any, *batch: Any) -> Any:
+            return _at(self.f, own, x, *batch)
+
+        one = torch.func.grad(at, argnums=1) if gradient else at
+        return torch.func.vmap(one, chunk_size=self.chunk) if self.batched else one
+
+    def _call(self, function: Callable[..., Any], *given: Any) -> Array:
+        own, *rest = given
+        found: Array = function(own, *map(_tensor, rest)).detach().numpy()
+        return found
+
+
+def _tensor(a: Array) -> Any:
+    """The array as a tensor; shared where it can be written into, since PyTorch has no read-only tensors."""
+    import torch
+
+    return torch.from_numpy(np.require(a, requirements=["C", "W"]))
+
+
+class Autograd(Library):
+    """autograd, whose functions are those of ``autograd.numpy``."""
+
+    name = "autograd"
+
+    def arrays(self, own: Any) -> Any:
+        return own
+
+    def _make(self, gradient: bool) -> Callable[..., Any]:
+        import autograd
+
+        def at(own: Any, x: Any, *batch: Any) -> Any:
+            return _at(self.f, own, x, *batch)
+
+        return autograd.grad(at, 1) if gradient else at
+
+    def _call(self, function: Callable[..., Any], *given: Any) -> Array:
+        return np.asarray(function(*given))
+
+
+LIBRARIES: dict[str, type[Library]] = {"jax": Jax, "torch": Torch, "autograd": Autograd}
+
+
+def candidates(backend: str) -> tuple[str, ...]:
+    """The libraries to try: the one that is named; for auto those that the program has imported, or else those installed.
+
+    Raises
+    ------
+    ValueError
+        An unknown name.
+    ModuleNotFoundError
+        The library is not installed; names the command that installs it.
+    """
+    names = get_args(Backend)
+    if backend == "auto":
+        found = tuple(name for name in names if name in sys.modules) or tuple(
+            name for name in names if importlib.util.find_spec(name)
+        )
+        if not found:
+            raise ModuleNotFoundError(
+                'a gradient needs JAX, PyTorch or autograd: pip install "decentorth[autograd]", or give gradient='
+            )
+        return found
+    if backend not in names:
+        raise ValueError(f"backend must be 'auto', {', '.join(map(repr, names))}, got {backend!r}")
+    if importlib.util.find_spec(backend) is None:
+        raise ModuleNotFoundError(f'backend={backend!r} needs {backend}: pip install "decentorth[{backend}]"', name=backend)
+    return (backend,)

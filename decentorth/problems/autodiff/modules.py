@@ -1,0 +1,142 @@
+"""PyTorch modules as decentralized problems: some parameters are orthonormal, the others free."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...protocols import Array
+from ...sets import Euclidean, Flat, Stiefel
+from .functions import DifferentiatedProblem, _arranged, _rows
+from .libraries import candidates
+
+
+class ModuleProblem(DifferentiatedProblem[Flat]):
+    """The loss of a PyTorch module on the agents' data; `from_module` makes it.
+
+    A point ``(p, 1)`` has the entries of the orthonormal parameters, one after the other, then those of the free ones. A parameter
+    of several dimensions is orthonormal as the matrix of its first dimension and all others; a wide matrix is stored transposed.
+
+    Parameters
+    ----------
+    module, loss, orthogonal
+        As in `from_module`, the module in float64.
+    own
+        All agents' data, as `DifferentiatedProblem` takes them.
+    n_agents
+        The number of agents.
+    """
+
+    def __init__(self, module: Any, loss: Callable[[Any, Any], Any], own: Any, n_agents: int, orthogonal: Sequence[str]) -> None:
+        from torch.func import functional_call
+
+        self._module = module
+        shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+        self._orthogonal = tuple(orthogonal)
+        order = [*self._orthogonal, *(name for name in shapes if name not in self._orthogonal)]
+        ends = np.cumsum([math.prod(shapes[name]) for name in order]).tolist()
+        self._places = {
+            name: (slice(end - math.prod(shapes[name]), end), shapes[name]) for name, end in zip(order, ends, strict=True)
+        }
+        sets: list[Any] = []
+        for name in self._orthogonal:
+            rows, *rest = shapes[name]
+            sets.append(Stiefel(max(rows, math.prod(rest)), min(rows, math.prod(rest))))
+        size = ends[-1]
+        free = size - sum(one.shape[0] * one.shape[1] for one in sets)
+        if free:
+            sets.append(Euclidean(free, 1))
+
+        def f(own: tuple[Any, Any], x: Any) -> Any:
+            inputs, targets = own
+            return loss(functional_call(module, self._parameters(x), (inputs,)), targets)
+
+        super().__init__(f, Flat(*sets), own, n_agents, candidates("torch"))
+        self.n_samples = _rows(own, n_agents)
+
+    def _parameters(self, x: Any) -> dict[str, Any]:
+        """The module's parameters in points ``(..., p, 1)`` of NumPy or PyTorch, as views."""
+        found = {}
+        for name, (place, shape) in self._places.items():
+            part = x[..., place, 0]
+            if name in self._orthogonal and shape[0] < math.prod(shape[1:]):
+                part = part.reshape(*part.shape[:-1], math.prod(shape[1:]), shape[0]).swapaxes(-1, -2)
+            found[name] = part.reshape(*x.shape[:-2], *shape)
+        return found
+
+    def start(self, seed: int) -> Array:
+        """``(p, 1)``: the module's own parameters, the orthonormal ones moved to the nearest such point; the seed is not used."""
+        point = np.empty((1, *self.shape))
+        given = dict(self._module.named_parameters())
+        for name, (place, shape) in self._places.items():
+            matrix = given[name].detach().numpy().reshape(shape[0] if shape else 1, -1)
+            wide = name in self._orthogonal and matrix.shape[0] < matrix.shape[1]
+            point[0, place, 0] = (matrix.T if wide else matrix).reshape(-1)
+        start: Array = self.constraint.project(point)[0]
+        return start
+
+    def unpack(self, x: Array) -> Mapping[str, Array]:
+        """The module's parameters in stacked points, by name, ``(n_local, ...)``."""
+        return self._parameters(x)
+
+    def module_at(self, x: Array) -> Any:
+        """A copy of the module, in float64, with the parameters of one point ``(p, 1)``."""
+        import torch
+
+        made = copy.deepcopy(self._module)
+        made.load_state_dict({name: torch.tensor(part) for name, part in self._parameters(x).items()}, strict=False)
+        return made
+
+
+def from_module(
+    module: Any, loss: Callable[[Any, Any], Any], data_of_each_agent: Sequence[Any], orthogonal: Sequence[str] = ()
+) -> ModuleProblem:
+    """A problem whose point is a PyTorch module's parameters: f_i = loss(module(inputs_i), targets_i).
+
+    All runs start from the module's own parameters; under ``mpirun`` every rank must make the same (``torch.manual_seed``). The
+    module is copied, in float64, and not changed: ``problem.module_at(point)`` returns a trained one.
+
+    Parameters
+    ----------
+    module
+        A ``torch.nn.Module`` that is a function of its parameters and inputs alone.
+    loss
+        ``loss(output, targets) -> number``, a mean over the samples, e.g. ``torch.nn.functional.cross_entropy``.
+    data_of_each_agent
+        A list of ``(inputs, targets)`` with the samples first, or two stacked arrays with the agents first; arrays or tensors.
+        Agents with equally many samples are evaluated in one call.
+    orthogonal
+        The names of parameters with orthonormal columns (rows where there are fewer rows), on Stiefel manifolds; others are free.
+
+    Raises
+    ------
+    TypeError
+        ``module`` is no module, or the loss cannot be differentiated.
+    ValueError
+        A name that is no parameter's, or one of a vector; a module with dropout or batch normalization, whose output is no function
+        of the parameters and inputs alone; or data that do not fit.
+    ModuleNotFoundError
+        PyTorch is not installed.
+    """
+    candidates("torch")
+    import torch
+
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"module must be a torch.nn.Module, got {type(module).__name__}")
+    for name, one in module.named_modules():
+        if isinstance(one, torch.nn.modules.dropout._DropoutNd | torch.nn.modules.batchnorm._NormBase):
+            raise ValueError(
+                f"{type(one).__name__} ({name}) depends on more than parameters and inputs: leave it out, or use LayerNorm"
+            )
+    shapes = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+    for name in orthogonal:
+        if name not in shapes:
+            raise ValueError(f"the module has no parameter {name!r}; it has {', '.join(shapes)}")
+        if len(shapes[name]) < 2:
+            raise ValueError(f"the parameter {name!r} of shape {shapes[name]} is no matrix: only matrices can be orthogonal")
+    own, count = _arranged(data_of_each_agent)
+    return ModuleProblem(copy.deepcopy(module).double(), loss, own, count, orthogonal)

@@ -1,0 +1,84 @@
+"""The Taylor test of gradients: the error of f(x + t v) ~ f(x) + t <g, v> falls with slope 2 in t if g is the gradient at x."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...numerics.ordered_sums import norms, sums
+from ...protocols import Array
+
+RIGHT = 1.5
+"""The slope above which a gradient is right: 2 for smooth functions, at least 1.58 where a kink is crossed, 1 for a wrong one."""
+_STEPS = 2.0 ** -np.arange(1.0, 41.0)
+_CLEAR = 50.0
+"""How many times larger than rounding an error must be for its slope to mean something."""
+
+
+@dataclass(frozen=True)
+class GradientCheck:
+    """The result of a Taylor test of the agents' gradients."""
+
+    slope: float
+    """The slope of the worst agent: 2 where the gradient is right, 1 where it is wrong, infinite where the expansion is exact, and
+    NaN where the value or the gradient is not finite."""
+    agent: int
+    """The number of the worst agent."""
+    slopes: Array = field(repr=False)
+    """The slopes of the agents in this process, ``(n_local,)``."""
+
+    @property
+    def right(self) -> bool:
+        """True if all agents' gradients fit their values."""
+        return bool(self.slope > RIGHT)
+
+    def __repr__(self) -> str:
+        if self.right:
+            return f"GradientCheck: right, Taylor slope {self.slope:.2f} (2 is expected; the worst is agent {self.agent})"
+        if np.isnan(self.slope):
+            return f"GradientCheck: the value or the gradient of agent {self.agent} is not finite"
+        wrong = f"the gradient of agent {self.agent} does not fit its value"
+        return f"GradientCheck: WRONG, {wrong}: Taylor slope {self.slope:.2f}, 2 is expected"
+
+
+def worst(slopes: Array, first_agent: int, own: Array) -> GradientCheck:
+    """The check of slopes ``(n,)`` of which the first is that of ``first_agent``; ``own`` are those of this process."""
+    at = int(np.argmin(np.where(np.isnan(slopes), -np.inf, slopes)))
+    return GradientCheck(float(slopes[at]), first_agent + at, own)
+
+
+def taylor_slopes(value: Callable[[Array], Array], gradient: Callable[[Array], Array], x: Array, direction: Array) -> Array:
+    """The slope of each agent's Taylor error at the two smallest steps at which it is well above rounding, ``(n_local,)``.
+
+    Parameters
+    ----------
+    value, gradient
+        From points ``(n_local, *shape)``: the values ``(n_local,)`` and the gradients like the points.
+    x
+        The points, ``(n_local, *shape)``.
+    direction
+        The direction v, ``shape``.
+    """
+    with np.errstate(all="ignore"):
+        f, along = value(x), sums(gradient(x) * direction)
+        scatter = [np.abs(value(x + k * 2.0**-49 * direction) - f) for k in (-2.0, -1.0, 1.0, 2.0)]
+        rounding = np.max(scatter, axis=0) + 4.0 * np.finfo(np.float64).eps * np.abs(f)
+        errors = np.array([np.abs(value(x + t * direction) - f - t * along) for t in _STEPS])
+        slopes = np.full(len(x), np.inf)
+        for i in range(len(x)):
+            clear = np.flatnonzero(np.isfinite(errors[:, i]) & (errors[:, i] > _CLEAR * rounding[i]))
+            if not np.isfinite(f[i] + along[i]):
+                slopes[i] = np.nan
+            elif len(clear) > 1:
+                large, small = clear[-2:]
+                slopes[i] = np.log(errors[large, i] / errors[small, i]) / np.log(_STEPS[large] / _STEPS[small])
+    return slopes
+
+
+def random_direction(x: Array, seed: int) -> Array:
+    """A random direction as long as the point ``x``, or of length 1 at zero, of its shape."""
+    v = np.random.default_rng(seed).standard_normal(x.shape)
+    unit: Array = v * ((norms(x[None])[0] or 1.0) / norms(v[None])[0])
+    return unit

@@ -1,0 +1,159 @@
+"""Gradients by JAX and autograd: those of formulas, with the same bits for any part of the agents."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import topologies as tp
+from decentorth import DRSGD, solve
+from decentorth.problems import PCA, from_function
+from decentorth.protocols import Array
+from decentorth.sets import Euclidean, Flat, Stiefel
+from tests.support.mpi import HUNG, ROOT
+
+N, M, D, R = 7, 12, 9, 3
+DATA = np.random.default_rng(0).standard_normal((N, M, D))
+POINTS = np.random.default_rng(1).standard_normal((N, D, R))
+LIBRARIES = ("jax", "autograd")
+
+
+def pca(a: Any, x: Any) -> Any:
+    """PCA's objective, a mean over samples, in the operators that every library has."""
+    return -((a @ x) ** 2).sum() / (2.0 * a.shape[0])
+
+
+def made(library: Any, f: Any = pca, **more: Any) -> Any:
+    pytest.importorskip(library)
+    return from_function(f, Stiefel(D, R), backend=library, **{"data": DATA, **more})
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("given", ["stacked", "list", "unequal", "numbers"])
+def test_gradients_are_those_of_the_formula(library: str, given: str) -> None:
+    ends = [M - 2 * (i % 3) if given == "unequal" else M for i in range(N)]
+    parts = [a[:end] for a, end in zip(DATA, ends, strict=True)]
+    if given == "numbers":
+        problem = made(library, lambda i, x: pca(parts[i], x), data=None, n_agents=N)
+    else:
+        problem = made(library, data=DATA if given == "stacked" else parts)
+    exact = PCA(parts, R)
+    np.testing.assert_allclose(problem.value(POINTS), exact.value(POINTS), rtol=1e-13)
+    np.testing.assert_allclose(problem.gradient(POINTS), exact.gradient(POINTS), atol=1e-13)
+    assert problem.gradient(POINTS).flags.writeable
+    assert problem.check_gradient().right
+    if given != "numbers":
+        batch = np.random.default_rng(2).integers(0, np.array(ends)[:, None], (N, 4))
+        np.testing.assert_allclose(problem.gradient_on(POINTS, batch), exact.gradient_on(POINTS, batch), atol=1e-13)
+
+
+def network(a: Any, x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.mean(jnp.tanh(a @ x) ** 2) + jnp.linalg.norm(x) + jnp.exp(jnp.sum(a) / 100.0)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_part_has_the_bits_of_the_whole(library: str) -> None:
+    problem = made(library, network if library == "jax" else pca)
+    batch = np.random.default_rng(2).integers(0, M, (N, 3))
+    whole = problem.value(POINTS), problem.gradient(POINTS), problem.gradient_on(POINTS, batch)
+    for own in (slice(0, 1), slice(2, 4), slice(1, 7), slice(6, 7)):
+        part = problem.restrict(own)
+        found = part.value(POINTS[own]), part.gradient(POINTS[own]), part.gradient_on(POINTS[own], batch[own])
+        assert [a.tobytes() for a in found] == [a[own].tobytes() for a in whole]
+
+
+def test_stacked_data_are_not_copied_and_float32_gets_a_warning() -> None:
+    problem = made("autograd")
+    assert np.shares_memory(problem._own, DATA)
+    jnp = pytest.importorskip("jax.numpy")
+    with pytest.warns(UserWarning, match="f is computed in float32, not float64"):
+        made("jax", lambda a, x: pca(jnp.float32(a), jnp.float32(x)))
+
+
+def test_auto_is_the_library_that_can_differentiate_the_function() -> None:
+    np_ = pytest.importorskip("autograd.numpy")
+    jnp = pytest.importorskip("jax.numpy")
+    assert made("jax", lambda a, x: jnp.sum(jnp.tanh(a @ x))).__class__.__name__ == "DifferentiatedProblem"
+    for f, name in ((lambda a, x: np_.sum(np_.tanh(np_.dot(a, x))), "autograd"), (lambda a, x: jnp.sum(jnp.tanh(a @ x)), "jax")):
+        problem: Any = from_function(f, Stiefel(D, R), data=DATA)
+        assert problem._library.name == name
+
+
+def test_own_gradients_need_no_library_and_mini_batches_run() -> None:
+    problem = from_function(pca, Stiefel(D, R), data=DATA, gradient=lambda a, x: -a.T @ (a @ x) / M)
+    np.testing.assert_allclose(problem.gradient(POINTS), PCA(DATA, R).gradient(POINTS), atol=1e-13)
+    given: Any = {"iterations": 5, "seed": 3}
+    W, method = tp.metropolis_weights(tp.ring(N)), DRSGD(step_size=0.1, batch_size=2)
+    mine, theirs = (solve(p, method, W, x0=problem.start(0), **given).x for p in (made("autograd"), PCA(DATA, R)))
+    np.testing.assert_allclose(mine, theirs, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"backend": "tensorflow"}, ValueError, "backend must be 'auto', 'jax', 'torch', 'autograd', got 'tensorflow'"),
+        ({"n_agents": 3}, ValueError, "n_agents is 3: the data are those of 7 agents"),
+        ({"data": None}, ValueError, "n_agents is None: give n_agents, at least 1"),
+        ({"f": 3.0}, TypeError, "f must be a function f(agent, x), got float"),
+        ({"f": lambda a, x: a @ x, "backend": "autograd"}, TypeError, "f cannot be differentiated (autograd: "),
+        ({"data": [DATA[0], DATA[1, :0]], "backend": "autograd"}, ValueError, "agent 1 must have equally many rows, at least one"),
+    ],
+)
+def test_what_cannot_be_is_refused(given: dict[str, Any], error: type[Exception], message: str) -> None:
+    pytest.importorskip("autograd")
+    words: dict[str, Any] = {"f": pca, "set": Stiefel(D, R), "data": DATA, **given}
+    with pytest.raises(error, match=re.escape(message)):
+        from_function(**words)
+
+
+def test_flat_products_have_the_fields_of_their_parts() -> None:
+    """Also of parts of unequal widths."""
+    parts: Any = (Stiefel(5, 2), Stiefel(4, 3), Euclidean(6, 1))
+    flat: Any = Flat(*parts)
+    rng = np.random.default_rng(0)
+    xs, gs = ([rng.standard_normal((N, *part.shape)) for part in parts] for _ in range(2))
+
+    def joined(found: list[Array]) -> Array:
+        return np.concatenate([one.reshape(N, -1, 1) for one in found], axis=1)
+
+    x, g, penalty = joined(xs), joined(gs), rng.random(N) + 0.1
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(flat.split(x), xs, strict=True))
+    for name, more in (("landing", (penalty,)), ("tangent", ()), ("retract", ()), ("dissolved", (penalty,))):
+        expected = [getattr(part, name)(a, b, *more) for part, a, b in zip(parts, xs, gs, strict=True)]
+        np.testing.assert_allclose(getattr(flat, name)(x, g, *more), joined(expected), atol=1e-13)
+    squares = [part.feasibility(a) ** 2 for part, a in zip(parts, xs, strict=True)]
+    np.testing.assert_allclose(flat.feasibility(x), np.sqrt(sum(squares)), rtol=1e-13)
+    assert flat.feasibility(flat.project(x)).max() < 1e-12
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_an_own_objective_becomes_a_figure(library: str, tmp_path: Path) -> None:
+    """In the script and in the notebook, by at most 15 lines each."""
+    pytest.importorskip(library)
+    figure = tmp_path / "figure.png"
+    words = [sys.executable, "examples/own_objective.py", library, str(figure)]
+    said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=HUNG, check=True).stdout
+    assert float(said.split()[-4]) < 0.3
+    assert figure.stat().st_size > 5_000
+    check_cell(library)
+
+
+def check_cell(library: str) -> None:
+    """The notebook's cell of a library runs, in at most 15 lines, and ends near a stationary point."""
+    cells = json.loads(Path(ROOT, "examples", "own_objective.ipynb").read_text())["cells"]
+    (source,) = [cell["source"] for cell in cells if cell["id"] == library]
+    assert len([line for line in source.splitlines() if line.strip()]) <= 15
+    names: dict[str, Any] = {}
+    exec(source, names)
+    norms = names["result"].history["gradient_norm"]
+    assert norms[-1] < 0.3 * norms[0]
+    assert eval(source.splitlines()[-1], names).axes[0].lines, "the last line is the figure"
