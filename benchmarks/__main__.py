@@ -84,7 +84,7 @@ def compared(section: str, case: str, works: Works, own: int, blocks: int, goal:
             ratios = [a / b for a, b in zip(found[ours], found[other], strict=True)]
             middle = [statistics.median(found[name]) for name in (ours, other)]
             rows.append(Row(section, case, ours, other, *middle, statistics.median(ratios), min(ratios), max(ratios), goal))
-            print(f"  {case}: {ours} / {other}: {rows[-1].ratio:.2f}", flush=True)
+            print(f"  {case}: {ours} / {other}: {rows[-1].ratio:.3g}", flush=True)
     return rows
 
 
@@ -360,9 +360,9 @@ def markdown(kept: Mapping[str, Any], before: Mapping[str, Any] | None) -> str:
         for row in [row for row in kept["rows"] if row["section"] == section]:
             last = old.get((section, row["case"], row["ours"], row["other"]))
             times = [f"{1e3 * row[key]:.4g}" for key in ("seconds", "other_seconds")]
-            cells = [row["case"], row["ours"], times[0], row["other"], times[1], f"{row['ratio']:.2f}"]
+            cells = [row["case"], row["ours"], times[0], row["other"], times[1], f"{row['ratio']:.3g}"]
             cells += [
-                f"{row['least']:.2f} to {row['largest']:.2f}",
+                f"{row['least']:.3g} to {row['largest']:.3g}",
                 *("" if v is None else f"{v:.2f}" for v in (row["goal"], last)),
             ]
             lines.append("| " + " | ".join(cells) + " |")
