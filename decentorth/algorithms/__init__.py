@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
+    from .centralized.conjugate_gradients import ConjugateGradients as ConjugateGradients
     from .centralized.generalized_landing import GeneralizedLanding as GeneralizedLanding
     from .centralized.landing import Landing as Landing
+    from .centralized.lbfgs import LBFGS as LBFGS
     from .centralized.pcal import PCAL as PCAL
     from .centralized.plam import PLAM as PLAM
     from .centralized.rgd import RGD as RGD

@@ -99,6 +99,11 @@ def add_scaled(scale: Array, x: Array, out: Array) -> None:
     accumulate(Csr(n, n, *_diagonal(n), scale), x.size // n, x.reshape(-1), out.reshape(-1))
 
 
+def add_multiple(scale: float, x: Array, out: Array) -> None:
+    """Compute ``out += scale * x`` in one pass; both are C-contiguous and of one size."""
+    accumulate(Csr(1, 1, *_diagonal(1), np.array([scale])), x.size, x.reshape(-1), out.reshape(-1))
+
+
 def add_agents(x: Array, out: Array) -> None:
     """Compute ``out += x[0]``, ``out += x[1]``, ...: a sum strictly in agent order (NumPy's own sums are pairwise)."""
     n = len(x)

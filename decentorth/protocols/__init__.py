@@ -33,6 +33,7 @@ from .problems import Smooth as Smooth
 from .problems import SubgradientSettings as SubgradientSettings
 from .problems import TraceForm as TraceForm
 from .problems import WeaklyConvex as WeaklyConvex
+from .problems import Whitening as Whitening
 from .run import SETUP as SETUP
 from .run import Agreed as Agreed
 from .run import Algorithm as Algorithm

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 from .arrays import Array, Index
 
@@ -113,6 +113,15 @@ class SampledMatrices(Sampled, Protocol):
 
     def matrices_on(self, batch: Index) -> Array:
         """The B of the samples ``batch``, ``(n_local, n, w)``, fresh, as the set's ``with_matrices`` takes it."""
+
+
+@runtime_checkable
+class Whitening(Protocol):
+    """A problem on {x : x^T B x = I} that can be written in the variables y = U x, B = U^T U, where that is a Stiefel manifold."""
+
+    @property
+    def whitened(self) -> Any:
+        """The problem of y, with methods ``changed(x)``, U x, and ``back(y)``, U^{-1} y; None where it is not available."""
 
 
 @runtime_checkable

@@ -106,6 +106,9 @@ class ByProducts(Protocol):
     def natural_gradient(self, x: Array, g: Array, bx: Array | None = None) -> tuple[Array, Array]:
         """The Riemannian gradient z of the metric tr(u^T B v) at a feasible x, and B z."""
 
+    def natural_projection(self, x: Array, v: Array, bv: Array, bx: Array) -> tuple[Array, Array]:
+        """The tangent z at a feasible x nearest to v in the metric tr(u^T B v), and B z, from B v and B x."""
+
     def retract_with(self, y: Array, by: Array, retraction: Retraction = "polar") -> tuple[Array, Array]:
         """The feasible point x to which the retraction brings y, from y and B y, and B x; fresh."""
 

@@ -128,6 +128,13 @@ class GeneralizedStiefel(AugmentedLagrangian, TrackedFields):
         np.subtract(g, image, out=image)
         return self.solve(image), image
 
+    @staticmethod
+    def natural_projection(x: Array, v: Array, bv: Array, bx: Array) -> tuple[Array, Array]:
+        """The tangent v - x sym(x^T B v) at a feasible x nearest to v in the norm tr(v^T B v)^{1/2}, from B v and B x, and its
+        product with B; both fresh."""
+        s = sym(x.swapaxes(-1, -2) @ bv)
+        return v - x @ s, bv - bx @ s
+
     def retract(self, x: Array, v: Array, retraction: Retraction = "polar") -> Array:
         """The feasible point reached from a feasible x along the tangent v: see `retract_with` of y = x + v."""
         with np.errstate(over="ignore", invalid="ignore"):

@@ -204,7 +204,7 @@ METHODS: Mapping[str, Any] = {
     **{name: _points(name) for name in ("dissolve_with", "dissolved_with", "landing_image")},
     **{name: _points(name) for name in ("augmented_gradient", "column_tangent")},
     **{name: _points(name) for name in ("penalised", "dissolve", "dissolved")},
-    **{name: _pairs(name) for name in ("natural_gradient", "natural_landing", "retract_with", "normalized")},
+    **{name: _pairs(name) for name in ("natural_gradient", "natural_projection", "natural_landing", "retract_with", "normalized")},
     "distance": lambda self, x: norms(self._numbers("distance", x)),
     "multiplier_norm": lambda self, *given, **named: self._numbers("multiplier_norm", *given, **named).max(-1),
     "safe_step": _safe_step,

@@ -28,6 +28,7 @@ from decentorth import (
     GSJOBCD,
     JADMM,
     JJOBCD,
+    LBFGS,
     PCAL,
     PLAM,
     REXTRA,
@@ -38,6 +39,7 @@ from decentorth import (
     UMCM,
     VRJJOBCD,
     Checkpoints,
+    ConjugateGradients,
     DeEPCA,
     GeneralizedDRFGT,
     GeneralizedLanding,
@@ -46,6 +48,7 @@ from decentorth import (
     Landing,
     solve,
 )
+from decentorth.algorithms.centralized.line_search import MOST
 from decentorth.api import Run
 from decentorth.network import Network, SerialCommunicator
 from decentorth.network.collective import AgentCollective
@@ -176,6 +179,12 @@ J_ORTHOGONAL = [
     on_signature("umcm-adagrad", partial(UMCM, optimizer="adagrad"), lambda: hevp(6), exact=False),
     on_signature("rgd-cayley", partial(RGD, step_size="bb"), lambda: log_cosh(6), "own_functions"),
 ]
+
+
+def searching(name: str, algorithm: Callable[[], Any], problem: Callable[[], Any]) -> Method:
+    """A single-agent method with a line search."""
+    return Method(name, algorithm, problem, lambda n: np.ones((n, n)), spends=(*range(1, MOST + 1),), iterations=300)
+
 
 METHODS = [
     Method("drfgt", DRFGT, lambda: pca().problem, GRAPHS["ring"]),
@@ -355,6 +364,10 @@ METHODS = [
     ),
     Method("plam", PLAM, lambda: gevp(9, 3), lambda n: np.ones((n, n))),
     Method("pcal", partial(PCAL, step_size="bb"), lambda: procrustes(rows=(20,)).problem, lambda n: np.ones((n, n))),
+    searching("conjugate_gradients", ConjugateGradients, lambda: gevp(9, 3)),
+    searching("conjugate_gradients-qr", partial(ConjugateGradients, retraction="qr"), lambda: procrustes(rows=(20,)).problem),
+    searching("lbfgs", LBFGS, lambda: gevp(9, 3)),
+    searching("lbfgs-cholesky-qr", partial(LBFGS, retraction="cholesky-qr", memory=3), lambda: pca(rows=(20,)).problem),
     *J_ORTHOGONAL,
 ]
 every = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)

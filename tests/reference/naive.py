@@ -197,3 +197,36 @@ def metrics(
     if tracker is not None and landing is not None:
         out["tracking_error"] = norm(mean(tracker) - mean(landing))
     return out
+
+
+def conjugate_gradients(gradient: Gradient, x0: Array, steps: Sequence[float]) -> list[Array]:
+    """``x+ = polar(x + a d)``, ``d+ = -z+ + beta P(d)`` with the hybrid ``beta`` of Hestenes-Stiefel and Dai-Yuan, given steps."""
+    x, z = x0, tangent_projection(x0, gradient(x0))
+    d, points = -z, [x0]
+    for step in steps:
+        x = polar(x + step * d)
+        old, z = z, tangent_projection(x, gradient(x))
+        moved, carried = tangent_projection(x, d), tangent_projection(x, old)
+        below = np.sum(z * moved) - np.sum(old * d)
+        d = -z + max(0.0, min(np.sum(z * z), np.sum(z * (z - carried))) / below) * moved
+        points.append(x)
+    return points
+
+
+def lbfgs(gradient: Gradient, x0: Array, steps: Sequence[float], memory: int) -> list[Array]:
+    """``x+ = polar(x + a d)``, ``d+ = -P(H z)``, ``H`` formed by BFGS updates with the last pairs, given steps."""
+    x, z = x0, tangent_projection(x0, gradient(x0))
+    d, points = -z, [x0]
+    pairs: list[tuple[Array, Array]] = []
+    for step in steps:
+        x, before, old = polar(x + step * d), x, z
+        z = tangent_projection(x, gradient(x))
+        pairs = [*pairs, ((x - before).reshape(-1), (z - old).reshape(-1))][-memory:]
+        s, t = pairs[-1]
+        inverse, identity = (s @ t) / (t @ t) * np.eye(s.size), np.eye(s.size)
+        for s, t in pairs:
+            v = identity - np.outer(t, s) / (s @ t)
+            inverse = v.T @ inverse @ v + np.outer(s, s) / (s @ t)
+        d = -tangent_projection(x, (inverse @ z.reshape(-1)).reshape(x.shape))
+        points.append(x)
+    return points

@@ -37,6 +37,7 @@ from ..common.pooled import Fold, here, root_inverse
 from ..common.runs import Runs
 from ..stiefel.pca import subspace_distance
 from .covariances import Canonical, Form, Moments, Samples, canonical_correlations, second_moments
+from .whitened import Whitened, from_both_sides
 
 _LARGEST_FORMED = 2000
 """The number of columns in a view above which a single agent's covariance is not formed and the answer not computed."""
@@ -146,6 +147,17 @@ class CCA(AgentProblem[Any]):
         for _, form in self._runs():
             for moments in form.moments():
                 total += np.concatenate([c.reshape(-1) for c in moments])
+
+    @cached_property
+    def whitened(self) -> Whitened | None:
+        """A single agent's problem of the singular vectors of U1^{-T} C12 U2^{-1}; None with more than 2000 columns in a view."""
+        if self.n_agents != 1 or self._pooled is None:
+            return None
+        with threadpool_limits(1):  # the bits depend on the number of BLAS threads
+            first, second = [part.operator.factors[0] for part in self.constraint.parts]
+            cross = from_both_sides(first, -self._pooled[1], second)
+        n1 = len(first)
+        return Whitened(lambda y: np.concatenate((cross @ y[:, n1:], cross.T @ y[:, :n1]), axis=1), [first, second], self.shape[1])
 
     def _take(self, local: Selection) -> None:
         self.n_samples, self._rows, self._forms = self.n_samples[local], selected(self._rows, local), self._forms.take(local)

@@ -17,17 +17,19 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective
 from ...sets import GeneralizedStiefel
-from ...sets.operators import Operator, eigenspace, formed, symmetric
+from ...sets.operators import Matrices, Operator, eigenspace, formed, symmetric
 from ...settings import Condition, Count, Settings
 from ..base import AgentProblem, Deferred, Selection, on_each_rank, selected
 from ..common.division import idle_data
 from ..common.generated import stream
 from ..common.pooled import total
 from ..stiefel.pca import subspace_distance
+from .whitened import Whitened, from_both_sides
 
 _LARGEST_OPTIMUM = 3000
 """The order above which the answer is not computed and no error is reported."""
@@ -101,6 +103,18 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
     def hessian(self) -> Array:
         """``(n_local, n, n)``: -A_i, formed."""
         return np.stack([-formed(A) for A in self._operators])
+
+    @cached_property
+    def whitened(self) -> Whitened | None:
+        """A single agent's problem of the eigenvectors of U^{-T} A U^{-1}, B = U^T U; None unless A and B are dense."""
+        A, B = self._operators[0], self.constraint.operator
+        if not (self.n_agents == 1 and isinstance(A, Matrices) and isinstance(B, Matrices)):
+            return None
+        with threadpool_limits(1):  # the bits depend on the number of BLAS threads
+            upper = B.factors[0]
+            half = from_both_sides(upper, A.stack[0], upper)
+        H = -0.5 * (half + half.T)
+        return Whitened(lambda y: H @ y, [upper], self.shape[1])
 
     def pooled(self) -> Self:
         """The mean of the agents' objectives as the objective of a single agent, with A formed; all agents must be here."""

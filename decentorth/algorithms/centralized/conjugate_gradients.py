@@ -1,0 +1,70 @@
+"""Conjugate gradients: the centralized Riemannian method with the hybrid of Hestenes & Stiefel and Dai & Yuan.
+
+Sakai, Iiduka, "Hybrid Riemannian conjugate gradient methods with global convergence properties", Computational Optimization and
+Applications 2020:
+
+    x <- y = R_x(a d),   d <- -z + beta P_y(d),   z = grad f(y)
+    beta = max(0, min(beta_HS, beta_DY)),   beta_DY = <z, z> / q,   beta_HS = <z, z - P_y(grad f(x))> / q
+    q = <z, P_y(d)> - <grad f(x), d>
+
+    x   state.point     grad f   state.point.field, in the metric of `rgd`    P_y   constraint.tangent or natural_projection
+    d   state.tangent   a        `line_search`, |phi'(a)| <= SIGMA |phi'(0)|  R_x   constraint.retract or retract_with
+
+The first trial step of an iteration expects the decrease of the iteration before, a phi'(0) as there. Where d does not descend, or
+no step along it is found, it becomes -z.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ...protocols import Array, Network, Problem, RetractableManifold, Streams
+from .line_search import Point, Searching, Vector, begun, field, point_of, search, transported, viewed
+
+SIGMA = 0.3
+"""The share of the slope that may be left after a step."""
+
+
+class ConjugateGradientsState(NamedTuple):
+    """The point x ``(1, n, p)``; the `Point` of the iteration in its variables; the direction and its product with B, tangent and
+    along; the step that led to x (zero at the start, and where none was found) and the next trial step, each ``(1,)``."""
+
+    x: Array
+    point: Point
+    tangent: Array
+    along: Array
+    step_size: Array
+    trial: Array
+    k: int
+    gradients: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConjugateGradients(Searching):
+    """Riemannian conjugate gradients for a single agent (Sakai, Iiduka 2020)."""
+
+    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> ConjugateGradientsState:
+        point, first = begun(problem, x0)
+        return ConjugateGradientsState(x0.copy(), point, *field(point).times(-1.0), np.zeros(1), first, 0, 1)
+
+    def step(
+        self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: ConjugateGradientsState
+    ) -> ConjugateGradientsState:
+        k, view, d = state.k + 1, viewed(problem), Vector(state.tangent, state.along)
+        point, step, slope, spent = search(view, state.point, d, float(state.trial[0]), SIGMA, self.retraction, k)
+        before, z = field(state.point), field(point)
+        start, squared, ahead = before.inner(d), z.inner(z), z.times(-1.0)
+        following = float(state.trial[0])
+        if step > 0.0:
+            beta = max(0.0, min(squared, squared - z.inner(before)) / (slope - start)) if slope > start else 0.0
+            if beta > 0.0:
+                ahead.add(beta, transported(view, point, d))
+            down = z.inner(ahead)
+            if not down < 0.0:
+                ahead, down = z.times(-1.0), -squared
+            following = step * start / down if down < 0.0 else step
+        x = point_of(problem, point.x)
+        return ConjugateGradientsState(x, point, *ahead, np.array([step]), np.array([following]), k, state.gradients + spent)

@@ -1,0 +1,104 @@
+"""L-BFGS: the centralized Riemannian quasi-Newton method with limited memory.
+
+Liu, Nocedal, "On the limited memory BFGS method for large scale optimization", Mathematical Programming 1989, with the two loops of
+Nocedal & Wright, "Numerical optimization", 2006, Algorithm 7.4; on manifolds as in Huang, Gallivan, Absil, "A Broyden class of
+quasi-Newton methods for Riemannian optimization", SIAM Journal on Optimization 2015, but with transports by projection that are put
+off:
+
+    x <- y = R_x(a d),   d <- -P_y(H z),   z = grad f(y)
+    H: from <s, t> / <t, t> times the identity, one BFGS update for each of the last m pairs s = y - x, t = z - grad f(x)
+
+    x     state.point                          grad f   state.point.field, in the metric of `rgd`
+    s, t  state.pairs, the oldest first        P_y      constraint.tangent or natural_projection
+    a     `line_search`, |phi'(a)| <= SIGMA |phi'(0)|   R_x   constraint.retract or retract_with
+
+The pairs stay vectors of the space around the manifold, with the metric's inner product: H is positive definite there whenever all
+<s, t> > 0, so that <z, d> = -<z, H z> < 0 without a transport of the pairs, which would take two projections for each. A pair with
+<s, t> <= 0 is left out, and where no step is found all are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from ...protocols import Array, Network, Problem, RetractableManifold, Streams
+from ...settings import Count
+from .line_search import Point, Searching, Vector, begun, field, point_of, search, transported, viewed
+
+SIGMA = 0.9
+"""The share of the slope that may be left after a step."""
+
+
+class Pair(NamedTuple):
+    """The vectors s and t, ``(1, n, p)``, with their products with B, and inner, <s, t>, ``(1,)``: zero where there is no pair."""
+
+    moved: Array
+    moved_image: Array
+    change: Array
+    change_image: Array
+    inner: Array
+
+
+class LBFGSState(NamedTuple):
+    """The point x ``(1, n, p)``; the `Point` of the iteration in its variables; the m pairs; the direction and its product with B,
+    tangent and along; the step that led to x (zero at the start, and where none was found) and the next trial step, ``(1,)``."""
+
+    x: Array
+    point: Point
+    pairs: tuple[Pair, ...]
+    tangent: Array
+    along: Array
+    step_size: Array
+    trial: Array
+    k: int
+    gradients: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LBFGS(Searching):
+    """Riemannian L-BFGS for a single agent (Liu, Nocedal 1989; Huang, Gallivan, Absil 2015)."""
+
+    memory: Annotated[Count, "m, the pairs that are kept."] = 5
+
+    def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> LBFGSState:
+        point, first = begun(problem, x0)
+        return LBFGSState(x0.copy(), point, self._none(point), *field(point).times(-1.0), np.zeros(1), first, 0, 1)
+
+    def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: LBFGSState) -> LBFGSState:
+        k, view, old, d = state.k + 1, viewed(problem), state.point, Vector(state.tangent, state.along)
+        point, step, _, spent = search(view, old, d, float(state.trial[0]), SIGMA, self.retraction, k)
+        pairs, z = self._none(point), field(point)
+        if step > 0.0:
+            s = Vector(point.x - old.x, point.product - old.product)
+            t = Vector(point.field - old.field, point.image - old.image)
+            inner = s.inner(t)
+            pairs = (*state.pairs[1:], Pair(*s, *t, np.array([inner]))) if inner > 0.0 else state.pairs
+        ahead, following = z.times(-1.0), state.trial
+        if pairs[-1].inner[0] > 0.0:
+            ahead, following = transported(view, point, two_loops(pairs, ahead)), np.ones(1)
+            if not z.inner(ahead) < 0.0:
+                ahead = z.times(-1.0)
+        return LBFGSState(point_of(problem, point.x), point, pairs, *ahead, np.array([step]), following, k, state.gradients + spent)
+
+    def _none(self, point: Point) -> tuple[Pair, ...]:
+        """The places of the pairs, all empty."""
+        zeros, images = np.zeros_like(point.x), np.zeros_like(point.image)
+        return (Pair(zeros, images, zeros, images, np.zeros(1)),) * self.memory
+
+
+def two_loops(pairs: Sequence[Pair], q: Vector) -> Vector:
+    """The product H q; q is overwritten."""
+    used = [(Vector(*pair[:2]), Vector(*pair[2:4]), float(pair.inner[0])) for pair in pairs if pair.inner[0] > 0.0]
+    shares = []
+    for s, t, inner in reversed(used):
+        shares.append(s.inner(q) / inner)
+        q.add(-shares[-1], t)
+    _, t, inner = used[-1]
+    q = q.times(inner / t.inner(t))
+    for (s, t, inner), share in zip(used, reversed(shares), strict=True):
+        q.add(share - t.inner(q) / inner, s)
+    return q

@@ -1,0 +1,204 @@
+"""Line searches along retraction curves, for conjugate gradients and L-BFGS.
+
+With phi(a) = f(R_x(a d)) a step a > 0 is accepted if it satisfies the strong Wolfe conditions
+
+    phi(a) <= phi(0) + DELTA a phi'(0),    |phi'(a)| <= sigma |phi'(0)|,
+
+where phi'(a) is taken as <grad f(y), P_y(d)>, y = R_x(a d): d is transported by the projection P_y to the tangent space at y, which
+differs from the derivative of a polar curve by terms of the order of a^2. Where two values differ by rounding errors, the second
+condition decides alone, as in the approximate Wolfe conditions of Hager & Zhang, "A new conjugate gradient method with guaranteed
+descent and an efficient line search", SIAM Journal on Optimization 2005. The next trial is the zero of the secant of phi': between
+the trials so far it keeps a tenth of the interval from both ends; where phi still falls, it is 2 to 10 times the step.
+
+For a quadratic f (`protocols.Quadratic`) f(y) - f(x) = <y - x, G(x) + G(y)> / 2 exactly, so that values cost nothing and do not
+cancel. On {x : x^T B x = I} with known B the metric is tr(u^T B v) as in `rgd`, and every tangent goes with its product with B; for
+a problem with `protocols.Whitening` the iteration takes place in the variables y = U x, B = U^T U, on a Stiefel manifold, which is
+the same iteration with fewer products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from ...numerics.ordered_sums import add_multiple
+from ...protocols import (
+    Array,
+    ByProducts,
+    Problem,
+    Projection,
+    Quadratic,
+    Retractable,
+    RetractableManifold,
+    Retraction,
+    Riemannian,
+    Whitening,
+)
+from ..common.method import RetractionName, SingleAgentMethod
+from .rgd import REFRESHED, by_products
+from .samples import nothing_seen
+
+DELTA = 1e-4
+"""The share of the decrease of the tangent line that a step must reach."""
+ROUNDING = 1e-13
+"""The size of a rounding error in values, relative to |f| + |<x, G>|."""
+MOST = 20
+"""The most trial points of a search."""
+FIRST = 0.1
+"""The length of the first step of all, relative to the root of the number of columns."""
+
+
+class Point(NamedTuple):
+    """The arrays x, product (B x), gradient (G), field (grad f) and image (B grad f), each ``(1, n, p)``, product and image
+    ``(1, 0, 0)`` where they are not used; value ``(1,)``, f up to a constant."""
+
+    x: Array
+    product: Array
+    gradient: Array
+    field: Array
+    image: Array
+    value: Array
+
+
+class Vector(NamedTuple):
+    """A tangent and its product with B, or ``(1, 0, 0)``."""
+
+    tangent: Array
+    image: Array
+
+    def times(self, scale: float) -> Vector:
+        """The tangent times a number, fresh."""
+        return Vector(scale * self.tangent, scale * self.image)
+
+    def add(self, scale: float, other: Vector) -> None:
+        """Add ``scale`` times another tangent, in place and in one pass."""
+        for mine, more in zip(self, other, strict=True):
+            if mine.size:
+                add_multiple(scale, more, mine)
+
+    def inner(self, other: Vector) -> float:
+        """The inner product in the metric."""
+        return float(np.vdot(self.tangent, other.image if other.image.size else other.tangent))
+
+
+class Found(NamedTuple):
+    """The point that a search found, its step, zero if there is none, the slope at it, and the number of gradients taken."""
+
+    point: Point
+    step: float
+    slope: float
+    gradients: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searching(SingleAgentMethod):
+    """A single agent's method with a line search."""
+
+    @property
+    def requires_set(self) -> tuple[type, ...]:
+        """The capabilities that a set must have: tangents by orthogonal projection, and retractions."""
+        return (Riemannian, Retractable, Projection)
+
+    retraction: RetractionName = "polar"
+
+
+def field(point: Point) -> Vector:
+    """The Riemannian gradient at a point."""
+    return Vector(point.field, point.image)
+
+
+def viewed(problem: Problem[RetractableManifold]) -> Problem[RetractableManifold]:
+    """The problem in the variables of the iteration: its own, or those in which its set is a Stiefel manifold."""
+    changed = problem.whitened if isinstance(problem, Whitening) else None
+    return problem if changed is None else changed
+
+
+def point_of(problem: Problem[RetractableManifold], y: Array) -> Array:
+    """The point x of the problem's own set from the variables ``y`` of the iteration."""
+    changed = problem.whitened if isinstance(problem, Whitening) else None
+    return y if changed is None else changed.back(y)
+
+
+def natural(constraint: RetractableManifold) -> bool:
+    """True if the metric is tr(u^T B v), on sets with known B."""
+    return by_products(constraint) and constraint.solvable
+
+
+def at(problem: Problem[RetractableManifold], x: Array, product: Array | None = None) -> Point:
+    """The point x without its value; ``product`` is B x if it is known."""
+    constraint, gradient, nothing = problem.constraint, problem.gradient(x), nothing_seen(len(x))
+    if not natural(constraint):
+        return Point(x, nothing, gradient, constraint.tangent(x, gradient), nothing, np.zeros(1))
+    known = cast(ByProducts, constraint)
+    product = known.product(x) if product is None else product
+    return Point(x, product, gradient, *known.natural_gradient(x, gradient, product), np.zeros(1))
+
+
+def begun(problem: Problem[RetractableManifold], x0: Array) -> tuple[Point, Array]:
+    """The first point and the first trial step ``(1,)`` along the negative gradient."""
+    changed = problem.whitened if isinstance(problem, Whitening) else None
+    problem, x = viewed(problem), x0.copy() if changed is None else changed.changed(x0)
+    point = at(problem, x)
+    size = np.sqrt(field(point).inner(field(point)))
+    first = FIRST * np.sqrt(x.shape[-1]) / size if size > 0.0 else 1.0
+    return point._replace(value=problem.value(x)), np.array([first])
+
+
+def moved(problem: Problem[RetractableManifold], point: Point, v: Vector, retraction: Retraction, k: int) -> Point:
+    """The point R_x(v), without its value; B x is made anew in every iteration whose number is a multiple of `REFRESHED`."""
+    constraint = problem.constraint
+    if not natural(constraint):
+        return at(problem, constraint.retract(point.x, v.tangent, retraction))
+    x, product = cast(ByProducts, constraint).retract_with(point.x + v.tangent, point.product + v.image, retraction)
+    return at(problem, x, None if k % REFRESHED == 0 else product)
+
+
+def transported(problem: Problem[RetractableManifold], point: Point, v: Vector) -> Vector:
+    """The projection of v to the tangent space at a point."""
+    if v.image.size:
+        return Vector(*cast(ByProducts, problem.constraint).natural_projection(point.x, *v, point.product))
+    return Vector(problem.constraint.tangent(point.x, v.tangent), v.image)
+
+
+def search(
+    problem: Problem[RetractableManifold], point: Point, d: Vector, step: float, sigma: float, retraction: Retraction, k: int
+) -> Found:
+    """A step along the descent direction d that satisfies the conditions; the first trial is ``step``.
+
+    If there is none among `MOST` trials, which happens where the gradient is as small as rounding errors, the step is zero.
+    """
+    quadratic = isinstance(problem, Quadratic)
+    start, value = field(point).inner(d), float(point.value[0])
+    noise = ROUNDING * (abs(value) + abs(float(np.vdot(point.x, point.gradient))))
+    low, low_slope, high, high_slope = 0.0, start, np.inf, np.nan
+    for trial in range(1, MOST + 1):
+        there = moved(problem, point, d.times(step), retraction, k)
+        if quadratic:
+            s = there.x - point.x
+            there = there._replace(value=point.value + 0.5 * (np.vdot(s, point.gradient) + np.vdot(s, there.gradient)))
+        else:
+            there = there._replace(value=problem.value(there.x))
+        slope = field(there).inner(d)
+        falls = float(there.value[0]) - value <= max(DELTA * step * start, noise)
+        if falls and abs(slope) <= -sigma * start:
+            return Found(there, step, slope, trial)
+        ahead = np.nan
+        if falls and slope < 0.0:
+            ahead = _secant(low, low_slope, step, slope)
+            low, low_slope = step, slope
+        else:
+            high, high_slope = step, slope
+        if np.isinf(high):
+            step = min(max(ahead, 2.0 * step), 10.0 * step) if np.isfinite(ahead) else 10.0 * step
+        else:
+            inside, width = _secant(low, low_slope, high, high_slope), high - low
+            bisected = low + width * (0.5 if np.isfinite(high_slope) else 0.1)
+            step = min(max(inside, low + 0.1 * width), high - 0.1 * width) if np.isfinite(inside) else bisected
+    return Found(point, 0.0, start, MOST)
+
+
+def _secant(a: float, slope: float, b: float, other: float) -> float:
+    """The zero beyond a of the line through two slopes, NaN if it does not rise."""
+    return a - slope * (b - a) / (other - slope) if other > slope and slope < 0.0 and np.isfinite(other) else np.nan

@@ -1,0 +1,115 @@
+"""Conjugate gradients and L-BFGS against dense formulas, the conditions of their line search, and answers known from SciPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+from scipy.sparse import csr_array
+
+from decentorth import LBFGS, ConjugateGradients, solve
+from decentorth.algorithms.centralized import conjugate_gradients, lbfgs, line_search
+from decentorth.api import Run
+from decentorth.problems import CCA, GEVP
+from decentorth.protocols import Array
+from decentorth.running.loop import check_capabilities
+from tests.reference import naive
+from tests.support import generalized
+from tests.support.generalized import pencil
+from tests.support.j_orthogonal import hevp
+from tests.support.problems import point, procrustes, relative
+
+methods = pytest.mark.parametrize("method", [ConjugateGradients(), LBFGS(memory=3)], ids=["conjugate_gradients", "lbfgs"])
+
+
+def states(run: Run, iterations: int) -> list[Any]:
+    return [state for state, _ in zip(run.states(), range(iterations + 1), strict=False)]
+
+
+@pytest.mark.parametrize(
+    ("method", "reference"),
+    [(ConjugateGradients(), naive.conjugate_gradients), (LBFGS(memory=3), partial(naive.lbfgs, memory=3))],
+    ids=["conjugate_gradients", "lbfgs"],
+)
+def test_iterates_are_those_of_the_formulas(method: Any, reference: Callable[..., list[Array]]) -> None:
+    """With the steps that the line search found; a third of the pairs are forgotten."""
+    problem = procrustes(rows=(20,)).problem
+    x0 = point(problem, 2)
+    found = states(Run(problem, method, x0=x0), 9)
+    expected = reference(lambda x: problem.gradient(x[None])[0], x0, [float(state.step_size[0]) for state in found[1:]])
+    for state, x in zip(found, expected, strict=True):
+        assert relative(state.x[0], x) < 1e-7
+    assert relative(found[-1].x[0], x0) > 0.1
+
+
+@methods
+def test_every_step_satisfies_the_wolfe_conditions(method: Any) -> None:
+    """The slope after a step is that of the direction's projection to the tangent space there."""
+    sigma = lbfgs.SIGMA if isinstance(method, LBFGS) else conjugate_gradients.SIGMA
+    problem = procrustes(rows=(20,)).problem
+    found = states(Run(problem, method, x0=point(problem, 2)), 20)
+    for old, new in pairwise(found):
+        d = old.tangent[0]
+        field = [naive.tangent_projection(state.x[0], problem.gradient(state.x)[0]) for state in (old, new)]
+        start, slope = np.sum(field[0] * d), np.sum(field[1] * naive.tangent_projection(new.x[0], d))
+        rise = problem.value(new.x)[0] - problem.value(old.x)[0]
+        assert start < 0.0
+        assert rise <= line_search.DELTA * new.step_size[0] * start + 1e-12 * abs(problem.value(old.x)[0])
+        assert abs(slope) <= sigma * abs(start) * (1 + 1e-9)
+
+
+@methods
+def test_whitened_variables_give_the_iterates_of_the_metric_of_b(method: Any) -> None:
+    """A sparse B is not whitened: the same iterates from solves with B and products that are carried along."""
+    A, B = pencil(12, 30.0)
+    x0 = GEVP(A, B, 3).start(1)
+    dense, sparse = [solve(GEVP(A, one, 3), method, x0=x0, iterations=12, rows=2) for one in (B, csr_array(B))]
+    assert relative(dense.x[0], sparse.x[0]) < 1e-6
+    assert relative(dense.x[0], x0) > 0.1
+    assert dense.row.values["feasibility"] < 1e-13
+    assert sparse.row.values["feasibility"] < 1e-13
+
+
+@methods
+@pytest.mark.parametrize("kind", ["dense", "sparse", "values"])
+def test_generalized_eigenvectors(method: Any, kind: str) -> None:
+    """Condition 100, to 1e-12 of scipy's least value, also where values are those of an unknown function."""
+    A, B = pencil(40)
+    problem: Any = GEVP(A, csr_array(B) if kind == "sparse" else B, 4) if kind != "values" else generalized.gevp(40, 4)
+    A = problem.A if kind == "values" else A
+    least = -0.5 * float(scipy.linalg.eigh(A, B, eigvals_only=True)[-4:].sum())
+    result = solve(problem, method, iterations=150, rows=2, seed=3)
+    assert float(problem.value(result.x)[0]) == pytest.approx(least, rel=1e-12)
+    assert result.row.values["gradient_norm"] < 1e-6
+
+
+@methods
+def test_canonical_correlations(method: Any) -> None:
+    """The sum of the largest singular values of C11^{-1/2} C12 C22^{-1/2}."""
+    rng = np.random.default_rng(4)
+    common = rng.standard_normal((200, 3))
+    views = [common @ rng.standard_normal((3, n)) + rng.standard_normal((200, n)) for n in (7, 5)]
+    first, second = [np.linalg.qr(view)[0] for view in views]
+    problem = CCA([views[0]], [views[1]], 2)
+    result = solve(problem, method, iterations=100, rows=2)
+    correlations = np.linalg.svd(first.T @ second, compute_uv=False)
+    assert float(problem.value(result.x)[0]) == pytest.approx(-correlations[:2].sum(), rel=1e-12)
+
+
+@methods
+def test_at_a_minimiser_nothing_moves_away(method: Any) -> None:
+    """Where the gradient is as small as rounding errors."""
+    problem = GEVP(np.diag([5.0, 4.0, 1.0, 0.5]), np.eye(4), 2)
+    result = solve(problem, method, x0=np.eye(4)[:, :2], iterations=30, rows=2)
+    assert float(problem.value(result.x)[0]) == pytest.approx(-4.5, rel=1e-15)
+
+
+@methods
+def test_a_set_without_projections_is_refused(method: Any) -> None:
+    with pytest.raises(TypeError, match="needs Projection"):
+        check_capabilities(hevp(6), method)
