@@ -48,6 +48,14 @@ ALLOWED = {
     ("decentorth/problems/autodiff/modules.py", "ModuleProblem.__init__", "cumsum"): "places of a module's parameters",
     ("decentorth/problems/autodiff/modules.py", "ModuleProblem.__init__", "prod"): "sizes of a module's parameters",
     ("decentorth/problems/autodiff/modules.py", "ModuleProblem._parameters", "prod"): "sizes of a module's parameters",
+    ("decentorth/algorithms/centralized/conjugate_gradients.py", "ConjugateGradients.step", "inner"): "a method of a single agent",
+    ("decentorth/algorithms/centralized/lbfgs.py", "LBFGS.step", "inner"): "a method of a single agent",
+    ("decentorth/algorithms/centralized/lbfgs.py", "two_loops", "inner"): "a method of a single agent",
+    ("decentorth/algorithms/centralized/line_search.py", "Vector.inner", "vdot"): "a method of a single agent",
+    ("decentorth/algorithms/centralized/line_search.py", "begun", "inner"): "a method of a single agent",
+    ("decentorth/algorithms/centralized/line_search.py", "search", "inner"): "a method of a single agent",
+    ("decentorth/algorithms/centralized/line_search.py", "search", "vdot"): "a method of a single agent",
+    ("decentorth/problems/generalized/whitened.py", "Whitened._parts", "cumsum"): "the rows of the parts of a product",
     ("decentorth/problems/common/rows.py", "_forms", "sum"): "the targets of one agent, in a loop over agents",
 }
 """(file, function, what): the reason."""

@@ -122,7 +122,7 @@ def test_a_part_has_the_bits_of_the_whole(name: str, size: int) -> None:
         for end in range(first + 1, N + 1):
             own = slice(first, end)
             assert problem.restrict(own).gradient_on(x[own], batch[own]).tobytes() == found[own].tobytes()
-    given = {"n_agents": N, "first_agent": 3}
+    given: dict[str, Any] = {"n_agents": N, "first_agent": 3}
     part: Any = PCA(a[3:8], R, **given) if name == "pca" else Procrustes(a[3:8], b[3:8], **given)
     assert part.gradient_on(x[3:8], batch[3:8]).tobytes() == found[3:8].tobytes()
 
