@@ -2,14 +2,13 @@
 Orthogonal layers: ten agents train one network, and each has one class
 =======================================================================
 
-Each of ten agents has images of one digit only (scikit-learn's digits), and no image leaves its agent. Together they train a PyTorch
-network whose two hidden layers have orthonormal rows, so that no layer stretches what it is given. There is no server: an agent
-hears its neighbours in an exponential graph. The script prints the accuracy on test images of all classes (mean over the agents and
-worst agent), the exchanges with the neighbours, the megabytes sent and the distance ||X X^T - I|| of the layers from orthogonality, for
+Each of ten agents has images of one digit only (scikit-learn's digits), and no image leaves it. Together, on a ring, they train a
+PyTorch network whose two hidden layers have orthonormal rows. The script prints the accuracy on test images of all digits,
+the exchanges with neighbours, the megabytes sent and the distance ||X X^T - I|| of the worst agent's layers from orthogonality, for
 
 - DRFGT, which tracks the gradient of all agents and lands on the orthonormal layers;
-- averaging of parameters (federated averaging without a server): one or five local steps, each back onto the orthonormal layers,
-  then an average over the neighbours, after which the layers are no longer orthonormal; and with these moved back after it too;
+- averaging of parameters (federated averaging without a server): local steps on the manifold, then an average over the neighbours,
+  after which the layers are no longer orthonormal; and with these moved back after it;
 - pooled images, and agents alone.
 
 It needs PyTorch. The page ``docs/applications/orthogonal_layers.md`` discusses the numbers. ::
@@ -33,19 +32,17 @@ import decentorth as do
 import topologies as tp
 from decentorth.network import Network
 
-HIDDEN = 24
 
-# %%
-# Images and network
-# ------------------
-
-
-def divided(X, y, seed=0):
-    """The agents' images, one class each and equally many, and a quarter of all images for the test, with labels 0, 1, ..."""
+def loaded(path):
+    """The agents' rows, one class each and equally many, and a quarter of all rows for the test, with labels 0, 1, ..."""
+    if path is None:
+        X, y = load_digits(return_X_y=True)
+    else:
+        X, y = do.data.load_matrix(f"{path}:X"), do.data.load_labels(f"{path}:y")
     if len(X) != len(y):
         raise ValueError(f"X has {len(X)} rows and y has {len(y)} labels: give one label for each row")
     X, y = X / np.abs(X).max(), np.unique(y, return_inverse=True)[1]
-    order = np.random.default_rng(seed).permutation(len(y))
+    order = np.random.default_rng(0).permutation(len(y))
     test, train = np.split(order, [len(y) // 4])
     size = np.bincount(y[train], minlength=y.max() + 1).min()
     if y.max() < 1 or size < 1:
@@ -54,16 +51,11 @@ def divided(X, y, seed=0):
     return [(X[share], y[share]) for share in shares], (X[test], y[test])
 
 
-def network(n_features, n_classes):
-    """The network, the same at every call."""
+def problem_of(data, n_classes):
+    """The network's mean cross entropy over the agents with these data; it starts from the same parameters at every call."""
     torch.manual_seed(0)
-    first, second = torch.nn.Linear(n_features, HIDDEN), torch.nn.Linear(HIDDEN, HIDDEN)
-    return torch.nn.Sequential(first, torch.nn.Tanh(), second, torch.nn.Tanh(), torch.nn.Linear(HIDDEN, n_classes))
-
-
-def problem_of(data):
-    """The mean cross entropy over the agents with these data."""
-    module = network(data[0][0].shape[1], 1 + max(labels.max() for _, labels in data))
+    first, second, third = torch.nn.Linear(data[0][0].shape[1], 24), torch.nn.Linear(24, 24), torch.nn.Linear(24, n_classes)
+    module = torch.nn.Sequential(first, torch.nn.Tanh(), second, torch.nn.Tanh(), third)
     return do.problems.from_module(module, torch.nn.functional.cross_entropy, data, orthogonal=["0.weight", "2.weight"])
 
 
@@ -72,30 +64,25 @@ class Accuracy:
 
     columns = ("mean", "worst")
 
-    def __init__(self, problem, X, y):
-        self.problem, self.X, self.y = problem, torch.from_numpy(X), y
+    def __init__(self, X, y):
+        self.X, self.y = torch.from_numpy(X), y
 
     def __call__(self, problem, state, collective):
-        return self.of(state.x)
+        return self.of(problem, state.x)
 
-    def of(self, x):
+    def of(self, problem, x):
         """The mean over the points of all agents and the worst one."""
         with torch.no_grad():
-            found = [self.problem.module_at(one)(self.X).argmax(1).numpy() for one in x]
+            found = [problem.module_at(one)(self.X).argmax(1).numpy() for one in x]
         right = [100.0 * float((classes == self.y).mean()) for classes in found]
         return np.mean(right), min(right)
 
 
-# %%
-# What is compared
-# ----------------
-
-
 def averaging(problem, W, accuracy, exchanges, local_steps, step_size, back=False):
     """Federated averaging over W: local steps on the manifold, then an average; ``back`` moves that onto the manifold too."""
-    links = Network(W, "serial")
-    manifold, x = problem.constraint, np.repeat(problem.start(0)[None], problem.n_agents, axis=0)
-    curve = [(0, *accuracy.of(x))]
+    links, manifold = Network(W, "serial"), problem.constraint
+    x = np.repeat(problem.start(0)[None], problem.n_agents, axis=0)
+    curve = [(0, *accuracy.of(problem, x))]
     for k in range(1, exchanges + 1):
         for _ in range(local_steps):
             x = manifold.project(x - step_size * manifold.tangent(x, problem.gradient(x)))
@@ -103,39 +90,32 @@ def averaging(problem, W, accuracy, exchanges, local_steps, step_size, back=Fals
         if back:
             x = manifold.project(x)
         if k % max(1, exchanges // 30) == 0:
-            curve.append((k, *accuracy.of(x)))
-    return (*accuracy.of(x), exchanges, links.bytes / 1e6, manifold.feasibility(x).max()), np.array(curve).T
+            curve.append((k, *accuracy.of(problem, x)))
+    return (*accuracy.of(problem, x), exchanges, links.bytes / 1e6, manifold.feasibility(x).max()), np.array(curve).T
 
 
 def solved(problem, method, W, accuracy, iterations):
     """The numbers and the curve of a method of the package."""
     result = do.solve(problem, method, W, iterations=iterations, metrics=[accuracy], rows=30, comm="serial")
     numbers = result.row.rounds, result.row.bytes / 1e6, problem.constraint.feasibility(result.x).max()
-    return (*accuracy.of(result.x), *numbers), np.array([result.history[name] for name in ("rounds", "mean", "worst")])
+    return (*accuracy.of(problem, result.x), *numbers), np.array([result.history[name] for name in ("rounds", "mean", "worst")])
 
 
-def compared(agents, test, exchanges):
+def compared(agents, test, exchanges=600):
     """The numbers and the curve of each row of the table."""
-    W = tp.metropolis_weights(tp.exponential(len(agents)))
-    together = problem_of(agents)
-    accuracy = Accuracy(together, *test)
-    pooled = problem_of([tuple(map(np.concatenate, zip(*agents, strict=True)))])
+    n, accuracy = len(agents), Accuracy(*test)
+    W, together = tp.metropolis_weights(tp.ring(n)), problem_of(agents, n)
+    pooled = problem_of([tuple(map(np.concatenate, zip(*agents, strict=True)))], n)
+    own = [solved(problem_of([part], n), do.Landing(step_size=0.2), None, accuracy, 50)[0] for part in agents]
     drfgt = do.DRFGT(step_size=0.2, order="adapt-then-combine")  # two exchanges in an iteration
-    found = {
+    return {
         "agents, DRFGT": solved(together, drfgt, W, accuracy, exchanges // 2),
-        "averaging, 1 local step": averaging(together, W, accuracy, exchanges, 1, 0.2),
-        "averaging, 5 local steps": averaging(together, W, accuracy, exchanges, 5, 0.03),
-        "averaging, 5 steps, moved back": averaging(together, W, accuracy, exchanges, 5, 0.03, back=True),
+        "averaging, 1 local step": averaging(together, W, accuracy, exchanges, 1, 0.03),
+        "averaging, 1 step, moved back": averaging(together, W, accuracy, exchanges, 1, 0.03, back=True),
+        "averaging, 5 local steps": averaging(together, W, accuracy, exchanges, 5, 0.01),
         "pooled images": solved(pooled, do.Landing(step_size=0.2), None, accuracy, exchanges // 2),
+        "agents alone": ((np.mean(own, axis=0)[0], min(row[1] for row in own), 0, 0.0, max(row[-1] for row in own)), None),
     }
-    own = [solved(problem_of([part]), do.Landing(step_size=0.2), None, accuracy, min(exchanges, 50))[0] for part in agents]
-    found["agents alone"] = (np.mean([row[0] for row in own]), min(row[1] for row in own), 0, 0.0, max(row[4] for row in own)), None
-    return found
-
-
-# %%
-# The table and the figure
-# ------------------------
 
 
 def drawn(found):
@@ -154,21 +134,14 @@ def drawn(found):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description="A network with orthogonal layers from agents with one class each.")
     parser.add_argument("--data", help="a file .npz with the rows X and their labels y, instead of the digits")
-    parser.add_argument("--exchanges", type=int, default=600, help="exchanges with the neighbours, an even number")
     parser.add_argument("--figure", help="a file for the figure")
     given = parser.parse_args(arguments)
-    if given.exchanges < 2 or given.exchanges % 2:
-        parser.error(f"--exchanges must be an even number of at least 2, got {given.exchanges}")
     try:
-        if given.data is None:
-            X, y = load_digits(return_X_y=True)
-        else:
-            X, y = do.data.load_matrix(f"{given.data}:X"), do.data.load_labels(f"{given.data}:y")
-        agents, test = divided(X, y)
+        agents, test = loaded(given.data)
     except (ValueError, OSError) as error:
         parser.error(str(error))
     print(f"{len(agents)} agents with {len(agents[0][0])} images of one class each, {len(test[0])} images for the test")
-    found = compared(agents, test, given.exchanges)
+    found = compared(agents, test)
     print(f"  {'':32}{'mean %':>8}{'worst %':>9}{'exchanges':>11}{'MB':>8}{'distance':>11}")
     for label, ((mean, worst, exchanges, sent, distance), _) in found.items():
         print(f"  {label:32}{mean:8.1f}{worst:9.1f}{exchanges:11d}{sent:8.1f}{distance:11.1e}")
