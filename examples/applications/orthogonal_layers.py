@@ -33,6 +33,9 @@ import topologies as tp
 from decentorth.network import Network
 
 
+torch.set_num_threads(1)  # the matrices are small
+
+
 def loaded(path):
     """The agents' rows, one class each and equally many, and a quarter of all rows for the test, with labels 0, 1, ..."""
     if path is None:
