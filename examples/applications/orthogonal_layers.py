@@ -32,7 +32,6 @@ import decentorth as do
 import topologies as tp
 from decentorth.network import Network
 
-
 torch.set_num_threads(1)  # the matrices are small
 
 
