@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -102,12 +103,71 @@ def test_modules_that_cannot_be_are_refused() -> None:
         from_module(torch.nn.Sequential(torch.nn.Dropout()), loss, data)
 
 
-def test_agents_with_one_digit_each_train_as_well_as_with_pooled_images() -> None:
-    words = [sys.executable, "examples/digits_by_class.py"]
+@pytest.fixture
+def layers(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The script of the application."""
+    pytest.importorskip("matplotlib").use("agg")
+    monkeypatch.syspath_prepend(ROOT / "examples" / "applications")
+    return importlib.import_module("orthogonal_layers")
+
+
+@pytest.mark.slow
+def test_agents_with_one_digit_each_train_orthogonal_layers(tmp_path: Path) -> None:
+    """The numbers of the page: accuracies, exchanges, MB, distances from orthogonality."""
+    words = [sys.executable, "examples/applications/orthogonal_layers.py", "--figure", str(tmp_path / "figure.png")]
     said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=HUNG, check=True).stdout
-    together, pooled, alone = (float(found) for found in re.findall(r"(\S+) %", said))
-    assert together > pooled - 1.0 > 90.0
-    assert alone < 20.0
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+    rows = re.findall(r"^  (\S.*?)  +(\S+) +(\S+) +(\d+) +(\S+) +(\S+)$", said, re.MULTILINE)
+    found = {label: tuple(map(float, values)) for label, *values in rows}
+    agents, pooled, alone = (found[label] for label in ("agents, DRFGT", "pooled images", "agents alone"))
+    assert agents[0] > pooled[0] - 3.0 > 85.0
+    assert agents[1] > agents[0] - 2.0
+    assert agents[4] < 0.02
+    assert alone[1] < 15.0
+    for label in ("averaging, 1 local step", "averaging, 1 step, moved back", "averaging, 5 local steps"):
+        assert found[label][2:4] == agents[2:4] == (600.0, 231.4)
+        assert found[label][0] < agents[0] - 5.0
+        assert found[label][1] < agents[1] - 8.0
+    assert found["averaging, 1 local step"][4] > 0.005
+    assert found["averaging, 1 step, moved back"][4] < 1e-12
+
+
+def test_the_application_reads_a_file_and_says_what_was_sent(layers: Any, tmp_path: Path) -> None:
+    """Strings as labels; an average of orthonormal layers is not orthonormal until it is moved back."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(["cat", "dog", "owl"], [40, 30, 50])
+    X = rng.standard_normal((len(labels), 30)) + 2.0 * np.repeat(np.eye(3, 30), [40, 30, 50], axis=0)
+    np.savez(tmp_path / "own.npz", X=X, y=labels)
+    agents, test = layers.loaded(str(tmp_path / "own.npz"))
+    assert len(test[0]) == len(X) // 4
+    assert [set(y.tolist()) for _, y in agents] == [{0}, {1}, {2}]
+    assert len({len(own) for own, _ in agents}) == 1
+    found = {label: values for label, (values, _) in layers.compared(agents, test, exchanges=10).items()}
+    size = 24 * 30 + 24 + 24 * 24 + 24 + 3 * 24 + 3
+    for label in ("agents, DRFGT", "averaging, 1 local step", "averaging, 1 step, moved back", "averaging, 5 local steps"):
+        assert found[label][2] == 10
+        assert found[label][3] == pytest.approx(10 * 6 * size * 8 / 1e6)  # a triangle has six directed edges
+    assert found["averaging, 1 step, moved back"][4] < 1e-12
+    assert found["averaging, 1 local step"][4] > 1e-8
+    assert found["agents alone"][3] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"X": np.ones((4, 2)), "y": np.zeros(3, dtype=int)}, "X has 4 rows and y has 3 labels"),
+        ({"X": np.ones((4, 2)), "y": np.zeros(4, dtype=int)}, "at least two classes"),
+        ({"X": np.ones((4, 2))}, "y"),
+    ],
+)
+def test_the_application_refuses_data_that_do_not_fit(
+    layers: Any, arrays: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "own.npz", **arrays)
+    with pytest.raises(SystemExit) as refused:
+        layers.main(["--data", str(tmp_path / "own.npz")])
+    assert refused.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 def test_an_own_objective_becomes_a_figure(tmp_path: Path) -> None:
