@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("folder", "registries")
 def registries(monkeypatch: pytest.MonkeyPatch) -> None:
     """The registries as they are, again after the test."""
     for entries in (registry.algorithms, registry.problems):
-        monkeypatch.setattr(entries, "_entries", {name: partial(entries.get, name) for name in entries.names()})
+        monkeypatch.setattr(entries, "_entries", {**entries._entries})
 
 
 def written(name: str, kind: str = "algorithm") -> str:

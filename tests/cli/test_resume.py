@@ -120,7 +120,7 @@ def test_what_may_be_given_anew(capsys: pytest.CaptureFixture[str]) -> None:
     assert (summary["config"]["record_every"], summary["config"]["placement"]) == (3, "fewer-cuts")
     assert main(["--resume", "a", "--print-config", "--step-size", "auto"]) == 0
     printed = yaml.safe_load(capsys.readouterr().out)
-    assert {**yaml.safe_load(Path("a/config.yaml").read_text()), "out": "a", "plot": False, "quiet": False} | {
+    assert {**yaml.safe_load(Path("a/config.yaml").read_text()), "out": "a", "plot": False, "quiet": False, "record": []} | {
         "checkpoint_every": 25,
         "keep_checkpoints": 3,
     } == printed
