@@ -58,7 +58,7 @@ default_role = "code"
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
-    "filename_pattern": r"examples/(bad_network|own_(problem|objective)|solve|time_varying|applications/\w+)\.py",
+    "filename_pattern": r"examples/(bad_network|own_(problem|objective)|solve|time_varying|applications/(hospitals|sensors))\.py",
     "ignore_pattern": r"(__init__|experiment)\.py",
     "reset_argv": "fast_examples.arguments",
     "show_memory": False,

@@ -15,6 +15,7 @@ from decentorth import (
     GSJOBCD,
     JADMM,
     JJOBCD,
+    LBFGS,
     PCAL,
     PLAM,
     RGD,
@@ -22,6 +23,7 @@ from decentorth import (
     RSSM,
     UMCM,
     VRJJOBCD,
+    ConjugateGradients,
     GeneralizedLanding,
     HyperbolicJacobi,
     Landing,
@@ -222,6 +224,7 @@ def test_whatever_all_blocks_can_do_their_mean_can_do(make: Callable[[], Any]) -
     blocks = make()
     mean: Any = Run(Spread(blocks), RGD(step_size=1.0)).problem
     contracts = {c for c in vars(protocols).values() if getattr(c, "_is_runtime_protocol", False)}
+    contracts.remove(protocols.Whitening)  # only a problem in one place has a factor of its B
     own, its, always = ({c for c in contracts if isinstance(one, c)} for one in (blocks, mean, spread(ellipsoid())))
     assert own | always == its
     n, rng = blocks.n_agents, np.random.default_rng(7)
@@ -308,6 +311,8 @@ METHODS: dict[str, list[Any]] = {
         PLAM(),
         PCAL(),
         PCAL(penalty=5.0, **BATCH),
+        ConjugateGradients(),
+        LBFGS(),
     ],
     "procrustes": [Landing(), Landing(**BATCH), RGD(), PLAM(), PCAL(), RSM(step_size=STEPS), RSSM(**FEW)],
     "cca": [
