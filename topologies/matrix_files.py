@@ -96,6 +96,12 @@ def require_matrix(shape: tuple[int, ...], what: str) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
+def require_starts(starts: NDArray[np.integer[Any]], lines: int, entries: int, what: str) -> None:
+    """Raise ValueError unless ``starts`` are the places where each of ``lines`` rows or columns begins among ``entries``."""
+    if starts.size != lines + 1 or starts[0] or (starts[1:] < starts[:-1]).any() or starts[-1] > entries:
+        raise ValueError(f"{what} must rise from 0 to at most {entries} in {lines + 1} steps")
+
+
 def _require_stored(rows: int, entries: int, what: str) -> None:
     if rows > EMPTY_ROWS + 16 * entries:
         raise ValueError(f"{what} has {rows} rows but stores only {entries} entries: leave the rows out that hold nothing")
@@ -261,8 +267,7 @@ def sparse_npz(path: Path) -> sparse.coo_array[Any, tuple[int, int]]:
         rows, columns = shape[0] // height, shape[1] // width
         major, minor = (columns, rows) if form == "csc" else (rows, columns)
         starts, indices = integers("indptr"), within("indices", 0, minor)
-        if starts.size != major + 1 or starts[0] or (starts[1:] < starts[:-1]).any() or starts[-1] > indices.size:
-            raise ValueError(f"{what}: 'indptr' must rise from 0 to at most {indices.size} in {major + 1} steps")
+        require_starts(starts, major, indices.size, f"{what}: 'indptr'")
         places = (indices, starts)
     data = npz_array(path, "data").astype(np.float64)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import signal
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
@@ -62,8 +63,7 @@ def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Cal
     left, ahead = iter(trials), deque[Future[R]]()
 
     def next_result() -> R:
-        """The result of the oldest trial under way. At most two per worker are submitted: the pool ends cleanly only if it has
-        handed out all its trials."""
+        """The result of the oldest trial under way. At most two per worker are submitted: so many the pool hands out at once."""
         while not (ahead and ahead[0].done()):
             running = sum(not future.done() for future in ahead)
             ahead.extend(pool.submit(work, trial) for trial in islice(left, 2 * workers - running))
@@ -75,6 +75,8 @@ def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Cal
             yield _named(name(trial), next_result)
     finally:
         handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second interruption would leave workers behind
+        while any(not (future.running() or future.done()) for future in ahead):
+            time.sleep(1e-3)  # a trial that is not handed out yet would end the pool's thread by a KeyError
         pool.shutdown(kill_workers=True)
         signal.signal(signal.SIGINT, handler)
 

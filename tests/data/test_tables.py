@@ -151,6 +151,38 @@ def test_mat_files_hold_dense_and_sparse_matrices_and_labels(tmp_path: Path) -> 
     assert load_labels(path).tolist() == [1, 2, 2]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "options"), [(float, {}), (bool, {}), (np.float32, {"do_compression": True}), (float, {"format": "4"})]
+)
+def test_sparse_mat_files_of_every_form_are_read(dtype: type, options: dict[str, Any], tmp_path: Path) -> None:
+    whole = scipy.sparse.csc_array((RNG.random((7, 5)) * (RNG.random((7, 5)) < 0.4)).astype(dtype))
+    scipy.io.savemat(tmp_path / "a.mat", {"before": "a text", "a_long_name": whole, "y": [1, 2]}, **options)
+    assert np.array_equal(load_matrix(f"{tmp_path / 'a.mat'}:a_long_name"), whole.toarray())
+
+
+@pytest.mark.parametrize(
+    ("starts", "rows", "message"),
+    [
+        ([0, 9, 2], [0, 1], "starts of its columns must rise from 0 to at most 2 in 3 steps"),
+        ([0, -5, 2], [0, 1], "starts of its columns must rise"),
+        ([0, 1, 2], [0, 3], r"an entry outside of its shape \(3, 2\)"),
+        ([0, 1, 2], [-1, 1], r"an entry outside of its shape \(3, 2\)"),
+    ],
+)
+def test_sparse_mat_files_whose_places_are_damaged_are_refused(
+    starts: list[int], rows: list[int], message: str, tmp_path: Path
+) -> None:
+    scipy.io.savemat(tmp_path / "a.mat", {"A": scipy.sparse.csc_array(np.array([[7.0, 0.0], [0.0, 8.0], [0.0, 0.0]]))})
+    content = (tmp_path / "a.mat").read_bytes()
+    for size, found, changed in ((8, [0, 1], rows), (12, [0, 1, 2], starts)):  # an element: type 5 (int32), bytes, numbers
+        old, new = (np.array([5, size, *numbers], "<i4").tobytes() for numbers in (found, changed))
+        assert content.count(old) == 1
+        content = content.replace(old, new)
+    (tmp_path / "a.mat").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        load_matrix(tmp_path / "a.mat")
+
+
 def test_mat_files_of_version_7_3_and_damaged_ones_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "new.mat"
     path.write_bytes(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM" + bytes(512))
