@@ -59,6 +59,7 @@ from decentorth.running.checkpoint.states import copied, put_together, taken_apa
 from decentorth.running.loop import check_capabilities
 from decentorth.scaffold.algorithm import Template
 from decentorth.sets import GeneralizedStiefel, JOrthogonal, Stiefel
+from decentorth.stopping import Consensus, Feasibility, GradientNorm
 from tests.reference import naive
 from tests.support.building import built, prepared
 from tests.support.distributed import own_pencils, own_views, sharing_the_identity
@@ -687,7 +688,10 @@ def test_every_method_finds_known_answers(method: Method, known: Callable[[int],
         answer.problem.constraint = JOrthogonal(5, 0)
     if LocalProducts in algorithm.requires:  # the same set, of whose B = I each agent knows a share
         answer = replace(answer, problem=sharing_the_identity(answer.problem))
-    result = solve(answer.problem, algorithm, method.W(n), x0=answer.x0, iterations=method.iterations, rows=2)
+    there = GradientNorm(1e-11) & Feasibility(0.1 * method.feasibility) & Consensus(1e-10)
+    result = solve(
+        *(answer.problem, algorithm, method.W(n)), x0=answer.x0, iterations=method.iterations, stopping=there, record_every=100
+    )
     assert max(answer.distance(x) for x in result.x) < 1e-8
     assert result.row.values["feasibility"] < method.feasibility
     assert result.row.values["objective"] == pytest.approx(answer.objective, rel=1e-12, abs=1e-12)

@@ -19,6 +19,7 @@ from decentorth.problems import FunctionProblem, Procrustes
 from decentorth.protocols import Array, Direction, MetricName, Retraction
 from decentorth.running.loop import check_capabilities
 from decentorth.sets import GeneralizedStiefel, SampleCovariance, Stiefel
+from decentorth.stopping import Feasibility, GradientNorm
 from tests.reference import generalized as naive
 from tests.support.generalized import GEVP, cca, gevp, optimum, pencil, sampled_gevp
 from tests.support.problems import point, relative
@@ -297,7 +298,7 @@ def test_automatic_steps_find_the_generalized_eigenvectors(method: Any) -> None:
     """Constant ones, where the multiplier at the answer is many times that at the start."""
     problem = gevp(20, 5, 10.0)
     _, B = pencil(20, 10.0)
-    result = solve(problem, method, iterations=16_000, rows=2, seed=1)
+    result = solve(problem, method, iterations=16_000, stopping=GradientNorm(1e-5) & Feasibility(1e-5), record_every=200, seed=1)
     assert abs(gap(problem, B, result.x[0])) < 1e-8
     assert result.row.values["feasibility"] < 1e-4
 
