@@ -51,7 +51,7 @@ class Kernels(Protocol):
         of a pair along which it has no minimum.
         """
 
-    def signed_scores(self, products: Array, scale: float, slopes: Array) -> None:
+    def signed_scores(self, products: Any, scale: float, slopes: Any) -> None:
         """Replace products <x, y>_q, ``(m,)`` in single precision, by their signed scores for alpha^2 = ``scale``.
 
         The slopes in the products go into ``slopes``, ``(m,)``. `problems.j_orthogonal.ultrahyperbolic` has the formula.

@@ -370,7 +370,7 @@ def _signed_scores(products: Any, scale: Any, slopes: Any, w: Any, bits: Any) ->
             slope[i] = TWO * (log if far else ratio) / sqrt(u * u - ONE if far else TWO - t)
 
 
-def signed_scores(products: Array, scale: float, slopes: Array) -> None:
+def signed_scores(products: Any, scale: float, slopes: Any) -> None:
     """See `Kernels`; polynomials near u = 1, the logarithm of w = u + sqrt(u^2 - 1) = 2^e (1 + f) above `FAR`."""
     w = np.empty(BLOCK, SINGLE)
     _signed_scores(products, SINGLE(scale), slopes, w, w.view(INTEGER))

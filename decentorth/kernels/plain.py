@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..protocols import Array, Index
@@ -91,7 +93,7 @@ def jacobi_sweep(xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]
     return fallen, 0, 0
 
 
-def signed_scores(products: Array, scale: float, slopes: Array) -> None:
+def signed_scores(products: Any, scale: float, slopes: Any) -> None:
     """See `Kernels`; z = arccos(min(v, 1))^2 - arccosh(max(v, 1))^2 - pi min(u, 0) for v = max(u, 0). In any precision."""
     u = products / -scale
     v = np.maximum(u, 0.0)
