@@ -349,7 +349,7 @@ class Training:
         self.seconds, self.done, self.epochs = 0.0, 0.0, 0.0
 
     def scratch(self, rows: int, columns: int, dtype: Any) -> list[Any]:
-        """Two arrays, the same memory each time: new pages for scores took half of the time of a step."""
+        """Two arrays, in the same memory each time: new pages for scores cost more time than the scores."""
         size = rows * columns
         if not self.spare or len(self.spare[0]) < size or self.spare[0].dtype != dtype:
             self.spare = [np.empty(size, dtype) for _ in range(2)]
