@@ -51,6 +51,12 @@ class Kernels(Protocol):
         of a pair along which it has no minimum.
         """
 
+    def signed_scores(self, products: Any, scale: float, slopes: Any) -> None:
+        """Replace products <x, y>_q, ``(m,)`` in single precision, by their signed scores for alpha^2 = ``scale``.
+
+        The slopes in the products go into ``slopes``, ``(m,)``. `problems.j_orthogonal.ultrahyperbolic` has the formula.
+        """
+
 
 def resolved(kernel: Kernel) -> Literal["numba", "numpy"]:
     """The version that a setting selects on this machine; an ImportError says how to install numba where it is requested."""
@@ -89,3 +95,4 @@ def _run_all(kernels: Kernels) -> None:
     kernels.blocks(one, one, first, second)
     kernels.gauss_seidel(one.copy(), one.copy(), one, signs, first, second, Sweep(0.0, True, 0.0, 0.0, np.inf))
     kernels.jacobi_sweep(one.copy(), one.copy(), signs)
+    kernels.signed_scores(np.ones(1, np.float32), 1.0, np.ones(1, np.float32))

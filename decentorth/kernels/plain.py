@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..protocols import Array, Index
 from .subproblem import CERTAIN, STEEPEST, Sweep, exact_form, isotropic, largest_eigenvalue, linear_term, minimise
 
-__all__ = ["blocks", "congruence", "gauss_seidel", "jacobi_sweep", "minimise", "turn_rows"]
+__all__ = ["blocks", "congruence", "gauss_seidel", "jacobi_sweep", "minimise", "signed_scores", "turn_rows"]
+
+TINY = 1e-20
+"""Added to 0 / 0, which is then 1."""
 
 
 def blocks(a: Array, b: Array, first: Index, second: Index) -> Array:
@@ -86,3 +91,14 @@ def jacobi_sweep(xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]
         turn_rows(xt, v, i, j)
         fallen += float(falls.sum())
     return fallen, 0, 0
+
+
+def signed_scores(products: Any, scale: float, slopes: Any) -> None:
+    """See `Kernels`; z = arccos(min(v, 1))^2 - arccosh(max(v, 1))^2 - pi min(u, 0) for v = max(u, 0). In any precision."""
+    u = products / -scale
+    v = np.maximum(u, 0.0)
+    off = v - 1.0
+    above = np.maximum(off, 0.0)
+    far, near = np.log1p(above + np.sqrt(above * (above + 2.0))), np.arccos(np.minimum(v, 1.0))
+    products[:] = scale * (near * near - far * far - np.pi * np.minimum(u, 0.0))
+    slopes[:] = 2.0 * (far + near + TINY) / (np.sqrt(np.abs(off * (off + 2.0))) + TINY)

@@ -10,22 +10,25 @@ UltraE, ComplEx and DistMult trained by mini-batches on graphs of real size, by 
     python examples/j_orthogonal/knowledge.py --entities 40000 --seconds 20 --batch 200 --shared 300
     python examples/j_orthogonal/knowledge.py --data WN18RR --seconds 120 --batch 200 --shared 300
 
-Every batch of triples (h, r, t) asks for its tails, and for its heads by inverse relations (--no-inverse: the same, transposed).
-The entities with which a true answer is compared are all, or --shared uniform ones, drawn anew for each batch, with the true
-answers of the batch; other training triples of a query are left out. The loss is log sum exp of the scores minus the true one
-(--loss cross-entropy: the printed one over the same entities). Adam moves everything after each batch, at a rate that falls
-linearly to 0; with --shared Adagrad moves entities and biases, those of the batch only.
+Every batch of triples (h, r, t) asks for its tails, and for its heads by the same relations, transposed (--inverse: by relations
+of their own). The entities with which a true answer is compared are all, or --shared uniform ones, drawn anew for each batch, with
+the heads and tails of the batch; other training triples of a query are left out. The loss is log sum exp of the scores minus the
+true one (--loss cross-entropy: the printed one over the same entities). Adam moves everything after each batch, at a rate that
+falls linearly to 0; with --shared Adagrad moves entities and biases, those of the batch only.
 
 UltraE's score is --score signed, which goes beyond the paper, or printed. Its relations are ::
 
     angles    R = U(theta) H(mu) U(phi), rotations of two successive rows of equal sign, H of the hyperbolic CS decomposition: n/2 +
-              n/2 + p numbers instead of n (n - 1) / 2, feasible to rounding whatever they are
-    cayley    R <- cay(A J) R, A Adam's step for the skew slopes
+              n/2 + p numbers instead of n (n - 1) / 2, feasible to rounding whatever they are; mu = 0 at the start, the other
+              angles uniform up to --turned. A query costs O(n), no matrix is formed
+    cayley    R = I at the start, R <- cay(A J) R, A Adam's step for the skew slopes
     pairs     the pairs of rows of J-JOBCD, with varsigma such that a typical rotation is --turn
     fixed     R = I
 
-ComplEx: Trouillon et al., "Complex embeddings for simple link prediction", ICML 2016; DistMult: Yang et al., ICLR 2015. Arrays of
-entities are float32, those of relations under J-orthogonality float64. Seconds are of the processor, without ranking.
+Several models are trained in turns, so that all see the same load of the machine. Seconds are of the processor, without ranking.
+Arrays of entities are float32, those of relations under J-orthogonality float64.
+
+ComplEx: Trouillon et al., "Complex embeddings for simple link prediction", ICML 2016; DistMult: Yang et al., ICLR 2015.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -72,7 +75,9 @@ class Adam:
 
     def step(self, name: str, x: Any, slope: Any) -> Any:
         """What to subtract from x, for a rate of 1."""
-        mean, square = self.moments.setdefault(name, (np.zeros_like(x), np.zeros_like(x)))
+        if name not in self.moments:
+            self.moments[name] = np.zeros_like(x), np.zeros_like(x)
+        mean, square = self.moments[name]
         mean *= 0.9
         mean += 0.1 * slope
         square *= 0.999
@@ -93,9 +98,14 @@ class Adagrad:
 
     def step(self, name: str, x: Any, slope: Any, rows: Any) -> Any:
         """What to subtract from ``x[rows]``, for a rate of 1."""
-        squares = self.squares.setdefault(name, np.zeros_like(x))
-        squares[rows] += slope * slope
-        return slope / (np.sqrt(squares[rows]) + np.float32(1e-10))
+        if name not in self.squares:
+            self.squares[name] = np.zeros_like(x)
+        root = self.squares[name][rows]
+        root += slope * slope
+        self.squares[name][rows] = root
+        np.sqrt(root, out=root)
+        root += np.float32(1e-10)
+        return np.divide(slope, root, out=root)
 
 
 class DistMult:
@@ -111,23 +121,23 @@ class DistMult:
         """Get ready for the slopes of a batch."""
         self.slopes[:] = 0.0
 
-    def points(self, rows: Any) -> tuple[Any, Back]:
-        """The points of some entities, and the map from slopes in them to slopes in `entities`."""
-        return self.entities[rows], lambda g: g
+    def points(self, y: Any) -> tuple[Any, Back]:
+        """The points of rows y of `entities`, and the map from slopes in them to slopes in y."""
+        return y, lambda g: g
 
     def queries(self, e: Any, r: Any, transposed: bool) -> tuple[Any, Back]:
         """The queries of points e under sorted relations r, and the map from slopes in them to those in e; it adds up `slopes`."""
         own = self.relations[r]
 
         def back(g: Any) -> Any:
-            np.add.at(self.slopes, r, g * e)
+            add_runs(self.slopes, r, g * e)
             return g * own
 
         return e * own, back
 
-    def scores(self, products: Any) -> tuple[Any, Any]:
-        """The scores of products of queries and points, and their slopes."""
-        return products, np.float32(1.0)
+    def scores(self, products: Any, slopes: Any) -> bool:
+        """Replace products of queries and points by their scores; whether their slopes are in ``slopes``, and not 1."""
+        return False
 
     def move(self, adam: Adam, rate: float) -> None:
         """Move the relations."""
@@ -135,102 +145,185 @@ class DistMult:
 
 
 class ComplEx(DistMult):
-    """The score Re sum_k h_k r_k conj(t_k): the first half of a vector is real, the second imaginary."""
+    """The score Re sum_k h_k r_k conj(t_k): numbers at even places are real parts, the next ones imaginary parts."""
 
     def queries(self, e: Any, r: Any, transposed: bool) -> tuple[Any, Back]:
-        own, point = _complex(self.relations[r]), _complex(e)
+        own, point = as_complex(self.relations)[r], as_complex(e)
         own = own.conj() if transposed else own
 
         def back(g: Any) -> Any:
-            turned = _complex(g) * point.conj()
-            np.add.at(self.slopes, r, _real(turned.conj() if transposed else turned))
-            return _real(_complex(g) * own.conj())
+            turned = as_complex(g) * point.conj()
+            add_runs(self.slopes, r, as_real(turned.conj() if transposed else turned))
+            return as_real(as_complex(g) * own.conj())
 
-        return _real(point * own), back
-
-
-def _complex(x: Any) -> Any:
-    half = x.shape[-1] // 2
-    return x[:, :half] + 1j * x[:, half:]
+        return as_real(point * own), back
 
 
-def _real(z: Any) -> Any:
-    return np.concatenate((z.real, z.imag), axis=-1)
+def as_complex(x: Any) -> Any:
+    """The numbers of a contiguous array as real and imaginary parts in turn."""
+    return x.view(np.result_type(x, 1j))
+
+
+def as_real(z: Any) -> Any:
+    return z.view(z.real.dtype)
+
+
+def starts_of(r: Any) -> Any:
+    """The first place of each run of equal numbers."""
+    return np.flatnonzero(np.concatenate(([True], r[1:] != r[:-1])))
+
+
+def add_runs(sums: Any, r: Any, rows: Any) -> None:
+    """Add rows to those of ``sums`` that sorted numbers r name."""
+    starts = starts_of(r)
+    sums[r[starts]] += np.add.reduceat(rows, starts)
 
 
 class UltraE:
     """The signed or printed score of the J-orthogonal R_r and points e = phi(y) of the ultrahyperbolic manifold."""
 
     def __init__(self, rng: Any, n_entities: int, n_relations: int, n: int, given: Any) -> None:
-        self.each = JOrthogonal(n // 2, n - n // 2)
-        self.signs = self.each.signs.astype(np.float32)
-        self.manifold, self.score, self.kind, self.turn, self.rng = (
-            Ultrahyperbolic(self.signs, 1.0),
-            given.score,
-            given.by,
-            given.turn,
-            rng,
-        )
+        self.p, self.score, self.kernels = 2 * (n // 4), given.score, load(ready("auto"))
+        each = JOrthogonal(self.p, n - self.p)
+        self.signs = each.signs.astype(np.float32)
+        self.manifold = Ultrahyperbolic(each.signs, 1.0)
         start = (
-            around_pole(rng, self.each.signs, n_entities, given.spread)
+            around_pole(rng, each.signs, n_entities, given.spread)
             if given.start == "pole"
             else rng.standard_normal((n_entities, n))
         )
         self.entities, self.biases = start.astype(np.float32), np.zeros(n_entities, dtype=np.float32)
-        self.angles = Angles(n_relations, n // 2, n)
-        self.relations = self.angles.matrices()
-        self.slopes = np.zeros_like(self.relations)
+        self.relations: Any = (
+            Angles(rng, n_relations, self.p, n, given.turned)
+            if given.by == "angles"
+            else Matrices(rng, n_relations, each, given.by, given.turn)
+        )
+        self.begin, self.move = self.relations.begin, self.relations.move
+
+    def points(self, y: Any) -> tuple[Any, Back]:
+        plus, minus = y[:, : self.p], y[:, self.p :]
+        s, t = (np.einsum("ij,ij->i", part, part)[:, None] for part in (plus, minus))
+        s += 1.0
+        ratio = np.sqrt(s / t)
+
+        def back(g: Any) -> Any:
+            out, along = np.empty_like(g), ratio * np.einsum("ij,ij->i", g[:, self.p :], minus)[:, None]
+            np.add(g[:, : self.p], along / s * plus, out=out[:, : self.p])
+            np.subtract(ratio * g[:, self.p :], along / t * minus, out=out[:, self.p :])
+            return out
+
+        e = y.copy()
+        e[:, self.p :] *= ratio
+        return e, back
+
+    def queries(self, e: Any, r: Any, transposed: bool) -> tuple[Any, Back]:
+        if transposed:
+            q, to_points = self.relations.turned(e * self.signs, r, True)
+            return q, lambda g: to_points(g) * self.signs
+        q, to_points = self.relations.turned(e, r, False)
+        q *= self.signs
+        return q, lambda g: to_points(g * self.signs)
+
+    def scores(self, products: Any, slopes: Any) -> bool:
+        if self.score == "signed":
+            self.kernels.signed_scores(products.reshape(-1), 1.0, slopes.reshape(-1))
+        else:
+            u, sign = self.manifold.cosines(products, np.ones(1))
+            d = self.manifold.distances(u)
+            products[:], slopes[:] = -d * d, -2.0 * d * self.manifold.steepness(u) * sign
+        return True
+
+
+class Angles:
+    """R = U(theta) H(mu) U(phi) for p signs +1, then n - p >= p signs -1, p and n even."""
+
+    def __init__(self, rng: Any, copies: int, p: int, n: int, turned: float) -> None:
+        self.p, shape = p, (copies, n // 2)
+        self.angles = {
+            "phi": rng.uniform(-turned, turned, shape),
+            "mu": np.zeros((copies, p)),
+            "theta": rng.uniform(-turned, turned, shape),
+        }
+        self.slopes = {name: np.zeros_like(x) for name, x in self.angles.items()}
+
+    def begin(self) -> None:
+        for slope in self.slopes.values():
+            slope[:] = 0.0
+
+    def turned(self, v: Any, r: Any, transposed: bool) -> tuple[Any, Back]:
+        """R_r v, or R_r^T v, for each row v and its relation r; and the map from slopes in them to slopes in v."""
+        p, kind = self.p, np.result_type(v, 1j)
+        names, sign = (("theta", "phi"), -1.0) if transposed else (("phi", "theta"), 1.0)
+        first, last = (np.exp(1j * sign * self.angles[name]).astype(kind)[r] for name in names)
+        cosh, sinh = (f(self.angles["mu"]).astype(v.dtype)[r] for f in (np.cosh, np.sinh))
+
+        def boosted(x: Any) -> Any:
+            out, one, other = x.copy(), x[:, :p], x[:, p : 2 * p]
+            out[:, :p], out[:, p : 2 * p] = cosh * one + sinh * other, sinh * one + cosh * other
+            return out
+
+        before = as_real(as_complex(v) * first)
+        middle = boosted(before)
+        out = as_complex(middle) * last
+
+        def back(g: Any) -> Any:
+            z = as_complex(g)
+            add_runs(self.slopes[names[1]], r, sign * (z * out.conj()).imag)
+            g = as_real(z * last.conj())
+            add_runs(self.slopes["mu"], r, g[:, :p] * middle[:, p : 2 * p] + g[:, p : 2 * p] * middle[:, :p])
+            z = as_complex(boosted(g))
+            add_runs(self.slopes[names[0]], r, sign * (z * as_complex(before).conj()).imag)
+            return as_real(z * first.conj())
+
+        return as_real(out).copy(), back
+
+    def move(self, adam: Adam, rate: float) -> None:
+        for name, x in self.angles.items():
+            x -= rate * adam.step(name, x, self.slopes[name])
+
+
+class Matrices:
+    """R as matrices, moved by Cayley steps, by pairs of rows, or not at all."""
+
+    def __init__(self, rng: Any, copies: int, each: JOrthogonal, kind: str, turn: float) -> None:
+        self.rng, self.each, self.kind, self.turn = rng, each, kind, turn
+        self.x = np.tile(np.eye(len(each.signs)), (copies, 1, 1))
+        self.slopes = np.zeros_like(self.x)
 
     def begin(self) -> None:
         self.slopes[:] = 0.0
 
-    def points(self, rows: Any) -> tuple[Any, Back]:
-        y = self.entities[rows]
-        return self.manifold.points(y).astype(y.dtype), lambda g: self.manifold.pulled_back(y, g)
-
-    def queries(self, e: Any, r: Any, transposed: bool) -> tuple[Any, Back]:
-        bounds = [0, *(np.flatnonzero(np.diff(r)) + 1).tolist(), len(r)]
+    def turned(self, v: Any, r: Any, transposed: bool) -> tuple[Any, Back]:
+        """As `Angles.turned`."""
+        bounds = [*starts_of(r).tolist(), len(r)]
         runs = [(int(r[a]), slice(a, b)) for a, b in pairwise(bounds)]
-        matrices, J = self.relations.astype(e.dtype), self.signs
-        before = e * J if transposed else e
-        q = np.empty_like(e)
+        matrices, out = self.x.astype(v.dtype), np.empty_like(v)
         for relation, run in runs:
-            q[run] = before[run] @ (matrices[relation] if transposed else matrices[relation].T)
+            out[run] = v[run] @ (matrices[relation] if transposed else matrices[relation].T)
 
         def back(g: Any) -> Any:
-            g, found = g if transposed else g * J, np.empty_like(e)
+            found = np.empty_like(v)
             for relation, run in runs:
-                self.slopes[relation] += before[run].T @ g[run] if transposed else g[run].T @ before[run]
+                self.slopes[relation] += v[run].T @ g[run] if transposed else g[run].T @ v[run]
                 found[run] = g[run] @ (matrices[relation].T if transposed else matrices[relation])
-            return found * J if transposed else found
+            return found
 
-        return q if transposed else q * J, back
-
-    def scores(self, products: Any) -> tuple[Any, Any]:
-        if self.score == "signed":
-            return self.manifold.signed_scores(products)
-        u, sign = self.manifold.cosines(products, np.ones(1))
-        d = self.manifold.distances(u)
-        return -d * d, -2.0 * d * self.manifold.steepness(u) * sign
+        return out, back
 
     def move(self, adam: Adam, rate: float) -> None:
-        if self.kind == "angles":
-            for name, x, slope in self.angles.slopes(self.relations, self.slopes):
-                x -= rate * adam.step(name, x, slope)
-            self.relations = self.angles.matrices()
-        elif self.kind == "cayley":
-            J, x = self.each.signs, self.relations
+        if self.kind == "cayley":
+            J, x = self.each.signs, self.x
             w = self.slopes @ x.swapaxes(-1, -2) * J
             a = -0.2 * rate * adam.step("w", w, w - w.swapaxes(-1, -2))
-            self.relations = self.each.retract(x, a @ (J[:, None] * x))
+            self.x = self.each.retract(x, a @ (J[:, None] * x))
         elif self.kind == "pairs":
             self._turn_pairs(rate)
 
     def _turn_pairs(self, rate: float) -> None:
         """J-JOBCD on the relations: rounds of disjoint pairs of rows, down a majoriser of one gradient."""
-        kernels, (copies, n, _), J = load(ready("auto")), self.relations.shape, self.each.signs
-        x, g = self.relations.reshape(-1, n), self.slopes.reshape(-1, n)
-        w = self.slopes @ self.relations.swapaxes(-1, -2) * J
+        kernels, (copies, n, _), J = load(ready("auto")), self.x.shape, self.each.signs
+        x, g = self.x.reshape(-1, n), self.slopes.reshape(-1, n)
+        w = self.slopes @ self.x.swapaxes(-1, -2) * J
         level = np.sqrt(np.mean((w - w.swapaxes(-1, -2)) ** 2)) / (2.0 * max(self.turn * rate, 1e-12)) + 1e-12
         start = x.copy()
         for _ in range(ROUNDS):
@@ -242,43 +335,6 @@ class UltraE:
             kernels.turn_rows(x, v, first, second)
 
 
-class Angles:
-    """R = U(theta) H(mu) U(phi) for p signs +1, then n - p signs -1."""
-
-    def __init__(self, copies: int, p: int, n: int) -> None:
-        self.i = np.concatenate((np.arange(0, p - 1, 2), np.arange(p, n - 1, 2)))
-        self.n, self.plus, self.minus = n, np.arange(min(p, n - p)), p + np.arange(min(p, n - p))
-        self.theta, self.phi = np.zeros((copies, len(self.i))), np.zeros((copies, len(self.i)))
-        self.mu = np.zeros((copies, len(self.plus)))
-
-    def _rotated(self, x: Any, angles: Any) -> Any:
-        """U(angles) x."""
-        c, s = np.cos(angles)[:, :, None], np.sin(angles)[:, :, None]
-        one, two = x[:, self.i], x[:, self.i + 1]
-        out = x.copy()
-        out[:, self.i], out[:, self.i + 1] = c * one - s * two, s * one + c * two
-        return out
-
-    def matrices(self) -> Any:
-        """All R, ``(copies, n, n)``."""
-        h = np.tile(np.eye(self.n), (len(self.mu), 1, 1))
-        h[:, self.plus, self.plus] = h[:, self.minus, self.minus] = np.cosh(self.mu)
-        h[:, self.plus, self.minus] = h[:, self.minus, self.plus] = np.sinh(self.mu)
-        return np.ascontiguousarray(self._rotated(self._rotated(h, self.theta).swapaxes(-1, -2), -self.phi).swapaxes(-1, -2))
-
-    def slopes(self, x: Any, g: Any) -> list[tuple[str, Any, Any]]:
-        """Each array of angles by name, with its slopes for a function whose gradient at R = x is g."""
-        left, right = g @ x.swapaxes(-1, -2), x.swapaxes(-1, -2) @ g
-        t = self._rotated(self._rotated(g, -self.theta).swapaxes(-1, -2), self.phi).swapaxes(-1, -2)
-        i, j, a, b = self.i, self.i + 1, self.plus, self.minus
-        mu = np.sinh(self.mu) * (t[:, a, a] + t[:, b, b]) + np.cosh(self.mu) * (t[:, a, b] + t[:, b, a])
-        return [
-            ("theta", self.theta, left[:, j, i] - left[:, i, j]),
-            ("phi", self.phi, right[:, j, i] - right[:, i, j]),
-            ("mu", self.mu, mu),
-        ]
-
-
 class Training:
     """A model in training on a graph."""
 
@@ -287,7 +343,17 @@ class Training:
         self.adagrad = Adagrad()
         self.known = {side: Completions(graph.train, side, graph.n_entities) for side in ("tail", "head")}
         self.all = {side: Completions(np.concatenate(graph[:3]), side, graph.n_entities) for side in ("tail", "head")}
-        self.seconds = 0.0
+        self.size = min(given.batch, len(graph.train))
+        self.place = np.full(graph.n_entities, -1) if given.shared else np.arange(graph.n_entities)
+        self.spare: list[Any] = []
+        self.seconds, self.done, self.epochs = 0.0, 0.0, 0.0
+
+    def scratch(self, rows: int, columns: int, dtype: Any) -> list[Any]:
+        """Two arrays, in the same memory each time: new pages for scores cost more time than the scores."""
+        size = rows * columns
+        if not self.spare or len(self.spare[0]) < size or self.spare[0].dtype != dtype:
+            self.spare = [np.empty(size, dtype) for _ in range(2)]
+        return [spare[:size].reshape(rows, columns) for spare in self.spare]
 
     def sides(self, triples: Any) -> Any:
         """The entity, relation, answer and name of both queries of triples, and whether its relation is transposed."""
@@ -297,89 +363,97 @@ class Training:
 
     def step(self, triples: Any, share: float) -> float:
         """Move by a batch, sorted by relation, at a share of the rates; its mean loss."""
-        model, everything = self.model, np.arange(self.graph.n_entities)
-        drawn = self.rng.integers(self.graph.n_entities, size=self.given.shared)
-        choices = [
-            np.unique(np.concatenate((a, drawn))) if self.given.shared else everything for *_, a, _, _ in self.sides(triples)
-        ]
-        rows = np.unique(np.concatenate((triples[:, 0], triples[:, 2], *choices))) if self.given.shared else everything
-        e, to_entities = model.points(rows)
-        pull, slopes, loss = np.zeros_like(e), np.zeros(len(rows), dtype=e.dtype), 0.0
+        model, given, size, rows = self.model, self.given, len(triples), np.arange(self.graph.n_entities)
+        if given.shared:
+            drawn = self.rng.integers(self.graph.n_entities, size=given.shared)
+            rows = np.unique(np.concatenate((triples[:, 0], triples[:, 2], drawn)))
+            self.place[rows] = np.arange(len(rows))
+        y, bias = model.entities[rows], model.biases[rows]
+        e, to_entities = model.points(y)
         model.begin()
-        for choice, (own, r, answer, side, transposed) in zip(choices, self.sides(triples), strict=True):
-            at, mine = np.searchsorted(rows, choice), np.searchsorted(rows, own)
-            q, to_points = model.queries(e[mine], r, transposed)
-            others = e[at]
-            z, steepness = model.scores(q @ others.T)
-            z += model.biases[choice]
-            line, place = np.arange(len(own)), np.searchsorted(choice, answer)
-            if self.given.loss == "cross-entropy":
-                z += (model.biases[own] + np.float32(self.given.delta))[:, None]
-            true = z[line, place]
-            query, entity = self.known[side].entries(triples)
-            where = np.minimum(np.searchsorted(choice, entity), len(choice) - 1)
-            there = choice[where] == entity
-            z[query[there], where[there]] = -np.inf
-            z[line, place] = true
-            if self.given.loss == "softmax":
-                top = z.max(-1, keepdims=True)
-                g = np.exp(z - top)
-                total = g.sum(-1, keepdims=True)
-                loss += float((np.log(total) + top)[:, 0].mean() - true.mean())
-                g /= total
-            else:
-                g = 1.0 / (1.0 + np.exp(-np.clip(z, -80.0, 80.0)))
-                loss += float((np.logaddexp(0.0, z).sum() - true.sum()) / len(own))
-            g[line, place] -= 1.0
-            g *= np.float32(1.0 / len(own))
-            slopes[at] += g.sum(0)
-            if self.given.loss == "cross-entropy":
-                np.add.at(slopes, mine, g.sum(-1))
-            g *= steepness
-            pull[at] += g.T @ q
-            np.add.at(pull, mine, to_points(g @ others))
+        queries, backs, mine, answers, known = [], [], [], [], []
+        for own, r, answer, side, transposed in self.sides(triples):
+            at = self.place[own]
+            query, back = model.queries(e[at], r, transposed)
+            line, other = self.known[side].entries(triples)
+            line, other = line + len(queries) * size, self.place[other]
+            queries.append(query)
+            backs.append(back)
+            mine.append(at)
+            answers.append(self.place[answer])
+            known.append((line[other >= 0], other[other >= 0]))
+        q, right = np.concatenate(queries), (np.arange(2 * size), np.concatenate(answers))
+        z, steepness = self.scratch(len(q), len(e), e.dtype)
+        steep = model.scores(np.matmul(q, e.T, out=z), steepness)
+        z += bias
+        if given.loss == "cross-entropy":
+            z += (bias[np.concatenate(mine)] + np.float32(given.delta))[:, None]
+        true = z[right]
+        for places in known:
+            z[places] = -np.inf
+        z[right] = true
+        if given.loss == "softmax":
+            top = z.max(-1, keepdims=True)
+            z -= top
+            np.exp(z, out=z)
+            total = z.sum(-1, keepdims=True)
+            loss = float((np.log(total) + top).sum() - true.sum()) / size
+            z /= total * np.float32(size)
+        else:
+            loss = float(np.logaddexp(0.0, z).sum() - true.sum()) / size
+            z[:] = 1.0 / (1.0 + np.exp(-np.clip(z, -80.0, 80.0))) / np.float32(size)
+        z[right] -= np.float32(1.0 / size)
+        slopes = z.sum(0)
+        if given.loss == "cross-entropy":
+            np.add.at(slopes, np.concatenate(mine), z.sum(-1))
+        if steep:
+            z *= steepness
+        pull, back_to = z.T @ q, z @ e
+        for at, back, g in zip(mine, backs, np.split(back_to, 2), strict=True):
+            np.add.at(pull, at, back(g))
         self.adam.k += 1
-        for name, x, slope in (
-            ("entities", model.entities, to_entities(pull).astype(e.dtype)),
-            ("biases", model.biases, slopes),
-        ):
-            if self.given.shared:
-                x[rows] -= np.float32(share * self.given.step) * self.adagrad.step(name, x, slope, rows)
+        for name, x, old, slope in (("entities", model.entities, y, to_entities(pull)), ("biases", model.biases, bias, slopes)):
+            if given.shared:
+                x[rows] = old - np.float32(share * given.step) * self.adagrad.step(name, x, slope, rows)
             else:
-                x -= np.float32(share * self.given.rate) * self.adam.step(name, x, slope)
-        model.move(self.adam, share * self.given.rate)
+                x -= np.float32(share * given.rate) * self.adam.step(name, x, slope)
+        model.move(self.adam, share * given.rate)
+        if given.shared:
+            self.place[rows] = -1
         return loss
 
-    def run(self, tell: Callable[[str], None]) -> None:
-        """Train for the epochs, or for the seconds, that are given."""
-        train, number, told = self.graph.train, 0, 0.0
-        size = min(self.given.batch, len(train))
+    def run(self, tell: Callable[[str], None]) -> Iterator[None]:
+        """Train for the epochs, or for the seconds, that are given, a batch at a time."""
+        train, number, told, size = self.graph.train, 0, 0.0, self.size
         steps = -(-len(train) // size)
-        done = 0.0
-        while done < 1.0:
+        while self.done < 1.0:
             losses, order = [], self.rng.permutation(len(train))
             for start in range(0, len(train), size):
                 begun = time.process_time()
                 rows = order[start : start + size]
-                share = 1.0 - done if self.given.falling else 1.0
+                share = 1.0 - self.done if self.given.falling else 1.0
                 losses.append(self.step(train[rows[np.argsort(train[rows, 1], kind="stable")]], share))
                 number += 1
                 self.seconds += time.process_time() - begun
-                done = self.seconds / self.given.seconds if self.given.epochs is None else number / (steps * self.given.epochs)
-                if done >= 1.0:
+                self.done = self.seconds / self.given.seconds if self.given.epochs is None else number / (steps * self.given.epochs)
+                self.epochs = number / steps
+                yield
+                if self.done >= 1.0:
                     break
-            if done - told >= 0.2:
-                told = done
-                tell(f"  epoch {number / steps:.3g}, {self.seconds:.1f} s, loss {np.mean(losses):.3f}")
+            if self.done - told >= 0.2:
+                told = self.done
+                tell(f"epoch {self.epochs:.3g}, {self.seconds:.1f} s, loss {np.mean(losses):.3f}")
 
     def ranks(self, triples: Any) -> Any:
         """The filtered ranks of the answers of both queries of triples, by blocks."""
-        found, e, size = [], self.model.points(slice(None))[0], max(1, SCORES // self.graph.n_entities)
+        found, e, size = [], self.model.points(self.model.entities)[0], max(1, SCORES // self.graph.n_entities)
         triples = triples[np.argsort(triples[:, 1], kind="stable")]
         for start in range(0, len(triples), size):
             piece = triples[start : start + size]
             for own, r, answer, side, transposed in self.sides(piece):
-                z = self.model.scores(self.model.queries(e[own], r, transposed)[0] @ e.T)[0] + self.model.biases
+                z = self.model.queries(e[own], r, transposed)[0] @ e.T
+                self.model.scores(z, np.empty_like(z))
+                z += self.model.biases
                 found.append(filtered_ranks(z, answer, self.all[side].entries(piece)))
         return np.concatenate(found)
 
@@ -429,17 +503,26 @@ def graph_of(given: Any, rng: Any) -> KnowledgeGraph:
     return graph
 
 
-def trained(graph: KnowledgeGraph, name: str, given: Any) -> Training:
-    """A model after training."""
+def made(graph: KnowledgeGraph, name: str, given: Any) -> Training:
+    """A model before training."""
     rng = np.random.default_rng(given.seed)
     relations = graph.n_relations * (1 + given.inverse)
     if name == "UltraE":
         model: Any = UltraE(rng, graph.n_entities, relations, given.dimension, given)
     else:
         model = {"ComplEx": ComplEx, "DistMult": DistMult}[name](rng, graph.n_entities, relations, given.dimension)
-    training = Training(graph, model, given, rng)
-    training.run(lambda words: print(words, flush=True) if given.verbose else None)
-    return training
+    return Training(graph, model, given, rng)
+
+
+def train(trainings: dict[str, Training], verbose: bool) -> None:
+    """Train models in turns, always the one that is furthest from its end, so that all see the same load of the machine."""
+    running = {}
+    for name, one in trainings.items():
+        running[name] = one.run(lambda words, name=name: print(f"{name}: {words}", flush=True) if verbose else None)
+    while running:
+        name = min(running, key=lambda one: trainings[one].done)
+        if next(running[name], "end") == "end":
+            del running[name]
 
 
 def report(title: str, training: Training, given: Any) -> None:
@@ -449,7 +532,8 @@ def report(title: str, training: Training, given: Any) -> None:
         test = test[np.linspace(0, len(test), given.ranked, endpoint=False).astype(np.int64)]
     mrr, first, _, ten = measures(training.ranks(test))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
-    print(f"{title}: MRR {mrr:.3f}, hits@1 {first:.3f}, hits@10 {ten:.3f}, {training.seconds:.1f} s, {memory:.0f} MB", flush=True)
+    spent = f"{training.epochs:.1f} epochs, {training.seconds:.1f} s, {memory:.0f} MB"
+    print(f"{title}: MRR {mrr:.3f}, hits@1 {first:.3f}, hits@10 {ten:.3f}, {spent}", flush=True)
 
 
 INGREDIENTS: dict[str, dict[str, Any]] = {
@@ -458,7 +542,8 @@ INGREDIENTS: dict[str, dict[str, Any]] = {
     "cross-entropy": {"loss": "cross-entropy"},
     "full batch": {"batch": 10**9},
     "constant rate": {"falling": False},
-    "no inverse relations": {"inverse": False},
+    "inverse relations": {"inverse": True},
+    "relations start at I": {"turned": 0.0},
     "50 shared entities": {"shared": 50},
     "Gaussian start": {"start": "gaussian"},
     "relations by Cayley steps": {"by": "cayley"},
@@ -480,9 +565,10 @@ def main() -> None:
     parser.add_argument("--by", default="angles", choices=["angles", "cayley", "pairs", "fixed"], help="relations of UltraE")
     parser.add_argument("--start", default="pole", choices=["pole", "gaussian"])
     parser.add_argument("--spread", type=float, default=0.1, help="of entities around the pole")
+    parser.add_argument("--turned", type=float, default=np.pi, help="the largest angle of a rotation at the start")
     parser.add_argument("--turn", type=float, default=1.0, help="a typical rotation by pairs, in learning rates")
     parser.add_argument("--delta", type=float, default=0.0, help="of the cross-entropy")
-    parser.add_argument("--no-inverse", dest="inverse", action="store_false", help="heads by the same relations, transposed")
+    parser.add_argument("--inverse", action="store_true", help="heads by relations of their own, not by the same transposed")
     parser.add_argument("--constant", dest="falling", action="store_false", help="a constant rate")
     parser.add_argument("--dimension", type=int, default=36)
     parser.add_argument("--batch", type=int, default=50)
@@ -503,10 +589,14 @@ def main() -> None:
     if given.ingredients:
         for title, changed in INGREDIENTS.items():
             changed_options = argparse.Namespace(**(vars(given) | changed))
-            report(title, trained(graph, "UltraE", changed_options), changed_options)
+            one = made(graph, "UltraE", changed_options)
+            train({title: one}, given.verbose)
+            report(title, one, changed_options)
         return
-    for name in given.models:
-        report(name, trained(graph, name, given), given)
+    trainings = {name: made(graph, name, given) for name in given.models}
+    train(trainings, given.verbose)
+    for name, one in trainings.items():
+        report(name, one, given)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import pytest
 from decentorth import kernels
 from decentorth.kernels.plain import round_robin
 from decentorth.kernels.subproblem import Sweep
+from decentorth.problems.j_orthogonal.ultrahyperbolic import Ultrahyperbolic
 from decentorth.protocols import Array, Index
 from tests.reference import jobcd as naive
 from tests.support.j_orthogonal import signs
@@ -195,3 +196,19 @@ def test_the_choice_of_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kernels.ready("auto") == "numpy"
     with pytest.raises(ImportError, match=r"pip install \"decentorth\[fast\]\""):
         kernels.resolved("numba")
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_signed_scores_in_single_precision_are_those_in_double(kernel: kernels.Kernel) -> None:
+    scale, manifold = 2.25, Ultrahyperbolic(np.array([1.0, -1.0, -1.0]), 1.5)
+    near = 1.0 + np.linspace(-1e-3, 1e-3, 2001)
+    u = np.concatenate((np.linspace(-3.0, 8.0, 5000), near, np.geomspace(1.0, 1e6, 500), [0.0, 1.0, 1.5]))
+    products = (-scale * u).astype(np.float32)
+    expected, steepness = manifold.signed_scores(products.astype(np.float64))
+    slopes = np.empty_like(products)
+    kernels.load(kernel).signed_scores(products, scale, slopes)
+    np.testing.assert_allclose(products, expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(slopes, steepness, rtol=2e-6)
+    gone = np.array([np.nan, 1.0], np.float32)
+    kernels.load(kernel).signed_scores(gone, scale, np.empty_like(gone))
+    assert np.isnan(gone).tolist() == [True, False]
