@@ -208,7 +208,7 @@ def numbered(graph: nx.Graph[Any]) -> nx.Graph[int]:
     except TypeError:
         labels = list(graph)
     agent = {label: i for i, label in enumerate(labels)}
-    result: nx.Graph[int] = nx.Graph()
+    result: nx.Graph[int] = nx.DiGraph() if graph.is_directed() else nx.Graph()
     result.add_nodes_from((i, {**graph.nodes[label], "label": label}) for label, i in agent.items())
     result.add_edges_from((agent[u], agent[v], data) for u, v, data in graph.edges(data=True))
     return result
