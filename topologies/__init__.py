@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "canonical": "canonical_weights",
     "directed.graphs": "digraph_from_file directed_exponential directed_ring random_k_out",
-    "directed.spectra": "DirectedSpectrum directed_spectrum",
+    "directed.spectra": "DirectedSpectrum PushPullSpectrum directed_spectrum push_pull_spectrum",
     "directed.weights": "DirectedWeights check_column_stochastic check_digraph check_row_stochastic column_stochastic "
     "directed_weights perron_vector row_stochastic",
     "weights.checks": "adjacency check_graph check_weights",
