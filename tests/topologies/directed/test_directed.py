@@ -69,7 +69,7 @@ def cut(*edges: tuple[int, int]) -> nx.DiGraph[int]:
     return graph
 
 
-A = np.array([[0.5, 0.0, 0.5], [0.25, 0.75, 0.0], [0.0, 0.5, 0.5]])
+A = sparse.csr_array([[0.5, 0.0, 0.5], [0.25, 0.75, 0.0], [0.0, 0.5, 0.5]])
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ A = np.array([[0.5, 0.0, 0.5], [0.25, 0.75, 0.0], [0.0, 0.5, 0.5]])
         ),
         (lambda: tp.check_row_stochastic(A.T), "row 0 sums to 0.75 (2 are off); its columns do, so it may be the other matrix"),
         (lambda: tp.check_column_stochastic(A), "every column of B must sum to 1, but column 0 sums to 0.75"),
-        (lambda: tp.check_row_stochastic(A + np.diag([-1, 1], 1)), "A must not have negative entries, but A[0, 1] = -1"),
+        (lambda: tp.check_row_stochastic(A.toarray() + np.diag([-1, 1], 1)), "A must not have negative entries, but A[0, 1] = -1"),
         (lambda: tp.check_row_stochastic(np.roll(np.eye(3), 1, axis=1)), "some agent must give itself weight"),
         (lambda: tp.check_row_stochastic(np.eye(2)), "the graph of A must be strongly connected"),
         (
