@@ -93,7 +93,7 @@ A = sparse.csr_array([[0.5, 0.0, 0.5], [0.25, 0.75, 0.0], [0.0, 0.5, 0.5]])
             lambda: tp.DirectedWeights(A, tp.column_stochastic(cut((0, 1), (1, 0)).subgraph((0, 1)))),
             "A is for 3 agents, and B for 2",
         ),
-        (lambda: tp.DirectedWeights(A, A.T), "B[0, 1] is not zero and A[0, 1] is: give A a weight there"),
+        (lambda: tp.DirectedWeights(A, A.T.tocsr()), "B[0, 1] is not zero and A[0, 1] is: give A a weight there"),
         (lambda: tp.directed_ring(4, chords=9), "has room for 8 chords"),
         (lambda: tp.random_k_out(4, k=4), "k must be below the number of agents"),
         (lambda: tp.graph_from_name("directed_ring:5"), "'directed_ring:5' is a directed graph"),
