@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -14,6 +15,7 @@ from decentorth import registry
 from decentorth.algorithms.common.mixing import average, push_sum
 from decentorth.network import Network
 from decentorth.numerics.ordered_sums import plain
+from decentorth.run import main
 from decentorth.stopping import LocalMaximum
 from tests.reference import naive
 from tests.support.building import built, prepared
@@ -125,3 +127,23 @@ def test_what_directed_graphs_lack_is_refused(settings: dict[str, Any], message:
     problem = do.problems.PCA(np.ones((given.pop("problem"), 3, 2)), 1)
     with pytest.raises(ValueError, match=message):
         do.solve(problem, given.pop("algorithm"), given.pop("W"), **given)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("", "DRFGT needs doubly stochastic weights, and this graph is directed: take push_pull"),
+        ("--algorithm push_pull --weights metropolis", "--weights is for undirected graphs"),
+        ("--algorithm push_pull --topology digraph:cut.txt", "there is no path from agent 1 to agent 0"),
+    ],
+)
+def test_the_command_refuses_with_one_line(
+    flags: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("cut.txt").write_text("a b\nb c\n")
+    topology = "" if "--topology" in flags else " --topology directed_ring:chords=3"
+    assert main(f"--problem pca {flags}{topology}".split()) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
