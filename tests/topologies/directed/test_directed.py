@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 
 import topologies as tp
+from topologies.spectra.tracking_rate import conserved_complement, push_pull_pencil
 
 GRAPHS = ("directed_ring:1", "directed_ring:2", "directed_ring:10,chords=3", "directed_exponential:12", "random_k_out:15,k=3")
 
@@ -60,6 +61,31 @@ def test_perron_vectors_and_spectra_are_those_of_dense_eigenvalues(name: str) ->
 def test_a_one_way_ring_has_the_eigenvalues_of_a_circulant() -> None:
     assert tp.directed_spectrum(tp.row_stochastic(tp.directed_ring(10))).sigma == pytest.approx(np.cos(np.pi / 10))
     np.testing.assert_allclose(tp.perron_vector(tp.column_stochastic(tp.directed_ring(10))), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "seed", "factor"),
+    [
+        ("directed_ring:10", 0, 1.001),
+        ("directed_exponential:10", 0, 1.001),
+        ("directed_ring:10,chords=3", 1, 2.0),
+        ("directed_ring:12,chords=6", 2, 2.0),
+        ("random_k_out:12,k=2", 1, 2.0),
+    ],
+)
+def test_the_limit_of_push_pull_is_near_that_of_the_whole_iteration(name: str, seed: int, factor: float) -> None:
+    """Agents of curvature 1, whose iteration matrix has a spectral radius below 1 up to the limit; exact where A and B commute."""
+    weights = tp.directed_weights(tp.digraph_from_name(name, seed=seed))
+    found = tp.push_pull_spectrum(weights)
+    curvatures = np.ones((weights.shape[0], 1, 1))
+    base, slope = push_pull_pencil(weights.A.toarray(), weights.B.toarray(), curvatures)
+    basis = conserved_complement(curvatures)
+
+    def stable(step: float) -> bool:
+        return bool(np.abs(np.linalg.eigvals(basis.T @ (base - step / found.gain * slope) @ basis)).max() < 1 - 1e-12)
+
+    assert stable(0.999 * found.limit / factor)
+    assert found.limit > 1.999 or not stable(factor * 1.001 * found.limit)
 
 
 def cut(*edges: tuple[int, int]) -> nx.DiGraph[int]:
