@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -525,7 +526,7 @@ def solve(
     )
     if check:
         run.check_gradient()
-    recorders = [*recorders, *([] if callback is None else [_Calling(callback)])]
+    recorders = [*recorders, *([] if callback is None else [SimpleNamespace(record=callback)])]
     with contextlib.ExitStack() as stack:
         if progress and run.collective.rank == 0:
             from .cli.progress import row_progress
@@ -543,16 +544,6 @@ def solve(
             resume=resume,
             compute_timeout=compute_timeout,
         )
-
-
-class _Calling:
-    """A recorder that calls a function (`protocols.Recorder`)."""
-
-    def __init__(self, call: Callable[[Row], object]) -> None:
-        self._call = call
-
-    def record(self, row: Row) -> None:
-        self._call(row)
 
 
 @named

@@ -26,6 +26,8 @@ import pytest
 from tests.support.mpi import HUNG, ROOT
 
 DOCS = ROOT / "docs"
+ELSEWHERE = "using.md"
+"""The page whose commands are those of tests/test_readme.py."""
 PAGES = sorted(page for page in DOCS.rglob("*.md") if not {"gallery", "generated"} & {*page.parts})
 BLOCK = re.compile(
     r"<!-- before\n(?P<before>.*?)-->"
@@ -44,7 +46,7 @@ def with_code() -> list[Any]:
     """The pages that have blocks, marked by what these need."""
     found = []
     for page in PAGES:
-        if here := blocks(page):
+        if page.name != ELSEWHERE and (here := blocks(page)):
             marks = [pytest.mark.slow] if page.name not in QUICK else []
             marks += [pytest.mark.ranks] if any(block["mark"] == "needs ranks" for block in here) else []
             found.append(pytest.param(page, marks=marks, id=str(page.relative_to(DOCS))))

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..api import Run
-from .progress import size, step_ranges, steps_line
+from ..display import size
+from .progress import step_ranges, steps_line
 
 SHOWN_RANKS = 12
 

@@ -34,11 +34,11 @@ from numpy.typing import NDArray
 
 from topologies.matrix_files import npy_array, npz_array, require_real
 
+from ..display import size
 from ..protocols import Array, Collective, Row
 from ..running.checkpoint import FOLDER, kept
 from ..running.history import COUNTS
 from .flags import InputError
-from .progress import size
 
 if sys.platform != "win32":
     import fcntl

@@ -14,7 +14,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..display import size as size
 from ..protocols import SETUP, Collective, Recorder, Row
 from .shell import say
 

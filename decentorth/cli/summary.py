@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..display import size
 from .environment import environment
-from .progress import size
 
 if TYPE_CHECKING:
     from ..api import Result

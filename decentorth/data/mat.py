@@ -21,7 +21,6 @@ from scipy.io import matlab
 from decentorth.data.checks import did_you_mean
 from decentorth.data.labels import Labels, as_labels
 from decentorth.data.sparse import StoredReader
-from decentorth.protocols import Array
 from topologies.matrix_files import (
     EXPANSION,
     UNPACKED_LIMIT,

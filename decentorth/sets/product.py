@@ -67,12 +67,12 @@ class Product(_Able):  # type: ignore[misc]  # its base is known at run time onl
     @staticmethod
     def _check(parts: Sequence[Any]) -> None:
         """Raise a ValueError or TypeError unless there is a product of the parts."""
+        if len(parts) < 2:
+            raise ValueError(f"a product needs at least two sets, got {len(parts)}")
         _check(parts)
         widths = [part.shape[1] for part in parts]
         if len(set(widths)) > 1:
             raise ValueError(f"the points of a product's parts must have equally many columns, got {', '.join(map(str, widths))}")
-        if len(parts) < 2:
-            raise ValueError(f"a product needs at least two sets, got {len(parts)}")
 
     def _own(self, x: Array, number: int) -> Array:
         """The part's points in the agents' points, ``(n_local, ...)``, as views."""
@@ -140,7 +140,7 @@ class Flat(Product):
 
 def _check(parts: Sequence[Any]) -> None:
     if not parts:
-        raise ValueError("a product needs at least two sets, got 0")
+        raise ValueError("a product of flattened parts needs at least one set, got 0")
     for part in parts:
         if not isinstance(part, ConstraintSet):
             raise TypeError(f"the parts of a product must be constraint sets, got {type(part).__name__}")

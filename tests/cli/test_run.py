@@ -24,9 +24,10 @@ import topologies as tp
 from decentorth.cli import progress
 from decentorth.cli.dryrun import crossing, held
 from decentorth.cli.outputs import hold, read_history, read_start, read_summary
-from decentorth.cli.progress import plain_lines, size
+from decentorth.cli.progress import plain_lines
 from decentorth.cli.shell import one_line, together
 from decentorth.cli.wiring import read_weights
+from decentorth.display import size
 from decentorth.network.transport.communicator import SerialCommunicator
 from decentorth.plot import main as plot
 from decentorth.protocols import SETUP

@@ -19,7 +19,7 @@ the same iteration with fewer products.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -109,15 +109,20 @@ def field(point: Point) -> Vector:
     return Vector(point.field, point.image)
 
 
+def _whitened(problem: Problem[RetractableManifold]) -> Any:
+    """The problem in the variables in which its set is a Stiefel manifold, if it has such."""
+    return problem.whitened if isinstance(problem, Whitening) else None
+
+
 def viewed(problem: Problem[RetractableManifold]) -> Problem[RetractableManifold]:
     """The problem in the variables of the iteration: its own, or those in which its set is a Stiefel manifold."""
-    changed = problem.whitened if isinstance(problem, Whitening) else None
+    changed = _whitened(problem)
     return problem if changed is None else changed
 
 
 def point_of(problem: Problem[RetractableManifold], y: Array) -> Array:
     """The point x of the problem's own set from the variables ``y`` of the iteration."""
-    changed = problem.whitened if isinstance(problem, Whitening) else None
+    changed = _whitened(problem)
     return y if changed is None else changed.back(y)
 
 
@@ -138,7 +143,7 @@ def at(problem: Problem[RetractableManifold], x: Array, product: Array | None = 
 
 def begun(problem: Problem[RetractableManifold], x0: Array) -> tuple[Point, Array]:
     """The first point and the first trial step ``(1,)`` along the negative gradient."""
-    changed = problem.whitened if isinstance(problem, Whitening) else None
+    changed = _whitened(problem)
     problem, x = viewed(problem), x0.copy() if changed is None else changed.changed(x0)
     point = at(problem, x)
     size = np.sqrt(field(point).inner(field(point)))
