@@ -259,6 +259,6 @@ def test_the_curves_in_the_folder_are_medians_and_ranges_of_the_runs(found: Comp
     own = [row for row in rows if row["algorithm"] == entry.label]
     for metric in ("gradient_norm", "objective"):
         values = np.array([trace.history[metric] for trace in entry.traces])  # none is ended early
-        for kind, over in {"median": np.median, "low": np.min, "high": np.max}.items():
-            np.testing.assert_allclose([float(row[f"{metric} {kind}"]) for row in own], over(values, axis=0), rtol=1e-5)
+        for kind, expected in (("median", np.median(values, axis=0)), ("low", values.min(axis=0)), ("high", values.max(axis=0))):
+            np.testing.assert_allclose([float(row[f"{metric} {kind}"]) for row in own], expected, rtol=1e-5)
     np.testing.assert_array_equal([float(row["iterations"]) for row in own], entry.traces[0].history["iteration"])

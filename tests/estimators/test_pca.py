@@ -109,7 +109,7 @@ def test_the_weights_of_agents_are_those_of_the_problem(weights: Any) -> None:
 
 
 def test_for_equally_many_samples_both_weights_have_the_same_bits() -> None:
-    agents = np.random.default_rng(0).standard_normal((5, 30, 6))
+    agents = list(np.random.default_rng(0).standard_normal((5, 30, 6)))
     one, other = (PCA(2, weights=weights, random_state=0).fit_agents(agents, RING) for weights in ("samples", "agents"))
     assert one.components_.tobytes() == other.components_.tobytes()
     assert one.explained_variance_.tobytes() == other.explained_variance_.tobytes()
