@@ -49,8 +49,8 @@ PROBLEMS: dict[str, Callable[[int], Any]] = {
     "Procrustes": procrustes,
     "Procrustes, B x 100": lambda seed: procrustes(seed, 100.0),
     "PCA, synthetic": lambda seed: PCASettings(data="synthetic").problem(AGENTS, seed),
-    "PCA, digits even": lambda seed: PCASettings().problem(AGENTS, seed),
-    "PCA, digits by label": lambda seed: PCASettings(partition="by-label").problem(AGENTS, seed),
+    "PCA, digits even": lambda seed: PCASettings(weighting="agents").problem(AGENTS, seed),
+    "PCA, digits by label": lambda seed: PCASettings(partition="by-label", weighting="agents").problem(AGENTS, seed),
     "matrix completion": lambda seed: MatrixCompletionSettings().problem(AGENTS, seed),
 }
 GRAPHS: dict[str, Callable[[int], Any]] = {

@@ -84,7 +84,7 @@ RUNS = {
         deepca-* --data synthetic --algorithm deepca * --gradient-tolerance 1e-3 for --chebyshev --no-chebyshev
     """,
     "--record-every 6": """
-        digits --problem pca --data digits --rank 3 --partition by-label --algorithm rfextra
+        digits --problem pca --data digits --rank 3 --partition by-label --weighting agents --algorithm rfextra
         many-* --agents 300 --iterations 12 --algorithm * for drfgt destiny gradient_tracking drgta dprgt rfextra rextra dprgd
         many-safe --agents 300 --iterations 12 --algorithm destiny --variant dissolved --safe --step-size 1
         many-losses --agents 300 --iterations 12 --topology torus:15x20 --channel loss:p=0.1 --channel topk:share=0.2

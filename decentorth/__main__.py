@@ -54,8 +54,8 @@ def main(tokens: Sequence[str] | None = None) -> int:
             sys.stderr.write(f"decentorth: no command is called {name!r:.80}; {hint}\n")
         return _BAD_INPUT
     module, _, function = COMMANDS[name][0].partition(":")
-    command: Callable[[Sequence[str] | None], int] = getattr(import_module(module), function)
     try:
+        command: Callable[[Sequence[str] | None], int] = getattr(import_module(module), function)
         if tokens is None:
             sys.argv = [f"decentorth {name}", *words[1:]]
             code = command(None)
@@ -65,6 +65,10 @@ def main(tokens: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _NO_READER
+    except KeyboardInterrupt:  # while the command was imported; later ones are its own affair
+        if root:
+            sys.stderr.write("decentorth: interrupted\n")
+        code = _INTERRUPTED
     if code == _INTERRUPTED:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second interruption no longer changes the exit code
     return code

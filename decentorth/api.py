@@ -152,7 +152,7 @@ class Run(Shown):
         if channel is not None:
             from .network import check_method
 
-            check_method(self.method, faults)
+            check_method(self.method, faults, tell=self.network.communicator.rank == 0)
         self.streams = CounterStreams(seed, self.network.agents)
         with threadpool_limits(1):
             SETUP.info("the problem: data of agents %d to %d", self.network.agents.start, self.network.agents.stop - 1)

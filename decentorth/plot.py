@@ -15,8 +15,8 @@ from .cli.agents import AgentQuantity, plot_agents
 from .cli.config import config_bytes
 from .cli.figures import PANELS, Against, History, Scale, Width, plot_histories, save
 from .cli.flags import InputError, load
-from .cli.outputs import CONFIG, read_history
-from .cli.report import write_report
+from .cli.outputs import COMPARISON, CONFIG, CURVES, read_history
+from .cli.report import write_comparison, write_report
 from .cli.settings import RECORDING, RunSettings
 from .cli.shell import REFUSALS, one_line
 from .settings import settings
@@ -82,10 +82,19 @@ def labels_of(configurations: Mapping[str, Mapping[str, Any]]) -> dict[str, str]
 def read_configuration(folder: str) -> dict[str, Any]:
     """The saved settings of a run; InputError if the file is missing or not a configuration."""
     path = Path(folder) / CONFIG
+    if not path.exists() and _is_comparison(folder):
+        raise InputError(
+            f"{folder} is the folder of a comparison: its figures are in it, and decentorth plot {folder} --html report.html alone "
+            "writes a report"
+        )
     try:
         return load(str(path), config_bytes(str(path)))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; is {folder} the folder of a run?") from None
+
+
+def _is_comparison(folder: str) -> bool:
+    return any((Path(folder) / name).exists() for name in (COMPARISON, CURVES))
 
 
 def draw(
@@ -106,7 +115,7 @@ def draw(
     Parameters
     ----------
     folders
-        Folders that --out of a run has filled.
+        Folders that --out of a run has filled; with html also the folder of one comparison.
     against
         What the horizontal axis counts.
     out
@@ -126,7 +135,7 @@ def draw(
     agents
         Draw the graph of one run instead, its agents coloured by this error of their final points (agents.png).
     html
-        Write a report into this file instead, which a browser shows without a network: curves, graph, settings, counts.
+        Write a report into this file instead, which a browser shows without a network: curves, graph or tables, settings, counts.
 
     Returns
     -------
@@ -148,6 +157,10 @@ def draw(
     folders = tuple(dict.fromkeys(folders))
     if out is None and html is None and len(folders) > 1:
         raise InputError("several runs go into one figure: say where with --out, as in --out figure.pdf")
+    if html is not None and len(folders) == 1 and _is_comparison(folders[0]):
+        _refuse({**curves, "out": out, "labels": labels}, "html of a comparison, whose curves have buttons for it")
+        write_comparison(html, folders[0])
+        return html
     configurations = {folder: read_configuration(folder) for folder in folders}
     by_folder = labels_of(configurations) if names is None else dict(zip(folders, _distinct(names, len(folders)), strict=True))
     if html is not None:

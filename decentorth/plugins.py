@@ -29,9 +29,7 @@ def load(path: str | os.PathLike[str]) -> ModuleType:
     if place in _LOADED:
         return _LOADED[place]
     if place.suffix != ".py" or not place.is_file():
-        raise ValueError(
-            f"{path} is no Python file: a plugin is a file that ends in .py; make one with python -m decentorth.scaffold"
-        )
+        raise ValueError(f"{path} is no Python file: a plugin is a file that ends in .py; make one with decentorth new")
     name = f"decentorth_plugin_{re.sub('[^0-9A-Za-z_]', '_', place.stem)}_{hashlib.sha256(str(place).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, place)
     if spec is None or spec.loader is None:

@@ -124,7 +124,7 @@ def register(name: str, *, kind: Literal["algorithm", "problem"]) -> Callable[[t
     """A class decorator that makes a dataclass available on the command line and in files under ``name``.
 
     An algorithm is a frozen dataclass with ``init`` and ``step``; a problem is a frozen dataclass of settings with a
-    method ``problem(n_agents, seed)``. ``python -m decentorth.scaffold algorithm NAME`` writes an example.
+    method ``problem(n_agents, seed)``. ``decentorth new algorithm NAME`` writes an example.
     """
 
     def enter(entry: type[Any]) -> type[Any]:

@@ -27,6 +27,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinxcontrib.bibtex",
     "sphinx_gallery.gen_gallery",
+    "matplotlib.sphinxext.plot_directive",
 ]
 root_doc = "index"
 templates_path = ["_templates"]
@@ -68,6 +69,11 @@ sphinx_gallery_conf = {
     "backreferences_dir": "gallery/uses",
     "inspect_global_variables": False,
 }
+
+plot_formats = ["svg"]
+plot_html_show_formats = False
+plot_html_show_source_link = False
+plot_working_directory = str(ROOT / "docs")
 
 html_theme = "furo"
 html_static_path = ["_static"]

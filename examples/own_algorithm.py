@@ -4,7 +4,7 @@ A method of your own
 
 A method of one's own, by name on the command line.
 
-`python -m decentorth.scaffold algorithm NAME` writes such a file for a method from its equations, with tests. This one varies
+`decentorth new algorithm NAME` writes such a file for a method from its equations, with tests. This one varies
 a method that there is. Every command takes it as a plugin, and the file is a command itself::
 
     python -m decentorth.run --plugin examples/own_algorithm.py --problem pca --rank 3 --algorithm damped_drfgt --damping 0.5

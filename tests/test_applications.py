@@ -86,7 +86,9 @@ def test_agents_of_the_hospitals_end_at_the_singular_vectors_of_the_table(hospit
     units, weights, _ = hospitals.standardized(sites, W, False)
     expected = np.linalg.svd(standard(sites))[2][:2].T
     own = [np.sqrt(len(X) * weight) * X for X, weight in zip(units, weights, strict=True)]
-    result = do.solve(do.problems.PCA(own, 2), do.DeEPCA(), W, stopping=hospitals.STOPPING, iterations=2000, comm="serial")
+    result = do.solve(
+        do.problems.PCA(own, 2, weights="agents"), do.DeEPCA(), W, stopping=hospitals.STOPPING, iterations=2000, comm="serial"
+    )
     assert result.converged
     assert max(subspace_angles(x, expected)[0] for x in result.x) < 1e-6
 

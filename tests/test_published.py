@@ -53,7 +53,7 @@ def graph(name: str) -> Any:
 @pytest.mark.parametrize("name", ["ring", "erdos-renyi", "star"])
 def test_digits_with_automatic_steps(name: str, partition: Literal["even", "by-label"]) -> None:
     """The top five components to 1e-8 in at most 12,000 iterations, whoever has which digits, without leaving St by 0.1."""
-    problem = PCASettings(partition=partition).problem(10, 0)
+    problem = PCASettings(partition=partition, weighting="agents").problem(10, 0)
     result = solve(problem, DRFGT(), graph(name), iterations=12_000, record_every=200, stopping=Error(1e-8))
     assert result.converged, result.message
     optimum = result.problem.optimum

@@ -44,6 +44,8 @@ if sys.platform != "win32":
     import fcntl
 
 CONFIG, HISTORY, SUMMARY, FINAL, LOCK = "config.yaml", "history.csv", "summary.json", "final.npz", ".lock"
+COMPARISON, CURVES, TABLES = "comparison.yaml", "curves.csv", "table.md"
+"""The files of a comparison from which its report is made."""
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,8 @@
-"""The report of one run or of several: one HTML file with curves, graphs, counts and settings, which needs no network."""
+"""The report of runs or of a comparison: one HTML file with curves, graphs, counts, tables and settings, which needs no network."""
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import re
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 
 from ..running.history import COUNTS
 from .agents import agent_quantity, run_graph
+from .config import config_bytes
 from .figures import COLOURS, DASHES
-from .flags import InputError
-from .outputs import final_points, read_history, read_summary, replacing
+from .flags import InputError, load
+from .outputs import COMPARISON, CURVES, TABLES, final_points, read_history, read_summary, replacing
 
 TEMPLATE = Path(__file__).with_name("report.html")
 ROWS, NUMBERS, DRAWN = 1000, 200_000, 1000
@@ -34,13 +36,72 @@ def write_report(path: str, runs: Mapping[str, tuple[str, Mapping[str, Any]]]) -
     InputError
         The path is not a .html file that can be written, or a folder's files cannot be read.
     """
+    _write(path, [_run(label, *run) for label, run in runs.items()], ["iteration", "rounds", "bytes", "seconds"])
+
+
+def write_comparison(path: str, folder: str) -> None:
+    """Write the report of a comparison from the files of its folder: curves with ranges over the trials, tables and settings.
+
+    Raises
+    ------
+    InputError
+        The path is not a .html file that can be written, or the folder's files cannot be read.
+    """
+    place = Path(folder)
+    try:
+        rows = list(csv.DictReader((place / CURVES).read_text(encoding="utf-8").splitlines()))
+        tables = (place / TABLES).read_text(encoding="utf-8").splitlines()
+        settings = load(COMPARISON, config_bytes(str(place / COMPARISON))) if (place / COMPARISON).exists() else {}
+        methods: dict[str, list[dict[str, str]]] = {}
+        for row in rows:
+            methods.setdefault(f"{row['algorithm']}, step {row['step']}".removesuffix(", step none"), []).append(row)
+        against = [
+            name for name in rows[0] if name not in ("algorithm", "step") and not name.endswith((" median", " low", " high"))
+        ]
+        contenders = [_contender(label, own, against) for label, own in methods.items()]
+    except OSError as error:
+        raise InputError(f"cannot read {error.filename}: {error.strerror}; the same comparison again writes it") from None
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise InputError(f"{place / CURVES} is damaged ({error}); the same comparison again writes it") from None
+    _write(path, contenders, against, title=tables[0].removeprefix("# "), tables=_tables(tables), configuration=settings)
+
+
+def _contender(label: str, rows: list[dict[str, str]], against: list[str]) -> dict[str, Any]:
+    """The part of the report that is about one method: medians, and ranges of the metrics that it has."""
+    kept = [rows[row] for row in _spaced(len(rows), ROWS)]
+    names = [name for name in rows[0] if name not in ("algorithm", "step") and any(row[name] for row in kept)]
+    columns = {name: [float(row[name] or "nan") for row in kept] for name in names}
+    metrics = [name.removesuffix(" median") for name in columns if name.endswith(" median")]
+    return {
+        "label": label,
+        "history": {name: columns[name] for name in against} | {name: columns[f"{name} median"] for name in metrics},
+        "ranges": {name: [columns[f"{name} low"], columns[f"{name} high"]] for name in metrics},
+    }
+
+
+def _tables(lines: list[str]) -> list[dict[str, Any]]:
+    """The tables of a Markdown file, each with its heading and the list below it."""
+    found: list[dict[str, Any]] = [{"title": "", "rows": [], "notes": []}]
+    for line in lines[1:]:
+        if line.startswith("## "):
+            found.append({"title": line[3:], "rows": [], "notes": []})
+        elif line.startswith("- "):
+            found[-1]["notes"].append(line[2:])
+        elif line.startswith("| ") and not line.startswith("| --"):
+            found[-1]["rows"].append([cell.strip() for cell in line.strip("|").split("|")])
+    return found
+
+
+def _write(path: str, runs: list[dict[str, Any]], against: list[str], **more: Any) -> None:
+    """Write the report of runs or contenders with these axes."""
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{path}: a report must end in .html")
-    read = [_run(label, folder, configuration) for label, (folder, configuration) in runs.items()]
-    present = {name for run in read for name in run["history"]}
+    present = {name for run in runs for name in run["history"]}
     data = {
-        "runs": read,
+        "runs": runs,
+        "against": against,
         "shown": [name for name in SHOWN if name in present],
+        **more,
         "colours": COLOURS,
         "dashes": [" ".join(str(3.0 * length) for length in dash) for _, dash in DASHES],
     }

@@ -18,7 +18,7 @@ from ..cli import wiring
 from ..cli.config import Form, Saved, values
 from ..cli.figures import check_metrics
 from ..cli.flags import InputError
-from ..cli.outputs import replacing
+from ..cli.outputs import COMPARISON, replacing
 from ..cli.progress import SettingUp, trial_progress
 from ..cli.settings import NETWORK, CaseSettings, ConfigFile, PrintConfig
 from ..cli.shell import FAULT, REFUSALS, complain, one_line, read_configuration, say, serve, together
@@ -37,7 +37,7 @@ from .trials import Store
 if TYPE_CHECKING:
     from ..network.transport.communicator import Communicator
 
-CONFIG, RUNS = "comparison.yaml", "runs"
+RUNS = "runs"
 OUTPUT = ("out", "overwrite", "plot", "panels", "workers", "quiet", "config", "print_config")
 ACTS = ("overwrite", "config", "print_config")
 
@@ -54,8 +54,8 @@ class CompareSettings(CaseSettings, Rules):
         Networks whose wall time is modelled: datacenter, lan, wan, wifi, satellite, ideal, with other parameters
         ("wan:straggler=0.1"), or "latency=1e-3,bandwidth=1e8,straggler=0.1,slowdown=10".
     out : str
-        Folder for comparison.csv, trials.csv, tuning.csv, table.md, table.tex, figure.png, figure.svg, comparison.yaml and runs;
-        runs that it holds are not made again.
+        Folder for comparison.csv, trials.csv, curves.csv, tuning.csv, table.md, table.tex, figure.png, figure.svg,
+        comparison.yaml and runs; runs that it holds are not made again.
     overwrite : bool
         Replace the tables and figures of another comparison in out.
     plot : bool
@@ -221,9 +221,9 @@ def _check_early(configuration: Configuration, communicator: Communicator) -> in
     even_bounds(asked.agents, communicator.size)
     workers = processes(asked.workers) if communicator.size == 1 else 1
     if asked.out is not None and communicator.rank == 0:
-        path = Path(asked.out) / CONFIG
+        path = Path(asked.out) / COMPARISON
         if path.exists() and not asked.overwrite and path.read_bytes() != configuration.yaml().encode():
-            raise InputError(f"{asked.out} holds another comparison ({CONFIG}): choose another --out, or give --overwrite")
+            raise InputError(f"{asked.out} holds another comparison ({COMPARISON}): choose another --out, or give --overwrite")
         if asked.plot and importlib.util.find_spec("matplotlib") is None:
             raise InputError('figures need matplotlib: pip install "decentorth[plot]", or give --no-plot')
     return workers
@@ -232,7 +232,7 @@ def _check_early(configuration: Configuration, communicator: Communicator) -> in
 def _make_folder(configuration: Configuration, runs: Path) -> None:
     try:
         runs.mkdir(parents=True, exist_ok=True)
-        with replacing(runs.parent / CONFIG) as file:
+        with replacing(runs.parent / COMPARISON) as file:
             file.write(configuration.yaml().encode())
     except OSError as error:
         raise InputError(f"cannot write to {runs.parent}: {error.strerror or error}; choose another --out") from None

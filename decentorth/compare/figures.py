@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..cli.figures import INCHES, label, logarithmic, look, panels, say_empty, style, whole_decades
 from ..protocols import Array
+from ..running.history import COUNTS
 from .comparison import Comparison, Entry
 from .words import title
 
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEIGHT = 2.1
+SPREAD = ("median", "low", "high")
 
 
 class Curve(NamedTuple):
-    """Medians and ranges over trials, by recorded row after the start."""
+    """Medians and ranges over trials, by recorded row."""
 
     x: Array
     median: Array
@@ -29,8 +31,8 @@ class Curve(NamedTuple):
     high: Array
 
 
-def curve(comparison: Comparison, entry: Entry, metric: str, against: str) -> Curve:
-    """A metric of a method over its trials, as long as most of them go on.
+def curve(comparison: Comparison, entry: Entry, metric: str, against: str, first: int = 1) -> Curve:
+    """A metric of a method over its trials, as long as most of them go on, from row ``first``; row 0 is the start.
 
     A trial that has ended keeps its last value (it reached the smallest tolerance) or counts as infinite (it diverged); equal rows
     of the histories belong to the same iteration.
@@ -44,8 +46,24 @@ def curve(comparison: Comparison, entry: Entry, metric: str, against: str) -> Cu
         if trace.status != "diverged":
             y[trial, len(values) :] = values[-1]
         x[trial, : len(values)] = comparison.column(entry, seed, against)[:rows]
-    y = y[:, 1:]
-    return Curve(np.nanmedian(x[:, 1:], axis=0), np.median(y, axis=0), y.min(axis=0), y.max(axis=0))
+    y = y[:, first:]
+    return Curve(np.nanmedian(x[:, first:], axis=0), np.median(y, axis=0), y.min(axis=0), y.max(axis=0))
+
+
+def curves(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    """A row for each method and recorded row: medians of the counts, and medians and ranges of the metrics, to six digits."""
+    known = dict.fromkeys(name for entry in comparison.entries for name in entry.traces[0].history)
+    metrics = [name for name in known if name not in (*COUNTS, "seconds")]
+    for entry in comparison.entries:
+        own = {name: curve(comparison, entry, name, "iterations", first=0) for name in metrics if name in entry.traces[0].history}
+        counts = {name: curve(comparison, entry, next(iter(own)), name, first=0).x for name in comparison.quantities}
+        for row in range(counts["iterations"].size):
+            found: dict[str, Any] = {"algorithm": entry.label, "step": entry.step}
+            found |= {name: float(f"{column[row]:.6g}") for name, column in counts.items()}
+            for name in metrics:
+                for kind in SPREAD:
+                    found[f"{name} {kind}"] = float(f"{getattr(own[name], kind)[row]:.6g}") if name in own else None
+            yield found
 
 
 @style()

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..cli.figures import save as save_figure
-from ..cli.outputs import csv_text, replacing
+from ..cli.outputs import CURVES, TABLES, csv_text, replacing
 from ..cli.shell import say
 from .comparison import Comparison
-from .figures import figure
+from .figures import curves, figure
 from .words import notes, title
 
 UNITS = {"bytes": ("megabytes", 1e-6), "seconds": ("seconds here", 1.0)}
@@ -144,8 +144,8 @@ def _tuning(comparison: Comparison) -> Iterator[dict[str, Any]]:
 
 
 def save(comparison: Comparison, folder: str | Path, *, plot: bool = True, metrics: Sequence[str] = ()) -> None:
-    """Write ``comparison.csv``, ``trials.csv``, ``tuning.csv`` where steps were tuned, ``table.md``, ``table.tex``, and with
-    ``plot`` ``figure.png`` and ``figure.svg``.
+    """Write ``comparison.csv``, ``trials.csv``, ``curves.csv``, ``tuning.csv`` where steps were tuned, ``table.md``, ``table.tex``,
+    and with ``plot`` ``figure.png`` and ``figure.svg``.
 
     Parameters
     ----------
@@ -161,7 +161,8 @@ def save(comparison: Comparison, folder: str | Path, *, plot: bool = True, metri
     texts = {
         "comparison.csv": table(comparison, "csv"),
         "trials.csv": csv_text(comparison.per_trial()),
-        "table.md": table(comparison),
+        CURVES: csv_text(curves(comparison)),
+        TABLES: table(comparison),
         "table.tex": table(comparison, "latex"),
     }
     if comparison.rules.tune:

@@ -123,7 +123,9 @@ class TextReader:
                 return [float(field) for field in fields]
             except ValueError:
                 pass
-        self._refuse(number, fields, "")
+        self._refuse(
+            number, fields, "; choose the columns of numbers by their names (columns)" if self._layout.first_line > 1 else ""
+        )
         return [float(field) for field in fields]
 
     def _refuse(self, number: int, fields: list[str], repair: str) -> None:

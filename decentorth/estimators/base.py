@@ -162,7 +162,8 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Agen
         return self._fit([samples], None)
 
     def fit_agents(self, agents: Sequence[Any], W: Any) -> Self:
-        """Find the components of all agents' samples together, by exchanges between neighbours; every sample has the same weight.
+        """Find the components of all agents' samples together, by exchanges between neighbours; every sample has the same weight
+        (`PCA`: unless its ``weights`` says otherwise).
 
         Under ``mpirun`` every rank calls it with the same arguments and gets the same components.
 

@@ -16,7 +16,7 @@ t^-(1 - lambda_{k+1} / lambda_i): this is why more than r directions are kept.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 from scipy.sparse import issparse
@@ -27,6 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from .. import problems
 from ..problems.common import pooled
+from ..problems.stiefel.pca import Weights
 from ..protocols import Array, Collective
 from .base import FLOATS, ComponentEstimator, check_components
 
@@ -64,6 +65,9 @@ class PCA(ComponentEstimator):
         least share of the variance that they explain, for data in one place with at most 1000 samples or features.
     whiten
         True for coordinates of variance 1.
+    weights
+        For agents' samples, as in `decentorth.problems.PCA`: ``"samples"``, every sample counts the same, as if all were in one
+        place, or ``"agents"``, every agent does, however many samples it has. The mean of all samples is subtracted in both.
     tol
         The gradient norm, and for agents their distance from one another too, to be reached, where the samples have a total
         variance of 1: the angle to the answer is about tol over the gap of the explained variance ratios.
@@ -90,6 +94,7 @@ class PCA(ComponentEstimator):
     n_components: int | float | None = None
     _: KW_ONLY
     whiten: bool = False
+    weights: Weights = "samples"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -149,16 +154,21 @@ class PCA(ComponentEstimator):
         return self
 
     def _fit(self, agents: list[Array], W: Any) -> Self:
+        if self.weights not in get_args(Weights):
+            raise ValueError(f"weights must be 'agents' or 'samples', got {self.weights!r}")
         n, count = len(agents), sum([len(x) for x in agents])
         rank = check_components(self.n_components, min(count, agents[0].shape[1]), "the fewer of samples and features")
 
         def build(own: slice, collective: Collective) -> tuple[Components, Moments]:
             mean = pooled.mean(agents[own], collective)
             mine = [x - mean for x in agents[own]]
+            if self.weights == "agents":
+                for x in mine:
+                    x *= np.sqrt(count / (n * len(x)))
             squares = pooled.squares(mine, collective)
             for x in mine:
-                x *= np.sqrt(n * len(x) / (squares or 1.0))  # so that samples weigh the same, and have the total variance 1
-            return Components(mine, rank, n_agents=n, first_agent=own.start), Moments(mean, count, squares)
+                x *= np.sqrt(n * len(x) / (squares or 1.0))  # so that they weigh the same, and have the total variance 1
+            return Components(mine, rank, weights="agents", n_agents=n, first_agent=own.start), Moments(mean, count, squares)
 
         point, result, moments = self._solve(n, build, W)
         with threadpool_limits(1):

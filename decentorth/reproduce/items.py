@@ -1,4 +1,4 @@
-"""The table of the papers' figures, tables and claims, with the command of each; docs/papers.md has the same commands."""
+"""The table of the papers' figures, tables and claims, with the command of each, as on the pages docs/papers/*.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m decentorth.scaffold algorithm NAME`` (or ``problem NAME``): a file with a working example, and its test.
+"""``decentorth new algorithm NAME`` (or ``problem NAME``): a file with a working example, and its test.
 
 Exit codes: 0 the files are written, 2 bad input, and nothing is written.
 """
@@ -64,12 +64,12 @@ def _written(words: Sequence[str]) -> str:
     flags = f"--plugin {name}.py --{kind} {name}"
     lines = [
         f"wrote     {places[0]} and {places[1]}",
-        f"run       python -m decentorth.run {flags}",
-        f"settings  python -m decentorth.run {flags} --help",
+        f"run       decentorth run {flags}",
+        f"settings  decentorth run {flags} --help",
         f"test      python -m pytest {places[1]}",
     ]
     if kind == "algorithm":
-        lines.append(f"compare   python -m decentorth.compare --plugin {name}.py --algorithms {name},drfgt")
+        lines.append(f"compare   decentorth compare --plugin {name}.py --algorithms {name},drfgt")
     return "\n".join(lines)
 
 

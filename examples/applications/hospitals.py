@@ -178,9 +178,9 @@ def components(sites, weights, W, rank, before):
     """Principal components: the rows of the table, the agents' curve, and what neighbours know; ``before`` as in `together`."""
     d = sites[0].shape[1]
     answer = top(sum(X.T @ X for X in sites), rank)
-    # PCA counts every agent alike. With these factors every record counts the same.
+    # with these factors every record counts the same, although no hospital knows the number of all records
     factors = np.sqrt([len(X) * weight for X, weight in zip(sites, weights, strict=True)])
-    problem = do.problems.PCA([factor * X for factor, X in zip(factors, sites, strict=True)], rank)
+    problem = do.problems.PCA([factor * X for factor, X in zip(factors, sites, strict=True)], rank, weights="agents")
     first, curve = together(problem, do.DeEPCA(), W, [answer], before)
     mean, sent = mean_covariance(sites, W)
     rows = [

@@ -636,7 +636,7 @@ def eigenspace(n: int) -> Known:
     """PCA with a gap of 0.6 between eigenvalues r and r + 1 of the pooled matrix."""
     data = samples(UNEVEN[1 : 2 * n : 2] if n > 1 else (40,), 8, 5, ratio=0.75)
     values, vectors = np.linalg.eigh(np.mean([a.T @ a / len(a) for a in data], axis=0))
-    problem = PCA(data, 2)
+    problem = PCA(data, 2, weights="agents")
     return Known(problem, point(problem, 3), vectors[:, -2:], -float(values[-2:].sum()) / 2, True)
 
 

@@ -90,7 +90,7 @@ def test_a_penalty_bounds_dgd_on_pca() -> None:
 def heterogeneous() -> tuple[PCA, Array, Array]:
     """PCA whose agents differ, a start, and the answer's projection."""
     data = samples((40, 25, 3, 30, 8), 8, 5, ratio=0.75)
-    problem = PCA(data, 2)
+    problem = PCA(data, 2, weights="agents")
     return problem, point(problem, 3), eigenspace(data, 2)[1]
 
 

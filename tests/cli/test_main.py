@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,18 @@ def test_mistakes_are_one_line_and_exit_code_2(words: list[str], said: str, caps
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith(said)
+
+
+def test_an_interruption_while_a_command_is_imported_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "slow_to_import.py").write_text("raise KeyboardInterrupt\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(top.COMMANDS, "slow", ("slow_to_import:main", "A command."))
+    before = signal.getsignal(signal.SIGINT)
+    assert top.main(["slow"]) == 130
+    signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err == "decentorth: interrupted\n"
 
 
 @pytest.mark.ranks

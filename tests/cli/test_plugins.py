@@ -44,7 +44,7 @@ def digest(folder: str) -> str:
 
 
 def test_the_recipe_of_contributing_works_as_it_is_written() -> None:
-    block = re.search("```sh\n(python -m decentorth.scaffold.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
+    block = re.search("```sh\n(decentorth new.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
     assert block is not None
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["bash", "-ec", block[1]], capture_output=True, text=True, env=environment, check=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import html
 import json
 import re
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from decentorth.cli.outputs import final_points, read_history
+from decentorth.compare.command import main as compare
 from decentorth.plot import main
 from decentorth.run import main as run
 from tests.support.mpi import HUNG
@@ -83,6 +85,64 @@ def test_nothing_is_loaded_from_elsewhere_and_labels_cannot_break_out(folder: Pa
     assert [one["label"] for one in data(folder / "both.html")["runs"]][1] == "<!--b"
 
 
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A comparison of three methods, one of which has no step, and its report."""
+    found = tmp_path_factory.mktemp("comparison") / "made"
+    case = "--problem pca --data synthetic --agents 5 --iterations 60 --trials 2 --tolerances 1e-1,1e-2 --workers 1 --network wan"
+    assert compare([*case.split(), "--algorithms", "drfgt,drgta,deepca", "--no-plot", "--quiet", "--out", str(found)]) == 0
+    assert main([str(found), "--html", str(found / "report.html")]) == 0
+    return found
+
+
+def test_the_report_of_a_comparison_has_its_curves_tables_and_settings(comparison: Path) -> None:
+    found = data(comparison / "report.html")
+    rows = list(csv.DictReader((comparison / "curves.csv").read_text().splitlines()))
+    for one, name in zip(found["runs"], ("drfgt", "drgta", "deepca"), strict=True):
+        own = [row for row in rows if row["algorithm"] == name]
+        assert one["label"].partition(",")[0] == name
+        assert one["history"]["seconds on wan"] == [float(row["seconds on wan"]) for row in own]
+        assert one["history"]["gradient_norm"] == [float(row["gradient_norm median"]) for row in own]
+        assert one["ranges"]["objective"] == [[float(row[f"objective {kind}"]) for row in own] for kind in ("low", "high")]
+    text = (comparison / "table.md").read_text()
+    _, first, second = found["tables"]
+    assert (first["title"], second["title"]) == ("To 0.1", "To 0.01")
+    for table in (first, second):
+        assert [row[0] for row in table["rows"]] == ["method", "drfgt", "drgta", "deepca"]
+        assert all(cell in text for row in table["rows"] for cell in row)
+    assert second["notes"] == re.findall(r"^- (.*)", text, re.M)
+    assert found["configuration"]["algorithms"] == ["drfgt", "drgta", "deepca"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "is the folder of a comparison: its figures are in it, and decentorth plot"),
+        (["--html", "x.html", "--labels", "a"], "--labels has no effect with --html of a comparison"),
+        (["--html", "x.pdf"], "x.pdf: a report must end in .html"),
+    ],
+)
+def test_the_folder_of_a_comparison_is_refused_where_it_is_no_run(
+    comparison: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(comparison), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_comparison_without_its_curves_or_with_damaged_ones_says_what_to_do(
+    comparison: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "comparison.yaml").write_text("problem: pca\n")
+    for content, message in ((None, "curves.csv: No such file"), ("algorithm,step,iterations\na,auto,none\n", "is damaged")):
+        if content is not None:
+            (tmp_path / "curves.csv").write_text(content)
+            (tmp_path / "table.md").write_text("# Title\n")
+        assert main([str(tmp_path), "--html", str(tmp_path / "x.html")]) == 2
+        said = capsys.readouterr().err
+        assert message in said
+        assert "the same comparison again writes it" in said
+
+
 def opened(page: Path, profile: Path) -> str:
     """The document after its script has run in a browser, which says nothing on its console."""
     flags = "--headless --no-sandbox --disable-gpu --enable-logging=stderr --v=0 --virtual-time-budget=5000 --dump-dom"
@@ -116,6 +176,19 @@ def test_a_browser_draws_it_without_an_error(folder: Path, tmp_path: Path, name:
     title = re.findall(r"<title>(.*?)</title>", dom)[0]
     assert html.unescape(title) == ("2 runs compared" if runs == 2 else read["runs"][0]["label"])
     assert f"<td>{read['runs'][0]['counts']['rounds']}</td>" in dom
+
+
+@pytest.mark.slow
+@browser
+def test_a_browser_draws_a_comparison_with_its_ranges_and_tables(comparison: Path, tmp_path: Path) -> None:
+    page = comparison / "report.html"
+    dom, read = opened(page, tmp_path), data(page)
+    assert dom.count('class="curve"') == dom.count('class="range"') == 3 * len(read["shown"])
+    assert "modelled seconds on wan" in dom
+    assert f"<h2>{read['tables'][1]['title']}</h2>" in dom
+    assert html.unescape(re.findall(r"<title>(.*?)</title>", dom)[0]) == "Methods at their own steps"
+    assert "<b>" in dom
+    assert 'id="networks"' not in dom
 
 
 PRESSED = """<script>

@@ -152,7 +152,7 @@ def test_files(found: Comparison, tmp_path: Path) -> None:
     save(found, tmp_path / "new")
     files = {path.name for path in (tmp_path / "new").iterdir()}
     assert files == {
-        *("comparison.csv", "trials.csv", "tuning.csv"),
+        *("comparison.csv", "trials.csv", "curves.csv", "tuning.csv"),
         *("table.md", "table.tex", "figure.png", "figure.svg"),
     }
     trials = list(csv.DictReader((tmp_path / "new" / "trials.csv").read_text().splitlines()))
@@ -249,3 +249,16 @@ def test_many_methods_are_told_apart() -> None:
     assert len(looks) == len(lines) == 9
     placed = boxes(figure(many))
     assert not any(box.overlaps(other) for i, box in enumerate(placed) for other in placed[i + 1 :])
+
+
+def test_the_curves_in_the_folder_are_medians_and_ranges_of_the_runs(found: Comparison, tmp_path: Path) -> None:
+    save(found, tmp_path, plot=False)
+    rows = list(csv.DictReader((tmp_path / "curves.csv").read_text().splitlines()))
+    assert {row["algorithm"] for row in rows} == set(LABELS)
+    entry = found.entries[0]
+    own = [row for row in rows if row["algorithm"] == entry.label]
+    for metric in ("gradient_norm", "objective"):
+        values = np.array([trace.history[metric] for trace in entry.traces])  # none is ended early
+        for kind, expected in (("median", np.median(values, axis=0)), ("low", values.min(axis=0)), ("high", values.max(axis=0))):
+            np.testing.assert_allclose([float(row[f"{metric} {kind}"]) for row in own], expected, rtol=1e-5)
+    np.testing.assert_array_equal([float(row["iterations"]) for row in own], entry.traces[0].history["iteration"])

@@ -519,7 +519,7 @@ BAD: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]] = [
         "text in a cell",
         write("a.csv", "a,b\n1,2\n3,x\n"),
         ValueError,
-        r"line 3, column 2 \(counted from 1\): 'x' is not a number",
+        r"line 3, column 2 \(counted from 1\): 'x' is not a number; choose the columns of numbers by their names \(columns\)$",
     ),
     ("missing value", write("a.csv", "1,2\n,4\n"), ValueError, r"line 2, column 1 \(counted from 1\): there is nothing"),
     ("missing values in a tsv", write("a.tsv", "1\t2\n\t\n"), ValueError, "line 2, column 1 .*there is nothing"),

@@ -24,6 +24,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import topologies as tp
 from decentorth import DRFGT, RGD, problems, solve
 from decentorth.estimators import PCA
+from decentorth.network.collective import AgentCollective
+from decentorth.network.transport.communicator import SerialCommunicator
 from decentorth.protocols import Array
 
 RING = tp.metropolis_weights(tp.ring(5))
@@ -92,6 +94,27 @@ def test_agents_find_the_components_of_all_samples(algorithm: str) -> None:
     found = PCA(4, algorithm=algorithm, random_state=0).fit_agents(agents, RING)
     same(found, sklearn.decomposition.PCA(4, svd_solver="full").fit(X))
     assert (found.n_samples_seen_, found.n_features_in_) == (1797, 64)
+
+
+@pytest.mark.parametrize("weights", ["samples", "agents"])
+def test_the_weights_of_agents_are_those_of_the_problem(weights: Any) -> None:
+    """The components are the answer of `problems.PCA` with the same word, and the variances its eigenvalues, times m / (m - 1)."""
+    X, agents = digits()
+    found = PCA(4, weights=weights, random_state=0).fit_agents(agents, RING)
+    problem = problems.PCA([x - X.mean(axis=0) for x in agents], 4, weights=weights)
+    problem.prepare(AgentCollective(SerialCommunicator(), np.array([0, 5])))
+    assert problem.error(found.components_.T) < 1e-6
+    value = -2.0 * problem.value(np.repeat(found.components_.T[None], 5, axis=0)).mean()
+    assert found.explained_variance_.sum() == pytest.approx(value * len(X) / (len(X) - 1), rel=1e-9)
+
+
+def test_for_equally_many_samples_both_weights_have_the_same_bits() -> None:
+    agents = list(np.random.default_rng(0).standard_normal((5, 30, 6)))
+    one, other = (PCA(2, weights=weights, random_state=0).fit_agents(agents, RING) for weights in ("samples", "agents"))
+    assert one.components_.tobytes() == other.components_.tobytes()
+    assert one.explained_variance_.tobytes() == other.explained_variance_.tobytes()
+    with pytest.raises(ValueError, match="weights must be 'agents' or 'samples', got 'rows'"):
+        PCA(2, weights="rows").fit_agents(agents, RING)  # type: ignore[arg-type]
 
 
 def test_agents_stop_once_they_agree_too() -> None:

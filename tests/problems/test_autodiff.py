@@ -44,7 +44,7 @@ def test_gradients_are_those_of_the_formula(library: str, given: str) -> None:
         problem = made(library, lambda i, x: pca(parts[i], x), data=None, n_agents=N)
     else:
         problem = made(library, data=DATA if given == "stacked" else parts)
-    exact = PCA(parts, R)
+    exact = PCA(parts, R, weights="agents")
     np.testing.assert_allclose(problem.value(POINTS), exact.value(POINTS), rtol=1e-13)
     np.testing.assert_allclose(problem.gradient(POINTS), exact.gradient(POINTS), atol=1e-13)
     assert problem.gradient(POINTS).flags.writeable

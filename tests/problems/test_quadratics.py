@@ -129,7 +129,7 @@ def test_a_part_of_agents_given_alone_has_the_bits_of_the_whole(name: str) -> No
     whole: Any
     part: Any
     if name == "pca":
-        whole, part = PCA(data, R), PCA(data[own], R, n_agents=N, first_agent=3)
+        whole, part = PCA(data, R), PCA(data[own], R, n_agents=N, first_agent=3, n_samples=sum(UNEVEN))
     else:
         whole, part = Procrustes(data, targets), Procrustes(data[own], targets[own], n_agents=N, first_agent=3)
     assert (part.agents, part.n_agents) == (own, N)

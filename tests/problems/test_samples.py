@@ -34,7 +34,7 @@ def data(rows: tuple[int, ...] = UNEVEN) -> tuple[list[Array], list[Array]]:
 
 def whole(name: str) -> Any:
     a, b = data()
-    return PCA(a, R) if name == "pca" else Procrustes(a, b)
+    return PCA(a, R, weights="agents") if name == "pca" else Procrustes(a, b)
 
 
 def of_rows(name: str, agent: int, rows: Index, x: Array) -> Array:
@@ -123,7 +123,7 @@ def test_a_part_has_the_bits_of_the_whole(name: str, size: int) -> None:
             own = slice(first, end)
             assert problem.restrict(own).gradient_on(x[own], batch[own]).tobytes() == found[own].tobytes()
     given: dict[str, Any] = {"n_agents": N, "first_agent": 3}
-    part: Any = PCA(a[3:8], R, **given) if name == "pca" else Procrustes(a[3:8], b[3:8], **given)
+    part: Any = PCA(a[3:8], R, weights="agents", **given) if name == "pca" else Procrustes(a[3:8], b[3:8], **given)
     assert part.gradient_on(x[3:8], batch[3:8]).tobytes() == found[3:8].tobytes()
 
 
@@ -184,7 +184,7 @@ def test_batches_of_the_pooled_problem(name: str) -> None:
 
 def test_products_are_minus_the_gradients_of_pca() -> None:
     a, _ = data()
-    problem, x = PCA(a, R), gaussian(N)
+    problem, x = PCA(a, R, weights="agents"), gaussian(N)
     assert isinstance(problem, Eigenproblem)
     assert not isinstance(whole("procrustes"), Eigenproblem)
     np.testing.assert_allclose(problem.product(x), [m.T @ (m @ p) / len(m) for m, p in zip(a, x, strict=True)], atol=1e-13)

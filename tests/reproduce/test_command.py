@@ -1,4 +1,4 @@
-"""``python -m decentorth.reproduce``: its table against docs/papers.md, what it runs, keeps and refuses."""
+"""``python -m decentorth.reproduce``: its table against docs/papers/*.md, what it runs, keeps and refuses."""
 
 from __future__ import annotations
 
@@ -11,19 +11,38 @@ import pytest
 from decentorth import __version__
 from decentorth.cli.flags import InputError
 from decentorth.reproduce.command import checkout, main
-from decentorth.reproduce.items import ITEMS
+from decentorth.reproduce.items import ITEMS, PAPERS, of_paper
 from tests.support.source import ROOT
 
-PAGE = (ROOT / "docs" / "papers.md").read_text()
+PAGES = {paper: (ROOT / "docs" / "papers" / f"{paper}.md").read_text() for paper in PAPERS}
 RESULTS = sorted((ROOT / "docs" / "results").glob("*/*.txt"))
 
 
-def test_the_page_has_a_row_for_every_item_and_no_other() -> None:
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_page_of_a_paper_has_a_row_for_every_item_and_no_other(paper: str) -> None:
     rows = [
-        f"| `{item.paper} {item.name}` | {item.shows} | `{item.command('fast')}` | `{item.command('full')}` | {item.takes} |"
-        for item in ITEMS
+        f"| `{paper} {item.name}` | {item.shows} | `{item.command('fast')}` | `{item.command('full')}` | {item.takes} |"
+        for item in of_paper(paper)
     ]
-    assert re.findall(r"^\| `\d{3} \w+` \|.*$", PAGE, re.M) == rows
+    assert re.findall(r"^\| `\d{3} \w+` \|.*$", PAGES[paper], re.M) == rows
+
+
+@pytest.mark.parametrize(
+    ("paper", "figures", "tables"), [("004", 1, 0), ("001", 12, 5), ("003", 10, 2), ("002", 2, 1), ("000", 0, 1)]
+)
+def test_the_page_of_a_paper_has_all_its_figures_and_tables(paper: str, figures: int, tables: int) -> None:
+    """Below the paragraph that says how many there are."""
+    _, _, text = PAGES[paper].split("\n\n", 2)
+    text = re.sub(r"(\d+) to (\d+)", lambda span: ", ".join(map(str, range(int(span[1]), int(span[2]) + 1))), text)
+    for kind, most in (("figure", figures), ("table", tables)):
+        listed = re.findall(rf"{kind}s? (\d+(?:(?:, | and )\d+)*)", text, re.I)
+        assert {int(number) for one in listed for number in re.findall(r"\d+", one)} == {*range(1, most + 1)}
+
+
+def test_stored_results_are_on_the_page_of_their_paper() -> None:
+    stored = {path.relative_to(ROOT / "docs") for path in (ROOT / "docs" / "results").glob("*/*.*")}
+    shown = {Path(name) for text in PAGES.values() for name in re.findall(r"\.\./(results/[\w/]+\.\w+)", text)}
+    assert shown == stored
 
 
 def test_names_are_unique_within_a_paper_and_scripts_and_figures_are_there() -> None:

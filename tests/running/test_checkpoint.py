@@ -484,7 +484,7 @@ def test_a_diverging_run_leaves_its_last_finite_state(tmp_path: Path) -> None:
 def other_data() -> Any:
     data = samples(UNEVEN[:5], 12, 0)
     data[3][0, 0] += 1e-5
-    return PCA(data, 3)
+    return PCA(data, 3, weights="agents")
 
 
 DIFFERENT: list[tuple[Callable[[Path], Any], str]] = [
@@ -559,7 +559,7 @@ def test_numbers_that_are_not_finite_at_the_start_are_compared_as_they_are(tmp_p
 def test_another_rounding_is_accepted_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run(tmp_path, 20)
     data = samples(UNEVEN[:5], 12, 0)
-    near = PCA([a * (1.0 + 1e-13) for a in data], 3)
+    near = PCA([a * (1.0 + 1e-13) for a in data], 3, weights="agents")
     with caplog.at_level(logging.WARNING):
         solve(near, DRFGT(), RING, iterations=40, resume=tmp_path)
     assert "was written where arithmetic rounds differently" in caplog.text

@@ -266,7 +266,9 @@ def test_a_run_on_tiny_data_has_not_converged_at_once() -> None:
 
     def ended(scale: float) -> Result:
         method = DRFGT(step_size=0.05 / scale**2, penalty=2.0 * scale**2)
-        return solve(PCA([scale * a for a in data], 3), method, W, iterations=3000, stopping=GradientNorm(1e-4 * scale**2))
+        return solve(
+            PCA([scale * a for a in data], 3, weights="agents"), method, W, iterations=3000, stopping=GradientNorm(1e-4 * scale**2)
+        )
 
     usual, tiny = ended(1.0), ended(s)
     assert usual.converged

@@ -41,7 +41,7 @@ def pca(rows: Sequence[int] = UNEVEN[:5], d: int = 12, r: int = 3, seed: int = 0
     """PCA with ``len(rows)`` agents."""
     data = samples(rows, d, seed)
     return Case(
-        PCA(data, r),
+        PCA(data, r, weights="agents"),
         [partial(naive.pca_value, a) for a in data],
         [partial(naive.pca_gradient, a) for a in data],
         [float(np.linalg.eigvalsh(a.T @ a / len(a))[-1]) for a in data],

@@ -10,6 +10,7 @@ minus the fields; the message that an agent is back is not counted.
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Protocol, cast, get_type_hints
 
 import numpy as np
@@ -17,9 +18,10 @@ import numpy as np
 from ...protocols import Algorithm, Array, Index, State, Streams
 from .channel import Channel, ChannelError
 from .draws import Mask
-from .faults import Crash, Sleep, any_of
+from .faults import Crash, MessageLoss, Sleep, any_of
 from .network import UnreliableNetwork
 
+log = logging.getLogger(__name__)
 _RESTORED = {"x", "tracker", "field"}
 _SETTINGS = {"step_size", "base", "penalty"}
 """Arrays of a state that come from a run's settings and the agreement before its first iteration."""
@@ -34,11 +36,18 @@ class Tracked(State, Protocol):
     def field(self) -> Array: ...
 
 
-def check_method(method: Any, channel: Channel) -> None:
+def check_method(method: Any, channel: Channel, tell: bool = False) -> None:
     """Raise ChannelError for a method whose state, as its ``init`` declares it, the faults of agents cannot change.
 
-    It may have no trackers to correct, or agents that return from a crash may need more than their neighbours can tell them.
+    It may have no trackers to correct, or agents that return from a crash may need more than their neighbours can tell them. With
+    ``tell`` a method with momentum is warned of lost messages.
     """
+    momentum = getattr(method, "momentum", 0.0)
+    if tell and momentum > 0.0 and channel.all(MessageLoss):
+        log.warning(
+            "messages are lost, and momentum (%g) can make agents run apart then, above all on sparse graphs: momentum 0 is safer",
+            momentum,
+        )
     if not (channel.correction or channel.all(Crash)):
         return
     declared = get_type_hints(method.init).get("return")

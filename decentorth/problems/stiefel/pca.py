@@ -1,17 +1,17 @@
 """Principal component analysis over agents.
 
-f_i(x) = -1/2 tr(x^T C_i x) over St(d, r) with C_i = A_i^T A_i / m_i, so G_i(x) = -C_i x. The answer is any orthonormal basis of
-the top-r eigenspace of the pooled matrix C = (1/n) sum_i C_i: every agent counts the same, however many samples it has. With
-``weights="samples"`` every sample counts the same, C_i = (n / m) A_i^T A_i with m = sum_i m_i, so that C is the matrix of all
-samples together, as for `decentorth.estimators.PCA`. For equally many samples of each agent both are the same.
+f_i(x) = -1/2 tr(x^T C_i x) over St(d, r) with C_i = (n / m) A_i^T A_i and m = sum_i m_i, so G_i(x) = -C_i x. The answer is any
+orthonormal basis of the top-r eigenspace of C = (1/n) sum_i C_i, the matrix of all samples together: every sample counts the same.
+With ``weights="agents"`` every agent counts the same, however many samples it has: C_i = A_i^T A_i / m_i, the mean of the papers.
+`decentorth.estimators.PCA` has the same two. For equally many samples of each agent both are the same, bit for bit.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -50,7 +50,7 @@ def subspace_distance(x: Array, basis: Array) -> float:
 
 
 class PCA(SquaresProblem[Stiefel], Loadable):
-    """f_i(x) = -1/2 tr(x^T A_i^T A_i x) / m_i over St(d, rank).
+    """f_i(x) = -1/2 (n / m) tr(x^T A_i^T A_i x) over St(d, rank), m being the number of samples of all n agents.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ class PCA(SquaresProblem[Stiefel], Loadable):
     rank
         The number r of components.
     weights
-        ``"agents"``: every agent counts the same; ``"samples"``: every sample does, so that the answer is that of all samples in
-        one place.
+        ``"samples"``: every sample counts the same, so that the answer is that of all samples in one place; ``"agents"``: every
+        agent does, however many samples it has, with m_i n in place of m.
     n_samples
         The number m of samples of all agents, needed for ``"samples"`` where those of some agents only are given.
 
@@ -79,7 +79,7 @@ class PCA(SquaresProblem[Stiefel], Loadable):
         A: Sequence[Array] | Array,
         rank: int,
         *,
-        weights: Weights = "agents",
+        weights: Weights = "samples",
         n_agents: int | None = None,
         first_agent: int = 0,
         n_samples: int | None = None,
@@ -90,13 +90,32 @@ class PCA(SquaresProblem[Stiefel], Loadable):
             raise ValueError(f"weights must be 'agents' or 'samples', got {weights!r}")
         if weights == "samples" and n_samples is None and n > len(rows):
             raise ValueError(
-                f"weights='samples' needs n_samples, the number of samples of all {n} agents; {len(rows)} are given here"
+                f"weights='samples' needs n_samples, the number of samples of all {n} agents, of which {len(rows)} are given here; "
+                "or take weights='agents'"
             )
         pooled = (n_samples or sum(map(len, rows))) / n
         each = np.array([-0.5 / (len(a) if weights == "agents" else pooled) for a in rows])
         sums = SumsOfSquares(rows, None, each)
         super().__init__(n, slice(first_agent, first_agent + len(rows)), Stiefel(d, rank), sums)
         self.optimum: Array | None = None
+
+    @classmethod
+    def from_loader(cls, loader: Callable[[int], Any], n_agents: int, *settings: Any, **more: Any) -> Deferred:
+        """As of all problems that are loaded; the ranks add up the number of all samples."""
+
+        def build(agents: slice, collective: Collective) -> PCA:
+            with collective.together():
+                data = [loader(agent) for agent in range(agents.start, agents.stop)]
+                own = float(sum(map(len, data)))
+
+            def add(total: Array) -> None:
+                total += own
+
+            m = int(collective.fold(1, add)[0])
+            with collective.together():
+                return cls(data, *settings, n_agents=n_agents, first_agent=agents.start, **{"n_samples": m} | more)
+
+        return Deferred(n_agents, build)
 
     def product(self, x: Array) -> Array:
         """``(n_local, d, r)``, fresh: C_i x_i."""
@@ -150,7 +169,7 @@ class PCASettings(Divided):
     rank
         How many components.
     weighting
-        Every agent counts the same, however many samples it has, or every sample does, as if all were in one place.
+        Every sample counts the same, as if all were in one place, or every agent does, however many samples it has.
     scale
         Divide all samples by this: 255 brings images of bytes to [0, 1].
     dimension
@@ -166,7 +185,7 @@ class PCASettings(Divided):
     data: str = "digits"
     rank: Count = 5
     center: Centering = False
-    weighting: Weights = "agents"
+    weighting: Weights = "samples"
     scale: Positive = 1.0
     dimension: Count = 10
     samples: AgentSamples = 1000

@@ -169,7 +169,7 @@ def test_gradient_tracking_solves_least_squares() -> None:
 def test_a_soft_constraint_on_pca() -> None:
     """The penalised problem is solved by v sqrt(1 + c / lambda) for the top eigenvectors v; without a penalty points run away."""
     data = samples((40, 25, 3, 30, 8), 8, 5, ratio=0.75)
-    problem = PCA(data, 2)
+    problem = PCA(data, 2, weights="agents")
     values, vectors = np.linalg.eigh(naive.mean([a.T @ a / len(a) for a in data]))
     result = solve(problem, GradientTracking(penalty=PENALTY), GRAPHS["ring"](N), iterations=5000, rows=2)
     for x in result.x:

@@ -12,7 +12,7 @@ import pytest
 import decentorth as do
 import topologies as tp
 from decentorth.api import Run
-from decentorth.network import Channel, ChannelError, UnreliableNetwork
+from decentorth.network import Channel, ChannelError, UnreliableNetwork, check_method
 from decentorth.network.unreliable.channel import delay_limit, randomk_limit
 from decentorth.network.unreliable.draws import Chain, Draws, Source
 from decentorth.network.unreliable.faults import Link, Stragglers
@@ -227,3 +227,20 @@ def test_what_runs_apart_is_said_before(caplog: pytest.LogCaptureFixture) -> Non
         assert len(UnreliableNetwork(W, "serial", channel=Channel(written)).cautions) == number
     assert UnreliableNetwork(RING, "serial", channel=Channel("delay:rounds=9", repair=False)).cautions == []
     assert math.isclose(delay_limit(1), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("method", "channel", "said"),
+    [
+        (do.CDADT(), "loss:p=0.3", True),
+        (do.CDADT(momentum=0.0), "loss:p=0.3", False),
+        (do.CDADT(), "quantize:bits=8", False),
+        (do.DRFGT(), "loss:p=0.3", False),
+    ],
+)
+def test_momentum_beside_lost_messages_is_said_before(
+    method: Any, channel: str, said: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        check_method(method, Channel(channel), tell=True)
+    assert ("messages are lost, and momentum (0.9) can make agents run apart then" in caplog.text) is said

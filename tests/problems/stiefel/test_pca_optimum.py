@@ -35,9 +35,9 @@ def pooled(data: list[Array]) -> Array:
 
 
 def test_the_answer_is_the_top_eigenspace_of_the_pooled_matrix() -> None:
-    """Every agent counts the same, whatever its number of samples; its error is zero, in whatever basis."""
+    """With weights="agents" every agent counts the same, whatever its number of samples; its error is zero, in whatever basis."""
     data = samples(UNEVEN, D, 0)
-    problem = PCA(data, R)
+    problem = PCA(data, R, weights="agents")
     assert not problem.error_name
     problem.prepare(collective(len(data)))
     assert (problem.error_name, isinstance(problem, KnownOptimum)) == ("subspace_distance", True)
@@ -106,7 +106,7 @@ def test_an_answer_that_samples_have_lost_too_is_not_reported(caplog: pytest.Log
 
 def test_all_components_and_one() -> None:
     for r in (1, D):
-        problem = PCA(samples(UNEVEN, D, 0), r)
+        problem = PCA(samples(UNEVEN, D, 0), r, weights="agents")
         problem.prepare(collective(len(UNEVEN)))
         assert problem.error(np.linalg.eigh(pooled(samples(UNEVEN, D, 0)))[1][:, D - r :]) < 1e-13
 
@@ -183,7 +183,8 @@ def test_digits_are_the_data_of_scikit_learn() -> None:
     X = load_digits().data
     parts = np.array_split(X, 7)
     expected = np.mean([a.T @ a / len(a) for a in parts], axis=0)
-    np.testing.assert_allclose(covariance(built(7, shuffle=False)), expected, atol=1e-11)
+    np.testing.assert_allclose(covariance(built(7, shuffle=False, weighting="agents")), expected, atol=1e-11)
+    np.testing.assert_allclose(covariance(built(7)), X.T @ X / len(X), atol=1e-11)
     one = built(1)
     np.testing.assert_allclose(covariance(one), X.T @ X / len(X), atol=1e-11)
     centred = X - X.mean(axis=0)
@@ -220,23 +221,23 @@ def test_samples_that_count_the_same_have_the_answer_of_all_samples_in_one_place
     of samples leave the bits as they are."""
     data = samples(UNEVEN, D, 0)
     n, rows = len(data), np.concatenate(data)
-    problem = PCA(data, R, weights="samples")
+    problem = PCA(data, R)
     x = np.repeat(orthonormal(1)[None], n, axis=0)
     np.testing.assert_allclose(-problem.gradient(x).mean(0), rows.T @ rows @ x[0] / len(rows), rtol=1e-12, atol=1e-12)
     problem.prepare(collective(n))
     top = np.linalg.eigh(rows.T @ rows)[1][:, -R:]
     assert problem.error(top) < 1e-7
-    second = PCA(data[1:2], R, weights="samples", n_agents=n, first_agent=1, n_samples=len(rows))
+    second = PCA(data[1:2], R, n_agents=n, first_agent=1, n_samples=len(rows))
     assert (second.gradient(x[:1]) == problem.gradient(x)[1:2]).all()
     even = samples([7, 7, 7], D, 0)
-    assert (PCA(even, R, weights="samples").gradient(x[:3]) == PCA(even, R).gradient(x[:3])).all()
+    assert (PCA(even, R, weights="samples").gradient(x[:3]) == PCA(even, R, weights="agents").gradient(x[:3])).all()
 
 
 def test_the_number_of_all_samples_is_asked_for_where_it_is_not_known() -> None:
     data = samples(UNEVEN, D, 0)
     with pytest.raises(
-        ValueError, match=r"weights='samples' needs n_samples, the number of samples of all 5 agents; 1 are given here"
+        ValueError, match=r"weights='samples' needs n_samples, the number of samples of all 5 agents, of which 1 are given here; or"
     ):
-        PCA(data[:1], R, weights="samples", n_agents=5)
+        PCA(data[:1], R, n_agents=5)
     with pytest.raises(ValueError, match="weights must be 'agents' or 'samples', got 'rows'"):
         PCA(data, R, weights="rows")  # type: ignore[arg-type]
