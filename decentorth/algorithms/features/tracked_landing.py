@@ -1,0 +1,134 @@
+"""Tracked landing for agents that hold features: one round of mixing an iteration, on graphs that change or lose messages too.
+
+For the problem of `LOBPCG`, min -1/2 tr(x^T M x) on {x : x^T B x = I} with M = D^T J D and B = D^T E D + diag(ridge): agent i
+holds the columns D_i and the rows x_i. What it needs of the others, T = D x and S = x^T diag(ridge) x, it tracks, one array [P_i; S_i]:
+
+    G_i = -D_i^T J P_i,    b_i = D_i^T E P_i + ridge x_i,    N = P_i^T J P_i,    C = P_i^T E P_i + S_i                       (1)
+    F_i = (G_i C + b_i N) / 2 + lambda b_i (C - I)                                                                           (2)
+    v_i <- mu v_i - alpha B_ii^{-1} F_i,    x_i <- x_i + v_i,    B_ii the agent's own block of B                             (3)
+    [P_i; S_i] <- sum_j W_ij ([P_j; S_j] + n [D_j x_j; x_j^T ridge x_j] - n (the same before the step))                      (4)
+
+The mean of the P_i is T at all times, and that of the S_i is S, as W is doubly stochastic. (2) is the landing field (Ablin & Peyre
+2022; on {x : x^T B x = I} Vary et al. 2024) with G = -M x: as x^T G = -T^T J T is a sum that every agent tracks, no agent needs x.
+Where the P_i agree, F = 0 means x^T B x = I and M x = B x N.
+
+    P_i, S_i   state.tracker        n D_i x_i, n x_i^T ridge x_i   state.field        v_i   state.velocity
+    alpha      step_size            lambda   penalty               mu   momentum
+
+Automatic settings, L the largest eigenvalue of P^{-1} M (P the agents' blocks of B) and g the spectral gap of W, not proved: for PCA
+alpha = min(.5, 2.5 g) / L, lambda = L / 4 and no momentum; else alpha = min(.2, g) / L, lambda = L / 25 and mu = .9.
+The first P_i and S_i are mixed for several rounds, and the random x_i then multiplied by C^{-1/2}, so that x^T B x is about I.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from ...protocols import Array, Network, Smooth, SplitFeatures, Streams
+from ...settings import Positive, Probability
+from ..common.method import Method
+from ..common.mixing import fewest_rounds, mix
+from ..common.schedules import Auto
+from .lobpcg import SplitProblem, forms, random_rows, ridge_products
+
+_START = 1e-3
+"""The share of the agents' differences that the first rounds of mixing leave."""
+_START_ROUNDS = 100
+"""The first rounds of mixing where the spectrum of W is not known, as it changes."""
+
+
+class TrackedLandingState(NamedTuple):
+    """The rows x and velocity, ``(n_local, most, r)``, and tracker and field, ``(n_local, k + r, r)``, P over S; step and penalty,
+    ``(n_local,)``."""
+
+    x: Array
+    velocity: Array
+    tracker: Array
+    field: Array
+    step_size: Array
+    penalty: Array
+    k: int
+    gradients: int
+
+
+class SmoothSplitProblem(SplitProblem, Smooth):
+    """A problem whose agents hold features, with its largest eigenvalue."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrackedLanding(Method):
+    """Landing with tracked sums for features split over agents: one round of mixing an iteration, also on graphs that change.
+
+    Parameters
+    ----------
+    step_size
+        alpha > 0, or auto: from the largest eigenvalue and the spectral gap of W.
+    penalty
+        lambda > 0 of the landing field, or auto.
+    momentum
+        mu, at least 0 and below 1, or auto: 0 for PCA, 0.9 otherwise.
+    """
+
+    requires: ClassVar[tuple[type, ...]] = (SplitFeatures, Smooth)
+    requires_set: ClassVar[tuple[type, ...]] = ()
+
+    step_size: Positive | Auto = "auto"
+    penalty: Positive | Auto = "auto"
+    momentum: Probability | Auto = "auto"
+
+    def init(self, problem: SmoothSplitProblem, network: Network, streams: Streams, x0: Array) -> TrackedLandingState:
+        size = problem.lipschitz
+        if self.step_size == "auto":
+            gap = 1.0 - max(abs(network.spectrum.lambda_2), abs(network.spectrum.lambda_min))
+            step = (min(0.5, 2.5 * gap) if problem.plain else min(0.2, gap)) / size
+        else:
+            step = np.full(len(size), self.step_size)
+        penalty = size / (4.0 if problem.plain else 25.0) if self.penalty == "auto" else np.full(len(size), self.penalty)
+        x = random_rows(problem, streams)
+        tracker = _first_mixed(network, _sums(problem, x))
+        sizes, vectors = np.linalg.eigh(_constraint(problem, tracker))
+        sizes = np.maximum(sizes, 1e-6 * sizes[:, -1:])
+        x = x @ (vectors @ (vectors.transpose(0, 2, 1) / np.sqrt(sizes)[:, :, None]))
+        field = _sums(problem, x)
+        return TrackedLandingState(x, np.zeros_like(x), _first_mixed(network, field), field, step, penalty, 0, 0)
+
+    def step(
+        self, problem: SmoothSplitProblem, network: Network, streams: Streams, state: TrackedLandingState
+    ) -> TrackedLandingState:
+        x, velocity, tracker, field, step, penalty, k, gradients = state
+        momentum = (0.0 if problem.plain else 0.9) if self.momentum == "auto" else self.momentum
+        r = x.shape[2]
+        image = np.ascontiguousarray(tracker[:, :-r])
+        objective, constraint = forms(problem, image, tracker[:, -r:])  # (1)
+        g = -problem.adjoint(problem.objective_rows(image))
+        b = problem.adjoint(problem.constraint_rows(image)) + problem.ridge * x
+        landing = 0.5 * (g @ constraint + b @ objective) + penalty[:, None, None] * (b @ (constraint - np.eye(r)))  # (2)
+        velocity = momentum * velocity - step[:, None, None] * problem.precondition(landing)
+        x = x + velocity  # (3)
+        fresh = _sums(problem, x)
+        (tracker,) = network.mix(tracker + (fresh - field))  # (4)
+        return TrackedLandingState(x, velocity, tracker, fresh, step, penalty, k + 1, gradients + 1)
+
+
+def _sums(problem: SplitProblem, x: Array) -> Array:
+    """``(n_local, k + r, r)``: n D_i x_i over n x_i^T diag(ridge) x_i, whose means over the agents are the sums."""
+    return problem.n_agents * np.concatenate((problem.products(x), ridge_products(problem, x)), axis=1)
+
+
+def _constraint(problem: SplitProblem, tracker: Array) -> Array:
+    """``(n_local, r, r)``: each agent's estimate of x^T B x."""
+    r = tracker.shape[2]
+    return forms(problem, np.ascontiguousarray(tracker[:, :-r]), tracker[:, -r:])[1]
+
+
+def _first_mixed(network: Network, x: Array) -> Array:
+    """The arrays after rounds that bring the agents near their mean, and keep it."""
+    try:
+        rounds, chebyshev = fewest_rounds(network.spectrum, _START, True), True
+    except ValueError:  # a time-varying network has no eigenvalues
+        rounds, chebyshev = _START_ROUNDS, False
+    (mixed,) = mix(network, rounds, chebyshev, x)
+    return mixed
