@@ -38,6 +38,10 @@ class Certificate(NamedTuple):
     missed: float
     """The most by which the probe could raise a value; far above 0 where an eigenvector is missing from x."""
 
+    def plain(self) -> dict[str, Any]:
+        """The entries as a file holds them."""
+        return {**self._asdict(), "values": self.values.tolist()}
+
     def __str__(self) -> str:
         return (
             f"|x^T B x - I| {self.orthonormality:.1e}, residual {self.residual:.1e}, smallest value {self.values[-1]:.6g}, next "

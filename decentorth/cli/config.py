@@ -297,9 +297,9 @@ class Command(Form[Configuration]):
     entries = _ENTRIES
 
     def _name(self, kind: str, early: Mapping[str, Any]) -> str:
-        if kind == "algorithm" and early.get(kind) is None and self.file.get(kind) is None:
-            if (_flag(self.tokens, "split") or self.file.get("split")) == "features":
-                return "lobpcg"
+        given = early.get(kind) or self.file.get(kind)
+        if kind == "algorithm" and given is None and (_flag(self.tokens, "split") or self.file.get("split")) == "features":
+            return "lobpcg"
         return super()._name(kind, early)
 
     def resolve(self) -> Configuration:

@@ -252,9 +252,10 @@ class Network(Shown):
         """The sum over all agents of each stacked array, on every agent: ``(n_local, ...)``, the same bits for each of them.
 
         The values go along a spanning tree to an agent in the middle of the graph and back (`tree`): two messages for each edge of
-        the tree. ValueError where `check_sums` raises it.
+        the tree. ValueError on a network that changes over time.
         """
-        self.check_sums()
+        if self.sequence is not None:
+            raise ValueError("exact sums go along a tree of edges that stay, and this network changes over time")
         widths = [x.size // self.n_local for x in xs]
         width = sum(widths)
         if self._tree is None:
@@ -272,9 +273,9 @@ class Network(Shown):
         return tuple([np.ascontiguousarray(part).reshape(x.shape) for part, x in zip(parts, xs, strict=True)])
 
     def check_sums(self) -> None:
-        """Raise ValueError if `sum` cannot be exact: the tree needs edges that stay and messages that arrive."""
+        """Raise ValueError if iterations cannot use `sum`: the tree needs edges that stay and messages that arrive."""
         if self.sequence is not None:
-            raise ValueError("exact sums go along a tree of edges that stay, and this network changes over time")
+            raise ValueError("the tree of the sums needs edges that stay, and this network changes over time")
 
     @cached_property
     def flooding_rounds(self) -> int:

@@ -64,8 +64,8 @@ LAYERS = {
     "recorders": Layer(("decentorth.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
     "front": Layer(
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
-        "settings display version top api certificate registry recorders running network problems data files protocols numerics process "
-        "topologies",
+        "settings display version top api certificate registry recorders running network problems data files protocols numerics "
+        "process topologies",
         "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl joblib IPython",
     ),
     "estimators": Layer(

@@ -1,8 +1,8 @@
 """LOBPCG for agents that hold features: exact sums over the graph, and everything else at home.
 
-Knyazev, "Toward the optimal preconditioned eigensolver: locally optimal block preconditioned conjugate gradient method", SIAM Journal
-on Scientific Computing 2001, for M v = w B v with M = D^T J D and B = D^T E D + diag(ridge), where agent i holds the columns D_i of D
-and the rows x_i, p_i of the point and the last direction; all agents hold the same sums T_x = D x and T_p = D p. They repeat
+Knyazev, "Toward the optimal preconditioned eigensolver: locally optimal block preconditioned conjugate gradient method", SIAM
+Journal on Scientific Computing 2001, for M v = w B v with M = D^T J D and B = D^T E D + diag(ridge). Agent i holds the columns D_i
+of D, and the rows x_i, p_i of the point and the last direction; all agents hold the same sums T_x = D x and T_p = D p. They repeat
 
     z_i = B_ii^{-1} (D_i^T (J T_x - E T_x W) - ridge x_i W),    W the Ritz values, B_ii the agent's own block of B           (1)
     T_z = sum_i D_i z_i,    S = sum_i [x_i z_i p_i]^T ridge [x_i z_i p_i]                                                    (2)
@@ -33,7 +33,7 @@ _DEPENDENT = 1e-13
 
 
 class LOBPCGState(NamedTuple):
-    """The rows x and direction (p), ``(n_local, most, r)``, their images, ``(n_local, k, r)``, and the Ritz values, ``(n_local, r)``."""
+    """The rows x and direction (p), ``(n_local, most, r)``, their images, ``(n_local, k, r)``, and the Ritz values."""
 
     x: Array
     direction: Array
@@ -108,7 +108,7 @@ def forms(problem: SplitProblem, image: Array, gram: Array) -> tuple[Array, Arra
 
 
 def ritz(objective: Array, constraint: Array, r: int) -> tuple[Array, Array]:
-    """The r leading eigenvectors C, ``(n_local, q, r)``, of the pencil of two ``(n_local, q, q)``, C^T constraint C = I, and values."""
+    """The r leading eigenvectors C, ``(n_local, q, r)``, of two ``(n_local, q, q)`` with C^T constraint C = I, and the values."""
     diagonal = np.diagonal(constraint, axis1=1, axis2=2)
     scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
     both = scale[:, :, None] * scale[:, None, :]

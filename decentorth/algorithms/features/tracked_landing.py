@@ -1,7 +1,7 @@
 """Tracked landing for agents that hold features: one round of mixing an iteration, on graphs that change or lose messages too.
 
 For the problem of `LOBPCG`, min -1/2 tr(x^T M x) on {x : x^T B x = I} with M = D^T J D and B = D^T E D + diag(ridge): agent i
-holds the columns D_i and the rows x_i. What it needs of the others, T = D x and S = x^T diag(ridge) x, it tracks, one array [P_i; S_i]:
+holds the columns D_i and the rows x_i. It tracks T = D x and S = x^T diag(ridge) x, of all agents, by one array [P_i; S_i]:
 
     G_i = -D_i^T J P_i,    b_i = D_i^T E P_i + ridge x_i,    N = P_i^T J P_i,    C = P_i^T E P_i + S_i                       (1)
     F_i = (G_i C + b_i N) / 2 + lambda b_i (C - I)                                                                           (2)
@@ -15,9 +15,10 @@ Where the P_i agree, F = 0 means x^T B x = I and M x = B x N.
     P_i, S_i   state.tracker        n D_i x_i, n x_i^T ridge x_i   state.field        v_i   state.velocity
     alpha      step_size            lambda   penalty               mu   momentum
 
-Automatic settings, L the largest eigenvalue of P^{-1} M (P the agents' blocks of B) and g the spectral gap of W, not proved: for PCA
-alpha = min(.5, 2.5 g) / L, lambda = L / 4 and no momentum; else alpha = min(.2, g) / L, lambda = L / 25 and mu = .9.
-The first P_i and S_i are mixed for several rounds, and the random x_i then multiplied by C^{-1/2}, so that x^T B x is about I.
+Automatic settings, not proved: L is the largest eigenvalue of M v = w B v, found by LOBPCG, K that of P^{-1} B, found by power
+iterations (P the agents' blocks of B), and g the spectral gap of W. Then lambda = L / 4, and alpha = min(.5, 2.5 g) / L without
+momentum for PCA, alpha = min(.25, 1.25 g) / (K L) with mu = .9 otherwise. The sums of this start are exact, and counted. The first
+P_i and S_i are mixed for several rounds, and the random x_i then multiplied by C^{-1/2}, so that x^T B x is about I.
 """
 
 from __future__ import annotations
@@ -27,17 +28,19 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ...protocols import Array, Network, Smooth, SplitFeatures, Streams
+from ...protocols import Array, Network, SplitFeatures, Streams
 from ...settings import Positive, Probability
 from ..common.method import Method
 from ..common.mixing import fewest_rounds, mix
 from ..common.schedules import Auto
-from .lobpcg import SplitProblem, forms, random_rows, ridge_products
+from .lobpcg import LOBPCG, SplitProblem, forms, random_rows, ridge_products
 
 _START = 1e-3
 """The share of the agents' differences that the first rounds of mixing leave."""
 _START_ROUNDS = 100
 """The first rounds of mixing where the spectrum of W is not known, as it changes."""
+_POWERS = 15
+"""Iterations for the largest eigenvalues."""
 
 
 class TrackedLandingState(NamedTuple):
@@ -54,10 +57,6 @@ class TrackedLandingState(NamedTuple):
     gradients: int
 
 
-class SmoothSplitProblem(SplitProblem, Smooth):
-    """A problem whose agents hold features, with its largest eigenvalue."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class TrackedLanding(Method):
     """Landing with tracked sums for features split over agents: one round of mixing an iteration, also on graphs that change.
@@ -72,32 +71,31 @@ class TrackedLanding(Method):
         mu, at least 0 and below 1, or auto: 0 for PCA, 0.9 otherwise.
     """
 
-    requires: ClassVar[tuple[type, ...]] = (SplitFeatures, Smooth)
+    requires: ClassVar[tuple[type, ...]] = (SplitFeatures,)
     requires_set: ClassVar[tuple[type, ...]] = ()
 
     step_size: Positive | Auto = "auto"
     penalty: Positive | Auto = "auto"
     momentum: Probability | Auto = "auto"
 
-    def init(self, problem: SmoothSplitProblem, network: Network, streams: Streams, x0: Array) -> TrackedLandingState:
-        size = problem.lipschitz
-        if self.step_size == "auto":
+    def init(self, problem: SplitProblem, network: Network, streams: Streams, x0: Array) -> TrackedLandingState:
+        step, penalty = self.step_size, self.penalty
+        largest, spread = _eigenvalues(problem, network, streams) if "auto" in (step, penalty) else (np.ones(len(x0)),) * 2
+        if step == "auto":
             gap = 1.0 - max(abs(network.spectrum.lambda_2), abs(network.spectrum.lambda_min))
-            step = (min(0.5, 2.5 * gap) if problem.plain else min(0.2, gap)) / size
-        else:
-            step = np.full(len(size), self.step_size)
-        penalty = size / (4.0 if problem.plain else 25.0) if self.penalty == "auto" else np.full(len(size), self.penalty)
+            share = min(0.5, 2.5 * gap)
+            step = (share if problem.plain else 0.5 * share) / (spread * largest)
+        steps = np.broadcast_to(step, len(x0)).astype(np.float64)
+        penalties = 0.25 * largest if penalty == "auto" else np.full(len(x0), penalty)
         x = random_rows(problem, streams)
         tracker = _first_mixed(network, _sums(problem, x))
         sizes, vectors = np.linalg.eigh(_constraint(problem, tracker))
         sizes = np.maximum(sizes, 1e-6 * sizes[:, -1:])
         x = x @ (vectors @ (vectors.transpose(0, 2, 1) / np.sqrt(sizes)[:, :, None]))
         field = _sums(problem, x)
-        return TrackedLandingState(x, np.zeros_like(x), _first_mixed(network, field), field, step, penalty, 0, 0)
+        return TrackedLandingState(x, np.zeros_like(x), _first_mixed(network, field), field, steps, penalties, 0, 0)
 
-    def step(
-        self, problem: SmoothSplitProblem, network: Network, streams: Streams, state: TrackedLandingState
-    ) -> TrackedLandingState:
+    def step(self, problem: SplitProblem, network: Network, streams: Streams, state: TrackedLandingState) -> TrackedLandingState:
         x, velocity, tracker, field, step, penalty, k, gradients = state
         momentum = (0.0 if problem.plain else 0.9) if self.momentum == "auto" else self.momentum
         r = x.shape[2]
@@ -111,6 +109,23 @@ class TrackedLanding(Method):
         fresh = _sums(problem, x)
         (tracker,) = network.mix(tracker + (fresh - field))  # (4)
         return TrackedLandingState(x, velocity, tracker, fresh, step, penalty, k + 1, gradients + 1)
+
+
+def _eigenvalues(problem: SplitProblem, network: Network, streams: Streams) -> tuple[Array, Array]:
+    """``(n_local,)`` each: estimates from below of the largest eigenvalue of the pencil, and of that of P^{-1} B, 1 for PCA."""
+    method = LOBPCG()
+    x = np.ascontiguousarray(random_rows(problem, streams)[:, :, :1])
+    state = method.begun(problem, network, x)
+    for _ in range(_POWERS):
+        state = method.step(problem, network, streams, state)
+    spread = np.ones(len(x))
+    for _ in range(0 if problem.plain else _POWERS):
+        own = problem.products(x)
+        weight = ridge_products(problem, x)
+        image, gram, size = network.sum(own, weight, weight + own.transpose(0, 2, 1) @ problem.constraint_rows(own))
+        spread = ((image.transpose(0, 2, 1) @ problem.constraint_rows(image) + gram) / size)[:, 0, 0]
+        x = problem.precondition(problem.adjoint(problem.constraint_rows(image)) + problem.ridge * x) / np.sqrt(size)
+    return state.values[:, 0], spread
 
 
 def _sums(problem: SplitProblem, x: Array) -> Array:

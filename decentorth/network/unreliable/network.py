@@ -124,7 +124,7 @@ class UnreliableNetwork(Network):
             )
 
     def check_sums(self) -> None:
-        raise ValueError("exact sums need every message, and this network has a bad channel")
+        raise ValueError("the sums need every message, and this network has a bad channel")
 
     def in_flight(self) -> dict[str, Array]:
         """The arrays that later messages build on."""

@@ -20,9 +20,7 @@ def by_features(whole: Array, n_agents: int) -> list[Array]:
         There are fewer features than agents.
     """
     if whole.shape[1] < n_agents:
-        raise ValueError(
-            f"{n_agents} agents cannot share {whole.shape[1]} features: ask for {whole.shape[1]} agents at most (--agents)"
-        )
+        raise ValueError(f"{n_agents} agents cannot share {whole.shape[1]} features: ask for fewer agents (--agents)")
     return np.array_split(whole, n_agents, axis=1)
 
 
@@ -35,9 +33,7 @@ def split_features(n_agents: int, settings: Any, build: Callable[[], Any]) -> De
         The settings divide samples, which all agents share here.
     """
     if getattr(settings, "partition", "even") != "even":
-        raise ValueError(
-            f"partition divides samples, and with features split all agents have all samples: drop {settings.partition}"
-        )
+        raise ValueError(f"partition divides samples, and here all agents have all samples: drop {settings.partition}")
 
     def on_rank(agents: slice, collective: Collective) -> Any:
         with collective.together():

@@ -8,11 +8,13 @@ the point x that belong to them, ``(d_i, r)``. No agent holds x, or the data. Al
 with D = [D_1 ... D_n], a symmetric J that scales and permutes the k rows, and a diagonal E of zeros and ones:
 
     PCA     D = A / sqrt(m)                     J = I                    E = 0                    ridge 1
-    GEVP    D = [Y; Z]                          J = I on the rows of Y   E = I on the rows of Z   ridge, for Y^T Y v = w (Z^T Z + ridge I) v
+    GEVP    D = [Y; Z]                          J = I on the rows of Y   E = I on the rows of Z   ridge
     CCA     D = [U 0; 0 V] / sqrt(m)            J exchanges the views    E = I                    ridge of each view
 
-so that an agent needs of all others only the sum T = D x, ``(k, r)``, for its rows of M x = D^T J T and B x = D^T E T + ridge x. The
-point of CCA is [u; v], and has both views' directions as rows; x^T B x = I means u^T B_u u = v^T B_v v = I / 2 at the answer.
+(GEVP is Y^T Y v = w (Z^T Z + ridge I) v),
+
+so that an agent needs of all others only the sum T = D x, ``(k, r)``, for its rows of M x = D^T J T and B x = D^T E T + ridge x.
+The point of CCA is [u; v], and has both views' directions as rows; x^T B x = I means u^T B_u u = v^T B_v v = I / 2 at the answer.
 
 Agents with fewer features than others have rows of zeros at the end of their arrays.
 """
@@ -36,8 +38,6 @@ _LARGEST_OPTIMUM = 3000
 """The number of features above which the answer is not computed and no error is reported."""
 _LARGEST_DATA = 1 << 24
 """The number of entries of the data above which they are not brought together to compute the answer."""
-_POWERS = 40
-"""Power iterations for the largest eigenvalues."""
 
 
 class SplitPencil(AgentProblem[Euclidean]):
@@ -61,7 +61,7 @@ class SplitPencil(AgentProblem[Euclidean]):
     Raises
     ------
     ValueError
-        The agents have different numbers of samples, or there are more columns of x than features.
+        There are more columns of x than features, or an agent's own block of B is singular.
     """
 
     error_name = ""
@@ -94,8 +94,6 @@ class SplitPencil(AgentProblem[Euclidean]):
         self._plain = not counted.any()
         self._inverses = self._blocks_inverted()
         self.optimum: Array | None = None
-        self.lipschitz = np.ones(len(columns))
-        """``(n_local,)``: the largest eigenvalue of P^{-1} M, P the agents' own blocks of B, once `prepare` has computed it."""
 
     @property
     def plain(self) -> bool:
@@ -136,22 +134,28 @@ class SplitPencil(AgentProblem[Euclidean]):
         return inner - self._columns.transpose(0, 2, 1) @ (self._counted * (self._inverses @ (self._columns @ inner))) / self.ridge
 
     def _blocks_inverted(self) -> Array:
-        """B_ii^{-1}, or the smaller (I + E D_i R^{-1} D_i^T E)^{-1} of Woodbury's identity, R the ridge, where features are many."""
+        """B_ii^{-1}, or where features are many (I + E D_i R^{-1} D_i^T E)^{-1} of Woodbury's identity, R the ridge."""
         d, k = self._columns, self._columns.shape[1]
         if self._plain:
             return np.empty((len(d), 0, 0))
+        least = self.ridge.reshape(-1).tolist()
+        if min(least) < 0.0 or (min(least) == 0.0 and self.shape[0] > k):
+            raise ValueError("ridge must be positive where an agent holds more features than samples, and nowhere negative")
         weighed = self._counted * d
         if self.shape[0] <= k:
             blocks = weighed.transpose(0, 2, 1) @ weighed
             blocks += self.ridge * np.eye(self.shape[0])
         else:
             blocks = (weighed / self.ridge.transpose(0, 2, 1)) @ weighed.transpose(0, 2, 1) + np.eye(k)
-        inverses: Array = np.linalg.inv(blocks)
+        try:
+            inverses: Array = np.linalg.inv(blocks)
+        except np.linalg.LinAlgError:
+            raise ValueError("an agent's own features depend on each other: give a ridge, or drop some") from None
         return inverses
 
     def _take(self, local: Any) -> None:
         self.features, self.ridge, self._columns = self.features[local], self.ridge[local], self._columns[local]
-        self._views, self._inverses, self.lipschitz = self._views[local], self._inverses[local], self.lipschitz[local]
+        self._views, self._inverses = self._views[local], self._inverses[local]
 
     def value(self, x: Array) -> Array:
         """``(n_local,)``: -1/2 tr(x_i^T D_i^T J D_i x_i), the part of an agent's own features alone."""
@@ -184,7 +188,7 @@ class SplitPencil(AgentProblem[Euclidean]):
         return np.concatenate(([0], np.add.accumulate(counts))).astype(np.int64)
 
     def prepare(self, collective: Collective) -> None:
-        """Compute `lipschitz` and, for at most 3000 features, the answer: for automatic steps and measures only.
+        """Compute the answer, for at most 3000 features: for measures only.
 
         Raises
         ------
@@ -194,8 +198,6 @@ class SplitPencil(AgentProblem[Euclidean]):
         starts = self._starts(collective)
         d, k, r = int(starts[-1]), self._columns.shape[1], self.shape[1]
         self._whole_views = self.joined(self._views[:, :, None].astype(np.float64), collective)[:, 0]
-        places = starts[self.agents.start : self.agents.stop][:, None, None] + np.arange(self.shape[0])[None, :, None]
-        self.lipschitz = np.full(self.n_local, self._largest(np.sin(1.0 + places) * self.present, collective))
         if d > _LARGEST_OPTIMUM or k * d > _LARGEST_DATA:
             return
 
@@ -211,24 +213,11 @@ class SplitPencil(AgentProblem[Euclidean]):
             try:
                 _, vectors = scipy.linalg.eigh(*forms, subset_by_index=[d - r, d - 1])
             except np.linalg.LinAlgError:
-                raise ValueError(
-                    "the matrix B of the constraint is singular: give a larger ridge, or drop dependent features"
-                ) from None
+                raise ValueError("B of the constraint is singular: give a larger ridge, or drop dependent features") from None
         self.optimum, self.error_name = np.ascontiguousarray(vectors), "principal_angle"
 
-    def _largest(self, x: Array, collective: Collective) -> float:
-        """The largest eigenvalue, in size, of P^{-1} M, by power iterations from x; 1 where there is none but 0."""
-        size = 1.0
-        for _ in range(_POWERS):
-            (image,) = collective.sum(self.products(x))
-            x = self.precondition(self.adjoint(self.objective_rows(np.repeat(image[None], self.n_local, axis=0))))
-            (squares,) = collective.sum(sums(x * x)[:, None])
-            size = float(np.sqrt(squares[0])) or 1.0
-            x /= size
-        return size
-
     def error(self, whole: Array) -> float:
-        """The sine of the largest principal angle between ``(d, r)`` rows of all agents and the answer, the largest of all views."""
+        """The sine of the largest principal angle of any view between the rows of all agents, ``(d, r)``, and the answer."""
         if self.optimum is None:
             raise ValueError("the optimum is not known: prepare() computes it for at most 3000 features (solve() calls it)")
         angles = []
@@ -388,6 +377,4 @@ def same_samples(name: str, parts: Sequence[Array]) -> list[Array]:
 def check_rank(rank: int, features: int) -> None:
     """Raise ValueError for more columns of x than features of all agents."""
     if not 1 <= rank <= features:
-        raise ValueError(
-            f"all agents together hold {features} features, so that there are at most {features} components, got {rank}"
-        )
+        raise ValueError(f"all agents together hold {features} features, so there are at most {features} components, got {rank}")
