@@ -125,7 +125,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return point, result, more[0]
 
     def _solve_features(self, problem: SplitPencil, W: Any) -> tuple[Array, Certificate]:
-        """``(d, r)``: the rows of all agents that hold features, and the certificate; sets what `_solve` sets and ``certificate_``."""
+        """``(d, r)``: the rows of all agents that hold features, and the certificate; sets ``certificate_`` too."""
         _, result, _ = self._solve(problem.n_agents, lambda own, collective: (problem.restrict(own), None), W, features=True)
         result, self.certificate_ = certify(result)
         split: Any = result.problem

@@ -272,10 +272,10 @@ class Network(Shown):
         parts = np.split(values, np.cumsum(widths)[:-1], axis=1)
         return tuple([np.ascontiguousarray(part).reshape(x.shape) for part, x in zip(parts, xs, strict=True)])
 
-    def check_sums(self) -> None:
-        """Raise ValueError if iterations cannot use `sum`: the tree needs edges that stay and messages that arrive."""
-        if self.sequence is not None:
-            raise ValueError("the tree of the sums needs edges that stay, and this network changes over time")
+    @property
+    def sums_exactly(self) -> bool:
+        """True if iterations can use `sum`: the edges stay, and every message arrives."""
+        return self.sequence is None
 
     @cached_property
     def flooding_rounds(self) -> int:

@@ -47,8 +47,9 @@ class Network(Protocol):
     def sum(self, *xs: Array) -> tuple[Array, ...]:
         """The sum over all agents of each array, in place of every agent's own: the same bits for all of them."""
 
-    def check_sums(self) -> None:
-        """Raise ValueError if this network cannot make exact sums."""
+    @property
+    def sums_exactly(self) -> bool:
+        """True if `sum` can be used in iterations: the network's edges stay, and every message arrives."""
 
     def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
         """Mix for one round among agents of equal label and return ``(heard, W x, ...)``.

@@ -15,10 +15,11 @@ Where the P_i agree, F = 0 means x^T B x = I and M x = B x N.
     P_i, S_i   state.tracker        n D_i x_i, n x_i^T ridge x_i   state.field        v_i   state.velocity
     alpha      step_size            lambda   penalty               mu   momentum
 
-Automatic settings, not proved: L is the largest eigenvalue of M v = w B v, found by LOBPCG, K that of P^{-1} B, found by power
-iterations (P the agents' blocks of B), and g the spectral gap of W. Then lambda = L / 4, and alpha = min(.5, 2.5 g) / L without
-momentum for PCA, alpha = min(.25, 1.25 g) / (K L) with mu = .9 otherwise. The sums of this start are exact, and counted. The first
-P_i and S_i are mixed for several rounds, and the random x_i then multiplied by C^{-1/2}, so that x^T B x is about I.
+Automatic settings, tried and not proved: L is the largest eigenvalue of M v = w B v, found by LOBPCG, l the largest of all
+agents' own blocks of M against their B_ii, K that of P^{-1} B, P the agents' blocks of B, and g the spectral gap of W. Then
+lambda = L / 4, and alpha = min(.5, .6 g L / l) / L without momentum for PCA, half of that over K with mu = .9 otherwise; again half
+where messages are lost. The sums of this start are exact, and counted. The first P_i and S_i are mixed for several rounds, and the
+random x_i then multiplied by C^{-1/2}, so that x^T B x is about I.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from ...numerics.ordered_sums import norms
 from ...protocols import Array, Network, SplitFeatures, Streams
 from ...settings import Positive, Probability
 from ..common.method import Method
@@ -83,7 +85,9 @@ class TrackedLanding(Method):
         largest, spread = _eigenvalues(problem, network, streams) if "auto" in (step, penalty) else (np.ones(len(x0)),) * 2
         if step == "auto":
             gap = 1.0 - max(abs(network.spectrum.lambda_2), abs(network.spectrum.lambda_min))
-            share = min(0.5, 2.5 * gap)
+            share = np.minimum(0.5, 0.6 * gap * largest / _own_eigenvalue(problem, network, streams))
+            if not network.sums_exactly:
+                share = 0.5 * share
             step = (share if problem.plain else 0.5 * share) / (spread * largest)
         steps = np.broadcast_to(step, len(x0)).astype(np.float64)
         penalties = 0.25 * largest if penalty == "auto" else np.full(len(x0), penalty)
@@ -126,6 +130,19 @@ def _eigenvalues(problem: SplitProblem, network: Network, streams: Streams) -> t
         spread = ((image.transpose(0, 2, 1) @ problem.constraint_rows(image) + gram) / size)[:, 0, 0]
         x = problem.precondition(problem.adjoint(problem.constraint_rows(image)) + problem.ridge * x) / np.sqrt(size)
     return state.values[:, 0], spread
+
+
+def _own_eigenvalue(problem: SplitProblem, network: Network, streams: Streams) -> Array:
+    """``(n_local,)``: the largest over all agents of an estimate of the largest eigenvalue of its block of M against its B_ii."""
+    y, size = random_rows(problem, streams)[:, :, :1], np.ones(problem.n_local)
+    for _ in range(_POWERS):
+        y = problem.precondition(problem.adjoint(problem.objective_rows(problem.products(y))))
+        size = np.maximum(norms(y), np.finfo(np.float64).tiny)
+        y = y / size[:, None, None]
+    here = np.arange(problem.n_agents)[problem.agents, None] == np.arange(problem.n_agents)
+    (every,) = network.sum(here * size[:, None])
+    largest: Array = every.max(axis=1)
+    return largest
 
 
 def _sums(problem: SplitProblem, x: Array) -> Array:
