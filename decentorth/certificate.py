@@ -52,7 +52,7 @@ class Certificate(NamedTuple):
 class _Sums(Protocol):
     """A network that adds exactly."""
 
-    def sum(self, *xs: Array) -> tuple[Array, ...]: ...
+    def total(self, *xs: Array) -> tuple[Array, ...]: ...
 
 
 class _Flooding:
@@ -61,7 +61,7 @@ class _Flooding:
     def __init__(self, network: Network) -> None:
         self._network = network
 
-    def sum(self, *xs: Array) -> tuple[Array, ...]:
+    def total(self, *xs: Array) -> tuple[Array, ...]:
         """The sum over all agents of each array."""
         network, found = self._network, []
         own = np.arange(network.n_agents)[network.agents]
@@ -101,7 +101,7 @@ def certify(result: Result) -> tuple[Result, Certificate]:
     with threadpool_limits(1), np.errstate(all="ignore"):
         x = result.x
         r = x.shape[2]
-        image, gram = adding.sum(problem.products(x), _across(x, problem.ridge * x))
+        image, gram = adding.total(problem.products(x), _across(x, problem.ridge * x))
         try:
             inverse = np.linalg.inv(np.linalg.cholesky(_across(image, problem.constraint_rows(image)) + gram))
         except np.linalg.LinAlgError:
@@ -110,7 +110,7 @@ def certify(result: Result) -> tuple[Result, Certificate]:
         image = image @ turn
         turn = turn @ np.linalg.eigh(_across(image, problem.objective_rows(image)))[1][:, :, ::-1]
         x = x @ turn
-        image, gram = adding.sum(problem.products(x), _across(x, problem.ridge * x))
+        image, gram = adding.total(problem.products(x), _across(x, problem.ridge * x))
         largest = np.take_along_axis(image, np.abs(image).argmax(axis=1)[:, None], axis=1)
         flip = np.where(largest < 0.0, -1.0, 1.0)
         x, image, gram = x * flip, image * flip, gram * flip * flip.transpose(0, 2, 1)
@@ -120,7 +120,7 @@ def certify(result: Result) -> tuple[Result, Certificate]:
         rest = (
             problem.adjoint(problem.objective_rows(image) - problem.constraint_rows(weighed)) - problem.ridge * x * values[:, None]
         )
-        (squares,) = adding.sum((rest * rest).sum(axis=(1, 2))[:, None])
+        (squares,) = adding.total((rest * rest).sum(axis=(1, 2))[:, None])
         found = _probed(problem, adding, result, x)
     certificate = Certificate(
         values[0].copy(),

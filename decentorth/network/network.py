@@ -248,7 +248,7 @@ class Network(Shown):
             self._count(traffic, plan.directed_edges, 8 * width)
         return x
 
-    def sum(self, *xs: Array) -> tuple[Array, ...]:
+    def total(self, *xs: Array) -> tuple[Array, ...]:
         """The sum over all agents of each stacked array, on every agent: ``(n_local, ...)``, the same bits for each of them.
 
         The values go along a spanning tree to an agent in the middle of the graph and back (`tree`): two messages for each edge of
@@ -274,7 +274,7 @@ class Network(Shown):
 
     @property
     def sums_exactly(self) -> bool:
-        """True if iterations can use `sum`: the edges stay, and every message arrives."""
+        """True if iterations can use `total`: the edges stay, and every message arrives."""
         return self.sequence is None
 
     @cached_property

@@ -44,12 +44,12 @@ class Network(Protocol):
     def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
         """Mix each array to ``W^rounds x``, in one message per neighbour and round; always a tuple of fresh C-contiguous arrays."""
 
-    def sum(self, *xs: Array) -> tuple[Array, ...]:
+    def total(self, *xs: Array) -> tuple[Array, ...]:
         """The sum over all agents of each array, in place of every agent's own: the same bits for all of them."""
 
     @property
     def sums_exactly(self) -> bool:
-        """True if `sum` can be used in iterations: the network's edges stay, and every message arrives."""
+        """True if `total` can be used in iterations: the network's edges stay, and every message arrives."""
 
     def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
         """Mix for one round among agents of equal label and return ``(heard, W x, ...)``.

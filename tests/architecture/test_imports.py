@@ -96,7 +96,19 @@ LAYERS = {
         "",
     ),
 }
-ABOVE = ("api", "registry", "estimators", "front", "studies", "scaffold command", "compare", "doctor", "command", "top")
+ABOVE = (
+    "api",
+    "certificate",
+    "registry",
+    "estimators",
+    "front",
+    "studies",
+    "scaffold command",
+    "compare",
+    "doctor",
+    "command",
+    "top",
+)
 """The programming interface and the layers on top of it."""
 LAZY = {
     ("decentorth.network.transport.communicator", "mpi"): "only a run that asks for ranks loads an MPI library",

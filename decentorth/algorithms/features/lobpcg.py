@@ -10,7 +10,7 @@ of D, and the rows x_i, p_i of the point and the last direction; all agents hold
     x_i <- [x_i z_i p_i] C,   p_i <- [0 z_i p_i] C,   T_x <- T C,   T_p <- [0 T_z T_p] C                                     (4)
 
 The sums (2), k r + 9 r^2 numbers, are the only messages. (1) is the residual, preconditioned by what an agent knows alone. All
-agents solve the same problem (3), of order 3 r, with the same bits, as every sum is made once and handed on (`Network.sum`).
+agents solve the same problem (3), of order 3 r, with the same bits, as every sum is made once and handed on (`Network.total`).
 
     x_i   state.x       p_i   state.direction       T_x   state.image       T_p   state.direction_image       W   state.values
 
@@ -69,7 +69,7 @@ class LOBPCG(Method):
 
     def begun(self, problem: SplitProblem, network: Network, x: Array) -> LOBPCGState:
         """The state at the combination of the columns of x that makes them x^T B x = I and x^T M x diagonal."""
-        image, gram = network.sum(problem.products(x), ridge_products(problem, x))
+        image, gram = network.total(problem.products(x), ridge_products(problem, x))
         c, values = ritz(*forms(problem, image, gram), x.shape[2])
         x, image = x @ c, image @ c
         return LOBPCGState(x, np.zeros_like(x), image, np.zeros_like(image), values, 0, 0)
@@ -80,7 +80,7 @@ class LOBPCG(Method):
         residual = problem.adjoint(problem.objective_rows(image) - problem.constraint_rows(image) * w) - problem.ridge * x * w
         z = problem.precondition(residual)  # (1)
         rows = np.concatenate((x, z, direction), axis=2)
-        z_image, gram = network.sum(problem.products(z), ridge_products(problem, rows))  # (2)
+        z_image, gram = network.total(problem.products(z), ridge_products(problem, rows))  # (2)
         images = np.concatenate((image, z_image, direction_image), axis=2)
         c, values = ritz(*forms(problem, images, gram), r)  # (3)
         moved = np.ascontiguousarray(c[:, r:])

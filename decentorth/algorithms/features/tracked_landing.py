@@ -126,7 +126,7 @@ def _eigenvalues(problem: SplitProblem, network: Network, streams: Streams) -> t
     for _ in range(0 if problem.plain else _POWERS):
         own = problem.products(x)
         weight = ridge_products(problem, x)
-        image, gram, size = network.sum(own, weight, weight + own.transpose(0, 2, 1) @ problem.constraint_rows(own))
+        image, gram, size = network.total(own, weight, weight + own.transpose(0, 2, 1) @ problem.constraint_rows(own))
         spread = ((image.transpose(0, 2, 1) @ problem.constraint_rows(image) + gram) / size)[:, 0, 0]
         x = problem.precondition(problem.adjoint(problem.constraint_rows(image)) + problem.ridge * x) / np.sqrt(size)
     return state.values[:, 0], spread
@@ -140,7 +140,7 @@ def _own_eigenvalue(problem: SplitProblem, network: Network, streams: Streams) -
         size = np.maximum(norms(y), np.finfo(np.float64).tiny)
         y = y / size[:, None, None]
     here = np.arange(problem.n_agents)[problem.agents, None] == np.arange(problem.n_agents)
-    (every,) = network.sum(here * size[:, None])
+    (every,) = network.total(here * size[:, None])
     largest: Array = every.max(axis=1)
     return largest
 
