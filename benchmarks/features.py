@@ -10,8 +10,8 @@ sends on average, all rounds of the start included, the final certificate not.
 DASF is the algorithm of Musluoglu and Bertrand, "A unified algorithmic framework for distributed adaptive signal and feature fusion
 problems, part I", IEEE Transactions on Signal Processing 2023, in its batch form: one node q after the other solves the whole
 problem on its own features and, for each neighbour's branch of the tree, the compressed samples sum_k D_k x_k of that branch, which
-then turns its x_k by an r x r block of the solution (two blocks for CCA, whose views have their own). A node sends its branch's sum,
-k r numbers, towards q, and q's blocks go the other way, along the tree of shortest paths to q. All m samples are used in every
+then turns its x_k by an r x r block of the solution (two for CCA, whose views have their own). A node sends its branch's sum, k r
+numbers, towards q, and q's blocks go the other way, along the tree of shortest paths to q. All m samples are used in every
 iteration, as by the others; the exact solution of the local problem is free.
 """
 

@@ -171,10 +171,14 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, output:
                 resume=resumed,
                 compute_timeout=settings.compute_timeout,
             )
+        uncertain = ""
         if settings.split == "features" and result.status != "diverged":
             from .certificate import certify
 
-            result, certificate = certify(result)
+            try:
+                result, certificate = certify(result)
+            except ValueError as error:
+                uncertain = one_line(error)
         with signals:  # whatever comes now waits until the files are whole on rank 0
             saved = True
             if settings.out is not None:
@@ -193,8 +197,8 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, output:
                 saved = output.save(result, summarize(configuration, result, facts))
             if output.prints:
                 output.conclude(result)
-                if certificate is not None:
-                    say(f"certificate {certificate}")
+                if settings.split == "features" and result.status != "diverged":
+                    say(f"certificate {certificate or f'none: {uncertain}'}")
             ended_by = int(result.collective.max(float(max(signals.seen & ENDINGS, default=0))))
             signals.take()
     return exit_code(result.status, result.converged, settings.require_converged, ended_by) if saved else FAULT
