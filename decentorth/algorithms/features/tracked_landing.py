@@ -81,16 +81,17 @@ class TrackedLanding(Method):
     momentum: Probability | Auto = "auto"
 
     def init(self, problem: SplitProblem, network: Network, streams: Streams, x0: Array) -> TrackedLandingState:
-        step, penalty = self.step_size, self.penalty
-        largest, spread = _eigenvalues(problem, network, streams) if "auto" in (step, penalty) else (np.ones(len(x0)),) * 2
-        if step == "auto":
+        largest = spread = np.ones(len(x0))
+        if "auto" in (self.step_size, self.penalty):
+            largest, spread = _eigenvalues(problem, network, streams)
+        if self.step_size == "auto":
             gap = 1.0 - max(abs(network.spectrum.lambda_2), abs(network.spectrum.lambda_min))
             share = np.minimum(0.5, 0.6 * gap * largest / _own_eigenvalue(problem, network, streams))
-            if not network.sums_exactly:
-                share = 0.5 * share
-            step = (share if problem.plain else 0.5 * share) / (spread * largest)
-        steps = np.broadcast_to(step, len(x0)).astype(np.float64)
-        penalties = 0.25 * largest if penalty == "auto" else np.full(len(x0), penalty)
+            halves = (not network.sums_exactly) + (not problem.plain)
+            steps: Array = 0.5**halves * share / (spread * largest)
+        else:
+            steps = np.full(len(x0), self.step_size)
+        penalties = 0.25 * largest if self.penalty == "auto" else np.full(len(x0), self.penalty)
         x = random_rows(problem, streams)
         tracker = _first_mixed(network, _sums(problem, x))
         sizes, vectors = np.linalg.eigh(_constraint(problem, tracker))

@@ -142,13 +142,14 @@ class SplitPencil(AgentProblem[Euclidean]):
         if min(least) < 0.0 or (min(least) == 0.0 and self.shape[0] > k):
             raise ValueError("ridge must be positive where an agent holds more features than samples, and nowhere negative")
         weighed = self._counted * d
+        blocks: Array
         if self.shape[0] <= k:
             blocks = weighed.transpose(0, 2, 1) @ weighed
             blocks += self.ridge * np.eye(self.shape[0])
         else:
             blocks = (weighed / self.ridge.transpose(0, 2, 1)) @ weighed.transpose(0, 2, 1) + np.eye(k)
         try:
-            inverses: Array = np.linalg.inv(blocks)
+            inverses: Array = np.linalg.inv(blocks).astype(np.float64, copy=False)
         except np.linalg.LinAlgError:
             raise ValueError("an agent's own features depend on each other: give a ridge, or drop some") from None
         return inverses

@@ -108,7 +108,8 @@ class CCASettings(Divided):
             views = self._generated(one, seed) if self.data == "synthetic" else self._loaded(1, one, seed)
             whole = [self._prepared(name, view, HERE)[0] for name, view in zip(("first", "second"), views, strict=True)]
             first, second = [self.ridge * float((view * view).mean()) for view in whole]
-            return SplitCCA(*(by_features(view, n_agents) for view in whole), self.rank, (first, second))
+            left, right = [by_features(view, n_agents) for view in whole]
+            return SplitCCA(left, right, self.rank, (first, second))
 
         return split_features(n_agents, self, build)
 
