@@ -146,4 +146,5 @@ def _probed(problem: Any, adding: Any, result: Result, x: Array) -> Array:
     state = method.begun(problem, adding, wider)
     for _ in range(_PROBES):
         state = method.step(problem, adding, streams, state)
-    return state.values[0]
+    values: Array = state.values[0]
+    return values
