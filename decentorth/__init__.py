@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from .api import Result as Result
     from .api import iterate as iterate
     from .api import solve as solve
+    from .certificate import Certificate as Certificate
+    from .certificate import certify as certify
     from .network import Channel as Channel
     from .network import connect as connect
     from .registry import register as register
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 _PACKAGES = ("algorithms", "data", "problems", "recorders", "sets", "stopping")
 _MODULES = {
     **dict.fromkeys(("Result", "iterate", "solve"), "api"),
+    **dict.fromkeys(("Certificate", "certify"), "certificate"),
     **dict.fromkeys(("FinishedRun", "load"), "result"),
     **dict.fromkeys(("CheckpointError", "Checkpoints"), "running.checkpoint"),
     **dict.fromkeys(("Channel", "connect"), "network"),

@@ -28,7 +28,7 @@ from .numerics.random_streams import CounterStreams
 from .problems import Deferred, GradientCheck, Spread
 from .problems.common.gradient_check import worst
 from .process.abort import RANK_TIMEOUT, patience
-from .protocols import SETUP, Algorithm, Array, Index, Metric, P, Problem, Recorder, Row, StoppingRule
+from .protocols import SETUP, Algorithm, Array, Index, Metric, P, Problem, Recorder, Row, SplitFeatures, StoppingRule
 from .result import Result
 from .running import loop
 from .running.checkpoint import Checkpoints, CheckpointWriter, Identity, Losses, Resumed, resume
@@ -264,6 +264,8 @@ class Run(Shown):
         if x0 is None:
             start: Array = self.problem.start(seed)
             return start
+        if isinstance(self.problem, SplitFeatures):
+            raise ValueError("x0 is a point that every agent has, and here each holds rows of one: leave it out (--start)")
         given = np.asarray(x0)
         if not np.can_cast(given.dtype, np.float64, "same_kind"):
             raise TypeError(f"x0 must hold real numbers, got dtype {given.dtype}")

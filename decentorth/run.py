@@ -146,7 +146,7 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, output:
     from .running.checkpoint import ENDINGS, PendingSignals
     from .running.metrics import AgentErrors
 
-    settings = configuration.run
+    settings, certificate = configuration.run, None
     started = datetime.now(UTC).isoformat(timespec="seconds")
     steps = Steps(configuration.algorithm, output.prints, None if resumed is None else resumed.notes.get("steps"))
     checkpoints = _checkpoints(configuration, steps)
@@ -171,6 +171,14 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, output:
                 resume=resumed,
                 compute_timeout=settings.compute_timeout,
             )
+        uncertain = ""
+        if settings.split == "features" and result.status != "diverged":
+            from .certificate import certify
+
+            try:
+                result, certificate = certify(result)
+            except ValueError as error:
+                uncertain = one_line(error)
         with signals:  # whatever comes now waits until the files are whole on rank 0
             saved = True
             if settings.out is not None:
@@ -180,10 +188,17 @@ def _solve(words: Sequence[str], configuration: Configuration, run: Run, output:
                     "started": started,
                     "resumed_from": None if resumed is None else str(resumed.path),
                     "steps": steps.ranges,
+                    **(
+                        {}
+                        if certificate is None
+                        else {"certificate": {**certificate._asdict(), "values": certificate.values.tolist()}}
+                    ),
                 }
                 saved = output.save(result, summarize(configuration, result, facts))
             if output.prints:
                 output.conclude(result)
+                if settings.split == "features" and result.status != "diverged":
+                    say(f"certificate {certificate or f'none: {uncertain}'}")
             ended_by = int(result.collective.max(float(max(signals.seen & ENDINGS, default=0))))
             signals.take()
     return exit_code(result.status, result.converged, settings.require_converged, ended_by) if saved else FAULT
@@ -261,6 +276,10 @@ def _problem(configuration: Configuration) -> Any:
 
     settings, made = configuration.run, configuration.problem
     blocks = settings.spread_samples
+    if settings.split == "features":
+        if not hasattr(made, "features"):
+            raise InputError(f"{settings.problem} cannot have its features split over agents: take --problem pca, lda or cca")
+        return made.features(settings.agents, settings.seed)
     if blocks is None:
         return made.problem(settings.agents, settings.seed)
     try:

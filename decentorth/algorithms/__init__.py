@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .decentralized.rextra import REXTRA as REXTRA
     from .decentralized.rfextra import RFEXTRA as RFEXTRA
     from .decentralized.safe import Safe as Safe
+    from .features.lobpcg import LOBPCG as LOBPCG
+    from .features.tracked_landing import TrackedLanding as TrackedLanding
     from .j_orthogonal.csdm import CSDM as CSDM
     from .j_orthogonal.gs_jobcd import GSJOBCD as GSJOBCD
     from .j_orthogonal.hyperbolic_jacobi import HyperbolicJacobi as HyperbolicJacobi

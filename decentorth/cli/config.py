@@ -296,6 +296,12 @@ class Command(Form[Configuration]):
     output: ClassVar[tuple[str, ...]] = OUTPUT
     entries = _ENTRIES
 
+    def _name(self, kind: str, early: Mapping[str, Any]) -> str:
+        given = early.get(kind) or self.file.get(kind)
+        if kind == "algorithm" and given is None and (_flag(self.tokens, "split") or self.file.get("split")) == "features":
+            return "lobpcg"
+        return super()._name(kind, early)
+
     def resolve(self) -> Configuration:
         given, by_flag = self.given()
         run = self.build(RunSettings, given, by_flag)

@@ -27,10 +27,12 @@ def report(run: Run) -> list[str]:
     rounds, messages, sent = (now - then for now, then in zip(end, start, strict=True))
     payload = sent // max(messages // max(rounds, 1), 1)
     every = [json.loads(part) for part in collective.communicator.allgather_bytes(json.dumps(memory).encode())]
+    tree = network.sums_exactly and messages < rounds * (network.W.nnz - network.n_agents)
+    along = "two along each edge of a tree" if tree else f"{size(payload)} along each directed edge"
     lines = [
         steps,
         f"set-up      {start[0]} rounds, {start[1]} messages, {size(start[2])}",
-        f"iteration   {rounds} rounds, {messages} messages between agents, {size(sent)} ({size(payload)} along each directed edge)",
+        f"iteration   {rounds} rounds, {messages} messages between agents, {size(sent)} ({along})",
     ]
     spread = collective.size > network.communicator.size
     bounds, traffic = collective.bounds, {} if spread else crossing(network.W, network.bounds)
@@ -38,6 +40,8 @@ def report(run: Run) -> list[str]:
         to = {other: rows for (source, other), rows in traffic.items() if source == rank}
         wire = ", ".join(f"{size(rows * payload)} to rank {other}" for other, rows in to.items()) or "nothing to other ranks"
         room = f"state {size(used['state'])}, data {size(used['data'])}"
+        if tree:
+            wire = "its part of the sums along the tree"
         if spread:
             whose, wire = "a share of the samples", f"a sum of {size(run.x0.nbytes)} for each gradient"
         else:

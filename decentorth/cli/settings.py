@@ -138,6 +138,9 @@ class RunSettings(CaseSettings):
     spread_samples : int
         For a single agent (--agents 1): its samples in so many blocks, as if of so many agents, spread over the MPI ranks and
         summed in order; the same bits on any number of ranks.
+    split : str
+        What is divided over the agents: the samples, or the features (columns) of all samples, so that each agent holds rows of one
+        point: for pca, lda and cca, by lobpcg (the default algorithm then) or tracked_landing.
     start : str
         The start of all agents: the folder of a run, at the final point of its first agent, or a point in a .npy file; by default
         the problem's own start from the seed.
@@ -212,6 +215,7 @@ class RunSettings(CaseSettings):
     repair: bool = True
     tracker_correction: float = 0.0
     spread_samples: Count | None = None
+    split: Literal["samples", "features"] = "samples"
     start: str | None = None
     gradient_tolerance: Positive | None = None
     relative_gradient_tolerance: Positive | None = None
@@ -262,6 +266,12 @@ class RunSettings(CaseSettings):
             raise ValueError("record_agents needs all agents to the end: leave it or on_rank_loss=shrink out")
         if self.spread_samples is not None and self.agents != 1:
             raise ValueError(f"spread_samples is for a single agent: give --agents 1 (now {self.agents})")
+        if self.split == "features":
+            for name in ("spread_samples", "start", "local_tolerance"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name} is for agents that each hold a point: leave it out with split features")
+            if self.record_agents:
+                raise ValueError("record_agents is for agents that each hold a point: leave it out with split features")
         if self.local_tolerance is not None:
             _ = self.local_rule
         elif given := [name for name in LOCAL if getattr(self, name) not in (None, ())]:

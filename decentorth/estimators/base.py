@@ -19,8 +19,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .. import registry
 from ..api import Result, solve
+from ..certificate import Certificate, certify
 from ..problems import Deferred
 from ..problems.common.checks import matrices, same_columns
+from ..problems.features.split import SplitPencil
 from ..protocols import Array, Collective, Metric
 from ..stopping import Consensus, GradientNorm, Rule
 
@@ -55,11 +57,11 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def _n_features_out(self) -> int:
         return int(self.n_components_)
 
-    def _method(self, n_agents: int) -> Any:
+    def _method(self, n_agents: int, features: bool = False) -> Any:
         """The algorithm that the parameters name or hold."""
         method = self.algorithm
         if method == "auto":
-            method = self._alone if n_agents == 1 else self._together
+            method = "lobpcg" if features else self._alone if n_agents == 1 else self._together
         if isinstance(method, str):
             entry, own = registry.algorithms.get(method), {"step_size": self.step_size}
             if self.step_size == "auto":
@@ -77,7 +79,9 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """The stopping rule of a single agent."""
         return GradientNorm(self.tol)
 
-    def _solve(self, n_agents: int, build: Callable[[slice, Collective], tuple[Any, Any]], W: Any) -> tuple[Array, Result, Any]:
+    def _solve(
+        self, n_agents: int, build: Callable[[slice, Collective], tuple[Any, Any]], W: Any, features: bool = False
+    ) -> tuple[Array, Result, Any]:
         """Run the method until the metric and the consensus error are at most ``tol``; warn if that fails; sets ``n_iter_``.
 
         ``build`` gives the problem of a rank's agents, and other quantities of all agents, which are returned after the feasible
@@ -94,7 +98,7 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         stopping = self._rule()
         result = solve(
             Deferred(n_agents, problem),
-            self._method(n_agents),
+            self._method(n_agents, features),
             W,
             iterations=self.max_iter,
             stopping=stopping if alone else stopping & Consensus(self.tol),
@@ -119,6 +123,13 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self.history_ = result.history
         self.communication_ = {"rounds": result.row.rounds, "messages": result.row.messages, "bytes": result.row.bytes}
         return point, result, more[0]
+
+    def _solve_features(self, problem: SplitPencil, W: Any) -> tuple[Array, Certificate]:
+        """``(d, r)``: the rows of all agents that hold features, and the certificate; sets ``certificate_`` too."""
+        _, result, _ = self._solve(problem.n_agents, lambda own, collective: (problem.restrict(own), None), W, features=True)
+        result, self.certificate_ = certify(result)
+        split: Any = result.problem
+        return split.joined(result.x, result.collective), self.certificate_
 
     def _agents(self, name: str, agents: Sequence[Any]) -> list[Array]:
         """Check all agents' samples together; sets ``n_features_in_`` and, from data frames, ``feature_names_in_``."""
@@ -226,6 +237,13 @@ def check_components(n_components: Any, most: int, what: str) -> int:
     if not 1 <= n_components <= most:
         raise ValueError(f"n_components must be between 1 and {most}, {what}, got {n_components}")
     return int(n_components)
+
+
+def by_features(split: str) -> bool:
+    """True for ``"features"``, False for ``"samples"``; ValueError for anything else."""
+    if split not in ("samples", "features"):
+        raise ValueError(f"split must be 'samples' or 'features', got {split!r}")
+    return split == "features"
 
 
 def signs(vectors: NDArray[np.floating[Any]]) -> Array:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, MultiOutputMixin, RegressorMixin, TransformerMixin
@@ -28,9 +28,10 @@ from threadpoolctl import threadpool_limits
 from .. import problems
 from ..problems.common import pooled
 from ..problems.common.checks import matrices, same_columns
+from ..problems.common.pooled import HERE
 from ..protocols import Array, Collective
 from ..sets import GeneralizedStiefel
-from .base import AgentEstimator, check_components, signs
+from .base import AgentEstimator, by_features, check_components, signs
 
 PIECE, DECAY = 300, 300
 """The number of samples in a piece of a batch, and of pieces after which steps are shorter by the root of two."""
@@ -89,6 +90,13 @@ class Pairs(problems.CCA):
     @property
     def optimal_value(self) -> None:
         """The least value is left unknown."""
+
+
+class SplitPairs(problems.SplitCCA):
+    """The problem of agents that hold features, without its answer."""
+
+    def prepare(self, collective: Collective) -> None:
+        """The answer is left unknown."""
 
 
 class Stream(NamedTuple):
@@ -154,14 +162,17 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
         first, second = self._views(X, y, reset=True)
         return self._fit([first], [second], None)
 
-    def fit_agents(self, agents: Sequence[Any], W: Any) -> Self:
+    def fit_agents(self, agents: Sequence[Any], W: Any, split: Literal["samples", "features"] = "samples") -> Self:
         """Find the directions of all agents' samples together, as `PCA.fit_agents` finds components.
 
-        ``agents`` has the pair (X_i, y_i), ``(m_i, n_features)`` and ``(m_i, n_targets)``, of each agent.
+        ``agents`` has the pair (X_i, y_i), ``(m_i, n_features)`` and ``(m_i, n_targets)``, of each agent; with ``split="features"``
+        each agent's features of both views, ``(m, a_i)`` and ``(m, b_i)``, of the same samples: one of the two may have no column.
         """
         for i, pair in enumerate(agents):
             if len(pair) != 2:
                 raise ValueError(f"each agent holds a pair (X_i, y_i) of views, got {len(pair)} arrays of agent {i}")
+        if by_features(split):
+            return self._fit_features([np.asarray(x) for x, _ in agents], [np.asarray(y) for _, y in agents], W)
         firsts = self._agents("X", [first for first, _ in agents])
         targets = [np.asarray(second) for _, second in agents]
         self._predict_1d = all(second.ndim == 1 for second in targets)
@@ -215,6 +226,32 @@ class CCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MultiOutputMixin, R
             own[rows] -= ridge * point[rows]
         self.n_samples_seen_, self._ridges = count, problem.ridges
         self._keep(point, Products(own[:n1], own[n1:], -gradient[n1:]))
+        self.__dict__.pop("_stream", None)
+        self.n_iter_ = [self.n_iter_] * rank
+        return self
+
+    def _fit_features(self, firsts: list[Array], seconds: list[Array], W: Any) -> Self:
+        """Fit to each agent's features of both views."""
+        problems.SplitCCA(firsts, seconds, 1)
+        both = np.concatenate(firsts, axis=1), np.concatenate(seconds, axis=1)
+        m = len(both[0])
+        rank = self._rank(m, both[0].shape[1], both[1].shape[1])
+        self._columns = tuple(self._standards(name, [view], m, HERE) for name, view in zip(("X", "y"), both, strict=True))
+        rows = [columns.standard(view) for columns, view in zip(self._columns, both, strict=True)]
+        self._ridges = tuple(self.ridge * float((view * view).mean()) for view in rows)
+        parts = [
+            np.split(view, np.cumsum([part.shape[1] for part in own])[:-1], axis=1)
+            for view, own in zip(rows, (firsts, seconds), strict=True)
+        ]
+        with threadpool_limits(1):
+            whole, _ = self._solve_features(SplitPairs(parts[0], parts[1], rank, self._ridges), W)
+            second = np.concatenate([np.arange(x.shape[1] + y.shape[1]) >= x.shape[1] for x, y in zip(*parts, strict=True)])
+            point = np.concatenate((whole[~second], whole[second]))
+            x, y = point[: both[0].shape[1]], point[both[0].shape[1] :]
+            image = rows[0] @ x
+            products = Products(rows[0].T @ image / m, rows[1].T @ (rows[1] @ y) / m, rows[1].T @ image / m)
+        self.n_features_in_, self.n_samples_seen_, self._predict_1d = both[0].shape[1], m, False
+        self._keep(point, products)
         self.__dict__.pop("_stream", None)
         self.n_iter_ = [self.n_iter_] * rank
         return self

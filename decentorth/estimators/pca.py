@@ -15,8 +15,9 @@ t^-(1 - lambda_{k+1} / lambda_i): this is why more than r directions are kept.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple, Self, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from scipy.sparse import issparse
@@ -27,9 +28,10 @@ from threadpoolctl import threadpool_limits
 
 from .. import problems
 from ..problems.common import pooled
+from ..problems.features.split import same_samples
 from ..problems.stiefel.pca import Weights
 from ..protocols import Array, Collective
-from .base import FLOATS, ComponentEstimator, check_components
+from .base import FLOATS, ComponentEstimator, by_features, check_components
 
 DIRECT = 1000
 """The least number of samples or features above which a method of the package takes the place of LAPACK's."""
@@ -39,6 +41,13 @@ TALL = 10
 
 class Components(problems.PCA):
     """The problem without its answer, the eigenvectors of the whole covariance, whose computation would cost most."""
+
+    def prepare(self, collective: Collective) -> None:
+        """The answer is left unknown."""
+
+
+class SplitParts(problems.SplitPCA):
+    """The problem of agents that hold features, without its answer."""
 
     def prepare(self, collective: Collective) -> None:
         """The answer is left unknown."""
@@ -116,6 +125,39 @@ class PCA(ComponentEstimator):
         return (
             self._fit_directly(X) if self.algorithm == "auto" and (issparse(X) or min(X.shape) <= DIRECT) else self._fit([X], None)
         )
+
+    def fit_agents(self, agents: Sequence[Any], W: Any, split: Literal["samples", "features"] = "samples") -> Self:
+        """Find the components of the samples that agents hold, by exchanges between neighbours.
+
+        Parameters
+        ----------
+        agents
+            X_i, ``(m_i, d)``, of each agent; with ``split="features"`` ``(m, d_i)``, each agent's features of the same samples, of
+            which the components then have the order. Every sample has the same weight.
+        W
+            As for `solve`.
+        split
+            What is divided over the agents. For features the method is LOBPCG, and ``certificate_`` says how good the answer is
+            (`decentorth.Certificate`).
+
+        Raises
+        ------
+        ValueError
+            When dimensions differ, an entry is not finite, or W does not fit; names the agent.
+        """
+        if not by_features(split):
+            return super().fit_agents(agents, W)
+        parts = same_samples("X", agents)
+        m, d = len(parts[0]), sum([part.shape[1] for part in parts])
+        rank = check_components(self.n_components, min(m, d), "the fewer of samples and features")
+        means = [part.mean(axis=0) for part in parts]
+        centred = [part - mean for part, mean in zip(parts, means, strict=True)]
+        squares = sum([float((part * part).sum()) for part in centred])
+        with threadpool_limits(1):
+            whole, certificate = self._solve_features(SplitParts([a * np.sqrt(m / (squares or 1.0)) for a in centred], rank), W)
+        self.n_features_in_ = d
+        self._keep(Moments(np.concatenate(means), m, squares), whole.T, np.sqrt(np.maximum(certificate.values, 0.0) * squares))
+        return self
 
     def _fit_directly(self, X: Any) -> Self:
         """Fit to the samples, dense or sparse, by eigenvalues of the covariance or singular values."""

@@ -16,6 +16,7 @@ from ..protocols import SETUP, Array, Index, PushPullSpectrum, Spectrum
 from .halo import even_bounds, fewer_cuts_bounds, plan
 from .traffic import Traffic
 from .transport.communicator import Communicator, connect
+from .tree import Level, TreeSum, levels
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -105,6 +106,8 @@ class Network(Shown):
         self.transport_messages = self.transport_bytes = 0
         self.wait_seconds = 0.0
         self._plans: dict[Hashable, Plan] = {}
+        self._tree: list[Level] | None = None
+        self._sums: dict[int, TreeSum] = {}
         if (
             ranks > 1 and self.sequence is None and not self._too_large
         ):  # computed once, by rank 0: step sizes made from it are the same bits everywhere
@@ -303,6 +306,35 @@ class Network(Shown):
             x = traffic.max(x)
             self._count(traffic, plan.directed_edges, 8 * width)
         return x
+
+    def total(self, *xs: Array) -> tuple[Array, ...]:
+        """The sum over all agents of each stacked array, on every agent: ``(n_local, ...)``, the same bits for each of them.
+
+        The values go along a spanning tree to an agent in the middle of the graph and back (`tree`): two messages for each edge of
+        the tree. ValueError on a network that changes over time.
+        """
+        if self.sequence is not None:
+            raise ValueError("exact sums go along a tree of edges that stay, and this network changes over time")
+        widths = [x.size // self.n_local for x in xs]
+        width = sum(widths)
+        if self._tree is None:
+            self._tree = levels(self.W)
+        if width not in self._sums:
+            self._sums[width] = TreeSum(self._tree, self.bounds, self.communicator, width)
+        one, values = self._sums[width], np.concatenate([x.reshape(self.n_local, -1) for x in xs], axis=1)
+        self.wait_seconds += one(values)
+        self.rounds += one.rounds
+        self.messages += one.messages
+        self.bytes += 8 * width * one.messages
+        self.transport_messages += one.transport_messages
+        self.transport_bytes += one.transport_bytes
+        parts = np.split(values, np.cumsum(widths)[:-1], axis=1)
+        return tuple([np.ascontiguousarray(part).reshape(x.shape) for part, x in zip(parts, xs, strict=True)])
+
+    @property
+    def sums_exactly(self) -> bool:
+        """True if iterations can use `total`: the edges stay, and every message arrives."""
+        return self.sequence is None
 
     @cached_property
     def flooding_rounds(self) -> int:

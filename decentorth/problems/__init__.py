@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from .base import AgentProblem as AgentProblem
     from .base import Deferred as Deferred
     from .common.gradient_check import GradientCheck as GradientCheck
+    from .features.split import SplitCCA as SplitCCA
+    from .features.split import SplitGEVP as SplitGEVP
+    from .features.split import SplitPCA as SplitPCA
+    from .features.split import SplitPencil as SplitPencil
     from .functions import FunctionProblem as FunctionProblem
     from .functions import NonsmoothFunctionProblem as NonsmoothFunctionProblem
     from .generalized.cca import CCA as CCA

@@ -31,6 +31,7 @@ from .problems import Sampled as Sampled
 from .problems import SampledMatrices as SampledMatrices
 from .problems import SampledProducts as SampledProducts
 from .problems import Smooth as Smooth
+from .problems import SplitFeatures as SplitFeatures
 from .problems import SubgradientSettings as SubgradientSettings
 from .problems import TraceForm as TraceForm
 from .problems import WeaklyConvex as WeaklyConvex

@@ -67,6 +67,13 @@ class Network(Protocol):
         The arrays in ``push``, whose sums over the agents stay, come last; on a directed network B mixes them, and A the others.
         """
 
+    def total(self, *xs: Array) -> tuple[Array, ...]:
+        """The sum over all agents of each array, in place of every agent's own: the same bits for all of them."""
+
+    @property
+    def sums_exactly(self) -> bool:
+        """True if `total` can be used in iterations: the network's edges stay, and every message arrives."""
+
     def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
         """Mix for one round among agents of equal label and return ``(heard, W x, ...)``.
 

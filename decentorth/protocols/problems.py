@@ -244,3 +244,35 @@ class Evaluated(Protocol):
 
     def evaluate(self, xhat: Array) -> tuple[float, ...]:
         """The measures of the feasible point ``xhat``, shape ``shape``, finite, in their order."""
+
+
+@runtime_checkable
+class SplitFeatures(Protocol):
+    """A problem whose agents hold features of the same samples, and rows of one point: with a symmetric J and a diagonal E,
+    f(x) = -1/2 tr(T^T J T) on {x : T^T E T + x^T diag(ridge) x = I}, where T = sum_i D_i x_i, ``(k, r)``."""
+
+    ridge: Array
+    """``(n_local, most, 1)``."""
+
+    @property
+    def plain(self) -> bool:
+        """True if E is 0."""
+
+    @property
+    def present(self) -> Array:
+        """``(n_local, most, 1)``: 1 for rows of features, 0 for rows that only fill an agent's array."""
+
+    def products(self, x: Array) -> Array:
+        """D_i x_i, ``(n_local, k, r)``, fresh."""
+
+    def adjoint(self, image: Array) -> Array:
+        """D_i^T times the image, ``(n_local, most, r)``, fresh."""
+
+    def objective_rows(self, image: Array) -> Array:
+        """J times the image, fresh."""
+
+    def constraint_rows(self, image: Array) -> Array:
+        """E times the image, fresh."""
+
+    def precondition(self, x: Array) -> Array:
+        """The inverse of the agent's own diagonal block of D^T E D + diag(ridge), times x."""

@@ -37,7 +37,7 @@ from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 import numpy as np
 
 from ..numerics.ordered_sums import norms
-from ..protocols import Agreed, Array, Nonsmooth, Observed, Problem, Projection, Quantity, Stop, StoppingRule
+from ..protocols import Agreed, Array, Nonsmooth, Observed, Problem, Projection, Quantity, SplitFeatures, Stop, StoppingRule
 from ..stopping import LocalMaximum, rules_of
 from .checkpoint import Snapshot
 
@@ -85,6 +85,10 @@ class Agreement:
         self.rules = tuple(rules)
         if len({(rule.every, rule.rounds) for rule in rules}) > 1:
             raise ValueError("local tolerances that are combined must have the same every and rounds: the agents meet once for all")
+        if isinstance(problem, SplitFeatures):
+            raise ValueError(
+                "a local tolerance is for agents that each hold a point, and here each holds rows of one: give a gradient tolerance"
+            )
         self._problem, self._network = problem, network
         self._alone = problem.n_agents == 1
         tracks = isinstance(algorithm, TracksGradient)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ..protocols import SETUP, Algorithm, LocalProducts, Nonsmooth, Problem, Row, S, Smooth, Stop
+from ..protocols import SETUP, Algorithm, LocalProducts, Nonsmooth, Problem, Row, S, Smooth, SplitFeatures, Stop
 from .checkpoint import CheckpointWriter, Resumed, Snapshot
 from .history import History
 from .local_stopping import Agreement
@@ -34,6 +34,11 @@ def check_capabilities(problem: Problem[Any], algorithm: Algorithm[Any, Any]) ->
                 raise TypeError(
                     f"{name} needs {need.__name__} of its problem; {type(thing).__name__} has none. {need.__name__}: {meaning}"
                 )
+    if isinstance(problem, SplitFeatures) and SplitFeatures not in algorithm.requires:
+        raise ValueError(
+            f"{name} is for agents that each hold a whole point, but those of {type(problem).__name__} hold features, rows of one "
+            "point: take LOBPCG or TrackedLanding"
+        )
     if algorithm.network == "single-agent" and problem.n_agents > 1:
         method = "DRSM" if isinstance(problem, Nonsmooth) and problem.nonsmooth else "DRFGT"
         if isinstance(problem, LocalProducts):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..protocols import Array, LocalProducts, Problem, Recorder, Rewound, Streams
+from ..protocols import Array, LocalProducts, Problem, Recorder, Rewound, SplitFeatures, Streams
 from .checkpoint import Resumed, kept
 from .history import History
 from .loop import Outcome
@@ -62,6 +62,8 @@ def check_leaving(problem: object) -> None:
     name = type(problem).__name__
     if not hasattr(problem, "without"):
         raise TypeError(f"on_rank_loss='shrink' needs a problem that agents can leave, but {name} has no method without(lost)")
+    if isinstance(problem, SplitFeatures):
+        raise TypeError(f"on_rank_loss='shrink' is not for {name}: features that are lost leave another problem behind")
     if isinstance(problem, LocalProducts):
         raise TypeError(
             f"on_rank_loss='shrink' is not for {name}: its constraint set is the mean of what all agents know, "

@@ -188,7 +188,8 @@ class Recording:
         self._parts, self._options, self._clock, self._history = parts, options, clock, history
         self._agreement, self._keeps, self._diagnose = agreement, keeps, diagnose
         self._asking: list[Recording | TimeLimits | Agreement] = [self, limits, *([] if agreement is None else [agreement])]
-        self._metrics = (StandardMetrics(parts.problem, state), *options.metrics)
+        own: Metric | None = getattr(parts.problem, "metrics", None)
+        self._metrics = (StandardMetrics(parts.problem, state) if own is None else own, *options.metrics)
         self.row: Row | None = None
         self._first: Row | None = None
         self.good: Snapshot | None = None

@@ -57,6 +57,17 @@ ALLOWED = {
     ("decentorth/algorithms/centralized/line_search.py", "search", "vdot"): "a method of a single agent",
     ("decentorth/problems/generalized/whitened.py", "Whitened._parts", "cumsum"): "the rows of the parts of a product",
     ("decentorth/problems/common/rows.py", "_forms", "sum"): "the targets of one agent, in a loop over agents",
+    ("decentorth/problems/features/split.py", "SplitPencil.__init__", "any"): "the diagonal of E, which all agents share",
+    ("decentorth/problems/features/split.py", "SplitPencil._blocks_inverted", "LinAlgError"): "validation: ends the run",
+    ("decentorth/problems/features/split.py", "SplitPencil._starts", "accumulate"): "numbers of features",
+    ("decentorth/problems/features/split.py", "SplitPencil.prepare", "LinAlgError"): "validation: ends the run",
+    ("decentorth/problems/features/split.py", "SplitPencil.error", "norm"): "a measure of one point",
+    ("decentorth/problems/features/split.py", "SplitMetrics.__call__", "sum"): "Collective.sum, which adds in agent order",
+    ("decentorth/problems/features/split.py", "SplitMetrics.__call__", "norm"): "a measure of one point",
+    ("decentorth/problems/features/split.py", "SplitMetrics.__call__", "all"): "a measure of one point",
+    ("decentorth/problems/generalized/cca_settings.py", "CCASettings.features.build", "mean"): "all data of one view",
+    ("decentorth/problems/generalized/lda.py", "scatter_factors", "count_nonzero"): "all data, before their features are divided",
+    ("decentorth/problems/generalized/lda.py", "LDASettings.features.build", "sum"): "all data, before their features are divided",
 }
 """(file, function, what): the reason."""
 

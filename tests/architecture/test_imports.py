@@ -59,16 +59,17 @@ LAYERS = {
         "process protocols settings display text registry numerics problems network running topologies",
         "numpy threadpoolctl matplotlib pandas xarray",
     ),
+    "certificate": Layer(("decentorth.certificate",), "api algorithms network numerics protocols", "numpy threadpoolctl"),
     "registry": Layer(("decentorth.registry", "decentorth.plugins"), "lazy settings text algorithms problems", ""),
     "recorders": Layer(("decentorth.recorders",), "protocols", "tensorboardX mlflow pyarrow"),
     "front": Layer(
         ("decentorth.run", "decentorth.plot", "decentorth.cli"),
-        "settings display version top api registry recorders running network problems data files protocols numerics process "
-        "topologies",
+        "settings display version top api certificate registry recorders running network problems data files protocols numerics "
+        "process topologies",
         "numpy scipy networkx cyclopts yaml rich matplotlib threadpoolctl joblib IPython",
     ),
     "estimators": Layer(
-        ("decentorth.estimators",), "api registry running problems sets protocols", "numpy scipy sklearn threadpoolctl"
+        ("decentorth.estimators",), "api certificate registry running problems sets protocols", "numpy scipy sklearn threadpoolctl"
     ),
     "theory": Layer(("decentorth.theory",), "protocols settings numerics algorithms topologies", "numpy"),
     "studies": Layer(
@@ -90,10 +91,24 @@ LAYERS = {
         "cyclopts",
     ),
     "top": Layer(
-        ("decentorth",), "process version lazy settings api registry running network algorithms problems sets data recorders", ""
+        ("decentorth",),
+        "process version lazy settings api certificate registry running network algorithms problems sets data recorders",
+        "",
     ),
 }
-ABOVE = ("api", "registry", "estimators", "front", "studies", "scaffold command", "compare", "doctor", "command", "top")
+ABOVE = (
+    "api",
+    "certificate",
+    "registry",
+    "estimators",
+    "front",
+    "studies",
+    "scaffold command",
+    "compare",
+    "doctor",
+    "command",
+    "top",
+)
 """The programming interface and the layers on top of it."""
 LAZY = {
     ("decentorth.network.transport.communicator", "mpi"): "only a run that asks for ranks loads an MPI library",

@@ -47,6 +47,13 @@ class Recording:
     def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
         return self._recorded(self._network.mix_alike, (labels, *xs), 0)
 
+    @property
+    def sums_exactly(self) -> bool:
+        return self._network.sums_exactly
+
+    def total(self, *xs: Array) -> tuple[Array, ...]:
+        return self._recorded(self._network.total, xs, 0)
+
     def max(self, x: Array, rounds: int = 1) -> Array:
         """Of agents that meet, as no algorithm can."""
         network: Any = self._network

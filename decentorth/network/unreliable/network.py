@@ -127,6 +127,11 @@ class UnreliableNetwork(Network):
                 f"or {', '.join(late)}"
             )
 
+    @property
+    def sums_exactly(self) -> bool:
+        """False: messages may be lost."""
+        return False
+
     def in_flight(self) -> dict[str, Array]:
         """The arrays that later messages build on."""
         return self._memory.state()

@@ -14,7 +14,9 @@ from ...settings import Condition, Count, NotNegative, Range, Share
 from ..base import Deferred
 from ..common.division import DIVIDED, AgentSamples, Centering, Divided, divided, divided_alike, idle_data
 from ..common.generated import stream
-from ..common.pooled import centered, mean_squares
+from ..common.pooled import HERE, centered, mean_squares
+from ..features.division import by_features, split_features
+from ..features.split import SplitCCA
 from .cca import CCA
 
 
@@ -97,6 +99,19 @@ class CCASettings(Divided):
             )
 
         return Deferred(n_agents, build)
+
+    def features(self, n_agents: int, seed: int) -> Deferred:
+        """The problem of agents that hold features, consecutive columns of each view, of all samples; each rank reads all data."""
+
+        def build() -> SplitCCA:
+            one = slice(0, 1)
+            views = self._generated(one, seed) if self.data == "synthetic" else self._loaded(1, one, seed)
+            whole = [self._prepared(name, view, HERE)[0] for name, view in zip(("first", "second"), views, strict=True)]
+            first, second = [self.ridge * float((view * view).mean()) for view in whole]
+            left, right = [by_features(view, n_agents) for view in whole]
+            return SplitCCA(left, right, self.rank, (first, second))
+
+        return split_features(n_agents, self, build)
 
     def _prepared(self, name: str, view: list[Array], collective: Collective) -> list[Array]:
         """A view centred, scaled and without constant columns."""

@@ -23,6 +23,8 @@ from ...protocols import Array
 from ...settings import Count, NotNegative
 from ..base import Deferred, on_each_rank
 from ..common.division import SampleFile, Tabular
+from ..features.division import by_features, split_features
+from ..features.split import SplitGEVP
 from .gevp import GEVP
 
 
@@ -39,6 +41,17 @@ def scatters(samples: Array, classes: NDArray[Any]) -> tuple[Array, Array]:
         away = (centre - mean)[:, None]
         between += len(own) * (away @ away.T)
     return between / n_samples, within / n_samples
+
+
+def scatter_factors(samples: Array, classes: NDArray[Any]) -> tuple[Array, Array]:
+    """Y, ``(classes, n)``, and Z, ``(N, n)``, with S_b = Y^T Y and S_w = Z^T Z: each column is of one feature alone."""
+    mean, away, around = samples.mean(axis=-2), [], samples.copy()
+    for label in np.unique(classes):
+        own = classes == label
+        centre = samples[own].mean(axis=-2)
+        around[own] -= centre
+        away.append(np.sqrt(np.count_nonzero(own) / len(samples)) * (centre - mean))
+    return np.stack(away), around / np.sqrt(len(samples))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +81,19 @@ class LDASettings(Tabular):
             )
         return on_each_rank(1, lambda agents: self._made())
 
-    def _made(self) -> GEVP:
+    def features(self, n_agents: int, seed: int) -> Deferred:
+        """The problem of agents that hold features, consecutive columns, of all samples; each rank reads all data."""
+
+        def build() -> SplitGEVP:
+            samples, classes, rank = self._loaded()
+            away, around = scatter_factors(samples, classes)
+            ridge = self.ridge * float((around * around).sum()) / samples.shape[1]
+            return SplitGEVP(by_features(away, n_agents), by_features(around, n_agents), rank, ridge)
+
+        return split_features(n_agents, self, build)
+
+    def _loaded(self) -> tuple[Array, NDArray[Any], int]:
+        """The samples, their classes, and the number of directions."""
         from ...data import Columns, load_labels, resolve
 
         source = resolve(self.data, Columns(*self.selected()))
@@ -81,6 +106,10 @@ class LDASettings(Tabular):
         rank = most if self.rank is None else self.rank
         if not 1 <= rank <= most:
             raise ValueError(f"{most + 1} classes have at most {most} discriminant directions, got rank {rank}")
-        between, within = scatters(source.rows(np.arange(source.shape[0])), np.asarray(classes))
+        return source.rows(np.arange(source.shape[0])), np.asarray(classes), rank
+
+    def _made(self) -> GEVP:
+        samples, classes, rank = self._loaded()
+        between, within = scatters(samples, classes)
         n = len(within)
         return GEVP(between, within + self.ridge * (np.trace(within) / n) * np.eye(n), rank)

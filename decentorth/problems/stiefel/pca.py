@@ -22,10 +22,12 @@ from ..base import Deferred, Loadable
 from ..common.checks import samples
 from ..common.division import DIVIDED, AgentSamples, Centering, Divided, divided, idle_data
 from ..common.generated import stream
-from ..common.pooled import centered, triangle, with_spectrum
+from ..common.pooled import HERE, centered, triangle, with_spectrum
 from ..common.pooled import rows as number_of_rows
 from ..common.rows import SumsOfSquares
 from ..common.squares import SquaresProblem
+from ..features.division import by_features, split_features
+from ..features.split import SplitPCA
 
 log = logging.getLogger(__name__)
 _SMALL = 1e-6
@@ -222,6 +224,19 @@ class PCASettings(Divided):
                 return PCA(mine, self.rank, weights=self.weighting, n_agents=n_agents, first_agent=agents.start, n_samples=m)
 
         return Deferred(n_agents, build)
+
+    def features(self, n_agents: int, seed: int) -> Deferred:
+        """The problem of agents that hold features, consecutive columns, of all samples; each rank reads all data."""
+
+        def build() -> SplitPCA:
+            if self.data == "synthetic":
+                whole = with_spectrum(self._gaussian(slice(0, 1), seed), self.gap, None, HERE)[0]
+            else:
+                whole = divided(self.data, self, 1, slice(0, 1), seed)[0]
+            whole = (centered([whole], HERE)[0] if self.center else whole) / self.scale
+            return SplitPCA(by_features(whole, n_agents), self.rank)
+
+        return split_features(n_agents, self, build)
 
     def _gaussian(self, agents: slice, seed: int) -> list[Array]:
         """Gaussian samples ``(samples, dimension)`` of each agent from its own stream, stretched along its own axes."""

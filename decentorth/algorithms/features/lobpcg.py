@@ -1,0 +1,125 @@
+"""LOBPCG for agents that hold features: exact sums over the graph, and everything else at home.
+
+Knyazev, "Toward the optimal preconditioned eigensolver: locally optimal block preconditioned conjugate gradient method", SIAM
+Journal on Scientific Computing 2001, for M v = w B v with M = D^T J D and B = D^T E D + diag(ridge). Agent i holds the columns D_i
+of D, and the rows x_i, p_i of the point and the last direction; all agents hold the same sums T_x = D x and T_p = D p. They repeat
+
+    z_i = B_ii^{-1} (D_i^T (J T_x - E T_x W) - ridge x_i W),    W the Ritz values, B_ii the agent's own block of B           (1)
+    T_z = sum_i D_i z_i,    S = sum_i [x_i z_i p_i]^T ridge [x_i z_i p_i]                                                    (2)
+    C: the r leading eigenvectors of (T^T J T) C = (T^T E T + S) C W,    T = [T_x T_z T_p]                                   (3)
+    x_i <- [x_i z_i p_i] C,   p_i <- [0 z_i p_i] C,   T_x <- T C,   T_p <- [0 T_z T_p] C                                     (4)
+
+The sums (2), k r + 9 r^2 numbers, are the only messages. (1) is the residual, preconditioned by what an agent knows alone. All
+agents solve the same problem (3), of order 3 r, with the same bits, as every sum is made once and handed on (`Network.total`).
+
+    x_i   state.x       p_i   state.direction       T_x   state.image       T_p   state.direction_image       W   state.values
+
+Differences from the paper: in (3) columns are scaled to x^T B x = 1 and combinations whose share in T^T E T + S is below 1e-13 are
+left out, so that dependent columns do no harm; T_x and T_p follow x and p by (4), never computed anew, and do not drift.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from ...protocols import Array, Network, Problem, SplitFeatures, Streams
+from ..common.method import Method
+
+_DEPENDENT = 1e-13
+"""The share of the largest eigenvalue of the scaled x^T B x below which combinations of columns are left out."""
+
+
+class LOBPCGState(NamedTuple):
+    """The rows x and direction (p), ``(n_local, most, r)``, their images, ``(n_local, k, r)``, and the Ritz values."""
+
+    x: Array
+    direction: Array
+    image: Array
+    direction_image: Array
+    values: Array
+    k: int
+    gradients: int
+
+
+class SplitProblem(Problem[object], SplitFeatures, Protocol):
+    """A problem whose agents hold features."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LOBPCG(Method):
+    """Locally optimal block preconditioned conjugate gradients (Knyazev 2001) for features split over agents, by exact sums."""
+
+    requires: ClassVar[tuple[type, ...]] = (SplitFeatures,)
+    requires_set: ClassVar[tuple[type, ...]] = ()
+
+    def resolved(self, network: Network) -> LOBPCG:
+        """This method; ValueError for a network without exact sums."""
+        if not network.sums_exactly:
+            raise ValueError(
+                "LOBPCG needs exact sums, and this network changes over time or loses messages: take TrackedLanding "
+                "(--algorithm tracked_landing)"
+            )
+        return self
+
+    def init(self, problem: SplitProblem, network: Network, streams: Streams, x0: Array) -> LOBPCGState:
+        return self.begun(problem, network, random_rows(problem, streams))
+
+    def begun(self, problem: SplitProblem, network: Network, x: Array) -> LOBPCGState:
+        """The state at the combination of the columns of x that makes them x^T B x = I and x^T M x diagonal."""
+        image, gram = network.total(problem.products(x), ridge_products(problem, x))
+        c, values = ritz(*forms(problem, image, gram), x.shape[2])
+        x, image = x @ c, image @ c
+        return LOBPCGState(x, np.zeros_like(x), image, np.zeros_like(image), values, 0, 0)
+
+    def step(self, problem: SplitProblem, network: Network, streams: Streams, state: LOBPCGState) -> LOBPCGState:
+        x, direction, image, direction_image, values, k, gradients = state
+        r, w = x.shape[2], values[:, None, :]
+        residual = problem.adjoint(problem.objective_rows(image) - problem.constraint_rows(image) * w) - problem.ridge * x * w
+        z = problem.precondition(residual)  # (1)
+        rows = np.concatenate((x, z, direction), axis=2)
+        z_image, gram = network.total(problem.products(z), ridge_products(problem, rows))  # (2)
+        images = np.concatenate((image, z_image, direction_image), axis=2)
+        c, values = ritz(*forms(problem, images, gram), r)  # (3)
+        moved = np.ascontiguousarray(c[:, r:])
+        direction, direction_image = rows[:, :, r:] @ moved, images[:, :, r:] @ moved
+        return LOBPCGState(rows @ c, direction, images @ c, direction_image, values, k + 1, gradients + 1)  # (4)
+
+
+def random_rows(problem: SplitProblem, streams: Streams) -> Array:
+    """``(n_local, most, r)``: rows of each agent's own start, uniform in (-1, 1); 0 where there is no feature."""
+    most, r = problem.shape
+    drawn = streams.integers("start", 0, most * r, 1 << 31).reshape(-1, most, r)
+    rows: Array = (drawn * 2.0**-30 - 1.0) * problem.present
+    return rows
+
+
+def ridge_products(problem: SplitProblem, x: Array) -> Array:
+    """x_i^T diag(ridge) x_i of each agent."""
+    products: Array = x.transpose(0, 2, 1) @ (problem.ridge * x)
+    return products
+
+
+def forms(problem: SplitProblem, image: Array, gram: Array) -> tuple[Array, Array]:
+    """x^T M x and x^T B x, from the sums over all agents."""
+    across = image.transpose(0, 2, 1)
+    return across @ problem.objective_rows(image), across @ problem.constraint_rows(image) + gram
+
+
+def ritz(objective: Array, constraint: Array, r: int) -> tuple[Array, Array]:
+    """The r leading eigenvectors C, ``(n_local, q, r)``, of two ``(n_local, q, q)`` with C^T constraint C = I, and the values."""
+    diagonal = np.diagonal(constraint, axis1=1, axis2=2)
+    scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
+    both = scale[:, :, None] * scale[:, None, :]
+    sizes, vectors = np.linalg.eigh(both * constraint)
+    kept = sizes > _DEPENDENT * sizes[:, -1:]
+    basis = vectors * np.where(kept, 1.0 / np.sqrt(np.where(kept, sizes, 1.0)), 0.0)[:, None, :]
+    inner = basis.transpose(0, 2, 1) @ (both * objective) @ basis
+    inner = 0.5 * (inner + inner.transpose(0, 2, 1))
+    behind = 1.0 + np.abs(inner).sum(axis=(1, 2))
+    inner -= np.where(kept, 0.0, 2.0 * behind[:, None])[:, :, None] * np.eye(inner.shape[1])
+    values, turn = np.linalg.eigh(inner)
+    leading = np.ascontiguousarray(turn[:, :, ::-1][:, :, :r])
+    return scale[:, :, None] * (basis @ leading), np.ascontiguousarray(values[:, ::-1][:, :r])

@@ -1,0 +1,150 @@
+"""The end of a run whose agents hold features: one exact orthonormalisation, and a certificate of the answer.
+
+Every agent adds its part of x^T B x to an exact sum, makes the same Cholesky factor of it, and multiplies its rows by the inverse;
+the same for the eigenvectors of x^T M x. Then LOBPCG goes on for a few iterations with one random column more, to see if a column
+of the answer is missing, and how large the next eigenvalue is. All messages are counted by the network.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from .algorithms import LOBPCG
+from .network import Network
+from .numerics.ordered_sums import add_agents
+from .numerics.random_streams import CounterStreams
+from .protocols import Array, SplitFeatures
+from .result import Result
+
+_PROBES = 5
+"""LOBPCG iterations with one column more."""
+
+
+class Certificate(NamedTuple):
+    """The quality of an answer of which no agent holds more than some rows, the same on every rank."""
+
+    values: Array
+    """``(r,)``: the diagonal of x^T M x, the eigenvalues, largest first."""
+    orthonormality: float
+    """||x^T B x - I||_F after the Cholesky step, from sums made anew."""
+    residual: float
+    """||M x - B x diag(values)||_F: within ||its column||_2 / sqrt(least ridge) of every value there is an eigenvalue."""
+    next_value: float
+    """The largest value found beyond these: a lower bound of the next eigenvalue, which the probe may not have reached."""
+    missed: float
+    """The most by which the probe could raise a value; far above 0 where an eigenvector is missing from x."""
+
+    def plain(self) -> dict[str, Any]:
+        """The entries as a file holds them."""
+        return {**self._asdict(), "values": self.values.tolist()}
+
+    def __str__(self) -> str:
+        return (
+            f"|x^T B x - I| {self.orthonormality:.1e}, residual {self.residual:.1e}, smallest value {self.values[-1]:.6g}, next "
+            f"{self.next_value:.6g}, values missed by at most {self.missed:.1e}"
+        )
+
+
+class _Sums(Protocol):
+    """A network that adds exactly."""
+
+    def total(self, *xs: Array) -> tuple[Array, ...]: ...
+
+
+class _Flooding:
+    """Exact sums where there is no tree: all agents' values flood through the network, and each agent adds them in order."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    def total(self, *xs: Array) -> tuple[Array, ...]:
+        """The sum over all agents of each array."""
+        network, found = self._network, []
+        own = np.arange(network.n_agents)[network.agents]
+        for x in xs:
+            known = np.full((len(x), network.n_agents, x[0].size), -np.inf)
+            known[np.arange(len(x)), own] = x.reshape(len(x), -1)
+            with network.reliable():
+                known = network.max(known, network.flooding_rounds)
+            total = np.zeros(x.shape)
+            for agent, values in enumerate(known):
+                add_agents(values, total[agent].reshape(-1))
+            found.append(total)
+        return tuple(found)
+
+
+def certify(result: Result) -> tuple[Result, Certificate]:
+    """The result with x orthonormal to rounding and its columns eigenvectors, and the certificate; called by every rank.
+
+    Parameters
+    ----------
+    result
+        Of a run whose agents hold features (`problems.SplitPCA`, `SplitGEVP`, `SplitCCA`), not diverged.
+
+    Raises
+    ------
+    TypeError
+        Its agents hold points.
+    ValueError
+        The columns of x depend on each other, or, on a network that changes or loses messages, no number of rounds reaches
+        everybody.
+    """
+    problem: Any = result.problem
+    if not isinstance(problem, SplitFeatures):
+        raise TypeError(f"certify is for agents that hold features, and those of {type(problem).__name__} hold points")
+    network: Network = result.network
+    adding: _Sums = network if network.sums_exactly else _Flooding(network)
+    with threadpool_limits(1), np.errstate(all="ignore"):
+        x = result.x
+        r = x.shape[2]
+        image, gram = adding.total(problem.products(x), _across(x, problem.ridge * x))
+        try:
+            inverse = np.linalg.inv(np.linalg.cholesky(_across(image, problem.constraint_rows(image)) + gram))
+        except np.linalg.LinAlgError:
+            raise ValueError("the columns of x depend on each other: make more iterations, or smaller steps") from None
+        turn = inverse.transpose(0, 2, 1)
+        image = image @ turn
+        turn = turn @ np.linalg.eigh(_across(image, problem.objective_rows(image)))[1][:, :, ::-1]
+        x = x @ turn
+        image, gram = adding.total(problem.products(x), _across(x, problem.ridge * x))
+        largest = np.take_along_axis(image, np.abs(image).argmax(axis=1)[:, None], axis=1)
+        flip = np.where(largest < 0.0, -1.0, 1.0)
+        x, image, gram = x * flip, image * flip, gram * flip * flip.transpose(0, 2, 1)
+        excess = _across(image, problem.constraint_rows(image)) + gram - np.eye(r)
+        values = np.diagonal(_across(image, problem.objective_rows(image)), axis1=1, axis2=2)
+        weighed = image * values[:, None]
+        rest = (
+            problem.adjoint(problem.objective_rows(image) - problem.constraint_rows(weighed)) - problem.ridge * x * values[:, None]
+        )
+        (squares,) = adding.total((rest * rest).sum(axis=(1, 2))[:, None])
+        found = _probed(problem, adding, result, x)
+    certificate = Certificate(
+        values[0].copy(),
+        float(np.linalg.norm(excess[0])),
+        float(np.sqrt(squares[0, 0])),
+        float(found[r]),
+        float(np.abs(found[:r] - values[0]).max()),
+    )
+    return dataclasses.replace(result, x=np.ascontiguousarray(x)), certificate
+
+
+def _across(x: Array, y: Array) -> Array:
+    product: Array = x.transpose(0, 2, 1) @ y
+    return product
+
+
+def _probed(problem: Any, adding: Any, result: Result, x: Array) -> Array:
+    """The Ritz values, ``(r + 1,)``, after LOBPCG iterations from x and one random column."""
+    streams = CounterStreams(1, result.network.agents)
+    drawn = streams.integers("start", 1, x.shape[1], 1 << 31).reshape(len(x), -1, 1)
+    wider = np.concatenate((x, (drawn * 2.0**-30 - 1.0) * problem.present), axis=2)
+    method = LOBPCG()
+    state = method.begun(problem, adding, wider)
+    for _ in range(_PROBES):
+        state = method.step(problem, adding, streams, state)
+    values: Array = state.values[0]
+    return values

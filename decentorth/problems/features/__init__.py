@@ -1,0 +1,1 @@
+"""Problems whose agents hold features, rows of x, of the same samples."""

@@ -1,0 +1,42 @@
+"""The division of the features of samples over agents, for the settings of problems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...protocols import Array, Collective
+from ..base import Deferred
+
+
+def by_features(whole: Array, n_agents: int) -> list[Array]:
+    """The columns of ``(m, d)`` in consecutive runs, one for each agent, whose sizes differ by at most one.
+
+    Raises
+    ------
+    ValueError
+        There are fewer features than agents.
+    """
+    if whole.shape[1] < n_agents:
+        raise ValueError(f"{n_agents} agents cannot share {whole.shape[1]} features: ask for fewer agents (--agents)")
+    return np.array_split(whole, n_agents, axis=1)
+
+
+def split_features(n_agents: int, settings: Any, build: Callable[[], Any]) -> Deferred:
+    """The problem that each rank builds whole, and of which it keeps its own agents' features.
+
+    Raises
+    ------
+    ValueError
+        The settings divide samples, which all agents share here.
+    """
+    if getattr(settings, "partition", "even") != "even":
+        raise ValueError(f"partition divides samples, and here all agents have all samples: drop {settings.partition}")
+
+    def on_rank(agents: slice, collective: Collective) -> Any:
+        with collective.together():
+            return build().restrict(agents)
+
+    return Deferred(n_agents, on_rank)

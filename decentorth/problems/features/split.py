@@ -1,0 +1,381 @@
+"""Principal components, generalized eigenvectors and canonical correlations of samples whose features are split over agents.
+
+All agents hold the same m samples. Agent i holds some of their features: columns D_i of the data, ``(k, d_i)``, and the rows x_i of
+the point x that belong to them, ``(d_i, r)``. No agent holds x, or the data. All three problems are
+
+    minimise -1/2 tr(x^T M x)  over  {x : x^T B x = I},    M = D^T J D,    B = D^T E D + diag(ridge),    D x = sum_i D_i x_i
+
+with D = [D_1 ... D_n], a symmetric J that scales and permutes the k rows, and a diagonal E of zeros and ones:
+
+    PCA     D = A / sqrt(m)                     J = I                    E = 0                    ridge 1
+    GEVP    D = [Y; Z]                          J = I on the rows of Y   E = I on the rows of Z   ridge
+    CCA     D = [U 0; 0 V] / sqrt(m)            J exchanges the views    E = I                    ridge of each view
+
+(GEVP is Y^T Y v = w (Z^T Z + ridge I) v),
+
+so that an agent needs of all others only the sum T = D x, ``(k, r)``, for its rows of M x = D^T J T and B x = D^T E T + ridge x.
+The point of CCA is [u; v], and has both views' directions as rows; x^T B x = I means u^T B_u u = v^T B_v v = I / 2 at the answer.
+
+Agents with fewer features than others have rows of zeros at the end of their arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from threadpoolctl import threadpool_limits
+
+from ...numerics.ordered_sums import sums
+from ...protocols import Array, Collective, Index
+from ...sets import Euclidean
+from ..base import AgentProblem
+from ..common.checks import matrices
+
+_LARGEST_OPTIMUM = 3000
+"""The number of features above which the answer is not computed and no error is reported."""
+_LARGEST_DATA = 1 << 24
+"""The number of entries of the data above which they are not brought together to compute the answer."""
+
+
+class SplitPencil(AgentProblem[Euclidean]):
+    """The problem -1/2 tr(x^T D^T J D x) on {x : x^T (D^T E D + diag(ridge)) x = I}, each agent with its columns of D.
+
+    Parameters
+    ----------
+    columns
+        D_i, ``(k, d_i)``, of each agent.
+    ridge
+        ``(d_i,)`` of each agent: the entries of the diagonal for its features; positive for PCA, where E is 0.
+    partner, scale
+        ``(k,)``: row j of J T is ``scale[j] * T[partner[j]]``.
+    counted
+        ``(k,)``: the diagonal of E.
+    rank
+        r, the number of columns of x.
+    views
+        ``(d_i,)`` of each agent: numbers of the blocks of rows of x whose spans the error compares, one by one.
+
+    Raises
+    ------
+    ValueError
+        There are more columns of x than features, or an agent's own block of B is singular.
+    """
+
+    error_name = ""
+    """``principal_angle`` once `prepare` has computed the answer: the sine of the largest principal angle to it."""
+
+    def __init__(
+        self,
+        columns: Sequence[Array],
+        ridge: Sequence[Array],
+        partner: Index,
+        scale: Array,
+        counted: Array,
+        rank: int,
+        *,
+        views: Sequence[Index] | None = None,
+    ) -> None:
+        n, width = len(columns), max([one.shape[1] for one in columns])
+        check_rank(rank, sum([one.shape[1] for one in columns]))
+        super().__init__(n, slice(0, n), Euclidean(width, rank))
+        self.features: Index = np.array([one.shape[1] for one in columns])
+        """``(n_local,)``: d_i."""
+        self._columns = np.zeros((len(columns), len(columns[0]), width))
+        self.ridge: Array = np.ones((len(columns), width, 1))
+        self._views = np.zeros((len(columns), width), dtype=np.int64)
+        for i, one in enumerate(columns):
+            self._columns[i, :, : one.shape[1]] = one
+            self.ridge[i, : one.shape[1], 0] = ridge[i]
+            self._views[i, : one.shape[1]] = 0 if views is None else views[i]
+        self._partner, self._scale, self._counted = partner, scale[:, None], counted[:, None]
+        self._plain = not counted.any()
+        self._inverses = self._blocks_inverted()
+        self.optimum: Array | None = None
+
+    @property
+    def plain(self) -> bool:
+        """True if B is diagonal, as for PCA."""
+        return self._plain
+
+    @property
+    def present(self) -> Array:
+        """``(n_local, most, 1)``: 1 for the rows of features, 0 for those that only fill an agent's array."""
+        return (np.arange(self.shape[0])[None] < self.features[:, None])[:, :, None].astype(np.float64)
+
+    def products(self, x: Array) -> Array:
+        """``(n_local, k, r)``, fresh: D_i x_i."""
+        product: Array = self._columns @ x
+        return product
+
+    def adjoint(self, image: Array) -> Array:
+        """``(n_local, most, r)``, fresh: D_i^T times a ``(n_local, k, r)``."""
+        product: Array = self._columns.transpose(0, 2, 1) @ image
+        return product
+
+    def objective_rows(self, image: Array) -> Array:
+        """J T, fresh."""
+        rows: Array = self._scale * image[:, self._partner]
+        return rows
+
+    def constraint_rows(self, image: Array) -> Array:
+        """E T, fresh."""
+        return self._counted * image
+
+    def precondition(self, x: Array) -> Array:
+        """The solution of B_ii y_i = x_i, with the agent's own block of B, which needs no message."""
+        if self._plain:
+            return x / self.ridge
+        if len(self._inverses[0]) == self.shape[0]:
+            return self._inverses @ x
+        inner = x / self.ridge
+        return inner - self._columns.transpose(0, 2, 1) @ (self._counted * (self._inverses @ (self._columns @ inner))) / self.ridge
+
+    def _blocks_inverted(self) -> Array:
+        """B_ii^{-1}, or where features are many (I + E D_i R^{-1} D_i^T E)^{-1} of Woodbury's identity, R the ridge."""
+        d, k = self._columns, self._columns.shape[1]
+        if self._plain:
+            return np.empty((len(d), 0, 0))
+        least = self.ridge.reshape(-1).tolist()
+        if min(least) < 0.0 or (min(least) == 0.0 and self.shape[0] > k):
+            raise ValueError("ridge must be positive where an agent holds more features than samples, and nowhere negative")
+        weighed = self._counted * d
+        blocks: Array
+        if self.shape[0] <= k:
+            blocks = weighed.transpose(0, 2, 1) @ weighed
+            blocks += self.ridge * np.eye(self.shape[0])
+        else:
+            blocks = (weighed / self.ridge.transpose(0, 2, 1)) @ weighed.transpose(0, 2, 1) + np.eye(k)
+        try:
+            inverses: Array = np.linalg.inv(blocks).astype(np.float64, copy=False)
+        except np.linalg.LinAlgError:
+            raise ValueError("an agent's own features depend on each other: give a ridge, or drop some") from None
+        return inverses
+
+    def _take(self, local: Any) -> None:
+        self.features, self.ridge, self._columns = self.features[local], self.ridge[local], self._columns[local]
+        self._views, self._inverses = self._views[local], self._inverses[local]
+
+    def value(self, x: Array) -> Array:
+        """``(n_local,)``: -1/2 tr(x_i^T D_i^T J D_i x_i), the part of an agent's own features alone."""
+        own = self.products(x)
+        return -0.5 * sums(own * self.objective_rows(own))
+
+    def gradient(self, x: Array) -> Array:
+        """The gradients of `value`, fresh."""
+        return -self.adjoint(self.objective_rows(self.products(x)))
+
+    def joined(self, x: Array, collective: Collective) -> Array:
+        """``(d, r)``: the rows of all agents in their order, on every rank."""
+        starts = self._starts(collective)
+        width = x.shape[2]
+
+        def add(total: Array) -> None:
+            whole = total.reshape(-1, width)
+            for i, agent in enumerate(range(self.agents.start, self.agents.stop)):
+                whole[starts[agent] : starts[agent + 1]] += x[i, : self.features[i]]
+
+        return collective.fold(int(starts[-1]) * width, add).reshape(-1, width)
+
+    def _starts(self, collective: Collective) -> Index:
+        """``(n + 1,)``: where each agent's rows of x begin."""
+
+        def add(total: Array) -> None:
+            total[self.agents] += self.features
+
+        counts = collective.fold(self.n_agents, add)
+        return np.concatenate(([0], np.add.accumulate(counts))).astype(np.int64)
+
+    def prepare(self, collective: Collective) -> None:
+        """Compute the answer, for at most 3000 features: for measures only.
+
+        Raises
+        ------
+        ValueError
+            B is singular.
+        """
+        starts = self._starts(collective)
+        d, k, r = int(starts[-1]), self._columns.shape[1], self.shape[1]
+        self._whole_views = self.joined(self._views[:, :, None].astype(np.float64), collective)[:, 0]
+        if d > _LARGEST_OPTIMUM or k * d > _LARGEST_DATA:
+            return
+
+        def add(total: Array) -> None:
+            whole = total.reshape(k, d)
+            for i, agent in enumerate(range(self.agents.start, self.agents.stop)):
+                whole[:, starts[agent] : starts[agent + 1]] += self._columns[i, :, : self.features[i]]
+
+        columns = collective.fold(k * d, add).reshape(k, d)
+        ridge = self.joined(self.ridge, collective)[:, 0]
+        with threadpool_limits(1):
+            forms = columns.T @ (self._scale * columns[self._partner]), columns.T @ (self._counted * columns) + np.diag(ridge)
+            try:
+                _, vectors = scipy.linalg.eigh(*forms, subset_by_index=[d - r, d - 1])
+            except np.linalg.LinAlgError:
+                raise ValueError("B of the constraint is singular: give a larger ridge, or drop dependent features") from None
+        self.optimum, self.error_name = np.ascontiguousarray(vectors), "principal_angle"
+
+    def error(self, whole: Array) -> float:
+        """The sine of the largest principal angle of any view between the rows of all agents, ``(d, r)``, and the answer."""
+        if self.optimum is None:
+            raise ValueError("the optimum is not known: prepare() computes it for at most 3000 features (solve() calls it)")
+        angles = []
+        for view in np.unique(self._whole_views):
+            basis, other = (np.linalg.qr(one[self._whole_views == view])[0] for one in (self.optimum, whole))
+            angles.append(float(np.linalg.norm(other - basis @ (basis.T @ other), 2)))
+        return max(angles)
+
+    @property
+    def metrics(self) -> SplitMetrics:
+        """The measures of a run, in place of those for agents that each hold a whole point."""
+        return SplitMetrics(self)
+
+
+class SplitMetrics:
+    """The measures of agents that hold rows of one point x.
+
+    =================  ==========================================================================================
+    objective          -1/2 tr(x^T M x)
+    gradient_norm      ||M x - B x x^T M x||_F
+    feasibility        ||x^T B x - I||_F
+    consensus_rms      sqrt((1/n) sum_i ||P_i - D x||_F^2), P_i an agent's tracked sum, where the method tracks it
+    error              the sine of the largest principal angle to the answer, where that is known
+    =================  ==========================================================================================
+    """
+
+    def __init__(self, problem: SplitPencil) -> None:
+        self.problem = problem
+        self.columns = "objective", "gradient_norm", "feasibility", "consensus_rms", *(("error",) if problem.error_name else ())
+
+    def __call__(self, problem: SplitPencil, state: Any, collective: Collective) -> tuple[float, ...]:
+        x, n = state.x, problem.n_local
+        own = problem.products(x)
+        image, gram = collective.sum(own, x.transpose(0, 2, 1) @ (problem.ridge * x))
+        images = np.repeat(image[None], n, axis=0)
+        values = (images.transpose(0, 2, 1) @ problem.objective_rows(images))[0]
+        constraint = (images.transpose(0, 2, 1) @ problem.constraint_rows(images))[0] + gram
+        rest = (
+            problem.adjoint(problem.objective_rows(images) - problem.constraint_rows(images) @ values) - problem.ridge * x @ values
+        )
+        apart = sums((state.tracker[:, : len(image)] - images) ** 2) if "tracker" in state._fields else np.zeros(n)
+        (squares,) = collective.sum(np.stack((sums(rest * rest), apart), axis=1))
+        measures = (
+            -0.5 * float(np.trace(values)),
+            float(np.sqrt(squares[0])),
+            float(np.linalg.norm(constraint - np.eye(len(constraint)))),
+            float(np.sqrt(squares[1] / problem.n_agents)),
+        )
+        if not problem.error_name:
+            return measures
+        whole = problem.joined(x, collective)
+        return (*measures, problem.error(whole) if np.isfinite(whole).all() else float("nan"))
+
+
+class SplitPCA(SplitPencil):
+    """Principal components of samples whose features are split over agents: f(x) = -1/2 tr(x^T A^T A x) / m, x^T x = I.
+
+    Parameters
+    ----------
+    A
+        ``(m, d_i)``: each agent's features of the same m samples, row for row. Nothing is centred or scaled.
+    rank
+        The number r of components.
+
+    Raises
+    ------
+    ValueError
+        Agents have different numbers of samples, an entry is not finite, or there are more components than features.
+    """
+
+    def __init__(self, A: Sequence[Array], rank: int) -> None:
+        parts = same_samples("A", A)
+        m = len(parts[0])
+        ridge = [np.ones(one.shape[1]) for one in parts]
+        super().__init__([one / np.sqrt(m) for one in parts], ridge, np.arange(m), np.ones(m), np.zeros(m), rank)
+
+
+class SplitGEVP(SplitPencil):
+    """Leading solutions of Y^T Y v = w (Z^T Z + ridge I) v, whose features, columns of Y and Z, are split over agents.
+
+    Parameters
+    ----------
+    Y, Z
+        ``(k_Y, d_i)`` and ``(k_Z, d_i)``: each agent's columns of both.
+    rank
+        The number r of eigenvectors.
+    ridge
+        A number > 0, or 0 where Z has independent columns.
+
+    Raises
+    ------
+    ValueError
+        Agents have different numbers of rows or columns, an entry is not finite, or there are more eigenvectors than features.
+    """
+
+    def __init__(self, Y: Sequence[Array], Z: Sequence[Array], rank: int, ridge: float = 0.0) -> None:
+        left, right = same_samples("Y", Y), same_samples("Z", Z)
+        for i, (y, z) in enumerate(zip(left, right, strict=True)):
+            if y.shape[1] != z.shape[1]:
+                raise ValueError(f"Y and Z of agent {i} must have its features, got {y.shape[1]} and {z.shape[1]} columns")
+        k, here = len(left[0]), np.arange(len(left[0]) + len(right[0]))
+        both = [np.concatenate(pair) for pair in zip(left, right, strict=True)]
+        objective = (here < k).astype(np.float64)
+        super().__init__(both, [np.full(y.shape[1], ridge) for y in left], here, objective, 1.0 - objective, rank)
+
+
+class SplitCCA(SplitPencil):
+    """Canonical correlations of two views of samples whose features, of one view or of both, are split over agents.
+
+    Parameters
+    ----------
+    A, B
+        ``(m, a_i)`` and ``(m, b_i)``: each agent's features of the first and the second view of the same samples; one of them may
+        have no column. Nothing is centred or scaled. An agent's rows of x are those of its first view, then those of its second.
+    rank
+        The number r of pairs of canonical directions.
+    ridges
+        Added to the diagonals of the views' covariances.
+
+    Raises
+    ------
+    ValueError
+        Agents have different numbers of samples, an entry is not finite, or there are more pairs than features in a view.
+    """
+
+    def __init__(
+        self, A: Sequence[Array], B: Sequence[Array], rank: int, ridges: tuple[float, float] = (0.0, 0.0), **some: Any
+    ) -> None:
+        if len(A) != len(B):
+            raise ValueError(f"A and B must have an array for each agent, got {len(A)} and {len(B)}")
+        for i, (a, b) in enumerate(zip(A, B, strict=True)):
+            if len(a) != len(b):
+                raise ValueError(f"both views must have the same samples, got {len(a)} and {len(b)} rows of agent {i}")
+        both = same_samples("views", [np.concatenate(pair, axis=1) for pair in zip(A, B, strict=True)])
+        m, columns, ridge, views = len(both[0]), [], [], []
+        for pair, left in zip(both, [np.shape(one)[1] for one in A], strict=True):
+            view = (np.arange(pair.shape[1]) >= left).astype(np.int64)
+            columns.append(np.concatenate((pair * (view == 0), pair * (view == 1))) / np.sqrt(m))
+            ridge.append(np.array(ridges)[view])
+            views.append(view)
+        ones = np.ones(2 * m)
+        super().__init__(columns, ridge, np.roll(np.arange(2 * m), m), ones, ones, rank, views=views)
+
+
+def same_samples(name: str, parts: Sequence[Array]) -> list[Array]:
+    """The agents' matrices, checked, with equally many rows; the ValueError names the first agent that differs."""
+    checked = matrices(name, parts)
+    for i, part in enumerate(checked):
+        if len(part) != len(checked[0]):
+            raise ValueError(
+                f"agents that hold features must have the same samples, row for row: {name} of agent 0 has "
+                f"{len(checked[0])} rows, that of agent {i} has {len(part)}"
+            )
+    return checked
+
+
+def check_rank(rank: int, features: int) -> None:
+    """Raise ValueError for more columns of x than features of all agents."""
+    if not 1 <= rank <= features:
+        raise ValueError(f"all agents together hold {features} features, so there are at most {features} components, got {rank}")
