@@ -56,6 +56,13 @@ class Constant(Settings):
 
 
 @dataclass(frozen=True)
+class Growing(Constant):
+    """The automatic step, which grows while the run shows no sign that it is too large; see `growing_steps`."""
+
+    name: ClassVar[str] = "growing"
+
+
+@dataclass(frozen=True)
 class Diminishing(Constant):
     """``initial / (k + 1)^power``: power 1/2 and 1 are the classical 1/sqrt(k) and 1/k.
 

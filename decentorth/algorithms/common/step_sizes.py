@@ -16,9 +16,9 @@ from topologies import text
 from ...numerics.ordered_sums import sums
 from ...protocols import Array
 from ...settings import Form, Positive, check
-from .schedules import Annealed, Auto, BarzilaiBorwein, Constant, Diminishing, Geometric, Horizon, Piecewise, SquareSummable
+from .schedules import Annealed, Auto, BarzilaiBorwein, Constant, Diminishing, Geometric, Growing, Horizon, Piecewise, SquareSummable
 
-InAdvance = Constant | Diminishing | Horizon | SquareSummable | Annealed | Geometric | Piecewise
+InAdvance = Constant | Growing | Diminishing | Horizon | SquareSummable | Annealed | Geometric | Piecewise
 """Steps that are chosen in advance."""
 Schedule = InAdvance | BarzilaiBorwein
 SCHEDULES: dict[str, type[Schedule]] = {schedule.name: schedule for schedule in get_args(Schedule)}

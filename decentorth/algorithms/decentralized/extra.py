@@ -28,7 +28,7 @@ from ...protocols import Array, Network, Problem, Streams
 from ...settings import Form
 from ..common.automatic_steps import start
 from ..common.method import Method
-from ..common.schedules import Auto, Constant
+from ..common.schedules import Auto, Constant, Growing
 from ..common.shared_step import agreed
 from ..common.step_sizes import Schedule, StepSize, checked
 
@@ -45,7 +45,7 @@ class Extra(Method):
         alpha > 0, constant; or auto: from the agents' gradients and Lipschitz constants, their weights in W and a given penalty.
     """
 
-    step_size: Annotated[float | str | Schedule, Form(partial(checked, allowed=(Constant,), why=_WHY))] = "auto"
+    step_size: Annotated[float | str | Schedule, Form(partial(checked, allowed=(Constant, Growing), why=_WHY))] = "auto"
 
 
 def extra_limit(network: Network) -> float:
