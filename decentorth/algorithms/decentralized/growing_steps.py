@@ -1,30 +1,31 @@
-"""Automatic steps that grow while the run shows no sign that they are too large.
+"""Growing steps: the automatic step, which grows while the moves of the agents show no sign that it is too large.
 
-No constant found before the start is near the largest useful step: that is 1 to 6 times the automatic one, by the data alone. So a
-run starts with the automatic step and is divided into blocks of w + D iterations, w = max(30, 3 / gap), gap = 1 - lambda_2 and D the
-number of rounds in which a number reaches all agents. With s_k the last move of an agent, and z_k = (I - W) p_k the disagreement
-of what it sent first in iteration k (its point, or x - alpha y), the agent has the means over each half of the first w iterations of
+The largest useful step is 1 to 6 times the automatic one, and the data alone decide. So a run begins with the automatic step and
+judges it after every block of w + D iterations, w = max(30, 3 / gap), gap = 1 - lambda_2 and D the rounds in which a number reaches
+all agents. Of x_k, the agent's point, and z_k = (I - W) p_k, where p_k is the first array that it sends in iteration k (x_k, or
+x_k - alpha y_k), the agent takes means over each half of the first w iterations, in every third iteration:
 
-    E = ||s_k - s_{k-1}||^2        Q = ||s_k||^2        N = ||z_k - z_{k-1}||^2
-    turning tau = E / Q,   apart delta = N / (gap^2 Q)   in the second half,   and their growth u = E'/E,  q = Q'/Q
+    E = ||x_{k+1} - 2 x_k + x_{k-1}||^2      Q = ||x_{k+1} - x_k||^2      N = ||z_k - z_{k-1}||^2
+    tau = E / Q,  delta = N / (gap^2 Q)  in the second half;     u and q, the ratios of E and Q in the second half to those in the first
 
-Near a minimiser steps that are too large for the curvature make moves turn back and grow, whereas slow convergence and the escape
-from a saddle go straight ahead. Before that, steps that are too large for consensus make agents circle at a distance from each other:
-the disagreement of their moves does not shrink. The agent's verdict is
+Near a minimiser a step that is too large for the curvature makes moves turn back and grow, whereas slow convergence and the escape
+from a saddle go straight ahead (tau is small). Farther away, a step that is too large for consensus makes agents circle at a distance
+from each other: the disagreement of their moves, delta, does not shrink. The verdict of an agent is
 
-    3 broken   a number is not finite; above the first step, tau > 0.02 and u > 30, or the point is far from the manifold
-    2 bad      tau > 0.02 and u > 1, or delta > `apart` and q > 0.9 (in the block after a cut only where q > 2 too); or circling:
-               q > 0.97, u > 0.97 and tau > 3e-5 in four blocks running, above the first step
+    3 broken   a move of half the norm of x, or tau > 0.02 and u > 30 (both only above the first step), or a number not finite
+    2 bad      tau > 0.02 and u > 1; or delta > `apart` and q > 0.9; after a cut only where q > 2 too; or, above the first step,
+               q > 0.97, u > 0.97 and tau > 3e-5 in four blocks in a row
     1 hold     tau > 0.02 or delta > `hold`
     0 grow     otherwise
 
-In the last D iterations of a block the largest verdict of the network reaches all agents, as one more number on messages that are
-sent anyway. Every agent then does the same: after 0 the step grows by one factor, unless it waits after a cut; after 2 and 3 it
-shrinks by one, and the run goes back to the last state that was judged 0 where this block was the first with a new step, or broken.
-The waits double. Steps are the first ones times 2^(m/6), with an integer m: the same bits for all agents, ranks and resumed runs.
+In the last D iterations of a block the largest verdict spreads to all agents, as one more number in the messages that they send
+anyway (`Network.mix_and_max`). Then all agents do the same. After 0 the step grows, unless it waits after a cut; after 2 and 3 it is
+cut, and the wait, first `PATIENCE` blocks, doubles. After 3, and after 2 in the first block of a step, the run goes back to the last
+state that was judged 0; an agent whose move was too long stays there until the others follow. Steps are the first ones times
+2^(m/6) with an integer m, so that they are the same bits on all agents, on any number of ranks and after a checkpoint.
 
-When the step changes, a penalty that is a share of 1 / step follows it, with y += F_new - F_old of the agent's own fields so that the
-mean tracker stays the mean field; the correction u of EXTRA, which is alpha F at rest, is multiplied by the same factor.
+With the step changes what depends on it: the correction u of EXTRA, which is alpha F at rest, by the same factor; and a penalty that
+is a share of 1 / step, where trackers follow by y += F_new - F_old, the agent's own fields, so that their mean stays the mean field.
 """
 
 from __future__ import annotations
@@ -37,12 +38,22 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ...numerics.ordered_sums import sums
-from ...protocols import Array, Landing, Network, Problem, Spectrum, Streams
+from ...protocols import Array, Network, Problem, Spectrum, Streams
 from ..common.automatic_steps import tracking_step
 from ..common.fields import landing, track
 from .extra import Extra
 
-PATIENCE = 8
+PATIENCE = 3
+"""The blocks without growth after the first cut."""
+TURNING = 0.02
+"""The tau above which moves turn back."""
+LEAST = -60
+"""The least m: a run that is broken there has diverged for other reasons than its step."""
+_FAR = 1e4
+"""Up to the first step, a squared move is too long only when it is so many times longer than above."""
+_EVERY = 3
+_SKIPPED = 4
+"""The first iterations of a block, in which the moves are still those of the last step."""
 
 
 class Limits(NamedTuple):
@@ -51,96 +62,112 @@ class Limits(NamedTuple):
     gap: float
     window: int
     """w, the iterations of a block in which agents measure."""
-    spread: int
-    """D, the rounds in which the verdict spreads."""
-    most: int
-    """The largest exponent m."""
+    block: int
+    """w + D, all its iterations."""
+    most: float
+    """The largest m."""
     pace: int
-    """The growth of m before the first cut; 2 from then on."""
+    """The growth of m in a block before the first cut; afterwards it is 2."""
     hold: float
     apart: float
 
 
 class Progress(NamedTuple):
-    """The numbers of the rule; all agents have the same integers."""
+    """The quantities of the rule; its numbers are the same on all agents."""
 
     exponent: int
-    """m: the step is 2^(m/6) times the first."""
-    position: int
-    """The iterations made in this block."""
+    """m."""
     wait: int
     patience: int
-    cuts: int
-    """The cuts in a row."""
+    cut: bool
+    """True in the block after a cut."""
     trial: bool
-    """True in the first block with a larger step."""
-    circling: Array
-    """``(n_local,)``: blocks in a row in which the agent's moves neither shrink nor go straight."""
+    """True in the first block of a larger step."""
     verdict: Array
-    """``(n_local,)``: the agent's, then the largest it has heard of."""
-    means: Array
-    """``(n_local, 5)``: the sums of E and Q in the first half, and of E, Q and N in the second."""
-    move: Array
-    """The last move, like x."""
+    """``(n_local,)``: the largest verdict that an agent knows of."""
+    stopped: Array
+    """``(n_local,)``: 1 for agents whose move was too long."""
+    circling: Array
+    """``(n_local,)``: the blocks in a row in which an agent's moves neither shrank nor went straight ahead."""
+    sums: Array
+    """``(n_local, 5)``: E and Q in the first half of the block, then E, Q and N in the second."""
+    before: Array
+    """x_{k-1}, like x."""
     apart: Array
-    """The last disagreement z, like x."""
-    base: Array
-    """The first steps, and penalties where there are any, ``(2, n_local)``."""
+    """z_{k-1}, like x."""
+    first: Array
+    """``(2, n_local)``: the first steps and penalties."""
     good_exponent: int
     good: Any
-    """The state after the last block that was judged 0."""
-    bound: Array
-    """``(n_local,)``: the largest squared move above the first step, a quarter of the squared norm of the good point."""
+    """The last state that was judged 0, and its m."""
+    candidate: Any
+    """The state at the end of the window, which is the next good one if its block is judged 0."""
 
 
 def limits(method: Any, network: Any) -> Limits:
-    """The constants of the rule."""
-    spectrum: Spectrum = network.spectrum
-    gap = 1.0 - spectrum.lambda_2
-    window, spread = max(30, math.ceil(3.0 / gap)), network.flooding_rounds
-    if isinstance(method, Extra):
-        return Limits(gap, window, spread, 10, 2, math.inf, 1.0)
+    """The constants of the rule. Tracking has no use for more than twice the step that the slowest mode of consensus asks for:
+    beyond it the network holds the agents back."""
+    gap = own = 1.0 - network.spectrum.lambda_2
     order = getattr(method, "order", "combine-then-adapt")
-    if order == "adapt-then-combine":
-        return Limits(gap, window, spread, 10**6, 3, 0.02, 0.15)
-    aim = method.aim(spectrum, order) if hasattr(method, "aim") else tracking_step(spectrum, order)
-    return Limits(gap, window, spread, math.floor(6.0 * math.log2(2.0 * math.sqrt(gap) / aim)), 2, 0.05, 0.15)
+    most, pace, hold, apart = math.inf, 2, 0.05, 0.15
+    if isinstance(method, Extra):
+        most, hold, apart = 10.0, math.inf, 1.0
+    elif order == "adapt-then-combine":
+        pace, hold = 3, 0.02
+    else:
+        if hasattr(method, "mixing"):
+            mixing = method.mixing(network)
+            gap = getattr(method, "consensus_step", 1.0) * (1.0 - mixing.lambda_2)
+            aim = tracking_step(Spectrum(1.0 - gap, mixing.lambda_min), order)
+        else:
+            aim = method.aim(network.spectrum, order)
+        most = 6.0 * math.log2(2.0 * math.sqrt(gap) / aim)
+    window = max(30, math.ceil(3.0 / gap))
+    return Limits(own, window, window + network.flooding_rounds, most, pace, hold, apart)
 
 
 @cache
-def _class_of(inner: type) -> Any:
-    """The class of a method's states with the `Progress` of its steps."""
+def _state_class(inner: type) -> Any:
+    """The class of a method's states with a `Progress` behind."""
     return namedtuple(f"Growing{inner.__name__}", (*inner._fields, "progress"))  # type: ignore[attr-defined, misc]
 
 
-class _Listening:
-    """The network as the method sees it, which notes the disagreement in the first message of an iteration, and lets a verdict ride."""
+class _Heard:
+    """The network for one iteration, which keeps z of the first message and lets the verdicts travel in it."""
 
-    def __init__(self, network: Any, measured: bool, verdict: Array | None) -> None:
-        self._network, self._measured, self.verdict = network, measured, verdict
+    def __init__(self, network: Any, verdict: Array | None) -> None:
+        self._network, self.verdict = network, verdict
         self.n_agents = network.n_agents
         self.apart: Array | None = None
-        self._first = True
 
     @property
     def spectrum(self) -> Spectrum:
-        return self._network.spectrum
+        found: Spectrum = self._network.spectrum
+        return found
 
     def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
-        first, self._first = self._first, False
-        if not first or (self.verdict is None and not self._measured):
-            return self._network.mix(*xs, rounds=rounds)
-        if self.verdict is not None:
-            self.verdict, *mixed = self._network.mix_and_max(self.verdict, *xs)
-        else:
+        if self.apart is not None:
+            mixed: tuple[Array, ...] = self._network.mix(*xs, rounds=rounds)
+            return mixed
+        if self.verdict is None:
             mixed = self._network.mix(*xs)
-        if self._measured:
-            self.apart = xs[0] - mixed[0]
-        return tuple(mixed) if rounds == 1 else self._network.mix(*mixed, rounds=rounds - 1)
+        else:
+            self.verdict, *others = self._network.mix_and_max(self.verdict, *xs)
+            mixed = tuple(others)
+        self.apart = xs[0] - mixed[0]
+        return mixed if rounds == 1 else self._network.mix(*mixed, rounds=rounds - 1)
 
 
 class Growing:
-    """A method whose automatic steps grow."""
+    """A method with growing steps.
+
+    Parameters
+    ----------
+    method
+        The method, whose state has ``x``, ``step_size`` and the names of `tracking` or `extra`.
+    network
+        The network on which it runs.
+    """
 
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
 
@@ -149,114 +176,111 @@ class Growing:
         self.requires, self.requires_set = method.requires, method.requires_set
         if hasattr(method, "gradient_factor"):
             self.gradient_factor = method.gradient_factor
-        self.limits = limits(method, network)
+        self._limits = limits(method, network)
 
     def init(self, problem: Problem[Any], network: Network, streams: Streams, x0: Array) -> Any:
-        inner = self.method.init(problem, network, streams, x0)
-        n = len(x0)
-        penalty = inner.penalty if hasattr(inner, "penalty") else np.zeros(n)
+        """The method's first state, and the progress of a run that has not judged its step yet."""
+        state = self.method.init(problem, network, streams, x0)
+        first = np.stack((state.step_size, state.penalty if "penalty" in state._fields else state.step_size))
+        none, like = np.zeros((3, len(x0))), np.zeros((2, *x0.shape))
+        good = _copied(state)
         progress = Progress(
-            0, 0, 0, PATIENCE, 0, False, np.zeros(n), np.zeros(n), np.zeros((n, 5)), np.zeros_like(x0), np.zeros_like(x0),
-            np.stack((inner.step_size, penalty)), 0, _copied(inner), 0.25 * sums(x0 * x0),
+            0, 0, PATIENCE, False, False, *none, np.zeros((len(x0), 5)), *like, first, good_exponent=0, good=good, candidate=good
         )
-        return _class_of(type(inner))(*inner, progress)
+        return _state_class(type(state))(*state, progress)
 
     def step(self, problem: Problem[Any], network: Network, streams: Streams, state: Any) -> Any:
-        """An iteration of the method, and at the end of a block the verdict on its step."""
-        progress: Progress = state.progress
-        inner_class = type(progress.good)
-        inner = inner_class(*state[:-1])
-        rule, j = self.limits, progress.position
-        begun, half, measuring = 4, rule.window // 2, j < rule.window
-        listening = _Listening(network, measuring and j >= half - 1, None if measuring else progress.verdict)
-        moved = self.method.step(problem, listening, streams, inner)
-        verdict = progress.verdict if measuring else listening.verdict
-        move = moved.x - inner.x
+        """An iteration of the method, and at the end of a block the change of its step."""
+        rule, p, j = self._limits, state.progress, state.k % self._limits.block
+        spreading, sampled = j >= rule.window, j % _EVERY == _EVERY - 1
+        before = type(p.good)(*state[:-1])
+        compared = j >= rule.window // 2 and j % _EVERY >= _EVERY - 2 and not spreading
+        seen: Any = _Heard(network, p.verdict if spreading else None) if spreading or compared else network
+        moved = self.method.step(problem, seen, streams, before)
+        if spreading:
+            p = p._replace(verdict=seen.verdict)
+        if sampled:
+            self._measure(p, j, before.x, moved, seen.apart if compared else None)
+        elif j % _EVERY == _EVERY - 2:
+            p = p._replace(before=before.x, apart=seen.apart if compared else p.apart)
+        if j + 1 == rule.window:
+            self._judge(p)
+            p = p._replace(candidate=_copied(moved))
+        if j + 1 == rule.block:
+            moved, p = self._decide(problem, moved, p)
+        return type(state)(*moved, p)
+
+    def _measure(self, p: Progress, j: int, x: Array, moved: Any, apart: Array | None) -> None:
+        """Add to the sums of this block; agents whose move is too long stop at the good state."""
+        move = moved.x - x
         size = sums(move * move)
-        if progress.exponent > 0:
-            verdict[~(size <= progress.bound)] = 3.0
-            _stop(moved, progress.good, np.flatnonzero(verdict == 3.0))
-        if measuring:
-            apart = progress.apart if listening.apart is None else listening.apart
-            if j >= begun:
-                means, column = progress.means, 0 if j < half else 2
-                turn = move - progress.move
-                means[:, column] += sums(turn * turn)
-                means[:, column + 1] += size
-                if j >= half:
-                    change = apart - progress.apart
-                    means[:, 4] += sums(change * change)
-            progress = progress._replace(move=move, apart=apart)
-            if j + 1 == rule.window:
-                self._judge(progress)
-        progress = progress._replace(verdict=verdict, position=j + 1)
-        if j + 1 == rule.window + rule.spread:
-            moved, progress = self._decide(problem, moved, progress)
-        return type(state)(*moved, progress)
+        if p.exponent > LEAST:
+            p.stopped[~(size <= (0.25 if p.exponent > 0 else _FAR) * sums(p.good.x * p.good.x))] = 1.0
+            agents = np.flatnonzero(p.stopped)
+            if len(agents):
+                for entry, kept in zip(moved, p.good, strict=True):
+                    if isinstance(entry, np.ndarray):
+                        entry[agents] = kept[agents]
+        if _SKIPPED <= j < self._limits.window:
+            turn, column = move - (x - p.before), 0 if j < self._limits.window // 2 else 2
+            p.sums[:, column] += sums(turn * turn)
+            p.sums[:, column + 1] += size
+            if apart is not None:
+                change = apart - p.apart
+                p.sums[:, 4] += sums(change * change)
 
     def _judge(self, p: Progress) -> None:
-        """Raise the agents' verdicts to what their block shows."""
-        rule, half = self.limits, self.limits.window // 2
-        e1, q1, e2, q2, n2 = p.means.T
+        """The agents' own verdicts on this block."""
+        rule, half = self._limits, self._limits.window // 2
+        samples = [sum(j % _EVERY == _EVERY - 1 for j in part) for part in (range(_SKIPPED, half), range(half, rule.window))]
+        e1, q1, e2, q2, n2 = p.sums.T
         with np.errstate(all="ignore"):
-            tau, delta = e2 / q2, n2 / (rule.gap**2 * q2)
-            ratio = (half - 4) / (rule.window - half)
-            u, q = ratio * e2 / e1, ratio * q2 / q1
-        moving = q2 > 0.0
-        above = p.exponent > 0
-        hold = moving & ((tau > 0.02) | (delta > rule.hold))
-        bad = moving & (((tau > 0.02) & (u > 1.0)) | ((delta > rule.apart) & (q > 0.9)))
-        if p.cuts:
+            tau, delta = e2 / q2, n2 / (rule.gap * rule.gap * q2)
+            u, q = e2 / e1 * (samples[0] / samples[1]), q2 / q1 * (samples[0] / samples[1])
+        turning = tau > TURNING
+        bad = (turning & (u > 1.0)) | ((delta > rule.apart) & (q > 0.9))
+        if p.cut:
             bad &= q > 2.0
-        circles = moving & (q > 0.97) & (u > 0.97) & (tau > 3e-5) & above
-        p.circling[...] = np.where(circles, p.circling + 1.0, 0.0)
-        bad |= p.circling >= 4.0
-        p.circling[p.circling >= 4.0] = 0.0
-        broken = moving & above & (tau > 0.02) & (u > 30.0)
-        found = np.where(broken, 3.0, np.where(bad, 2.0, np.where(hold, 1.0, 0.0)))
-        np.maximum(p.verdict, found, out=p.verdict)
+        p.verdict[...] = np.where(bad, 2.0, np.where(turning | (delta > rule.hold), 1.0, 0.0))
+        if p.exponent > 0:
+            p.circling[...] = np.where((q > 0.97) & (u > 0.97) & (tau > 3e-5), p.circling + 1.0, 0.0)
+            p.verdict[p.circling == 4.0] = 2.0
+            p.circling[p.circling == 4.0] = 0.0
+            p.verdict[turning & (u > 30.0)] = 3.0
+        p.verdict[q2 == 0.0] = 0.0
+        p.verdict[p.stopped > 0.0] = 3.0
 
     def _decide(self, problem: Problem[Any], state: Any, p: Progress) -> tuple[Any, Progress]:
         """The state and the progress after a block, by the network's verdict."""
-        rule, verdict = self.limits, int(p.verdict[0])
-        exponent, wait, patience, cuts, trial = p.exponent, p.wait, p.patience, 0, False
-        good, good_exponent, bound = p.good, p.good_exponent, p.bound
+        verdict, now, pace = int(p.verdict[0]), p.exponent, self._limits.pace if p.patience == PATIENCE else 2
+        if verdict == 0:
+            p = p._replace(good=p.candidate, good_exponent=now)
         if verdict < 2:
-            if verdict == 0:
-                good, good_exponent = _copied(state), exponent
-                bound = 0.25 * sums(state.x * state.x)
-            pace = rule.pace if patience == PATIENCE else 2
-            if wait > 0:
-                wait -= 1
-            elif verdict == 0 and exponent + pace <= rule.most:
-                exponent, trial = exponent + pace, True
-            state = self._at(problem, state, p, p.exponent, exponent)
+            grows = verdict == 0 and p.wait == 0 and now + pace <= self._limits.most
+            following = p._replace(exponent=now + pace * grows, wait=max(p.wait - 1, 0), cut=False, trial=grows)
         else:
-            cuts, now = p.cuts + 1, p.exponent
-            pace = rule.pace if patience == PATIENCE else 2
             if verdict == 3 or p.trial:
-                state, now = _since(p.good, state), p.good_exponent
-            exponent, wait, patience = max(p.exponent - pace, 0), patience, 2 * patience
-            state = self._at(problem, state, p, now, exponent)
-        n = len(p.verdict)
-        return state, p._replace(
-            exponent=exponent, position=0, wait=wait, patience=patience, cuts=cuts, trial=trial, verdict=np.zeros(n),
-            means=np.zeros((n, 5)), good=good, good_exponent=good_exponent, bound=bound,
-        )
+                state, now = _copied(p.good)._replace(k=state.k, gradients=state.gradients), p.good_exponent
+                p.stopped[...] = 0.0
+            lower = p.exponent - pace if p.exponent > 0 else p.exponent - 6
+            exponent = max(lower, LEAST if verdict == 3 else min(p.exponent, 0))
+            following = p._replace(exponent=exponent, wait=p.patience, patience=2 * p.patience, cut=True, trial=False)
+        p.verdict[...] = 0.0
+        p.sums[...] = 0.0
+        return self._at(problem, state, now, following), following
 
-    def _at(self, problem: Problem[Any], state: Any, p: Progress, now: int, exponent: int) -> Any:
-        """The state with the step of ``exponent`` instead of that of ``now``."""
-        if now == exponent:
+    def _at(self, problem: Problem[Any], state: Any, now: int, p: Progress) -> Any:
+        """The state with the step of ``p`` instead of that of the exponent ``now``."""
+        if now == p.exponent:
             return state
-        step, factor = p.base[0] * 2.0 ** (exponent / 6.0), 2.0 ** ((exponent - now) / 6.0)
-        state = state._replace(step_size=step)
-        if "base" in state._fields:
-            state = state._replace(base=step)
-        if "dual" in state._fields:
-            state.dual[...] *= factor
-        if "penalty" in state._fields and (self.method.follows if hasattr(self.method, "follows") else self.method.penalty == "auto"):
-            penalty = p.base[1] / 2.0 ** (exponent / 6.0)
-            if "tracker" in state._fields:
+        fields, multiple = set(state._fields), 2.0 ** (p.exponent / 6.0)
+        step = p.first[0] * multiple
+        state = state._replace(**dict.fromkeys(fields & {"step_size", "base"}, step))
+        if "dual" in fields:
+            state.dual[...] *= 2.0 ** ((p.exponent - now) / 6.0)
+        if "penalty" in fields and getattr(self.method, "follows", self.method.penalty == "auto"):
+            penalty = p.first[1] / multiple
+            if "tracker" in fields:
                 field = track(landing, problem, state.x, state.tracker, state.field, penalty)
                 state = state._replace(field=field, gradients=state.gradients + 1)
             state = state._replace(penalty=penalty)
@@ -264,17 +288,5 @@ class Growing:
 
 
 def _copied(state: Any) -> Any:
+    """A state that shares no memory with ``state``."""
     return type(state)(*[entry.copy() if isinstance(entry, np.ndarray) else entry for entry in state])
-
-
-def _stop(state: Any, good: Any, agents: Array) -> None:
-    """Hold these agents at the good state until the network goes back to it."""
-    if len(agents):
-        for entry, kept in zip(state, good, strict=True):
-            if isinstance(entry, np.ndarray):
-                entry[agents] = kept[agents]
-
-
-def _since(earlier: Any, state: Any) -> Any:
-    """An earlier state with the counts of this one."""
-    return _copied(earlier)._replace(k=state.k, gradients=state.gradients)
