@@ -207,12 +207,7 @@ class Run(Shown):
     @property
     def method(self) -> Any:
         """The method that runs: ``algorithm``, or `algorithms.Safe` around it where safe steps are asked for."""
-        method = self.algorithm.running() if hasattr(self.algorithm, "running") else self.algorithm
-        from .algorithms.common.schedules import Growing as G
-        if isinstance(getattr(method, "step_size", None), G) and self.network.n_agents > 1:
-            from .algorithms.decentralized.growing_steps import Growing
-            return Growing(method, self.network)
-        return method
+        return self.algorithm.running() if hasattr(self.algorithm, "running") else self.algorithm
 
     @property
     def stepper(self) -> Any:

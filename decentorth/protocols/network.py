@@ -51,6 +51,14 @@ class Network(Protocol):
         labels, the own weight takes up the rest. ``labels`` is ``(n_local,)`` and travels in the same message.
         """
 
+    def mix_and_max(self, x: Array, *xs: Array) -> tuple[Array, ...]:
+        """Mix each of ``xs`` for one round and return ``(largest, W x, ...)``: the elementwise maximum of ``x`` over an agent and its
+        neighbours, which travels in the same message."""
+
+    @property
+    def flooding_rounds(self) -> int:
+        """The rounds after which a value has reached all agents, known in advance like the spectrum."""
+
 
 class Collective(Protocol):
     """Quantities of the whole network for metrics, stopping, set-up and files; never passed to an algorithm."""

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import math
 from collections import namedtuple
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -39,9 +40,12 @@ import numpy as np
 
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Network, Problem, Spectrum, Streams
-from ..common.automatic_steps import tracking_step
+from ..common.automatic_steps import Order, tracking_step
 from ..common.fields import landing, track
-from .extra import Extra
+from ..common.method import Decentralized
+from ..common.mixing import effective
+from ..common.schedules import Growing as GrowingStep
+from ..common.step_sizes import GrowingStepSize
 
 PATIENCE = 3
 """The blocks without growth after the first cut."""
@@ -104,26 +108,58 @@ class Progress(NamedTuple):
     """The state at the end of the window, which is the next good one if its block is judged 0."""
 
 
-def limits(method: Any, network: Any) -> Limits:
-    """The constants of the rule. Tracking has no use for more than twice the step that the slowest mode of consensus asks for:
-    beyond it the network holds the agents back."""
-    gap = own = 1.0 - network.spectrum.lambda_2
-    order = getattr(method, "order", "combine-then-adapt")
-    most, pace, hold, apart = math.inf, 2, 0.05, 0.15
-    if isinstance(method, Extra):
-        most, hold, apart = 10.0, math.inf, 1.0
-    elif order == "adapt-then-combine":
-        pace, hold = 3, 0.02
-    else:
-        if hasattr(method, "mixing"):
-            mixing = method.mixing(network)
-            gap = getattr(method, "consensus_step", 1.0) * (1.0 - mixing.lambda_2)
-            aim = tracking_step(Spectrum(1.0 - gap, mixing.lambda_min), order)
-        else:
-            aim = method.aim(network.spectrum, order)
-        most = 6.0 * math.log2(2.0 * math.sqrt(gap) / aim)
+@dataclass(frozen=True, kw_only=True)
+class Exact(Decentralized):
+    """A method that is exact with a constant step, so that its step can be judged by its moves.
+
+    Parameters
+    ----------
+    step_size
+        A number > 0; auto: from the agents' Lipschitz constants, the spectrum of W and a given penalty; growing: from there on as
+        long as the agents' moves allow; or a schedule (diminishing, horizon).
+    """
+
+    step_size: GrowingStepSize = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.step_size, GrowingStep) and (self.batch_size is not None or getattr(self, "safe", False)):
+            raise ValueError(
+                "growing steps are judged by moves along exact gradients from one step to the next: leave out batch_size and safe, "
+                "or take step_size='auto'"
+            )
+
+    def running(self) -> Any:
+        """The method that runs: this one, or `Growing` around it."""
+        return running(self)
+
+
+def running(method: Any) -> Any:
+    """The method, with growing steps if it asks for them."""
+    return Growing(method) if isinstance(method.step_size, GrowingStep) else method
+
+
+@cache
+def limits(method: Any, spectrum: Spectrum, flooding_rounds: int) -> Limits:
+    """The constants of the rule, on a network with this spectrum and D.
+
+    Tracking with one exchange has no use for more than twice the step that the slowest mode of consensus asks for.
+    """
+    gap = own = 1.0 - spectrum.lambda_2
+    order: Order = getattr(method, "order", "combine-then-adapt")
+    if hasattr(method, "mixing"):
+        mixing = effective(spectrum, method.rounds, method.chebyshev)
+        gap = getattr(method, "consensus_step", 1.0) * (1.0 - mixing.lambda_2)
+        aim = tracking_step(Spectrum(1.0 - gap, mixing.lambda_min), order)
     window = max(30, math.ceil(3.0 / gap))
-    return Limits(own, window, window + network.flooding_rounds, most, pace, hold, apart)
+    constants = own, window, window + flooding_rounds
+    if not (hasattr(method, "mixing") or hasattr(method, "aim")):  # EXTRA
+        return Limits(*constants, most=10.0, pace=2, hold=math.inf, apart=1.0)
+    if order == "adapt-then-combine":
+        return Limits(*constants, most=math.inf, pace=3, hold=0.02, apart=0.15)
+    if hasattr(method, "aim"):
+        aim = method.aim(spectrum, order)
+    return Limits(*constants, most=6.0 * math.log2(2.0 * math.sqrt(gap) / aim), pace=2, hold=0.05, apart=0.15)
 
 
 @cache
@@ -165,18 +201,17 @@ class Growing:
     ----------
     method
         The method, whose state has ``x``, ``step_size`` and the names of `tracking` or `extra`.
-    network
-        The network on which it runs.
     """
 
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+    every_message: ClassVar[bool] = True
+    """The verdicts must reach all agents: it is not for unreliable networks."""
 
-    def __init__(self, method: Any, network: Any) -> None:
+    def __init__(self, method: Any) -> None:
         self.method, self.step_size = method, method.step_size
         self.requires, self.requires_set = method.requires, method.requires_set
         if hasattr(method, "gradient_factor"):
             self.gradient_factor = method.gradient_factor
-        self._limits = limits(method, network)
 
     def init(self, problem: Problem[Any], network: Network, streams: Streams, x0: Array) -> Any:
         """The method's first state, and the progress of a run that has not judged its step yet."""
@@ -191,7 +226,8 @@ class Growing:
 
     def step(self, problem: Problem[Any], network: Network, streams: Streams, state: Any) -> Any:
         """An iteration of the method, and at the end of a block the change of its step."""
-        rule, p, j = self._limits, state.progress, state.k % self._limits.block
+        rule, p = limits(self.method, network.spectrum, network.flooding_rounds), state.progress
+        j = state.k % rule.block
         spreading, sampled = j >= rule.window, j % _EVERY == _EVERY - 1
         before = type(p.good)(*state[:-1])
         compared = j >= rule.window // 2 and j % _EVERY >= _EVERY - 2 and not spreading
@@ -200,17 +236,17 @@ class Growing:
         if spreading:
             p = p._replace(verdict=seen.verdict)
         if sampled:
-            self._measure(p, j, before.x, moved, seen.apart if compared else None)
+            self._measure(rule, p, j, before.x, moved, seen.apart if compared else None)
         elif j % _EVERY == _EVERY - 2:
             p = p._replace(before=before.x, apart=seen.apart if compared else p.apart)
         if j + 1 == rule.window:
-            self._judge(p)
+            self._judge(rule, p)
             p = p._replace(candidate=_copied(moved))
         if j + 1 == rule.block:
-            moved, p = self._decide(problem, moved, p)
+            moved, p = self._decide(rule, problem, moved, p)
         return type(state)(*moved, p)
 
-    def _measure(self, p: Progress, j: int, x: Array, moved: Any, apart: Array | None) -> None:
+    def _measure(self, rule: Limits, p: Progress, j: int, x: Array, moved: Any, apart: Array | None) -> None:
         """Add to the sums of this block; agents whose move is too long stop at the good state."""
         move = moved.x - x
         size = sums(move * move)
@@ -221,17 +257,17 @@ class Growing:
                 for entry, kept in zip(moved, p.good, strict=True):
                     if isinstance(entry, np.ndarray):
                         entry[agents] = kept[agents]
-        if _SKIPPED <= j < self._limits.window:
-            turn, column = move - (x - p.before), 0 if j < self._limits.window // 2 else 2
+        if _SKIPPED <= j < rule.window:
+            turn, column = move - (x - p.before), 0 if j < rule.window // 2 else 2
             p.sums[:, column] += sums(turn * turn)
             p.sums[:, column + 1] += size
             if apart is not None:
                 change = apart - p.apart
                 p.sums[:, 4] += sums(change * change)
 
-    def _judge(self, p: Progress) -> None:
+    def _judge(self, rule: Limits, p: Progress) -> None:
         """The agents' own verdicts on this block."""
-        rule, half = self._limits, self._limits.window // 2
+        half = rule.window // 2
         samples = [sum(j % _EVERY == _EVERY - 1 for j in part) for part in (range(_SKIPPED, half), range(half, rule.window))]
         e1, q1, e2, q2, n2 = p.sums.T
         with np.errstate(all="ignore"):
@@ -250,13 +286,13 @@ class Growing:
         p.verdict[q2 == 0.0] = 0.0
         p.verdict[p.stopped > 0.0] = 3.0
 
-    def _decide(self, problem: Problem[Any], state: Any, p: Progress) -> tuple[Any, Progress]:
+    def _decide(self, rule: Limits, problem: Problem[Any], state: Any, p: Progress) -> tuple[Any, Progress]:
         """The state and the progress after a block, by the network's verdict."""
-        verdict, now, pace = int(p.verdict[0]), p.exponent, self._limits.pace if p.patience == PATIENCE else 2
+        verdict, now, pace = int(p.verdict[0]), p.exponent, rule.pace if p.patience == PATIENCE else 2
         if verdict == 0:
             p = p._replace(good=p.candidate, good_exponent=now)
         if verdict < 2:
-            grows = verdict == 0 and p.wait == 0 and now + pace <= self._limits.most
+            grows = verdict == 0 and p.wait == 0 and now + pace <= rule.most
             following = p._replace(exponent=now + pace * grows, wait=max(p.wait - 1, 0), cut=False, trial=grows)
         else:
             if verdict == 3 or p.trial:
@@ -264,7 +300,8 @@ class Growing:
                 p.stopped[...] = 0.0
             lower = p.exponent - pace if p.exponent > 0 else p.exponent - 6
             exponent = max(lower, LEAST if verdict == 3 else min(p.exponent, 0))
-            following = p._replace(exponent=exponent, wait=p.patience, patience=2 * p.patience, cut=True, trial=False)
+            patience = 2 * p.patience if p.wait == 0 else p.patience
+            following = p._replace(exponent=exponent, wait=patience // 2, patience=patience, cut=True, trial=False)
         p.verdict[...] = 0.0
         p.sums[...] = 0.0
         return self._at(problem, state, now, following), following

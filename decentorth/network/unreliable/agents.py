@@ -37,8 +37,13 @@ class Tracked(State, Protocol):
 def check_method(method: Any, channel: Channel) -> None:
     """Raise ChannelError for a method whose state, as its ``init`` declares it, the faults of agents cannot change.
 
-    It may have no trackers to correct, or agents that return from a crash may need more than their neighbours can tell them.
+    It may have no trackers to correct, or agents that return from a crash may need more than their neighbours can tell them; and
+    growing steps need every message.
     """
+    if getattr(method, "every_message", False):
+        raise ChannelError(
+            "growing steps are judged by what all messages say, and some are lost or changed here: take step size auto"
+        )
     if not (channel.correction or channel.all(Crash)):
         return
     declared = get_type_hints(method.init).get("return")
