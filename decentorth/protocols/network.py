@@ -52,8 +52,10 @@ class Network(Protocol):
         """
 
     def mix_and_max(self, x: Array, *xs: Array) -> tuple[Array, ...]:
-        """Mix each of ``xs`` for one round and return ``(largest, W x, ...)``: the elementwise maximum of ``x`` over an agent and its
-        neighbours, which travels in the same message."""
+        """Mix each of ``xs`` for one round and return ``(largest, W x, ...)``.
+
+        ``largest`` is the elementwise maximum of ``x`` over an agent and its neighbours; ``x`` travels in the same message.
+        """
 
     @property
     def flooding_rounds(self) -> int:

@@ -33,7 +33,7 @@ from ..common.shared_step import agreed
 from ..common.step_sizes import Schedule, StepSize, checked
 from .growing_steps import running
 
-_WHY = "each agent's correction comes to cancel the step size times its own gradient, which it cannot while the step size changes (growing: by known factors)"
+_WHY = "each agent's correction comes to cancel the step size times its own gradient, which it cannot while that changes freely"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,16 +1,16 @@
 """Growing steps: the automatic step, which grows while the moves of the agents show no sign that it is too large.
 
 The largest useful step is 1 to 6 times the automatic one, and the data alone decide. So a run begins with the automatic step and
-judges it after every block of w + D iterations, w = max(30, 3 / gap), gap = 1 - lambda_2 and D the rounds in which a number reaches
-all agents. Of x_k, the agent's point, and z_k = (I - W) p_k, where p_k is the first array that it sends in iteration k (x_k, or
-x_k - alpha y_k), the agent takes means over each half of the first w iterations, in every third iteration:
+judges it after every block of w + D iterations, w = max(30, 3 / gap), gap = 1 - lambda_2 and D the rounds in which a number
+reaches all agents. Let x_k be the agent's point and z_k = (I - W) p_k, where p_k is the first array that it sends in iteration k:
+x_k, or x_k - alpha y_k. In every third of the first w iterations the agent adds, for each half of them,
 
-    E = ||x_{k+1} - 2 x_k + x_{k-1}||^2      Q = ||x_{k+1} - x_k||^2      N = ||z_k - z_{k-1}||^2
-    tau = E / Q,  delta = N / (gap^2 Q)  in the second half;     u and q, the ratios of E and Q in the second half to those in the first
+    E = ||x_{k+1} - 2 x_k + x_{k-1}||^2        Q = ||x_{k+1} - x_k||^2        N = ||z_k - z_{k-1}||^2
 
-Near a minimiser a step that is too large for the curvature makes moves turn back and grow, whereas slow convergence and the escape
-from a saddle go straight ahead (tau is small). Farther away, a step that is too large for consensus makes agents circle at a distance
-from each other: the disagreement of their moves, delta, does not shrink. The verdict of an agent is
+and has tau = E / Q and delta = N / (gap^2 Q) of the second half, and the ratios u of E and q of Q in the second half to those in
+the first. Near a minimiser a step that is too large for the curvature makes moves turn back and grow (tau, u), whereas slow
+convergence and the escape from a saddle go straight ahead. Farther away, a step that is too large for consensus makes agents
+circle at a distance from each other: the disagreement of their moves, delta, does not shrink. The verdict of an agent is
 
     3 broken   a move of half the norm of x, or tau > 0.02 and u > 30 (both only above the first step), or a number not finite
     2 bad      tau > 0.02 and u > 1; or delta > `apart` and q > 0.9; after a cut only where q > 2 too; or, above the first step,
@@ -18,14 +18,15 @@ from each other: the disagreement of their moves, delta, does not shrink. The ve
     1 hold     tau > 0.02 or delta > `hold`
     0 grow     otherwise
 
-In the last D iterations of a block the largest verdict spreads to all agents, as one more number in the messages that they send
-anyway (`Network.mix_and_max`). Then all agents do the same. After 0 the step grows, unless it waits after a cut; after 2 and 3 it is
-cut, and the wait, first `PATIENCE` blocks, doubles. After 3, and after 2 in the first block of a step, the run goes back to the last
-state that was judged 0; an agent whose move was too long stays there until the others follow. Steps are the first ones times
-2^(m/6) with an integer m, so that they are the same bits on all agents, on any number of ranks and after a checkpoint.
+In the last D iterations of a block the largest verdict spreads to all agents, as one more number in messages that they send anyway
+(`Network.mix_and_max`). Then all agents do the same. After 0 the step grows, unless it waits after a cut; after 2 and 3 it is cut,
+and waits for `PATIENCE` blocks, twice as long each time. After 3, and after 2 in the first block of a step, the run goes back to
+the last state that was judged 0; an agent whose move was too long stays there until the others follow. Steps are the first ones
+times 2^(m/6) with an integer m, so that they are the same bits on all agents, on any number of ranks and after a checkpoint.
 
-With the step changes what depends on it: the correction u of EXTRA, which is alpha F at rest, by the same factor; and a penalty that
-is a share of 1 / step, where trackers follow by y += F_new - F_old, the agent's own fields, so that their mean stays the mean field.
+What depends on the step changes with it: the correction u of EXTRA, which is alpha F at rest, by the same factor; and a penalty
+that is a share of 1 / step, where trackers follow by y += F_new - F_old of the agent's own fields, so that their mean stays the
+mean field. The rule and its constants are ours, found by experiments (``benchmarks/auto_steps.py``).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ import numpy as np
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Network, Problem, Spectrum, Streams
 from ..common.automatic_steps import Order, tracking_step
-from ..common.fields import landing, track
+from ..common.fields import track
 from ..common.method import Decentralized
 from ..common.mixing import effective
 from ..common.schedules import Growing as GrowingStep
@@ -100,7 +101,7 @@ class Progress(NamedTuple):
     apart: Array
     """z_{k-1}, like x."""
     first: Array
-    """``(2, n_local)``: the first steps and penalties."""
+    """``(n_local, 2)``: the first steps and penalties."""
     good_exponent: int
     good: Any
     """The last state that was judged 0, and its m."""
@@ -151,7 +152,7 @@ def limits(method: Any, spectrum: Spectrum, flooding_rounds: int) -> Limits:
         mixing = effective(spectrum, method.rounds, method.chebyshev)
         gap = getattr(method, "consensus_step", 1.0) * (1.0 - mixing.lambda_2)
         aim = tracking_step(Spectrum(1.0 - gap, mixing.lambda_min), order)
-    window = max(30, math.ceil(3.0 / gap))
+    window = max(30, round(3.0 / gap))
     constants = own, window, window + flooding_rounds
     if not (hasattr(method, "mixing") or hasattr(method, "aim")):  # EXTRA
         return Limits(*constants, most=10.0, pace=2, hold=math.inf, apart=1.0)
@@ -216,7 +217,7 @@ class Growing:
     def init(self, problem: Problem[Any], network: Network, streams: Streams, x0: Array) -> Any:
         """The method's first state, and the progress of a run that has not judged its step yet."""
         state = self.method.init(problem, network, streams, x0)
-        first = np.stack((state.step_size, state.penalty if "penalty" in state._fields else state.step_size))
+        first = np.stack((state.step_size, state.penalty if "penalty" in state._fields else state.step_size), axis=-1)
         none, like = np.zeros((3, len(x0))), np.zeros((2, *x0.shape))
         good = _copied(state)
         progress = Progress(
@@ -311,14 +312,14 @@ class Growing:
         if now == p.exponent:
             return state
         fields, multiple = set(state._fields), 2.0 ** (p.exponent / 6.0)
-        step = p.first[0] * multiple
+        step = p.first[:, 0] * multiple
         state = state._replace(**dict.fromkeys(fields & {"step_size", "base"}, step))
         if "dual" in fields:
             state.dual[...] *= 2.0 ** ((p.exponent - now) / 6.0)
         if "penalty" in fields and getattr(self.method, "follows", self.method.penalty == "auto"):
-            penalty = p.first[1] / multiple
+            penalty = p.first[:, 1] / multiple
             if "tracker" in fields:
-                field = track(landing, problem, state.x, state.tracker, state.field, penalty)
+                field = track(self.method.field, problem, state.x, state.tracker, state.field, penalty)
                 state = state._replace(field=field, gradients=state.gradients + 1)
             state = state._replace(penalty=penalty)
         return state

@@ -34,6 +34,7 @@ import numpy as np
 
 from ...protocols import Array, ConstraintSet, Network, Problem, Spectrum, Streams
 from ...settings import Positive, Range
+from ..common.fields import landing
 from ..common.method import Ordered
 from ..common.schedules import Auto
 from ..common.step_sizes import StepSize
@@ -84,6 +85,10 @@ class SafeTracking(Exact, Ordered):
     penalty: Positive | Auto = "auto"
     safe: bool = False
     eps: Eps = 0.5
+
+    def field(self, problem: Any, x: Array, penalty: Array) -> Array:
+        """The field that is tracked, at x with these penalties; the landing field."""
+        return landing(problem, x, penalty)
 
     def running(self) -> Any:
         """The method that runs: this one, or `Safe` around it if ``safe`` is set, or `Growing`."""

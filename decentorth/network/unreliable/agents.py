@@ -41,9 +41,7 @@ def check_method(method: Any, channel: Channel) -> None:
     growing steps need every message.
     """
     if getattr(method, "every_message", False):
-        raise ChannelError(
-            "growing steps are judged by what all messages say, and some are lost or changed here: take step size auto"
-        )
+        raise ChannelError("growing steps need every message, and this channel loses or changes some: take step size auto")
     if not (channel.correction or channel.all(Crash)):
         return
     declared = get_type_hints(method.init).get("return")
