@@ -1,12 +1,12 @@
 """Automatic and growing steps against tuned ones: iterations for every exact method, problem and graph, over seeds.
 
-    python benchmarks/auto_steps.py [--seeds 1] [--limit 20000] [method ...]
-    python benchmarks/auto_steps.py --random 1000 [method ...]
+    python benchmarks/auto_steps.py [--problem "PCA, digits by label"] [--seeds 1] [--limit 20000] [method ...]
+    python benchmarks/auto_steps.py --random 1000 [--limit 400] [method ...]
 
-For each problem, graph and seed the method runs with ``step_size="auto"``, with ``"growing"`` and with each step of a grid about the
-automatic one; the best of the grid and the automatic one is the tuned step. Printed: iterations(growing), and the medians over seeds
-of iterations(auto) / iterations(tuned) and iterations(growing) / iterations(tuned). Iterations are counted to 1 %, until the gradient
-norm at the projected mean and the consensus error are small.
+For each problem, graph and seed the method runs with ``step_size="auto"``, with ``"growing"`` and with each step of a grid about
+the automatic one; the best of the grid and the automatic one is the tuned step. Printed: iterations(growing), and the medians over
+seeds of iterations(auto) / iterations(tuned) and iterations(growing) / iterations(tuned). Iterations are counted to 1 %, until the
+gradient norm at the projected mean and the consensus error are small.
 
 With ``--random`` both run on that many random problems, graphs and scales from 1e-6 to 1e6, and divergences are counted.
 """
@@ -135,7 +135,7 @@ def table(method: str, outcomes: list[tuple[Task, float, float, float]]) -> Tabl
     found.add_column("problem")
     for graph in GRAPHS:
         found.add_column(graph, justify="right")
-    for name in PROBLEMS:
+    for name in dict.fromkeys(task.problem for task, *_ in outcomes):
         cells = []
         for graph in GRAPHS:
             here = [counts for task, *counts in outcomes if (task.problem, task.graph) == (name, graph)]
@@ -188,6 +188,7 @@ def main() -> None:
     """Print a table for each method, or the counts of divergences."""
     arguments = argparse.ArgumentParser(description="Automatic and growing steps against tuned ones.")
     arguments.add_argument("methods", nargs="*", default=METHODS)
+    arguments.add_argument("--problem", action="append", choices=PROBLEMS, help="several times for several; by default all")
     arguments.add_argument("--seeds", type=int, default=1)
     arguments.add_argument("--limit", type=int, default=20_000)
     arguments.add_argument("--random", type=int, default=0)
@@ -201,11 +202,11 @@ def main() -> None:
                 nearer = sum(grown < auto / 3.0 for (_, auto), (_, grown) in ends)
                 farther = sum(grown > auto * 3.0 for (_, auto), (_, grown) in ends)
                 console.print(
-                    f"{method}: of {given.random} problems diverged: auto {lost[0]}, growing {lost[1]}; after {given.limit} iterations "
-                    f"the gradient is less than a third with growing {nearer} times, with auto {farther} times"
+                    f"{method}: of {given.random} problems diverged: auto {lost[0]}, growing {lost[1]}; the gradient after "
+                    f"{given.limit} iterations is less than a third with growing {nearer} times, with auto {farther} times"
                 )
                 continue
-            cells = product(PROBLEMS, GRAPHS, range(given.seeds))
+            cells = product(given.problem or PROBLEMS, GRAPHS, range(given.seeds))
             console.print(table(method, list(pool.map(ratio, [Task(method, *cell, given.limit) for cell in cells]))))
 
 
