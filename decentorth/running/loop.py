@@ -172,8 +172,8 @@ def _smaller(parts: Parts, state: Any) -> str:
     if not isinstance(step, float | int):
         own = getattr(state, "step_size", None)
         most = parts.collective.max(float(own.max())) if isinstance(own, np.ndarray) else math.inf
-        smaller = f"try a smaller step size than {step}, as {most / 5.0:.2g}" if 0.0 < most < math.inf else "try a smaller step size"
-        return f"{smaller}, or momentum 0" if getattr(parts.algorithm, "momentum", 0.0) else smaller
+        than = f" than {step}, as {most / 5.0:.2g}" if 0.0 < most < math.inf else ""
+        return f"try a smaller step size{than}{', or momentum 0' if getattr(parts.algorithm, 'momentum', 0.0) else ''}"
     problem: object = parts.problem
     steepest = parts.collective.max(float(problem.lipschitz.max())) if isinstance(problem, Smooth) else 0.0
     curved = 1.0 / steepest if 0.0 < steepest < np.inf else np.inf
