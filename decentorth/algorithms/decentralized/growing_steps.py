@@ -166,7 +166,7 @@ def limits(method: Any, spectrum: Spectrum, flooding_rounds: int) -> Limits:
 @cache
 def _state_class(inner: type) -> Any:
     """The class of a method's states with a `Progress` behind."""
-    return namedtuple(f"Growing{inner.__name__}", (*inner._fields, "progress"))  # type: ignore[attr-defined, misc]
+    return namedtuple(f"Growing{inner.__name__}", (*inner._fields, "progress"))  # type: ignore[attr-defined]
 
 
 class _Heard:
@@ -218,12 +218,26 @@ class Growing:
         """The method's first state, and the progress of a run that has not judged its step yet."""
         state = self.method.init(problem, network, streams, x0)
         first = np.stack((state.step_size, state.penalty if "penalty" in state._fields else state.step_size), axis=-1)
-        none, like = np.zeros((3, len(x0))), np.zeros((2, *x0.shape))
+        numbers, none = np.zeros((3, len(x0))), np.zeros((2, *x0.shape))
         good = _copied(state)
         progress = Progress(
-            0, 0, PATIENCE, False, False, *none, np.zeros((len(x0), 5)), *like, first, good_exponent=0, good=good, candidate=good
+            exponent=0,
+            wait=0,
+            patience=PATIENCE,
+            cut=False,
+            trial=False,
+            verdict=numbers[0],
+            stopped=numbers[1],
+            circling=numbers[2],
+            sums=np.zeros((len(x0), 5)),
+            before=none[0],
+            apart=none[1],
+            first=first,
+            good_exponent=0,
+            good=good,
+            candidate=good,
         )
-        return _state_class(type(state))(*state, progress)
+        return _state_class(type(state))(*state, progress)  # type: ignore[arg-type]  # a class is hashable
 
     def step(self, problem: Problem[Any], network: Network, streams: Streams, state: Any) -> Any:
         """An iteration of the method, and at the end of a block the change of its step."""
