@@ -293,6 +293,16 @@ class Network(Shown):
         """
         return self._mix((labels, *xs), alike=True)
 
+    def mix_and_max(self, x: Array, *xs: Array) -> tuple[Array, ...]:
+        """One round in which the elementwise maximum of ``x`` over an agent and its neighbours, the first result, comes in the same
+        messages as W x for each of the others."""
+        widths = tuple([one.size // self.n_local for one in (x, *xs)])
+        plan = self._plan()
+        traffic = plan.traffic(widths)
+        out = traffic.mix_and_max((x, *xs))
+        self._count(traffic, plan.directed_edges, 8 * sum(widths))
+        return out
+
     def max(self, x: Array, rounds: int = 1) -> Array:
         """Max-consensus: the elementwise maximum of ``x``, ``(n_local, ...)``, over the agents within ``rounds`` edges and itself.
 

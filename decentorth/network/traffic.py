@@ -133,6 +133,13 @@ class Traffic:
             heard, blocks = self._halo.alike([arrays[0] for arrays in gathered])
         return (heard, *[self.add(blocks, gathered, number, np.zeros(x.shape)) for number, x in enumerate(xs) if number > 0])
 
+    def mix_and_max(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
+        """The elementwise maximum of the first array over an agent and its neighbours, then W x for each of the others."""
+        gathered = self.gather(xs)
+        largest = self._halo.largest([arrays[0].reshape(-1, self._widths[0]) for arrays in gathered]).reshape(xs[0].shape)
+        others = [self.add(self._blocks, gathered, number, np.zeros(x.shape)) for number, x in enumerate(xs) if number > 0]
+        return (largest, *others)
+
     def max(self, x: Array) -> Array:
         """The elementwise maximum over an agent and its neighbours; fresh, C-contiguous."""
         values = [arrays[0].reshape(-1, self._widths[0]) for arrays in self.gather((x,))]

@@ -81,6 +81,16 @@ class Network(Protocol):
         labels, the own weight takes up the rest. ``labels`` is ``(n_local,)`` and travels in the same message.
         """
 
+    def mix_and_max(self, x: Array, *xs: Array) -> tuple[Array, ...]:
+        """Mix each of ``xs`` for one round and return ``(largest, W x, ...)``.
+
+        ``largest`` is the elementwise maximum of ``x`` over an agent and its neighbours; ``x`` travels in the same message.
+        """
+
+    @property
+    def flooding_rounds(self) -> int:
+        """The rounds after which a value has reached all agents, known in advance like the spectrum."""
+
 
 class Collective(Protocol):
     """Quantities of the whole network for metrics, stopping, set-up and files; never passed to an algorithm."""

@@ -8,6 +8,7 @@ which is why it cannot deadlock.
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -137,7 +138,7 @@ _FAR = 1e3
 
 def _diverged(parts: Parts, agent: int, state: Any, row: Row, good: Snapshot | None) -> Stop:
     """The end of a run whose point is not finite: its cause, or a smaller step size."""
-    advice = (None if good is None else _cause(parts, good, state.k)) or _smaller(parts)
+    advice = (None if good is None else _cause(parts, good, state.k)) or _smaller(parts, state)
     seen = f"it was finite at iteration {row.iteration}"
     return Stop("diverged", False, f"diverged: the point of agent {agent} is not finite at iteration {state.k} ({seen}); {advice}")
 
@@ -169,12 +170,15 @@ def _cause(parts: Parts, good: Snapshot, last: int) -> str | None:
     return None
 
 
-def _smaller(parts: Parts) -> str:
+def _smaller(parts: Parts, state: Any) -> str:
     """The advice for a step size that is too large, for the objectives or for the penalty."""
     step, penalty = (getattr(parts.algorithm, name, None) for name in ("step_size", "penalty"))
     step = getattr(step, "initial", step)
     if not isinstance(step, float | int):
-        return "try a smaller step size"
+        own = getattr(state, "step_size", None)
+        most = parts.collective.max(float(own.max())) if isinstance(own, np.ndarray) else math.inf
+        than = f" than {step}, as {most / 5.0:.2g}" if 0.0 < most < math.inf else ""
+        return f"try a smaller step size{than}{', or momentum 0' if getattr(parts.algorithm, 'momentum', 0.0) else ''}"
     problem: object = parts.problem
     steepest = parts.collective.max(float(problem.lipschitz.max())) if isinstance(problem, Smooth) else 0.0
     curved = 1.0 / steepest if 0.0 < steepest < np.inf else np.inf

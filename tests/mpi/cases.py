@@ -223,6 +223,8 @@ CASES: dict[str, Case] = {
     "completion": Case(generated_completion, (60,) * 10, (50, 4), ring),
     "ica": Case(generated_ica, (300,) * 10, (12, 12), random_graph),
     "pca-synthetic": Case(generated_pca, (100,) * 10, (20, 4), ring),
+    "growing": Case(procrustes, UNEVEN, (50, 20), random_graph, do.DRFGT(step_size="growing"), iterations=75),
+    "growing-extra": Case(pca, EVEN, (50, 5), random_graph, do.REXTRA(step_size="growing"), iterations=75),
     "fewer-cuts": Case(pca, (6,) * 40, (20, 3), two_clusters, placement="fewer-cuts"),
     "stops": Case(pca, EVEN, (50, 5), random_graph, stopping=GradientNorm(2e-2) & Consensus(2e-2), iterations=500, recorded=40),
     "agents-stop": Case(pca, UNEVEN, (50, 5), random_graph, stopping=LocalMaximum(2e-2, every=25), iterations=500, recorded=20),

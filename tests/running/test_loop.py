@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from decentorth import DGD, DPRGT, DRFGT, UMCM, Checkpoints, Landing, Result, iterate, solve
-from decentorth.problems import Deferred, FunctionProblem
+from decentorth import CDADT, DGD, DPRGT, DRFGT, UMCM, Checkpoints, Landing, Result, iterate, solve
+from decentorth.problems import CCASettings, Deferred, FunctionProblem
 from decentorth.protocols import Array, Collective, Row, Stop, StoppingRule
 from decentorth.running.history import schedule
 from decentorth.sets import Euclidean, Stiefel
@@ -318,6 +318,14 @@ def test_divergence_of_automatic_steps_has_no_number_to_divide() -> None:
     result = solve(hevp(6), UMCM(penalty=1e-3), iterations=500, seed=1)
     assert result.status == "diverged"
     assert "try a smaller step size" in result.message
+
+
+def test_divergence_on_a_bad_channel_names_a_smaller_step_and_no_momentum() -> None:
+    """Automatic steps and momentum know nothing of the channel."""
+    problem = CCASettings(data="synthetic").problem(10, 0)
+    result = solve(problem, CDADT(), GRAPHS["path"](10), iterations=1000, channel="loss:p=0.5")
+    assert result.status == "diverged"
+    assert f"try a smaller step size than auto, as {result.state.step_size.max() / 5.0:.2g}, or momentum 0" in result.message
 
 
 def test_a_run_that_leaves_its_region_stops() -> None:

@@ -54,6 +54,13 @@ class Recording:
     def total(self, *xs: Array) -> tuple[Array, ...]:
         return self._recorded(self._network.total, xs, 0)
 
+    def mix_and_max(self, x: Array, *xs: Array) -> tuple[Array, ...]:
+        return self._recorded(self._network.mix_and_max, (x, *xs), 0)
+
+    @property
+    def flooding_rounds(self) -> int:
+        return self._network.flooding_rounds
+
     def max(self, x: Array, rounds: int = 1) -> Array:
         """Of agents that meet, as no algorithm can."""
         network: Any = self._network
@@ -77,12 +84,16 @@ class Replaying:
         if not self.directed:
             self.spectrum = recording.spectrum
         self.self_weights = recording.self_weights[self._agent]
+        self.flooding_rounds = recording.flooding_rounds
 
     def mix(self, *xs: Array, rounds: int = 1, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
         return self._replayed((*xs, *push), rounds)
 
     def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
         return self._replayed((labels, *xs), 0)
+
+    def mix_and_max(self, x: Array, *xs: Array) -> tuple[Array, ...]:
+        return self._replayed((x, *xs), 0)
 
     def max(self, x: Array, rounds: int = 1) -> Array:
         return self._replayed((x,), rounds)[0]

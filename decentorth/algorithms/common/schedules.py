@@ -244,3 +244,10 @@ class BarzilaiBorwein(Constant):
             found = np.where(known, above / np.where(known, below, 1.0), step)
         low, high = self.free if math.isinf(self.cap) else (self.least, self.cap)
         return np.clip(found, low * base, high * base)
+
+
+@dataclass(frozen=True)
+class Growing(Constant):
+    """The step at the start, which grows while the agents' moves show no sign that it is too large: see `growing_steps`."""
+
+    name: ClassVar[str] = "growing"

@@ -2,8 +2,8 @@
 
 It is written alike in Python, in files and as flags. A number, or ``"auto"``, is the constant schedule. The others are written by
 name, with parameters where they differ from the defaults: ``"diminishing"``, ``"diminishing:initial=0.5,power=1"``,
-``"horizon:iterations=3000"``, ``"bb:cap=2"``, ``"geometric:initial=1e-3,ratio=0.96"``; in Python the objects of `schedules` say the
-same.
+``"horizon:iterations=3000"``, ``"bb:cap=2"``, ``"geometric:initial=1e-3,ratio=0.96"``, ``"growing"``; in Python the objects of
+`schedules` say the same.
 """
 
 from __future__ import annotations
@@ -16,11 +16,22 @@ from topologies import text
 from ...numerics.ordered_sums import sums
 from ...protocols import Array
 from ...settings import Form, Positive, check
-from .schedules import Annealed, Auto, BarzilaiBorwein, Constant, Diminishing, Geometric, Horizon, Piecewise, SquareSummable
+from .schedules import (
+    Annealed,
+    Auto,
+    BarzilaiBorwein,
+    Constant,
+    Diminishing,
+    Geometric,
+    Growing,
+    Horizon,
+    Piecewise,
+    SquareSummable,
+)
 
 InAdvance = Constant | Diminishing | Horizon | SquareSummable | Annealed | Geometric | Piecewise
 """Steps that are chosen in advance."""
-Schedule = InAdvance | BarzilaiBorwein
+Schedule = InAdvance | BarzilaiBorwein | Growing
 SCHEDULES: dict[str, type[Schedule]] = {schedule.name: schedule for schedule in get_args(Schedule)}
 IN_ADVANCE: tuple[type[Schedule], ...] = get_args(InAdvance)
 
@@ -57,7 +68,7 @@ class MovingImages(Moving, Protocol):
 def checked(
     step_size: float | str | Schedule,
     allowed: tuple[type[Schedule], ...] = IN_ADVANCE,
-    why: str = "Barzilai-Borwein steps are for methods of a single agent",
+    why: str = "Barzilai-Borwein steps are for methods of a single agent, growing ones for exact methods on networks",
 ) -> float | str | Schedule:
     """A method's ``step_size`` in its one form: a number and ``"auto"`` as they are, everything else as an object of `schedules`.
 
@@ -82,7 +93,9 @@ def checked(
 StepSize = Annotated[float | str | Schedule, Form(checked)]
 """A step size that is constant or follows a schedule."""
 ConstantStepSize = Annotated[float | str | Schedule, Form(partial(checked, allowed=(Constant,)))]
-MeasuredStepSize = Annotated[float | str | Schedule, Form(partial(checked, allowed=get_args(Schedule)))]
+GrowingStepSize = Annotated[float | str | Schedule, Form(partial(checked, allowed=(*IN_ADVANCE, Growing)))]
+"""Exact methods on networks can also judge their steps as they go."""
+MeasuredStepSize = Annotated[float | str | Schedule, Form(partial(checked, allowed=(*IN_ADVANCE, BarzilaiBorwein)))]
 """A single agent can also measure its steps."""
 
 

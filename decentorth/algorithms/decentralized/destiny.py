@@ -85,7 +85,7 @@ class DESTINY(SafeTracking):
 
     def init(self, problem: Problem[Dissolvable], network: Network, streams: Streams, x0: Array) -> PenalisedState:
         base, penalty, spent = self._constants(problem, network, streams, x0)
-        field = blockwise(self._field, self.oracle(problem, streams, 0), x0, penalty)
+        field = blockwise(self.field, self.oracle(problem, streams, 0), x0, penalty)
         step_size = base * schedule(self.step_size).scale(0)
         return PenalisedState(x0.copy(), field.copy(), field, step_size, base, penalty, 0, spent + 1)
 
@@ -95,18 +95,18 @@ class DESTINY(SafeTracking):
 
         def moved(f: Oracle[Dissolvable], x: Array, d: Array, old: Array, penalty: Array, eta: Array, tracker: Array) -> Array:
             add_scaled(-eta, tracker, x)  # (1)
-            return add_change(self._field, f, x, d, old, penalty)  # (2)
+            return add_change(self.field, f, x, d, old, penalty)  # (2)
 
         if self.order == "combine-then-adapt":
             x, d = network.mix(state.x, state.tracker)
             field = blockwise(moved, f, x, d, state.field, penalty, eta, state.tracker, out=state.field)
         else:
             (x,) = network.mix(state.x - eta[:, None, None] * state.tracker)
-            field = track(self._field, f, x, state.tracker, state.field, penalty)
+            field = track(self.field, f, x, state.tracker, state.field, penalty)
             (d,) = network.mix(state.tracker)
         return PenalisedState(x, d, field, following(self.step_size, state), state.base, penalty, k, state.gradients + 1)
 
-    def _field(self, problem: Oracle[Dissolvable], x: Array, penalty: Array) -> Array:
+    def field(self, problem: Oracle[Dissolvable], x: Array, penalty: Array) -> Array:
         """The field H_i (3), with the gradient at x or at the point A(x) nearer to the manifold."""
         constraint = problem.constraint
         gradient = problem.gradient(x if self.variant == "direct" else constraint.dissolve(x))

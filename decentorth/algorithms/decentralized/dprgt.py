@@ -27,11 +27,12 @@ from ...protocols import Array, Network, Problem, ProjectableManifold, Projectio
 from ..common.fields import blockwise, riemannian, track
 from ..common.method import Mixing
 from ..common.step_sizes import following, schedule
+from .growing_steps import Exact
 from .tracking import TrackingState, manifold_step
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPRGT(Mixing):
+class DPRGT(Exact, Mixing):
     """Decentralized projected Riemannian gradient tracking (Deng & Hu 2023)."""
 
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)

@@ -29,11 +29,12 @@ from ...protocols import Array, Network, Problem, RetractableManifold, Streams
 from ..common.fields import blockwise, riemannian, track
 from ..common.method import Retracting
 from ..common.step_sizes import following, schedule
+from .growing_steps import Exact
 from .tracking import TrackingState, manifold_step
 
 
 @dataclass(frozen=True, kw_only=True)
-class DRGTA(Retracting):
+class DRGTA(Exact, Retracting):
     """Decentralized Riemannian gradient tracking (Chen, Garcia, Hong, Shahrampour 2021, Algorithm 2)."""
 
     gradient_factor: ClassVar[float] = 1.0

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -28,11 +28,12 @@ from ...protocols import Array, Network, Problem, Streams
 from ...settings import Form
 from ..common.automatic_steps import start
 from ..common.method import Method
-from ..common.schedules import Auto, Constant
+from ..common.schedules import Auto, Constant, Growing
 from ..common.shared_step import agreed
 from ..common.step_sizes import Schedule, StepSize, checked
+from .growing_steps import running
 
-_WHY = "each agent's correction comes to cancel the step size times its own gradient, which it cannot while the step size changes"
+_WHY = "each agent's correction comes to cancel the step size times its own gradient, which it cannot while that changes freely"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +43,15 @@ class Extra(Method):
     Parameters
     ----------
     step_size
-        alpha > 0, constant; or auto: from the agents' gradients and Lipschitz constants, their weights in W and a given penalty.
+        alpha > 0, constant; or auto: from the agents' gradients and Lipschitz constants, their weights in W and a given penalty;
+        or growing.
     """
 
-    step_size: Annotated[float | str | Schedule, Form(partial(checked, allowed=(Constant,), why=_WHY))] = "auto"
+    step_size: Annotated[float | str | Schedule, Form(partial(checked, allowed=(Constant, Growing), why=_WHY))] = "auto"
+
+    def running(self) -> Any:
+        """The method that runs: this one, or `Growing` around it."""
+        return running(self)
 
 
 def extra_limit(network: Network) -> float:

@@ -28,15 +28,17 @@ here looks at the objective, and no step grows again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from ...protocols import Array, ConstraintSet, Network, Problem, Spectrum, Streams
 from ...settings import Positive, Range
+from ..common.fields import landing
 from ..common.method import Ordered
 from ..common.schedules import Auto
 from ..common.step_sizes import StepSize
+from .growing_steps import Exact
 from .tracking import PenalisedState
 
 LAST = 1100
@@ -65,7 +67,7 @@ class SafeState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SafeTracking(Ordered):
+class SafeTracking(Exact, Ordered):
     """Gradient tracking along a field that draws points to the manifold, with safe steps if asked for.
 
     Parameters
@@ -84,9 +86,14 @@ class SafeTracking(Ordered):
     safe: bool = False
     eps: Eps = 0.5
 
-    def running(self) -> Self | Safe:
-        """The method that runs: this one, or `Safe` around it if ``safe`` is set."""
-        return Safe(self, self.requires, self.requires_set, self.gradient_factor, self.step_size) if self.safe else self
+    def field(self, problem: Any, x: Array, penalty: Array) -> Array:
+        """The field that is tracked, at x with these penalties; the landing field."""
+        return landing(problem, x, penalty)
+
+    def running(self) -> Any:
+        """The method that runs: this one, or `Safe` around it if ``safe`` is set, or `Growing`."""
+        safe = Safe(self, self.requires, self.requires_set, self.gradient_factor, self.step_size)
+        return safe if self.safe else super().running()
 
     @property
     def follows(self) -> bool:

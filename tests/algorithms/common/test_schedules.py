@@ -114,7 +114,7 @@ IN_ADVANCE_NAMES = ["diminishing", "horizon", "square-summable", "annealed", "ge
 
 
 def test_defaults_are_left_out_of_the_text() -> None:
-    assert [str(kind()) for kind in SCHEDULES.values()] == ["constant", *IN_ADVANCE_NAMES, "bb"]
+    assert [str(kind()) for kind in SCHEDULES.values()] == ["constant", *IN_ADVANCE_NAMES, "bb", "growing"]
     assert str(BarzilaiBorwein(cap=1.5)) == "bb:cap=1.5"
     assert str(Diminishing(0.5, 1.0)) == "diminishing:initial=0.5,power=1.0"
 
@@ -142,7 +142,7 @@ def test_steps_are_capped_where_a_cap_is_given() -> None:
     assert BarzilaiBorwein().following(1, *some) == [1000.0]
 
 
-KNOWN = f"known step_sizes: constant, {', '.join(IN_ADVANCE_NAMES)}, bb, 'auto', a positive number"
+KNOWN = f"known step_sizes: constant, {', '.join(IN_ADVANCE_NAMES)}, bb, growing, 'auto', a positive number"
 REFUSED = [
     ("fast", f"unknown step_size 'fast'; {KNOWN}"),
     ("0.1", f"unknown step_size '0.1'; {KNOWN}"),

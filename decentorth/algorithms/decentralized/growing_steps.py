@@ -1,0 +1,344 @@
+"""Growing steps: the automatic step, which grows while the moves of the agents show no sign that it is too large.
+
+The largest useful step is 1 to 6 times the automatic one, and the data alone decide. So a run begins with the automatic step and
+judges it after every block of w + D iterations, w = max(30, 3 / gap), gap = 1 - lambda_2 and D the rounds in which a number
+reaches all agents. Let x_k be the agent's point and z_k = (I - W) p_k, where p_k is the first array that it sends in iteration k:
+x_k, or x_k - alpha y_k. In every third of the first w iterations the agent adds, for each half of them,
+
+    E = ||x_{k+1} - 2 x_k + x_{k-1}||^2        Q = ||x_{k+1} - x_k||^2        N = ||z_k - z_{k-1}||^2
+
+and has tau = E / Q and delta = N / (gap^2 Q) of the second half, and the ratios u of E and q of Q in the second half to those in
+the first. Near a minimiser a step that is too large for the curvature makes moves turn back and grow (tau, u), whereas slow
+convergence and the escape from a saddle go straight ahead. Farther away, a step that is too large for consensus makes agents
+circle at a distance from each other: the disagreement of their moves, delta, does not shrink. The verdict of an agent is
+
+    3 broken   a move of half the norm of x, or tau > 0.02 and u > 30 (both only above the first step), or a number not finite
+    2 bad      tau > 0.02 and u > 1; or delta > `apart` and q > 0.9; after a cut only where q > 2 too; or, above the first step,
+               q > 0.97, u > 0.97 and tau > 3e-5 in four blocks in a row
+    1 hold     tau > 0.02 or delta > `hold`
+    0 grow     otherwise
+
+In the last D iterations of a block the largest verdict spreads to all agents, as one more number in messages that they send anyway
+(`Network.mix_and_max`). Then all agents do the same. After 0 the step grows, unless it waits after a cut; after 2 and 3 it is cut,
+and waits for `PATIENCE` blocks, twice as long each time. After 3, and after 2 in the first block of a step, the run goes back to
+the last state that was judged 0; an agent whose move was too long stays there until the others follow. Steps are the first ones
+times 2^(m/6) with an integer m, so that they are the same bits on all agents, on any number of ranks and after a checkpoint.
+
+What depends on the step changes with it: the correction u of EXTRA, which is alpha F at rest, by the same factor; and a penalty
+that is a share of 1 / step, where trackers follow by y += F_new - F_old of the agent's own fields, so that their mean stays the
+mean field. The rule and its constants are ours, found by experiments (``benchmarks/auto_steps.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from ...numerics.ordered_sums import sums
+from ...protocols import Array, Network, Problem, Spectrum, Streams
+from ..common.automatic_steps import Order, tracking_step
+from ..common.fields import track
+from ..common.method import Decentralized
+from ..common.mixing import effective
+from ..common.schedules import Growing as GrowingStep
+from ..common.step_sizes import GrowingStepSize
+
+PATIENCE = 3
+"""The blocks without growth after the first cut."""
+TURNING = 0.02
+"""The tau above which moves turn back."""
+LEAST = -60
+"""The least m: a run that is broken there has diverged for other reasons than its step."""
+_FAR = 1e4
+"""Up to the first step, a squared move is too long only when it is so many times longer than above."""
+_EVERY = 3
+_SKIPPED = 4
+"""The first iterations of a block, in which the moves are still those of the last step."""
+
+
+class Limits(NamedTuple):
+    """The constants of the rule for a method on a network."""
+
+    gap: float
+    window: int
+    """w, the iterations of a block in which agents measure."""
+    block: int
+    """w + D, all its iterations."""
+    most: float
+    """The largest m."""
+    pace: int
+    """The growth of m in a block before the first cut; afterwards it is 2."""
+    hold: float
+    apart: float
+
+
+class Progress(NamedTuple):
+    """The quantities of the rule; its numbers are the same on all agents."""
+
+    exponent: int
+    """m."""
+    wait: int
+    patience: int
+    cut: bool
+    """True in the block after a cut."""
+    trial: bool
+    """True in the first block of a larger step."""
+    verdict: Array
+    """``(n_local,)``: the largest verdict that an agent knows of."""
+    stopped: Array
+    """``(n_local,)``: 1 for agents whose move was too long."""
+    circling: Array
+    """``(n_local,)``: the blocks in a row in which an agent's moves neither shrank nor went straight ahead."""
+    sums: Array
+    """``(n_local, 5)``: E and Q in the first half of the block, then E, Q and N in the second."""
+    before: Array
+    """x_{k-1}, like x."""
+    apart: Array
+    """z_{k-1}, like x."""
+    first: Array
+    """``(n_local, 2)``: the first steps and penalties."""
+    good_exponent: int
+    good: Any
+    """The last state that was judged 0, and its m."""
+    candidate: Any
+    """The state at the end of the window, which is the next good one if its block is judged 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exact(Decentralized):
+    """A method that is exact with a constant step, so that its step can be judged by its moves.
+
+    Parameters
+    ----------
+    step_size
+        A number > 0; auto: from the agents' Lipschitz constants, the spectrum of W and a given penalty; growing: from there on as
+        long as the agents' moves allow; or a schedule (diminishing, horizon).
+    """
+
+    step_size: GrowingStepSize = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.step_size, GrowingStep) and (self.batch_size is not None or getattr(self, "safe", False)):
+            raise ValueError(
+                "growing steps are judged by moves along exact gradients from one step to the next: leave out batch_size and safe, "
+                "or take step_size='auto'"
+            )
+
+    def running(self) -> Any:
+        """The method that runs: this one, or `Growing` around it."""
+        return running(self)
+
+
+def running(method: Any) -> Any:
+    """The method, with growing steps if it asks for them."""
+    return Growing(method) if isinstance(method.step_size, GrowingStep) else method
+
+
+@cache
+def limits(method: Any, spectrum: Spectrum, flooding_rounds: int) -> Limits:
+    """The constants of the rule, on a network with this spectrum and D.
+
+    Tracking with one exchange has no use for more than twice the step that the slowest mode of consensus asks for.
+    """
+    gap = own = 1.0 - spectrum.lambda_2
+    order: Order = getattr(method, "order", "combine-then-adapt")
+    if hasattr(method, "mixing"):
+        mixing = effective(spectrum, method.rounds, method.chebyshev)
+        gap = getattr(method, "consensus_step", 1.0) * (1.0 - mixing.lambda_2)
+        aim = tracking_step(Spectrum(1.0 - gap, mixing.lambda_min), order)
+    window = max(30, round(3.0 / gap))
+    constants = own, window, window + flooding_rounds
+    if not (hasattr(method, "mixing") or hasattr(method, "aim")):  # EXTRA
+        return Limits(*constants, most=10.0, pace=2, hold=math.inf, apart=1.0)
+    if order == "adapt-then-combine":
+        return Limits(*constants, most=math.inf, pace=3, hold=0.02, apart=0.15)
+    if hasattr(method, "aim"):
+        aim = method.aim(spectrum, order)
+    return Limits(*constants, most=6.0 * math.log2(2.0 * math.sqrt(gap) / aim), pace=2, hold=0.05, apart=0.15)
+
+
+@cache
+def _state_class(inner: type) -> Any:
+    """The class of a method's states with a `Progress` behind."""
+    return namedtuple(f"Growing{inner.__name__}", (*inner._fields, "progress"))  # type: ignore[attr-defined]
+
+
+class _Heard:
+    """The network for one iteration, which keeps z of the first message and lets the verdicts travel in it."""
+
+    def __init__(self, network: Any, verdict: Array | None) -> None:
+        self._network, self.verdict = network, verdict
+        self.n_agents = network.n_agents
+        self.apart: Array | None = None
+
+    @property
+    def spectrum(self) -> Spectrum:
+        found: Spectrum = self._network.spectrum
+        return found
+
+    def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
+        if self.apart is not None:
+            mixed: tuple[Array, ...] = self._network.mix(*xs, rounds=rounds)
+            return mixed
+        if self.verdict is None:
+            mixed = self._network.mix(*xs)
+        else:
+            self.verdict, *others = self._network.mix_and_max(self.verdict, *xs)
+            mixed = tuple(others)
+        self.apart = xs[0] - mixed[0]
+        return mixed if rounds == 1 else self._network.mix(*mixed, rounds=rounds - 1)
+
+
+class Growing:
+    """A method with growing steps.
+
+    Parameters
+    ----------
+    method
+        The method, whose state has ``x``, ``step_size`` and the names of `tracking` or `extra`.
+    """
+
+    network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+    every_message: ClassVar[bool] = True
+    """The verdicts must reach all agents: it is not for unreliable networks."""
+
+    def __init__(self, method: Any) -> None:
+        self.method, self.step_size = method, method.step_size
+        self.requires, self.requires_set = method.requires, method.requires_set
+        if hasattr(method, "gradient_factor"):
+            self.gradient_factor = method.gradient_factor
+
+    def init(self, problem: Problem[Any], network: Network, streams: Streams, x0: Array) -> Any:
+        """The method's first state, and the progress of a run that has not judged its step yet."""
+        state = self.method.init(problem, network, streams, x0)
+        first = np.stack((state.step_size, state.penalty if "penalty" in state._fields else state.step_size), axis=-1)
+        numbers, none = np.zeros((3, len(x0))), np.zeros((2, *x0.shape))
+        good = _copied(state)
+        progress = Progress(
+            exponent=0,
+            wait=0,
+            patience=PATIENCE,
+            cut=False,
+            trial=False,
+            verdict=numbers[0],
+            stopped=numbers[1],
+            circling=numbers[2],
+            sums=np.zeros((len(x0), 5)),
+            before=none[0],
+            apart=none[1],
+            first=first,
+            good_exponent=0,
+            good=good,
+            candidate=good,
+        )
+        return _state_class(type(state))(*state, progress)  # type: ignore[arg-type]  # a class is hashable
+
+    def step(self, problem: Problem[Any], network: Network, streams: Streams, state: Any) -> Any:
+        """An iteration of the method, and at the end of a block the change of its step."""
+        rule, p = limits(self.method, network.spectrum, network.flooding_rounds), state.progress
+        j = state.k % rule.block
+        spreading, sampled = j >= rule.window, j % _EVERY == _EVERY - 1
+        before = type(p.good)(*state[:-1])
+        compared = j >= rule.window // 2 and j % _EVERY >= _EVERY - 2 and not spreading
+        seen: Any = _Heard(network, p.verdict if spreading else None) if spreading or compared else network
+        moved = self.method.step(problem, seen, streams, before)
+        if spreading:
+            p = p._replace(verdict=seen.verdict)
+        if sampled:
+            self._measure(rule, p, j, before.x, moved, seen.apart if compared else None)
+        elif j % _EVERY == _EVERY - 2:
+            p = p._replace(before=before.x, apart=seen.apart if compared else p.apart)
+        if j + 1 == rule.window:
+            self._judge(rule, p)
+            p = p._replace(candidate=_copied(moved))
+        if j + 1 == rule.block:
+            moved, p = self._decide(rule, problem, moved, p)
+        return type(state)(*moved, p)
+
+    def _measure(self, rule: Limits, p: Progress, j: int, x: Array, moved: Any, apart: Array | None) -> None:
+        """Add to the sums of this block; agents whose move is too long stop at the good state."""
+        move = moved.x - x
+        size = sums(move * move)
+        if p.exponent > LEAST:
+            p.stopped[~(size <= (0.25 if p.exponent > 0 else _FAR) * sums(p.good.x * p.good.x))] = 1.0
+            agents = np.flatnonzero(p.stopped)
+            if len(agents):
+                for entry, kept in zip(moved, p.good, strict=True):
+                    if isinstance(entry, np.ndarray):
+                        entry[agents] = kept[agents]
+        if _SKIPPED <= j < rule.window:
+            turn, column = move - (x - p.before), 0 if j < rule.window // 2 else 2
+            p.sums[:, column] += sums(turn * turn)
+            p.sums[:, column + 1] += size
+            if apart is not None:
+                change = apart - p.apart
+                p.sums[:, 4] += sums(change * change)
+
+    def _judge(self, rule: Limits, p: Progress) -> None:
+        """The agents' own verdicts on this block."""
+        half = rule.window // 2
+        samples = [sum(j % _EVERY == _EVERY - 1 for j in part) for part in (range(_SKIPPED, half), range(half, rule.window))]
+        e1, q1, e2, q2, n2 = p.sums.T
+        with np.errstate(all="ignore"):
+            tau, delta = e2 / q2, n2 / (rule.gap * rule.gap * q2)
+            u, q = e2 / e1 * (samples[0] / samples[1]), q2 / q1 * (samples[0] / samples[1])
+        turning = tau > TURNING
+        bad = (turning & (u > 1.0)) | ((delta > rule.apart) & (q > 0.9))
+        if p.cut:
+            bad &= q > 2.0
+        p.verdict[...] = np.where(bad, 2.0, np.where(turning | (delta > rule.hold), 1.0, 0.0))
+        if p.exponent > 0:
+            p.circling[...] = np.where((q > 0.97) & (u > 0.97) & (tau > 3e-5), p.circling + 1.0, 0.0)
+            p.verdict[p.circling == 4.0] = 2.0
+            p.circling[p.circling == 4.0] = 0.0
+            p.verdict[turning & (u > 30.0)] = 3.0
+        p.verdict[q2 == 0.0] = 0.0
+        p.verdict[p.stopped > 0.0] = 3.0
+
+    def _decide(self, rule: Limits, problem: Problem[Any], state: Any, p: Progress) -> tuple[Any, Progress]:
+        """The state and the progress after a block, by the network's verdict."""
+        verdict, now, pace = int(p.verdict[0]), p.exponent, rule.pace if p.patience == PATIENCE else 2
+        if verdict == 0:
+            p = p._replace(good=p.candidate, good_exponent=now)
+        if verdict < 2:
+            grows = verdict == 0 and p.wait == 0 and now + pace <= rule.most
+            following = p._replace(exponent=now + pace * grows, wait=max(p.wait - 1, 0), cut=False, trial=grows)
+        else:
+            if verdict == 3 or p.trial:
+                state, now = _copied(p.good)._replace(k=state.k, gradients=state.gradients), p.good_exponent
+                p.stopped[...] = 0.0
+            lower = p.exponent - pace if p.exponent > 0 else p.exponent - 6
+            exponent = max(lower, LEAST if verdict == 3 else min(p.exponent, 0))
+            patience = 2 * p.patience if p.wait == 0 else p.patience
+            following = p._replace(exponent=exponent, wait=patience // 2, patience=patience, cut=True, trial=False)
+        p.verdict[...] = 0.0
+        p.sums[...] = 0.0
+        return self._at(problem, state, now, following), following
+
+    def _at(self, problem: Problem[Any], state: Any, now: int, p: Progress) -> Any:
+        """The state with the step of ``p`` instead of that of the exponent ``now``."""
+        if now == p.exponent:
+            return state
+        fields, multiple = set(state._fields), 2.0 ** (p.exponent / 6.0)
+        step = p.first[:, 0] * multiple
+        state = state._replace(**dict.fromkeys(fields & {"step_size", "base"}, step))
+        if "dual" in fields:
+            state.dual[...] *= 2.0 ** ((p.exponent - now) / 6.0)
+        if "penalty" in fields and getattr(self.method, "follows", self.method.penalty == "auto"):
+            penalty = p.first[:, 1] / multiple
+            if "tracker" in fields:
+                field = track(self.method.field, problem, state.x, state.tracker, state.field, penalty)
+                state = state._replace(field=field, gradients=state.gradients + 1)
+            state = state._replace(penalty=penalty)
+        return state
+
+
+def _copied(state: Any) -> Any:
+    """A state that shares no memory with ``state``."""
+    return type(state)(*[entry.copy() if isinstance(entry, np.ndarray) else entry for entry in state])

@@ -1,0 +1,212 @@
+"""Growing steps: the same decisions on all agents and ranks and after a checkpoint, a step that is found, and none that is lost."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import topologies as tp
+from decentorth import DESTINY, DGD, DPRGT, DRFGT, DRGTA, REXTRA, RFEXTRA, Checkpoints, GradientTracking, Result, solve
+from decentorth.algorithms.decentralized.growing_steps import limits
+from decentorth.api import Run
+from decentorth.network import Network
+from decentorth.numerics.random_streams import CounterStreams
+from decentorth.problems import PCA, Procrustes
+from decentorth.running.checkpoint.states import copied, taken_apart
+from decentorth.stopping import Consensus, GradientNorm
+from tests.support.networks import Recording, Replaying
+from tests.support.problems import GRAPHS, pca, samples
+
+METHODS = [
+    DRFGT(step_size="growing", order="combine-then-adapt"),
+    DRFGT(step_size="growing", order="adapt-then-combine"),
+    DESTINY(step_size="growing"),
+    DRGTA(step_size="growing", rounds=2),
+    DPRGT(step_size="growing"),
+    RFEXTRA(step_size="growing"),
+    REXTRA(step_size="growing"),
+]
+each = pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{type(method).__name__}-{getattr(method, 'order', '')}")
+BLOCK = 32
+"""w + D on a ring of five agents and on a star."""
+
+
+@cache
+def small(scale: float = 1.0, agents: int = 10) -> Procrustes:
+    """Agents with unlike data, ``scale`` times as large."""
+    rng = np.random.default_rng((0, 1))
+    data = [rng.standard_normal((10, 20)) for _ in range(agents)]
+    return Procrustes([scale * a for a in data], [scale * rng.standard_normal((5, 10)) for _ in data])
+
+
+def bits(state: Any) -> dict[str, Any]:
+    arrays, numbers = taken_apart(state, "state")
+    return {name: array.tobytes() for name, array in arrays.items()} | numbers
+
+
+def exponents(run: Run, iterations: int) -> list[int]:
+    """The exponent m in each iteration."""
+    found = []
+    for state in run.states():
+        found.append(state.progress.exponent)
+        if state.k == iterations:
+            return found
+    return found
+
+
+@each
+def test_an_agent_decides_by_its_own_moves_and_what_it_hears(method: Any) -> None:
+    """Each agent alone, given its rows of every recorded exchange, makes the same bits, over blocks in which the step changes."""
+    run = Run(small(agents=5), method, GRAPHS["ring"](5), seed=1, comm="serial")
+    recording: Any = Recording(run.network)
+    first = run.method.init(run.problem, recording, run.streams, run.x0)
+    states = [copied(first)]
+    for _ in range(3 * BLOCK):
+        states.append(copied(run.method.step(run.problem, recording, run.streams, copied(states[-1]))))
+    assert states[-1].progress.exponent > 0
+    for agent in range(0, 5, 2):
+        own = slice(agent, agent + 1)
+        network: Any = Replaying(recording, agent)
+        problem, streams = run.problem.restrict(own), CounterStreams(1, own)
+        state = run.method.init(problem, network, streams, run.x0[own].copy())
+        for expected in states[1:]:
+            state = run.method.step(problem, network, streams, state)
+            assert state.progress.exponent == expected.progress.exponent
+            assert state.x.tobytes() == expected.x[own].tobytes()
+        assert network.exhausted()
+
+
+@pytest.mark.parametrize("method", [METHODS[0], METHODS[5]], ids=["DRFGT", "RFEXTRA"])
+def test_saved_and_resumed_is_as_if_never_stopped(method: Any, tmp_path: Path) -> None:
+    """With checkpoints in a window, and while the verdicts spread."""
+
+    def run(**given: Any) -> dict[str, Any]:
+        return bits(
+            solve(small(agents=5), method, GRAPHS["ring"](5), iterations=4 * BLOCK, record_every=50, comm="serial", **given).state
+        )
+
+    whole = run()
+    assert run(checkpoints=Checkpoints(tmp_path, every=63, keep=9)) == whole
+    for k in (63, 126):
+        assert run(resume=tmp_path / f"{k:09d}") == whole
+
+
+@cache
+def solved(method: Any, graph: str) -> Result:
+    stopping = GradientNorm(1e-6) & Consensus(1e-6)
+    return solve(small(), method, GRAPHS[graph](10), iterations=6000, stopping=stopping, rows=400, comm="serial")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "graph"), [(DRFGT, "erdos-renyi"), (RFEXTRA, "erdos-renyi"), (DRGTA, "star")])
+def test_the_same_answer_in_fewer_iterations(method: Any, graph: str) -> None:
+    grown, constant = solved(method(step_size="growing"), graph), solved(method(), graph)
+    assert grown.converged
+    assert grown.row.iteration < 0.7 * constant.row.iteration
+
+
+@pytest.mark.parametrize("method", [DRFGT, RFEXTRA])
+@pytest.mark.parametrize("scale", [2.0**-20, 2.0**20])
+def test_the_units_of_the_data_do_not_matter(method: Any, scale: float) -> None:
+    runs = [Run(small(one), method(step_size="growing"), GRAPHS["star"](10), comm="serial") for one in (1.0, scale)]
+    one, other = (exponents(run, 8 * BLOCK) for run in runs)
+    assert one == other
+    assert max(one) > 0
+
+
+@pytest.mark.parametrize("method", [DRFGT, RFEXTRA])
+def test_a_step_far_too_large_is_halved_until_the_run_converges(method: Any) -> None:
+    """The objectives are those of PCA; 30 / L diverges within a few iterations."""
+    problem = PCA(samples((30, 20, 25), 6, 0), 2)
+    step = 30.0 / float(problem.lipschitz.max())
+    lost = solve(problem, method(step_size=step), GRAPHS["complete"](3), iterations=200, comm="serial")
+    assert lost.status == "diverged"
+    found = solve(
+        problem,
+        method(step_size=f"growing:initial={step}"),
+        GRAPHS["complete"](3),
+        iterations=3000,
+        stopping=GradientNorm(1e-8) & Consensus(1e-8),
+        comm="serial",
+    )
+    assert found.converged
+    assert found.state.step_size[0] < step
+
+
+def test_the_mean_tracker_stays_the_mean_field_when_the_penalty_follows_the_step() -> None:
+    run = Run(small(), DRFGT(step_size="growing", order="combine-then-adapt"), GRAPHS["star"](10), comm="serial")
+    seen = set()
+    for state in run.states():
+        seen.add(state.progress.exponent)
+        product = state.step_size * state.penalty
+        np.testing.assert_allclose(product, product[0])
+        difference = np.abs((state.tracker - state.field).mean(0)).max()
+        assert difference <= 1e-12 * np.abs(state.field).max()
+        if state.k == 300:
+            break
+    assert len(seen) > 3
+
+
+def test_extra_stays_at_rest_when_the_step_changes() -> None:
+    """At rest u_i = alpha F_i(x): with u times 2^(m/6) the points do not move with the new step either."""
+    case = pca(rows=(30, 20, 40), d=6, r=2)
+    run = Run(case.problem, RFEXTRA(step_size="growing"), GRAPHS["complete"](3), comm="serial")
+    for state in run.states():
+        if state.k == 2000:
+            break
+    inner = type(state.progress.good)(*state[:-1])
+    changed = run.method._at(run.problem, copied(inner), 0, state.progress._replace(exponent=4))
+    x = changed.x.copy()
+    moved = run.method.method.step(run.problem, run.network, run.streams, changed)
+    assert np.abs(moved.x - x).max() < 1e-10
+    assert changed.step_size[0] == pytest.approx(2.0 ** (4 / 6) * state.progress.first[0, 0])
+
+
+@pytest.mark.parametrize("method", [DRFGT, RFEXTRA])
+def test_verdicts_ride_in_messages_that_are_sent_anyway(method: Any) -> None:
+    """One number in the first message of the last D of w + D iterations: less than 2 % of the bytes."""
+    results = [
+        solve(small(), method(step_size=step, **given), GRAPHS["star"](10), iterations=3 * BLOCK, comm="serial")
+        for given in ([{"order": "combine-then-adapt"}] if method is DRFGT else [{}])
+        for step in ("auto", "growing")
+    ]
+    constant, grown = (result.row for result in results)
+    assert grown.messages == constant.messages
+    assert grown.bytes - constant.bytes == 8 * 18 * 2 * 3  # 18 directed edges, D = 2, three blocks
+    assert grown.bytes <= 1.02 * constant.bytes
+
+
+def test_the_largest_number_spreads_one_edge_a_round_beside_what_is_mixed() -> None:
+    network = Network(tp.metropolis_weights(tp.path(5)), "serial")
+    x, verdict = np.random.default_rng(0).standard_normal((5, 3, 2)), np.array([0.0, 0.0, 0.0, 0.0, 3.0])
+    for reached in range(1, 5):
+        verdict, mixed = network.mix_and_max(verdict, x)
+        np.testing.assert_array_equal(mixed, network.mix(x)[0])
+        assert (verdict == 3.0).sum() == 1 + reached
+
+
+def test_tracking_has_a_cap_by_consensus_and_blocks_by_the_gap() -> None:
+    network = Network(GRAPHS["ring"](10), "serial")
+    gap = 1.0 - network.spectrum.lambda_2
+    method = DRFGT(order="combine-then-adapt")
+    found = limits(method, network.spectrum, network.flooding_rounds)
+    assert found.window == round(3.0 / gap)
+    assert found.block == found.window + 5
+    product = method.aim(network.spectrum, "combine-then-adapt") * 2.0 ** (found.most / 6.0)
+    assert product == pytest.approx(2.0 * np.sqrt(gap))
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match="leave out batch_size and safe"):
+        DRFGT(step_size="growing", batch_size=3)
+    with pytest.raises(ValueError, match="leave out batch_size and safe"):
+        DESTINY(step_size="growing", safe=True)
+    for method in (GradientTracking, DGD):
+        with pytest.raises(ValueError, match="growing ones for exact methods on networks"):
+            method(step_size="growing")
+    with pytest.raises(TypeError, match="growing steps need every message"):
+        solve(small(), DRFGT(step_size="growing"), GRAPHS["star"](10), channel="loss:p=0.1", comm="serial")
