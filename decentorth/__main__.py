@@ -17,6 +17,7 @@ from .process import environment as _mpienv
 
 COMMANDS = {
     "run": ("decentorth.run:main", "Run a method on a problem; under mpirun, on MPI ranks."),
+    "replay": ("decentorth.cli.replay:main", "Repeat an asynchronous run from its log."),
     "compare": ("decentorth.compare.command:main", "Compare methods on the same problems, graphs and seeds."),
     "plot": ("decentorth.plot:main", "Draw the figures of runs."),
     "study": ("decentorth.study.__main__:main", "Repeat a study of graphs, averaging or DRFGT."),

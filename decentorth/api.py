@@ -37,6 +37,7 @@ from .running.rank_loss import Loss, check_leaving, continued
 from .running.rank_loss_rewind import Rewind
 from .running.watchers import Options, Parts
 from .settings import named
+from .stopping import LocalMaximum, rules_of
 
 if TYPE_CHECKING:
     from .network import Channel, Placement
@@ -130,8 +131,11 @@ class Run(Shown):
         self._given = algorithm
         self.numbers: Index = np.arange(problem.n_agents)
         self.losses: tuple[Loss, ...] = ()
+        self.about: Mapping[str, Any] = {}
         self._decide()
-        if channel is not None:
+        if self.asynchronous:
+            self._check_asynchronous(on_rank_loss)
+        elif channel is not None:
             from .network import check_method
 
             check_method(self.method, faults)
@@ -150,6 +154,31 @@ class Run(Shown):
         self._suit()
         self.collective.same("the starting point", hashlib.sha256(start.tobytes()).digest())
         self.x0 = np.repeat(start[None], self.network.n_local, axis=0)
+
+    @property
+    def asynchronous(self) -> bool:
+        """True if the agents do not go in common iterations."""
+        return hasattr(self.algorithm, "activations")
+
+    def _check_asynchronous(self, on_rank_loss: OnRankLoss) -> None:
+        """Raise a ValueError for a channel, a response to a loss or a log's place that an asynchronous run cannot use."""
+        if on_rank_loss == "shrink":
+            raise ValueError("on_rank_loss='shrink' is not for an asynchronous run: leave it out")
+        if hasattr(self.network, "channel"):
+            self.algorithm.check_channel(self.network.channel)
+        with self.collective.together():
+            if self.collective.rank == 0:
+                self.algorithm.check_place()
+
+    def _asynchronous_options(self, options: Options) -> Options:
+        """The options of an asynchronous run: a row is after so many activations; on ranks there are the first and the last alone."""
+        for name, given in (("checkpoints", options.checkpoints), ("resume", options.resume)):
+            if given is not None:
+                raise ValueError(f"{name} is not for an asynchronous run: give it a log, and replay that")
+        if rules_of(LocalMaximum, options.stopping):
+            raise ValueError("LocalMaximum is not for an asynchronous run: give end_tolerance")
+        recording = {} if self.collective.size == 1 else {"rows": 2, "record_every": None}
+        return dataclasses.replace(options, iterations=self.algorithm.activations, **recording)
 
     def _facts(self) -> Mapping[str, object]:
         return {"problem": self.problem, "algorithm": self.algorithm, "network": self.network, "ranks": self.collective.size}
@@ -212,7 +241,7 @@ class Run(Shown):
     @property
     def stepper(self) -> Any:
         """The method as the iterations run it: on an unreliable network with the faults of agents around it."""
-        if not hasattr(self.network, "channel"):
+        if self.asynchronous or not hasattr(self.network, "channel"):
             return self.method
         from .network import UnreliableAgents
 
@@ -343,6 +372,8 @@ class Run(Shown):
     def solve(self, **given: Any) -> Result:
         """Iterate to the end; takes the fields of `watchers.Options`, which `decentorth.solve` describes."""
         options = Options(**given)
+        if self.asynchronous:
+            options = self._asynchronous_options(options)
         patience("compute_timeout", options.compute_timeout)
         checkpoints, resume = options.checkpoints, options.resume
         recording = (options.iterations, options.stopping, options.rows, options.record_every, options.safety_region)
@@ -374,7 +405,7 @@ class Run(Shown):
     def _result(self, outcome: loop.Outcome) -> Result:
         state, stop, row, history, seconds, agreement = outcome
         labels = self._labels
-        return Result(
+        result = Result(
             x=state.x,
             status=stop.status,
             converged=stop.converged,
@@ -392,6 +423,10 @@ class Run(Shown):
             agreement=agreement,
             losses=self.losses,
         )
+        if self.asynchronous and self.algorithm.log is not None:
+            facts = {"seed": self.streams.seed, "iterates_sha256": result.iterates_sha256, "settings": dict(self.about)}
+            self.algorithm.write_log(state.agents, facts, self.collective)
+        return result
 
 
 @named
