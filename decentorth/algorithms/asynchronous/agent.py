@@ -134,8 +134,7 @@ class Agent:
                 mass += message.sent
                 mass -= self.used[place]
                 self.used[place] = message.sent
-                newer = message.known[0] > self.known[0]
-                np.copyto(self.known, message.known, where=newer)
+                np.copyto(self.known, message.known, where=message.known[0] > self.known[0])
         x *= 1.0 / (len(heard) + 1)  # (2)
         field = self._fixed(x)
         mass += field
