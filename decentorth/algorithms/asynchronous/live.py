@@ -69,8 +69,8 @@ class Live:
         while not over:
             for number, agent in enumerate(self.agents):
                 began = time.perf_counter()
-                for which, words in post.arrived():
-                    newest[receives[which]] = _read(words, first)
+                for which, arrived in post.arrived().items():
+                    newest[receives[which]] = _read(arrived, first)
                 heard = [newest[j, agent.number] for j in agent.ins]
                 message = agent.activate(heard)
                 versions = [one.version for one in heard]
