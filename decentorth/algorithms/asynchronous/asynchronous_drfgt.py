@@ -169,8 +169,8 @@ class AsynchronousDRFGT(Method):
         return AsynchronousState(x, penalty, k, spent + k // network.n_agents, spent, agents)
 
     def ending(self, problem: Problem[Landing], state: AsynchronousState) -> Stop | None:
-        """The agents' agreement on the end."""
-        if not state.agents.agreed:
+        """The agents' agreement on the end; a log is replayed to its own end."""
+        if self.schedule is not None or not state.agents.agreed:
             return None
         return Stop("converged", True, f"the agents agree that their local quantities are at most {self.end_tolerance:g}")
 
