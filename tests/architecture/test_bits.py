@@ -56,6 +56,16 @@ ALLOWED = {
     ("decentorth/algorithms/centralized/line_search.py", "search", "inner"): "a method of a single agent",
     ("decentorth/algorithms/centralized/line_search.py", "search", "vdot"): "a method of a single agent",
     ("decentorth/problems/generalized/whitened.py", "Whitened._parts", "cumsum"): "the rows of the parts of a product",
+    ("decentorth/algorithms/asynchronous/agent.py", "Agent.activate", "max"): "the entries of one agent",
+    ("decentorth/algorithms/asynchronous/agent.py", "Agent._own_step", "max"): "the versions that one agent knows",
+    ("decentorth/algorithms/asynchronous/agent.py", "Agent._fixed", "max"): "the entries of one agent",
+    ("decentorth/algorithms/asynchronous/agent.py", "Agent._judge", "max"): "the levels that one agent knows",
+    ("decentorth/algorithms/asynchronous/agent.py", "Agent._judge", "min"): "the levels that one agent knows",
+    ("decentorth/algorithms/asynchronous/agent.py", "Agent.spend", "max"): "the levels that one agent knows",
+    ("decentorth/algorithms/asynchronous/agent.py", "Agent.spend", "sum"): "the versions that one agent knows",
+    ("decentorth/algorithms/asynchronous/asynchronous_drfgt.py", "AsynchronousDRFGT.init", "max"): "Network.max, exact",
+    ("decentorth/algorithms/asynchronous/log.py", "decoded", "accumulate"): "over the activations of one agent",
+    ("decentorth/algorithms/asynchronous/schedule.py", "uniforms", "random.Philox"): "an agent's own stream",
     ("decentorth/problems/common/rows.py", "_forms", "sum"): "the targets of one agent, in a loop over agents",
 }
 """(file, function, what): the reason."""

@@ -15,7 +15,6 @@ step rule was found by experiments on quadratic problems. Only the graph of W is
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
@@ -99,7 +98,9 @@ class AsynchronousDRFGT(Method):
         """Raise a ValueError for faults other than losses; repair and corrections are not needed."""
         for fault in channel.written:
             if not fault.startswith("loss:"):
-                raise ValueError(f"an asynchronous run takes loss alone of a channel, as loss:p=0.3, got {fault!r}; give delay for delays")
+                raise ValueError(
+                    f"an asynchronous run takes loss alone of a channel, as loss:p=0.3, got {fault!r}; delays are its setting delay"
+                )
         if channel.correction:
             raise ValueError("an asynchronous run needs no correction of trackers: leave it out")
 
@@ -147,7 +148,9 @@ class AsynchronousDRFGT(Method):
             for i in range(len(x))
         ]
         slow = [self.slowness if i < self.slow_agents else 1.0 for i in range(network.n_agents)]
-        kept = math.prod(1.0 - fault.p for fault in network.channel.faults) if hasattr(network, "channel") else 1.0
+        kept = 1.0
+        for fault in network.channel.faults if hasattr(network, "channel") else ():
+            kept *= 1.0 - fault.p
         clocks = Clocks(tuple(slow), self.delay, 1.0 - kept)
         if network.communicator.size > 1:
             agents: Simulation | Live = Live(own, graph, clocks, streams.seed, network)

@@ -7,6 +7,7 @@ until each knows it.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -94,13 +95,13 @@ class Live:
                     time.sleep(slow * (time.perf_counter() - began))
             over = all(agent.level >= AGREED for agent in self.agents) and post.over()
         post.close()
-        facts = np.array([sum(agent.version for agent in self.agents), sent, min(agent.level == AGREED for agent in self.agents)])
-        everyone = np.array([np.frombuffer(one, np.int64) for one in network.communicator.allgather_bytes(facts.tobytes())])
-        total, messages, _ = np.add.reduce(everyone, axis=0).tolist()
-        self.agreed = bool(everyone[:, 2].all())
+        facts = [sum(agent.version for agent in self.agents), sent, all(agent.level == AGREED for agent in self.agents)]
+        every = [json.loads(one) for one in network.communicator.allgather_bytes(json.dumps(facts).encode())]
+        self.agreed = all(one[2] for one in every)
+        messages: int = sum(one[1] for one in every)
         network.messages += messages
         network.bytes += messages * first.bytes
-        return int(total)
+        return sum(one[0] for one in every)
 
 
 def _tag(crossing: Sequence[tuple[int, int]], rank: Sequence[int], edge: tuple[int, int]) -> int:

@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,8 +117,8 @@ def read(path: str | os.PathLike[str]) -> Recorded:
         content = file.read(body)
     if hashlib.sha256(content).hexdigest() != header.get("sha256"):
         raise ValueError(f"{path} is damaged: its SHA-256 is not that of its header")
-    ends = np.add.accumulate([0, *sizes]).tolist()  # type: ignore[misc]  # checked above
-    return Recorded(header, tuple(content[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)))
+    ends = [0, *accumulate(sizes)]
+    return Recorded(header, tuple(content[a:b] for a, b in pairwise(ends)))
 
 
 @lru_cache(maxsize=1)

@@ -251,7 +251,7 @@ def test_settings_that_do_not_apply_are_refused(tmp_path: Path, capsys: pytest.C
     words = ["run", "--problem", "pca", "--data", "synthetic", "--algorithm", "asynchronous_drfgt"]
     for wrong, part in {
         "--iterations 5": "give activations",
-        "--channel delay:rounds=3": "give delay",
+        "--channel delay:rounds=3": "delays are its setting delay",
         f"--checkpoint-every 5 --out {tmp_path / 'x'}": "give log",
         f"--log {tmp_path}": "is a folder",
         f"--log {tmp_path}/no/log": "No such file",
