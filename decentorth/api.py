@@ -52,6 +52,17 @@ def _automatic(algorithm: Any) -> bool:
     return bool(getattr(step, "initial", step) == "auto")
 
 
+def _check_directed(algorithm: Any) -> None:
+    """Raise ValueError unless the algorithm is for directed networks."""
+    if not getattr(algorithm, "directed", False):
+        raise ValueError(
+            f"{type(algorithm).__name__} needs doubly stochastic weights, and this graph is directed: take push_pull, or drgta, "
+            "which retracts; or an undirected graph"
+        )
+    if getattr(algorithm, "chebyshev", False):
+        raise ValueError("chebyshev needs the eigenvalues of a symmetric W, and this graph is directed: leave it out")
+
+
 def _printed(value: Any) -> str:
     """The text that a value prints as, but for addresses."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
@@ -109,10 +120,16 @@ class Run(Shown):
             self.network = UnreliableNetwork(W, place, placement, channel=faults, seed=seed)
             if self.network.n_agents > 1 and getattr(algorithm, "safe", False):
                 self.network.check_alike()
+        if self.network.directed:
+            _check_directed(algorithm)
         if self.network.n_agents != problem.n_agents:
             raise ValueError(f"W is for {self.network.n_agents} agents, but the problem has {problem.n_agents}")
         if self.network.sequence is not None and on_rank_loss == "shrink":
             raise ValueError("on_rank_loss='shrink' is for a W that stays: agents cannot leave a time-varying network")
+        if self.network.directed and on_rank_loss == "shrink":
+            raise ValueError("on_rank_loss='shrink' is for undirected graphs: agents cannot leave a directed network")
+        if self.network.directed and (_automatic(algorithm) or getattr(algorithm, "penalty", None) == "auto"):
+            _ = self.network.push_pull_spectrum  # refused now, if it is
         if self.network.sequence is not None and _automatic(algorithm):
             _ = self.network.spectrum  # refused now rather than when the iterations begin
         communicator = connect(comm) if spread else self.network.communicator
@@ -471,7 +488,8 @@ def solve(
         ``(n, n)`` mixing matrix, symmetric and doubly stochastic, or a `topologies.WeightSequence` that gives one for every round.
         Or a networkx graph, with Metropolis weights, whose nodes are the agents in the order of `topologies.numbered`; edge
         attributes are ignored. Or the name of a graph or a sequence, with the weights of the command line: ``"ring"``,
-        ``"torus:2x5"``. May be left out for a single agent.
+        ``"torus:2x5"``. For `PushPull` also a ``networkx.DiGraph``, `topologies.DirectedWeights`, or the name of a directed graph:
+        ``"directed_ring:chords=3"``. May be left out for a single agent.
     x0
         Common start of all agents, one point; by default random and feasible from the seed.
     iterations

@@ -22,7 +22,8 @@ def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
     ----------
     W
         A matrix, also as plain arrays, or a sequence, taken as it is; the name of a graph or of a sequence, with the weights of the
-        command line; or a networkx graph, with Metropolis weights; None for a single agent.
+        command line; or a networkx graph, with Metropolis weights, or `topologies.directed_weights` where it is directed; None for
+        a single agent.
     n_agents
         The number of agents of the problem, for a name that leaves it open.
 
@@ -46,10 +47,12 @@ def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
             raise ValueError(f"{W!r} has {fixed} agents, but the problem has {n_agents}")
         if tp.is_sequence_name(W):
             return tp.sequence_from_name(W, n_agents, seed), None
+        if tp.is_digraph_name(W):
+            return tp.directed_weights(tp.digraph_from_name(W, n_agents, seed)), None
         return tp.weights_from_name(tp.adjacency_from_name(W, n_agents, seed)), None
     if hasattr(W, "adjacency") and hasattr(W, "nodes"):
         graph, labels = tp.named_graph(W)
-        return tp.metropolis_weights(graph), labels
+        return (tp.directed_weights if graph.is_directed() else tp.metropolis_weights)(graph), labels
     several = isinstance(W, list | tuple) and any(np.ndim(one) == 2 or hasattr(one, "tocsr") for one in W)
     if several or callable(W) or np.ndim(W) == 3:
         raise TypeError(

@@ -204,7 +204,8 @@ class Result(FinishedRun):
         if self.network.sequence is not None:
             raise ValueError("the network changes over time: there is no one graph to draw")
         x = self.gather()
-        return None if x is None else draw_agents(weights_graph(self.network.W), self.network.W, x, quantity, self.labels)
+        weights = None if self.network.directed else self.network.W
+        return None if x is None else draw_agents(weights_graph(self.network.W), weights, x, quantity, self.labels)
 
     def save(self, folder: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the folder of a run, which `load` and ``decentorth.plot`` read; called by all ranks.

@@ -1,8 +1,9 @@
 """Communication graphs, mixing matrices and their spectra, for decentralized methods.
 
 Graphs are plain ``networkx.Graph`` with nodes 0..n-1 in that order; agent i is node i. Mixing matrices are
-``scipy.sparse.csr_array``: float64, sorted columns, exactly symmetric, rows that sum to 1, the diagonal stored. Names are
-loaded when first used, so that ``import topologies`` is cheap.
+``scipy.sparse.csr_array``: float64, sorted columns, exactly symmetric, rows that sum to 1, the diagonal stored. Directed graphs are
+``networkx.DiGraph``, and have two matrices: one whose rows sum to 1, and one whose columns do. Names are loaded when first used, so
+that ``import topologies`` is cheap.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from topologies.canonical import *
+    from topologies.directed.graphs import *
+    from topologies.directed.spectra import *
+    from topologies.directed.weights import *
     from topologies.drawing import *
     from topologies.graphs.families import *
     from topologies.graphs.random import *
@@ -33,6 +37,10 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "canonical": "canonical_weights",
+    "directed.graphs": "digraph_from_file directed_exponential directed_ring random_k_out",
+    "directed.spectra": "DirectedSpectrum PushPullSpectrum directed_spectrum push_pull_spectrum",
+    "directed.weights": "DirectedWeights check_column_stochastic check_digraph check_row_stochastic column_stochastic "
+    "directed_weights perron_vector row_stochastic",
     "weights.checks": "adjacency check_graph check_weights",
     "drawing": "agent_positions draw_graph draw_spectrum edge_segments",
     "weights.fastest": "FastestWeights fastest_weights fdla_weights fmmc_weights",
@@ -48,7 +56,7 @@ _PUBLIC = {
     "sequences.names": "agents_from_name is_sequence_name sequence_from_name",
     "sequences.sequences": "LinkFailures OnePeerExponential PeriodicSequence RandomGossip RandomMatching WeightSequence "
     "joint_contraction",
-    "names": "adjacency_from_name available graph_from_name",
+    "names": "adjacency_from_name available digraph_from_name graph_from_name is_digraph_name",
     "spectra.eigenvalues": "MixingSpectrum eigenvalues spectrum",
     "spectra.tracking_rate": "Order Recursion TrackingScore tracking_rate tracking_score",
     "weights.rules": "available_weights best_constant_weights lazy local_degree_weights max_degree_weights metropolis_weights "

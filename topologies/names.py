@@ -2,7 +2,8 @@
 
 A specification is a name, then, after a colon, parameters separated by commas: ``key=value``, or first of all a bare value for
 the function's first parameter. Sides are written ``4x5``, offsets ``1+2+5``. Case does not matter, and dashes and underscores
-are equal. ``file:PATH`` reads a graph from a file, ``file:PATH,largest_component=true`` its largest connected part.
+are equal. ``file:PATH`` reads a graph from a file, ``file:PATH,largest_component=true`` its largest connected part. Directed graphs
+have names too, ``directed_ring:chords=3``, and are read by ``digraph:PATH``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from topologies import text
+from topologies.directed import graphs as directed_graphs
 from topologies.graphs import families as graphs
 from topologies.graphs import random as random_graphs
 from topologies.graphs import real as networks
@@ -34,7 +36,9 @@ _FAMILIES = {
 }
 GRAPHS = {name: getattr(module, name) for module, names in _FAMILIES.items() for name in names.split()}
 """The functions that names stand for."""
-_FILE = "file"
+DIGRAPHS = {name: getattr(directed_graphs, name) for name in ("directed_exponential", "directed_ring", "random_k_out")}
+"""The functions that names of directed graphs stand for."""
+_FILE, _DIGRAPH = "file", "digraph"
 _SMALLEST_SIDE = {"grid": 2, "torus": 3}
 _SIDES = text.Kind(lambda written: tuple(int(side) for side in written.lower().split("x")), "integers joined by x (4x5)")
 _OFFSETS = text.Kind(lambda written: tuple(int(item) for item in written.split("+")), "integers joined by + (1+2+5)")
@@ -44,6 +48,24 @@ _HINTS = {"int": int, "int | None": int, "float": float, "float | None": float, 
 def available() -> tuple[str, ...]:
     """The names of graphs that `graph_from_name` knows, besides ``file:PATH``."""
     return tuple(sorted(GRAPHS))
+
+
+def is_digraph_name(specification: str) -> bool:
+    """True where the specification names a directed graph."""
+    return text.normal_name(specification.partition(":")[0]) in (*DIGRAPHS, _DIGRAPH)
+
+
+def digraph_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> nx.DiGraph[int]:
+    """The directed graph that ``specification`` describes: ``"directed_ring:chords=3"``, ``"random_k_out:20,k=3"``,
+    ``"directed_exponential:16"``, ``"digraph:my/edges.txt"``.
+
+    Arguments and errors as `graph_from_name`.
+    """
+    if not is_digraph_name(specification):
+        raise ValueError(f"{specification!r} is no directed graph: take {', '.join(sorted(DIGRAPHS))} or {_DIGRAPH}:PATH")
+    graph: nx.DiGraph[int] = _call(specification, n_agents, seed)()
+    _check_size(specification, graph.number_of_nodes(), n_agents)
+    return graph
 
 
 def graph_from_name(specification: str, n_agents: int | None = None, seed: int = 0) -> nx.Graph[int]:
@@ -62,6 +84,7 @@ def graph_from_name(specification: str, n_agents: int | None = None, seed: int =
     seed : int
         For random graphs whose specification gives no seed.
     """
+    _check_undirected(specification)
     graph: nx.Graph[int] = _call(specification, n_agents, seed)()
     _check_size(specification, graph.number_of_nodes(), n_agents)
     return graph
@@ -74,6 +97,7 @@ def adjacency_from_name(specification: str, n_agents: int | None = None, seed: i
 
     Errors as `graph_from_name`.
     """
+    _check_undirected(specification)
     call = _call(specification, n_agents, seed)
     built: Edges | nx.Graph[int] = inspect.unwrap(call.func)(*call.args, **call.keywords)
     matrix = built.adjacency() if isinstance(built, Edges) else adjacency(built)
@@ -90,6 +114,8 @@ def fixed_agents(specification: str, seed: int = 0) -> int | None:
         _, _, first, values = _read(specification)
         if first not in (None, *values):
             return None
+    if is_digraph_name(specification):
+        return digraph_from_name(specification, None, seed).number_of_nodes()
     return adjacency_from_name(specification, None, seed).shape[0]
 
 
@@ -99,6 +125,10 @@ def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
         path, option, kept = specification.partition(":")[2].strip().partition(",largest_component=")
         if option and kept not in ("true", "false"):
             raise ValueError(f"largest_component must be true or false, got {kept!r}")
+        if is_digraph_name(specification):
+            if option:
+                raise ValueError(f"largest_component is for undirected graphs, not for {_DIGRAPH}:PATH: leave it out")
+            return partial(directed_graphs.digraph_from_file, path)
         return partial(networks.graph_from_file, path, kept == "true")
     name, factory, first, values = _read(specification)
     if first is None:
@@ -119,10 +149,11 @@ def _call(specification: str, n_agents: int | None, seed: int) -> partial[Any]:
 
 def _read(specification: str) -> tuple[str, Any, str | None, dict[str, Any]]:
     """The name in a specification, its function, the function's first parameter if it has any, and the parameters written."""
-    name, written = text.divided("graph", specification, sorted(GRAPHS), f"{_FILE}:PATH")
-    known = inspect.signature(GRAPHS[name]).parameters
+    functions = {**GRAPHS, **DIGRAPHS}
+    name, written = text.divided("graph", specification, sorted(functions), f"{_FILE}:PATH", f"{_DIGRAPH}:PATH")
+    known = inspect.signature(functions[name]).parameters
     hints = {key: _SIDES if one.kind is one.VAR_POSITIONAL else _HINTS[one.annotation] for key, one in known.items()}
-    return name, GRAPHS[name], next(iter(known), None), text.values(repr(specification), name, hints, written)
+    return name, functions[name], next(iter(known), None), text.values(repr(specification), name, hints, written)
 
 
 def _check_size(specification: str, n: int, n_agents: int | None) -> None:
@@ -131,7 +162,15 @@ def _check_size(specification: str, n: int, n_agents: int | None) -> None:
 
 
 def _is_file(specification: str) -> bool:
-    return text.normal_name(specification.partition(":")[0]) == _FILE
+    return text.normal_name(specification.partition(":")[0]) in (_FILE, _DIGRAPH)
+
+
+def _check_undirected(specification: str) -> None:
+    if is_digraph_name(specification):
+        raise ValueError(
+            f"{specification!r} is a directed graph, for which no rule gives doubly stochastic weights: take an undirected graph "
+            "such as ring, or the method push_pull, which needs none"
+        )
 
 
 def _most_square(name: str, n: int) -> tuple[int, int]:

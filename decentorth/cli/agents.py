@@ -34,7 +34,7 @@ def agent_quantity(x: Array, quantity: AgentQuantity) -> Array:
 
 
 def run_graph(folder: str, configuration: Mapping[str, Any]) -> tuple[nx.Graph[int], Any]:
-    """The graph of a run's settings, and its mixing matrix.
+    """The graph of a run's settings, and its mixing matrix; None and the graph without directions for a directed one.
 
     Raises
     ------
@@ -43,13 +43,15 @@ def run_graph(folder: str, configuration: Mapping[str, Any]) -> tuple[nx.Graph[i
     """
     from scipy.sparse import csr_array
 
-    from topologies import graph_from_name
+    from topologies import DirectedWeights, graph_from_name
 
     names = (*NETWORK, "seed")
     known = {name: setting.hint for name, setting in settings(CaseSettings).items() if name in names}
     held = {name: value for name, value in configuration.items() if name in known and value is not None}
     case = CaseSettings(**{name: read_value(name, known[name], value) for name, value in held.items()})
     W = wiring.make(case).W
+    if isinstance(W, DirectedWeights):
+        return weights_graph(W.A), None
     if not isinstance(W, csr_array):
         raise InputError(f"the network of {folder} changes over time: there is no one graph to draw")
     if case.weights_file is None:
@@ -58,13 +60,13 @@ def run_graph(folder: str, configuration: Mapping[str, Any]) -> tuple[nx.Graph[i
 
 
 def weights_graph(W: Any) -> nx.Graph[int]:
-    """The graph of the entries of W, ``(n, n)``, off its diagonal."""
+    """The graph of the entries of W, ``(n, n)``, off its diagonal, without directions."""
     import networkx as nx
 
     edges = W.tocoo()
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(range(W.shape[0]))
-    graph.add_edges_from((int(i), int(j)) for i, j in zip(edges.row, edges.col, strict=True) if i < j)
+    graph.add_edges_from((int(i), int(j)) for i, j in zip(edges.row, edges.col, strict=True) if i != j)
     return graph
 
 
@@ -89,7 +91,7 @@ def plot_agents(folder: str, configuration: Mapping[str, Any], quantity: AgentQu
 
 @style()
 def draw_agents(graph: nx.Graph[Any], W: Any, x: Array, quantity: AgentQuantity, labels: Sequence[str] | None = None) -> Figure:
-    """The graph with the weights W, ``(n, n)``, and its agents coloured by ``quantity`` of their points x, ``(n, *shape)``."""
+    """The graph with the weights W, ``(n, n)`` or None, and its agents coloured by ``quantity`` of their points ``(n, *shape)``."""
     from topologies import draw_graph
 
     figure, ((axes,),) = panels(1, 1, (5, 4.2))

@@ -85,7 +85,8 @@ class CaseSettings(Settings):
     agents : int
         Number of agents n; by default that of the graph or the weights file, or 10 where the graph leaves it open.
     topology : str
-        The graph, with its parameters, as "erdos_renyi:p=0.4" or "torus:5x4".
+        The graph, with its parameters, as "erdos_renyi:p=0.4" or "torus:5x4"; for push_pull a directed one, as
+        "directed_ring:chords=3" or "digraph:edges.txt".
     weights : str
         The rule for the mixing matrix W: auto is uniform where that is stochastic, Metropolis elsewhere.
     self_weight : float

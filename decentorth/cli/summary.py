@@ -93,7 +93,11 @@ def mixing_words(network: Network) -> str:
 
 
 def _mixing(network: Network) -> dict[str, float]:
-    """Eigenvalues of W, or the factor by which one period of a sequence reduces the consensus error."""
+    """Eigenvalues of W, those and the gain of directed weights, or the factor by which one period of a sequence reduces the
+    consensus error."""
+    if network.directed:
+        found = network.push_pull_spectrum._asdict() if network.n_agents <= LARGEST_DENSE else {}
+        return {name: found[name] for name in ("sigma", "gain") if found}
     if network.sequence is None:
         second, smallest = network.spectrum
         sigma, gap = max(second, -smallest), min(1.0 - second, 1.0 + smallest)

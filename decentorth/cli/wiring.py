@@ -16,14 +16,14 @@ from .settings import SELF_WEIGHT, CaseSettings
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from topologies import WeightSequence
+    from topologies import DirectedWeights, WeightSequence
 
 
 class Wiring(NamedTuple):
     """A mixing matrix and its origin."""
 
-    W: csr_array[Any, tuple[int, int]] | WeightSequence
-    """The checked mixing matrix, shape (n, n), or a sequence with one for every round."""
+    W: csr_array[Any, tuple[int, int]] | DirectedWeights | WeightSequence
+    """The checked mixing matrix, shape (n, n), both of a directed graph, or a sequence with one for every round."""
     origin: str
     """The graph and the rule, in words."""
 
@@ -57,6 +57,12 @@ def make(settings: CaseSettings) -> Wiring:
         return Wiring(W, f"weights of {settings.weights_file}")
     if topologies.is_sequence_name(settings.topology):
         return _sequence(settings)
+    if topologies.is_digraph_name(settings.topology):
+        if settings.weights != "auto" or settings.self_weight is not None:
+            given = "--weights" if settings.weights != "auto" else "--self-weight"
+            raise InputError(f"{given} is for undirected graphs, and {settings.topology} is directed: leave it out")
+        digraph = topologies.digraph_from_name(settings.topology, settings.agents, settings.seed)
+        return Wiring(topologies.directed_weights(digraph), f"{settings.topology} (directed), row- and column-stochastic weights")
     graph = topologies.adjacency_from_name(settings.topology, settings.agents, settings.seed)
     rule = topologies.resolve_weights_name(graph, settings.weights)
     own = SELF_WEIGHT if settings.self_weight is None else settings.self_weight
@@ -100,20 +106,25 @@ def _sequence(settings: CaseSettings) -> Wiring:
 
 def share(settings: CaseSettings, wiring: Wiring | None, communicator: Communicator) -> Shared:
     """Rank 0's wiring on every rank (None is passed on the others); a sequence is made again by each rank from its name."""
-    parts = [b"", b"", b"", b""]
+    parts = [b"", b"", b"", b"", b""]
     if wiring is not None:
+        from topologies import DirectedWeights
+
         W: Any = wiring.W
+        push = np.zeros(0)
+        if isinstance(W, DirectedWeights):
+            W, push = W.A, W.B.data
         rows = plain(W) if hasattr(W, "indptr") else None
         parts[0] = json.dumps([rows is None, wiring.origin]).encode()
         if rows is not None:
-            parts[1:] = [array.tobytes() for array in (rows.indptr, rows.indices, rows.data)]
-    header, indptr, indices, data = [communicator.bcast_bytes(part) for part in parts]
+            parts[1:] = [array.tobytes() for array in (rows.indptr, rows.indices, rows.data, push)]
+    header, indptr, indices, data, pushed = [communicator.bcast_bytes(part) for part in parts]
     changes, origin = json.loads(header)
     if changes:
         return Shared(_sequence(settings).W, origin)  # type: ignore[arg-type]  # a sequence
     triple = (np.frombuffer(indptr, np.int64).copy(), np.frombuffer(indices, np.int64).copy(), np.frombuffer(data).copy())
     n = len(triple[0]) - 1
-    return Shared(Csr(n, n, *triple), origin)
+    return Shared(Csr(n, n, *triple, np.frombuffer(pushed).copy() if pushed else None), origin)
 
 
 def read_weights(path: str) -> Any:

@@ -145,10 +145,9 @@ def fewer_cuts_bounds(W: Csr | csr_array, ranks: int, slack: float = 0.2) -> Ind
     n = len(W.indptr) - 1
     bounds = even_bounds(n, ranks)
     rows = entry_rows(W)
-    upper = W.indices > rows
-    crossing = np.zeros(n + 1, dtype=np.int64)  # crossing[b]: edges between agents < b and agents >= b
-    np.add.at(crossing, rows[upper] + 1, 1)
-    np.add.at(crossing, W.indices[upper] + 1, -1)
+    crossing = np.zeros(n + 1, dtype=np.int64)  # crossing[b]: directed edges between agents < b and agents >= b
+    np.add.at(crossing, np.minimum(rows, W.indices) + 1, 1)
+    np.add.at(crossing, np.maximum(rows, W.indices) + 1, -1)
     crossing = np.cumsum(crossing)
     reach = int(slack / 2 * n / ranks)
     for border in range(1, ranks):
@@ -162,12 +161,14 @@ def fewer_cuts_bounds(W: Csr | csr_array, ranks: int, slack: float = 0.2) -> Ind
 
 
 def plan(W: Csr | csr_array, bounds: Index, rank: int) -> Halo:
-    """The halo of ``rank`` when rank q holds the agents ``bounds[q]:bounds[q + 1]``; W is symmetric, its columns sorted."""
+    """The halo of ``rank`` when rank q holds the agents ``bounds[q]:bounds[q + 1]``; W's columns are sorted, and it is symmetric
+    unless it has ``push``."""
     low, high = int(bounds[rank]), int(bounds[rank + 1])
     first, last = int(W.indptr[low]), int(W.indptr[high])
     indices, data = W.indices[first:last].astype(np.int64), W.data[first:last]
     owner = np.searchsorted(bounds, indices, side="right") - 1
     row_of = np.repeat(np.arange(high - low, dtype=np.int64), np.diff(W.indptr[low : high + 1]))
+    push: Array | None = getattr(W, "push", None)
     pieces, sends = [], []
     for source in np.union1d(np.unique(owner), [rank]):
         chosen = owner == source
@@ -176,9 +177,17 @@ def plan(W: Csr | csr_array, bounds: Index, rank: int) -> Halo:
             needed = np.arange(low, high, dtype=np.int64)
         else:
             needed = np.unique(columns)
-            sends.append(Send(int(source), np.unique(row_of[chosen])))  # W is symmetric: a rank sends where it receives
+            if push is None:
+                sends.append(Send(int(source), np.unique(row_of[chosen])))  # W is symmetric: a rank sends where it receives
         indptr = np.concatenate(([0], np.cumsum(np.bincount(row_of[chosen], minlength=high - low)))).astype(np.int64)
         block = Csr(high - low, len(needed), indptr, np.searchsorted(needed, columns).astype(np.int64), data[chosen])
+        if push is not None:
+            block = block._replace(push=push[first:last][chosen])
         pieces.append(Piece(int(source), needed, block))
+    if push is not None:
+        sent = np.flatnonzero((W.indices >= low) & (W.indices < high))
+        receiver = np.searchsorted(bounds, entry_rows(W)[sent], side="right") - 1
+        others = [int(target) for target in np.unique(receiver) if target != rank]
+        sends = [Send(target, np.unique(W.indices[sent[receiver == target]].astype(np.int64)) - low) for target in others]
     own = next(number for number, piece in enumerate(pieces) if piece.source == rank)
     return Halo(slice(low, high), tuple(pieces), tuple(sends), own)

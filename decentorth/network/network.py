@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from ..display import Shown
 from ..numerics.ordered_sums import Csr, entry_rows, plain
-from ..protocols import SETUP, Array, Index, Spectrum
+from ..protocols import SETUP, Array, Index, PushPullSpectrum, Spectrum
 from .halo import even_bounds, fewer_cuts_bounds, plan
 from .traffic import Traffic
 from .transport.communicator import Communicator, connect
@@ -20,10 +20,12 @@ from .transport.communicator import Communicator, connect
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from topologies import WeightSequence
+    from topologies import DirectedWeights, WeightSequence
 
 Placement = Literal["even", "fewer-cuts"]
 _KEPT_PLANS = 64
+_LARGEST_DIRECTED = 1500
+"""The largest number of agents of a directed network with a spectrum (`topologies.directed_spectrum`)."""
 
 
 class Plan:
@@ -50,8 +52,9 @@ class Network(Shown):
     ----------
     W
         ``(n, n)``: symmetric, doubly stochastic, connected; anything `topologies.check_weights` accepts. Or a
-        `topologies.WeightSequence`: round k (counted from 0 over all mixing) uses its W(k). Plain arrays (`Csr`) are of a matrix
-        that is checked already, so that ranks need not load SciPy to check it again.
+        `topologies.WeightSequence`: round k (counted from 0 over all mixing) uses its W(k). Or `topologies.DirectedWeights` with A
+        in the place of W, and B for what is pushed. Plain arrays (`Csr`) are of a matrix that is checked already, so that ranks
+        need not load SciPy to check it again.
     comm
         The processes, as for `connect`.
     placement
@@ -79,11 +82,14 @@ class Network(Shown):
         if isinstance(W, Csr):
             self.rows = W
         else:
-            from topologies import WeightSequence, check_weights
+            from topologies import DirectedWeights, WeightSequence, check_weights
 
             self.sequence = W if isinstance(W, WeightSequence) else None
-            self.W = check_weights(W) if self.sequence is None else self.sequence.at(0)
-            self.rows = plain(self.W)
+            if isinstance(W, DirectedWeights):
+                self.rows = plain(W.A)._replace(push=W.B.data)
+            else:
+                self.W = check_weights(W) if self.sequence is None else self.sequence.at(0)
+                self.rows = plain(self.W)
         self.n_agents = self.rows.rows
         ranks = self.communicator.size
         if isinstance(placement, np.ndarray):
@@ -99,19 +105,41 @@ class Network(Shown):
         self.transport_messages = self.transport_bytes = 0
         self.wait_seconds = 0.0
         self._plans: dict[Hashable, Plan] = {}
-        if ranks > 1 and self.sequence is None:  # computed once, by rank 0: step sizes made from it are the same bits everywhere
-            shared = np.array(self._own_spectrum() if self.communicator.rank == 0 else (0.0, 0.0))
-            self.communicator.bcast(shared)
-            self.spectrum = Spectrum(*shared.tolist())
+        if (
+            ranks > 1 and self.sequence is None and not self._too_large
+        ):  # computed once, by rank 0: step sizes made from it are the same bits everywhere
+            if self.directed:
+                self.push_pull_spectrum = PushPullSpectrum(*self._of_root(self._own_push_pull_spectrum, 4))
+            else:
+                self.spectrum = Spectrum(*self._of_root(self._own_spectrum, 2))
+
+    def _of_root(self, find: Callable[[], tuple[float, ...]], count: int) -> list[float]:
+        """So many numbers that rank 0 finds, on every rank."""
+        shared = np.array(find() if self.communicator.rank == 0 else np.zeros(count))
+        self.communicator.bcast(shared)
+        return shared.tolist()
 
     def _facts(self) -> Mapping[str, object]:
-        links = {"edges": (self.W.nnz - self.n_agents) // 2} if self.sequence is None else {"sequence": self.sequence}
+        edges = {"directed_edges": self.W.nnz - self.n_agents} if self.directed else {"edges": (self.W.nnz - self.n_agents) // 2}
+        links = edges if self.sequence is None else {"sequence": self.sequence}
         return {"n_agents": self.n_agents, **links, "ranks": self.communicator.size}
 
     @cached_property
     def W(self) -> csr_array:
-        """The mixing matrix, or the first one of a sequence, ``(n, n)``."""
+        """The mixing matrix, the first one of a sequence, or A of a directed network, ``(n, n)``."""
         return self.rows.array
+
+    @property
+    def directed(self) -> bool:
+        """True if points are mixed with row-stochastic A, and what is pushed with column-stochastic B."""
+        return self.rows.push is not None
+
+    @property
+    def directed_weights(self) -> DirectedWeights:
+        """The matrices A and B of a directed network."""
+        from topologies import DirectedWeights
+
+        return DirectedWeights(self.W, self.rows._replace(data=self.rows.push).array)  # type: ignore[arg-type]  # directed
 
     @cached_property
     def spectrum(self) -> Spectrum:
@@ -121,7 +149,24 @@ class Network(Shown):
                 "a time-varying network has no eigenvalues to choose automatic steps or rounds by: give step_size and penalty as "
                 "numbers, and rounds with chebyshev=False"
             )
+        if self.directed:
+            raise ValueError("a directed network has no symmetric W, whose eigenvalues this needs: leave chebyshev out")
         return self._own_spectrum()
+
+    @cached_property
+    def push_pull_spectrum(self) -> PushPullSpectrum:
+        """The speed of pulling and pushing, and the length of a common step."""
+        if self._too_large:
+            raise ValueError(
+                f"automatic steps need the eigenvalues of the weights, which on a directed graph of {self.n_agents} agents take "
+                "too long: give step_size, and penalty where there is one, as numbers"
+            )
+        return self._own_push_pull_spectrum()
+
+    @property
+    def _too_large(self) -> bool:
+        """True for a directed network of too many agents for its spectrum."""
+        return self.directed and self.n_agents > _LARGEST_DIRECTED
 
     def _own_spectrum(self) -> Spectrum:
         SETUP.info("eigenvalues of the mixing matrix of %d agents", self.n_agents)
@@ -129,6 +174,16 @@ class Network(Shown):
 
         values = spectrum(self.W)
         return Spectrum(values.lambda_2, values.lambda_min)
+
+    def _own_push_pull_spectrum(self) -> PushPullSpectrum:
+        from topologies import push_pull_spectrum
+        from topologies.directed.spectra import limits
+
+        if not self.directed:
+            second, smallest = self.spectrum
+            return PushPullSpectrum(max(second, -smallest), 1.0, *limits(np.array([second, smallest])))
+        SETUP.info("eigenvalues of the weights of %d agents on a directed graph", self.n_agents)
+        return PushPullSpectrum(*push_pull_spectrum(self.directed_weights))
 
     @cached_property
     def self_weights(self) -> Array:
@@ -143,7 +198,7 @@ class Network(Shown):
         sequence = self.sequence
         matrices = [self.rows] if sequence is None else [plain(sequence.at(k)) for k in range(sequence.period or 4)]
         for W in matrices:
-            for part in (W.indptr, W.indices, W.data):
+            for part in (W.indptr, W.indices, W.data, *(() if W.push is None else (W.push,))):
                 hashed.update(part.tobytes())
         return hashed.digest()
 
@@ -196,7 +251,7 @@ class Network(Shown):
     def _new_plan(self, W: Csr) -> Plan:
         return Plan(W, self.bounds, self.communicator)
 
-    def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
+    def mix(self, *xs: Array, rounds: int = 1, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
         """``W^rounds x`` for each stacked array, in one message per neighbour rank and round.
 
         Parameters
@@ -205,6 +260,9 @@ class Network(Shown):
             Each ``(n_local, ...)``, float64, C-contiguous.
         rounds
             The number of rounds of mixing.
+        push
+            Further arrays, whose sums over the agents are to stay. They come after ``xs`` in the result, multiplied by W too or,
+            on a directed network, by B.
 
         Returns
         -------
@@ -218,8 +276,9 @@ class Network(Shown):
         """
         if rounds < 1:
             raise ValueError(f"rounds must be at least 1, got {rounds}")
+        xs += push
         for _ in range(rounds):
-            xs = self._mix(xs)
+            xs = self._mix(xs, pushed=len(push))
         return xs
 
     def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
@@ -250,7 +309,7 @@ class Network(Shown):
         """The number of rounds after which a value has reached all agents (`topologies.flooding_rounds`)."""
         from topologies import flooding_rounds
 
-        return flooding_rounds(self.W if self.sequence is None else self.sequence)
+        return flooding_rounds(self.directed_weights if self.directed else self.W if self.sequence is None else self.sequence)
 
     @property
     def period(self) -> int | None:
@@ -261,11 +320,11 @@ class Network(Shown):
         """A context in which every message arrives, even on an unreliable network, which sends lost messages again."""
         return contextlib.nullcontext()
 
-    def _mix(self, xs: tuple[Array, ...], alike: bool = False) -> tuple[Array, ...]:
+    def _mix(self, xs: tuple[Array, ...], alike: bool = False, pushed: int = 0) -> tuple[Array, ...]:
         widths = tuple([x.size // self.n_local for x in xs])
         plan = self._plan()
         traffic = plan.traffic(widths)
-        out = traffic.mix_alike(xs) if alike else traffic.mix(xs)
+        out = traffic.mix_alike(xs) if alike else traffic.mix(xs, pushed)
         self._count(traffic, plan.directed_edges, 8 * sum(widths))
         return out
 

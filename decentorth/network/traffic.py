@@ -38,6 +38,9 @@ class Traffic:
     def __init__(self, halo: Halo, communicator: Communicator, widths: tuple[int, ...]) -> None:
         self._halo, self._widths, self._n_local = halo, widths, halo.agents.stop - halo.agents.start
         self._blocks = halo.blocks
+        pushed = [block if block.push is None else block._replace(data=block.push) for block in self._blocks]
+        self._push_blocks = self._blocks if self._blocks[0].push is None else tuple(pushed)
+        """The blocks of B; those of W where it is symmetric."""
         self._received: list[list[Array] | None] = [None] * len(self._blocks)
         """The factors of each block of W; None for the own agents."""
         self._packs: list[tuple[slice | Index, list[Array]]] = []
@@ -50,7 +53,8 @@ class Traffic:
     def _connect(self, communicator: Communicator) -> None:
         """Make the buffers and the requests."""
         halo, total, count = self._halo, sum(self._widths), len(self._blocks)
-        if self._n_local == 1 and all(block.data.size == 1 for block in self._blocks):
+        one = self._push_blocks is self._blocks and self._n_local == 1
+        if one and all(block.data.size == 1 for block in self._blocks):
             weights = np.concatenate([block.data for block in self._blocks])
             self._row = Csr(1, count, np.array([0, count]), np.arange(count), weights)
             ends = np.cumsum(self._widths).tolist()
@@ -102,15 +106,21 @@ class Traffic:
             accumulate(block, width, arrays[number].reshape(-1), flat)
         return out
 
-    def mix(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
-        """W x for each array; fresh, C-contiguous."""
+    def mix(self, xs: tuple[Array, ...], pushed: int = 0) -> tuple[Array, ...]:
+        """W x for each array, and B x for the last ``pushed``; fresh, C-contiguous."""
         if self._row is not None:
             self._swap(xs)
             mixed = np.zeros(self._table.shape[1])
             accumulate(self._row, mixed.size, self._table.reshape(-1), mixed)
             return tuple([mixed[part].reshape(x.shape) for x, part in zip(xs, self._parts, strict=True)])
         gathered = self.gather(xs)
-        return tuple([self.add(self._blocks, gathered, number, np.zeros(x.shape)) for number, x in enumerate(xs)])
+        pulled = len(xs) - pushed
+        return tuple(
+            [
+                self.add(self._blocks if number < pulled else self._push_blocks, gathered, number, np.zeros(x.shape))
+                for number, x in enumerate(xs)
+            ]
+        )
 
     def mix_alike(self, xs: tuple[Array, ...]) -> tuple[Array, ...]:
         """The largest label received, then W x for each array, where W has the edges between equal labels only.

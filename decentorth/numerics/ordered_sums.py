@@ -56,6 +56,8 @@ class Csr(NamedTuple):
     indptr: Index
     indices: Index
     data: Array
+    push: Array | None = None
+    """Of a directed network the entries of B in the places where ``data`` has those of A."""
 
     @property
     def entry_rows(self) -> Index:

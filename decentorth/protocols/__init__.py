@@ -10,6 +10,7 @@ from .arrays import Index as Index
 from .network import Collective as Collective
 from .network import Network as Network
 from .network import Purpose as Purpose
+from .network import PushPullSpectrum as PushPullSpectrum
 from .network import Spectrum as Spectrum
 from .network import Streams as Streams
 from .problems import ColumnOracle as ColumnOracle

@@ -30,19 +30,42 @@ class Spectrum(NamedTuple):
     """The smallest eigenvalue of W."""
 
 
+class PushPullSpectrum(NamedTuple):
+    """Facts on the weights A and B of a directed network that every agent knows in advance (`topologies.PushPullSpectrum`); of a
+    symmetric W, A = B = W."""
+
+    sigma: float
+    """The largest modulus of an eigenvalue of A or B, the eigenvalue 1 left out."""
+    gain: float
+    """``n pi^T v``, pi^T A = pi^T and B v = v of sum 1: by this factor the agents' common step is longer than their own."""
+    limit: float
+    """The product of common step and curvature up to which x <- A (x - a y) is stable."""
+    late_limit: float
+    """The same for x <- A x - a y."""
+
+
 class Network(Protocol):
     """The agents' network, without ranks, reductions or anything that depends on the placement of agents in processes."""
 
     n_agents: int
 
     @property
+    def directed(self) -> bool:
+        """True if the matrix A for points differs from the matrix B for what is pushed."""
+
+    @property
     def spectrum(self) -> Spectrum: ...
+    @property
+    def push_pull_spectrum(self) -> PushPullSpectrum: ...
     @property
     def self_weights(self) -> Array:
         """The diagonal entries W_ii, ``(n_local,)``, the weights of the agents' own values."""
 
-    def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
-        """Mix each array to ``W^rounds x``, in one message per neighbour and round; always a tuple of fresh C-contiguous arrays."""
+    def mix(self, *xs: Array, rounds: int = 1, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
+        """Mix each array to ``W^rounds x``, in one message per neighbour and round; always a tuple of fresh C-contiguous arrays.
+
+        The arrays in ``push``, whose sums over the agents stay, come last; on a directed network B mixes them, and A the others.
+        """
 
     def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
         """Mix for one round among agents of equal label and return ``(heard, W x, ...)``.

@@ -1,10 +1,11 @@
-"""The exact linear rate of DRFGT near a solution, from the agents' own linearised landing fields.
+"""The exact linear rate of DRFGT and of push-pull near a solution, from the agents' own linearised landing fields.
 
 Near a point x* where the landing fields of the agents sum to zero, DRFGT (paper 004 (10)) is linear in the agents' errors e and
 trackers y: with J_i the Jacobian of agent i's landing field at x* and A the diagonal matrix of steps,
 
-    combine-then-adapt:  e+ = W e - A y,    y+ = W y + J (e+ - e).
+    combine-then-adapt:  e+ = W e - A y,    y+ = W y + J (e+ - e),
 
+and push-pull on a directed graph, with row-stochastic P and column-stochastic Q, is e+ = P (e - A y), y+ = Q y + J (e+ - e).
 The sum sum_i (y_i - J_i e_i) is constant and starts at zero, so its eigenvalues 1 are left out. Where the solutions form a manifold
 (x R for PCA) the mean Jacobian has a kernel: a common move of all agents along it has eigenvalue 1 too and is left out. The rate is
 the largest modulus of the other eigenvalues. The J_i are not symmetric: a landing field is not a gradient.
@@ -19,7 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from topologies.canonical import WeightsLike, canonical_weights
-from topologies.spectra.tracking_rate import Order, conserved_complement, iteration_pencil
+from topologies.directed.weights import DirectedWeights
+from topologies.spectra.tracking_rate import Order, conserved_complement, iteration_pencil, push_pull_pencil
 
 from ..numerics.ordered_sums import norms
 from ..protocols import Array, Landing, Problem
@@ -30,7 +32,7 @@ _NEWTON = 50
 
 
 class LocalRate(NamedTuple):
-    """The convergence of DRFGT near a solution."""
+    """The convergence of DRFGT, or of push-pull, near a solution."""
 
     rate: float
     """The asymptotic factor of the errors per iteration."""
@@ -80,16 +82,26 @@ def solution(problem: Problem[Landing], x: Array, penalty: float = 1.0) -> Array
     raise ValueError(f"Newton's method has not converged (last correction {shrinking:.2g}): start nearer to a solution")
 
 
-def local_rate(problem: Problem[object], W: WeightsLike, x: Array, step: Array, penalty: Array, order: Order) -> LocalRate:
+def local_rate(
+    problem: Problem[object],
+    W: WeightsLike | DirectedWeights,
+    x: Array,
+    step: Array,
+    penalty: Array,
+    order: Order = "combine-then-adapt",
+) -> LocalRate:
     """The linear rate of DRFGT at a solution; dense, O((n d r)^3), for small problems with all agents in this process.
 
     ``W`` is ``(n, n)``; ``x``, ``(d, r)``, is a zero of the mean landing field, see `solution`; ``step`` and ``penalty``, ``(n,)``,
-    are those of each agent.
+    are those of each agent. With the weights of a directed graph it is the rate of push-pull, which has one order.
     """
     n = problem.n_agents
     jacobians = landing_jacobian(problem, np.repeat(x[None], n, axis=0), penalty)
     size = jacobians.shape[-1]
-    base, slope = iteration_pencil(canonical_weights(W).toarray(), jacobians, order)
+    if isinstance(W, DirectedWeights):
+        base, slope = push_pull_pencil(W.A.toarray(), W.B.toarray(), jacobians)
+    else:
+        base, slope = iteration_pencil(canonical_weights(W).toarray(), jacobians, order)
     slope[:, n * size :] *= np.repeat(step, size)
     basis = conserved_complement(jacobians.swapaxes(-1, -2))
     values = np.linalg.eigvals(basis.T @ (base - slope) @ basis)

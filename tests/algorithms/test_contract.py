@@ -46,6 +46,7 @@ from decentorth import (
     GradientTracking,
     HyperbolicJacobi,
     Landing,
+    PushPull,
     solve,
 )
 from decentorth.algorithms.centralized.line_search import MOST
@@ -181,6 +182,11 @@ J_ORTHOGONAL = [
 ]
 
 
+def one_way(n: int) -> Any:
+    """The weights of a one-way ring with half as many chords as agents."""
+    return tp.directed_weights(tp.directed_ring(n, chords=n // 2, seed=1))
+
+
 def searching(name: str, algorithm: Callable[[], Any], problem: Callable[[], Any]) -> Method:
     """A single-agent method with a line search."""
     return Method(name, algorithm, problem, lambda n: np.ones((n, n)), spends=(*range(1, MOST + 1),), iterations=300)
@@ -201,6 +207,9 @@ METHODS = [
         exchanges=2,
         beside=2,
     ),
+    Method("push_pull", PushPull, lambda: pca().problem, one_way),
+    Method("push_pull-undirected", PushPull, lambda: procrustes().problem, GRAPHS["erdos-renyi"]),
+    Method("drgta-directed", DRGTA, lambda: procrustes().problem, one_way, feasibility=1e-12, field=riemannian_gradient),
     Method("drsgd", DRSGD, lambda: pca().problem, GRAPHS["ring"], sent=1, exact=False, tracks=False),
     Method(
         "drsgd-batches",

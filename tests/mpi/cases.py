@@ -129,6 +129,11 @@ def random_graph() -> nx.Graph[int]:
     return tp.erdos_renyi(10, 0.4, seed=3)
 
 
+def one_way_ring() -> nx.Graph[int]:
+    """Ten agents in a circle that hear the one before, and three chords."""
+    return tp.directed_ring(10, chords=3, seed=1)
+
+
 def two_clusters() -> nx.Graph[int]:
     """Two dense clusters of 18 and 22 agents joined by one edge: the border between two ranks is worth moving."""
     graph: nx.Graph[int] = nx.disjoint_union(nx.complete_graph(18), nx.complete_graph(22))
@@ -162,8 +167,10 @@ class Case:
     channel: do.Channel | None = None
 
     def weights(self) -> Any:
-        """W by Metropolis' rule, or 0.8 and 0.1 on the ring."""
+        """W by Metropolis' rule, or 0.8 and 0.1 on the ring; both matrices of a directed graph."""
         graph = self.graph()
+        if isinstance(graph, nx.DiGraph):
+            return tp.directed_weights(graph)
         return tp.uniform_weights(graph, 0.8) if self.graph is ring else tp.metropolis_weights(graph)
 
     def solve(self) -> do.Result:
@@ -251,6 +258,8 @@ CASES: dict[str, Case] = {
     "drgta": Case(procrustes, UNEVEN, (50, 20), ring, do.DRGTA(rounds=2)),
     "drgta-vector": Case(pca, (1, 2, 3, 4, 5) * 2, (5, 1), random_graph, do.DRGTA(rounds=2, chebyshev=True)),
     "dprgt": Case(pca, UNEVEN, (50, 20), random_graph, do.DPRGT(step_size="diminishing")),
+    "push-pull": Case(pca, UNEVEN, (50, 20), one_way_ring, do.PushPull(), stopping=LocalMaximum(1e-9, every=10)),
+    "push-pull-cuts": Case(procrustes, UNEVEN, (50, 20), one_way_ring, do.PushPull(), placement="fewer-cuts"),
     "destiny": Case(procrustes, UNEVEN, (50, 20), random_graph, do.DESTINY(order="adapt-then-combine"), placement="fewer-cuts"),
     "destiny-safe": Case(pca, UNEVEN, (50, 20), ring, do.DESTINY(step_size=1e4, variant="dissolved", safe=True)),
     "tracking": Case(pca, UNEVEN, (50, 20), ring, do.GradientTracking(penalty=20.0, order="combine-then-adapt")),

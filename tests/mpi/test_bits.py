@@ -21,7 +21,7 @@ COUNTS = ("iteration", "rounds", "messages", "bytes", "gradients")
 SAME = ("iterates_sha256", "history", "status", "message", "step_size")
 COUNTED = "procrustes-ring procrustes-random pca-random procrustes-loader fewer-cuts safe-ring safe-adapt drgta destiny".split()
 LOADED = [("procrustes-random", "procrustes-loader"), ("pca-ring", "pca-loader"), ("tall-procrustes", "tall-loader")]
-FEW = sorted({*COUNTED, *(name for pair in LOADED for name in pair)})
+FEW = sorted({"push-pull", *COUNTED, *(name for pair in LOADED for name in pair)})
 """The cases for other numbers of ranks than three; all the others are among the slow tests."""
 
 

@@ -110,6 +110,24 @@ def landing_safe_step(x: Array, direction: Array, penalty: float, eps: float, g:
     return cap if g == 0 else float(min(cap, (inward + np.sqrt(inward**2 + g**2 * max(eps - d, 0.0))) / g**2))
 
 
+def push_pull(
+    gradients: Sequence[Gradient], A: Array, B: Array, x0: Array, step_size: float, penalty: float, iterations: int
+) -> tuple[Array, Array]:
+    """Pu, Shi, Xu, Nedic 2021, for landing fields: points and trackers, ``(n, d, r)``, agent i hearing j where A[i, j] > 0."""
+    n = len(gradients)
+    x = [x0 for _ in range(n)]
+    fields = [landing_field(x0, g(x0), penalty) for g in gradients]
+    y = list(fields)
+    for _ in range(iterations):
+        sent = [(x[j] - step_size * y[j], [B[i, j] * y[j] for i in range(n)]) for j in range(n)]
+        x = [sum(A[i, j] * sent[j][0] for j in range(n) if A[i, j] > 0) for i in range(n)]
+        mass = [sum(sent[j][1][i] for j in range(n)) for i in range(n)]
+        new = [landing_field(x[i], gradients[i](x[i]), penalty) for i in range(n)]
+        y = [mass[i] + new[i] - fields[i] for i in range(n)]
+        fields = new
+    return np.array(x), np.array(y)
+
+
 def drfgt(
     gradients: Sequence[Gradient],
     W: Array,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from decentorth.protocols import Array, Network, Spectrum
+from decentorth.protocols import Array, Network, PushPullSpectrum, Spectrum
 
 
 class Exchange(NamedTuple):
@@ -24,7 +23,7 @@ class Recording:
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self.n_agents = network.n_agents
+        self.n_agents, self.directed = network.n_agents, network.directed
         self.exchanges: list[Exchange] = []
 
     @property
@@ -32,11 +31,18 @@ class Recording:
         return self._network.spectrum
 
     @property
+    def push_pull_spectrum(self) -> PushPullSpectrum:
+        return self._network.push_pull_spectrum
+
+    @property
     def self_weights(self) -> Array:
         return self._network.self_weights
 
-    def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
-        return self._recorded(partial(self._network.mix, rounds=rounds), xs, rounds)
+    def mix(self, *xs: Array, rounds: int = 1, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
+        def call(*both: Array) -> tuple[Array, ...]:
+            return self._network.mix(*both[: len(xs)], rounds=rounds, push=both[len(xs) :])
+
+        return self._recorded(call, (*xs, *push), rounds)
 
     def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
         return self._recorded(self._network.mix_alike, (labels, *xs), 0)
@@ -59,12 +65,14 @@ class Replaying:
     def __init__(self, recording: Recording, agent: int) -> None:
         self._exchanges: Iterator[Exchange] = iter(recording.exchanges)
         self._agent = slice(agent, agent + 1)
-        self.n_agents = recording.n_agents
-        self.spectrum = recording.spectrum
+        self.n_agents, self.directed = recording.n_agents, recording.directed
+        self.push_pull_spectrum = recording.push_pull_spectrum
+        if not self.directed:
+            self.spectrum = recording.spectrum
         self.self_weights = recording.self_weights[self._agent]
 
-    def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
-        return self._replayed(xs, rounds)
+    def mix(self, *xs: Array, rounds: int = 1, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
+        return self._replayed((*xs, *push), rounds)
 
     def mix_alike(self, labels: Array, *xs: Array) -> tuple[Array, ...]:
         return self._replayed((labels, *xs), 0)

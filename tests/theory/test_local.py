@@ -80,6 +80,21 @@ def test_predicted_rate_is_measured(name: str, symmetries: int, order: Order) ->
     assert slope == pytest.approx(np.log(predicted.rate), rel=0.05)
 
 
+@pytest.mark.parametrize(("name", "chords"), [("pca", 3), ("procrustes", 3)])
+def test_predicted_rate_of_push_pull_is_measured(name: str, chords: int) -> None:
+    own, weights = problem(name), tp.directed_weights(tp.directed_ring(N, chords=chords, seed=2))
+    trackers = []
+    for state in itertools.islice(do.iterate(own, do.PushPull(), weights), 6000):
+        trackers.append(np.linalg.norm(state.tracker))
+        if trackers[-1] < 1e-10 * trackers[0]:
+            break
+    predicted = local_rate(own, weights, solution(own, state.x.mean(0)), state.step_size, state.penalty)
+    tail = np.log(trackers[len(trackers) // 2 :])
+    assert trackers[-1] < 1e-5 * trackers[0]
+    slope = np.polyfit(np.arange(len(tail)), tail, 1)[0]
+    assert slope == pytest.approx(np.log(predicted.rate), rel=0.05)
+
+
 def test_equal_agents_reduce_to_the_tracking_score() -> None:
     """Agents with one and the same f share a symmetric Jacobian in the tangent space: the score of its curvatures is the rate."""
     W, C = tp.metropolis_weights(tp.ring(N)), np.diag([4.0, 2.0])

@@ -208,7 +208,7 @@ def numbered(graph: nx.Graph[Any]) -> nx.Graph[int]:
     except TypeError:
         labels = list(graph)
     agent = {label: i for i, label in enumerate(labels)}
-    result: nx.Graph[int] = nx.Graph()
+    result: nx.Graph[int] = nx.DiGraph() if graph.is_directed() else nx.Graph()
     result.add_nodes_from((i, {**graph.nodes[label], "label": label}) for label, i in agent.items())
     result.add_edges_from((agent[u], agent[v], data) for u, v, data in graph.edges(data=True))
     return result
@@ -218,10 +218,11 @@ def named_graph(graph: nx.Graph[Any]) -> tuple[nx.Graph[int], tuple[str, ...] | 
     """The graph with nodes 0..n-1, and the names of its nodes as text: the old labels if `numbered` had to number them, or has
     done so before; None if they have no others.
 
-    Raises TypeError if the graph is directed or a multigraph.
+    Raises TypeError if the graph is a multigraph.
     """
-    if graph.is_directed() or graph.is_multigraph():
-        raise TypeError("the graph must be undirected and without double edges; use networkx.Graph(graph)")
+    if graph.is_multigraph():
+        kind = "DiGraph" if graph.is_directed() else "Graph"
+        raise TypeError(f"the graph must be without double edges; use networkx.{kind}(graph)")
     if any(node != agent for agent, node in enumerate(graph)):
         graph = numbered(graph)
     labels = dict(graph.nodes(data="label"))

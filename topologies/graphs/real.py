@@ -65,18 +65,7 @@ def graph_from_file(path: str | os.PathLike[str], largest_component: bool = Fals
     import networkx as nx
 
     path = Path(path)
-    read = READERS.get(path.suffix.lower())
-    if read is None:
-        raise ValueError(f"{path}: a graph file must end in one of {', '.join(READERS)}, got {path.suffix or 'no suffix'!r}")
-    regular_size(path)
-    try:
-        found = read(path)
-    except OSError:
-        raise
-    except Exception as error:  # each of networkx's readers has its own ways to fail on a damaged file
-        why = " ".join(str(error).split()).removeprefix(f"{path} ")[:_SHOWN] or type(error).__name__
-        raise ValueError(f"{path}: cannot be read as {path.suffix.lower()}: {why}") from error
-    named = _integer_labels(_undirected(path, found))
+    named = integer_labels(_undirected(path, read_graph(path)))
     if largest_component and len(named):
         first = {label: place for place, label in enumerate(numbered(named).nodes[agent]["label"] for agent in range(len(named)))}
         largest = max(nx.connected_components(named), key=lambda part: (len(part), -min(first[label] for label in part)))
@@ -91,6 +80,21 @@ def graph_from_file(path: str | os.PathLike[str], largest_component: bool = Fals
     return graph
 
 
+def read_graph(path: Path, directed: bool = False) -> nx.Graph[Any]:
+    """The graph in a file with the file's labels; an edge list, which says nothing of directions, has them if ``directed``."""
+    read = READERS.get(path.suffix.lower())
+    if read is None:
+        raise ValueError(f"{path}: a graph file must end in one of {', '.join(READERS)}, got {path.suffix or 'no suffix'!r}")
+    regular_size(path)
+    try:
+        return read(path, directed)
+    except OSError:
+        raise
+    except Exception as error:  # each of networkx's readers has its own ways to fail on a damaged file
+        why = " ".join(str(error).split()).removeprefix(f"{path} ")[:_SHOWN] or type(error).__name__
+        raise ValueError(f"{path}: cannot be read as {path.suffix.lower()}: {why}") from error
+
+
 def _undirected(path: Path, graph: nx.Graph[Any]) -> nx.Graph[Any]:
     import networkx as nx
 
@@ -99,12 +103,12 @@ def _undirected(path: Path, graph: nx.Graph[Any]) -> nx.Graph[Any]:
         if one_way is not None:
             raise ValueError(
                 f"{path}: the graph must be undirected, but there is an edge from {one_way[0]!r} to {one_way[1]!r} and none "
-                "back; add the edges back, or declare the file's graph undirected"
+                f"back; add the edges back, declare the file's graph undirected, or write digraph:{path} for a directed graph"
             )
     return nx.Graph(graph)
 
 
-def _integer_labels(graph: nx.Graph[Any]) -> nx.Graph[Any]:
+def integer_labels(graph: nx.Graph[Any]) -> nx.Graph[Any]:
     """Labels that are all the decimal text of different integers, as those integers, which sort in their order."""
     import networkx as nx
 
@@ -115,19 +119,19 @@ def _integer_labels(graph: nx.Graph[Any]) -> nx.Graph[Any]:
     return nx.relabel_nodes(graph, integers) if len(set(integers.values())) == len(integers) else graph
 
 
-def _markup(path: Path) -> nx.Graph[Any]:
+def _markup(path: Path, directed: bool) -> nx.Graph[Any]:
     import networkx as nx
 
     graph: nx.Graph[Any] = nx.read_gml(path, label="id") if path.suffix.lower() == ".gml" else nx.read_graphml(path)
     return graph
 
 
-def _edge_list(path: Path) -> nx.Graph[Any]:
+def _edge_list(path: Path, directed: bool) -> nx.Graph[Any]:
     import networkx as nx
 
     delimiter = "," if path.suffix.lower() == ".csv" else None
     with path.open(encoding="utf-8") as lines:
-        graph: nx.Graph[Any] = nx.Graph()
+        graph: nx.Graph[Any] = nx.DiGraph() if directed else nx.Graph()
         for number, line in enumerate(lines, 1):
             fields = [field.strip() for field in line.partition("#")[0].split(delimiter) if field.strip()]
             if not fields:
@@ -138,7 +142,7 @@ def _edge_list(path: Path) -> nx.Graph[Any]:
     return graph
 
 
-def _adjacency_matrix(path: Path) -> nx.Graph[Any]:
+def _adjacency_matrix(path: Path, directed: bool) -> nx.Graph[Any]:
     import networkx as nx
     from scipy import sparse
 
@@ -153,7 +157,7 @@ def _adjacency_matrix(path: Path) -> nx.Graph[Any]:
     return graph
 
 
-READERS: dict[str, Callable[[Path], Any]] = {
+READERS: dict[str, Callable[[Path, bool], Any]] = {
     **dict.fromkeys((".graphml", ".gml"), _markup),
     **dict.fromkeys((".edgelist", ".edges", ".txt", ".csv"), _edge_list),
     **dict.fromkeys((".npy", ".npz", ".mtx"), _adjacency_matrix),

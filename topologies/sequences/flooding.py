@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.sparse import csgraph
 
 from topologies.canonical import WeightsLike, canonical_weights, distances, upper
+from topologies.directed.weights import DirectedWeights
 from topologies.graphs.edges import Edges
 from topologies.measures import diameter
 from topologies.sequences.sequences import WeightSequence
@@ -18,16 +20,21 @@ LARGEST_EXACT = 2000
 """The largest number of agents with an exact answer; above, one breadth-first search gives an upper bound."""
 
 
-def flooding_rounds(W: WeightsLike | WeightSequence) -> int:
+def flooding_rounds(W: WeightsLike | DirectedWeights | WeightSequence) -> int:
     """The number of rounds after which every agent's initial value has reached all others, from any first round.
 
     On a fixed graph it is the diameter; on a periodic sequence, the maximum over the first rounds in a period. Above 2,000 agents
     the result is an upper bound: twice the distance from agent 0 to the farthest one; for a periodic sequence, this distance in the
-    union of a period's graphs (which has each edge once in a period), times the period.
+    union of a period's graphs (which has each edge once in a period), times the period. On a directed graph distances follow the
+    edges, and the bound is the sum of those from agent 0 and to it.
 
     Errors as `canonical_weights`; ValueError if the graph, or the union of a period's graphs, is not connected; or if the sequence
     has no period, so that no number of rounds is certain to be enough.
     """
+    if isinstance(W, DirectedWeights):
+        few = W.shape[0] <= LARGEST_EXACT
+        there, back = (csgraph.shortest_path(M, unweighted=True, indices=None if few else 0).max() for M in (W.A, W.A.T))
+        return int(there if few else there + back)
     if not isinstance(W, WeightSequence):
         edges = _neighbours(canonical_weights(W))
         return diameter(edges) if edges.shape[0] <= LARGEST_EXACT else 2 * _eccentricity(edges)

@@ -162,6 +162,16 @@ def iteration_pencil(W: Matrix, hessians: NDArray[np.float64], order: Order) -> 
     return np.block([[mix, nothing], [inner @ (mix - identity), mix]]), np.block([[nothing, mix], [nothing, inner @ mix]])
 
 
+def push_pull_pencil(A: Matrix, B: Matrix, hessians: NDArray[np.float64]) -> tuple[Matrix, Matrix]:
+    """The matrices of `iteration_pencil` for push-pull on a directed graph, x+ = A (x - a y), y+ = B y + H (x+ - x)."""
+    n, d, _ = hessians.shape
+    pull, push = np.kron(A, np.eye(d)), np.kron(B, np.eye(d))
+    nothing = np.zeros_like(pull)
+    H = (np.eye(n)[:, None, :, None] * hessians[:, :, None, :]).reshape(pull.shape)
+    base = np.block([[pull, nothing], [H @ (pull - np.eye(len(pull))), push]])
+    return base, np.block([[nothing, pull], [nothing, H @ pull]])
+
+
 def conserved_complement(hessians: NDArray[np.float64]) -> Matrix:
     """Orthonormal basis, shape (2 n d, 2 n d - d), of the pairs (x, y) with sum_i (y_i - H_i x_i) = 0."""
     n, d, _ = hessians.shape

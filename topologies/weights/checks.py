@@ -27,7 +27,7 @@ def adjacency(graph: nx.Graph[int] | Adjacency) -> Weights:
 
     Errors as `check_graph`.
     """
-    matrix = _symmetric_pattern(graph) if sparse.issparse(graph) else _from_graph(graph)
+    matrix = _symmetric(pattern(graph)) if sparse.issparse(graph) else from_graph(graph)
     loops = np.flatnonzero(matrix.diagonal())
     if loops.size:
         raise ValueError(
@@ -47,15 +47,20 @@ def check_graph(graph: nx.Graph[int] | Adjacency) -> None:
     adjacency(graph)
 
 
-def _from_graph(graph: object) -> Weights:
+def from_graph(graph: object, directed: bool = False) -> Weights:
+    """The adjacency matrix of a networkx graph with nodes 0..n-1, which may have directions if ``directed``."""
     import networkx as nx
 
     if not isinstance(graph, nx.Graph):
-        raise TypeError(f"the graph must be a networkx.Graph, got {type(graph).__name__}")
-    if graph.is_directed():
-        raise TypeError("the graph must be undirected; use graph.to_undirected()")
+        raise TypeError(f"the graph must be a networkx.{'DiGraph' if directed else 'Graph'}, got {type(graph).__name__}")
+    if graph.is_directed() and not directed:
+        raise TypeError(
+            "the graph must be undirected; use graph.to_undirected(), or topologies.directed_weights(graph) for methods on "
+            "directed graphs"
+        )
     if graph.is_multigraph():
-        raise TypeError("the graph must not be a multigraph; use networkx.Graph(graph)")
+        kind = "DiGraph" if graph.is_directed() else "Graph"
+        raise TypeError(f"the graph must not be a multigraph; use networkx.{kind}(graph)")
     n = graph.number_of_nodes()
     if n == 0:
         raise ValueError("the graph must have at least one agent, got none")
@@ -69,13 +74,20 @@ def _from_graph(graph: object) -> Weights:
     return matrix
 
 
-def _symmetric_pattern(graph: Any) -> Weights:
+def pattern(graph: Any) -> Weights:
+    """A sparse adjacency matrix with ones for its non-zero entries, sorted."""
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1] or graph.shape[0] == 0:
         raise ValueError(f"an adjacency matrix must be square, one row and one column per agent, got shape {graph.shape}")
     matrix: Weights = sparse.csr_array(graph, dtype=np.float64, copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
+    matrix.sort_indices()
     matrix.data[:] = 1
+    return matrix
+
+
+def _symmetric(matrix: Weights) -> Weights:
+    """The matrix, if it is symmetric."""
     one_way = (matrix - matrix.T.tocsr()).tocoo()
     one_way.eliminate_zeros()
     if one_way.nnz:

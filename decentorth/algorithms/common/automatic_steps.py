@@ -8,6 +8,8 @@ agent's objective, gradient tracking is stable in the direction of an eigenvalue
 - adapt-then-combine: ``a h < min(2, (1 + w)^2 / (2 w^2))``, where only a negative w can be below 2,
 
 so only lambda_min matters; the slowest consensus mode requires ``a h`` of the order of ``sqrt(1 - lambda_2)``.
+
+On a directed graph the common point moves by ``a h gain``, and the limit is that of `topologies.PushPullSpectrum`.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from ...protocols import (
     Problem,
     ProductLanding,
     Projection,
+    PushPullSpectrum,
     Smooth,
     Spectrum,
     Streams,
@@ -100,6 +103,11 @@ def tracking_limit(spectrum: Spectrum, order: Order) -> float:
     if order == "combine-then-adapt":
         return (1.0 + w) ** 2 / 2.0
     return min(2.0, (1.0 + w) ** 2 / (2.0 * w * w)) if w < 0.0 else 2.0
+
+
+def push_pull_step(spectrum: PushPullSpectrum, late: bool = False) -> float:
+    """The product of common step and curvature that ``auto`` aims at with A and B; ``late`` where the steps are not mixed."""
+    return min(0.35 * (spectrum.late_limit if late else spectrum.limit), math.sqrt(1.0 - spectrum.sigma))
 
 
 def tracking_share(spectrum: Spectrum, order: Order) -> float:
@@ -277,7 +285,7 @@ def resolve(
     network: Network,
     streams: Streams,
     x0: Array,
-    order: Order | None,
+    order: Order | Literal["push-pull"] | None,
     measure: Callable[[Problem[object], Network, Streams, Array], tuple[Array, int]] = curvature,
     length: float | None = None,
     scale: float | None = None,
@@ -289,6 +297,7 @@ def resolve(
     single agent u = 2 and c = 0.7. Automatic penalties are ``min(0.1, u / 4) / step``; beside a given step size
     ``0.1 / step_size``, as in paper 004's experiment. Beside a given penalty, whose curvature is twice the penalty, automatic steps
     are at most ``u / (4 penalty)``. Where the set's landing field is s = ``landing_scale`` times as long, all are divided by s.
+    Push-pull has its own u and c, also for the penalty beside a given step, and s has the network's gain as a factor.
 
     Parameters
     ----------
@@ -303,11 +312,15 @@ def resolve(
     """
     given = schedule(step_size).initial
     limit, c = 2.0, 0.7
-    if given == "auto" and order is not None and network.n_agents > 1:
-        limit, c = tracking_limit(network.spectrum, order), tracking_step(network.spectrum, order)
     constraint = problem.constraint
     if scale is None:
         scale = constraint.landing_scale() if isinstance(constraint, ProductLanding) else 1.0
+    if order == "push-pull":
+        if network.n_agents > 1 and "auto" in (given, penalty):
+            found = network.push_pull_spectrum
+            limit, c, scale = found.limit, push_pull_step(found), scale * found.gain
+    elif given == "auto" and order is not None and network.n_agents > 1:
+        limit, c = tracking_limit(network.spectrum, order), tracking_step(network.spectrum, order)
 
     def automatic() -> tuple[Array, int]:
         mean, spent = measure(problem, network, streams, x0)

@@ -126,9 +126,9 @@ class Mixing(Decentralized):
     rounds: Annotated[Count, "t, exchanges with the neighbours in an iteration."] = 1
     chebyshev: Chebyshev = False
 
-    def mix(self, network: Network, *xs: Array) -> tuple[Array, ...]:
-        """The sums sum_j [W^t]_ij x_j of each array, fresh."""
-        return mix(network, self.rounds, self.chebyshev, *xs)
+    def mix(self, network: Network, *xs: Array, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
+        """The sums sum_j [W^t]_ij x_j of each array, fresh; of those in ``push``, on a directed network, sum_j [B^t]_ij x_j."""
+        return mix(network, self.rounds, self.chebyshev, *xs, push=push)
 
     def mixing(self, network: Network) -> Spectrum:
         """The eigenvalues of the matrix with which an iteration mixes."""

@@ -18,10 +18,12 @@ from ...protocols import Array, Network, Spectrum
 Chebyshev = Annotated[bool, "Mix by the polynomial of W that averages best in so many rounds, rather than by its power."]
 
 
-def mix(network: Network, rounds: int, chebyshev: bool, *xs: Array) -> tuple[Array, ...]:
-    """Mix each array to ``W^rounds x`` or ``P_rounds(W) x``, with one message per neighbour and round; fresh arrays."""
+def mix(network: Network, rounds: int, chebyshev: bool, *xs: Array, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
+    """Mix each array to ``W^rounds x`` or ``P_rounds(W) x``, with one message per neighbour and round; fresh arrays. Those in
+    ``push`` are mixed by B on a directed network, which has no P_rounds."""
     if not chebyshev:
-        return network.mix(*xs, rounds=rounds)
+        return network.mix(*xs, rounds=rounds, push=push)
+    xs += push
     low, high = network.spectrum.lambda_min, network.spectrum.lambda_2
     if high - low < 1e-12:  # one eigenvalue beside 1: P_1 maps it to 0
         return tuple([(mixed - high * x) / (1.0 - high) for mixed, x in zip(network.mix(*xs), xs, strict=True)])
@@ -81,6 +83,20 @@ def averages(network: Network, accuracy: float, *values: Array) -> tuple[Array, 
     """The `average` of each of several arrays, in the same messages."""
     if network.n_agents == 1:
         return tuple([one.copy() for one in values])
-    rounds = fewest_rounds(network.spectrum, accuracy / math.sqrt(network.n_agents))
-    means = mix(network, rounds, True, *[np.ascontiguousarray(one.reshape(len(one), -1)) for one in values])
+    rows = tuple([np.ascontiguousarray(one.reshape(len(one), -1)) for one in values])
+    if network.directed:
+        sigma = network.push_pull_spectrum.sigma
+        means = push_sum(network, 1 if sigma == 0.0 else math.ceil(math.log(accuracy / network.n_agents) / math.log(sigma)), *rows)
+    else:
+        means = mix(network, fewest_rounds(network.spectrum, accuracy / math.sqrt(network.n_agents)), True, *rows)
     return tuple([mean.reshape(one.shape) for mean, one in zip(means, values, strict=True)])
+
+
+def push_sum(network: Network, rounds: int, *values: Array) -> tuple[Array, ...]:
+    """The network means of the agents' ``values``, each ``(n_local, width)``, after so many rounds, on directed networks too.
+
+    Kempe, Dobra and Gehrke, "Gossip-based computation of aggregate information" (2003). Mass is pushed by B, and a weight w_i,
+    which is 1 at first, along with it: s <- B s, w <- B w. B^k tends to v 1^T, so s_i / w_i tends to the mean, whatever v is.
+    """
+    *sums, weights = network.mix(push=(*values, np.ones((len(values[0]), 1))), rounds=rounds)
+    return tuple([one / weights for one in sums])

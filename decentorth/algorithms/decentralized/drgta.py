@@ -16,7 +16,8 @@ and round carries x and y. P is linear, so the two terms of (1) are projected to
     P_x        constraint.tangent        R_x constraint.retract
 
 The equations are those of the authors' published program. Beyond the paper: Chebyshev polynomials of W in place of W^t, other
-retractions than polar, ``step_size="auto"``. With one agent it is Riemannian gradient descent.
+retractions than polar, ``step_size="auto"``; directed graphs, with row-stochastic A in the place of W in (1) and
+column-stochastic B in (2), as in `push_pull`. With one agent it is Riemannian gradient descent.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class DRGTA(Retracting):
     """Decentralized Riemannian gradient tracking (Chen, Garcia, Hong, Shahrampour 2021, Algorithm 2)."""
 
     gradient_factor: ClassVar[float] = 1.0
+    directed: ClassVar[bool] = True
 
     def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> TrackingState:
         base, spent = manifold_step(self, problem, network, streams, x0, self.consensus_step)
@@ -46,7 +48,7 @@ class DRGTA(Retracting):
         self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: TrackingState
     ) -> TrackingState:
         k, a = state.k + 1, self.consensus_step
-        mixed, y = self.mix(network, state.x, state.tracker)
+        mixed, y = self.mix(network, state.x, push=(state.tracker,))
 
         def moved(f: Problem[RetractableManifold], x: Array, mixed: Array, y: Array, b: Array) -> Array:
             direction = f.constraint.tangent(x, a * (mixed - x) - b[:, None, None] * y)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...protocols import Array, Network, Problem, Spectrum, Streams
-from ..common.automatic_steps import curved_step, start, steepness, tracking_step
+from ..common.automatic_steps import curved_step, push_pull_step, start, steepness, tracking_step
 from ..common.method import Mixing
 from ..common.step_sizes import schedule
 
@@ -56,16 +56,21 @@ def manifold_step(
     Automatic steps are those of `curved_step` with ``c = min(0.5 u, sqrt(gap))``, u the tracking limit (combine-then-adapt), of the
     matrix with which an iteration mixes; for a single agent c = 0.7. Where the points go only the share ``consensus_step``, at most
     1, of the way to their neighbours' mean, the gap is that much smaller. A schedule whose steps may grow starts with steps as much
-    smaller: on a curved set larger steps make the agents lose consensus for good.
+    smaller: on a curved set larger steps make the agents lose consensus for good. On a directed graph c is that of
+    `push_pull_step`, late, and the steps are divided by the gain.
     """
 
     def automatic() -> tuple[Array, int]:
         c, gap = 0.7, 1.0
-        if network.n_agents > 1:
+        gain = 1.0
+        if network.directed:
+            found = network.push_pull_spectrum
+            c, gap, gain = push_pull_step(found, late=True), consensus_step * (1.0 - found.sigma), found.gain
+        elif network.n_agents > 1:
             mixing = method.mixing(network)
             gap = consensus_step * (1.0 - mixing.lambda_2)
             c = tracking_step(Spectrum(1.0 - gap, mixing.lambda_min), "combine-then-adapt")
         steep, spent = steepness(problem, network, streams, x0)
-        return curved_step(steep, c, gap) / schedule(method.step_size).most, spent
+        return curved_step(steep, c, gap) / (gain * schedule(method.step_size).most), spent
 
     return start(method.step_size, len(x0), automatic)

@@ -85,11 +85,15 @@ class UnreliableNetwork(Network):
     Raises
     ------
     ValueError
-        In addition to those of `Network`: neighbours change, and messages build on earlier ones.
+        In addition to those of `Network`: the network is directed, or neighbours change and messages build on earlier ones.
     """
 
     def __init__(self, W: Any, comm: Any = None, placement: Placement = "even", *, channel: Channel, seed: int = 0) -> None:
         super().__init__(W, comm, placement)
+        if self.directed:
+            raise ValueError(
+                "a channel is for undirected graphs, whose two directions fail and are repaired together: leave it out"
+            )
         if self.sequence is not None and channel.remembers:
             raise ValueError(
                 "on a time-varying network neighbours change, but delays and feedback build on earlier messages: drop them"
@@ -196,9 +200,9 @@ class UnreliableNetwork(Network):
     def _plan(self) -> _LossyPlan:
         return cast(_LossyPlan, super()._plan())
 
-    def _mix(self, xs: tuple[Array, ...], alike: bool = False) -> tuple[Array, ...]:
+    def _mix(self, xs: tuple[Array, ...], alike: bool = False, pushed: int = 0) -> tuple[Array, ...]:
         if self._asleep is None:
-            return super()._mix(xs, alike)
+            return super()._mix(xs, alike, pushed)
         labels, xs = (xs[:1], xs[1:]) if alike else ((), xs)
         plan, t, here, asleep, struck = self._plan(), self.rounds, self.agents, self._asleep, self._struck(self.rounds)
         lost = plan.lost(t, asleep | struck if self.channel.repair else asleep, asleep)

@@ -1,0 +1,184 @@
+"""Weights on directed graphs: row-stochastic A to average what is heard, column-stochastic B to divide what is sent.
+
+An edge j -> i says that i hears j: it carries A_ij, the weight that i gives to what j sends, and B_ij, the share of its own mass
+that j gives to i. Every row of A sums to 1, so agents that agree stay agreed; every column of B sums to 1, so that no mass is lost.
+Both need an agent's own degrees only. Perron vectors: pi^T A = pi^T and B v = v, both positive with sum 1 (Perron and Frobenius).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from topologies.canonical import ROW_SUM_TOLERANCE, Weights, WeightsLike, finite_square, row_sums, with_diagonal
+from topologies.weights.checks import from_graph, pattern
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from topologies.canonical import Adjacency
+
+Digraph: TypeAlias = "nx.Graph[int] | Adjacency"
+
+
+@dataclass(frozen=True, eq=False)
+class DirectedWeights:
+    """The weights of a directed network: A to pull points, B to push trackers, with entries in the same places.
+
+    Raises ValueError as `check_row_stochastic` and `check_column_stochastic`, or if the two are not of the same edges.
+    """
+
+    A: Weights
+    """``(n, n)``, every row sums to 1."""
+    B: Weights
+    """``(n, n)``, every column sums to 1."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "A", check_row_stochastic(self.A))
+        object.__setattr__(self, "B", check_column_stochastic(self.B))
+        if self.A.shape != self.B.shape:
+            raise ValueError(f"A is for {self.A.shape[0]} agents, and B for {self.B.shape[0]}")
+        apart = sparse.coo_array((self.A != 0).astype(np.int8) - (self.B != 0).astype(np.int8))
+        apart.eliminate_zeros()
+        off = np.flatnonzero(apart.row != apart.col)
+        if off.size:
+            i, j = apart.row[off[0]], apart.col[off[0]]
+            has, lacks = ("A", "B") if apart.data[off[0]] > 0 else ("B", "A")
+            raise ValueError(
+                f"A and B must be of the same edges, but {has}[{i}, {j}] is not zero and {lacks}[{i}, {j}] is: give {lacks} a "
+                f"weight there, or take the edge {j} -> {i} away"
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n, n)``."""
+        return self.A.shape
+
+
+def check_digraph(graph: Digraph) -> Weights:
+    """The adjacency matrix of a directed graph, ``(n, n)``: 1 at (j, i) where i hears j, as networkx has it.
+
+    An undirected graph counts as one with both directions; of a sparse matrix every non-zero is an edge from its row to its column.
+
+    Raises TypeError if it is no graph or a multigraph; ValueError if it is empty, its nodes are not 0..n-1 in order, it has
+    self-loops, or is not strongly connected: then two agents without a path from one to the other are named.
+    """
+    matrix = pattern(graph) if sparse.issparse(graph) else from_graph(graph, directed=True)
+    loops = np.flatnonzero(matrix.diagonal())
+    if loops.size:
+        raise ValueError(
+            f"the graph must have no self-loops (an agent always hears itself), but agent {loops[0]} has one; use "
+            "graph.remove_edges_from(list(networkx.selfloop_edges(graph)))"
+        )
+    _check_strongly_connected(matrix, "the graph")
+    return matrix
+
+
+def row_stochastic(graph: Digraph) -> Weights:
+    """``A_ij = 1 / (1 + number of agents that i hears)`` for these and for i itself, shape (n, n). Errors as `check_digraph`."""
+    heard = check_digraph(graph).T.tocsr()
+    weights = 1.0 / (1.0 + row_sums(heard))
+    heard.data = np.repeat(weights, np.diff(heard.indptr))
+    return with_diagonal(heard, weights)
+
+
+def column_stochastic(graph: Digraph) -> Weights:
+    """``B_ij = 1 / (1 + number of agents that hear j)`` for these and for j itself, shape (n, n). Errors as `check_digraph`."""
+    hearers = check_digraph(graph)
+    weights = 1.0 / (1.0 + row_sums(hearers))
+    hearers.data = np.repeat(weights, np.diff(hearers.indptr))
+    return with_diagonal(hearers.T.tocsr(), weights)
+
+
+def directed_weights(graph: Digraph) -> DirectedWeights:
+    """`row_stochastic` and `column_stochastic` weights of a graph. Errors as `check_digraph`."""
+    return DirectedWeights(row_stochastic(graph), column_stochastic(graph))
+
+
+def check_row_stochastic(A: WeightsLike) -> Weights:
+    """``A``, ``(n, n)``, in canonical form (sorted rows, the diagonal stored), if repeated averaging with it makes agents agree.
+
+    Raises TypeError if it does not hold real numbers; ValueError if it is not square or not finite, an entry is negative, a row
+    does not sum to 1 within 1e-10, its graph is not strongly connected, or no agent gives itself any weight.
+    """
+    return _checked(finite_square(A, "A"), "A", "row")
+
+
+def check_column_stochastic(B: WeightsLike) -> Weights:
+    """``B``, ``(n, n)``, in canonical form (sorted rows, the diagonal stored), if repeated pushing with it spreads every mass.
+
+    Errors as `check_row_stochastic`, for columns.
+    """
+    return _checked(finite_square(B, "B").T.tocsr(), "B", "column").T.tocsr().sorted_indices()
+
+
+def _checked(matrix: Weights, name: str, line: str) -> Weights:
+    """The canonical form of a row-stochastic matrix; messages call it ``name``, and its rows ``line``."""
+
+    def place(i: int, j: int) -> str:
+        return f"{name}[{i}, {j}]" if line == "row" else f"{name}[{j}, {i}]"
+
+    entries = matrix.tocoo()
+    negative = np.flatnonzero(entries.data < 0)
+    if negative.size:
+        i, j = entries.row[negative[0]], entries.col[negative[0]]
+        raise ValueError(f"{name} must not have negative entries, but {place(i, j)} = {entries.data[negative[0]]:.3g}")
+    sums = row_sums(matrix)
+    bad = np.flatnonzero(np.abs(sums - 1) > ROW_SUM_TOLERANCE)
+    if bad.size:
+        i, other = int(bad[0]), "column" if line == "row" else "row"
+        hint = f"; divide it by {sums[i]:.12g}" if sums[i] > 0 else ""
+        if not np.any(np.abs(np.asarray(matrix.sum(axis=0)) - 1) > ROW_SUM_TOLERANCE):
+            hint = f"; its {other}s do, so it may be the other matrix of the two"
+        raise ValueError(f"every {line} of {name} must sum to 1, but {line} {i} sums to {sums[i]:.12g} ({bad.size} are off){hint}")
+    _check_strongly_connected(matrix.T.tocsr() if line == "row" else matrix, f"the graph of {name}")
+    if not matrix.diagonal().any():
+        raise ValueError(f"some agent must give itself weight, but {name}'s diagonal is zero, so values may go round for ever")
+    return with_diagonal(matrix, matrix.diagonal())
+
+
+def _check_strongly_connected(adjacency: Weights, what: str) -> None:
+    """Raise ValueError with two agents between which there is no path; an entry (j, i) is an edge from j to i."""
+    parts, _ = csgraph.connected_components(adjacency, directed=True, connection="strong")
+    if parts == 1:
+        return
+    n = adjacency.shape[0]
+    for matrix, forward in ((adjacency, True), (adjacency.T.tocsr(), False)):
+        reached = csgraph.breadth_first_order(matrix, 0, directed=True, return_predecessors=False)
+        if len(reached) < n:
+            agent = int(np.setdiff1d(np.arange(n), reached)[0])
+            tail, head = (0, agent) if forward else (agent, 0)
+            raise ValueError(
+                f"{what} must be strongly connected, but there is no path from agent {tail} to agent {head} ({parts} strongly "
+                f"connected parts); add edges, for example {tail} -> {head}"
+            )
+
+
+def perron_vector(M: WeightsLike) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The Perron vector, ``(n,)``, positive with sum 1: pi with pi^T A = pi^T of row-stochastic A, v with B v = v of
+    column-stochastic B. Of a doubly stochastic matrix both are 1/n.
+
+    Solved directly by a sparse factorisation, to rounding. Errors as `check_row_stochastic` where the rows sum to 1, else as
+    `check_column_stochastic`.
+    """
+    push = pushing(M)
+    n = push.shape[0]
+    vector = np.ones(n)
+    if n > 1:
+        from scipy.sparse.linalg import splu
+
+        minor = sparse.csc_array(sparse.eye_array(n - 1) - push[1:, 1:])
+        vector[1:] = splu(minor).solve(push[1:, [0]].toarray()[:, 0])
+    return vector / vector.sum()  # type: ignore[no-any-return]  # float64
+
+
+def pushing(M: WeightsLike) -> Weights:
+    """A checked row-stochastic matrix transposed, or a checked column-stochastic one as it is."""
+    rows = row_sums(finite_square(M, "M"))
+    if np.all(np.abs(rows - 1) <= ROW_SUM_TOLERANCE):
+        return check_row_stochastic(M).T.tocsr()
+    return check_column_stochastic(M)
