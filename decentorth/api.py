@@ -111,12 +111,13 @@ class Run(Shown):
                 raise ValueError(f"on_rank_loss='shrink' is not for {what}: leave it out")
             comm = surviving(comm)
         place = "serial" if spread else comm
-        if channel is None:
-            self.network = Network(W, place, placement)
-        else:
+        if channel is not None:
             from .network import Channel, UnreliableNetwork
 
             faults = channel if isinstance(channel, Channel) else Channel(channel)
+        if channel is None or hasattr(algorithm, "activations"):
+            self.network = Network(W, place, placement)
+        else:
             self.network = UnreliableNetwork(W, place, placement, channel=faults, seed=seed)
             if self.network.n_agents > 1 and getattr(algorithm, "safe", False):
                 self.network.check_alike()
@@ -151,7 +152,7 @@ class Run(Shown):
         self.about: Mapping[str, Any] = {}
         self._decide()
         if self.asynchronous:
-            self._check_asynchronous(on_rank_loss)
+            self._check_asynchronous(None if channel is None else faults, on_rank_loss)
         elif channel is not None:
             from .network import check_method
 
@@ -177,12 +178,14 @@ class Run(Shown):
         """True if the agents do not go in common iterations."""
         return hasattr(self.algorithm, "activations")
 
-    def _check_asynchronous(self, on_rank_loss: OnRankLoss) -> None:
+    def _check_asynchronous(self, channel: Channel | None, on_rank_loss: OnRankLoss) -> None:
         """Raise a ValueError for a channel, a response to a loss or a log's place that an asynchronous run cannot use."""
         if on_rank_loss == "shrink":
             raise ValueError("on_rank_loss='shrink' is not for an asynchronous run: leave it out")
-        if hasattr(self.network, "channel"):
-            self.algorithm.check_channel(self.network.channel)
+        if channel is not None:
+            self.algorithm.check_channel(channel)
+            network: Any = self.network
+            network.channel = channel  # its agents draw the losses themselves; what precedes them is reliable
         with self.collective.together():
             if self.collective.rank == 0:
                 self.algorithm.check_place()

@@ -74,6 +74,7 @@ class AsynchronousDRFGT(Method):
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
+    directed: ClassVar[bool] = True
     without: ClassVar[Mapping[str, str]] = {
         "iterations": "give activations",
         "checkpoint_every": "give log, and replay it",
@@ -126,11 +127,10 @@ class AsynchronousDRFGT(Method):
         return replace(self, activations=max(1, sum(map(len, used))))
 
     def init(self, problem: Problem[Landing], network: Any, streams: Any, x0: Array) -> AsynchronousState:
-        with network.reliable():
-            step, penalty, spent = self._steps(problem, network, streams, x0)
-            gradient, field = problem.gradient(x0), landing(problem, x0, penalty)
-            largest = np.maximum(np.abs(gradient), np.abs(field)).reshape(len(x0), -1).max(axis=1)
-            unit = quantum(float(network.max(largest[:, None], network.flooding_rounds)[0, 0]))
+        step, penalty, spent = self._steps(problem, network, streams, x0)
+        gradient, field = problem.gradient(x0), landing(problem, x0, penalty)
+        largest = np.maximum(np.abs(gradient), np.abs(field)).reshape(len(x0), -1).max(axis=1)
+        unit = quantum(float(network.max(largest[:, None], network.flooding_rounds)[0, 0]))
         graph, x, first = Graph.of(network.rows.indptr, network.rows.indices), x0.copy(), problem.agents.start
         own = [
             Agent(
