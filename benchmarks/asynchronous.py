@@ -77,9 +77,7 @@ def trial(problem: str, delay: float, seed: int, activations: int = 1_000_000) -
     """A run with the seed."""
     method = do.AsynchronousDRFGT(activations=activations, delay=delay, slow_agents=1, slowness=SLOWNESS)
     began = time.process_time()
-    result = do.solve(
-        PROBLEMS[problem](seed), method, W, seed=seed, channel=f"loss:p={LOSS}", stopping=STOP, record_every=1000
-    )
+    result = do.solve(PROBLEMS[problem](seed), method, W, seed=seed, channel=f"loss:p={LOSS}", stopping=STOP, record_every=1000)
     spent = time.process_time() - began
     k = result.row.iteration
     return Trial(
@@ -138,7 +136,9 @@ def main() -> None:
     parser.add_argument("--delays", default="0.01,3,30")
     parser.add_argument("--problems", default=",".join(PROBLEMS))
     given = parser.parse_args()
-    print("| problem, delay | converged | periods (least..most) | worst R^2 | messages an edge | synchronous, lossless | us an activation |")
+    print(
+        "| problem, delay | converged | periods (least..most) | worst R^2 | messages an edge | synchronous, lossless | us an activation |"
+    )
     print("|---|---|---|---|---|---|---|")
     for problem in given.problems.split(","):
         for delay in map(float, given.delays.split(",")):

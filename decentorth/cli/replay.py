@@ -40,7 +40,9 @@ def _replay(words: Sequence[str], communicator: Communicator) -> int:
     saved = {**header["settings"], "log": None, "schedule": path}
     configuration = together(communicator, partial(_resolved, path, flags, saved))
     run, origin = made(configuration, communicator)
-    say(f"replays     {configuration.run.problem} on {origin}, {run.algorithm.activations} activations of {run.network.n_agents} agents")
+    say(
+        f"replays     {configuration.run.problem} on {origin}, {run.algorithm.activations} activations of {run.network.n_agents} agents"
+    )
     try:
         result = run.solve(rows=2)
     except REFUSALS as error:
@@ -60,7 +62,9 @@ def _header(path: str) -> Mapping[str, Any]:
 
     header = read(path).header
     if not isinstance(header.get("settings"), dict) or not header["settings"]:
-        raise ValueError(f"{path} was written in Python, without settings: solve its problem with AsynchronousDRFGT(schedule={path!r})")
+        raise ValueError(
+            f"{path} was written in Python, without settings: solve its problem with AsynchronousDRFGT(schedule={path!r})"
+        )
     return header
 
 

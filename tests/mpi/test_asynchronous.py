@@ -13,7 +13,9 @@ from tests.support.mpi import run_ranks
 pytestmark = pytest.mark.ranks
 
 PROBLEM = "--problem pca --data synthetic --dimension 6 --rank 2 --gap 0.5 --samples 20 --agents 4"
-METHOD = "--algorithm asynchronous_drfgt --slow-agents 1 --slowness 3 --end-tolerance 1e-5 --activations 100000 --channel loss:p=0.3"
+METHOD = (
+    "--algorithm asynchronous_drfgt --slow-agents 1 --slowness 3 --end-tolerance 1e-5 --activations 100000 --channel loss:p=0.3"
+)
 
 
 def test_a_live_run_agrees_on_its_end_and_is_repeated_in_one_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -93,7 +93,9 @@ class _Post:
         self._receives = [
             comm.Recv_init([row, MPI.INT64_T], rank, _POST + tag) for (rank, tag), row in zip(receives, self._in, strict=True)
         ]
-        self._sends = [comm.Send_init([row, MPI.INT64_T], rank, _POST + tag) for (rank, tag), row in zip(sends, self._out, strict=True)]
+        self._sends = [
+            comm.Send_init([row, MPI.INT64_T], rank, _POST + tag) for (rank, tag), row in zip(sends, self._out, strict=True)
+        ]
         self._open = len(receives)
         self._barrier: MPI.Request | None = None
         MPI.Prequest.Startall(self._receives)

@@ -27,7 +27,8 @@ from tests.support.problems import samples
 N, D, R = 5, 6, 2
 UNIT, STEP, PENALTY = 2.0**-52, 0.3, 0.5
 GRAPH = Graph(
-    tuple(tuple(sorted({(i - 1) % N, (i + 2) % N})) for i in range(N)), tuple(tuple(sorted({(i + 1) % N, (i - 2) % N})) for i in range(N))
+    tuple(tuple(sorted({(i - 1) % N, (i + 2) % N})) for i in range(N)),
+    tuple(tuple(sorted({(i + 1) % N, (i - 2) % N})) for i in range(N)),
 )
 """Directed: every agent hears the one before it and the one two after it."""
 CLOCKS = Clocks((3.0, 1.0, 1.0, 1.0, 1.0), 3.0, 0.3)
@@ -39,9 +40,7 @@ def agents() -> list[Agent]:
     start = Stiefel(D, R).random(np.random.default_rng(0))
     x = np.repeat(start[None], N, axis=0)
     parts = [PROBLEM.restrict(slice(i, i + 1)) for i in range(N)]
-    return [
-        Agent(i, parts[i], x[i : i + 1], UNIT, STEP, PENALTY, GRAPH.ins[i], GRAPH.outs[i], N) for i in range(N)
-    ]
+    return [Agent(i, parts[i], x[i : i + 1], UNIT, STEP, PENALTY, GRAPH.ins[i], GRAPH.outs[i], N) for i in range(N)]
 
 
 def simulation(seed: int = 0) -> Simulation:
@@ -125,9 +124,7 @@ def test_counters_that_wrap_give_the_same_bits() -> None:
 def test_a_log_repeats_the_run_in_any_order_that_it_allows() -> None:
     live = run(simulation(), 1500)
     counts = [agent.version for agent in live.agents]
-    used = [
-        decoded(bytes(log), counts[i], 2, [counts[j] for j in GRAPH.ins[i]]) for i, log in enumerate(live.logs)
-    ]
+    used = [decoded(bytes(log), counts[i], 2, [counts[j] for j in GRAPH.ins[i]]) for i, log in enumerate(live.logs)]
     assert sum(map(len, live.logs)) < 2.1 * sum(counts)
     for stream in (None, np.random.default_rng(0), np.random.default_rng(1)):
         again = run(Simulation(agents(), repeated(GRAPH, used, stream)), 1500)
@@ -193,7 +190,24 @@ def test_those_that_are_left_minimise_their_own_mean() -> None:
 def log(tmp_path: Path) -> Path:
     path = tmp_path / "run.log"
     words = "--problem pca --data synthetic --dimension 6 --rank 2 --samples 20 --agents 4 --algorithm asynchronous_drfgt"
-    assert main(["run", *words.split(), "--activations", "400", "--channel", "loss:p=0.3", "--delay", "2", "--log", str(path), "--quiet"]) == 0
+    assert (
+        main(
+            [
+                "run",
+                *words.split(),
+                "--activations",
+                "400",
+                "--channel",
+                "loss:p=0.3",
+                "--delay",
+                "2",
+                "--log",
+                str(path),
+                "--quiet",
+            ]
+        )
+        == 0
+    )
     return path
 
 
