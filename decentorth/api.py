@@ -191,9 +191,9 @@ class Run(Shown):
                 self.algorithm.check_place()
 
     def _asynchronous_options(self, options: Options) -> Options:
-        """The options of an asynchronous run: a row is after so many activations; on ranks there are the first and the last alone."""
-        for name, given in (("checkpoints", options.checkpoints), ("resume", options.resume)):
-            if given is not None:
+        """The options of an asynchronous run, whose rows are of activations; on ranks there are the first and the last alone."""
+        for name, value in (("checkpoints", options.checkpoints), ("resume", options.resume)):
+            if value is not None:
                 raise ValueError(f"{name} is not for an asynchronous run: give it a log, and replay that")
         if rules_of(LocalMaximum, options.stopping):
             raise ValueError("LocalMaximum is not for an asynchronous run: give end_tolerance")

@@ -10,8 +10,8 @@ The activation of agent i, at any time; A_ij = 1 / (in-degree + 1), B_ji = 1 / (
     send (version, v_i, rho_i), which may be lost, to every out-neighbour                    (5)
 
 rho_i is the mass that agent i has ever sent over each of its out-edges, so a lost message loses nothing: the next one that arrives
-carries its mass too. All masses are whole multiples of one quantum, as int64 modulo 2^64: `rho_j - used_ij` is right across the wrap,
-and two invariants hold exactly, whatever is lost, late, rolled back or started anew:
+carries its mass too. All masses are whole multiples of one quantum, as int64 modulo 2^64: `rho_j - used_ij` is right across the
+wrap, and two invariants hold exactly, whatever is lost, late, rolled back or started anew:
 
     z_i - Lambda_i = sum_j used_ij - (out-degree) rho_i                      of every agent alone
     sum_i z_i + sum over edges (rho_j - used_ij) = sum_i Lambda_i            their sum

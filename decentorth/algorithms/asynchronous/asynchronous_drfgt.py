@@ -1,8 +1,8 @@
 """Asynchronous DRFGT: agents that wait for nobody, over links that lose and delay messages, with an exact limit.
 
 The activation of an agent is in `agent`, with its equations and its two exact invariants. In one process a schedule is drawn from the
-seed: every agent has its own clock, messages are late or lost. On MPI ranks agents run as fast as they can and nothing is drawn but
-losses. Every agent logs the versions that it used, and the log repeats the run in one process, bit for bit.
+seed: every agent has its own clock, messages are late or lost. On MPI ranks agents run as fast as they can and nothing is drawn
+but losses. Every agent logs the versions that it used, and the log repeats the run in one process, bit for bit.
 
     alpha    step_size, 0.4 / L for auto; agent i takes alpha_i = alpha (fastest rate / own rate)^(1/2), at most sqrt(10) alpha
     lambda   penalty, 0.1 / alpha for auto
@@ -35,8 +35,8 @@ from .simulation import Simulation
 
 
 class AsynchronousState(NamedTuple):
-    """The points x and the penalties ``(n_local,)``, the number k of activations of all agents, the gradients of each agent, on average,
-    and those spent before the start, and the agents themselves."""
+    """The points x and the penalties ``(n_local,)``, the number k of activations of all agents, the gradients of each agent, on
+    average, and those spent before the start, and the agents themselves."""
 
     x: Array
     penalty: Array
@@ -188,7 +188,8 @@ class AsynchronousDRFGT(Method):
         every = [json.loads(one) for one in collective.everyone(json.dumps([sizes, counts]).encode())]
         logs = collective.everyone(b"".join(agents.logs))
         if collective.rank == 0 and self.log is not None:
-            header = {"activations": sum((one[1] for one in every), []), "bytes": sum((one[0] for one in every), []), **facts}
+            whole = {name: [k for one in every for k in one[place]] for place, name in enumerate(("bytes", "activations"))}
+            header = {**whole, **facts}
             write(self.log, b"".join(logs), header)
 
     def _steps(self, problem: Problem[Landing], network: Any, streams: Any, x0: Array) -> tuple[Array, Array, int]:

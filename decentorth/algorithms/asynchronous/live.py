@@ -1,8 +1,8 @@
 """The agents of one MPI rank in a run that waits for nobody.
 
 Every rank activates its agents in turn, with the newest messages that have arrived, and sends without waiting: a message that the
-last one to the same agent still blocks is dropped, as if lost. The end is known by flooding (`agent.Agent.level`); then the ranks go on
-until each knows it.
+last one to the same agent still blocks is dropped, as if lost. The end is known by flooding (`agent.Agent.level`); then the ranks
+go on until each knows it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Logs of the versions that agents used, about one byte for each activation and in-edge, and their file.
 
-An activation's entry is, for each in-edge in order, the increase of the version since the last activation, in one byte; 255 means that
-eight bytes with the increase follow. The file is one line of JSON, the header, and then the logs of all agents in their order.
+An activation's entry is, for each in-edge in order, the increase of the version since the last activation, in one byte; 255 means
+that eight bytes with the increase follow. The file is one line of JSON, the header, and then the logs of all agents in their order.
 
 Nothing in a file is executed, and sizes, the SHA-256 and the versions are checked before anything is computed from it.
 """

@@ -1,7 +1,7 @@
 """The order of activations: drawn from a seed, as of agents with clocks of their own, or repeated from their logs.
 
-A schedule gives, activation by activation, the agent and the version that it uses of each of its in-neighbours. It depends on no point
-and no mass.
+A schedule gives, activation by activation, the agent and the version that it uses of each of its in-neighbours. It depends on no
+point and no mass.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Communicator(Protocol):
         """Plan an exchange of (rank, buffer) pairs that will be repeated."""
 
     def post(self, sends: Sequence[tuple[int, int]], receives: Sequence[tuple[int, int]], width: int) -> Post:
-        """Open links for messages of ``width`` words, each by its (rank, tag): tags differ among links between the same two ranks."""
+        """Open links for messages of ``width`` words, each by its (rank, tag); no two between the same ranks have the same tag."""
 
     def send(self, array: Array, target: int) -> None: ...
     def receive(self, array: Array, source: int) -> None:
