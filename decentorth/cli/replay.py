@@ -40,9 +40,8 @@ def _replay(words: Sequence[str], communicator: Communicator) -> int:
     saved = {**header["settings"], "log": None, "schedule": path}
     configuration = together(communicator, partial(_resolved, path, flags, saved))
     run, origin = made(configuration, communicator)
-    say(
-        f"replays     {configuration.run.problem} on {origin}, {run.algorithm.activations} activations of {run.network.n_agents} agents"
-    )
+    count = f"{run.algorithm.activations} activations of {run.network.n_agents} agents"
+    say(f"replays     {configuration.run.problem} on {origin}, {count}")
     try:
         result = run.solve(rows=2)
     except REFUSALS as error:

@@ -1,7 +1,7 @@
 """Asynchronous DRFGT: agents that wait for nobody, over links that lose and delay messages, with an exact limit.
 
-The activation of an agent is in `agent`, with its equations and its two exact invariants. In one process a schedule is drawn from the
-seed: every agent has its own clock, messages are late or lost. On MPI ranks agents run as fast as they can and nothing is drawn
+The activation of an agent is in `agent`, with its equations and its two exact invariants. In one process a schedule is drawn from
+the seed: every agent has its own clock, messages are late or lost. On MPI ranks agents run as fast as they can and nothing is drawn
 but losses. Every agent logs the versions that it used, and the log repeats the run in one process, bit for bit.
 
     alpha    step_size, 0.4 / L for auto; agent i takes alpha_i = alpha (fastest rate / own rate)^(1/2), at most sqrt(10) alpha

@@ -37,9 +37,6 @@ class Communicator(Protocol):
     def exchange(self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> Exchange:
         """Plan an exchange of (rank, buffer) pairs that will be repeated."""
 
-    def post(self, sends: Sequence[tuple[int, int]], receives: Sequence[tuple[int, int]], width: int) -> Post:
-        """Open links for messages of ``width`` words, each by its (rank, tag); no two between the same ranks have the same tag."""
-
     def send(self, array: Array, target: int) -> None: ...
     def receive(self, array: Array, source: int) -> None:
         """Receive into ``array``."""
@@ -61,6 +58,13 @@ class Communicator(Protocol):
 
     def describe(self) -> Mapping[str, Any]:
         """The kind of transport and the number of ranks, for the summary."""
+
+
+class Posting(Communicator, Protocol):
+    """A group whose members can also send messages that nobody waits for."""
+
+    def post(self, sends: Sequence[tuple[int, int]], receives: Sequence[tuple[int, int]], width: int) -> Post:
+        """Open links for messages of ``width`` words, each by its (rank, tag); no two between the same ranks have the same tag."""
 
 
 @runtime_checkable
@@ -86,9 +90,6 @@ class SerialCommunicator:
 
     def exchange(self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> Exchange:
         raise ValueError("a process that is alone has nobody to exchange with")
-
-    def post(self, sends: Sequence[tuple[int, int]], receives: Sequence[tuple[int, int]], width: int) -> Post:
-        raise ValueError("a process that is alone has nobody to write to")
 
     def send(self, array: Array, target: int) -> None:
         raise ValueError(f"a process that is alone cannot send to rank {target}")

@@ -69,7 +69,7 @@ def exact(simulated: Simulation) -> bool:
 def gradient(x: Array, members: range = range(N)) -> float:
     """The Riemannian gradient of the members' mean objective at the point nearest to ``x``."""
     hat = Stiefel(D, R).project(x[None])[0]
-    mean = sum(naive.pca_gradient(DATA[i], hat) for i in members) / len(members)
+    mean: Array = np.sum([naive.pca_gradient(DATA[i], hat) for i in members], axis=0) / len(members)
     return float(np.linalg.norm(naive.tangent_projection(hat, mean)))
 
 
@@ -227,7 +227,7 @@ def damaged(log: bytes) -> dict[str, bytes]:
     facts = json.loads(header)
 
     def with_(**changed: Any) -> bytes:
-        return json.dumps({**facts, **changed}).encode() + b"\n" + changed.get("body", body)
+        return json.dumps({**facts, **changed}).encode() + b"\n" + body
 
     later = bytes([40]) + body[1:]
     huge = [10**30, *facts["activations"][1:]]
