@@ -2,7 +2,7 @@
 
     python benchmarks/asynchronous.py                      the table: ten seeds of each problem and delay, half an hour
     python benchmarks/asynchronous.py --seeds 2 --delays 3
-    mpirun -n 4 python benchmarks/asynchronous.py          ranks: wall time against DRFGT, one rank ten times slower
+    mpirun -n 4 python benchmarks/asynchronous.py          ranks: seconds against DRFGT, one rank ten times slower
 
 A period is the mean time between two activations of a fast agent. The seed is of the data, the start and the schedule. R^2 is that
 of the straight line through log gradient against time, from 1e-2 to 1e-7 of the first gradient. The synchronous column is DRFGT with
