@@ -197,8 +197,9 @@ class Run(Shown):
                 raise ValueError(f"{name} is not for an asynchronous run: give it a log, and replay that")
         if rules_of(LocalMaximum, options.stopping):
             raise ValueError("LocalMaximum is not for an asynchronous run: give end_tolerance")
-        recording = {} if self.collective.size == 1 else {"rows": 2, "record_every": None}
-        return dataclasses.replace(options, iterations=self.algorithm.activations, **recording)
+        if self.collective.size > 1:
+            options = dataclasses.replace(options, rows=2, record_every=None)
+        return dataclasses.replace(options, iterations=self.algorithm.activations)
 
     def _facts(self) -> Mapping[str, object]:
         return {"problem": self.problem, "algorithm": self.algorithm, "network": self.network, "ranks": self.collective.size}

@@ -124,7 +124,7 @@ class Agent:
 
     def activate(self, heard: Sequence[Message]) -> Message:
         """One activation with the newest message from each of ``ins``; the message that it sends."""
-        v = self.mass * (-self._own_step() * self.unit)
+        v: Array = self.mass * np.float64(-self._own_step() * self.unit)
         v += self.x  # (1)
         x = v.copy()
         mass = self.mass
@@ -140,7 +140,7 @@ class Agent:
         mass += field
         mass -= self.field  # (3)
         if self._tolerance is not None:
-            self._judge(x, heard)
+            self._judge(x, heard, self._tolerance)
         share = mass // (len(self.outs) + 1)
         self.sent = self.sent + share
         mass -= len(self.outs) * share  # (4)
@@ -174,7 +174,7 @@ class Agent:
             total -= used
         return total
 
-    def _judge(self, x: Array, heard: Sequence[Message]) -> None:
+    def _judge(self, x: Array, heard: Sequence[Message], tolerance: float) -> None:
         """This agent's level: 0 unless its tracker, its distance from its neighbours' points and its infeasibility have been small
         for some activations; else one more than the least level that it knows of the others, at most 3, and the end when all
         have 3. Whoever hears of the end takes it over."""
@@ -183,7 +183,7 @@ class Agent:
             float(self._problem.constraint.feasibility(x)[0]),  # type: ignore[attr-defined]  # every set has it
             *[float(norms(x - message.point)[0]) for message in heard],
         )
-        self._calm = self._calm + 1 if largest <= self._tolerance else 0
+        self._calm = self._calm + 1 if largest <= tolerance else 0
         levels = self.known[1]
         if levels.max() < AGREED:
             levels[self.number] = 3

@@ -117,7 +117,7 @@ def read(path: str | os.PathLike[str]) -> Recorded:
         content = file.read(body)
     if hashlib.sha256(content).hexdigest() != header.get("sha256"):
         raise ValueError(f"{path} is damaged: its SHA-256 is not that of its header")
-    ends = [0, *accumulate(sizes)]
+    ends = [0, *accumulate(sizes)]  # type: ignore[arg-type]  # a list, as checked above
     return Recorded(header, tuple(content[a:b] for a, b in pairwise(ends)))
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import decentorth as do
 import topologies as tp
+from benchmarks.asynchronous import trial
 from decentorth.__main__ import main
 from decentorth.algorithms.asynchronous.agent import Agent
 from decentorth.algorithms.asynchronous.log import decoded, entry, read
@@ -279,16 +280,25 @@ def test_settings_that_do_not_apply_are_refused(tmp_path: Path, capsys: pytest.C
 
 
 def test_python_runs_replays_and_agrees_on_the_end(tmp_path: Path) -> None:
-    method = do.AsynchronousDRFGT(activations=30_000, end_tolerance=1e-6, log=str(tmp_path / "log"), delay=1.0)
+    method = do.AsynchronousDRFGT(step_size=0.3, activations=30_000, end_tolerance=1e-3, log=str(tmp_path / "log"), delay=1.0)
     W = tp.metropolis_weights(tp.ring(N))
     first = do.solve(PROBLEM, method, W, channel="loss:p=0.2", rows=5)
     assert first.status == "converged"
     assert first.row.iteration < 30_000
-    assert first.row.values["gradient_norm"] < 1e-5
-    assert first.row.values["consensus_rms"] < 1e-5
+    assert first.row.values["gradient_norm"] < 1e-2
+    assert first.row.values["consensus_rms"] < 1e-3
     again = do.solve(PROBLEM, replace(method, log=None, schedule=method.log), W, rows=5)
     assert again.iterates_sha256 == first.iterates_sha256
     with pytest.raises(ValueError, match="end_tolerance"):
         do.solve(PROBLEM, method, W, stopping=do.stopping.LocalMaximum(1e-3))
     with pytest.raises(ValueError, match="replay"):
         do.solve(PROBLEM, method, W, checkpoints=do.Checkpoints(str(tmp_path), every=10))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", ["pca", "procrustes"])
+def test_losses_delays_and_a_straggler_leave_a_straight_line_to_the_limit(problem: str) -> None:
+    """30 % one-way loss, delays of up to three periods, an agent ten times slower: one seed of the benchmark's table."""
+    found = trial(problem, 3.0, 0)
+    assert found.converged
+    assert found.straight > 0.98
