@@ -5,8 +5,8 @@
     mpirun -n 4 python benchmarks/asynchronous.py          ranks: seconds against DRFGT, one rank ten times slower
 
 A period is the mean time between two activations of a fast agent. The seed is of the data, the start and the schedule. R^2 is that
-of the straight line through log gradient against time, from 1e-2 to 1e-7 of the first gradient. The synchronous column is DRFGT with
-automatic steps and no loss at all, each of whose iterations takes the slowest agent's period and the longest delay. On ranks
+of the straight line through log gradient against time, from 1e-2 to 1e-7 of the first gradient. The synchronous column is DRFGT
+with automatic steps and no loss at all, each of whose iterations takes the slowest agent's period and the longest delay. On ranks
 there are three agents each, and a gradient takes 2 ms, of an agent of rank 0 20 ms, in which the core is free.
 """
 
