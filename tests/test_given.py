@@ -61,7 +61,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "other size": (lambda: do.solve(PROBLEM, "drfgt", "torus:3x3"), ValueError, "'torus:3x3' has 9 agents, but the problem has 6"),
     "several": (lambda: do.solve(PROBLEM, "drfgt", [np.eye(6)] * 2), TypeError, "topologies.PeriodicSequence([W0, W1])"),
     "function": (lambda: do.solve(PROBLEM, "drfgt", lambda k: np.eye(6)), TypeError, "topologies.PeriodicSequence([W0, W1])"),
-    "directed": (lambda: do.solve(PROBLEM, "drfgt", CITIES.to_directed()), TypeError, "use networkx.Graph(graph)"),
+    "directed": (lambda: do.solve(PROBLEM, "drfgt", CITIES.to_directed()), ValueError, "this graph is directed: take push_pull"),
     "unknown method": (lambda: do.solve(PROBLEM, "drfg", "ring"), ValueError, "unknown algorithm 'drfg'; did you mean 'drfgt'?"),
     "no method": (lambda: do.solve(PROBLEM, 3, "ring"), TypeError, "a name such as 'drfgt' or 'drfgt:penalty=10', got 3"),  # type: ignore[arg-type]
     "parameter": (

@@ -46,8 +46,9 @@ def main(
     Parameters
     ----------
     graph
-        For example ring:10, torus:4x5, erdos_renyi:n=20,p=0.3, karate_club, file:my.graphml; or a time-varying sequence, for
-        example one_peer_exponential:16, link_failures:p=0.2@ring:10.
+        For example ring:10, torus:4x5, erdos_renyi:n=20,p=0.3, karate_club, file:my.graphml; a directed graph, for example
+        directed_ring:10,chords=3, digraph:my.txt; or a time-varying sequence, for example one_peer_exponential:16,
+        link_failures:p=0.2@ring:10.
     weights
         The rule for the mixing matrix: auto (the default), uniform, metropolis, max-degree, local-degree, best-constant, fmmc,
         fdla, each also as lazy-RULE; or tracking, optimised for gradient tracking.
@@ -67,12 +68,16 @@ def main(
     plot
         Draw the graph and its spectrum into this file (.png, .pdf, .svg); not with compare, and not a sequence.
     """
-    from topologies.names import adjacency_from_name, graph_from_name
+    from topologies.names import adjacency_from_name, graph_from_name, is_digraph_name
     from topologies.sequences.names import is_sequence_name
 
     try:
+        scored = {"self-weight": self_weight, "curvatures": curvatures, "order": order}
+        if is_digraph_name(graph):
+            _refuse({**scored, "weights": weights, "compare": compare or None, "plot": plot}, "a directed graph")
+            _say(_directed_table(graph, agents, seed))
+            return 0
         if is_sequence_name(graph):
-            scored = {"self-weight": self_weight, "curvatures": curvatures, "order": order}
             _refuse({**scored, "compare": compare or None, "plot": plot}, "a sequence of graphs")
             _say(_sequence_table(graph, agents, seed, weights))
             return 0
@@ -274,6 +279,39 @@ def _sequence_table(specification: str, agents: int | None, seed: int, weights: 
     for windows, meaning in ((1, "what one window leaves of the consensus error"), (4, "what four windows leave")):
         row(f"contraction over {windows * window}", f"{joint_contraction(sequence, window=windows * window):.6g}", meaning)
     return _table(f"{specification}: {sequence.n} agents", _MEASURES, rows, _LEFT)
+
+
+def _directed_table(specification: str, agents: int | None, seed: int) -> Iterator[str]:
+    from topologies.directed.spectra import directed_spectrum, push_pull_spectrum
+    from topologies.directed.weights import directed_weights
+    from topologies.names import digraph_from_name
+    from topologies.sequences.flooding import flooding_rounds
+
+    graph = digraph_from_name(specification, agents, seed)
+    weights = directed_weights(graph)
+    rows, row = _rows()
+    row("edges", graph.number_of_edges(), "directed; a message along each of them per round")
+    for name, degrees in (("heard", graph.in_degree), ("hearers", graph.out_degree)):
+        counts = [degree for _, degree in degrees]
+        row(
+            name,
+            f"{min(counts)} to {max(counts)}",
+            "agents that an agent hears" if name == "heard" else "agents that hear an agent",
+        )
+    row("diameter", flooding_rounds(weights), "rounds until everybody can have heard of everybody")
+    for matrix, M, meaning in (("A", weights.A, "pulling, rows sum to 1"), ("B", weights.B, "pushing, columns sum to 1")):
+        found = directed_spectrum(M)
+        row(f"sigma of {matrix}", found.sigma, f"second largest modulus of an eigenvalue: {meaning}")
+        row(f"contraction of {matrix}", found.contraction, "factor for one round in the norm of the Perron vector")
+        row(
+            f"Perron vector of {matrix}",
+            f"{found.perron.min():.3g} to {found.perron.max():.3g}",
+            "1/n each, were it doubly stochastic",
+        )
+    found_both = push_pull_spectrum(weights)
+    row("gain", found_both.gain, "push-pull: the agents' common step is so much longer than their own")
+    row("limit", found_both.limit, "push-pull: common step times curvature up to which it is stable, nearly")
+    return _table(f"{specification}: {weights.shape[0]} agents", _MEASURES, rows, _LEFT)
 
 
 def _draw(graph: Any, W: Weights, path: Path) -> None:

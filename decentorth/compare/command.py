@@ -170,7 +170,12 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
         own = replace(asked, seed=seed)
         made = together(communicator, lambda: wiring.make(own) if root else None)
         shared = wiring.share(own, made, communicator).W
-        return shared.array if isinstance(shared, Csr) else shared
+        if not isinstance(shared, Csr):
+            return shared
+        from topologies import DirectedWeights
+
+        push = shared.push
+        return shared.array if push is None else DirectedWeights(shared.array, shared._replace(data=push).array)
 
     try:
         with SettingUp(tell):

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 
-from topologies import WeightSequence, text
+from topologies import DirectedWeights, WeightSequence, text
 
 from ..cli.flags import InputError
 from ..numerics.random_streams import CounterStreams
@@ -136,7 +136,7 @@ class Elapsed(NamedTuple):
 def _links(model: NetworkModel, W: Any, payload: float) -> tuple[Index, Index, Array, Array]:
     """The receiver, sender, latency and transfer time of every message; those of the diagonal of W take no time."""
     n = W.shape[0]
-    entries = (abs(csr_array(W)) + eye_array(n, format="csr")).tocoo()
+    entries = (abs(csr_array(W.A if isinstance(W, DirectedWeights) else W)) + eye_array(n, format="csr")).tocoo()
     receiver, sender = (index.astype(np.int64) for index in entries.coords)
 
     def along(name: str) -> Array:
@@ -211,7 +211,7 @@ def wall_time(model: NetworkModel, W: Any, history: Mapping[str, NDArray[Any]], 
     Parameters
     ----------
     W
-        The run's mixing matrix or `topologies.WeightSequence`.
+        The run's mixing matrix, `topologies.DirectedWeights` or `topologies.WeightSequence`.
     history
         The columns iteration, rounds, messages, bytes and seconds.
     seed

@@ -117,7 +117,7 @@ class Network(Shown):
         """So many numbers that rank 0 finds, on every rank."""
         shared = np.array(find() if self.communicator.rank == 0 else np.zeros(count))
         self.communicator.bcast(shared)
-        return shared.tolist()
+        return [float(number) for number in shared]
 
     def _facts(self) -> Mapping[str, object]:
         edges = {"directed_edges": self.W.nnz - self.n_agents} if self.directed else {"edges": (self.W.nnz - self.n_agents) // 2}

@@ -208,7 +208,6 @@ METHODS = [
         beside=2,
     ),
     Method("push_pull", PushPull, lambda: pca().problem, one_way),
-    Method("push_pull-undirected", PushPull, lambda: procrustes().problem, GRAPHS["erdos-renyi"]),
     Method("drgta-directed", DRGTA, lambda: procrustes().problem, one_way, feasibility=1e-12, field=riemannian_gradient),
     Method("drsgd", DRSGD, lambda: pca().problem, GRAPHS["ring"], sent=1, exact=False, tracks=False),
     Method(

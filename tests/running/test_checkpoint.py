@@ -277,7 +277,8 @@ class Late(Network):
 
     queue: Array
 
-    def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
+    def mix(self, *xs: Array, rounds: int = 1, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
+        xs += push
         sent = np.concatenate([mixed.reshape(self.n_local, -1) for mixed in super().mix(*xs, rounds=rounds)], axis=1)
         arrived = self.queue if self.queue.size else np.concatenate([x.reshape(self.n_local, -1) for x in xs], axis=1)
         self.queue = sent

@@ -8,7 +8,7 @@ Gradient tracking with both, ``x+ = A (x - a y)``, ``y+ = B y + h (x+ - x)`` whe
 point by ``a h n pi^T v``. It is stable up to a limit that eigenvalues which are not real bring down: for an eigenvalue w that A and
 B would share, ``z^2 - (2 - c) w z + w^2 - c w`` must have its roots in the unit disc, c = a h; for ``x+ = A x - a y`` that is
 ``z^2 - (2 w - c) z + w^2 - c``. The limits here are over all eigenvalues of A and of B: exact where the two commute (one-way rings,
-exponential graphs), and within a factor 2.6 of the exact ones on the rings with chords and random graphs of the tests.
+exponential graphs), and within a factor 2 of the exact ones on the rings with chords and random graphs of the tests.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class DirectedWeights:
         object.__setattr__(self, "B", check_column_stochastic(self.B))
         if self.A.shape != self.B.shape:
             raise ValueError(f"A is for {self.A.shape[0]} agents, and B for {self.B.shape[0]}")
-        apart = sparse.coo_array((self.A != 0).astype(np.int8) - (self.B != 0).astype(np.int8))
+        apart = (self.A.sign() - self.B.sign()).tocoo()
         apart.eliminate_zeros()
         off = np.flatnonzero(apart.row != apart.col)
         if off.size:

@@ -87,12 +87,13 @@ def read_graph(path: Path, directed: bool = False) -> nx.Graph[Any]:
         raise ValueError(f"{path}: a graph file must end in one of {', '.join(READERS)}, got {path.suffix or 'no suffix'!r}")
     regular_size(path)
     try:
-        return read(path, directed)
+        found: nx.Graph[Any] = read(path, directed)
     except OSError:
         raise
     except Exception as error:  # each of networkx's readers has its own ways to fail on a damaged file
         why = " ".join(str(error).split()).removeprefix(f"{path} ")[:_SHOWN] or type(error).__name__
         raise ValueError(f"{path}: cannot be read as {path.suffix.lower()}: {why}") from error
+    return found
 
 
 def _undirected(path: Path, graph: nx.Graph[Any]) -> nx.Graph[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -14,6 +15,7 @@ from decentorth import registry
 from decentorth.algorithms.common.mixing import average, push_sum
 from decentorth.network import Network
 from decentorth.numerics.ordered_sums import plain
+from decentorth.run import main
 from decentorth.stopping import LocalMaximum
 from tests.reference import naive
 from tests.support.building import built, prepared
@@ -36,11 +38,14 @@ def gradient(problem: Any, x: np.ndarray[Any, Any]) -> float:
     return float(np.linalg.norm(naive.tangent_projection(mean, gradients.mean(0))))
 
 
-def test_it_is_the_formulas_agent_by_agent() -> None:
+@pytest.mark.parametrize(
+    "weights", [tp.directed_weights(tp.directed_ring(5, chords=2, seed=1)), tp.metropolis_weights(tp.star(5))], ids=["A, B", "W"]
+)
+def test_it_is_the_formulas_agent_by_agent(weights: Any) -> None:
     case = procrustes()
-    weights = tp.directed_weights(tp.directed_ring(5, chords=2, seed=1))
+    A, B = (weights.A, weights.B) if isinstance(weights, tp.DirectedWeights) else (weights, weights)
     x0 = point(case.problem)
-    x, y = naive.push_pull(case.gradients, weights.A.toarray(), weights.B.toarray(), x0, 2e-3, 5.0, 50)
+    x, y = naive.push_pull(case.gradients, A.toarray(), B.toarray(), x0, 2e-3, 5.0, 50)
     result = do.solve(case.problem, do.PushPull(step_size=2e-3, penalty=5.0), weights, x0=x0, iterations=50)
     assert relative(result.x, x) < 1e-12
     assert relative(result.state.tracker, y) < 1e-12
@@ -85,8 +90,8 @@ def test_push_sum_finds_the_mean_where_neither_matrix_has_it() -> None:
     assert relative(pulled[0], values.mean(0)) > 1e-3
     np.testing.assert_allclose(average(network, values, 1e-4), np.tile(values.mean(0), (10, 1)), rtol=1e-3)
     both = network.mix(values, push=(values,))
-    np.testing.assert_allclose(both[0], WEIGHTS.A @ values, rtol=1e-15)
-    np.testing.assert_allclose(both[1], WEIGHTS.B @ values, rtol=1e-15)
+    assert relative(both[0], WEIGHTS.A.toarray() @ values) < 1e-15
+    assert relative(both[1], WEIGHTS.B.toarray() @ values) < 1e-15
 
 
 def test_agents_agree_on_the_end_along_directed_paths() -> None:
@@ -122,3 +127,23 @@ def test_what_directed_graphs_lack_is_refused(settings: dict[str, Any], message:
     problem = do.problems.PCA(np.ones((given.pop("problem"), 3, 2)), 1)
     with pytest.raises(ValueError, match=message):
         do.solve(problem, given.pop("algorithm"), given.pop("W"), **given)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("", "DRFGT needs doubly stochastic weights, and this graph is directed: take push_pull"),
+        ("--algorithm push_pull --weights metropolis", "--weights is for undirected graphs"),
+        ("--algorithm push_pull --topology digraph:cut.txt", "there is no path from agent 1 to agent 0"),
+    ],
+)
+def test_the_command_refuses_with_one_line(
+    flags: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("cut.txt").write_text("a b\nb c\n")
+    topology = "" if "--topology" in flags else " --topology directed_ring:chords=3"
+    assert main(f"--problem pca {flags}{topology}".split()) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

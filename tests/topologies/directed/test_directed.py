@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 
 import topologies as tp
+from topologies.spectra.tracking_rate import conserved_complement, push_pull_pencil
 
 GRAPHS = ("directed_ring:1", "directed_ring:2", "directed_ring:10,chords=3", "directed_exponential:12", "random_k_out:15,k=3")
 
@@ -62,6 +63,31 @@ def test_a_one_way_ring_has_the_eigenvalues_of_a_circulant() -> None:
     np.testing.assert_allclose(tp.perron_vector(tp.column_stochastic(tp.directed_ring(10))), 0.1)
 
 
+@pytest.mark.parametrize(
+    ("name", "seed", "factor"),
+    [
+        ("directed_ring:10", 0, 1.001),
+        ("directed_exponential:10", 0, 1.001),
+        ("directed_ring:10,chords=3", 1, 2.0),
+        ("directed_ring:12,chords=6", 2, 2.0),
+        ("random_k_out:12,k=2", 1, 2.0),
+    ],
+)
+def test_the_limit_of_push_pull_is_near_that_of_the_whole_iteration(name: str, seed: int, factor: float) -> None:
+    """Agents of curvature 1, whose iteration matrix has a spectral radius below 1 up to the limit; exact where A and B commute."""
+    weights = tp.directed_weights(tp.digraph_from_name(name, seed=seed))
+    found = tp.push_pull_spectrum(weights)
+    curvatures = np.ones((weights.shape[0], 1, 1))
+    base, slope = push_pull_pencil(weights.A.toarray(), weights.B.toarray(), curvatures)
+    basis = conserved_complement(curvatures)
+
+    def stable(step: float) -> bool:
+        return bool(np.abs(np.linalg.eigvals(basis.T @ (base - step / found.gain * slope) @ basis)).max() < 1 - 1e-12)
+
+    assert stable(0.999 * found.limit / factor)
+    assert found.limit > 1.999 or not stable(factor * 1.001 * found.limit)
+
+
 def cut(*edges: tuple[int, int]) -> nx.DiGraph[int]:
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(range(4))
@@ -69,7 +95,7 @@ def cut(*edges: tuple[int, int]) -> nx.DiGraph[int]:
     return graph
 
 
-A = np.array([[0.5, 0.0, 0.5], [0.25, 0.75, 0.0], [0.0, 0.5, 0.5]])
+A = sparse.csr_array([[0.5, 0.0, 0.5], [0.25, 0.75, 0.0], [0.0, 0.5, 0.5]])
 
 
 @pytest.mark.parametrize(
@@ -86,14 +112,14 @@ A = np.array([[0.5, 0.0, 0.5], [0.25, 0.75, 0.0], [0.0, 0.5, 0.5]])
         ),
         (lambda: tp.check_row_stochastic(A.T), "row 0 sums to 0.75 (2 are off); its columns do, so it may be the other matrix"),
         (lambda: tp.check_column_stochastic(A), "every column of B must sum to 1, but column 0 sums to 0.75"),
-        (lambda: tp.check_row_stochastic(A + np.diag([-1, 1], 1)), "A must not have negative entries, but A[0, 1] = -1"),
+        (lambda: tp.check_row_stochastic(A.toarray() + np.diag([-1, 1], 1)), "A must not have negative entries, but A[0, 1] = -1"),
         (lambda: tp.check_row_stochastic(np.roll(np.eye(3), 1, axis=1)), "some agent must give itself weight"),
         (lambda: tp.check_row_stochastic(np.eye(2)), "the graph of A must be strongly connected"),
         (
             lambda: tp.DirectedWeights(A, tp.column_stochastic(cut((0, 1), (1, 0)).subgraph((0, 1)))),
             "A is for 3 agents, and B for 2",
         ),
-        (lambda: tp.DirectedWeights(A, A.T), "B[0, 1] is not zero and A[0, 1] is: give A a weight there"),
+        (lambda: tp.DirectedWeights(A, A.T.tocsr()), "B[0, 1] is not zero and A[0, 1] is: give A a weight there"),
         (lambda: tp.directed_ring(4, chords=9), "has room for 8 chords"),
         (lambda: tp.random_k_out(4, k=4), "k must be below the number of agents"),
         (lambda: tp.graph_from_name("directed_ring:5"), "'directed_ring:5' is a directed graph"),
