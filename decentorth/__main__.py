@@ -18,6 +18,7 @@ from .process import environment as _mpienv
 COMMANDS = {
     "run": ("decentorth.run:main", "Run a method on a problem; under mpirun, on MPI ranks."),
     "compare": ("decentorth.compare.command:main", "Compare methods on the same problems, graphs and seeds."),
+    "replay": ("decentorth.cli.replay:main", "Repeat an asynchronous run from its log."),
     "plot": ("decentorth.plot:main", "Draw the figures of runs."),
     "study": ("decentorth.study.__main__:main", "Repeat a study of graphs, averaging or DRFGT."),
     "theory": ("decentorth.theory.__main__:main", "Print the constants and guaranteed steps of paper 004."),

@@ -38,6 +38,7 @@ from .running.rank_loss import Loss, check_leaving, continued
 from .running.rank_loss_rewind import Rewind
 from .running.watchers import Options, Parts
 from .settings import named
+from .stopping import LocalMaximum, rules_of
 
 if TYPE_CHECKING:
     from .network import Channel, Placement
@@ -111,12 +112,13 @@ class Run(Shown):
                 raise ValueError(f"on_rank_loss='shrink' is not for {what}: leave it out")
             comm = surviving(comm)
         place = "serial" if spread else comm
-        if channel is None:
-            self.network = Network(W, place, placement)
-        else:
+        if channel is not None:
             from .network import Channel, UnreliableNetwork
 
             faults = channel if isinstance(channel, Channel) else Channel(channel)
+        if channel is None or hasattr(algorithm, "activations"):
+            self.network = Network(W, place, placement)
+        else:
             self.network = UnreliableNetwork(W, place, placement, channel=faults, seed=seed)
             if self.network.n_agents > 1 and getattr(algorithm, "safe", False):
                 self.network.check_alike()
@@ -148,8 +150,11 @@ class Run(Shown):
         self._given = algorithm
         self.numbers: Index = np.arange(problem.n_agents)
         self.losses: tuple[Loss, ...] = ()
+        self.about: Mapping[str, Any] = {}
         self._decide()
-        if channel is not None:
+        if self.asynchronous:
+            self._check_asynchronous(None if channel is None else faults, on_rank_loss)
+        elif channel is not None:
             from .network import check_method
 
             check_method(self.method, faults, tell=self.network.communicator.rank == 0)
@@ -168,6 +173,34 @@ class Run(Shown):
         self._suit()
         self.collective.same("the starting point", hashlib.sha256(start.tobytes()).digest())
         self.x0 = np.repeat(start[None], self.network.n_local, axis=0)
+
+    @property
+    def asynchronous(self) -> bool:
+        """True if the agents do not go in common iterations."""
+        return hasattr(self.algorithm, "activations")
+
+    def _check_asynchronous(self, channel: Channel | None, on_rank_loss: OnRankLoss) -> None:
+        """Raise a ValueError for a channel, a response to a loss or a log's place that an asynchronous run cannot use."""
+        if on_rank_loss == "shrink":
+            raise ValueError("on_rank_loss='shrink' is not for an asynchronous run: leave it out")
+        if channel is not None:
+            self.algorithm.check_channel(channel)
+            network: Any = self.network
+            network.channel = channel  # its agents draw the losses themselves; what precedes them is reliable
+        with self.collective.together():
+            if self.collective.rank == 0:
+                self.algorithm.check_place()
+
+    def _asynchronous_options(self, options: Options) -> Options:
+        """The options of an asynchronous run, whose rows are of activations; on ranks there are the first and the last alone."""
+        for name, value in (("checkpoints", options.checkpoints), ("resume", options.resume)):
+            if value is not None:
+                raise ValueError(f"{name} is not for an asynchronous run: give it a log, and replay that")
+        if rules_of(LocalMaximum, options.stopping):
+            raise ValueError("LocalMaximum is not for an asynchronous run: give end_tolerance")
+        if self.collective.size > 1:
+            options = dataclasses.replace(options, rows=2, record_every=None)
+        return dataclasses.replace(options, iterations=self.algorithm.activations)
 
     def _facts(self) -> Mapping[str, object]:
         return {"problem": self.problem, "algorithm": self.algorithm, "network": self.network, "ranks": self.collective.size}
@@ -230,7 +263,7 @@ class Run(Shown):
     @property
     def stepper(self) -> Any:
         """The method as the iterations run it: on an unreliable network with the faults of agents around it."""
-        if not hasattr(self.network, "channel"):
+        if self.asynchronous or not hasattr(self.network, "channel"):
             return self.method
         from .network import UnreliableAgents
 
@@ -363,6 +396,8 @@ class Run(Shown):
     def solve(self, **given: Any) -> Result:
         """Iterate to the end; takes the fields of `watchers.Options`, which `decentorth.solve` describes."""
         options = Options(**given)
+        if self.asynchronous:
+            options = self._asynchronous_options(options)
         patience("compute_timeout", options.compute_timeout)
         checkpoints, resume = options.checkpoints, options.resume
         recording = (options.iterations, options.stopping, options.rows, options.record_every, options.safety_region)
@@ -394,7 +429,7 @@ class Run(Shown):
     def _result(self, outcome: loop.Outcome) -> Result:
         state, stop, row, history, seconds, agreement = outcome
         labels = self._labels
-        return Result(
+        result = Result(
             x=state.x,
             status=stop.status,
             converged=stop.converged,
@@ -412,6 +447,10 @@ class Run(Shown):
             agreement=agreement,
             losses=self.losses,
         )
+        if self.asynchronous and self.algorithm.log is not None:
+            facts = {"seed": self.streams.seed, "iterates_sha256": result.iterates_sha256, "settings": dict(self.about)}
+            self.algorithm.write_log(state.agents, facts, self.collective)
+        return result
 
 
 @named

@@ -62,7 +62,7 @@ def _run(words: Sequence[str], communicator: Communicator) -> int:
     from .cli.run_output import RunOutput, opening
 
     with SettingUp(root and not settings.quiet):
-        run, origin = _made(configuration, communicator)
+        run, origin = made(configuration, communicator)
     agreement = together(communicator, lambda: run.agreement(stopping_rule(settings)))
     lines = opening(configuration, run, origin, agreement) if root else []
     if settings.check_gradient:
@@ -110,7 +110,7 @@ def _go(words: Sequence[str], configuration: Configuration, run: Run, output: Ru
         return FAULT
 
 
-def _made(configuration: Configuration, communicator: Communicator) -> tuple[Run, str]:
+def made(configuration: Configuration, communicator: Communicator) -> tuple[Run, str]:
     """The run, and where its network comes from."""
     from .api import Run
     from .cli import wiring
@@ -136,6 +136,7 @@ def _made(configuration: Configuration, communicator: Communicator) -> tuple[Run
         )
     except REFUSALS as error:
         raise InputError(one_line(error)) from error
+    run.about = configuration.mapping()
     return run, origin
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from .._lazy import lazily
 
 if TYPE_CHECKING:
+    from .asynchronous.asynchronous_drfgt import AsynchronousDRFGT as AsynchronousDRFGT
     from .centralized.conjugate_gradients import ConjugateGradients as ConjugateGradients
     from .centralized.generalized_landing import GeneralizedLanding as GeneralizedLanding
     from .centralized.landing import Landing as Landing

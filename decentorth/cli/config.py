@@ -306,10 +306,19 @@ class Command(Form[Configuration]):
         given, by_flag = self.given()
         run = self.build(RunSettings, given, by_flag)
         problem, algorithm = (self.build(entry, given, by_flag) for entry in self.types.values())
+        if hasattr(algorithm, "activations"):
+            run = self._asynchronous(run, algorithm, given, by_flag)
         stepped = published_defaults(run, problem, algorithm, given)
         configuration = Configuration(run, problem, stepped, published=stepped is not algorithm)
         self._refuse_other(configuration.mapping())
         return configuration
+
+    def _asynchronous(self, run: RunSettings, algorithm: Any, given: Mapping[str, Any], by_flag: Mapping[str, Any]) -> RunSettings:
+        """The settings of an asynchronous run, whose iterations are activations; an InputError for one that it cannot use."""
+        for name, instead in algorithm.without.items():
+            if name in given and given[name] not in (self.own[name].default, algorithm.activations):
+                raise InputError(f"{self._where(name, by_flag)} is not for {self.names['algorithm']}: {instead}")
+        return dataclasses.replace(run, iterations=algorithm.activations)
 
     @staticmethod
     def earlier(tokens: Sequence[str]) -> Mapping[str, Any]:

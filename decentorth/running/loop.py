@@ -99,6 +99,7 @@ def run(
         history = resumed.history if resumed is not None else rewind.history if rewind is not None else History()
         limits = TimeLimits(options.stopping, parts.collective, clock, state.k)
         keeps = write is not None or parts.problem.n_agents * parts.x0[0].nbytes <= _REMEMBERED
+        keeps &= not hasattr(parts.algorithm, "activations")  # asynchronous agents cannot go back to a copy of their points
         recording = Recording(parts, options, clock, history, state, limits, agreement, keeps, partial(_diverged, parts))
         writer = None if write is None else write(history, state.k)
         stack.enter_context(contextlib.nullcontext() if writer is None else writer.signals)

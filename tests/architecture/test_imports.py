@@ -113,6 +113,7 @@ ABOVE = (
 LAZY = {
     ("decentorth.network.transport.communicator", "mpi"): "only a run that asks for ranks loads an MPI library",
     ("decentorth.api", "front"): "progress is shown where it is asked for",
+    ("decentorth.cli.replay", "algorithms"): "the log of an asynchronous run belongs to its method",
     ("decentorth.result", "front"): "figures and the folders of runs are those of the command line",
 }
 """Exceptions (module, layer), each inside a function, with the reason."""

@@ -6,10 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from ...process.environment import expected_ranks
-from ...protocols import Array
+from ...protocols import Array, Index
 
 Exchange = Callable[[], None]
 """A repeated exchange of the same buffers: it receives and sends, and returns when both are complete."""
+
+
+class Post(Protocol):
+    """Messages of int64 words that nobody waits for, over numbered links to and from other ranks."""
+
+    def send(self, link: int, words: Index) -> bool:
+        """Send, or return False where the last message over this link is still under way."""
+
+    def arrived(self) -> Mapping[int, Index]:
+        """The newest message, fresh, of each link over which any has arrived since the last call."""
+
+    def over(self) -> bool:
+        """Say that this rank could end; True once every rank has said so."""
+
+    def close(self) -> None:
+        """End all links; called by every rank."""
 
 
 class Communicator(Protocol):
@@ -42,6 +58,13 @@ class Communicator(Protocol):
 
     def describe(self) -> Mapping[str, Any]:
         """The kind of transport and the number of ranks, for the summary."""
+
+
+class Posting(Communicator, Protocol):
+    """A group whose members can also send messages that nobody waits for."""
+
+    def post(self, sends: Sequence[tuple[int, int]], receives: Sequence[tuple[int, int]], width: int) -> Post:
+        """Open links for messages of ``width`` words, each by its (rank, tag); no two between the same ranks have the same tag."""
 
 
 @runtime_checkable

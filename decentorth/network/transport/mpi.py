@@ -22,7 +22,7 @@ import numpy as np
 
 from ...process.abort import end_job_on_error
 from ...process.environment import cores, expected_ranks, local_ranks
-from ...protocols import Array
+from ...protocols import Array, Index
 from .watch import Pulse, Watch
 
 finalizing = "mpi4py.MPI" not in sys.modules
@@ -49,7 +49,9 @@ except (ImportError, RuntimeError) as error:  # mpi4py raises RuntimeError when 
 if finalizing:
     atexit.register(_finalize, os.getpid())
 
-_EXCHANGE, _MESSAGE, _GOODBYE = 1, 2, 3
+_EXCHANGE, _MESSAGE, _GOODBYE, _POST = 1, 2, 3, 4
+_CLOSED = -1
+"""The first word of the last message over a link of a `_Post`."""
 _SPINS = 1 if local_ranks() > len(cores()) else 20
 """The number of tests of a request before the core is yielded: 1 if there are more ranks than cores."""
 _yield_core: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))  # macOS and Windows lack it
@@ -78,6 +80,61 @@ class _Exchange:
     def keep(self) -> None:
         """Keep the requests allocated for good."""
         self._finalizer.detach()
+
+
+class _Post:
+    """A `Post` of persistent requests that are tested, never waited for."""
+
+    def __init__(
+        self, owner: MpiCommunicator, sends: Sequence[tuple[int, int]], receives: Sequence[tuple[int, int]], width: int
+    ) -> None:
+        comm, self._owner = owner.comm, owner
+        self._out, self._in = (np.zeros((len(links), width), dtype=np.int64) for links in (sends, receives))
+        self._receives = [
+            comm.Recv_init([row, MPI.INT64_T], rank, _POST + tag) for (rank, tag), row in zip(receives, self._in, strict=True)
+        ]
+        self._sends = [
+            comm.Send_init([row, MPI.INT64_T], rank, _POST + tag) for (rank, tag), row in zip(sends, self._out, strict=True)
+        ]
+        self._open = len(receives)
+        self._barrier: MPI.Request | None = None
+        MPI.Prequest.Startall(self._receives)
+
+    def send(self, link: int, words: Index) -> bool:
+        request = self._sends[link]
+        if not request.Test():
+            return False
+        self._out[link] = words
+        request.Start()
+        return True
+
+    def arrived(self) -> Mapping[int, Index]:
+        _pulse.count += 1
+        newest: dict[int, Index] = {}
+        while self._open and (links := MPI.Request.Testsome(self._receives)):
+            for link in links:
+                if self._in[link, 0] == _CLOSED:
+                    self._open -= 1
+                else:
+                    newest[link] = self._in[link].copy()
+                    self._receives[link].Start()
+        if not newest:
+            _yield_core()
+        return newest
+
+    def over(self) -> bool:
+        if self._barrier is None:
+            self._barrier = self._owner.comm.Ibarrier()
+        return bool(self._barrier.Test())
+
+    def close(self) -> None:
+        closing = np.full(self._out.shape[1], _CLOSED)
+        left = set(range(len(self._sends)))
+        while left or self._open or not MPI.Request.Testall(self._sends):
+            left -= {link for link in left if self.send(link, closing)}
+            self.arrived()
+            _yield_core()
+        _free([*self._sends, *self._receives])
 
 
 def _free(requests: list[MPI.Prequest]) -> None:
@@ -160,6 +217,9 @@ class MpiCommunicator:
 
     def exchange(self, sends: Sequence[tuple[int, Array]], receives: Sequence[tuple[int, Array]]) -> _Exchange:
         return _Exchange(self, sends, receives)
+
+    def post(self, sends: Sequence[tuple[int, int]], receives: Sequence[tuple[int, int]], width: int) -> _Post:
+        return _Post(self, sends, receives, width)
 
     def send(self, array: Array, target: int) -> None:
         self.wait([self.comm.Isend([array, MPI.DOUBLE], target, _MESSAGE)])

@@ -92,10 +92,12 @@ TRIALS: dict[str, Trial] = {
 
 
 def test_every_method_with_a_penalty_and_steps_is_tried() -> None:
+    """Others have tests of their own: asynchronous methods, methods of features and of directed graphs."""
+    own = {"asynchronous_drfgt", "tracked_landing", "push_pull"}
     has_both = {
         name for name in algorithms.names() if {"penalty", "step_size"} <= {field.name for field in fields(algorithms.get(name))}
     }
-    assert has_both == {name.partition("-")[0] for name in TRIALS} | {"tracked_landing"}  # of features: tests/algorithms/features
+    assert has_both == {name.partition("-")[0] for name in TRIALS} | own
 
 
 @pytest.mark.slow

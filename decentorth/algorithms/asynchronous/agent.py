@@ -1,0 +1,267 @@
+"""One agent of the asynchronous method: its activation, with mass counters in fixed point.
+
+The activation of agent i, at any time; A_ij = 1 / (in-degree + 1), B_ji = 1 / (out-degree + 1):
+
+    v_i <- x_i - alpha_i z_i                                                              (1)
+    x_i <- (v_i + sum_j v_j) / (in-degree + 1)             v_j of the newest message used    (2)
+    z_i <- z_i + sum_j (rho_j - used_ij) + Lambda_i(new x_i) - Lambda_i(old x_i)          (3)
+    used_ij <- rho_j
+    rho_i <- rho_i + s,  z_i <- z_i - (out-degree) s,      s = floor(z_i / (out-degree + 1))  (4)
+    send (version, v_i, rho_i), which may be lost, to every out-neighbour                    (5)
+
+rho_i is the mass that agent i has ever sent over each of its out-edges, so a lost message loses nothing: the next one that arrives
+carries its mass too. All masses are whole multiples of one quantum, as int64 modulo 2^64: `rho_j - used_ij` is right across the
+wrap, and two invariants hold exactly, whatever is lost, late, rolled back or started anew:
+
+    z_i - Lambda_i = sum_j used_ij - (out-degree) rho_i                      of every agent alone
+    sum_i z_i + sum over edges (rho_j - used_ij) = sum_i Lambda_i            their sum
+
+Counters as in Tian, Sun, Scutari, "Achieving linear convergence in distributed asynchronous multiagent optimization" (ASY-SONATA,
+2020), and Zhu, Tian, Huang, Xu, Scutari, "R-FAST: robust fully-asynchronous stochastic gradient tracking over general topology"
+(2024), here with the landing field of paper 004 and in fixed point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...numerics.ordered_sums import norms
+from ...protocols import Array, Index, Landing, Problem
+from ..common.fields import landing
+
+Mass = NDArray[np.int64]
+QUANTUM_BITS = 54
+"""The largest entry of a field or gradient at the start is about this power of two times the quantum."""
+_LIMIT = 1 << 62
+_COUNT = (1 << 40) - 1
+"""The bits of a version that count activations; those above are the incarnation, raised when an agent comes back."""
+_FASTER = 10.0
+"""The largest ratio of rates that a step makes up for."""
+_SMOOTH = 10
+_CALM = 10
+"""Activations for which an agent's quantities must be small before it says so."""
+AGREED, SPENT = 4, 5
+"""Levels of agents that know of the end: by agreement, or as the activations are used up."""
+
+
+class Message(NamedTuple):
+    """The message of one activation; the same to all out-neighbours."""
+
+    version: int
+    """The number of the sender's activations, with its incarnation in the high bits."""
+    point: Array
+    """v_j, ``(1, d, r)``."""
+    sent: Mass
+    """rho_j, the mass ever sent over each of the sender's out-edges."""
+    known: Index
+    """``(2, n)``: of each agent the newest version that the sender knows of, and its level then."""
+
+    @property
+    def bytes(self) -> int:
+        """The size of the message."""
+        return 8 + self.point.nbytes + self.sent.nbytes + self.known.nbytes
+
+
+def quantum(largest: float) -> float:
+    """The quantum of the masses, a power of two, from the largest entry of all agents' fields and gradients at the start."""
+    return math.ldexp(1.0, (math.frexp(largest)[1] if 0.0 < largest < math.inf else 0) - QUANTUM_BITS)
+
+
+class Agent:
+    """An agent, which knows itself and what its neighbours have sent.
+
+    Parameters
+    ----------
+    number
+        The agent's number.
+    problem
+        The problem of this agent alone.
+    x
+        The point, ``(1, d, r)``; changed in place.
+    unit
+        The quantum.
+    step, penalty
+        alpha and lambda.
+    ins, outs
+        The agents that it hears, in the order of their sums, and those that hear it.
+    n_agents
+        The number of all agents.
+    tolerance
+        The bound on its local quantities for an agreed end; None for no such end.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        problem: Problem[Landing],
+        x: Array,
+        unit: float,
+        step: float,
+        penalty: float,
+        ins: Sequence[int],
+        outs: Sequence[int],
+        n_agents: int,
+        tolerance: float | None = None,
+    ) -> None:
+        self.number, self.x, self.unit, self.step = number, x, unit, step
+        self.ins, self.outs = list(ins), list(outs)
+        self._problem, self._penalty, self._tolerance = problem, np.full(1, penalty), tolerance
+        self.version, self.finite, self._calm = 0, True, 0
+        self.sent: Mass = np.zeros(x.shape, dtype=np.int64)
+        self.used: list[Mass] = [self.sent] * len(self.ins)
+        self.field = self._fixed(x)
+        self.mass = self.field.copy()
+        self.known: Index = np.zeros((2, n_agents), dtype=np.int64)
+
+    def first(self) -> Message:
+        """The message of version 0, which every agent knows without sending: the common start, and no mass."""
+        return Message(0, self.x.copy(), self.sent, self.known.copy())
+
+    def activate(self, heard: Sequence[Message]) -> Message:
+        """One activation with the newest message from each of ``ins``; the message that it sends."""
+        v: Array = self.mass * np.float64(-self._own_step() * self.unit)
+        v += self.x  # (1)
+        x = v.copy()
+        mass = self.mass
+        for place, message in enumerate(heard):
+            x += message.point
+            if message.sent is not self.used[place]:
+                mass += message.sent
+                mass -= self.used[place]
+                self.used[place] = message.sent
+                np.copyto(self.known, message.known, where=message.known[0] > self.known[0])
+        x *= 1.0 / (len(heard) + 1)  # (2)
+        field = self._fixed(x)
+        mass += field
+        mass -= self.field  # (3)
+        if self._tolerance is not None:
+            self._judge(x, heard, self._tolerance)
+        share = mass // (len(self.outs) + 1)
+        self.sent = self.sent + share
+        mass -= len(self.outs) * share  # (4)
+        self.field, self.x[...] = field, x
+        if not self.finite or np.abs(mass).max() > _LIMIT:
+            self.finite, self.x[...] = False, np.nan
+        self.version += 1
+        self.known[0, self.number] = self.version
+        return Message(self.version, v, self.sent, self.known.copy())  # (5)
+
+    def _own_step(self) -> float:
+        """alpha_i = alpha (fastest rate / own rate)^(1/2), at most sqrt(10) alpha, from the versions of the messages used."""
+        counts = self.known[0] & _COUNT
+        ratio = (int(counts.max()) + _SMOOTH) / (int(counts[self.number]) + _SMOOTH)
+        return self.step * math.sqrt(min(ratio, _FASTER))
+
+    def _fixed(self, x: Array) -> Mass:
+        """Lambda_i(x) in quanta."""
+        field = landing(self._problem, x, self._penalty)
+        field /= self.unit
+        np.rint(field, out=field)
+        if not np.abs(field).max() < _LIMIT:
+            self.finite = False
+            field[...] = 0.0
+        return field.astype(np.int64)
+
+    def balance(self) -> Mass:
+        """z_i - Lambda_i - sum_j used_ij + (out-degree) rho_i: exactly zero, modulo 2^64, after each activation."""
+        total = self.mass - self.field + len(self.outs) * self.sent
+        for used in self.used:
+            total -= used
+        return total
+
+    def _judge(self, x: Array, heard: Sequence[Message], tolerance: float) -> None:
+        """This agent's level: 0 unless its tracker, its distance from its neighbours' points and its infeasibility have been small
+        for some activations; else one more than the least level that it knows of the others, at most 3, and the end when all
+        have 3. Whoever hears of the end takes it over."""
+        largest = max(
+            2.0 * self.unit * float(norms(self.mass.astype(np.float64))[0]),
+            float(self._problem.constraint.feasibility(x)[0]),  # type: ignore[attr-defined]  # every set has it
+            *[float(norms(x - message.point)[0]) for message in heard],
+        )
+        self._calm = self._calm + 1 if largest <= tolerance else 0
+        levels = self.known[1]
+        if levels.max() < AGREED:
+            levels[self.number] = 3
+            levels[self.number] = min(1 + int(levels.min()), 3) if self._calm >= _CALM else 0
+            if levels.min() == 3:
+                levels[self.number] = AGREED
+        else:
+            levels[self.number] = levels.max()
+
+    @property
+    def level(self) -> int:
+        """0 to 3, or `AGREED` or `SPENT` once the agent knows of the end."""
+        return int(self.known[1, self.number])
+
+    def spend(self, activations: int) -> None:
+        """Know of the end if all activations that it knows of add up to ``activations``, or another agent has told it."""
+        levels = self.known[1]
+        if levels.max() >= AGREED:
+            levels[self.number] = levels.max()
+        elif int((self.known[0] & _COUNT).sum()) >= activations:
+            levels[self.number] = SPENT
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Everything that the agent needs to come back, as arrays and numbers; messages on their way are not needed."""
+        return {
+            "version": self.version,
+            "x": self.x.copy(),
+            "mass": self.mass.copy(),
+            "field": self.field.copy(),
+            "sent": self.sent.copy(),
+            "used": [used.copy() for used in self.used],
+            "known": self.known.copy(),
+        }
+
+    def roll_back(self, saved: Mapping[str, Any]) -> None:
+        """Come back as an earlier `checkpoint`, however old, while the others have gone on; a mass in flight may be negative."""
+        self.known = saved["known"].copy()
+        self._return(int(saved["version"]) & _COUNT)
+        self.x[...] = saved["x"]
+        self.mass, self.field, self.sent = (saved[name].copy() for name in ("mass", "field", "sent"))
+        self.used = [used.copy() for used in saved["used"]]
+
+    def restart(self, x: Array, heard: Sequence[Message] = (), sent: Mass | None = None) -> None:
+        """Begin anew at ``x`` without any state of one's own.
+
+        Parameters
+        ----------
+        x
+            The new point, such as a neighbour's, ``(1, d, r)``.
+        heard
+            The newest message of each of ``ins``, whose mass then counts as used; without them all counters are zero.
+        sent
+            The mass that an out-neighbour has used of this agent's; by default zero.
+        """
+        self._return(self.version & _COUNT)
+        self.x[...] = x
+        self.field = self._fixed(self.x)
+        self.sent = np.zeros_like(self.field) if sent is None else sent.copy()
+        self.used = [message.sent for message in heard] if heard else [np.zeros_like(self.field) for _ in self.ins]
+        self.mass = self.field - len(self.outs) * self.sent
+        for used in self.used:
+            self.mass += used
+
+    def _return(self, count: int) -> None:
+        """The next incarnation, at ``count`` activations: versions must go on rising."""
+        self.version = (((self.version >> 40) + 1) << 40) | count
+        self.known[0, self.number] = self.version
+        self._calm, self.known[1] = 0, 0
+
+    def forget(self, other: int) -> None:
+        """Go on without a neighbour that has left for good: what was got from it and given to it is taken back.
+
+        The agents that are left must stay strongly connected; they then converge to the minimiser of their own mean.
+        """
+        if other in self.ins:
+            place = self.ins.index(other)
+            self.mass -= self.used.pop(place)
+            del self.ins[place]
+        if other in self.outs:
+            self.mass += self.sent
+            self.outs.remove(other)

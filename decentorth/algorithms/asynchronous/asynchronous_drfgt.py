@@ -1,0 +1,207 @@
+"""Asynchronous DRFGT: agents that wait for nobody, over links that lose and delay messages, with an exact limit.
+
+The activation of an agent is in `agent`, with its equations and its two exact invariants. In one process a schedule is drawn from
+the seed: every agent has its own clock, messages are late or lost. On MPI ranks agents run as fast as they can and nothing is drawn
+but losses. Every agent logs the versions that it used, and the log repeats the run in one process, bit for bit.
+
+    alpha    step_size, 0.4 / L for auto; agent i takes alpha_i = alpha (fastest rate / own rate)^(1/2), at most sqrt(10) alpha
+    lambda   penalty, 0.1 / alpha for auto
+    L        the agents' common measure of curvature, by counted rounds before the start (`automatic_steps.curvature`)
+
+There is no proof of convergence. The largest stable step does not fall with the delays, since mass on its way is in no tracker; the
+step rule was found by experiments on quadratic problems. Only the graph of W is used, not its weights.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from ...protocols import Array, Collective, Landing, Problem, ProductLanding, Stop
+from ...settings import Condition, Count, Natural, NotNegative, Positive
+from ..common.automatic_steps import curvature
+from ..common.fields import landing
+from ..common.method import Method
+from ..common.schedules import Auto
+from .agent import Agent, quantum
+from .live import Live
+from .log import check_place, versions, write
+from .schedule import Clocks, Graph, drawn, repeated
+from .simulation import Simulation
+
+
+class AsynchronousState(NamedTuple):
+    """The points x and the penalties ``(n_local,)``, the number k of activations of all agents, the gradients of each agent, on
+    average, and those spent before the start, and the agents themselves."""
+
+    x: Array
+    penalty: Array
+    k: int
+    gradients: int
+    spent: int
+    agents: Simulation | Live
+
+
+@dataclass(frozen=True, kw_only=True)
+class AsynchronousDRFGT(Method):
+    """Asynchronous retraction-free gradient tracking with exact mass counters.
+
+    Parameters
+    ----------
+    step_size
+        alpha > 0, or auto: 0.4 / L, or 0.1 / penalty if that is given and smaller.
+    penalty
+        lambda > 0 of the landing field, or auto: 0.1 / step_size.
+    activations
+        The most activations of all agents together.
+    delay
+        In one process: a message takes up to so many periods of a fast agent, uniformly.
+    slow_agents
+        The first so many agents are slow.
+    slowness
+        How many times slower they are.
+    end_tolerance
+        The run ends when all agents know, by flooding, that everybody's tracker, infeasibility and distance from its neighbours are
+        at most this.
+    log
+        The file to which the versions that each agent used are written; decentorth replay repeats the run from it.
+    schedule
+        A log whose run is repeated, in one process, in place of a drawn schedule.
+    """
+
+    requires_set: ClassVar[tuple[type, ...]] = (Landing,)
+    directed: ClassVar[bool] = True
+    without: ClassVar[Mapping[str, str]] = {
+        "iterations": "give activations",
+        "checkpoint_every": "give log, and replay it",
+        "resume": "replay its log",
+        "local_tolerance": "give end_tolerance",
+        "on_rank_loss": "leave it out",
+        "spread_samples": "it is for several agents",
+    }
+    """Settings of runs that do not apply, and what to do instead."""
+
+    step_size: Positive | Auto = "auto"
+    penalty: Positive | Auto = "auto"
+    activations: Count = 80_000
+    delay: NotNegative = 0.0
+    slow_agents: Natural = 0
+    slowness: Condition = 10.0
+    end_tolerance: Positive | None = None
+    log: str | None = None
+    schedule: Annotated[str | None, ""] = None
+
+    def check_channel(self, channel: Any) -> None:
+        """Raise a ValueError for faults other than losses; repair and corrections are not needed."""
+        for fault in channel.written:
+            if not fault.startswith("loss:"):
+                raise ValueError(
+                    f"an asynchronous run takes loss alone of a channel, as loss:p=0.3, got {fault!r}; delays are its setting delay"
+                )
+        if channel.correction:
+            raise ValueError("an asynchronous run needs no correction of trackers: leave it out")
+
+    def resolved(self, network: Any) -> Self:
+        """This method, checked against the network; with a log's schedule it has as many activations as that.
+
+        Raises
+        ------
+        ValueError
+            A single agent, a time-varying network, too many slow agents, a log that cannot be used, or one on several ranks.
+        """
+        if network.sequence is not None:
+            raise ValueError("an asynchronous run needs a graph that stays: give one graph, and losses as --channel loss:p=0.3")
+        if network.n_agents < 2:
+            raise ValueError("an asynchronous run needs at least two agents; for one take landing")
+        if self.slow_agents > network.n_agents:
+            raise ValueError(f"slow_agents must be at most the number of agents, {network.n_agents}, got {self.slow_agents}")
+        if self.schedule is None:
+            return self
+        if network.communicator.size > 1:
+            raise ValueError("a log is replayed in one process: leave mpirun out")
+        used = versions(self.schedule, Graph.of(network.rows.indptr, network.rows.indices))
+        return replace(self, activations=max(1, sum(map(len, used))))
+
+    def init(self, problem: Problem[Landing], network: Any, streams: Any, x0: Array) -> AsynchronousState:
+        step, penalty, spent = self._steps(problem, network, streams, x0)
+        gradient, field = problem.gradient(x0), landing(problem, x0, penalty)
+        largest = np.maximum(np.abs(gradient), np.abs(field)).reshape(len(x0), -1).max(axis=1)
+        unit = quantum(float(network.max(largest[:, None], network.flooding_rounds)[0, 0]))
+        graph, x, first = Graph.of(network.rows.indptr, network.rows.indices), x0.copy(), problem.agents.start
+        own = [
+            Agent(
+                first + i,
+                problem.restrict(slice(first + i, first + i + 1)),
+                x[i : i + 1],
+                unit,
+                float(step[i]),
+                float(penalty[i]),
+                graph.ins[first + i],
+                graph.outs[first + i],
+                network.n_agents,
+                self.end_tolerance,
+            )
+            for i in range(len(x))
+        ]
+        slow = [self.slowness if i < self.slow_agents else 1.0 for i in range(network.n_agents)]
+        kept = 1.0
+        for fault in network.channel.faults if hasattr(network, "channel") else ():
+            kept *= 1.0 - fault.p
+        clocks = Clocks(tuple(slow), self.delay, 1.0 - kept)
+        if network.communicator.size > 1:
+            agents: Simulation | Live = Live(own, graph, clocks, streams.seed, network)
+        elif self.schedule is None:
+            agents = Simulation(own, drawn(graph, clocks, streams.seed))
+        else:
+            agents = Simulation(own, repeated(graph, versions(self.schedule, graph)))
+        return AsynchronousState(x, penalty, 0, spent + 2, spent + 2, agents)
+
+    def step(self, problem: Problem[Landing], network: Any, streams: Any, state: AsynchronousState) -> AsynchronousState:
+        x, penalty, k, _, spent, agents = state
+        if isinstance(agents, Live):
+            k = agents.run(self.activations)
+        else:
+            k += 1
+            agent = agents.activate()
+            network.messages += len(agent.outs)
+            network.bytes += len(agent.outs) * agents.message_bytes
+        return AsynchronousState(x, penalty, k, spent + k // network.n_agents, spent, agents)
+
+    def ending(self, problem: Problem[Landing], state: AsynchronousState) -> Stop | None:
+        """The agents' agreement on the end; a log is replayed to its own end."""
+        if self.schedule is not None or not state.agents.agreed:
+            return None
+        return Stop("converged", True, f"the agents agree that their local quantities are at most {self.end_tolerance:g}")
+
+    def check_place(self) -> None:
+        """Raise an OSError or a ValueError if the log cannot be written."""
+        if self.log is not None:
+            check_place(self.log)
+
+    def write_log(self, agents: Simulation | Live, facts: Mapping[str, Any], collective: Collective) -> None:
+        """Write the logs of all agents to ``log``, with the facts; called by every rank."""
+        sizes, counts = [len(one) for one in agents.logs], [agent.version for agent in agents.agents]
+        every = [json.loads(one) for one in collective.everyone(json.dumps([sizes, counts]).encode())]
+        logs = collective.everyone(b"".join(agents.logs))
+        if collective.rank == 0 and self.log is not None:
+            whole = {name: [k for one in every for k in one[place]] for place, name in enumerate(("bytes", "activations"))}
+            header = {**whole, **facts}
+            write(self.log, b"".join(logs), header)
+
+    def _steps(self, problem: Problem[Landing], network: Any, streams: Any, x0: Array) -> tuple[Array, Array, int]:
+        """alpha and lambda ``(n_local,)``, and the gradients spent."""
+        n, spent, constraint = len(x0), 0, problem.constraint
+        scale = constraint.landing_scale() if isinstance(constraint, ProductLanding) else 1.0
+        if self.step_size == "auto":
+            mean, spent = curvature(problem, network, streams, x0)
+            step = 0.4 / (scale * mean)
+            if self.penalty != "auto":
+                step = np.minimum(step, 0.1 / (scale * self.penalty))
+        else:
+            step = np.full(n, float(self.step_size))
+        penalty = 0.1 / (scale * step) if self.penalty == "auto" else np.full(n, float(self.penalty))
+        return step, penalty, spent

@@ -1,0 +1,148 @@
+"""Logs of the versions that agents used, about one byte for each activation and in-edge, and their file.
+
+An activation's entry is, for each in-edge in order, the increase of the version since the last activation, in one byte; 255 means
+that eight bytes with the increase follow. The file is one line of JSON, the header, and then the logs of all agents in their order.
+
+Nothing in a file is executed, and sizes, the SHA-256 and the versions are checked before anything is computed from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...protocols import Index
+from .schedule import Graph, repeated
+
+_ESCAPE = 255
+_HEADER_BYTES = 1 << 20
+_FORMAT = 1
+
+
+class Recorded(NamedTuple):
+    """A log that was read."""
+
+    header: Mapping[str, Any]
+    logs: tuple[bytes, ...]
+
+
+def entry(before: Sequence[int], now: Sequence[int]) -> bytes:
+    """The entry of an activation that used the versions ``now``, after those in ``before``."""
+    increases = [b - a for a, b in zip(before, now, strict=True)]
+    if all(0 <= one < _ESCAPE for one in increases):
+        return bytes(increases)
+    parts = [bytes([one]) if one < _ESCAPE else bytes([_ESCAPE]) + one.to_bytes(8, "little") for one in increases]
+    return b"".join(parts)
+
+
+def decoded(log: bytes, activations: int, degree: int, last: Sequence[int]) -> Index:
+    """The versions ``(activations, degree)`` of an agent's log.
+
+    Raises
+    ------
+    ValueError
+        It has another number of entries, or versions beyond ``last``, those that each in-neighbour sent last.
+    """
+    if not activations * degree <= len(log) <= 9 * activations * degree:
+        raise ValueError(f"{len(log)} bytes cannot be {activations} activations with {degree} neighbours")
+    if _ESCAPE not in log:
+        steps = np.frombuffer(log, np.uint8).astype(np.int64)
+    else:
+        found, place = [], 0
+        while place < len(log):
+            wide = log[place] == _ESCAPE
+            found.append(int.from_bytes(log[place + 1 : place + 9], "little") if wide else log[place])
+            place += 9 if wide else 1
+        if max(found) > max(last):
+            raise ValueError("a version is used that was never sent")
+        steps = np.array(found, dtype=np.int64)
+    if len(steps) != activations * degree:
+        raise ValueError(f"it has {len(steps)} versions, not {activations} for each of {degree} neighbours")
+    versions: Index = np.add.accumulate(steps.reshape(activations, degree), axis=0)
+    if activations and any(used > sent for used, sent in zip(versions[-1].tolist(), last, strict=True)):
+        raise ValueError("a version is used that was never sent")
+    return versions
+
+
+def check_place(path: str) -> None:
+    """Raise an OSError, or a ValueError for a folder, unless a log can be written to ``path``."""
+    if Path(path).is_dir():
+        raise ValueError(f"log must be a file, and {path} is a folder")
+    _part(path).write_bytes(b"")
+    _part(path).unlink()
+
+
+def write(path: str, body: bytes, header: Mapping[str, Any]) -> None:
+    """Write all agents' logs, under a temporary name that is then changed."""
+    facts = {"decentorth log": _FORMAT, **header, "sha256": hashlib.sha256(body).hexdigest()}
+    _part(path).write_bytes(json.dumps(facts).encode() + b"\n" + body)
+    _part(path).replace(path)
+
+
+def _part(path: str) -> Path:
+    return Path(f"{path}.part")
+
+
+def read(path: str | os.PathLike[str]) -> Recorded:
+    """The header and the agents' logs of a file.
+
+    Raises
+    ------
+    ValueError
+        It is no log, or damaged.
+    OSError
+        It cannot be read.
+    """
+    with open(path, "rb") as file:
+        line = file.readline(_HEADER_BYTES)
+        try:
+            header = json.loads(line)
+        except (ValueError, RecursionError):
+            header = None
+        if not isinstance(header, dict) or header.get("decentorth log") != _FORMAT:
+            raise ValueError(f"{path} is no log of an asynchronous run: give a file that --log has written")
+        counts, sizes = header.get("activations"), header.get("bytes")
+        whole = all(isinstance(one, list) and all(type(k) is int and k >= 0 for k in one) for one in (counts, sizes))
+        body = os.fstat(file.fileno()).st_size - len(line)
+        if not whole or len(counts) != len(sizes) or sum(sizes) != body:  # type: ignore[arg-type]  # both are lists
+            raise ValueError(f"{path} is damaged: it has {body} bytes after its header, which does not fit the header")
+        content = file.read(body)
+    if hashlib.sha256(content).hexdigest() != header.get("sha256"):
+        raise ValueError(f"{path} is damaged: its SHA-256 is not that of its header")
+    ends = [0, *accumulate(sizes)]  # type: ignore[arg-type]  # a list, as checked above
+    return Recorded(header, tuple(content[a:b] for a, b in pairwise(ends)))
+
+
+@lru_cache(maxsize=1)
+def versions(path: str, graph: Graph) -> list[Index]:
+    """The versions ``(activations, in-degree)`` that each agent used by the log at ``path``.
+
+    Raises
+    ------
+    ValueError
+        It is no log, damaged, or does not fit the graph, so that no order of activations can use its versions.
+    """
+    recorded = read(path)
+    counts = recorded.header["activations"]
+    if len(counts) != len(graph.ins):
+        raise ValueError(f"{path} is a log of {len(counts)} agents, but there are {len(graph.ins)}")
+    found = []
+    for agent, (log, count, ins) in enumerate(zip(recorded.logs, counts, graph.ins, strict=True)):
+        try:
+            found.append(decoded(log, count, len(ins), [counts[j] for j in ins]))
+        except ValueError as error:
+            raise ValueError(f"{path} is damaged, or of another graph: in the log of agent {agent}, {error}") from None
+    try:
+        for _ in repeated(graph, found):
+            pass
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged, or of another graph: {error}") from None
+    return found

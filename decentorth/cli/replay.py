@@ -1,0 +1,74 @@
+"""``decentorth replay FILE``: the run of an asynchronous log once more, in one process, to the same ``iterates_sha256``.
+
+The log has the run's settings; its data are read again. Exit codes: 0 the same iterates, 1 others, 2 bad input, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from .config import Command
+from .flags import InputError
+from .shell import FAULT, REFUSALS, complain, one_line, say, serve, together
+
+if TYPE_CHECKING:
+    from ..network.transport.communicator import Communicator
+
+USAGE = """Usage: decentorth replay FILE [--plugin FILE]
+
+Repeat the run of an asynchronous method in one process, from the log that --log has written, and compare the iterates."""
+
+
+def main(tokens: Sequence[str] | None = None) -> int:
+    """Do what the arguments say; the exit code."""
+    words = list(sys.argv[1:] if tokens is None else tokens)
+    if not words or {"--help", "-h"} & set(words):
+        return say(USAGE)
+    return serve(words, Command, _replay, name="decentorth")
+
+
+def _replay(words: Sequence[str], communicator: Communicator) -> int:
+    from ..run import made
+
+    path, *flags = words
+    if flags and not flags[0].startswith("--plugin"):
+        raise InputError(f"replay takes a log and --plugin alone, since the log has the run's settings, got {flags[0]!r:.80}")
+    header = together(communicator, lambda: _header(path))
+    saved = {**header["settings"], "log": None, "schedule": path}
+    configuration = together(communicator, partial(_resolved, path, flags, saved))
+    run, origin = made(configuration, communicator)
+    count = f"{run.algorithm.activations} activations of {run.network.n_agents} agents"
+    say(f"replays     {configuration.run.problem} on {origin}, {count}")
+    try:
+        result = run.solve(rows=2)
+    except REFUSALS as error:
+        raise InputError(one_line(error)) from error
+    if result.iterates_sha256 != header.get("iterates_sha256"):
+        complain(
+            f"decentorth: the iterates differ from those of {path}: iterates_sha256 is {result.iterates_sha256} here, and "
+            f"{header.get('iterates_sha256')!r:.80} there; give the same data, on the same type of machine"
+        )
+        return FAULT
+    measured = ", ".join(f"{name} {result.row.values[name]:.3g}" for name in ("gradient_norm", "consensus_rms", "feasibility"))
+    return say(f"iterates_sha256 {result.iterates_sha256}, as in the log; {measured}")
+
+
+def _header(path: str) -> Mapping[str, Any]:
+    from ..algorithms.asynchronous.log import read
+
+    header = read(path).header
+    if not isinstance(header.get("settings"), dict) or not header["settings"]:
+        raise ValueError(
+            f"{path} was written in Python, without settings: solve its problem with AsynchronousDRFGT(schedule={path!r})"
+        )
+    return header
+
+
+def _resolved(path: str, flags: Sequence[str], saved: Mapping[str, Any]) -> Any:
+    form = Command(flags, None, b"", saved)
+    form.path = path
+    form.agents = form.fixed_agents()
+    return form.resolve()

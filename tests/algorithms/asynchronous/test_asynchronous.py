@@ -1,0 +1,304 @@
+"""Asynchronous agents: exact invariants, the reference activation, replays, damaged logs, and agents that come back or leave."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import decentorth as do
+import topologies as tp
+from benchmarks.asynchronous import trial
+from decentorth.__main__ import main
+from decentorth.algorithms.asynchronous.agent import Agent
+from decentorth.algorithms.asynchronous.log import decoded, entry, read
+from decentorth.algorithms.asynchronous.schedule import Clocks, Graph, drawn, repeated
+from decentorth.algorithms.asynchronous.simulation import Simulation
+from decentorth.problems import PCA
+from decentorth.protocols import Array
+from decentorth.sets.stiefel import Stiefel
+from tests.reference import naive
+from tests.support.problems import samples
+
+N, D, R = 5, 6, 2
+UNIT, STEP, PENALTY = 2.0**-52, 0.3, 0.5
+GRAPH = Graph(
+    tuple(tuple(sorted({(i - 1) % N, (i + 2) % N})) for i in range(N)),
+    tuple(tuple(sorted({(i + 1) % N, (i - 2) % N})) for i in range(N)),
+)
+"""Directed: every agent hears the one before it and the one two after it."""
+CLOCKS = Clocks((3.0, 1.0, 1.0, 1.0, 1.0), 3.0, 0.3)
+DATA = [a * [2.0, 1.8, 0.3, 0.3, 0.2, 0.2] for a in samples((20, 9, 30, 15, 12), D, 0, 1.0)]
+PROBLEM = PCA(DATA, R)
+
+
+def agents() -> list[Agent]:
+    start = Stiefel(D, R).random(np.random.default_rng(0))
+    x = np.repeat(start[None], N, axis=0)
+    parts = [PROBLEM.restrict(slice(i, i + 1)) for i in range(N)]
+    return [Agent(i, parts[i], x[i : i + 1], UNIT, STEP, PENALTY, GRAPH.ins[i], GRAPH.outs[i], N) for i in range(N)]
+
+
+def simulation(seed: int = 0) -> Simulation:
+    return Simulation(agents(), drawn(GRAPH, CLOCKS, seed))
+
+
+def run(simulated: Simulation, activations: int) -> Simulation:
+    for _ in range(activations):
+        simulated.activate()
+    return simulated
+
+
+def points(simulated: Simulation) -> bytes:
+    """The hash of all points and masses."""
+    hashed = hashlib.sha256()
+    for agent in simulated.agents:
+        hashed.update(agent.x.tobytes() + agent.mass.tobytes())
+    return hashed.digest()
+
+
+def exact(simulated: Simulation) -> bool:
+    """Whether both invariants are zero."""
+    return not simulated.deviation().any() and not any(agent.balance().any() for agent in simulated.agents)
+
+
+def gradient(x: Array, members: range = range(N)) -> float:
+    """The Riemannian gradient of the members' mean objective at the point nearest to ``x``."""
+    hat = Stiefel(D, R).project(x[None])[0]
+    mean: Array = np.sum([naive.pca_gradient(DATA[i], hat) for i in members], axis=0) / len(members)
+    return float(np.linalg.norm(naive.tangent_projection(hat, mean)))
+
+
+def test_an_activation_is_its_equations() -> None:
+    """Against a plain float version, to the quantum."""
+    simulated = simulation()
+    x = [agent.x[0].copy() for agent in simulated.agents]
+    field = [naive.landing_field(x[i], naive.pca_gradient(DATA[i], x[i]), PENALTY) for i in range(N)]
+    z, rho = [one.copy() for one in field], [np.zeros((D, R)) for _ in range(N)]
+    used = {(j, i): np.zeros((D, R)) for i in range(N) for j in GRAPH.ins[i]}
+    known = [np.zeros(N) for _ in range(N)]
+    sent = {(j, 0): (x[j].copy(), np.zeros((D, R)), np.zeros(N)) for j in range(N)}
+    for _, (i, chosen) in zip(range(200), drawn(GRAPH, CLOCKS, 0), strict=False):
+        simulated.activate()
+        faster = (known[i].max() + 10) / (known[i][i] + 10)
+        v = x[i] - STEP * min(faster, 10.0) ** 0.5 * z[i]
+        heard = {j: sent[j, version] for j, version in zip(GRAPH.ins[i], chosen, strict=True)}
+        x[i] = (v + sum(point for point, _, _ in heard.values())) / 3
+        new = naive.landing_field(x[i], naive.pca_gradient(DATA[i], x[i]), PENALTY)
+        z[i] = z[i] + sum(mass - used[j, i] for j, (_, mass, _) in heard.items()) + new - field[i]
+        used |= {(j, i): mass for j, (_, mass, _) in heard.items()}
+        known[i] = np.max([known[i], *(table for _, _, table in heard.values())], axis=0)
+        field[i], rho[i], z[i] = new, rho[i] + z[i] / 3, z[i] / 3
+        known[i][i] += 1
+        sent[i, int(known[i][i])] = (v, rho[i].copy(), known[i].copy())
+    np.testing.assert_allclose(np.stack([agent.x[0] for agent in simulated.agents]), np.stack(x), atol=1e-12)
+    np.testing.assert_allclose(np.stack([agent.mass[0] * UNIT for agent in simulated.agents]), np.stack(z), atol=1e-12)
+
+
+def test_both_invariants_are_exactly_zero_and_the_limit_is_right() -> None:
+    simulated = simulation()
+    for _ in range(10):
+        assert exact(run(simulated, 300))
+    x = np.stack([agent.x[0] for agent in simulated.agents])
+    assert gradient(x.mean(axis=0)) < 1e-9
+    assert np.abs(x - x.mean(axis=0)).max() < 1e-9
+
+
+def test_counters_that_wrap_give_the_same_bits() -> None:
+    """Started 2^40 quanta below the largest int64, all counters wrap."""
+    plain, wrapping = simulation(), simulation()
+    for agent in wrapping.agents:
+        agent.sent = np.full_like(agent.sent, 2**63 - 2**40)
+    for agent in wrapping.agents:
+        agent.used = [wrapping.agents[j].sent for j in agent.ins]
+    wrapping.sent = [{0: agent.first()} for agent in wrapping.agents]
+    assert points(run(plain, 1000)) == points(run(wrapping, 1000))
+    assert all((agent.sent < 0).any() for agent in wrapping.agents)
+    assert exact(wrapping)
+
+
+def test_a_log_repeats_the_run_in_any_order_that_it_allows() -> None:
+    live = run(simulation(), 1500)
+    counts = [agent.version for agent in live.agents]
+    used = [decoded(bytes(log), counts[i], 2, [counts[j] for j in GRAPH.ins[i]]) for i, log in enumerate(live.logs)]
+    assert sum(map(len, live.logs)) < 2.1 * sum(counts)
+    for stream in (None, np.random.default_rng(0), np.random.default_rng(1)):
+        again = run(Simulation(agents(), repeated(GRAPH, used, stream)), 1500)
+        assert points(again) == points(live)
+    used[0][5] = counts[4]  # waits for messages that others send only after it
+    with pytest.raises(ValueError, match="never sent"):
+        list(repeated(GRAPH, used))
+
+
+def test_long_increases_take_nine_bytes() -> None:
+    rows = [[3, 0], [3, 254], [260, 600], [261, 2**40]]
+    log = b"".join(entry(before, now) for before, now in zip([[0, 0], *rows], rows, strict=False))
+    assert len(log) == 2 + 2 + 18 + 10
+    np.testing.assert_array_equal(decoded(log, 4, 2, [261, 2**40]), rows)
+    with pytest.raises(ValueError, match="never sent"):
+        decoded(log, 4, 2, [260, 2**40])
+    with pytest.raises(ValueError, match="versions"):
+        decoded(log, 5, 2, [261, 2**40])
+
+
+def test_an_agent_that_is_rolled_back_or_begins_anew_disturbs_no_invariant() -> None:
+    simulated = run(simulation(), 1000)
+    saved = simulated.agents[1].checkpoint()
+    run(simulated, 600)
+    simulated.agents[1].roll_back(saved)
+    assert exact(simulated)
+    run(simulated, 600)
+    simulated.agents[2].restart(Stiefel(D, R).random(np.random.default_rng(5))[None])
+    assert exact(simulated)
+    run(simulated, 600)
+    heard = [simulated.sent[j][max(simulated.sent[j])] for j in GRAPH.ins[3]]
+    before = gradient(np.mean([agent.x[0] for agent in simulated.agents], axis=0))
+    simulated.agents[3].restart(heard[0].point, heard, simulated.agents[4].used[GRAPH.ins[4].index(3)])
+    assert exact(simulated)
+    run(simulated, 2500)
+    assert exact(simulated)
+    after = np.mean([agent.x[0] for agent in simulated.agents], axis=0)
+    assert gradient(after) < min(1e-8, before)
+    assert simulated.agents[1].version >> 40 == 1
+
+
+def test_those_that_are_left_minimise_their_own_mean() -> None:
+    """With the correction of masses; without it their limit is another."""
+    limits = []
+    for corrected in (True, False):
+        simulated = run(simulation(), 400)
+        for agent in simulated.agents[:-1]:
+            mass = agent.mass.copy()
+            agent.forget(N - 1)
+            agent.mass = agent.mass if corrected else mass
+        left = Graph(tuple(tuple(a.ins) for a in simulated.agents[:-1]), tuple(tuple(a.outs) for a in simulated.agents[:-1]))
+        rest = Simulation(simulated.agents[:-1], drawn(left, CLOCKS._replace(periods=CLOCKS.periods[:-1]), 1))
+        for agent in rest.agents:
+            rest.sent[agent.number] = {0: agent.first()._replace(sent=agent.sent)}
+        assert bool(rest.deviation().any()) is not corrected
+        run(rest, 2500)
+        limits.append(gradient(np.mean([agent.x[0] for agent in rest.agents], axis=0), range(N - 1)))
+    assert limits[0] < 1e-8
+    assert limits[1] > 1e-3
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "run.log"
+    words = "--problem pca --data synthetic --dimension 6 --rank 2 --samples 20 --agents 4 --algorithm asynchronous_drfgt"
+    assert (
+        main(
+            [
+                "run",
+                *words.split(),
+                "--activations",
+                "400",
+                "--channel",
+                "loss:p=0.3",
+                "--delay",
+                "2",
+                "--log",
+                str(path),
+                "--quiet",
+            ]
+        )
+        == 0
+    )
+    return path
+
+
+def test_the_command_replays_a_log(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(log)]) == 0
+    assert f"iterates_sha256 {read(log).header['iterates_sha256']}, as in the log" in capsys.readouterr().out
+    header, _, body = log.read_bytes().partition(b"\n")
+    facts = json.loads(header)
+    log.write_bytes(json.dumps({**facts, "settings": {**facts["settings"], "seed": 1}}).encode() + b"\n" + body)
+    assert main(["replay", str(log)]) == 1
+    assert "the iterates differ" in capsys.readouterr().err
+
+
+def damaged(log: bytes) -> dict[str, bytes]:
+    """Logs that must be refused."""
+    header, _, body = log.partition(b"\n")
+    facts = json.loads(header)
+
+    def with_(**changed: Any) -> bytes:
+        return json.dumps({**facts, **changed}).encode() + b"\n" + body
+
+    later = bytes([40]) + body[1:]
+    huge = [10**30, *facts["activations"][1:]]
+    return {
+        "empty": b"",
+        "no log": b'{"decentorth log": 2}\n' + body,
+        "no JSON": b"\x80\x04\n" + body,
+        "deep": b"[" * 100_000 + b"\n" + body,
+        "cut": log[:-3],
+        "longer": log + b"0",
+        "flipped": log[:-1] + bytes([log[-1] ^ 1]),
+        "more activations than bytes": with_(activations=huge),
+        "huge sizes": with_(bytes=[2**62] * 4),
+        "negative": with_(bytes=[-1, *facts["bytes"][1:]]),
+        "waits for ever": header.replace(facts["sha256"].encode(), hashlib.sha256(later).hexdigest().encode()) + b"\n" + later,
+        "no settings": with_(settings={}),
+        "wrong settings": with_(settings={**facts["settings"], "rank": {"a": 1}}),
+        "a plugin": with_(settings={**facts["settings"], "plugin": ["/tmp/evil.py"]}),
+        "other graph": with_(settings={**facts["settings"], "topology": "complete"}),
+        "other method": with_(settings={**facts["settings"], "algorithm": "drfgt"}),
+    }
+
+
+def test_damaged_logs_are_refused_in_one_line(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, content in damaged(log.read_bytes()).items():
+        log.write_bytes(content)
+        assert main(["replay", str(log)]) == 2, name
+        said = capsys.readouterr()
+        assert said.out == "", name
+        assert said.err.startswith("decentorth: "), name
+        assert said.err.count("\n") == 1, name
+
+
+def test_settings_that_do_not_apply_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "--problem", "pca", "--data", "synthetic", "--algorithm", "asynchronous_drfgt"]
+    for wrong, part in {
+        "--iterations 5": "give activations",
+        "--channel delay:rounds=3": "delays are its setting delay",
+        f"--checkpoint-every 5 --out {tmp_path / 'x'}": "give log",
+        f"--log {tmp_path}": "is a folder",
+        f"--log {tmp_path}/no/log": "No such file",
+        "--slow-agents 11": "at most the number of agents, 10",
+        "--agents 1": "at least two agents",
+        "--topology random_matching --step-size 0.1": "a graph that stays",
+        "--local-tolerance 1e-3": "give end_tolerance",
+    }.items():
+        assert main([*words, *wrong.split(), "--activations", "10"]) == 2, wrong
+        assert part in capsys.readouterr().err, wrong
+
+
+def test_python_runs_replays_and_agrees_on_the_end(tmp_path: Path) -> None:
+    method = do.AsynchronousDRFGT(step_size=0.3, activations=30_000, end_tolerance=1e-3, log=str(tmp_path / "log"), delay=1.0)
+    W = tp.metropolis_weights(tp.ring(N))
+    first = do.solve(PROBLEM, method, W, channel="loss:p=0.2", rows=5)
+    assert first.status == "converged"
+    assert first.row.iteration < 30_000
+    assert first.row.values["gradient_norm"] < 1e-2
+    assert first.row.values["consensus_rms"] < 1e-3
+    again = do.solve(PROBLEM, replace(method, log=None, schedule=method.log), W, rows=5)
+    assert again.iterates_sha256 == first.iterates_sha256
+    with pytest.raises(ValueError, match="end_tolerance"):
+        do.solve(PROBLEM, method, W, stopping=do.stopping.LocalMaximum(1e-3))
+    with pytest.raises(ValueError, match="replay"):
+        do.solve(PROBLEM, method, W, checkpoints=do.Checkpoints(str(tmp_path), every=10))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", ["pca", "procrustes"])
+def test_losses_delays_and_a_straggler_leave_a_straight_line_to_the_limit(problem: str) -> None:
+    """30 % one-way loss, delays of up to three periods, an agent ten times slower: one seed of the benchmark's table."""
+    found = trial(problem, 3.0, 0)
+    assert found.converged
+    assert found.straight > 0.98
