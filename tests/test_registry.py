@@ -48,7 +48,7 @@ def test_every_method_is_in_the_contract_suite_and_in_the_table() -> None:
         do.AsynchronousDRFGT,
         do.LOBPCG,
         do.TrackedLanding,
-    }  # whose agents do not mix, or hold rows, have tests of their own
+    }  # other agents, other tests
     assert {type(method.algorithm()) for method in METHODS} | elsewhere >= set(NAMED.values())
     table = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/methods.md").read_text().partition("\n## ")[0], re.MULTILINE)
     assert sorted(table) == sorted(NAMED)

@@ -39,8 +39,8 @@ class Tracked(State, Protocol):
 def check_method(method: Any, channel: Channel, tell: bool = False) -> None:
     """Raise ChannelError for a method whose state, as its ``init`` declares it, the faults of agents cannot change.
 
-    It may have no trackers to correct, agents that return from a crash may need more than their neighbours can tell them, and growing
-    steps need every message. With ``tell`` a method with momentum is warned of lost messages.
+    It may have no trackers to correct, agents that return from a crash may need more than their neighbours can tell them, and
+    growing steps need every message. With ``tell`` a method with momentum is warned of lost messages.
     """
     if getattr(method, "every_message", False):
         raise ChannelError("growing steps need every message, and this channel loses or changes some: take step size auto")
