@@ -14,8 +14,10 @@ agents solve the same problem (3), of order 3 r, with the same bits, as every su
 
     x_i   state.x       p_i   state.direction       T_x   state.image       T_p   state.direction_image       W   state.values
 
-Differences from the paper: in (3) columns are scaled to x^T B x = 1 and combinations whose share in T^T E T + S is below 1e-13 are
-left out, so that dependent columns do no harm; T_x and T_p follow x and p by (4), never computed anew, and do not drift.
+Differences from the paper: z_i is divided by the largest Ritz value, and in (3) columns of a length below 1e-14 are left out, the
+others scaled to x^T B x = 1, and combinations whose share in T^T E T + S is below 1e-12 left out; then p_i <- 0, as errors of its
+image would grow from iteration to iteration.
+T_x and T_p follow x and p by (4), never computed anew, and do not drift.
 """
 
 from __future__ import annotations
@@ -28,8 +30,11 @@ import numpy as np
 from ...protocols import Array, Network, Problem, SplitFeatures, Streams
 from ..common.method import Method
 
-_DEPENDENT = 1e-13
+_DEPENDENT = 1e-12
 """The share of the largest eigenvalue of the scaled x^T B x below which combinations of columns are left out."""
+
+_NOTHING = 1e-28
+"""The share of the largest x^T B x of a column below which another is rounding, and left out."""
 
 
 class LOBPCGState(NamedTuple):
@@ -70,7 +75,7 @@ class LOBPCG(Method):
     def begun(self, problem: SplitProblem, network: Network, x: Array) -> LOBPCGState:
         """The state at the combination of the columns of x that makes them x^T B x = I and x^T M x diagonal."""
         image, gram = network.total(problem.products(x), ridge_products(problem, x))
-        c, values = ritz(*forms(problem, image, gram), x.shape[2])
+        c, values, _ = ritz(*forms(problem, image, gram), x.shape[2])
         x, image = x @ c, image @ c
         return LOBPCGState(x, np.zeros_like(x), image, np.zeros_like(image), values, 0, 0)
 
@@ -78,12 +83,13 @@ class LOBPCG(Method):
         x, direction, image, direction_image, values, k, gradients = state
         r, w = x.shape[2], values[:, None, :]
         residual = problem.adjoint(problem.objective_rows(image) - problem.constraint_rows(image) * w) - problem.ridge * x * w
-        z = problem.precondition(residual)  # (1)
+        size = np.abs(values).max(axis=1)
+        z = problem.precondition(residual) / np.where(size > 0.0, size, 1.0)[:, None, None]  # (1)
         rows = np.concatenate((x, z, direction), axis=2)
         z_image, gram = network.total(problem.products(z), ridge_products(problem, rows))  # (2)
         images = np.concatenate((image, z_image, direction_image), axis=2)
-        c, values = ritz(*forms(problem, images, gram), r)  # (3)
-        moved = np.ascontiguousarray(c[:, r:])
+        c, values, independent = ritz(*forms(problem, images, gram), r)  # (3)
+        moved = np.ascontiguousarray(c[:, r:] * independent[:, None, None])
         direction, direction_image = rows[:, :, r:] @ moved, images[:, :, r:] @ moved
         return LOBPCGState(rows @ c, direction, images @ c, direction_image, values, k + 1, gradients + 1)  # (4)
 
@@ -108,18 +114,22 @@ def forms(problem: SplitProblem, image: Array, gram: Array) -> tuple[Array, Arra
     return across @ problem.objective_rows(image), across @ problem.constraint_rows(image) + gram
 
 
-def ritz(objective: Array, constraint: Array, r: int) -> tuple[Array, Array]:
-    """The r leading eigenvectors C, ``(n_local, q, r)``, of two ``(n_local, q, q)`` with C^T constraint C = I, and the values."""
+def ritz(objective: Array, constraint: Array, r: int) -> tuple[Array, Array, Array]:
+    """The r leading eigenvectors C, ``(n_local, q, r)``, of two ``(n_local, q, q)`` with C^T constraint C = I, their values, and 1
+    where no combination of columns was left out, else 0."""
     diagonal = np.diagonal(constraint, axis1=1, axis2=2)
-    scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
+    there = diagonal > _NOTHING * diagonal.max(axis=1, keepdims=True)
+    scale = np.where(there, 1.0 / np.sqrt(np.where(there, diagonal, 1.0)), 0.0)
     both = scale[:, :, None] * scale[:, None, :]
     sizes, vectors = np.linalg.eigh(both * constraint)
     kept = sizes > _DEPENDENT * sizes[:, -1:]
+    independent = (kept.sum(axis=1) == there.sum(axis=1)).astype(np.float64)
     basis = vectors * np.where(kept, 1.0 / np.sqrt(np.where(kept, sizes, 1.0)), 0.0)[:, None, :]
     inner = basis.transpose(0, 2, 1) @ (both * objective) @ basis
     inner = 0.5 * (inner + inner.transpose(0, 2, 1))
-    behind = 1.0 + np.abs(inner).sum(axis=(1, 2))
-    inner -= np.where(kept, 0.0, 2.0 * behind[:, None])[:, :, None] * np.eye(inner.shape[1])
+    total = np.abs(inner).sum(axis=(1, 2))
+    behind = 2.0 * np.where(total > 0.0, total, 1.0)
+    inner -= np.where(kept, 0.0, behind[:, None])[:, :, None] * np.eye(inner.shape[1])
     values, turn = np.linalg.eigh(inner)
     leading = np.ascontiguousarray(turn[:, :, ::-1][:, :, :r])
-    return scale[:, :, None] * (basis @ leading), np.ascontiguousarray(values[:, ::-1][:, :r])
+    return scale[:, :, None] * (basis @ leading), np.ascontiguousarray(values[:, ::-1][:, :r]), independent

@@ -130,7 +130,8 @@ def _eigenvalues(problem: SplitProblem, network: Network, streams: Streams) -> t
         image, gram, size = network.total(own, weight, weight + own.transpose(0, 2, 1) @ problem.constraint_rows(own))
         spread = ((image.transpose(0, 2, 1) @ problem.constraint_rows(image) + gram) / size)[:, 0, 0]
         x = problem.precondition(problem.adjoint(problem.constraint_rows(image)) + problem.ridge * x) / np.sqrt(size)
-    return state.values[:, 0], spread
+    largest = state.values[:, 0]
+    return np.where(largest > 0.0, largest, 1.0), spread
 
 
 def _own_eigenvalue(problem: SplitProblem, network: Network, streams: Streams) -> Array:

@@ -39,6 +39,9 @@ _LARGEST_OPTIMUM = 3000
 _LARGEST_DATA = 1 << 24
 """The number of entries of the data above which they are not brought together to compute the answer."""
 
+_LARGEST_ENTRY = 1e70
+"""The size of entries from which the squares of squares might overflow."""
+
 
 class SplitPencil(AgentProblem[Euclidean]):
     """The problem -1/2 tr(x^T D^T J D x) on {x : x^T (D^T E D + diag(ridge)) x = I}, each agent with its columns of D.
@@ -344,11 +347,12 @@ class SplitCCA(SplitPencil):
         Agents have different numbers of samples, an entry is not finite, or there are more pairs than features in a view.
     """
 
-    def __init__(
-        self, A: Sequence[Array], B: Sequence[Array], rank: int, ridges: tuple[float, float] = (0.0, 0.0), **some: Any
-    ) -> None:
+    def __init__(self, A: Sequence[Array], B: Sequence[Array], rank: int, ridges: tuple[float, float] = (0.0, 0.0)) -> None:
         if len(A) != len(B):
             raise ValueError(f"A and B must have an array for each agent, got {len(A)} and {len(B)}")
+        fewest = min([sum([np.shape(one)[1] for one in view]) for view in (A, B)])
+        if rank > fewest:
+            raise ValueError(f"the smaller view has {fewest} features, so there are at most {fewest} pairs, got {rank}")
         for i, (a, b) in enumerate(zip(A, B, strict=True)):
             if len(a) != len(b):
                 raise ValueError(f"both views must have the same samples, got {len(a)} and {len(b)} rows of agent {i}")
@@ -367,6 +371,8 @@ def same_samples(name: str, parts: Sequence[Array]) -> list[Array]:
     """The agents' matrices, checked, with equally many rows; the ValueError names the first agent that differs."""
     checked = matrices(name, parts)
     for i, part in enumerate(checked):
+        if not np.abs(part).max() < _LARGEST_ENTRY:
+            raise ValueError(f"{name} of agent {i} must be below {_LARGEST_ENTRY:g} in size: divide all by one number")
         if len(part) != len(checked[0]):
             raise ValueError(
                 f"agents that hold features must have the same samples, row for row: {name} of agent 0 has "

@@ -95,6 +95,19 @@ def test_all_agents_hold_the_same_bits_of_the_sums_and_they_do_not_drift(make: C
     np.testing.assert_allclose(state.image[0], whole, atol=1e-12 * np.abs(whole).max())
 
 
+@pytest.mark.parametrize("scale", [1e-60, 1.0, 1e60])
+@pytest.mark.parametrize("rank", [3, 5, 8])
+def test_dependent_samples_and_any_scale_do_no_harm(rank: int, scale: float) -> None:
+    """Three samples of eight features: only three eigenvalues are not 0."""
+    A = scale * np.random.default_rng(0).standard_normal((3, 8))
+    result = do.solve(do.problems.SplitPCA(parts(A, 3), rank), "lobpcg", "ring", iterations=40)
+    _, certificate = do.certify(result)
+    values = np.linalg.eigvalsh(A.T @ A / 3)[::-1][:rank]
+    np.testing.assert_allclose(certificate.values, values, atol=1e-13 * values[0])
+    assert certificate.orthonormality < 1e-13
+    assert certificate.residual < 1e-12 * values[0]
+
+
 @pytest.mark.parametrize("make", [pca, gevp])
 def test_tracked_landing_rests_at_the_answer_and_its_trackers_keep_the_sums(make: Callable[[], tuple[Any, Array, Array]]) -> None:
     problem = make()[0]
@@ -202,6 +215,7 @@ def test_input_that_cannot_be_split_is_refused_in_one_line() -> None:
             lambda: do.problems.SplitCCA([A[:, :3]], [A[:9, 3:]], 2),
             "same samples, got 30 and 9 rows of agent 0",
         ),
+        (lambda: do.problems.SplitCCA([A[:, :3]], [A[:, 3:]], 4), "the smaller view has 3 features"),
         (lambda: do.solve(problem, "lobpcg", nx.empty_graph(N)), "the graph must be connected"),
         (lambda: do.solve(problem, "drfgt", W), "take LOBPCG or TrackedLanding"),
         (lambda: do.solve(problem, "lobpcg", W, channel="loss:p=0.1"), "LOBPCG needs exact sums"),
