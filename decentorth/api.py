@@ -62,6 +62,8 @@ def _check_directed(algorithm: Any) -> None:
         )
     if getattr(algorithm, "chebyshev", False):
         raise ValueError("chebyshev needs the eigenvalues of a symmetric W, and this graph is directed: leave it out")
+    if hasattr(algorithm, "running") and algorithm.running() is not algorithm:
+        raise ValueError("growing steps are for undirected graphs: take step size auto")
 
 
 def _printed(value: Any) -> str:

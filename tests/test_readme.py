@@ -113,12 +113,12 @@ def without_place(said: str) -> list[str]:
 
 @pytest.mark.parametrize("command", marked("decentorth.run"))
 def test_a_run_ends_with_a_verdict(command: str, say: Callable[[str], str]) -> None:
-    assert re.search(r"^(All \d+ iterations are done|Converged at iteration \d+ )", say(command).splitlines()[-1])
+    assert re.search(r"^(All \d+ iterations are done|Converged at iteration \d+ )", say(command), re.M)
 
 
 @pytest.mark.parametrize("command", marked("--problem cca"))
 def test_canonical_correlations_are_found(command: str, say: Callable[[str], str]) -> None:
-    gap = re.search(r"correlation gap (\S+),", say(command))
+    gap = re.search(r"(?:correlation gap|principal angle) (\S+),", say(command))
     assert gap is not None
     assert abs(float(gap[1])) < 1e-6
 
@@ -154,7 +154,7 @@ def test_a_figure_is_drawn(command: str, say: Callable[[str], str], folder: Path
 
 def test_commands_of_every_kind_are_found() -> None:
     """Guards the tests above against an empty list."""
-    assert len(marked("--problem cca")) == 2
+    assert len(marked("--problem cca")) == 3
     for words in ("--topology star", "--local-tolerance", "decentorth.doctor", "decentorth.plot"):
         assert len(marked(words)) == 1
 
@@ -194,7 +194,7 @@ def test_the_ten_commands_print_what_they_are_for(command: str, ten: Callable[[s
 
 def test_the_ten_commands_are_all_commands() -> None:
     assert [line.split()[:2] for line in commands(README)] == [["decentorth", name] for name in TEN]
-    assert set(TEN) == set(COMMANDS)
+    assert set(TEN) == set(COMMANDS) - {"replay"}  # docs/asynchronous.md
 
 
 def test_the_readme_is_short() -> None:

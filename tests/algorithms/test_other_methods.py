@@ -211,7 +211,7 @@ def test_corrections_sum_to_zero_and_come_to_cancel_the_gradients(method: Any, n
 @pytest.mark.parametrize("method", [REXTRA, RFEXTRA])
 @pytest.mark.parametrize("step_size", ["diminishing", "horizon", "bb"])
 def test_extra_wants_one_step_and_says_why(method: Any, step_size: str) -> None:
-    message = f"step_size must be a positive number or 'auto' for this method, got '{step_size}': each agent's correction comes to"
+    message = f"step_size must be a positive number, 'auto' or 'growing' for this method, got '{step_size}': each agent's"
     with pytest.raises(ValueError, match=re.escape(message)):
         method(step_size=step_size)
 

@@ -291,7 +291,7 @@ def test_unknown_choices_are_refused() -> None:
         DRFGT(order="both")  # type: ignore[arg-type]
     with pytest.raises(
         ValueError,
-        match=r"unknown step_size 'fast'; known step_sizes: constant, .*, bb, 'auto', a positive number",
+        match=r"unknown step_size 'fast'; known step_sizes: constant, .*, bb, growing, 'auto', a positive number",
     ):
         Landing(step_size="fast")
     with pytest.raises(ValueError, match=r"eps must be above 0 and below 0.75, got 0.75"):

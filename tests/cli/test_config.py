@@ -177,7 +177,7 @@ FLAG_ERRORS = [
     ("--step-size 0", "--step-size: step_size must be positive"),
     (
         "--step-size nan",
-        "piecewise, bb, 'auto', a positive number",
+        "piecewise, bb, growing, 'auto', a positive number",
     ),
     (
         "--step-size fast",

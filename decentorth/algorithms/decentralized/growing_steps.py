@@ -182,7 +182,8 @@ class _Heard:
         found: Spectrum = self._network.spectrum
         return found
 
-    def mix(self, *xs: Array, rounds: int = 1) -> tuple[Array, ...]:
+    def mix(self, *xs: Array, rounds: int = 1, push: tuple[Array, ...] = ()) -> tuple[Array, ...]:
+        xs = (*xs, *push)
         if self.apart is not None:
             mixed: tuple[Array, ...] = self._network.mix(*xs, rounds=rounds)
             return mixed

@@ -34,7 +34,7 @@ GRAPH = Graph(
 """Directed: every agent hears the one before it and the one two after it."""
 CLOCKS = Clocks((3.0, 1.0, 1.0, 1.0, 1.0), 3.0, 0.3)
 DATA = [a * [2.0, 1.8, 0.3, 0.3, 0.2, 0.2] for a in samples((20, 9, 30, 15, 12), D, 0, 1.0)]
-PROBLEM = PCA(DATA, R)
+PROBLEM = PCA(DATA, R, weights="agents")
 
 
 def agents() -> list[Agent]:

@@ -104,7 +104,7 @@ def test_agents_agree_on_the_end_along_directed_paths() -> None:
 UNDIRECTED = [
     name
     for name in registry.algorithms.names()
-    if name not in ("push_pull", "drgta") and registry.algorithms.get(name).network != "single-agent"
+    if name not in ("push_pull", "drgta", "asynchronous_drfgt") and registry.algorithms.get(name).network != "single-agent"
 ]
 
 
@@ -117,6 +117,7 @@ def test_other_methods_are_refused_with_the_name_of_push_pull(name: str) -> None
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"algorithm": do.DRGTA(step_size="growing")}, "growing steps are for undirected graphs"),
         ({"algorithm": do.DRGTA(chebyshev=True)}, "chebyshev needs the eigenvalues of a symmetric W"),
         ({"channel": "loss:p=0.1"}, "a channel is for undirected graphs"),
         ({"W": tp.directed_ring(1600), "problem": 1600}, "give step_size, and penalty where there is one, as numbers"),
