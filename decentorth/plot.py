@@ -15,8 +15,9 @@ from .cli.agents import AgentQuantity, plot_agents
 from .cli.config import config_bytes
 from .cli.figures import PANELS, Against, History, Scale, Width, plot_histories, save
 from .cli.flags import InputError, load
-from .cli.outputs import COMPARISON, CONFIG, CURVES, read_history
+from .cli.outputs import COMPARISON, CONFIG, CURVES
 from .cli.report import write_comparison, write_report
+from .cli.saved_runs import read_history
 from .cli.settings import RECORDING, RunSettings
 from .cli.shell import REFUSALS, one_line
 from .settings import settings

@@ -250,7 +250,7 @@ def load(folder: str | os.PathLike[str]) -> FinishedRun:
     ValueError
         The folder holds no run that has ended, or its files are damaged; names the file.
     """
-    from .cli.outputs import read_finished
+    from .cli.saved_runs import read_finished
 
     summary, x, columns = read_finished(folder)
     history = History()

@@ -114,7 +114,7 @@ def made(configuration: Configuration, communicator: Communicator) -> tuple[Run,
     """The run, and where its network comes from."""
     from .api import Run
     from .cli import wiring
-    from .cli.outputs import read_start
+    from .cli.saved_runs import read_start
 
     settings = configuration.run
     made = together(communicator, lambda: wiring.make(settings) if communicator.rank == 0 else None)

@@ -59,7 +59,8 @@ default_role = "code"
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
-    "filename_pattern": r"examples/(bad_network|own_(problem|objective)|solve|time_varying|applications/(hospitals|sensors))\.py",
+    "filename_pattern": r"examples/(asynchronous|bad_network|directed|own_(problem|objective)|solve|split_features|time_varying|"
+    r"applications/(hospitals|sensors))\.py",
     "ignore_pattern": r"(__init__|experiment)\.py",
     "reset_argv": "fast_examples.arguments",
     "show_memory": False,

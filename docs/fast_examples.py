@@ -9,8 +9,11 @@ from typing import Any
 FIGURE = str(Path(tempfile.gettempdir(), "decentorth_example.png"))
 """The file that examples write beside the figure of their page."""
 FAST = {
+    "asynchronous.py": [FIGURE],
     "bad_network.py": [FIGURE, "600"],
+    "directed.py": [FIGURE],
     "own_objective.py": ["autograd", FIGURE],
+    "split_features.py": [FIGURE],
     "time_varying.py": [FIGURE],
 }
 """The arguments of each example that does not run as it is."""

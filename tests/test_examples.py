@@ -69,6 +69,24 @@ def test_one_neighbour_at_a_time_costs_least_and_converges(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+def test_directed_asynchronous_and_split_runs_cost_what_their_pages_say(tmp_path: Path) -> None:
+    said = {
+        name: run(f"examples/{name}.py", str(tmp_path / f"{name}.png")) for name in ("directed", "asynchronous", "split_features")
+    }
+    megabytes = dict(re.findall(r"^(\S.*?) +\d+ iterations, +(\S+) MB, gradient norm \S+ <= 1e-08", said["directed"], re.M))
+    assert float(megabytes["push-pull, one way"]) < float(megabytes["DRFGT, both ways"]) < float(megabytes["DRGTA, one way"])
+    periods = {name: int(number) for name, number in re.findall(r"^(\S.*?) +(\d+) periods", said["asynchronous"], re.M)}
+    assert 2 * periods["asynchronous, 30 % lost"] < periods["DRFGT, none lost"]
+    sent = {
+        name: (int(k), float(one))
+        for name, k, one in re.findall(r"^(\S.*?) +(\d+) iterations, +(\S+) MB", said["split_features"], re.M)
+    }
+    assert sent["LOBPCG"][0] <= 16
+    assert 100 * sent["LOBPCG"][1] < sent["tracked landing"][1]
+    assert all((tmp_path / f"{name}.png").stat().st_size > 10_000 for name in said)
+
+
+@pytest.mark.slow
 def test_figure_1_prints_slopes_and_the_order(tmp_path: Path) -> None:
     said = run("examples/figure1.py", str(tmp_path / "figure.png"), "1", "200")
     assert len(re.findall(r"^(?:DRFGT|DRGTA|DESTINY): tuned step", said, re.M)) == 3

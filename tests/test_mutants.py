@@ -31,7 +31,7 @@ from decentorth import DRFGT, CheckpointError, Checkpoints
 from decentorth.api import Run
 from decentorth.cli import wiring
 from decentorth.cli.config import Command, config_bytes
-from decentorth.cli.outputs import read_history, read_start, read_summary
+from decentorth.cli.saved_runs import read_history, read_start, read_summary
 from decentorth.cli.settings import CaseSettings
 from decentorth.data import Columns, MatrixFile, load_labels, load_triples
 from decentorth.problems.common.division import Divided, divided

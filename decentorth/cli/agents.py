@@ -13,7 +13,7 @@ from ..settings import settings
 from . import wiring
 from .figures import panels, style
 from .flags import InputError, read_value
-from .outputs import final_points
+from .saved_runs import final_points
 from .settings import NETWORK, CaseSettings
 
 if TYPE_CHECKING:

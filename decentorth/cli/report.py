@@ -18,7 +18,8 @@ from .agents import agent_quantity, run_graph
 from .config import config_bytes
 from .figures import COLOURS, DASHES
 from .flags import InputError, load
-from .outputs import COMPARISON, CURVES, TABLES, final_points, read_history, read_summary, replacing
+from .outputs import COMPARISON, CURVES, TABLES, replacing
+from .saved_runs import final_points, read_history, read_summary
 
 TEMPLATE = Path(__file__).with_name("report.html")
 ROWS, NUMBERS, DRAWN = 1000, 200_000, 1000

@@ -18,7 +18,8 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from decentorth.cli.flags import InputError
-from decentorth.cli.outputs import FINAL, HISTORY, SUMMARY, HistoryWriter, RunFolder, hold, read_history, read_summary, write_final
+from decentorth.cli.outputs import FINAL, HISTORY, SUMMARY, HistoryWriter, RunFolder, hold, write_final
+from decentorth.cli.saved_runs import read_history, read_summary
 from decentorth.protocols import Array, Row
 
 

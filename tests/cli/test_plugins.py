@@ -83,7 +83,7 @@ def test_a_plugin_has_the_bits_of_its_class_and_goes_on_only_when_it_is_named_ag
 
 
 def test_a_file_that_is_read_executes_nothing() -> None:
-    Path("evil.py").write_text("open('executed', 'w').close()\n")
+    Path("evil.py").write_text(f"open({str(Path('executed').resolve())!r}, 'w').close()\n")
     Path("c.yaml").write_text("plugin: [evil.py]\n")
     for command in (main, compare, theory):
         assert command(["--config", "c.yaml"]) == 2

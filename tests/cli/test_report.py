@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decentorth.cli.outputs import final_points, read_history
+from decentorth.cli.saved_runs import final_points, read_history
 from decentorth.compare.command import main as compare
 from decentorth.plot import main
 from decentorth.run import main as run

@@ -19,7 +19,8 @@ import yaml
 
 from decentorth.cli.config import Command
 from decentorth.cli.flags import InputError
-from decentorth.cli.outputs import HistoryWriter, read_history, read_summary
+from decentorth.cli.outputs import HistoryWriter
+from decentorth.cli.saved_runs import read_history, read_summary
 from decentorth.protocols import Row
 from decentorth.run import main
 from decentorth.running.checkpoint import kept

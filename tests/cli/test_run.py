@@ -23,8 +23,9 @@ import yaml
 import topologies as tp
 from decentorth.cli import progress
 from decentorth.cli.dryrun import crossing, held
-from decentorth.cli.outputs import hold, read_history, read_start, read_summary
+from decentorth.cli.outputs import hold
 from decentorth.cli.progress import plain_lines
+from decentorth.cli.saved_runs import read_history, read_start, read_summary
 from decentorth.cli.shell import one_line, together
 from decentorth.cli.wiring import read_weights
 from decentorth.display import size

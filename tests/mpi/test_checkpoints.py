@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decentorth.cli.outputs import read_history, read_summary
+from decentorth.cli.saved_runs import read_history, read_summary
 from decentorth.running.checkpoint import kept
 from tests.support.mpi import Job, Running, run_ranks, until
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import decentorth as do
-from decentorth.cli.outputs import read_history, read_summary
+from decentorth.cli.saved_runs import read_history, read_summary
 from decentorth.run import main
 from tests.support.problems import GRAPHS, pca
 
