@@ -45,7 +45,7 @@ def check_method(method: Any, channel: Channel, tell: bool = False) -> None:
     if getattr(method, "every_message", False):
         raise ChannelError("growing steps need every message, and this channel loses or changes some: take step size auto")
     momentum = getattr(method, "momentum", 0.0)
-    if tell and momentum > 0.0 and channel.all(MessageLoss):
+    if tell and isinstance(momentum, float) and momentum > 0.0 and channel.all(MessageLoss):
         log.warning(
             "messages are lost, and momentum (%g) can make agents run apart then, above all on sparse graphs: momentum 0 is safer",
             momentum,
