@@ -19,6 +19,8 @@ from ..process.environment import cores
 from .flags import InputError
 
 INTERRUPTED = 130
+HANDED_OUT = 10.0
+"""The most seconds to wait at the end until the pool has handed out its trials, which takes milliseconds while its thread lives."""
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -75,7 +77,8 @@ def results(work: Callable[[T], R], trials: Sequence[T], workers: int, name: Cal
             yield _named(name(trial), next_result)
     finally:
         handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second interruption would leave workers behind
-        while any(not (future.running() or future.done()) for future in ahead):
+        patience = time.monotonic() + HANDED_OUT
+        while time.monotonic() < patience and any(not (future.running() or future.done()) for future in ahead):
             time.sleep(1e-3)  # a trial that is not handed out yet would end the pool's thread by a KeyError
         pool.shutdown(kill_workers=True)
         signal.signal(signal.SIGINT, handler)
