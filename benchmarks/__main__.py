@@ -83,7 +83,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
 def main(words: Sequence[str] | None = None) -> int:
     """Measure and write the report; 130 after Ctrl-C."""
     given = arguments(words)
-    before = earlier(given.folder)
+    before, source = earlier(given.folder), commit()
     done, notes, ended = Measured(), list(given.note), 0
     peers: dict[str, Path | str] = dict.fromkeys(INTERPRETERS, "not asked for")
     try:
@@ -100,7 +100,7 @@ def main(words: Sequence[str] | None = None) -> int:
         ended = 130
     here = {name: one for name, one in peers.items() if isinstance(one, Path)}
     kept: dict[str, Any] = {
-        "commit": commit(),
+        "commit": source,
         "time": time.strftime("%Y-%m-%dT%H-%M-%S", time.gmtime()),
         "machine": machine(),
         "notes": notes,

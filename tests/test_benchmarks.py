@@ -73,7 +73,7 @@ def test_what_fails_is_named_and_the_rest_is_measured() -> None:
     program = printed(sys.executable, "-c", "import sys; print('1.0'); sys.exit('no such library')")
     works = {"ours": given(1.0), "absent": fails, "program": program, "nothing": given(float("nan")), "rival": given(4.0)}
     done.add("centralized", Case("first", lambda: works, 1))
-    done.add("centralized", Case("second", lambda: {"ours": given(1.0), "rival": 1 / 0}, 1))  # type: ignore[dict-item]
+    done.add("centralized", Case("second", lambda: {"ours": given(1.0), "rival": 1 / 0}, 1))
     done.add("centralized", Case("third", lambda: {"ours": given(2.0), "rival": given(1.0)}, 1))
     assert [(row.case, row.ours, row.other, row.ratio) for row in done.rows] == [
         ("first", "ours", "rival", 0.25),

@@ -20,7 +20,7 @@ from .peers import Peers
 from .rows import Case, Works, repeated
 
 
-def products(sizes: list[tuple[int, ...]], calls: int) -> Any:
+def products(sizes: list[tuple[int, int, int, int]], calls: int) -> Any:
     """The work of products of stacks of matrices of these (n, m, k, w): (n, m, k) times (n, k, w)."""
     rng = np.random.default_rng(0)
     given = [(rng.standard_normal((n, m, k)), rng.standard_normal((n, k, w)), np.empty((n, m, w))) for n, m, k, w in sizes]

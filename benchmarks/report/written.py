@@ -47,7 +47,7 @@ def key(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 def earlier(folder: Path) -> dict[tuple[str, str, str, str], Earlier]:
     """By name, the latest of each row in the runs stored in ``folder``; files that are no such runs are left out."""
-    found = {}
+    found: dict[tuple[str, str, str, str], Earlier] = {}
     for path in sorted(folder.glob("*.json")):
         try:
             kept = json.loads(path.read_text())
