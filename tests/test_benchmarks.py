@@ -14,8 +14,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks.__main__ import SECTIONS
+from benchmarks.auto_steps import GRAPHS, METHODS
+from benchmarks.report.decentralized import PROBLEMS
 from benchmarks.report.peers import FOLDER, INTERPRETERS, environment, versions
-from benchmarks.report.rows import Case, Failure, Measured, Unmeasured, printed
+from benchmarks.report.rows import Case, Failure, Measured, Unmeasured, output, printed
 from benchmarks.report.written import COLUMNS, earlier, key, machine, markdown
 from tests.support.mpi import HUNG, ROOT, run_ranks
 
@@ -85,6 +88,20 @@ def test_what_fails_is_named_and_the_rest_is_measured() -> None:
         Failure("centralized", "first", "nothing", "no positive number: nan"),
         Failure("centralized", "second", "all", "ZeroDivisionError: division by zero"),
     ]
+
+
+def test_a_program_that_hangs_is_ended_and_named() -> None:
+    with pytest.raises(Unmeasured, match=r"^not done in 0\.5 s$"):
+        output([sys.executable, "-c", "import time; time.sleep(1e6)"], 0.5)
+
+
+def test_all_problems_and_all_cells_have_rows() -> None:
+    peers = dict.fromkeys(INTERPRETERS, "not asked for")
+    problems = [case.name.split(",")[0] for case in SECTIONS["centralized"](True, peers)]
+    assert problems == ["Procrustes", "GEVP", "PCA", "CCA", "ICA", "RSR", "ODL", "HEVP"]
+    cells = [case.name for case in SECTIONS["decentralized"](False, peers) if case.goal is not None]
+    assert {*cells} == {f"{method}, {problem}, {graph}" for method in METHODS for problem in PROBLEMS for graph in GRAPHS}
+    assert len(PROBLEMS) == 3
 
 
 def test_a_peer_without_its_interpreter_is_named_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

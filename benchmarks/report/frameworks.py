@@ -40,11 +40,12 @@ def stacked(n: int, width: int, calls: int) -> Works:
 
 
 def rivals(n: int, graph: str, width: int, calls: int, peers: Peers) -> Works:
-    """Ours in one process, on 2 ranks and on 10, and the frameworks that are here."""
-    works = {"one process": stacked(n, width, calls)["one process"]}
+    """Ours in one process, on 2 ranks and on 10, plain NumPy and the frameworks that are here."""
+    both = stacked(n, width, calls)
+    works = {"one process": both["one process"]}
     for ranks in (2, 10):
         works[f"{ranks} ranks, wall time"] = partial(_on_ranks, ranks, n, width)
-    return works | frameworks(graph, width, peers)
+    return works | {"stacked NumPy": both["stacked NumPy"]} | frameworks(graph, width, peers)
 
 
 def frameworks(graph: str, width: int, peers: Peers) -> dict[str, Callable[[], float]]:
@@ -80,8 +81,8 @@ def cases(quick: bool, peers: Peers) -> list[Case]:
     for n, graph, width, calls, goal in SIZES:
         name = NAME.format(f"{n:,}", graph, f"{width:,}")
         found.append(Case(name, partial(stacked, n, width, calls), blocks, goal=goal))
-        if frameworks(graph, width, peers):
-            found.append(Case(name, partial(rivals, n, graph, width, calls, peers), 1 if quick else 3, own=3))
+        others = partial(rivals, n, graph, width, calls, peers)
+        found.append(Case(f"{name}, in one process and on ranks", others, 1 if quick else 3, own=3))
         for ranks in (2, 10):
             found.append(Case(f"{name}, {ranks} ranks, wall time", partial(job, ranks, "tracking", n, width, jobs), jobs))
     found.append(Case("DRFGT, 10 agents of 50 x 20, ring", drfgt, blocks))

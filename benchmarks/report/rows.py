@@ -130,14 +130,28 @@ def output(command: Sequence[Any], seconds: float = 600.0) -> str:
     Unmeasured
         When the program fails, with the last line of what it said, or takes longer than that.
     """
+    with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            out, errors = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            raise Unmeasured(f"not done in {seconds:g} s") from None
+        except KeyboardInterrupt:
+            _end(process)
+            raise
+    if process.returncode:
+        said = [line for line in (errors or out).splitlines() if line.strip()]
+        raise Unmeasured(said[-1].strip() if said else f"exit code {process.returncode}")
+    return out
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ask a program to end, as mpirun must be for its ranks to end too, and kill it where it does not."""
+    process.terminate()
     try:
-        done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=seconds)
+        process.communicate(timeout=10)
     except subprocess.TimeoutExpired:
-        raise Unmeasured(f"not done in {seconds:.0f} s") from None
-    if done.returncode:
-        said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        raise Unmeasured(said[-1].strip() if said else f"exit code {done.returncode}")
-    return done.stdout
+        process.kill()
 
 
 def printed(*command: Any) -> Callable[[], float]:
