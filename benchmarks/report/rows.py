@@ -20,13 +20,17 @@ class Unmeasured(Exception):
 
 @dataclass(frozen=True)
 class Case:
-    """Works to compare: the first ``own`` that ``prepare`` makes against all others, and what their ratio is to be."""
+    """Works to compare: the first ``own`` that ``prepare`` makes against all others.
+
+    ``goal`` is what the ratios are to be to the works whose names begin with ``against``.
+    """
 
     name: str
     prepare: Callable[[], Works]
     blocks: int
     own: int = 1
     goal: float | None = None
+    against: str = ""
     unit: str = "s"
 
 
@@ -87,8 +91,9 @@ class Measured:
     def _compare(self, section: str, case: Case, names: tuple[str, str], found: Mapping[str, Sequence[float]]) -> None:
         mine, theirs = (found[name] for name in names)
         ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
+        goal = case.goal if names[1].startswith(case.against) else None
         middle = statistics.median(mine), statistics.median(theirs), statistics.median(ratios)
-        self.rows.append(Row(section, case.name, *names, case.unit, *middle, min(ratios), max(ratios), case.goal))
+        self.rows.append(Row(section, case.name, *names, case.unit, *middle, min(ratios), max(ratios), goal))
         print(f"  {case.name}: {names[0]} / {names[1]}: {middle[2]:.3g}", flush=True)
 
     def _fail(self, section: str, case: Case, work: str, error: Exception) -> None:

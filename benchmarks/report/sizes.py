@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -12,7 +14,7 @@ from .. import many_agents, scaling
 from ..tracking import StackedTracking, targets, tracking
 from .jobs import job
 from .peers import Peers
-from .rows import Case, Works, repeated
+from .rows import Case, Works, output, repeated
 
 WIDTHS = {20: 300, 1000: 300, 10_000: 50, 100_000: 5, 1_000_000: 1}
 """Variables of an agent, and the calls in a block."""
@@ -34,12 +36,18 @@ def agents() -> Works:
 
 
 def _agent(n: int) -> float:
-    return many_agents.measure(n)["us"] * 1e-6
+    return many(n)["us"] * 1e-6
+
+
+def many(n: int) -> dict[str, float]:
+    """The numbers of ``benchmarks/many_agents.py`` for n agents, in a process of their own."""
+    found: dict[str, float] = json.loads(output([sys.executable, many_agents.__file__, n]).splitlines()[-1])
+    return found
 
 
 def memory(n: int) -> Works:
     """The arrays of the state's size at the peak of a run, and the three that the method has."""
-    return {f"{n:,} agents": lambda: many_agents.measure(n)["arrays"], "x, y and gradient": lambda: 3.0}
+    return {f"{n:,} agents": lambda: many(n)["arrays"], "x, y and gradient": lambda: 3.0}
 
 
 def variables(width: int) -> Works:

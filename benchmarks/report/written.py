@@ -82,7 +82,7 @@ def markdown(kept: Mapping[str, Any], before: Mapping[tuple[str, str, str, str],
 
 def _cells(row: Mapping[str, Any], last: Earlier | None) -> list[str]:
     factor, unit = UNITS.get(row["unit"], (1.0, row["unit"]))
-    mine, theirs = (f"{factor * row[name]:.4g} {unit}" for name in ("value", "other_value"))
+    mine, theirs = (f"{_short(factor * row[name])} {unit}" for name in ("value", "other_value"))
     return [
         row["case"],
         row["ours"],
@@ -94,6 +94,10 @@ def _cells(row: Mapping[str, Any], last: Earlier | None) -> list[str]:
         "" if row["goal"] is None else f"{row['goal']:.3g}",
         "" if last is None else f"{last.ratio:.3g} ({last.commit})",
     ]
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value >= 1000.0 else f"{value:.4g}"
 
 
 def draw(rows: list[Mapping[str, Any]], path: Path) -> None:
