@@ -14,7 +14,7 @@ agents solve the same problem (3), of order 3 r, with the same bits, as every su
 
     x_i   state.x       p_i   state.direction       T_x   state.image       T_p   state.direction_image       W   state.values
 
-Differences from the paper: z_i is divided by the largest Ritz value, and in (3) columns of a length below 1e-13 are left out, the
+Differences from the paper: z_i is divided by the largest Ritz value, and in (3) columns of a length below 1e-12 are left out, the
 others scaled to x^T B x = 1, and combinations whose share in T^T E T + S is below 1e-12 left out; then p_i <- 0, as errors of its
 image would grow from iteration to iteration.
 T_x and T_p follow x and p by (4), never computed anew, and do not drift.
@@ -42,7 +42,7 @@ RowsPerMessage = Annotated[
 _DEPENDENT = 1e-12
 """The share of the largest eigenvalue of the scaled x^T B x below which combinations of columns are left out."""
 
-_NOTHING = 1e-26
+_NOTHING = 1e-24
 """The share of the largest x^T B x of a column below which another is rounding, and left out: columns that have converged stay."""
 
 

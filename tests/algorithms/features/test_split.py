@@ -125,7 +125,7 @@ def test_lobpcg_rests_when_its_columns_have_converged() -> None:
     problem = do.problems.SplitPCA(parts(digits - digits.mean(axis=0), 8), 5)
     history = do.solve(problem, "lobpcg", "ring", iterations=80, record_every=1).history
     assert history["error"][20:].max() < 1e-8
-    assert history["error"][-1] < 1e-11
+    assert history["error"][-1] < 1e-10
 
 
 @pytest.mark.parametrize("make", PROBLEMS.values(), ids=PROBLEMS)
@@ -154,15 +154,30 @@ def test_samples_in_turn_find_the_answer_in_messages_of_their_rows(rows: int) ->
 
 
 @pytest.mark.slow
-def test_tracked_landing_converges_where_messages_are_lost_and_where_edges_change() -> None:
+@pytest.mark.parametrize("make", [pca, gevp])
+@pytest.mark.parametrize("channel", ["loss:p=0.3", "bursts:p=0.2,length=5"])
+def test_tracked_landing_is_exact_where_messages_are_lost(make: Callable[[], tuple[Any, Array, Array]], channel: str) -> None:
+    """What an agent did not send or hear, it keeps (repair), so that the trackers' mean stays the sum."""
+    problem = make()[0]
+    lossy = do.solve(problem, do.TrackedLanding(), W, channel=channel, iterations=6000, stopping=Error(1e-8), record_every=50)
+    assert lossy.converged
+    drifting = do.solve(problem, do.TrackedLanding(), W, channel=do.Channel("loss:p=0.3", repair=False), iterations=1500)
+    assert drifting.row.values["error"] > 1e-2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["periodic@ring|path", "random_matching", "link_failures@ring", "random_gossip@ring"])
+def test_tracked_landing_is_exact_where_edges_change(name: str) -> None:
     problem, M, _ = pca()
     largest = np.linalg.eigvalsh(M)[-1]
-    lossy = do.solve(problem, do.TrackedLanding(), W, channel="loss:p=0.2", iterations=2000, stopping=Error(1e-5))
-    assert lossy.converged
-    changing = tp.sequence_from_name("periodic@ring|path", N, 0)
     method = do.TrackedLanding(step_size=0.1 / largest, penalty=largest / 4)
-    result = do.solve(problem, method, changing, iterations=2000, stopping=Error(1e-5))
+    changing = tp.sequence_from_name(name, N, 0)
+    result = do.solve(problem, method, changing, iterations=12_000, stopping=Error(1e-8), record_every=100)
     assert result.converged
+    if changing.period is None:  # no number of rounds is sure to reach everybody
+        with pytest.raises(ValueError, match="reach"):
+            do.certify(result)
+        return
     certified, certificate = do.certify(result)
     x = certified.problem.joined(certified.x, certified.collective)
     np.testing.assert_allclose(x.T @ x, np.eye(RANK), atol=1e-13)
@@ -250,6 +265,7 @@ def test_input_that_cannot_be_split_is_refused_in_one_line() -> None:
         ),
         (lambda: do.problems.SplitCCA([A[:, :3]], [A[:, 3:]], 4), "the smaller view has 3 features"),
         (lambda: do.solve(problem, "lobpcg", nx.empty_graph(N)), "the graph must be connected"),
+        (lambda: do.solve(problem, "lobpcg", "directed_ring"), "needs an undirected graph: take ring"),
         (lambda: do.solve(problem, "drfgt", W), "take LOBPCG or TrackedLanding"),
         (lambda: do.solve(problem, "lobpcg", W, channel="loss:p=0.1"), "LOBPCG needs exact sums"),
         (
@@ -286,6 +302,7 @@ def test_the_command_line_splits_features(tmp_path: Path, capsys: pytest.Capture
         (["--problem", "procrustes", "--split", "features"], "take --problem pca, lda or cca"),
         (["--problem", "pca", "--split", "features", "--agents", "65"], "cannot share 64 features"),
         (["--problem", "pca", "--split", "features", "--partition", "by-label"], "partition divides samples"),
+        (["--problem", "pca", "--algorithm", "lobpcg"], "(--split features)"),
         (["--problem", "pca", "--split", "features", "--start", "x.npy"], "leave it out with split features"),
     ):
         assert run.main(wrong) == 2
