@@ -12,6 +12,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.linalg
+from scipy import sparse
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA as LibraryPCA
 
@@ -282,12 +283,17 @@ def test_input_that_cannot_be_split_is_refused_in_one_line() -> None:
             lambda: PCA(2).fit_agents(parts(A), W, split=cast(Any, "columns")),
             "split must be 'samples' or 'features', got 'columns'",
         ),
+        (lambda: PCA(0.9).fit_agents(parts(A), W, split="features"), "a share of the variance, n_components=0.9, needs all"),
+        (lambda: do.problems.SplitPCA(cast(Any, A), 2), "axis=1\\) gives each of n agents its columns"),
+        (lambda: do.problems.SplitPCA(cast(Any, sparse.csr_array(A)), 2), "gives each of n agents its columns"),
         (lambda: PCA(25).fit_agents(parts(A), W, split="features"), "n_components must be between 1 and 24"),
     ]
     for call, words in refused:
         with pytest.raises(ValueError, match=words) as caught:
             call()
         assert "\n" not in str(caught.value)
+    with pytest.raises(TypeError, match=r"X of agent 0 is sparse, .*: give X_i.toarray\(\)"):
+        PCA(2).fit_agents([sparse.csr_array(one) for one in parts(A)], W, split="features")
 
 
 def test_the_command_line_splits_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
