@@ -1,4 +1,4 @@
-"""Features split over agents: LOBPCG and tracked landing against DASF and sending the data, in bytes.
+"""Features split over agents: LOBPCG and tracked landing against DASF and sending the data, in bytes; samples in turn for PCA.
 
     python benchmarks/features.py
 
@@ -142,6 +142,12 @@ def main() -> None:
             "tracked landing": ours(brief[name], do.TrackedLanding(), 18_000, 20, tolerances, k / kept),
             "tracked landing, tuned step": ours(brief[name], STEPS[name], 9000, 20, tolerances, k / kept),
         }
+        if name == "PCA":
+            for many in (len(problem._columns[0]), 300, 100):
+                rows[f"samples in turn, {many} rows"] = ours(
+                    problem, do.TrackedLanding(rows_per_message=many), 4000, 20, tolerances
+                )
+            rows["LOBPCG, 100 rows a message"] = ours(problem, do.LOBPCG(rows_per_message=100), 400, 1, tolerances)
         size = 8e-6 * problem._columns.size * (N - 1) / N * (0.5 if name == "CCA" else 1.0)
         for method, found in rows.items():
             table.add_row(name, method, *[text for k, sent in found for text in (f"{k}", f"{sent / 1e6:.2f}")])

@@ -55,6 +55,10 @@ def _automatic(algorithm: Any) -> bool:
 
 def _check_directed(algorithm: Any) -> None:
     """Raise ValueError unless the algorithm is for directed networks."""
+    if SplitFeatures in getattr(algorithm, "requires", ()):
+        raise ValueError(
+            f"{type(algorithm).__name__}, as features split over agents, needs an undirected graph: take ring, or another"
+        )
     if not getattr(algorithm, "directed", False):
         raise ValueError(
             f"{type(algorithm).__name__} needs doubly stochastic weights, and this graph is directed: take push_pull, or drgta, "

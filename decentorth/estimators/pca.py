@@ -147,6 +147,11 @@ class PCA(ComponentEstimator):
         """
         if not by_features(split):
             return super().fit_agents(agents, W)
+        if isinstance(self.n_components, float):
+            raise ValueError(
+                f"a share of the variance, n_components={self.n_components}, needs all eigenvalues, which agents that hold "
+                "features do not find: give the number of components"
+            )
         parts = same_samples("X", agents)
         m, d = len(parts[0]), sum([part.shape[1] for part in parts])
         rank = check_components(self.n_components, min(m, d), "the fewer of samples and features")

@@ -248,8 +248,11 @@ class Evaluated(Protocol):
 
 @runtime_checkable
 class SplitFeatures(Protocol):
-    """A problem whose agents hold features of the same samples, and rows of one point: with a symmetric J and a diagonal E,
-    f(x) = -1/2 tr(T^T J T) on {x : T^T E T + x^T diag(ridge) x = I}, where T = sum_i D_i x_i, ``(k, r)``."""
+    """A problem whose agents hold features of the same samples, and rows of one point (--split features).
+
+    With a symmetric J and a diagonal E, f(x) = -1/2 tr(T^T J T) on {x : T^T E T + x^T diag(ridge) x = I}, where T = sum_i
+    D_i x_i, ``(k, r)``.
+    """
 
     ridge: Array
     """``(n_local, most, 1)``."""

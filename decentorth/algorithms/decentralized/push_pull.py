@@ -17,7 +17,8 @@ carries x_j - alpha y_j and y_j.
     y_i         state.tracker       Lambda  constraint.landing(x, gradient, penalty), state.field
 
 With pi^T A = pi^T and B v = v, both of sum 1, y_i tends to n v_i times the mean field, and so the mean pi^T x moves by
-alpha n pi^T v times the mean field: ``gain`` = n pi^T v. On an undirected graph A = B = W and gain = 1.
+alpha n pi^T v times the mean field: ``gain`` = n pi^T v. On an undirected graph A = B = W and gain = 1. On `sets.Euclidean` the
+landing field is the gradient, and this the method of the papers: gradient tracking without a constraint, on directed graphs.
 """
 
 from __future__ import annotations

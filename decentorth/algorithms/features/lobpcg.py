@@ -14,27 +14,36 @@ agents solve the same problem (3), of order 3 r, with the same bits, as every su
 
     x_i   state.x       p_i   state.direction       T_x   state.image       T_p   state.direction_image       W   state.values
 
-Differences from the paper: z_i is divided by the largest Ritz value, and in (3) columns of a length below 1e-14 are left out, the
+Differences from the paper: z_i is divided by the largest Ritz value, and in (3) columns of a length below 1e-12 are left out, the
 others scaled to x^T B x = 1, and combinations whose share in T^T E T + S is below 1e-12 left out; then p_i <- 0, as errors of its
 image would grow from iteration to iteration.
 T_x and T_p follow x and p by (4), never computed anew, and do not drift.
+
+With ``rows_per_message`` the sum T_z is made of pieces of so many rows, one after the other: the same bits in smaller messages.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Annotated, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from ...protocols import Array, Network, Problem, SplitFeatures, Streams
+from ...settings import Count
 from ..common.method import Method
+
+RowsPerMessage = Annotated[
+    Count | None,
+    "At most so many of the k rows of the sums in a message; by default all. lobpcg sends the others in further messages, with the "
+    "same bits; tracked_landing, for PCA, keeps them until their turn, and needs exact sums.",
+]
 
 _DEPENDENT = 1e-12
 """The share of the largest eigenvalue of the scaled x^T B x below which combinations of columns are left out."""
 
-_NOTHING = 1e-28
-"""The share of the largest x^T B x of a column below which another is rounding, and left out."""
+_NOTHING = 1e-24
+"""The share of the largest x^T B x of a column below which another is rounding, and left out: columns that have converged stay."""
 
 
 class LOBPCGState(NamedTuple):
@@ -57,6 +66,8 @@ class SplitProblem(Problem[object], SplitFeatures, Protocol):
 class LOBPCG(Method):
     """Locally optimal block preconditioned conjugate gradients (Knyazev 2001) for features split over agents, by exact sums."""
 
+    rows_per_message: RowsPerMessage = None
+
     requires: ClassVar[tuple[type, ...]] = (SplitFeatures,)
     requires_set: ClassVar[tuple[type, ...]] = ()
 
@@ -74,7 +85,7 @@ class LOBPCG(Method):
 
     def begun(self, problem: SplitProblem, network: Network, x: Array) -> LOBPCGState:
         """The state at the combination of the columns of x that makes them x^T B x = I and x^T M x diagonal."""
-        image, gram = network.total(problem.products(x), ridge_products(problem, x))
+        image, gram = summed(network, self.rows_per_message, problem.products(x), ridge_products(problem, x))
         c, values, _ = ritz(*forms(problem, image, gram), x.shape[2])
         x, image = x @ c, image @ c
         return LOBPCGState(x, np.zeros_like(x), image, np.zeros_like(image), values, 0, 0)
@@ -86,7 +97,7 @@ class LOBPCG(Method):
         size = np.abs(values).max(axis=1)
         z = problem.precondition(residual) / np.where(size > 0.0, size, 1.0)[:, None, None]  # (1)
         rows = np.concatenate((x, z, direction), axis=2)
-        z_image, gram = network.total(problem.products(z), ridge_products(problem, rows))  # (2)
+        z_image, gram = summed(network, self.rows_per_message, problem.products(z), ridge_products(problem, rows))  # (2)
         images = np.concatenate((image, z_image, direction_image), axis=2)
         c, values, independent = ritz(*forms(problem, images, gram), r)  # (3)
         moved = np.ascontiguousarray(c[:, r:] * independent[:, None, None])
@@ -100,6 +111,15 @@ def random_rows(problem: SplitProblem, streams: Streams) -> Array:
     drawn = streams.integers("start", 0, most * r, 1 << 31).reshape(-1, most, r)
     rows: Array = (drawn * 2.0**-30 - 1.0) * problem.present
     return rows
+
+
+def summed(network: Network, rows: int | None, image: Array, gram: Array) -> tuple[Array, Array]:
+    """The sums over all agents of ``image``, ``(n_local, k, r)``, so many ``rows`` at a time, and of ``gram``, with the first."""
+    k = image.shape[1]
+    most = k if rows is None else rows
+    first, total = network.total(image[:, :most], gram)
+    others = [network.total(image[:, at : at + most])[0] for at in range(most, k, most)]
+    return np.concatenate((first, *others), axis=1), total
 
 
 def ridge_products(problem: SplitProblem, x: Array) -> Array:

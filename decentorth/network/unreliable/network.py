@@ -92,7 +92,8 @@ class UnreliableNetwork(Network):
         super().__init__(W, comm, placement)
         if self.directed:
             raise ValueError(
-                "a channel is for undirected graphs, whose two directions fail and are repaired together: leave it out"
+                "a channel is for undirected graphs, whose two directions fail and are repaired together: leave it out, or take "
+                "asynchronous_drfgt, which bears loss:p=... and delays on directed graphs"
             )
         if self.sequence is not None and channel.remembers:
             raise ValueError(

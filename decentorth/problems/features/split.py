@@ -369,6 +369,16 @@ class SplitCCA(SplitPencil):
 
 def same_samples(name: str, parts: Sequence[Array]) -> list[Array]:
     """The agents' matrices, checked, with equally many rows; the ValueError names the first agent that differs."""
+    if getattr(parts, "ndim", None) == 2:
+        raise ValueError(
+            f"{name} must be a list with the features of each agent, got one matrix: np.array_split(np.asarray({name}), n, axis=1) "
+            "gives each of n agents its columns"
+        )
+    for i, part in enumerate(parts):
+        if hasattr(part, "toarray"):
+            raise TypeError(
+                f"{name} of agent {i} is sparse, and agents that hold features take dense matrices: give {name}_i.toarray()"
+            )
     checked = matrices(name, parts)
     for i, part in enumerate(checked):
         if not np.abs(part).max() < _LARGEST_ENTRY:
