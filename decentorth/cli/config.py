@@ -316,7 +316,7 @@ class Command(Form[Configuration]):
     def _asynchronous(self, run: RunSettings, algorithm: Any, given: Mapping[str, Any], by_flag: Mapping[str, Any]) -> RunSettings:
         """The settings of an asynchronous run, whose iterations are activations; an InputError for one that it cannot use."""
         for name, instead in algorithm.without.items():
-            if name in given and given[name] not in (self.own[name].default, algorithm.activations):
+            if name in given and given[name] not in (self.own[name].default, algorithm.activations, self.saved.get(name)):
                 raise InputError(f"{self._where(name, by_flag)} is not for {self.names['algorithm']}: {instead}")
         if algorithm.events is not None and run.checkpoint_every is not None:
             raise InputError("--checkpoint-every is not for a run with --events: leave one of them out")

@@ -238,10 +238,12 @@ class Recording:
         """The problem and the state of the agents that are there, where a method's agents may leave or join."""
         absent = getattr(getattr(state, "agents", None), "absent", [])
         if absent != self._absent:
-            self._absent = absent
+            self._absent, self._problem = absent, cast(Any, self._parts.problem)
             if absent:
-                self._problem = cast(Any, self._parts.problem).without(np.array(absent))
+                self._problem = self._problem.without(np.array(absent))
                 self._problem.prepare(self._parts.collective)
+            if isinstance(self._metrics[0], StandardMetrics):
+                self._metrics = (StandardMetrics(self._problem, state), *self._metrics[1:])
         if not absent:
             return self._parts.problem, state
         stay = ~np.isin(np.arange(self._parts.problem.n_agents)[self._parts.problem.agents], absent)
