@@ -170,6 +170,8 @@ class Run(Shown):
                 loop.check_capabilities(self.problem, algorithm)
                 if on_rank_loss == "shrink":
                     check_leaving(self.problem)
+                if self.asynchronous and self.algorithm.events is not None:
+                    check_leaving(self.problem, "a run with events")
             SETUP.info("the problem: what needs the data of all agents")
             self.problem.prepare(self.collective)
             with self.collective.together():

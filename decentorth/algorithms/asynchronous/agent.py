@@ -168,7 +168,7 @@ class Agent:
 
     @property
     def receivers(self) -> list[int]:
-        """Those of ``outs`` that are there, as far as it knows."""
+        """The agents of ``outs`` that are there, as far as it knows."""
         return [i for i in self.outs if i not in self._away and i not in self.left]
 
     def activate(self, heard: Sequence[Message]) -> Message | None:
@@ -192,7 +192,7 @@ class Agent:
                 self.used[place] = message.sent
                 np.copyto(self.known, message.known, where=message.known[0] > self.known[0])
         self.heard = list(heard)
-        x *= 1.0 / (sum(usable) + 1)  # (2)
+        x *= 1.0 / (usable.count(True) + 1)  # (2)
         field = self._fixed(x)
         mass += field
         mass -= self.field  # (3)

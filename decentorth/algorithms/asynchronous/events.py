@@ -50,7 +50,7 @@ EVENTS: dict[str, type[_Event]] = {kind.__name__.lower(): kind for kind in (Roll
 
 
 class Step(NamedTuple):
-    """What an agent does or learns at a time: the name of an event, or ``keep``, before a rollback."""
+    """An act of an agent, or its news, at a time: the name of an event, or ``keep``, before a rollback."""
 
     at: int
     what: str

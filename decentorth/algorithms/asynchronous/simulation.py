@@ -112,7 +112,7 @@ class Simulation:
             They are of other agents.
         """
         self._begin()
-        if (rows[:, 0] < 0).any():
+        if rows[0, 0] < 0:
             return self.recover([row[2 : 2 + len(agent.checkpoint())] for agent, row in zip(self.agents, rows, strict=True)])
         made = int(rows[0, 1])
         self.whole = made == k

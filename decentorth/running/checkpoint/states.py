@@ -47,9 +47,11 @@ def taken_apart(state: Any, name: str) -> tuple[Arrays, dict[str, Number]]:
 
 
 def _filled(old: Any, array: NDArray[Any], k: Any) -> Any:
-    """What stands in the place of ``old``; agents that keep their own state go on from it after ``k`` iterations."""
+    """The entry in the place of ``old``; agents that keep their own state go on from it after ``k`` iterations."""
     if isinstance(old, np.ndarray):
         return array
+    if array.dtype != np.int64 or array.ndim != 2 or array.shape[1] < 2:
+        raise ValueError(f"the agents' states cannot be an array of {array.dtype} {array.shape}")
     old.restore(array, k)
     return old
 

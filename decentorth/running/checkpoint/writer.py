@@ -152,10 +152,12 @@ class CheckpointWriter:
         self._written_at = time.monotonic()
         self._looks = SharedLooks(collective, k, time.monotonic)
         self.next: float = self._looks.next
+        self._first: int | None = None
 
     def beside(self, agents: Any, k: int) -> None:
         """Write a checkpoint at the first iteration ``k``, and let agents that do not wait write their own in it."""
         folder = self._root / f"{k:09d}" / files.AGENTS
+        self._first = k
         agents.keep(folder, self._iterations, self._seconds, lambda: bool(self.signals.seen & ENDINGS))
         self.next = k
 
@@ -171,7 +173,7 @@ class CheckpointWriter:
         if ends:
             name = signal.Signals(int(ends)).name
             return Stop("terminated", False, f"ended by {name} after iteration {k}; its checkpoint is what to resume from")
-        if (due or k % self._iterations == 0) and self._finite(snapshot):
+        if (due or k == self._first or k % self._iterations == 0) and self._finite(snapshot):
             self._write(snapshot)
         return None
 

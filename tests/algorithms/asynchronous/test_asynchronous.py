@@ -195,7 +195,7 @@ def test_damaged_checkpoints_of_agents_are_refused(tmp_path: Path) -> None:
     facts = json.loads(head)
 
     def signed(words: Any) -> bytes:
-        changed = words.tobytes()
+        changed: bytes = words.tobytes()
         return json.dumps({**facts, "sha256": hashlib.sha256(changed).hexdigest()}).encode() + b"\n" + changed
 
     for content, words in {
