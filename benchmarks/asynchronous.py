@@ -5,15 +5,18 @@
     mpirun -n 4 python benchmarks/asynchronous.py          ranks: seconds against DRFGT, one rank ten times slower
 
 A period is the mean time between two activations of a fast agent. The seed is of the data, the start and the schedule. R^2 is that
-of the straight line through log gradient against time, from 1e-2 to 1e-7 of the first gradient. The synchronous column is DRFGT
-with automatic steps and no loss at all, each of whose iterations takes the slowest agent's period and the longest delay. On ranks
-there are three agents each, and a gradient takes 2 ms, of an agent of rank 0 20 ms, in which the core is free.
+of the straight line through log gradient against time, from the last row above 1e-2 of the first gradient to 1e-7 of it: where a
+run passes a saddle point the gradient rises again, and the line begins after that. Steps are automatic, of ICA twice the automatic
+one. The synchronous column is the median of DRFGT with automatic steps and no loss at all, each of whose iterations takes the
+slowest agent's period and the longest delay. On ranks there are three agents each, and a gradient takes 2 ms, of an agent of rank 0
+20 ms, in which the core is free.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +57,8 @@ def ica(seed: int) -> Any:
 
 
 PROBLEMS = {"pca": pca, "procrustes": procrustes, "ica": ica}
+FASTER = {"ica": 2.0}
+"""Multiples of the automatic step."""
 
 
 class Trial(NamedTuple):
@@ -67,8 +72,8 @@ class Trial(NamedTuple):
 
 
 def straightness(time: Any, gradient: Any) -> float:
-    """R^2 of log gradient against time, from 1e-2 to 1e-7 of the first gradient."""
-    part = (gradient < 1e-2 * gradient[0]) & (gradient > 1e-7 * gradient[0])
+    """R^2 of log gradient against time, from the last row above 1e-2 of the first gradient to 1e-7 of it."""
+    part = (np.arange(len(time)) > np.flatnonzero(gradient > 1e-2 * gradient[0])[-1]) & (gradient > 1e-7 * gradient[0])
     t, y = time[part], np.log(gradient[part])
     return float(np.corrcoef(t, y)[0, 1] ** 2) if len(t) > 2 else float("nan")
 
@@ -76,8 +81,12 @@ def straightness(time: Any, gradient: Any) -> float:
 def trial(problem: str, delay: float, seed: int, activations: int = 1_000_000) -> Trial:
     """A run with the seed."""
     method = do.AsynchronousDRFGT(activations=activations, delay=delay, slow_agents=1, slowness=SLOWNESS)
+    made = PROBLEMS[problem](seed)
+    if problem in FASTER:
+        automatic: Any = next(do.iterate(made, method, W, seed=seed))
+        method = replace(method, step_size=FASTER[problem] * automatic.agents.agents[0].step)
     began = time.process_time()
-    result = do.solve(PROBLEMS[problem](seed), method, W, seed=seed, channel=f"loss:p={LOSS}", stopping=STOP, record_every=1000)
+    result = do.solve(made, method, W, seed=seed, channel=f"loss:p={LOSS}", stopping=STOP, record_every=1000)
     spent = time.process_time() - began
     k = result.row.iteration
     return Trial(
@@ -145,7 +154,8 @@ def main() -> None:
             print(
                 f"| {problem}, {delay:g} | {sum(one.converged for one in trials)} of {len(trials)} "
                 f"| {np.median(periods):.0f} ({min(periods):.0f}..{max(periods):.0f}) | {min(one.straight for one in trials):.4f} "
-                f"| {np.median([one.messages for one in trials]):.0f} | {synchronous(problem, delay, 0):.0f} "
+                f"| {np.median([one.messages for one in trials]):.0f} "
+                f"| {np.median([synchronous(problem, delay, seed) for seed in range(given.seeds)]):.0f} "
                 f"| {np.median([one.microseconds for one in trials]):.0f} |",
                 flush=True,
             )

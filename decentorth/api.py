@@ -31,7 +31,7 @@ from .process.abort import RANK_TIMEOUT, patience
 from .protocols import SETUP, Algorithm, Array, Index, Metric, P, Problem, Recorder, Row, SplitFeatures, StoppingRule
 from .result import Result
 from .running import loop
-from .running.checkpoint import Checkpoints, CheckpointWriter, Identity, Losses, Resumed, resume
+from .running.checkpoint import AGENTS, Checkpoints, CheckpointWriter, Identity, Losses, Resumed, on_all, resume
 from .running.local_stopping import Agreement
 from .running.metrics import RUNAWAY
 from .running.rank_loss import Loss, check_leaving, continued
@@ -79,7 +79,9 @@ def _settings(algorithm: Any) -> dict[str, str]:
     """The fields of an algorithm as text."""
     if not dataclasses.is_dataclass(algorithm):
         return {"settings": _printed(algorithm)}
-    return {field.name: _printed(getattr(algorithm, field.name)) for field in dataclasses.fields(algorithm)}
+    changing = getattr(algorithm, "resumable", ())
+    fields = [field.name for field in dataclasses.fields(algorithm) if field.name not in changing]
+    return {name: _printed(getattr(algorithm, name)) for name in fields}
 
 
 class Run(Shown):
@@ -172,6 +174,8 @@ class Run(Shown):
                 loop.check_capabilities(self.problem, algorithm)
                 if on_rank_loss == "shrink":
                     check_leaving(self.problem)
+                if self.asynchronous and self.algorithm.events is not None:
+                    check_leaving(self.problem, "a run with events")
             SETUP.info("the problem: what needs the data of all agents")
             self.problem.prepare(self.collective)
             with self.collective.together():
@@ -199,9 +203,8 @@ class Run(Shown):
 
     def _asynchronous_options(self, options: Options) -> Options:
         """The options of an asynchronous run, whose rows are of activations; on ranks there are the first and the last alone."""
-        for name, value in (("checkpoints", options.checkpoints), ("resume", options.resume)):
-            if value is not None:
-                raise ValueError(f"{name} is not for an asynchronous run: give it a log, and replay that")
+        if self.algorithm.events is not None and (options.checkpoints is not None or options.resume is not None):
+            raise ValueError("checkpoints are not for an asynchronous run with events: leave one of them out")
         if rules_of(LocalMaximum, options.stopping):
             raise ValueError("LocalMaximum is not for an asynchronous run: give end_tolerance")
         if self.collective.size > 1:
@@ -397,7 +400,13 @@ class Run(Shown):
         CheckpointError
             There is none that is whole, or it is of another run; says how.
         """
-        return resume(path, lambda losses: self.after(losses) if losses else self, self.collective)
+        resumed = resume(path, lambda losses: self.after(losses) if losses else self, self.collective)
+        if self.asynchronous and resumed.path is not None:
+            own = resumed.path / AGENTS
+            made = on_all(self.collective, lambda: self.algorithm.recover(resumed.state.agents, own))
+            if self.collective.size == 1:
+                resumed = resumed._replace(state=resumed.state._replace(k=max(resumed.state.k, made)))
+        return resumed
 
     def solve(self, **given: Any) -> Result:
         """Iterate to the end; takes the fields of `watchers.Options`, which `decentorth.solve` describes."""

@@ -178,14 +178,14 @@ class Form(ABC, Generic[C]):
                 f"{self.path} names a plugin, and no file that is read has code executed: if you trust it, give {flags}"
             )
 
-    def _refuse_other(self, now: Mapping[str, Any]) -> None:
+    def _refuse_other(self, now: Mapping[str, Any], changing: Sequence[str] = RESUMABLE) -> None:
         """Raise unless every setting that differs from the earlier run may be changed on resuming."""
         for name, value in now.items():
-            if name in self.saved and name not in RESUMABLE and value != self.saved[name]:
+            if name in self.saved and name not in changing and value != self.saved[name]:
                 kept = "not given" if self.saved[name] is None else self.saved[name]
                 raise InputError(
                     f"--{spelled(name)} is {kept} in the run that is to go on, and {value} here; it may be given anew "
-                    f"only {', '.join(f'--{spelled(other)}' for other in RESUMABLE)} and where its results go"
+                    f"only {', '.join(f'--{spelled(other)}' for other in changing)} and where its results go"
                 )
 
     def _groups(self) -> dict[str, dict[str, Setting]]:
@@ -310,14 +310,16 @@ class Command(Form[Configuration]):
             run = self._asynchronous(run, algorithm, given, by_flag)
         stepped = published_defaults(run, problem, algorithm, given)
         configuration = Configuration(run, problem, stepped, published=stepped is not algorithm)
-        self._refuse_other(configuration.mapping())
+        self._refuse_other(configuration.mapping(), (*RESUMABLE, *getattr(algorithm, "resumable", ())))
         return configuration
 
     def _asynchronous(self, run: RunSettings, algorithm: Any, given: Mapping[str, Any], by_flag: Mapping[str, Any]) -> RunSettings:
         """The settings of an asynchronous run, whose iterations are activations; an InputError for one that it cannot use."""
         for name, instead in algorithm.without.items():
-            if name in given and given[name] not in (self.own[name].default, algorithm.activations):
+            if name in given and given[name] not in (self.own[name].default, algorithm.activations, self.saved.get(name)):
                 raise InputError(f"{self._where(name, by_flag)} is not for {self.names['algorithm']}: {instead}")
+        if algorithm.events is not None and run.checkpoint_every is not None:
+            raise InputError("--checkpoint-every is not for a run with --events: leave one of them out")
         return dataclasses.replace(run, iterations=algorithm.activations)
 
     @staticmethod

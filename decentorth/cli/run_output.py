@@ -199,9 +199,9 @@ def opening(configuration: Configuration, run: Run, origin: str, agreement: Agre
         f"network     {network.n_agents} agents, {origin}, {mixing_words(network)}, {where}",
     ]
     if channel is not None:
-        repairs = [f"{'with' if channel.repair else 'without'} repair"]
+        repairs = [] if run.asynchronous else [f"{'with' if channel.repair else 'without'} repair"]
         repairs += [f"trackers corrected by {channel.correction:g} / iteration"] if channel.correction else []
-        lines.append(f"channel     {', '.join(channel.written)}; {', '.join(repairs)}")
+        lines.append(f"channel     {'; '.join(filter(None, (', '.join(channel.written), ', '.join(repairs))))}")
     if agreement is not None:
         lines.append(f"stopping    {in_words(agreement)}")
     return [*lines, f"algorithm   {settings.algorithm}: {_listed(values(run.algorithm))}{published}"]

@@ -102,6 +102,8 @@ def run(
         keeps &= not hasattr(parts.algorithm, "activations")  # asynchronous agents cannot go back to a copy of their points
         recording = Recording(parts, options, clock, history, state, limits, agreement, keeps, partial(_diverged, parts))
         writer = None if write is None else write(history, state.k)
+        if writer is not None and hasattr(getattr(state, "agents", None), "keep"):
+            writer.beside(state.agents, state.k)
         stack.enter_context(contextlib.nullcontext() if writer is None else writer.signals)
         every = (rewind, "compute"), (agreement, "compute"), (limits, "metrics"), (recording, "metrics"), (writer, "checkpoints")
         watchers: list[tuple[Watcher, str]] = [(watcher, name) for watcher, name in every if watcher is not None]

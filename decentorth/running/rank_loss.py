@@ -57,16 +57,16 @@ def restarted(algorithm: Any, problem: Problem[Any], network: Any, streams: Stre
     return state._replace(k=k, gradients=state.gradients + gradients)
 
 
-def check_leaving(problem: object) -> None:
-    """Raise TypeError for a problem that agents cannot leave."""
+def check_leaving(problem: object, what: str = "on_rank_loss='shrink'") -> None:
+    """Raise TypeError for a problem that agents cannot leave, which ``what`` asks for."""
     name = type(problem).__name__
     if not hasattr(problem, "without"):
-        raise TypeError(f"on_rank_loss='shrink' needs a problem that agents can leave, but {name} has no method without(lost)")
+        raise TypeError(f"{what} needs a problem that agents can leave, but {name} has no method without(lost)")
     if isinstance(problem, SplitFeatures):
-        raise TypeError(f"on_rank_loss='shrink' is not for {name}: features that are lost leave another problem behind")
+        raise TypeError(f"{what} is not for {name}: features that are lost leave another problem behind")
     if isinstance(problem, LocalProducts):
         raise TypeError(
-            f"on_rank_loss='shrink' is not for {name}: its constraint set is the mean of what all agents know, "
+            f"{what} is not for {name}: its constraint set is the mean of what all agents know, "
             "and would be another without some of them"
         )
 

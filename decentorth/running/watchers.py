@@ -12,7 +12,9 @@ from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol, cast
+
+import numpy as np
 
 from ..protocols import (
     SETUP,
@@ -190,6 +192,8 @@ class Recording:
         self._asking: list[Recording | TimeLimits | Agreement] = [self, limits, *([] if agreement is None else [agreement])]
         own: Metric | None = getattr(parts.problem, "metrics", None)
         self._metrics = (StandardMetrics(parts.problem, state) if own is None else own, *options.metrics)
+        self._absent: list[int] = []
+        self._problem: Any = parts.problem
         self.row: Row | None = None
         self._first: Row | None = None
         self.good: Snapshot | None = None
@@ -230,6 +234,21 @@ class Recording:
             self.good = snapshot.copied(self.good)
         return stop
 
+    def _there(self, state: Any) -> tuple[Problem[Any], Any]:
+        """The problem and the state of the agents that are there, where a method's agents may leave or join."""
+        absent = getattr(getattr(state, "agents", None), "absent", [])
+        if absent != self._absent:
+            self._absent, self._problem = absent, cast(Any, self._parts.problem)
+            if absent:
+                self._problem = self._problem.without(np.array(absent))
+                self._problem.prepare(self._parts.collective)
+            if isinstance(self._metrics[0], StandardMetrics):
+                self._metrics = (StandardMetrics(self._problem, state), *self._metrics[1:])
+        if not absent:
+            return self._parts.problem, state
+        stay = ~np.isin(np.arange(self._parts.problem.n_agents)[self._parts.problem.agents], absent)
+        return self._problem, state._replace(x=state.x[stay], penalty=state.penalty[stay])
+
     def look(self, snapshot: Snapshot) -> Stop | None:
         """Record a row and decide; a ValueError if the first state is not finite."""
         parts, state = self._parts, snapshot.state
@@ -241,8 +260,9 @@ class Recording:
                 )
             return self._diagnose(runaway, state, self.row, self.good)
         values: dict[str, float] = {}
+        problem, seen = self._there(state)
         for metric in self._metrics:
-            values |= zip(metric.columns, metric(parts.problem, state, parts.collective), strict=True)
+            values |= zip(metric.columns, metric(problem, seen, parts.collective), strict=True)
         self.row = Row(state.k, *snapshot.counts, state.gradients, self._clock.iterating(), values, self._agreed(state.k))
         self._first = self._first or self.row
         self._history.record(self.row)

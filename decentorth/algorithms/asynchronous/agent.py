@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,12 +34,13 @@ from numpy.typing import NDArray
 from ...numerics.ordered_sums import norms
 from ...protocols import Array, Index, Landing, Problem
 from ..common.fields import landing
+from .events import Step
 
 Mass = NDArray[np.int64]
 QUANTUM_BITS = 54
 """The largest entry of a field or gradient at the start is about this power of two times the quantum."""
 _LIMIT = 1 << 62
-_COUNT = (1 << 40) - 1
+COUNT = (1 << 40) - 1
 """The bits of a version that count activations; those above are the incarnation, raised when an agent comes back."""
 _FASTER = 10.0
 """The largest ratio of rates that a step makes up for."""
@@ -60,11 +62,29 @@ class Message(NamedTuple):
     """rho_j, the mass ever sent over each of the sender's out-edges."""
     known: Index
     """``(2, n)``: of each agent the newest version that the sender knows of, and its level then."""
+    began: Mapping[int, Mass] = MappingProxyType({})
+    """Of agents that have joined, the mass with which the edge to them began."""
 
     @property
     def bytes(self) -> int:
         """The size of the message."""
         return 8 + self.point.nbytes + self.sent.nbytes + self.known.nbytes
+
+    def words(self) -> Index:
+        """The message as int64 words; floats keep their bits."""
+        parts = (self.point.reshape(-1).view(np.int64), self.sent.reshape(-1), self.known.reshape(-1))
+        return np.concatenate(([self.version], *parts))
+
+    def read(self, words: Index, began: Mapping[int, Mass] = MappingProxyType({})) -> Message:
+        """The message in words, of the shapes of this one."""
+        size, shape = self.point.size, self.point.shape
+        return Message(
+            int(words[0]),
+            words[1 : 1 + size].view(np.float64).reshape(shape),
+            words[1 + size : 1 + 2 * size].reshape(shape),
+            words[1 + 2 * size :].reshape(self.known.shape),
+            began,
+        )
 
 
 def quantum(largest: float) -> float:
@@ -93,6 +113,19 @@ class Agent:
         The number of all agents.
     tolerance
         The bound on its local quantities for an agreed end; None for no such end.
+    steps
+        The declared events of all agents.
+
+    Attributes
+    ----------
+    there
+        False before it joins and after it has left.
+    left
+        The agents that have left, as far as it knows.
+    joiners
+        All agents that join.
+    heard
+        The newest message of each of ``ins`` that it has used.
     """
 
     def __init__(
@@ -107,6 +140,7 @@ class Agent:
         outs: Sequence[int],
         n_agents: int,
         tolerance: float | None = None,
+        steps: Sequence[Step] = (),
     ) -> None:
         self.number, self.x, self.unit, self.step = number, x, unit, step
         self.ins, self.outs = list(ins), list(outs)
@@ -117,43 +151,108 @@ class Agent:
         self.field = self._fixed(x)
         self.mass = self.field.copy()
         self.known: Index = np.zeros((2, n_agents), dtype=np.int64)
+        self.heard = [self.first()] * len(self.ins)
+        self._steps, self._kept = list(steps), np.zeros(0, dtype=np.int64)
+        self.joiners = frozenset(step.agent for step in steps if step.what == "join")
+        self._away, self.left = set(self.joiners - {number}), set[int]()
+        self.there, self._began = number not in self.joiners, dict[int, Mass]()
 
     def first(self) -> Message:
         """The message of version 0, which every agent knows without sending: the common start, and no mass."""
         return Message(0, self.x.copy(), self.sent, self.known.copy())
 
-    def activate(self, heard: Sequence[Message]) -> Message:
-        """One activation with the newest message from each of ``ins``; the message that it sends."""
+    @property
+    def activations_known(self) -> int:
+        """The activations of all agents that it knows of."""
+        return int((self.known[0] & COUNT).sum())
+
+    @property
+    def receivers(self) -> list[int]:
+        """The agents of ``outs`` that are there, as far as it knows."""
+        return [i for i in self.outs if i not in self._away and i not in self.left]
+
+    def activate(self, heard: Sequence[Message]) -> Message | None:
+        """One activation with the newest message from each of ``ins``; the message that it sends, None if it is not there."""
+        usable = [True] * len(heard)
+        if self.joiners or self._steps or self.left:
+            heard, usable = self._change(heard)
+            if not self.there:
+                return None
         v: Array = self.mass * np.float64(-self._own_step() * self.unit)
         v += self.x  # (1)
         x = v.copy()
-        mass = self.mass
+        mass, outs = self.mass, len(self.receivers)
         for place, message in enumerate(heard):
+            if not usable[place]:
+                continue
             x += message.point
             if message.sent is not self.used[place]:
                 mass += message.sent
                 mass -= self.used[place]
                 self.used[place] = message.sent
                 np.copyto(self.known, message.known, where=message.known[0] > self.known[0])
-        x *= 1.0 / (len(heard) + 1)  # (2)
+        self.heard = list(heard)
+        x *= 1.0 / (usable.count(True) + 1)  # (2)
         field = self._fixed(x)
         mass += field
         mass -= self.field  # (3)
         if self._tolerance is not None:
-            self._judge(x, heard, self._tolerance)
-        share = mass // (len(self.outs) + 1)
+            self._judge(x, [message for message, one in zip(heard, usable, strict=True) if one], self._tolerance)
+        share = mass // (outs + 1)
         self.sent = self.sent + share
-        mass -= len(self.outs) * share  # (4)
+        mass -= outs * share  # (4)
         self.field, self.x[...] = field, x
         if not self.finite or np.abs(mass).max() > _LIMIT:
             self.finite, self.x[...] = False, np.nan
         self.version += 1
         self.known[0, self.number] = self.version
-        return Message(self.version, v, self.sent, self.known.copy())  # (5)
+        return Message(self.version, v, self.sent, self.known.copy(), self._began)  # (5)
+
+    def _change(self, heard: Sequence[Message]) -> tuple[list[Message], list[bool]]:
+        """Do what is declared to happen by now; the messages, with masses since the edges began, and whether each is usable."""
+        if self.number in self.joiners:
+            heard = [
+                message._replace(sent=message.sent - message.began[self.number]) if self.number in message.began else message
+                for message in heard
+            ]
+            if not self.there and self.number not in self.left:
+                for message in heard:
+                    if self.number in message.began:
+                        self.there = True
+                        self.known = message.known.copy()
+                        self.x[...] = message.point
+                        self.field = self._fixed(self.x)
+                        self.mass = self.field.copy()
+                        break
+        while self.there and self._steps and self._steps[0].at <= self.activations_known:
+            self._happen(self._steps.pop(0), heard)
+        return list(heard), [
+            not (j in self._away or j in self.left)
+            and not (message.version == 0 and j in self.joiners)
+            and (self.number not in self.joiners or self.number in message.began)
+            for j, message in zip(self.ins, heard, strict=True)
+        ]
+
+    def _happen(self, step: Step, heard: Sequence[Message]) -> None:
+        _, what, other = step
+        if what == "leave":
+            self.forget(other)
+            self.there &= other != self.number
+        elif what == "join":
+            if other in self._away:
+                self.admit(other)
+        elif other != self.number:
+            return
+        elif what == "keep":
+            self._kept = self.checkpoint()
+        elif what == "rollback":
+            self.roll_back(self._kept)
+        else:
+            self.restart(heard[0].point)
 
     def _own_step(self) -> float:
         """alpha_i = alpha (fastest rate / own rate)^(1/2), at most sqrt(10) alpha, from the versions of the messages used."""
-        counts = self.known[0] & _COUNT
+        counts = self.known[0] & COUNT
         ratio = (int(counts.max()) + _SMOOTH) / (int(counts[self.number]) + _SMOOTH)
         return self.step * math.sqrt(min(ratio, _FASTER))
 
@@ -168,11 +267,18 @@ class Agent:
         return field.astype(np.int64)
 
     def balance(self) -> Mass:
-        """z_i - Lambda_i - sum_j used_ij + (out-degree) rho_i: exactly zero, modulo 2^64, after each activation."""
-        total = self.mass - self.field + len(self.outs) * self.sent
+        """z_i - Lambda_i - sum_j used_ij + (out-degree) rho_i: exactly zero, modulo 2^64, after each activation; of an edge to an
+        agent that has joined, rho_i counts from when it began."""
+        total = self.mass - self.field
+        for i in self.receivers:
+            total += self.given(i)
         for used in self.used:
             total -= used
         return total
+
+    def given(self, other: int) -> Mass:
+        """The mass that the agent has ever sent to one of ``outs``."""
+        return self.sent - self._began[other] if other in self._began else self.sent
 
     def _judge(self, x: Array, heard: Sequence[Message], tolerance: float) -> None:
         """This agent's level: 0 unless its tracker, its distance from its neighbours' points and its infeasibility have been small
@@ -185,6 +291,8 @@ class Agent:
         )
         self._calm = self._calm + 1 if largest <= tolerance else 0
         levels = self.known[1]
+        for gone in self.left:
+            levels[gone] = max(levels[gone], 3)
         if levels.max() < AGREED:
             levels[self.number] = 3
             levels[self.number] = min(1 + int(levels.min()), 3) if self._calm >= _CALM else 0
@@ -203,28 +311,60 @@ class Agent:
         levels = self.known[1]
         if levels.max() >= AGREED:
             levels[self.number] = levels.max()
-        elif int((self.known[0] & _COUNT).sum()) >= activations:
+        elif self.activations_known >= activations:
             levels[self.number] = SPENT
 
-    def checkpoint(self) -> dict[str, Any]:
-        """Everything that the agent needs to come back, as arrays and numbers; messages on their way are not needed."""
-        return {
-            "version": self.version,
-            "x": self.x.copy(),
-            "mass": self.mass.copy(),
-            "field": self.field.copy(),
-            "sent": self.sent.copy(),
-            "used": [used.copy() for used in self.used],
-            "known": self.known.copy(),
-        }
+    def checkpoint(self) -> Index:
+        """Everything that the agent needs to come back, as int64 words, in which floats keep their bits: its own state, and the
+        newest message of each neighbour. Messages on their way are not needed."""
+        parts: list[Array | Index] = [self.x, self.mass, self.field, self.sent, self.known, *self.used]
+        for message in self.heard:
+            parts += [np.array([message.version]), message.point, message.sent]
+        return np.concatenate([[self.version, self._calm], *(part.reshape(-1).view(np.int64) for part in parts)])
 
-    def roll_back(self, saved: Mapping[str, Any]) -> None:
-        """Come back as an earlier `checkpoint`, however old, while the others have gone on; a mass in flight may be negative."""
-        self.known = saved["known"].copy()
-        self._return(int(saved["version"]) & _COUNT)
-        self.x[...] = saved["x"]
-        self.mass, self.field, self.sent = (saved[name].copy() for name in ("mass", "field", "sent"))
-        self.used = [used.copy() for used in saved["used"]]
+    def take(self, saved: Index) -> None:
+        """The state in ``saved``, a `checkpoint` of this agent.
+
+        Raises
+        ------
+        ValueError
+            It is of another agent, or damaged: it breaks the agent's invariant.
+        """
+        size, shape, place = self.x.size, self.x.shape, 2
+
+        def mass() -> Mass:
+            nonlocal place
+            place += size
+            return saved[place - size : place].reshape(shape).copy()
+
+        if len(saved) != len(self.checkpoint()):
+            raise ValueError(f"it has {len(saved)} words instead of {len(self.checkpoint())}")
+        version, self._calm = int(saved[0]), int(saved[1])
+        x = mass().view(np.float64)
+        self.mass, field, self.sent = mass(), mass(), mass()
+        known = saved[place : place + self.known.size].reshape(self.known.shape).copy()
+        place += self.known.size
+        self.used = [mass() for _ in self.ins]
+        heard = []
+        for _ in self.ins:
+            place += 1
+            heard.append(Message(int(saved[place - 1]), mass().view(np.float64), mass(), np.zeros_like(known)))
+        self.version, self.known, self.heard, self.field = version, known, heard, field
+        if self.balance().any() or version < 0 or not np.isfinite(x).all():
+            raise ValueError("its masses do not balance")
+        self.x[...] = x
+
+    def roll_back(self, saved: Index) -> None:
+        """Come back as an earlier `checkpoint`, however old, while the others have gone on; a mass in flight may be negative.
+
+        The field is computed anew, as another machine may round it otherwise. Raises as `take` does.
+        """
+        before = self.version
+        self.take(saved)
+        self._return(before)
+        field = self._fixed(self.x)
+        self.mass += field - self.field
+        self.field = field
 
     def restart(self, x: Array, heard: Sequence[Message] = (), sent: Mass | None = None) -> None:
         """Begin anew at ``x`` without any state of one's own.
@@ -238,18 +378,20 @@ class Agent:
         sent
             The mass that an out-neighbour has used of this agent's; by default zero.
         """
-        self._return(self.version & _COUNT)
+        self._return(self.version)
         self.x[...] = x
         self.field = self._fixed(self.x)
         self.sent = np.zeros_like(self.field) if sent is None else sent.copy()
         self.used = [message.sent for message in heard] if heard else [np.zeros_like(self.field) for _ in self.ins]
-        self.mass = self.field - len(self.outs) * self.sent
+        self._began = dict.fromkeys(self._began, np.zeros_like(self.field))
+        self.mass = self.field - len(self.receivers) * self.sent
         for used in self.used:
             self.mass += used
 
-    def _return(self, count: int) -> None:
-        """The next incarnation, at ``count`` activations: versions must go on rising."""
-        self.version = (((self.version >> 40) + 1) << 40) | count
+    def _return(self, before: int) -> None:
+        """The next incarnation after that of ``before`` and the version: both parts of a version go on rising."""
+        incarnation = max(before >> 40, self.version >> 40) + 1
+        self.version = incarnation << 40 | max(before & COUNT, self.version & COUNT)
         self.known[0, self.number] = self.version
         self._calm, self.known[1] = 0, 0
 
@@ -260,8 +402,14 @@ class Agent:
         """
         if other in self.ins:
             place = self.ins.index(other)
-            self.mass -= self.used.pop(place)
-            del self.ins[place]
+            self.mass -= self.used[place]
+            self.used[place] = np.zeros_like(self.mass)
+        if other in self.receivers:
+            self.mass += self.given(other)
+        self.left.add(other)
+
+    def admit(self, other: int) -> None:
+        """Go on with a neighbour that joins: the edge to it begins at zero, and its messages are used once there are any."""
+        self._away.discard(other)
         if other in self.outs:
-            self.mass += self.sent
-            self.outs.remove(other)
+            self._began = {**self._began, other: self.sent}

@@ -17,6 +17,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -27,9 +29,10 @@ from ..common.automatic_steps import curvature
 from ..common.fields import landing
 from ..common.method import Method
 from ..common.schedules import Auto
-from .agent import Agent, quantum
+from .agent import COUNT, Agent, quantum
+from .events import check, events
 from .live import Live
-from .log import check_place, versions, write
+from .log import check_place, read_agent, versions, write
 from .schedule import Clocks, Graph, drawn, repeated
 from .simulation import Simulation
 
@@ -67,6 +70,9 @@ class AsynchronousDRFGT(Method):
     end_tolerance
         The run ends when all agents know, by flooding, that everybody's tracker, infeasibility and distance from its neighbours are
         at most this.
+    events
+        Agents that fall back, begin anew, leave or join, when agents know of so many activations, with a space between events:
+        "rollback:agent=1,at=900,to=500 restart:agent=2,at=900 leave:agent=3,at=900 join:agent=4,at=300".
     log
         The file to which the versions that each agent used are written; decentorth replay repeats the run from it.
     schedule
@@ -77,13 +83,13 @@ class AsynchronousDRFGT(Method):
     directed: ClassVar[bool] = True
     without: ClassVar[Mapping[str, str]] = {
         "iterations": "give activations",
-        "checkpoint_every": "give log, and replay it",
-        "resume": "replay its log",
         "local_tolerance": "give end_tolerance",
         "on_rank_loss": "leave it out",
         "spread_samples": "it is for several agents",
     }
     """Settings of runs that do not apply, and what to do instead."""
+    resumable: ClassVar[tuple[str, ...]] = ("activations", "end_tolerance", "log")
+    """Settings that may change when a run is resumed."""
 
     step_size: Positive | Auto = "auto"
     penalty: Positive | Auto = "auto"
@@ -92,8 +98,13 @@ class AsynchronousDRFGT(Method):
     slow_agents: Natural = 0
     slowness: Condition = 10.0
     end_tolerance: Positive | None = None
+    events: str | None = None
     log: str | None = None
     schedule: Annotated[str | None, ""] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        events(self.events)
 
     def check_channel(self, channel: Any) -> None:
         """Raise a ValueError for faults other than losses; repair and corrections are not needed."""
@@ -111,7 +122,8 @@ class AsynchronousDRFGT(Method):
         Raises
         ------
         ValueError
-            A single agent, a time-varying network, too many slow agents, a log that cannot be used, or one on several ranks.
+            A single agent, a time-varying network, too many slow agents, events that the graph cannot have, a log that cannot be
+            used, or one on several ranks.
         """
         if network.sequence is not None:
             raise ValueError("an asynchronous run needs a graph that stays: give one graph, and losses as --channel loss:p=0.3")
@@ -119,11 +131,18 @@ class AsynchronousDRFGT(Method):
             raise ValueError("an asynchronous run needs at least two agents; for one take landing")
         if self.slow_agents > network.n_agents:
             raise ValueError(f"slow_agents must be at most the number of agents, {network.n_agents}, got {self.slow_agents}")
+        graph, steps, bounds = Graph.of(network.rows.indptr, network.rows.indices), events(self.events), network.bounds.tolist()
+        if self.schedule is None:
+            check(steps, graph, self.activations)
+        moved = {step.agent for step in steps if step.what in ("join", "leave")}
+        for rank, (start, stop) in enumerate(pairwise(bounds)):
+            if moved.issuperset(range(start, stop)):
+                raise ValueError(f"events: all agents of rank {rank} join or leave: start fewer ranks")
         if self.schedule is None:
             return self
         if network.communicator.size > 1:
             raise ValueError("a log is replayed in one process: leave mpirun out")
-        used = versions(self.schedule, Graph.of(network.rows.indptr, network.rows.indices))
+        used = versions(self.schedule, graph)
         return replace(self, activations=max(1, sum(map(len, used))))
 
     def init(self, problem: Problem[Landing], network: Any, streams: Any, x0: Array) -> AsynchronousState:
@@ -144,6 +163,7 @@ class AsynchronousDRFGT(Method):
                 graph.outs[first + i],
                 network.n_agents,
                 self.end_tolerance,
+                events(self.events),
             )
             for i in range(len(x))
         ]
@@ -155,13 +175,15 @@ class AsynchronousDRFGT(Method):
         if network.communicator.size > 1:
             agents: Simulation | Live = Live(own, graph, clocks, streams.seed, network)
         elif self.schedule is None:
-            agents = Simulation(own, drawn(graph, clocks, streams.seed))
+            agents = Simulation(own, lambda: drawn(graph, clocks, streams.seed))
         else:
-            agents = Simulation(own, repeated(graph, versions(self.schedule, graph)))
+            used = versions(self.schedule, graph)
+            agents = Simulation(own, lambda: repeated(graph, used), [len(one) for one in used])
         return AsynchronousState(x, penalty, 0, spent + 2, spent + 2, agents)
 
     def step(self, problem: Problem[Landing], network: Any, streams: Any, state: AsynchronousState) -> AsynchronousState:
-        x, penalty, k, _, spent, agents = state
+        _, penalty, k, _, spent, agents = state
+        x: Array = agents.agents[0].x.base  # type: ignore[assignment]  # all agents' points, of which each has a view
         if isinstance(agents, Live):
             k = agents.run(self.activations)
         else:
@@ -177,6 +199,23 @@ class AsynchronousDRFGT(Method):
             return None
         return Stop("converged", True, f"the agents agree that their local quantities are at most {self.end_tolerance:g}")
 
+    def recover(self, agents: Simulation | Live, folder: Path) -> int:
+        """Let agents go on from the checkpoints of their own in the folder, if any; the activations that these agents have made.
+
+        Raises
+        ------
+        ValueError, OSError
+            One is damaged or of another run, or a log is wanted that would not repeat the run.
+        """
+        rows = [read_agent(folder, agent) for agent in agents.agents]
+        if any(row is not None for row in rows):
+            agents.recover(rows)
+        if self.log is not None and not agents.whole:
+            raise ValueError(
+                "a log repeats a run from its start, and agents go on here from checkpoints of different times: drop log"
+            )
+        return sum(agent.version & COUNT for agent in agents.agents)
+
     def check_place(self) -> None:
         """Raise an OSError or a ValueError if the log cannot be written."""
         if self.log is not None:
@@ -184,7 +223,7 @@ class AsynchronousDRFGT(Method):
 
     def write_log(self, agents: Simulation | Live, facts: Mapping[str, Any], collective: Collective) -> None:
         """Write the logs of all agents to ``log``, with the facts; called by every rank."""
-        sizes, counts = [len(one) for one in agents.logs], [agent.version for agent in agents.agents]
+        sizes, counts = [len(one) for one in agents.logs], [agent.version & COUNT for agent in agents.agents]
         every = [json.loads(one) for one in collective.everyone(json.dumps([sizes, counts]).encode())]
         logs = collective.everyone(b"".join(agents.logs))
         if collective.rank == 0 and self.log is not None:

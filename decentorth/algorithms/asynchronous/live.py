@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .agent import AGREED, Agent, Message
-from .log import entry
+from ...protocols import Index
+from .agent import AGREED, COUNT, Agent
+from .log import entry, write_agent
 from .schedule import Clocks, Graph, uniforms
 
 
@@ -41,11 +43,18 @@ class Live:
         The agents' logs so far.
     agreed
         True if the run ended by agreement; the same on every rank.
+    absent
+        The agents that are not there at the beginning, and then at the end; the same on every rank.
+    whole
+        False of a run that continues, so that the logs do not repeat it.
     """
 
     def __init__(self, agents: Sequence[Agent], graph: Graph, clocks: Clocks, seed: int, network: Any) -> None:
         self.agents, self.logs, self.agreed = list(agents), [bytearray() for _ in agents], False
         self._graph, self._clocks, self._seed, self._network = graph, clocks, seed, network
+        self.absent, self.whole = sorted(agents[0].joiners), True
+        self._keeping: tuple[Path, float, float, Callable[[], bool]] | None = None
+        self._due = [(0.0, 0.0)] * len(agents)
 
     def run(self, activations: int) -> int:
         """Activate until all agents know of the end; the activations of all ranks. Called once, on every rank."""
@@ -55,8 +64,8 @@ class Live:
         crossing = [(j, i) for j in range(network.n_agents) for i in graph.outs[j] if rank[i] != rank[j]]
         sends = [edge for edge in crossing if rank[edge[0]] == own]
         receives = [edge for edge in crossing if rank[edge[1]] == own]
-        first = self.agents[0].first()
-        newest = {(j, agent.number): first for agent in self.agents for j in agent.ins}
+        first, zero = self.agents[0].first(), np.zeros_like(self.agents[0].sent)
+        newest = {(j, agent.number): message for agent in self.agents for j, message in zip(agent.ins, agent.heard, strict=True)}
         post = network.communicator.post(
             [(rank[i], _tag(crossing, rank, (j, i))) for j, i in sends],
             [(rank[j], _tag(crossing, rank, (j, i))) for j, i in receives],
@@ -71,16 +80,21 @@ class Live:
             for number, agent in enumerate(self.agents):
                 began = time.perf_counter()
                 for which, arrived in post.arrived().items():
-                    newest[receives[which]] = _read(arrived, first)
+                    newest[receives[which]] = first.read(arrived, {receives[which][1]: zero})
                 heard = [newest[j, agent.number] for j in agent.ins]
                 message = agent.activate(heard)
-                versions = [one.version for one in heard]
+                if message is None:
+                    continue
+                versions = [one.version & COUNT for one in heard]
                 self.logs[number] += entry(used[number], versions)
                 used[number] = versions
                 agent.spend(activations)
                 message.known[1, agent.number] = agent.level
-                words = None
+                self._keep(number)
+                receivers = agent.receivers
                 for draw, i in zip(next(streams[number]), agent.outs, strict=True):
+                    if i not in receivers:
+                        continue
                     sent += 1
                     if draw < loss:
                         continue
@@ -88,20 +102,59 @@ class Live:
                     if edge not in place:
                         newest[edge] = message
                     else:
-                        words = _written(message) if words is None else words
-                        post.send(place[edge], words)
+                        post.send(place[edge], message._replace(sent=agent.given(i)).words())
                 slow = self._clocks.periods[agent.number] - 1.0
                 if slow > 0.0:
                     time.sleep(slow * (time.perf_counter() - began))
-            over = all(agent.level >= AGREED for agent in self.agents) and post.over()
+            over = all(agent.level >= AGREED or not agent.there for agent in self.agents) and post.over()
         post.close()
-        facts = [sum(agent.version for agent in self.agents), sent, all(agent.level == AGREED for agent in self.agents)]
+        facts = [
+            sum(agent.version & COUNT for agent in self.agents),
+            sent,
+            all(agent.level == AGREED for agent in self.agents if agent.there),
+            [agent.number for agent in self.agents if not agent.there],
+        ]
         every = [json.loads(one) for one in network.communicator.allgather_bytes(json.dumps(facts).encode())]
         self.agreed = all(one[2] for one in every)
+        self.absent = [number for one in every for number in one[3]]
         messages: int = sum(one[1] for one in every)
         network.messages += messages
         network.bytes += messages * first.bytes
         return sum(one[0] for one in every)
+
+    def keep(self, folder: Path, activations: float, seconds: float, ended: Callable[[], bool]) -> None:
+        """Let every agent write its checkpoint, at the start and then each time that it knows of so many more activations, or so
+        many seconds have passed; and end the run once ``ended()``."""
+        self._keeping = folder, activations, seconds, ended
+
+    def _keep(self, number: int) -> None:
+        """Write an agent's checkpoint where it is due; called before its message is sent, so that it is never behind at a start."""
+        if self._keeping is None:
+            return
+        folder, activations, seconds, ended = self._keeping
+        agent, known, now = self.agents[number], self.agents[number].activations_known, time.monotonic()
+        if ended():
+            agent.spend(0)
+        if agent.finite and (known >= self._due[number][0] or now >= self._due[number][1]):
+            write_agent(folder, agent)
+            self._due[number] = known + activations, now + seconds
+
+    def saved(self) -> Index:
+        """``(n_local, length)``: -1 and 0, as for agents that were not at rest together, and each agent's checkpoint."""
+        rows = [np.concatenate([[-1, 0], agent.checkpoint()]) for agent in self.agents]
+        size, degree = self.agents[0].x.size, max(map(len, self._graph.ins))
+        length = 4 + 4 * size + 2 * self._network.n_agents + degree * (3 * size + 1)
+        return np.stack([np.pad(row, (0, length - len(row))) for row in rows])
+
+    def restore(self, rows: Index, k: int) -> None:
+        """Go on from what ``saved`` of these agents, here or in one process, has returned; messages under way are lost."""
+        self.recover([row[2 : 2 + len(agent.checkpoint())] for agent, row in zip(self.agents, rows, strict=True)])
+
+    def recover(self, rows: Sequence[Index | None]) -> None:
+        """Go on from checkpoints that the agents have made at different times, where there are any."""
+        self.whole = False
+        for agent, row in zip(self.agents, rows, strict=True):
+            agent.roll_back(agent.checkpoint() if row is None else row)
 
 
 def _tag(crossing: Sequence[tuple[int, int]], rank: Sequence[int], edge: tuple[int, int]) -> int:
@@ -109,20 +162,3 @@ def _tag(crossing: Sequence[tuple[int, int]], rank: Sequence[int], edge: tuple[i
     ends = [(rank[j], rank[i]) for j, i in crossing]
     where = crossing.index(edge)
     return ends[:where].count(ends[where])
-
-
-def _written(message: Message) -> Any:
-    """The message as int64 words; floats keep their bits."""
-    parts = (message.point.reshape(-1).view(np.int64), message.sent.reshape(-1), message.known.reshape(-1))
-    return np.concatenate(([message.version], *parts))
-
-
-def _read(words: Any, like: Message) -> Message:
-    """The message in words."""
-    size, shape = like.point.size, like.point.shape
-    return Message(
-        int(words[0]),
-        words[1 : 1 + size].view(np.float64).reshape(shape),
-        words[1 + size : 1 + 2 * size].reshape(shape),
-        words[1 + 2 * size :].reshape(like.known.shape),
-    )

@@ -1,7 +1,8 @@
-"""Logs of the versions that agents used, about one byte for each activation and in-edge, and their file.
+"""Logs of the versions that agents used, about one byte for each activation and in-edge, and their file; agents' checkpoints.
 
 An activation's entry is, for each in-edge in order, the increase of the version since the last activation, in one byte; 255 means
 that eight bytes with the increase follow. The file is one line of JSON, the header, and then the logs of all agents in their order.
+An agent's checkpoint is a header and int64 words.
 
 Nothing in a file is executed, and sizes, the SHA-256 and the versions are checked before anything is computed from it.
 """
@@ -11,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+import stat
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -20,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...protocols import Index
+from .agent import Agent
 from .schedule import Graph, repeated
 
 _ESCAPE = 255
@@ -80,15 +83,39 @@ def check_place(path: str) -> None:
     _part(path).unlink()
 
 
-def write(path: str, body: bytes, header: Mapping[str, Any]) -> None:
-    """Write all agents' logs, under a temporary name that is then changed."""
-    facts = {"decentorth log": _FORMAT, **header, "sha256": hashlib.sha256(body).hexdigest()}
-    _part(path).write_bytes(json.dumps(facts).encode() + b"\n" + body)
+def write(path: str, body: bytes, header: Mapping[str, Any], kind: str = "log") -> None:
+    """Write all agents' logs, or another kind of file, under a temporary name that is then changed."""
+    facts = {f"decentorth {kind}": _FORMAT, **header, "sha256": hashlib.sha256(body).hexdigest()}
+    with _part(path).open("wb") as file:
+        file.write(json.dumps(facts).encode() + b"\n" + body)
+        file.flush()
+        os.fsync(file.fileno())
     _part(path).replace(path)
 
 
 def _part(path: str) -> Path:
     return Path(f"{path}.part")
+
+
+def _read(path: str | os.PathLike[str], kind: str, what: str, sizes: Callable[[Mapping[str, Any]], int]) -> tuple[Any, bytes]:
+    """The header and the body of a file, whose size is the sum of ``sizes(header)``; raises as `read` does."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise ValueError(f"{path} is not a regular file")
+    with open(path, "rb") as file:
+        line = file.readline(_HEADER_BYTES)
+        try:
+            header = json.loads(line)
+        except (ValueError, RecursionError):
+            header = None
+        if not isinstance(header, dict) or header.get(f"decentorth {kind}") != _FORMAT:
+            raise ValueError(f"{path} is no {what}")
+        body = os.fstat(file.fileno()).st_size - len(line)
+        if sizes(header) != body:
+            raise ValueError(f"{path} is damaged: it has {body} bytes after its header, which does not fit the header")
+        content = file.read(body)
+    if hashlib.sha256(content).hexdigest() != header.get("sha256"):
+        raise ValueError(f"{path} is damaged: its SHA-256 is not that of its header")
+    return header, content
 
 
 def read(path: str | os.PathLike[str]) -> Recorded:
@@ -101,24 +128,44 @@ def read(path: str | os.PathLike[str]) -> Recorded:
     OSError
         It cannot be read.
     """
-    with open(path, "rb") as file:
-        line = file.readline(_HEADER_BYTES)
-        try:
-            header = json.loads(line)
-        except (ValueError, RecursionError):
-            header = None
-        if not isinstance(header, dict) or header.get("decentorth log") != _FORMAT:
-            raise ValueError(f"{path} is no log of an asynchronous run: give a file that --log has written")
+
+    def size(header: Mapping[str, Any]) -> int:
         counts, sizes = header.get("activations"), header.get("bytes")
         whole = all(isinstance(one, list) and all(type(k) is int and k >= 0 for k in one) for one in (counts, sizes))
-        body = os.fstat(file.fileno()).st_size - len(line)
-        if not whole or len(counts) != len(sizes) or sum(sizes) != body:  # type: ignore[arg-type]  # both are lists
-            raise ValueError(f"{path} is damaged: it has {body} bytes after its header, which does not fit the header")
-        content = file.read(body)
-    if hashlib.sha256(content).hexdigest() != header.get("sha256"):
-        raise ValueError(f"{path} is damaged: its SHA-256 is not that of its header")
-    ends = [0, *accumulate(sizes)]  # type: ignore[arg-type]  # a list, as checked above
+        return sum(sizes) if whole and len(counts) == len(sizes) else -1  # type: ignore[arg-type]  # both are lists
+
+    header, content = _read(path, "log", "log of an asynchronous run: give a file that --log has written", size)
+    ends = [0, *accumulate(header["bytes"])]
     return Recorded(header, tuple(content[a:b] for a, b in pairwise(ends)))
+
+
+def write_agent(folder: Path, agent: Agent) -> None:
+    """Write an agent's checkpoint into the folder, in place of its last one; an OSError if that cannot be done."""
+    folder.mkdir(exist_ok=True)
+    write(str(folder / f"agent-{agent.number:05d}"), agent.checkpoint().astype("<i8").tobytes(), _agent(agent), "agent")
+
+
+def read_agent(folder: Path, agent: Agent) -> Index | None:
+    """The checkpoint of an agent in the folder, None if there is none.
+
+    Raises
+    ------
+    ValueError
+        It is damaged, or of another agent or run.
+    OSError
+        It cannot be read.
+    """
+    path, size = folder / f"agent-{agent.number:05d}", 8 * len(agent.checkpoint())
+    if not path.exists():
+        return None
+    header, content = _read(path, "agent", "checkpoint of an agent", lambda header: size)
+    if {name: header.get(name) for name in _agent(agent)} != _agent(agent):
+        raise ValueError(f"{path} is of another agent or run: resume that one")
+    return np.frombuffer(content, "<i8").astype(np.int64)
+
+
+def _agent(agent: Agent) -> dict[str, Any]:
+    return {"agent": agent.number, "quantum": agent.unit, "neighbours": [agent.ins, agent.outs]}
 
 
 @lru_cache(maxsize=1)

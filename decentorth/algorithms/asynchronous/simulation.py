@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Generator, Sequence
+from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
+from ...protocols import Index
 from .agent import AGREED, Agent, Mass, Message
 from .log import entry
 from .schedule import Activation
@@ -19,7 +23,9 @@ class Simulation:
     agents
         All agents, in their order.
     schedule
-        The activations.
+        Makes the activations, from the first one on; told False of those that an agent has not made, as it is not there.
+    ends
+        The number of the last activation of each agent, where it is known.
 
     Attributes
     ----------
@@ -29,51 +35,127 @@ class Simulation:
         The messages of each agent that may still be used, by the number of its activation.
     message_bytes
         The size of a message.
+    whole
+        False of a run that continues from checkpoints of different times, so that the logs do not repeat it.
     """
 
-    def __init__(self, agents: Sequence[Agent], schedule: Iterator[Activation]) -> None:
-        self.agents, self.logs = list(agents), [bytearray() for _ in agents]
-        self._schedule = schedule
-        self.sent: list[dict[int, Message]] = [{0: agent.first()} for agent in agents]
-        self.message_bytes = self.sent[0][0].bytes
-        self._count = [0] * len(agents)
-        self.used = [[0] * len(agent.ins) for agent in agents]
+    def __init__(
+        self, agents: Sequence[Agent], schedule: Callable[[], Generator[Activation, bool | None]], ends: Sequence[float] = ()
+    ) -> None:
+        self.agents, self._schedule, self._ends = list(agents), schedule, ends or [math.inf] * len(agents)
+        self.whole = True
+        self.message_bytes = self.agents[0].first().bytes
         self._places = [[self.agents[i].ins.index(agent.number) for i in agent.outs] for agent in agents]
+        self._begin()
+
+    def _begin(self) -> None:
+        self.logs = [bytearray() for _ in self.agents]
+        self._coming = self._schedule()
+        self.sent: list[dict[int, Message]] = [{} for _ in self.agents]
+        self._count = [0] * len(self.agents)
+        self.used = [[0] * len(agent.ins) for agent in self.agents]
+        self._passed = [[0] * len(agent.ins) for agent in self.agents]
 
     def activate(self) -> Agent:
         """The next activation of the schedule; the agent whose it was."""
-        number, versions = next(self._schedule)
-        agent, before = self.agents[number], self.used[number]
-        message = agent.activate([self.sent[j][version] for j, version in zip(agent.ins, versions, strict=True)])
-        self.logs[number] += entry(before, versions)
-        self.used[number] = list(versions)
-        for j, old, new in zip(agent.ins, before, versions, strict=True):
-            if new > old:
-                self._drop(j)
-        self._count[number] += 1
+        number, versions = next(self._coming)
+        while (message := self.agents[number].activate(self._heard(number, versions))) is None:
+            self._pass(number, versions)
+            number, versions = self._coming.send(False)
+        self._note(number, versions)
         self.sent[number][self._count[number]] = message
-        return agent
+        return self.agents[number]
 
-    def _drop(self, number: int) -> None:
-        """Drop the messages of an agent that all its out-neighbours have passed."""
-        outs = self.agents[number].outs
-        least = min(self.used[i][place] for i, place in zip(outs, self._places[number], strict=True))
-        messages = self.sent[number]
-        for version in list(messages):
-            if version >= least:
-                break
-            del messages[version]
+    def _heard(self, number: int, versions: Sequence[int]) -> list[Message]:
+        """The messages of these versions; of version 0 the agent has a message from the start."""
+        agent = self.agents[number]
+        return [self.sent[j][version] if version else own for j, version, own in zip(agent.ins, versions, agent.heard, strict=True)]
+
+    def _note(self, number: int, versions: Sequence[int]) -> None:
+        """Write an activation to the agent's log, and drop what nobody will use any more."""
+        self.logs[number] += entry(self.used[number], versions)
+        self.used[number] = list(versions)
+        self._count[number] += 1
+        self._pass(number, versions)
+
+    def _pass(self, number: int, versions: Sequence[int]) -> None:
+        """Drop the messages that all who hear an agent have passed."""
+        before, self._passed[number] = self._passed[number], list(versions)
+        for j, old, new in zip(self.agents[number].ins, before, versions, strict=True):
+            if new > old:
+                outs = self.agents[j].outs
+                goes_on = [(i, place) for i, place in zip(outs, self._places[j], strict=True) if self._count[i] < self._ends[i]]
+                least = min((self._passed[i][place] for i, place in goes_on), default=math.inf)
+                messages = self.sent[j]
+                for version in list(messages):
+                    if version >= least:
+                        break
+                    del messages[version]
+
+    def saved(self) -> Index:
+        """``(n, length)``: of each agent the number of its messages that may still be used, that of all activations of the
+        schedule, its checkpoint, and these messages."""
+        rows: list[list[Any]] = [
+            [[len(sent), sum(self._count)], agent.checkpoint(), *(message.words() for message in sent.values())]
+            for agent, sent in zip(self.agents, self.sent, strict=True)
+        ]
+        return np.array(list(zip_longest(*map(np.concatenate, rows), fillvalue=0)), dtype=np.int64).T.copy()
+
+    def restore(self, rows: Index, k: int) -> None:
+        """Go on after ``k`` activations from what `saved` has returned: with the same bits, if the schedule is the same.
+
+        Rows of `Live.saved`, whose agents were not at rest together, are taken as checkpoints of different times.
+
+        Raises
+        ------
+        ValueError
+            They are of other agents.
+        """
+        self._begin()
+        if rows[0, 0] < 0:
+            return self.recover([row[2 : 2 + len(agent.checkpoint())] for agent, row in zip(self.agents, rows, strict=True)])
+        made = int(rows[0, 1])
+        self.whole = made == k
+        if not 0 <= made <= k:
+            raise ValueError(f"its agents have made {made} activations of {k}")
+        for _ in range(made):
+            number, versions = next(self._coming)
+            self._note(number, versions)
+            self.sent[number][self._count[number]] = self.agents[number].first()
+        for agent, sent, row in zip(self.agents, self.sent, rows, strict=True):
+            words, width = 2 + len(agent.checkpoint()), len(agent.first().words())
+            if row[0] != len(sent) or len(row) < words + len(sent) * width:
+                raise ValueError(f"agent {agent.number} has other messages under way")
+            agent.take(row[2:words])
+            for place, number in enumerate(sent):
+                sent[number] = agent.first().read(row[words + place * width : words + (place + 1) * width].copy())
+
+    def recover(self, rows: Sequence[Index | None]) -> None:
+        """Go on from checkpoints that the agents have made at different times, where there are any; messages under way are lost."""
+        self._begin()
+        self.whole = False
+        for agent, row in zip(self.agents, rows, strict=True):
+            agent.roll_back(agent.checkpoint() if row is None else row)
+
+    @property
+    def absent(self) -> list[int]:
+        """The agents that are not there: not yet, or not any more."""
+        gone = set[int]().union(*(agent.left for agent in self.agents))
+        return [agent.number for agent in self.agents if not agent.there or agent.number in gone]
 
     @property
     def agreed(self) -> bool:
         """True once every agent knows that all have agreed on the end."""
-        return all(agent.level == AGREED for agent in self.agents)
+        return all(agent.level == AGREED for agent in self.agents if agent.there)
 
     def deviation(self) -> Mass:
-        """sum_i z_i + the mass in flight - sum_i Lambda_i, modulo 2^64: exactly zero."""
+        """sum_i z_i + the mass in flight - sum_i Lambda_i over those that are there, modulo 2^64: exactly zero, but while some
+        neighbours of an agent that leaves do not know it yet."""
         total: Mass = np.zeros_like(self.agents[0].mass)
         for agent in self.agents:
-            total += agent.mass - agent.field
+            if agent.there:
+                total += agent.mass - agent.field
             for j, used in zip(agent.ins, agent.used, strict=True):
-                total += self.agents[j].sent - used
+                if self.agents[j].there and agent.number in self.agents[j].receivers:
+                    total += self.agents[j].given(agent.number) - used
         return total

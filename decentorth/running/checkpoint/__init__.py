@@ -1,11 +1,12 @@
 """Checkpoints: files with the state of a run, written during it, and read to continue it on any number of ranks."""
 
-from .files import FOLDER, CheckpointError, kept, limited
+from .files import AGENTS, FOLDER, CheckpointError, kept, limited, on_all
 from .resuming import Identity, Losses, Resumed, newest_notes, resume
 from .signals import ENDINGS, PendingSignals
 from .writer import LOOK_SECONDS, Checkpoints, CheckpointWriter, SharedLooks, Snapshot, interval
 
 __all__ = [
+    "AGENTS",
     "ENDINGS",
     "FOLDER",
     "LOOK_SECONDS",
@@ -22,5 +23,6 @@ __all__ = [
     "kept",
     "limited",
     "newest_notes",
+    "on_all",
     "resume",
 ]

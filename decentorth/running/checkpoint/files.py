@@ -27,6 +27,10 @@ from .states import Arrays
 
 FORMAT, VERSION = "decentorth checkpoint", 1
 FOLDER, MANIFEST, COMMON = "checkpoints", "manifest.json", "common.bin"
+AGENTS = "agents"
+"""The folder in a checkpoint with later ones of agents that do not wait for each other, each written by its agent."""
+AGENTS_STATE = "state.agents"
+"""The array with the state of agents that keep their own; its size changes with the messages that are under way."""
 PIECE_BYTES = 1 << 22
 """The approximate bytes of a block under one checksum: the most that a reader reads beyond its own agents."""
 MANIFEST_BYTES = 1 << 24

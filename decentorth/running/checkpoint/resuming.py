@@ -133,10 +133,12 @@ def _resume(manifest: files.Manifest, start: Callable[[Losses], ResumableRun], c
     arrays, numbers = taken_apart(like, "state")
     probes = {f"start.{name}": array for name, array in identity.probes.items()}
     in_flight = [layout.name for layout in manifest.arrays if layout.name.startswith(_NETWORK)]
+    changing = [layout.name for layout in manifest.arrays if layout.name in (files.AGENTS_STATE, *in_flight)]
     there = {layout.name: _kind(layout.kind, layout.shape) for layout in manifest.arrays}
-    there |= dict.fromkeys(in_flight, "in flight")
+    there |= dict.fromkeys(changing, "in flight")
     here = {name: _kind(array.dtype.str, array.shape[1:]) for name, array in (arrays | probes).items()}
     here |= {f"{_NETWORK}{name}": "in flight" for name in run.network.in_flight()}
+    here |= {name: "in flight" for name in arrays if name == files.AGENTS_STATE}
     read_facts = {**contents.run, "the state": there, "the state's numbers": _types(contents.numbers)}
     refuse(_difference(read_facts, {**identity.facts, "the state": here, "the state's numbers": _types(numbers)}))
     files.on_all(collective, lambda: _check_common(manifest, contents, identity.start), files.DamagedError)
@@ -160,9 +162,10 @@ def _resume(manifest: files.Manifest, start: Callable[[Losses], ResumableRun], c
         _warn(collective, f"{manifest.path} was written by decentorth {contents.version}, this is {__version__}: bits may differ")
     messages = {name.removeprefix(_NETWORK): read[name] for name in in_flight}
     files.on_all(collective, lambda: run.network.restore(*contents.counts, messages), unusable)
+    state = files.on_all(collective, lambda: put_together(like, "state", read, contents.numbers), unusable)
     return Resumed(
         manifest.path,
-        put_together(like, "state", read, contents.numbers),
+        state,
         contents.counts,
         messages,
         history,

@@ -22,7 +22,7 @@ def _mapped(state: Any, name: str, change: Callable[[str, Any], Any]) -> Any:
 
 
 def taken_apart(state: Any, name: str) -> tuple[Arrays, dict[str, Number]]:
-    """The arrays of a state and its numbers, by dotted name.
+    """The arrays of a state and its numbers, by dotted name; of agents that keep their own state what their ``saved()`` returns.
 
     Raises
     ------
@@ -35,6 +35,8 @@ def taken_apart(state: Any, name: str) -> tuple[Arrays, dict[str, Number]]:
     def take(leaf: str, entry: Any) -> None:
         if isinstance(entry, np.ndarray):
             arrays[leaf] = entry
+        elif hasattr(entry, "saved"):
+            arrays[leaf] = entry.saved()
         elif isinstance(entry, Number):
             numbers[leaf] = entry
         else:
@@ -44,9 +46,20 @@ def taken_apart(state: Any, name: str) -> tuple[Arrays, dict[str, Number]]:
     return arrays, numbers
 
 
+def _filled(old: Any, array: NDArray[Any], k: Any) -> Any:
+    """The entry in the place of ``old``; agents that keep their own state go on from it after ``k`` iterations."""
+    if isinstance(old, np.ndarray):
+        return array
+    if array.dtype != np.int64 or array.ndim != 2 or array.shape[1] < 2:
+        raise ValueError(f"the agents' states cannot be an array of {array.dtype} {array.shape}")
+    old.restore(array, k)
+    return old
+
+
 def put_together(like: Any, name: str, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Number]) -> Any:
     """A state of the structure of ``like``, with other arrays and numbers."""
-    return _mapped(like, name, lambda leaf, old: arrays[leaf] if isinstance(old, np.ndarray) else numbers[leaf])
+    k = numbers.get(f"{name}.k")
+    return _mapped(like, name, lambda leaf, old: _filled(old, arrays[leaf], k) if leaf in arrays else numbers[leaf])
 
 
 def copied(state: Any, into: Any = None) -> Any:

@@ -152,6 +152,14 @@ class CheckpointWriter:
         self._written_at = time.monotonic()
         self._looks = SharedLooks(collective, k, time.monotonic)
         self.next: float = self._looks.next
+        self._first: int | None = None
+
+    def beside(self, agents: Any, k: int) -> None:
+        """Write a checkpoint at the first iteration ``k``, and let agents that do not wait write their own in it."""
+        folder = self._root / f"{k:09d}" / files.AGENTS
+        self._first = k
+        agents.keep(folder, self._iterations, self._seconds, lambda: bool(self.signals.seen & ENDINGS))
+        self.next = k
 
     def look(self, snapshot: Snapshot) -> Stop | None:
         """Write a checkpoint where one is due and the points are finite; the reason to stop, where a signal asks for that.
@@ -161,11 +169,11 @@ class CheckpointWriter:
         k, signals = snapshot.state.k, self.signals.take()
         late = self._collective.rank == 0 and time.monotonic() - self._written_at >= self._seconds
         ends, due = self._looks.largest(k, [max(signals & ENDINGS, default=0), bool(signals & REQUESTS) or late])
-        self.next = min(self._looks.next, k - k % self._iterations + self._iterations)
+        self.next = min(max(self._looks.next, k + 1), k - k % self._iterations + self._iterations)
         if ends:
             name = signal.Signals(int(ends)).name
             return Stop("terminated", False, f"ended by {name} after iteration {k}; its checkpoint is what to resume from")
-        if (due or k % self._iterations == 0) and self._finite(snapshot):
+        if (due or k == self._first or k % self._iterations == 0) and self._finite(snapshot):
             self._write(snapshot)
         return None
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import signal
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +20,14 @@ import topologies as tp
 from benchmarks.asynchronous import trial
 from decentorth.__main__ import main
 from decentorth.algorithms.asynchronous.agent import Agent
-from decentorth.algorithms.asynchronous.log import decoded, entry, read
+from decentorth.algorithms.asynchronous.log import decoded, entry, read, read_agent, write_agent
 from decentorth.algorithms.asynchronous.schedule import Clocks, Graph, drawn, repeated
 from decentorth.algorithms.asynchronous.simulation import Simulation
 from decentorth.problems import PCA
 from decentorth.protocols import Array
 from decentorth.sets.stiefel import Stiefel
 from tests.reference import naive
+from tests.support.mpi import Running, run_ranks, until
 from tests.support.problems import samples
 
 N, D, R = 5, 6, 2
@@ -45,7 +50,7 @@ def agents() -> list[Agent]:
 
 
 def simulation(seed: int = 0) -> Simulation:
-    return Simulation(agents(), drawn(GRAPH, CLOCKS, seed))
+    return Simulation(agents(), lambda: drawn(GRAPH, CLOCKS, seed))
 
 
 def run(simulated: Simulation, activations: int) -> Simulation:
@@ -67,7 +72,7 @@ def exact(simulated: Simulation) -> bool:
     return not simulated.deviation().any() and not any(agent.balance().any() for agent in simulated.agents)
 
 
-def gradient(x: Array, members: range = range(N)) -> float:
+def gradient(x: Array, members: Sequence[int] = range(N)) -> float:
     """The Riemannian gradient of the members' mean objective at the point nearest to ``x``."""
     hat = Stiefel(D, R).project(x[None])[0]
     mean: Array = np.sum([naive.pca_gradient(DATA[i], hat) for i in members], axis=0) / len(members)
@@ -116,7 +121,7 @@ def test_counters_that_wrap_give_the_same_bits() -> None:
         agent.sent = np.full_like(agent.sent, 2**63 - 2**40)
     for agent in wrapping.agents:
         agent.used = [wrapping.agents[j].sent for j in agent.ins]
-    wrapping.sent = [{0: agent.first()} for agent in wrapping.agents]
+        agent.heard = [wrapping.agents[j].first() for j in agent.ins]
     assert points(run(plain, 1000)) == points(run(wrapping, 1000))
     assert all((agent.sent < 0).any() for agent in wrapping.agents)
     assert exact(wrapping)
@@ -128,7 +133,7 @@ def test_a_log_repeats_the_run_in_any_order_that_it_allows() -> None:
     used = [decoded(bytes(log), counts[i], 2, [counts[j] for j in GRAPH.ins[i]]) for i, log in enumerate(live.logs)]
     assert sum(map(len, live.logs)) < 2.1 * sum(counts)
     for stream in (None, np.random.default_rng(0), np.random.default_rng(1)):
-        again = run(Simulation(agents(), repeated(GRAPH, used, stream)), 1500)
+        again = run(Simulation(agents(), partial(repeated, GRAPH, used, stream), counts), 1500)
         assert points(again) == points(live)
     used[0][5] = counts[4]  # waits for messages that others send only after it
     with pytest.raises(ValueError, match="never sent"):
@@ -167,22 +172,134 @@ def test_an_agent_that_is_rolled_back_or_begins_anew_disturbs_no_invariant() -> 
     assert simulated.agents[1].version >> 40 == 1
 
 
+def test_agents_go_on_from_checkpoints_of_different_times() -> None:
+    """As after the loss of every process: exact invariants, and the same limit."""
+    simulated, saved = simulation(), []
+    for agent in simulated.agents:
+        saved.append(run(simulated, 150 * (1 + agent.number % 3)).agents[agent.number].checkpoint())
+    again = simulation(1)
+    again.recover([*saved[:-1], None])
+    assert exact(again)
+    assert exact(run(again, 5000))
+    assert gradient(np.mean([agent.x[0] for agent in again.agents], axis=0)) < 1e-8
+    assert [agent.version >> 40 for agent in again.agents] == [1] * N
+
+
+def test_damaged_checkpoints_of_agents_are_refused(tmp_path: Path) -> None:
+    agent = run(simulation(), 500).agents[1]
+    write_agent(tmp_path, agent)
+    (path,) = tmp_path.iterdir()
+    whole = path.read_bytes()
+    np.testing.assert_array_equal(read_agent(tmp_path, agents()[1]), agent.checkpoint())
+    head, _, body = whole.partition(b"\n")
+    facts = json.loads(head)
+
+    def signed(words: Any) -> bytes:
+        changed: bytes = words.tobytes()
+        return json.dumps({**facts, "sha256": hashlib.sha256(changed).hexdigest()}).encode() + b"\n" + changed
+
+    for content, words in {
+        b"": "no checkpoint",
+        b"\x80\x04": "no checkpoint",
+        whole[:-8]: "damaged",
+        whole + b"0" * 8: "damaged",
+        whole[:-1] + bytes([whole[-1] ^ 1]): "SHA-256",
+        json.dumps({**facts, "agent": 2}).encode() + b"\n" + body: "another agent",
+        json.dumps({**facts, "quantum": 1.0}).encode() + b"\n" + body: "another agent or run",
+    }.items():
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=words):
+            read_agent(tmp_path, agents()[1])
+    for place, value in ((0, -1), (2, np.float64(np.nan).view(np.int64)), (2 + D * R, 7)):  # the version, a point, a mass
+        damaged = np.frombuffer(body, np.int64).copy()
+        damaged[place] = value
+        path.write_bytes(signed(damaged))
+        fresh = agents()[1]
+        saved = read_agent(tmp_path, fresh)
+        assert saved is not None
+        with pytest.raises(ValueError, match="balance"):
+            fresh.roll_back(saved)
+
+
+def test_a_run_in_one_process_goes_on_with_the_same_bits(tmp_path: Path) -> None:
+    method = do.AsynchronousDRFGT(activations=2000, delay=2.0, slow_agents=1, log=str(tmp_path / "log"))
+    solve = partial(do.solve, PROBLEM, W="ring", channel="loss:p=0.2", record_every=500)
+    whole = solve(method)
+    log = (tmp_path / "log").read_bytes()
+    solve(method, checkpoints=do.Checkpoints(str(tmp_path / "run"), every=700, keep=9))
+    for name in ("000001400", "000000700"):
+        again = solve(replace(method, activations=2000), resume=str(tmp_path / "run" / name))
+        assert again.iterates_sha256 == whole.iterates_sha256
+        assert (tmp_path / "log").read_bytes() == log
+        assert again.row.messages == whole.row.messages
+
+
+@pytest.mark.ranks
+def test_a_job_whose_rank_is_killed_goes_on_from_its_agents_own_checkpoints(tmp_path: Path) -> None:
+    words = "--problem pca --data synthetic --dimension 6 --rank 2 --samples 40 --gap 0.5 --agents 6 --quiet --channel loss:p=0.3"
+    words += " --algorithm asynchronous_drfgt --activations 400000 --end-tolerance 1e-9 --checkpoint-every 300"
+    own = tmp_path / "run/checkpoints/000000000/agents"
+    last = own / "agent-00004"
+
+    def counts() -> list[int]:
+        files = [own / f"agent-{agent:05d}" for agent in range(6)]
+        whole = [path.read_bytes().partition(b"\n")[2] for path in files if path.exists()]
+        return [int.from_bytes(body[:5], "little") for body in whole]
+
+    def kill(job: Running) -> None:
+        until(lambda: len(counts()) == 6 and min(counts()) > 50)
+        os.kill(job.ranks()[1], signal.SIGKILL)
+
+    job = run_ranks(3, ["-m", "decentorth", "run", *words.split(), "--out", str(tmp_path / "run")], meanwhile=kill)
+    assert job.returncode != 0, job.report()
+    before = counts()
+    assert before[4] > 50
+    assert last.exists()
+    for ranks in (0, 3):  # in one process, then on ranks, from the same files
+        words = f"--resume {tmp_path / 'run'} --out {tmp_path / str(ranks)} --activations 40000 --record-every 1000"
+        words += " --relative-gradient-tolerance 1e-9" if ranks == 0 else ""
+        job = run_ranks(ranks, ["-m", "decentorth", "run", *words.split()])
+        assert job.returncode == 0, job.report()
+        measured = json.loads((tmp_path / str(ranks) / "summary.json").read_text())
+        assert measured["status"] == "converged", measured
+        assert measured["metrics"]["gradient_norm"] < 1e-8
+        assert measured["metrics"]["error"] < 1e-8
+
+
+def test_declared_events_keep_the_invariants_and_their_logs_repeat_them(tmp_path: Path) -> None:
+    """The limit is the optimum of those that are there, before the joining, after it, and after the departure."""
+    events = "join:agent=4,at=4000 rollback:agent=1,at=5000,to=4500 restart:agent=2,at=5200 leave:agent=3,at=12000"
+    method = do.AsynchronousDRFGT(step_size=0.3, activations=17_000, delay=2.0, events=events, log=str(tmp_path / "log"))
+    stages = {3990: range(4), 11_990: range(5), 16_990: (0, 1, 2, 4)}
+    for state in do.iterate(PROBLEM, replace(method, log=None), "complete", channel="loss:p=0.3"):
+        if state.k in stages:
+            there = stages[state.k]
+            assert state.agents.absent == sorted(set(range(N)) - set(there))
+            assert exact(state.agents)
+            assert gradient(state.x[list(there)].mean(axis=0), there) < 1e-8
+        if state.k == max(stages):
+            break
+    first = do.solve(PROBLEM, method, "complete", channel="loss:p=0.3", rows=9)
+    assert first.row.values["gradient_norm"] < 1e-8
+    assert first.row.values["error"] < 1e-7
+    again = do.solve(PROBLEM, replace(method, log=None, schedule=method.log), "complete", rows=2)
+    assert again.iterates_sha256 == first.iterates_sha256
+    assert again.row.values == first.row.values
+
+
 def test_those_that_are_left_minimise_their_own_mean() -> None:
     """With the correction of masses; without it their limit is another."""
     limits = []
     for corrected in (True, False):
         simulated = run(simulation(), 400)
-        for agent in simulated.agents[:-1]:
+        simulated.agents[-1].there = False
+        for agent in simulated.agents:
             mass = agent.mass.copy()
             agent.forget(N - 1)
             agent.mass = agent.mass if corrected else mass
-        left = Graph(tuple(tuple(a.ins) for a in simulated.agents[:-1]), tuple(tuple(a.outs) for a in simulated.agents[:-1]))
-        rest = Simulation(simulated.agents[:-1], drawn(left, CLOCKS._replace(periods=CLOCKS.periods[:-1]), 1))
-        for agent in rest.agents:
-            rest.sent[agent.number] = {0: agent.first()._replace(sent=agent.sent)}
-        assert bool(rest.deviation().any()) is not corrected
-        run(rest, 2500)
-        limits.append(gradient(np.mean([agent.x[0] for agent in rest.agents], axis=0), range(N - 1)))
+        assert bool(simulated.deviation().any()) is not corrected
+        run(simulated, 2500)
+        limits.append(gradient(np.mean([agent.x[0] for agent in simulated.agents[:-1]], axis=0), range(N - 1)))
     assert limits[0] < 1e-8
     assert limits[1] > 1e-3
 
@@ -267,7 +384,13 @@ def test_settings_that_do_not_apply_are_refused(tmp_path: Path, capsys: pytest.C
     for wrong, part in {
         "--iterations 5": "give activations",
         "--channel delay:rounds=3": "delays are its setting delay",
-        f"--checkpoint-every 5 --out {tmp_path / 'x'}": "give log",
+        "--events vanish:agent=1,at=3": "known events: rollback, restart, leave, join",
+        "--events leave:agent=10,at=3": "there is no agent 10",
+        "--events leave:agent=1,at=30": "not before the end",
+        "--events leave:agent=1,at=3\tleave:agent=3,at=4": "not strongly connected",
+        "--events join:agent=1,at=6\trestart:agent=1,at=5": "not there",
+        "--events rollback:agent=1,at=6,to=2\tleave:agent=2,at=4": "beyond a join or a leave",
+        f"--events leave:agent=1,at=3 --checkpoint-every 5 --out {tmp_path / 'x'}": "leave one of them out",
         f"--log {tmp_path}": "is a folder",
         f"--log {tmp_path}/no/log": "No such file",
         "--slow-agents 11": "at most the number of agents, 10",
@@ -275,7 +398,8 @@ def test_settings_that_do_not_apply_are_refused(tmp_path: Path, capsys: pytest.C
         "--topology random_matching --step-size 0.1": "a graph that stays",
         "--local-tolerance 1e-3": "give end_tolerance",
     }.items():
-        assert main([*words, *wrong.split(), "--activations", "10"]) == 2, wrong
+        given = [word.replace("\t", " ") for word in wrong.split(" ")]
+        assert main([*words, *given, "--activations", "10"]) == 2, wrong
         assert part in capsys.readouterr().err, wrong
 
 
@@ -291,8 +415,6 @@ def test_python_runs_replays_and_agrees_on_the_end(tmp_path: Path) -> None:
     assert again.iterates_sha256 == first.iterates_sha256
     with pytest.raises(ValueError, match="end_tolerance"):
         do.solve(PROBLEM, method, W, stopping=do.stopping.LocalMaximum(1e-3))
-    with pytest.raises(ValueError, match="replay"):
-        do.solve(PROBLEM, method, W, checkpoints=do.Checkpoints(str(tmp_path), every=10))
 
 
 @pytest.mark.slow
