@@ -29,7 +29,7 @@ def step_ranges(algorithm: object, state: object, collective: Collective) -> dic
     found = {}
     for name in getattr(algorithm, "__dataclass_fields__", {}):
         values = getattr(state, name, None)
-        if isinstance(values, np.ndarray):
+        if isinstance(values, np.ndarray) or hasattr(values, "host"):  # or one on a device
             found[name] = [-collective.max(float(-values.min())), collective.max(float(values.max()))]
     return found
 

@@ -98,11 +98,17 @@ def add_scaled(scale: Array, x: Array, out: Array) -> None:
     if n == 1:  # the same bits, with less to prepare
         out += scale[0] * x
         return
+    if type(x) is not np.ndarray:  # on a device
+        out += scale.reshape(-1, *(1,) * (x.ndim - 1)) * x
+        return
     accumulate(Csr(n, n, *_diagonal(n), scale), x.size // n, x.reshape(-1), out.reshape(-1))
 
 
 def add_multiple(scale: float, x: Array, out: Array) -> None:
     """Compute ``out += scale * x`` in one pass; both are C-contiguous and of one size."""
+    if type(x) is not np.ndarray:  # on a device
+        out += scale * x
+        return
     accumulate(Csr(1, 1, *_diagonal(1), np.array([scale])), x.size, x.reshape(-1), out.reshape(-1))
 
 
@@ -142,6 +148,9 @@ def sums(x: Array) -> Array:
 
 def norms(x: Array) -> Array:
     """``(n, ...) -> (n,)``: the Frobenius norm of each agent's array, without overflow or underflow."""
+    if type(x) is not np.ndarray:  # on a device no branch is taken by the numbers, which the host would have to wait for
+        unit = power_of_two(np.abs(x.reshape(len(x), -1)).max(-1))
+        return unit * np.sqrt(sums(np.square(x / unit.reshape(-1, *(1,) * (x.ndim - 1)))))
     root: Array = np.sqrt(sums(x * x))
     if not (root.min() > _SMALL and root.max() < _LARGE):
         odd = np.flatnonzero(~((root > _SMALL) & (root < _LARGE)))

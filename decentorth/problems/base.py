@@ -126,6 +126,21 @@ class AgentProblem(Shown, ABC, Generic[C]):
             ]
         return self._blocks
 
+    def on(self, put: Callable[[Array], Array]) -> Self:
+        """The same problem for points on a device, to which ``put`` brings an array; a ValueError where it cannot be there."""
+        raise ValueError(
+            f"{type(self).__name__} does not run on a device: PCA, Procrustes and FunctionProblem with stacked=True do; "
+            "leave device out"
+        )
+
+    def _placed(self) -> Self:
+        """A copy in one block, whose data the caller brings to a device."""
+        if not getattr(self.constraint, "on_devices", False):
+            raise ValueError(f"{self.constraint!r} does not run on a device: Stiefel and Euclidean do; leave device out")
+        placed = self._copied()
+        placed._blocks = [(slice(0, self.n_local), placed)]
+        return placed
+
     def _copied(self) -> Self:
         """A shallow copy without the values that were computed from its agents' data and cached."""
         other = copy.copy(self)

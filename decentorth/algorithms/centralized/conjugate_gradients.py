@@ -17,7 +17,7 @@ no step along it is found, it becomes -z.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -45,6 +45,8 @@ class ConjugateGradientsState(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class ConjugateGradients(Searching):
     """Riemannian conjugate gradients for a single agent (Sakai, Iiduka 2020)."""
+
+    on_devices: ClassVar[bool] = True
 
     def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> ConjugateGradientsState:
         point, first = begun(problem, x0)

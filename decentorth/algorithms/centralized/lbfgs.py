@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -61,6 +61,8 @@ class LBFGSState(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class LBFGS(Searching):
     """Riemannian L-BFGS for a single agent (Liu, Nocedal 1989; Huang, Gallivan, Absil 2015)."""
+
+    on_devices: ClassVar[bool] = True
 
     memory: Annotated[Count, "m, the pairs that are kept."] = 5
 

@@ -44,6 +44,7 @@ class DRFGT(SafeTracking):
 
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
     gradient_factor: ClassVar[float] = 2.0
+    on_devices: ClassVar[bool] = True
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> PenalisedState:
         order = cast(Order, self.order)

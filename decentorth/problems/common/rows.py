@@ -201,10 +201,17 @@ class SumsOfSquares:
         if self._parts[0][0] is None:
             return evaluate(self._parts[0][1], *given)
         found = [(members, evaluate(form, *[array[members] for array in given])) for members, form in self._parts]
-        out = np.empty((self.n_local, *found[0][1].shape[1:]), dtype=found[0][1].dtype)
+        out = np.empty_like(found[0][1], shape=(self.n_local, *found[0][1].shape[1:]))
         for members, stack in found:
             out[members] = stack
         return out
+
+    def on(self, put: Callable[[Array], Array]) -> SumsOfSquares:
+        """The same sums with the arrays that evaluate them on a device; agents with Gram matrices gather batches on the host."""
+        part = object.__new__(SumsOfSquares)
+        part.n_local = self.n_local
+        part._parts = [(members, form._replace(**{name: put(getattr(form, name)) for name in form._fields})) for members, form in self._parts]
+        return part
 
     @property
     def n_samples(self) -> Index:

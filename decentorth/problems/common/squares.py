@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Self
 
@@ -19,6 +20,11 @@ class SquaresProblem(AgentProblem[C]):
 
     def _take(self, local: Selection) -> None:
         self._sums = self._sums.take(local)
+
+    def on(self, put: Callable[[Array], Array]) -> Self:
+        placed = self._placed()
+        placed._sums = self._sums.on(put)
+        return placed
 
     def value(self, x: Array) -> Array:
         """``(n_local,)``: w_i ||A_i x_i - B_i||_F^2."""
