@@ -164,4 +164,6 @@ def norms(x: Array) -> Array:
 def power_of_two(size: Array) -> Array:
     """The largest power of two that is at most each size, by which division is exact; 1 for 0 and sizes that are not finite."""
     usual = (size > 0.0) & (size < np.inf)
-    return np.where(usual, np.ldexp(1.0, np.frexp(size)[1] - 1), 1.0)
+    known = np.where(usual, size, 1.0)
+    power: Array = known / (2.0 * np.frexp(known)[0])
+    return power

@@ -171,8 +171,6 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         function = _UFUNCS.get(name) or getattr(torch, name, None)
         if function is None:
             return NotImplemented
-        if name == "ldexp":
-            function = _ldexp
         tensors = [self._tensor(one) for one in inputs]
         if out is not None:
             function(*tensors, out=out[0].tensor)
@@ -194,12 +192,6 @@ def brought(array: np.ndarray[Any, Any], device: Any, real: Any) -> Any:
     """A tensor on the device with a copy of the entries, real numbers in the precision ``real``."""
     whole = np.array(array, order="C")  # PyTorch would warn of arrays that cannot be written into
     return torch.from_numpy(whole).to(device=device, dtype=real if array.dtype.kind == "f" else None)
-
-
-def _ldexp(x: Any, exponent: Any) -> Any:
-    """x times a power of two, in two factors, neither of which overflows where the product does not."""
-    half = torch.div(exponent, 2, rounding_mode="floor")
-    return torch.ldexp(torch.ldexp(x, half), exponent - half)
 
 
 def _reduced(function: Callable[..., Any], x: DeviceArray, axis: Any, keepdims: bool = False) -> DeviceArray:
