@@ -70,9 +70,7 @@ def _check_directed(algorithm: Any) -> None:
         raise ValueError("growing steps are for undirected graphs: take step size auto")
 
 
-def _opened(
-    device: str, algorithm: Any, spread: bool, comm: Any, placement: Any, channel: Any, on_rank_loss: OnRankLoss
-) -> Device:
+def _opened(device: str, algorithm: Any, spread: bool, comm: Any, placement: Any, channel: Any, on_rank_loss: OnRankLoss) -> Device:
     """The device of a run; a ValueError for a run that cannot be on one."""
     name = type(algorithm).__name__
     if not getattr(algorithm, "on_devices", False):
@@ -152,10 +150,10 @@ class Run(Shown):
             from .network import Channel, UnreliableNetwork
 
             faults = channel if isinstance(channel, Channel) else Channel(channel)
-        if self._device is not None:
-            self.network = DeviceNetwork(W, self._device)
-        elif channel is None or hasattr(algorithm, "activations"):
+        if self._device is None and (channel is None or hasattr(algorithm, "activations")):
             self.network = Network(W, place, placement)
+        elif self._device is not None:
+            self.network = DeviceNetwork(W, self._device)
         else:
             self.network = UnreliableNetwork(W, place, placement, channel=faults, seed=seed)
             if self.network.n_agents > 1 and getattr(algorithm, "safe", False):
@@ -592,8 +590,8 @@ def solve(
     compute_timeout
         On MPI ranks: the job ends when a rank has computed for so many seconds without meeting the others; 0: never.
     device
-        Where the iterations are made: ``"cuda"`` or ``"cuda:1"``, a GPU by PyTorch; ``"torch:cpu"``; with ``":float32"`` behind it in
-        single precision; by default NumPy's arrays (``docs/devices.md``).
+        Where the iterations are made: ``"cuda"`` or ``"cuda:1"``, a GPU by PyTorch; ``"torch:cpu"``; with ``":float32"`` behind it
+        in single precision; by default NumPy's arrays (``docs/devices.md``).
     check
         Test the gradients before the first iteration (`Run.check_gradient`); a ValueError names the agent whose gradient is wrong.
 

@@ -174,8 +174,8 @@ class RunSettings(CaseSettings):
     objective_below : float
         Stop when the objective is at most this; does not count as converged.
     device : str
-        Where the iterations are made: cuda or cuda:1 (a GPU, by PyTorch), torch:cpu, with :float32 behind it in single precision; by
-        default NumPy. In one process; methods and problems that cannot say which do.
+        Where the iterations are made: cuda or cuda:1 (a GPU, by PyTorch) or torch:cpu, with :float32 behind it in single
+        precision; by default NumPy. One process, all agents.
     on_rank_loss : str
         The response to the loss of a rank (killed, or its host): the run ends, or goes on without that rank's agents (Open MPI
         with mpirun --with-ft ulfm).

@@ -22,7 +22,7 @@ class DeviceNetwork(Network):
     def _new_plan(self, W: Csr) -> Plan:
         return DevicePlan(W, self, self._device)
 
-    def _mix(self, xs: tuple[Array, ...], alike: bool = False, pushed: int = 0) -> tuple[Array, ...]:
+    def _mix(self, xs: tuple[Any, ...], alike: bool = False, pushed: int = 0) -> tuple[Array, ...]:
         if isinstance(xs[0], np.ndarray):
             return super()._mix(xs, alike, pushed)
         plan: Any = self._plan()

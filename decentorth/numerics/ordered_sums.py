@@ -161,9 +161,9 @@ def norms(x: Array) -> Array:
     return root
 
 
-def power_of_two(size: Array) -> Array:
+def power_of_two(size: Array | float) -> Array:
     """The largest power of two that is at most each size, by which division is exact; 1 for 0 and sizes that are not finite."""
     usual = (size > 0.0) & (size < np.inf)
-    known = np.where(usual, size, 1.0)
+    known: Array = np.where(usual, size, 1.0)
     power: Array = known / (2.0 * np.frexp(known)[0])
     return power

@@ -19,7 +19,7 @@ import torch
 _UFUNCS = {"equal": torch.eq, "power": torch.pow, "invert": torch.bitwise_not, "rint": torch.round, "fmax": torch.fmax}
 """The elementwise functions that PyTorch has under another name."""
 _DTYPES = {np.dtype(name): getattr(torch, name) for name in ("float64", "float32", "int64", "int32", "bool")}
-DENSE = 4
+DENSE = 64
 """W is multiplied as a dense matrix where its fullest row has at least a share of 1 / DENSE of all entries."""
 _NAMES = {tensor: dtype for dtype, tensor in _DTYPES.items()}
 

@@ -133,7 +133,7 @@ class AgentProblem(Shown, ABC, Generic[C]):
             "leave device out"
         )
 
-    def _placed(self) -> Self:
+    def _in_one_block(self) -> Self:
         """A copy in one block, whose data the caller brings to a device."""
         if not getattr(self.constraint, "on_devices", False):
             raise ValueError(f"{self.constraint!r} does not run on a device: Stiefel and Euclidean do; leave device out")

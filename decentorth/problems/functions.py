@@ -85,7 +85,7 @@ class FunctionProblem(AgentProblem[C]):
         """The same problem, whose functions take and return tensors of the device; points of the host go there and back."""
         if not self._stacked:
             raise ValueError("functions of one agent do not run on a device: give functions of all agents, and stacked=True")
-        placed = self._placed()
+        placed = self._in_one_block()
         placed._put, placed._numbers = put, put(self._numbers)
         return placed
 
@@ -107,7 +107,8 @@ class FunctionProblem(AgentProblem[C]):
     ) -> Array:
         """``(n_local, *shape)``: the values of a user's function at the points ``x``, which are read-only for it."""
         if self._put is not None:
-            return self._on_device(name, function, x, shape, batch)
+            answers: Array = self._on_device(name, function, x, shape, batch)
+            return answers
         points = x.view()
         points.flags.writeable = False
         if self._stacked:

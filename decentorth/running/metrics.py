@@ -131,7 +131,8 @@ class StandardMetrics:
 
         objective, local_gradients, consensus, spread, distance = sums[1]
         gradient = local_gradients if alone else norms(constraint.tangent(hat, sums[0][None] / n))[0]
-        evaluated, measures = self._evaluated, ()
+        evaluated = self._evaluated
+        measures: tuple[float, ...] = ()
         finite = (evaluated is None and self._known is None) or bool(np.isfinite(hat).all())
         if evaluated is not None:
             measures = evaluated.evaluate(hat[0]) if finite else (math.nan,) * len(evaluated.evaluations)

@@ -37,7 +37,7 @@ LAYERS = {
     "settings": Layer(("decentorth.settings",), "display", ""),
     "version": Layer(("decentorth._version",), "", ""),
     "lazy": Layer(("decentorth._lazy",), "settings", ""),
-    "numerics": Layer(("decentorth.numerics",), "protocols", "numpy scipy"),
+    "numerics": Layer(("decentorth.numerics",), "protocols", "numpy scipy torch"),
     "kernels": Layer(("decentorth.kernels",), "protocols", "numpy numba"),
     "sets": Layer(("decentorth.sets",), "lazy protocols settings numerics", "numpy scipy threadpoolctl"),
     "data": Layer(("decentorth.data",), "protocols settings files", "numpy scipy sklearn pyarrow"),

@@ -70,6 +70,9 @@ class _Rows(NamedTuple):
         largest: Array = np.abs(self.twice[:, 0, 0]) * np.linalg.eigvalsh(small)[:, -1]
         return largest
 
+    def on(self, put: Callable[[Any], Any]) -> _Rows:
+        return _Rows(*map(put, self))
+
     def take(self, local: Selection) -> _Rows:
         return _Rows(self.a[local], None if self.b is None else self.b[local], self.twice[local])
 
@@ -121,6 +124,9 @@ class _Gram(NamedTuple):
     def curvature(self) -> Array:
         largest: Array = np.abs(np.linalg.eigvalsh(self.h)).max(-1)
         return largest
+
+    def on(self, put: Callable[[Any], Any]) -> _Gram:
+        return _Gram(*map(put, self))
 
     def take(self, local: Selection) -> _Gram:
         k = None if self.k is None else self.k[local]
@@ -206,11 +212,11 @@ class SumsOfSquares:
             out[members] = stack
         return out
 
-    def on(self, put: Callable[[Array], Array]) -> SumsOfSquares:
+    def on(self, put: Callable[[Any], Any]) -> SumsOfSquares:
         """The same sums with the arrays that evaluate them on a device; agents with Gram matrices gather batches on the host."""
         part = object.__new__(SumsOfSquares)
         part.n_local = self.n_local
-        part._parts = [(members, form._replace(**{name: put(getattr(form, name)) for name in form._fields})) for members, form in self._parts]
+        part._parts = [(members, form.on(put)) for members, form in self._parts]
         return part
 
     @property

@@ -22,7 +22,7 @@ class SquaresProblem(AgentProblem[C]):
         self._sums = self._sums.take(local)
 
     def on(self, put: Callable[[Array], Array]) -> Self:
-        placed = self._placed()
+        placed = self._in_one_block()
         placed._sums = self._sums.on(put)
         return placed
 

@@ -57,7 +57,7 @@ def copied(state: Any, into: Any = None) -> Any:
     def copy(leaf: str, entry: Any) -> Any:
         if not isinstance(entry, np.ndarray) and not hasattr(entry, "host"):  # nor one on a device
             return entry
-        target = reused.get(leaf)
+        target: Any = reused.get(leaf)
         if type(target) is not type(entry) or target.shape != entry.shape:
             return entry.copy()
         target[...] = entry
