@@ -79,6 +79,8 @@ def _opened(device: str, algorithm: Any, spread: bool, comm: Any, placement: Any
         raise ValueError(f"{name} does not run on a device: {able} do; or leave device out")
     if hasattr(algorithm, "running") and algorithm.running() is not algorithm:
         raise ValueError("safe and growing steps do not run on a device: take another step size, or leave device out")
+    if getattr(algorithm, "kernel", "numpy") == "numba":
+        raise ValueError("kernel='numba' is for arrays of NumPy, not of a device: leave kernel or device out")
     if connect(comm).size > 1 or spread:
         raise ValueError("a device is for a run in one process, of all agents: start it without mpirun and without spread samples")
     given = {"placement": placement != "even", "channel": channel is not None, "on_rank_loss": on_rank_loss != "abort"}

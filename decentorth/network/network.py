@@ -300,7 +300,7 @@ class Network(Shown):
         plan = self._plan()
         traffic = plan.traffic(widths)
         out = traffic.mix_and_max((x, *xs))
-        self._count(traffic, plan.directed_edges, 8 * sum(widths))
+        self._count(traffic, plan.directed_edges, traffic.agent_bytes)
         return out
 
     def max(self, x: Array, rounds: int = 1) -> Array:
@@ -367,7 +367,7 @@ class Network(Shown):
         plan = self._plan()
         traffic = plan.traffic(widths)
         out = traffic.mix_alike(xs) if alike else traffic.mix(xs, pushed)
-        self._count(traffic, plan.directed_edges, 8 * sum(widths))
+        self._count(traffic, plan.directed_edges, traffic.agent_bytes)
         return out
 
     def _count(self, traffic: Traffic, messages: int, size: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..numerics.ordered_sums import Csr, accumulate
+from ..numerics.ordered_sums import Csr, accumulate, product
 from ..protocols import Array, Index
 from .halo import Halo
 from .transport.communicator import Communicator
@@ -31,6 +31,8 @@ class Traffic:
     ----------
     messages, bytes
         The number of messages that this rank sends in a round, and their size.
+    agent_bytes
+        The size of an agent's arrays.
     waited
         The seconds that the last round spent in the exchange with other ranks.
     """
@@ -47,6 +49,7 @@ class Traffic:
         self._row: Csr | None = None
         """The own agent's row of W, where this rank and its neighbours have one agent each: then `_table` has one row for each."""
         self.messages, self.bytes, self.waited = 0, 0, 0.0
+        self.agent_bytes = 8 * sum(widths)
         if halo.sends:
             self._connect(communicator)
 
@@ -113,8 +116,11 @@ class Traffic:
             mixed = np.zeros(self._table.shape[1])
             accumulate(self._row, mixed.size, self._table.reshape(-1), mixed)
             return tuple([mixed[part].reshape(x.shape) for x, part in zip(xs, self._parts, strict=True)])
-        gathered = self.gather(xs)
         pulled = len(xs) - pushed
+        if not self.messages:
+            W, B = self._blocks[0], self._push_blocks[0]
+            return tuple([product(W if number < pulled else B, x) for number, x in enumerate(xs)])
+        gathered = self.gather(xs)
         return tuple(
             [
                 self.add(self._blocks if number < pulled else self._push_blocks, gathered, number, np.zeros(x.shape))

@@ -14,7 +14,7 @@ from ..display import Shown
 from ..protocols import Array, Collective, ConstraintSet, Index
 from .common.gradient_check import GradientCheck, random_direction, taylor_slopes, worst
 
-BLOCK_BYTES = 1 << 19
+BLOCK_BYTES = 1 << 18
 """The bytes of the points of a run of agents that are evaluated together, so that temporaries stay in cache."""
 
 C = TypeVar("C", bound=ConstraintSet)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..protocols import Array, Index
 from .base import AgentProblem, C, Selection
@@ -185,10 +187,20 @@ class NonsmoothFunctionProblem(FunctionProblem[C], SeparateColumns):
         )
 
 
+def _called(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[NDArray[Any], int]:
+    """The value of the function as an array, and the number of references to it."""
+    result = np.asarray(function(*arguments))
+    return result, sys.getrefcount(result)
+
+
+_ALONE = _called(np.empty, (0,))[1]
+"""The number of references to an array that nobody else holds."""
+
+
 def _answer(what: str, function: Callable[..., object], arguments: tuple[object, ...], shape: tuple[int, ...]) -> Array:
-    """The value of the function, as a fresh float64 array."""
+    """The value of the function, as a float64 array that nobody else holds: the function's own, or a copy."""
     try:
-        result = np.asarray(function(*arguments))
+        result, holders = _called(function, arguments)
     except ValueError as error:
         if "read-only" not in str(error):
             raise
@@ -197,7 +209,8 @@ def _answer(what: str, function: Callable[..., object], arguments: tuple[object,
         raise TypeError(f"{what} must be of real numbers, got dtype {result.dtype}: return np.real(...) of it if that is meant")
     if result.shape != shape:
         raise ValueError(f"{what} must have shape {shape}, got {result.shape}")
-    return np.array(result, dtype=np.float64, order="C")
+    own = result.dtype == np.float64 and result.flags.carray and result.flags.owndata
+    return result if own and holders == _ALONE else np.array(result, dtype=np.float64, order="C")
 
 
 def _counts(n_samples: int | Sequence[int] | Index, n_agents: int) -> Index:

@@ -35,6 +35,7 @@ class Stiefel(AugmentedLagrangian):
     """
 
     on_devices: ClassVar[bool] = True
+    orthonormal: ClassVar[bool] = True
 
     def __init__(self, d: int, r: int) -> None:
         if not 1 <= r <= d:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -224,6 +225,14 @@ class SumsOfSquares:
         """``(n,)``: the numbers of rows m_i."""
         counts: Index = self._each(lambda form: np.array(form.counts(), dtype=np.int64))
         return counts
+
+    @cached_property
+    def row_form(self) -> tuple[Array, Array, Array] | None:
+        """The rows, the targets and twice the weights, where all agents have targets and keep equally many rows."""
+        form = self._parts[0][1]
+        if len(self._parts) > 1 or not isinstance(form, _Rows) or form.b is None:
+            return None
+        return form.a, form.b, form.twice
 
     def value(self, x: Array) -> Array:
         value: Array = self._each(lambda form, x: form.value(x), x)

@@ -34,6 +34,10 @@ class SquaresProblem(AgentProblem[C]):
         """``(n_local, d, r)``: 2 w_i A_i^T (A_i x_i - B_i)."""
         return self._sums.gradient(x)
 
+    def row_form(self) -> tuple[Array, Array, Array] | None:
+        """A_i ``(n_local, m, d)``, B_i ``(n_local, m, r)`` and 2 w_i ``(n_local, 1, 1)``, where all agents keep m rows and B_i."""
+        return self._sums.row_form
+
     @property
     def n_samples(self) -> Index:
         """``(n_local,)``: the numbers of rows m_i."""
