@@ -39,6 +39,7 @@ from decentorth.problems import PCA, FunctionProblem, Procrustes
 from decentorth.run import main
 from decentorth.sets import Euclidean, GeneralizedStiefel, Stiefel
 from decentorth.stopping import LocalMaximum
+from tests.support.mpi import ROOT
 
 torch = pytest.importorskip("torch")
 from torch.overrides import TorchFunctionMode  # noqa: E402
@@ -262,3 +263,17 @@ def test_the_command_has_the_numbers_of_numpy(tmp_path: Path, capsys: pytest.Cap
     assert main([*words.split(), str(tmp_path / "other"), "--device", "torch:tpu"]) == 2
     assert not (tmp_path / "other").exists()
     assert "checkpoint_every is not for a run on a device" in capsys.readouterr().err
+
+
+def test_the_page_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its numbers to two digits, but the last one of each in single precision, which is a rounding error."""
+    code, said = re.search(
+        r"^```python\n(.*?)^```\n\n^```\n(.*?)^```$", (ROOT / "docs" / "devices.md").read_text(), re.S | re.M
+    ).groups()  # type: ignore[union-attr]
+    exec(code, {})
+    found, expected = (
+        re.findall(r"(\S+): gradient norm (\S+), feasibility (\S+)", text) for text in (capsys.readouterr().out, said)
+    )
+    assert found[:2] == expected[:2]
+    assert [name for name, *_ in found] == [name for name, *_ in expected]
+    assert np.array(found[2][1:], dtype=float) == pytest.approx(np.array(expected[2][1:], dtype=float), rel=1.0)
