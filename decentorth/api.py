@@ -296,6 +296,7 @@ class Run(Shown):
     def _decide(self) -> None:
         """Choose, by the network's design, what the algorithm leaves to it."""
         self.algorithm = self._given.resolved(self.network) if hasattr(self._given, "resolved") else self._given
+        self.network.compiled = getattr(self.algorithm, "kernel", "numpy") == "numba"
 
     @property
     def method(self) -> Any:

@@ -44,18 +44,6 @@ def _loops() -> Any:
 
 
 _sparsetools = _loops()
-_accumulate: Callable[..., None] = _sparsetools.csr_matvecs
-_product: Callable[..., None] | None = None
-
-
-def run_by(accumulate: Callable[..., None], product: Callable[..., None] | None) -> None:
-    """Have the sums of this process made by other functions with the arguments and the bits of ``csr_matvecs``.
-
-    ``product`` makes a product ``out = block @ x`` at once; None for zeros to which it is added.
-    """
-    global _accumulate, _product
-    _accumulate, _product = accumulate, product
-
 
 _SMALL, _LARGE = 2.0**-450, 2.0**500
 """Norms between these are the root of the sum of squares; outside, squares underflow or overflow."""
@@ -95,21 +83,12 @@ def plain(W: csr_array) -> Csr:
     return Csr(*W.shape, W.indptr.astype(np.int64), W.indices.astype(np.int64), W.data)
 
 
-def accumulate(block: Csr, width: int, x: Array, out: Array) -> None:
-    """Compute ``out += block @ x``, both flat and C-contiguous, with ``width`` numbers per row."""
-    _accumulate(block.rows, block.columns, width, block.indptr, block.indices, block.data, x, out)
+def accumulate(block: Csr, width: int, x: Array, out: Array, loop: Callable[..., None] = _sparsetools.csr_matvecs) -> None:
+    """Compute ``out += block @ x``, both flat and C-contiguous, with ``width`` numbers per row.
 
-
-def product(block: Csr, x: Array) -> Array:
-    """The product ``block @ x``, fresh and like x, for a square block; x is C-contiguous."""
-    width = x.size // block.columns
-    if _product is None:
-        out = np.zeros(x.shape)
-        accumulate(block, width, x.reshape(-1), out.reshape(-1))
-        return out
-    out = np.empty(x.shape)
-    _product(block.rows, block.columns, width, block.indptr, block.indices, block.data, x.reshape(-1), out.reshape(-1))
-    return out
+    ``loop`` may be another function with the arguments and the bits of ``csr_matvecs``.
+    """
+    loop(block.rows, block.columns, width, block.indptr, block.indices, block.data, x, out)
 
 
 @cache

@@ -40,6 +40,7 @@ from .problems import Whitening as Whitening
 from .run import SETUP as SETUP
 from .run import Agreed as Agreed
 from .run import Algorithm as Algorithm
+from .run import Completing as Completing
 from .run import Ending as Ending
 from .run import Metric as Metric
 from .run import Observed as Observed

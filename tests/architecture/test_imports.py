@@ -47,7 +47,9 @@ LAYERS = {
         "numpy scipy threadpoolctl jax torch autograd",
     ),
     "algorithms": Layer(("decentorth.algorithms",), "lazy protocols settings numerics kernels text", "numpy"),
-    "network": Layer(("decentorth.network",), "lazy protocols settings display numerics process topologies text", "numpy scipy"),
+    "network": Layer(
+        ("decentorth.network",), "lazy protocols settings display numerics kernels process topologies text", "numpy scipy"
+    ),
     "mpi": Layer(
         ("decentorth.network.transport.mpi", "decentorth.network.transport.ulfm", "decentorth.network.transport.watch"),
         "protocols process",

@@ -22,7 +22,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...protocols import Array, Network, Problem, RetractableManifold, Streams
-from .line_search import Point, Searching, Vector, begun, field, point_of, search, transported, viewed
+from .line_search import Point, Searching, Vector, begun, field, search, transported, viewed
 
 SIGMA = 0.3
 """The share of the slope that may be left after a step."""
@@ -68,5 +68,4 @@ class ConjugateGradients(Searching):
             if not down < 0.0:
                 ahead, down = z.times(-1.0), -squared
             following = step * start / down if down < 0.0 else step
-        x = point_of(problem, point.x)
-        return ConjugateGradientsState(x, point, *ahead, np.array([step]), np.array([following]), k, state.gradients + spent)
+        return ConjugateGradientsState(state.x, point, *ahead, np.array([step]), np.array([following]), k, state.gradients + spent)

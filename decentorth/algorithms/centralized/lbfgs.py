@@ -27,7 +27,7 @@ import numpy as np
 
 from ...protocols import Array, Network, Problem, RetractableManifold, Streams
 from ...settings import Count
-from .line_search import Point, Searching, Vector, begun, field, point_of, search, transported, viewed
+from .line_search import Point, Searching, Vector, begun, field, search, transported, viewed
 
 SIGMA = 0.9
 """The share of the slope that may be left after a step."""
@@ -84,7 +84,7 @@ class LBFGS(Searching):
             ahead, following = transported(view, point, two_loops(pairs, ahead)), np.ones(1)
             if not z.inner(ahead) < 0.0:
                 ahead = z.times(-1.0)
-        return LBFGSState(point_of(problem, point.x), point, pairs, *ahead, np.array([step]), following, k, state.gradients + spent)
+        return LBFGSState(state.x, point, pairs, *ahead, np.array([step]), following, k, state.gradients + spent)
 
     def _none(self, point: Point) -> tuple[Pair, ...]:
         """The places of the pairs, all empty."""

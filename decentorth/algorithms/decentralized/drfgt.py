@@ -26,7 +26,6 @@ from functools import partial
 from typing import Annotated, ClassVar, Literal, Self, cast
 
 from ...kernels import compiled_tracking
-from ...numerics import ordered_sums
 from ...numerics.ordered_sums import add_scaled
 from ...protocols import Array, Landing, Network, Oracle, OrthonormalLanding, Problem, Streams
 from ..common.automatic_steps import Order, resolve
@@ -55,7 +54,7 @@ class DRFGT(SafeTracking):
     def resolved(self, network: Network) -> Self:
         """As of every method with an order; an ImportError says how to install numba where it is asked for and missing."""
         if self.kernel == "numba":
-            ordered_sums.run_by(compiled_tracking().accumulate, compiled_tracking().product)
+            compiled_tracking()
         return super().resolved(network)
 
     def suited(self, problem: Problem[Landing]) -> Self:
