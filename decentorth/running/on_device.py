@@ -25,6 +25,8 @@ class OnDevice:
     def __init__(self, method: Any, problem: Problem[Any], device: Any) -> None:
         self._method, self._problem, self._device = method, problem, device
         self.step = method.step
+        if hasattr(method, "completed"):
+            self.completed = method.completed
 
     def init(self, problem: Problem[Any], network: Network, streams: Streams, x0: Array) -> Any:
         """The method's first state, on the device."""
