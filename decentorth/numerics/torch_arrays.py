@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-_UFUNCS = {"equal": torch.eq, "power": torch.pow, "invert": torch.bitwise_not, "rint": torch.round, "fmax": torch.fmax}
+_UFUNCS = {"equal": torch.eq, "power": torch.pow, "invert": torch.bitwise_not, "rint": torch.round}
 """The elementwise functions that PyTorch has under another name."""
 _DTYPES = {np.dtype(name): getattr(torch, name) for name in ("float64", "float32", "int64", "int32", "bool")}
 DENSE = 64
@@ -142,8 +142,15 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         if isinstance(value, DeviceArray):
             return value.tensor
         if isinstance(value, np.ndarray) and value.ndim:
-            return brought(value, self.tensor.device, self.tensor.dtype)
+            own = self.tensor
+            return brought(value, own.device, own.dtype if own.is_floating_point() else torch.float64)
         return torch.tensor(value.item() if isinstance(value, np.ndarray | np.generic) else value, dtype=_number(value))
+
+    def _there(self, value: Any) -> Any:
+        """As `_tensor`, for functions that do not take numbers of the host beside arrays of a GPU."""
+        found = self._tensor(value)
+        device = self.tensor.device
+        return found if found.device == device else torch.full((), value, dtype=found.dtype, device=device)
 
     def _key(self, key: Any) -> tuple[Any, list[int]]:
         """An index for PyTorch, and the axes of the result to reverse: PyTorch has no slices with steps below 0."""
@@ -167,8 +174,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **given: Any) -> Any:
         if method != "__call__" or given:
             return NotImplemented
-        name = ufunc.__name__
-        function = _UFUNCS.get(name) or getattr(torch, name, None)
+        function = _UFUNCS.get(ufunc.__name__) or getattr(torch, ufunc.__name__, None)
         if function is None:
             return NotImplemented
         tensors = [self._tensor(one) for one in inputs]
@@ -216,15 +222,15 @@ def _copyto(own: DeviceArray, target: DeviceArray, source: Any) -> None:
 
 
 def _where(own: DeviceArray, condition: Any, yes: Any, no: Any) -> DeviceArray:
-    return DeviceArray(torch.where(own._tensor(condition), own._tensor(yes), own._tensor(no)).contiguous())
+    return DeviceArray(torch.where(own._there(condition), own._there(yes), own._there(no)).contiguous())
 
 
 def _clip(own: DeviceArray, x: Any, low: Any, high: Any) -> DeviceArray:
-    return DeviceArray(torch.clamp(own._tensor(x), own._tensor(low), own._tensor(high)))
+    return DeviceArray(torch.clamp(own._there(x), own._there(low), own._there(high)))
 
 
 def _stack(own: DeviceArray, arrays: Sequence[Any], axis: int = 0) -> DeviceArray:
-    return DeviceArray(torch.stack([own._tensor(one) for one in arrays], dim=axis))
+    return DeviceArray(torch.stack([own._there(one) for one in arrays], dim=axis))
 
 
 def _repeat(own: DeviceArray, x: DeviceArray, times: int, axis: int) -> DeviceArray:
@@ -302,7 +308,7 @@ class Device:
     """
 
     def __init__(self, kind: str, real: str) -> None:
-        self.name, self.place, self.real = f"torch:{kind}", torch.device(kind), getattr(torch, real)
+        self.place, self.real = torch.device(kind), getattr(torch, real)
 
     def put(self, value: Any) -> Any:
         """An array of the host on the device, copied; anything else as it is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -258,6 +259,7 @@ def test_the_command_has_the_numbers_of_numpy(tmp_path: Path, capsys: pytest.Cap
     assert main([*words.split(), str(tmp_path / "device"), "--config", str(tmp_path / "run.yaml")]) == 0
     host, device = (np.load(tmp_path / name / "final.npz")["x"] for name in ("host", "device"))
     assert np.linalg.norm(device - host) <= 1e-12 * np.linalg.norm(host)
+    assert json.loads((tmp_path / "device" / "summary.json").read_text())["versions"]["torch"] == torch.__version__
     assert "device: torch:cpu" in (tmp_path / "device" / "config.yaml").read_text()
     assert main([*words.split(), str(tmp_path / "other"), "--device", CPU, "--checkpoint-every", "5"]) == 2
     assert main([*words.split(), str(tmp_path / "other"), "--device", "torch:tpu"]) == 2
