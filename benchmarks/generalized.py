@@ -37,6 +37,7 @@ from threadpoolctl import threadpool_limits
 from decentorth import PCAL, PLAM, RGD, GeneralizedLanding, Landing
 from decentorth.api import Run
 from decentorth.problems import GEVP, Procrustes, pencil
+from decentorth.running.loop import completed, steps
 from decentorth.sets import Stiefel
 
 N, CONDITION = 1000, 100.0
@@ -93,19 +94,25 @@ def iterations(A: np.ndarray, B: np.ndarray) -> None:
             states.close()
 
 
-def timed(run: Run) -> Iterator[tuple[Any, float]]:
-    """The states of a run, and the processor seconds of the method alone so far."""
-    spent, states = 0.0, run.states()
+def timed(run: Run, every: int = 1) -> Iterator[tuple[Any, float]]:
+    """The states of a run, and the processor seconds of the method alone so far.
+
+    As in a run that records one in ``every`` iterations, only these are sure to have their points.
+    """
+    spent, parts = 0.0, run.parts
+    states = steps(parts)
     while True:
         begun = time.process_time()
         state = next(states)
+        if state.k % every == 0:
+            state = completed(parts, state)
         spent += time.process_time() - begun
         yield state, spent
 
 
 def until(run: Run, reached: Callable[[Any], bool], every: int, most: int) -> tuple[int, float]:
     """Iterations and seconds until a state will do; -1 where none does."""
-    for state, spent in timed(run):
+    for state, spent in timed(run, every):
         if state.k % every == 0 and reached(state):
             return state.k, spent
         if state.k == most:

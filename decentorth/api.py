@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from . import given
+from . import given, registry
 from .display import Shown
 from .network import Network, Shrinking, connect, even_bounds, surviving
 from .network.collective import AgentCollective, ReplicaCollective
+from .network.device import DeviceCollective, DeviceNetwork
+from .numerics.devices import opened
 from .numerics.ordered_sums import norms
 from .numerics.random_streams import CounterStreams
-from .problems import Deferred, GradientCheck, Spread
+from .problems import Deferred, FunctionProblem, GradientCheck, Spread
 from .problems.common.gradient_check import worst
 from .process.abort import RANK_TIMEOUT, patience
 from .protocols import SETUP, Algorithm, Array, Index, Metric, P, Problem, Recorder, Row, SplitFeatures, StoppingRule
@@ -34,6 +36,7 @@ from .running import loop
 from .running.checkpoint import AGENTS, Checkpoints, CheckpointWriter, Identity, Losses, Resumed, on_all, resume
 from .running.local_stopping import Agreement
 from .running.metrics import RUNAWAY
+from .running.on_device import OnDevice, brought_back
 from .running.rank_loss import Loss, check_leaving, continued
 from .running.rank_loss_rewind import Rewind
 from .running.watchers import Options, Parts
@@ -42,6 +45,7 @@ from .stopping import LocalMaximum, rules_of
 
 if TYPE_CHECKING:
     from .network import Channel, Placement
+    from .numerics.torch_arrays import Device
 
 OnRankLoss = Literal["abort", "shrink"]
 __all__ = ["Result", "Run", "connect", "iterate", "solve"]
@@ -68,6 +72,34 @@ def _check_directed(algorithm: Any) -> None:
         raise ValueError("chebyshev needs the eigenvalues of a symmetric W, and this graph is directed: leave it out")
     if hasattr(algorithm, "running") and algorithm.running() is not algorithm:
         raise ValueError("growing steps are for undirected graphs: take step size auto")
+
+
+def _opened(device: str, algorithm: Any, spread: bool, comm: Any, placement: Any, channel: Any, on_rank_loss: OnRankLoss) -> Device:
+    """The device of a run; a ValueError for a run that cannot be on one."""
+    name = type(algorithm).__name__
+    if not getattr(algorithm, "on_devices", False):
+        known = [registry.algorithms.get(one) for one in registry.algorithms.names()]
+        able = ", ".join(sorted(one.__name__ for one in known if getattr(one, "on_devices", False)))
+        raise ValueError(f"{name} does not run on a device: {able} do; or leave device out")
+    if hasattr(algorithm, "running") and algorithm.running() is not algorithm:
+        raise ValueError("safe and growing steps do not run on a device: take another step size, or leave device out")
+    if getattr(algorithm, "kernel", "numpy") == "numba":
+        raise ValueError("kernel='numba' is for arrays of NumPy, not of a device: leave kernel or device out")
+    if connect(comm).size > 1 or spread:
+        raise ValueError("a device is for a run in one process, of all agents: start it without mpirun and without spread samples")
+    given = {"placement": placement != "even", "channel": channel is not None, "on_rank_loss": on_rank_loss != "abort"}
+    if wrong := [name for name, is_given in given.items() if is_given]:
+        raise ValueError(f"{wrong[0]} is not for a run on a device: leave it or device out")
+    return opened(device)
+
+
+def _check_on_device(options: Options) -> None:
+    """Raise a ValueError for what a run on a device cannot do."""
+    for name, value in (("checkpoints", options.checkpoints), ("resume", options.resume)):
+        if value is not None:
+            raise ValueError(f"{name} is not for a run on a device: leave it or device out")
+    if rules_of(LocalMaximum, options.stopping):
+        raise ValueError("LocalMaximum (local_tolerance) is not for a run on a device: take another rule, or leave device out")
 
 
 def _printed(value: Any) -> str:
@@ -105,6 +137,7 @@ class Run(Shown):
         channel: Channel | str | None = None,
         rank_timeout: float = RANK_TIMEOUT,
         on_rank_loss: OnRankLoss = "abort",
+        device: str | None = None,
     ) -> None:
         algorithm = given.method(algorithm)
         self._silence = patience("rank_timeout", rank_timeout)
@@ -112,6 +145,7 @@ class Run(Shown):
             raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
         W, self._labels = given.network(W, problem.n_agents, seed)
         spread = isinstance(problem, Spread)
+        self._device = None if device is None else _opened(device, algorithm, spread, comm, placement, channel, on_rank_loss)
         if on_rank_loss not in ("abort", "shrink"):
             raise ValueError(f"on_rank_loss must be 'abort' or 'shrink', got {on_rank_loss!r}")
         if on_rank_loss == "shrink":
@@ -124,8 +158,10 @@ class Run(Shown):
             from .network import Channel, UnreliableNetwork
 
             faults = channel if isinstance(channel, Channel) else Channel(channel)
-        if channel is None or hasattr(algorithm, "activations"):
+        if self._device is None and (channel is None or hasattr(algorithm, "activations")):
             self.network = Network(W, place, placement)
+        elif self._device is not None:
+            self.network = DeviceNetwork(W, self._device)
         else:
             self.network = UnreliableNetwork(W, place, placement, channel=faults, seed=seed)
             if self.network.n_agents > 1 and getattr(algorithm, "safe", False):
@@ -181,6 +217,10 @@ class Run(Shown):
             with self.collective.together():
                 start = self._start(x0, seed)
         self._suit()
+        if self._device is not None:
+            self._placed = self.problem.on(self._device.put)
+            if isinstance(self.problem, FunctionProblem):
+                self.problem = self._placed  # its functions take nothing but the device's tensors
         self.collective.same("the starting point", hashlib.sha256(start.tobytes()).digest())
         self.x0 = np.repeat(start[None], self.network.n_local, axis=0)
 
@@ -263,6 +303,7 @@ class Run(Shown):
     def _decide(self) -> None:
         """Choose, by the network's design, what the algorithm leaves to it."""
         self.algorithm = self._given.resolved(self.network) if hasattr(self._given, "resolved") else self._given
+        self.network.compiled = getattr(self.algorithm, "kernel", "numpy") == "numba"
 
     @property
     def method(self) -> Any:
@@ -326,6 +367,10 @@ class Run(Shown):
     @property
     def parts(self) -> Parts:
         """The parts that the loop needs."""
+        if self._device is not None:
+            stepper = OnDevice(self.method, self.problem, self._device)
+            collective = DeviceCollective(self.network.communicator, self.network.bounds)
+            return Parts(self._placed, self.method, self.network, collective, self.streams, self.x0, stepper)
         return Parts(self.problem, self.method, self.network, self.collective, self.streams, self.x0, self.stepper)
 
     @contextlib.contextmanager
@@ -415,6 +460,8 @@ class Run(Shown):
             options = self._asynchronous_options(options)
         patience("compute_timeout", options.compute_timeout)
         checkpoints, resume = options.checkpoints, options.resume
+        if self._device is not None:
+            _check_on_device(options)
         recording = (options.iterations, options.stopping, options.rows, options.record_every, options.safety_region)
         self._same("iterations, stopping and recording", *recording)
         keeping = None if checkpoints is None else (checkpoints.folder, checkpoints.every, checkpoints.keep)
@@ -443,6 +490,7 @@ class Run(Shown):
 
     def _result(self, outcome: loop.Outcome) -> Result:
         state, stop, row, history, seconds, agreement = outcome
+        state = brought_back(state)
         labels = self._labels
         result = Result(
             x=state.x,
@@ -493,6 +541,7 @@ def solve(
     rank_timeout: float = RANK_TIMEOUT,
     compute_timeout: float = 0.0,
     on_rank_loss: OnRankLoss = "abort",
+    device: str | None = None,
     check: bool = False,
 ) -> Result:
     """Minimise the mean of the agents' objectives under their constraint.
@@ -556,6 +605,9 @@ def solve(
         never. A gradient may take longer; a single call that holds Python's lock may not.
     compute_timeout
         On MPI ranks: the job ends when a rank has computed for so many seconds without meeting the others; 0: never.
+    device
+        Where the iterations are made: ``"cuda"`` or ``"cuda:1"``, a GPU by PyTorch; ``"torch:cpu"``; with ``":float32"`` behind it
+        in single precision; by default NumPy's arrays (``docs/devices.md``).
     check
         Test the gradients before the first iteration (`Run.check_gradient`); a ValueError names the agent whose gradient is wrong.
 
@@ -579,6 +631,7 @@ def solve(
         channel=channel,
         rank_timeout=rank_timeout,
         on_rank_loss=on_rank_loss,
+        device=device,
     )
     if check:
         run.check_gradient()
@@ -614,10 +667,22 @@ def iterate(
     placement: Placement = "even",
     channel: Channel | str | None = None,
     rank_timeout: float = RANK_TIMEOUT,
+    device: str | None = None,
 ) -> Iterator[Any]:
     """The generator under `solve`: the states, from the initial one on, for ever.
 
     A state is valid until the next one is asked for; copy what you keep.
     """
-    run = Run(problem, algorithm, W, x0=x0, seed=seed, comm=comm, placement=placement, channel=channel, rank_timeout=rank_timeout)
+    run = Run(
+        problem,
+        algorithm,
+        W,
+        x0=x0,
+        seed=seed,
+        comm=comm,
+        placement=placement,
+        channel=channel,
+        rank_timeout=rank_timeout,
+        device=device,
+    )
     return run.states()

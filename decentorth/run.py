@@ -133,6 +133,7 @@ def made(configuration: Configuration, communicator: Communicator) -> tuple[Run,
             channel=settings.bad_channel,
             on_rank_loss=settings.on_rank_loss,
             rank_timeout=settings.rank_timeout,
+            device=settings.device,
         )
     except REFUSALS as error:
         raise InputError(one_line(error)) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ def versions() -> dict[str, str]:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             found[name] = "not installed"
-    return found
+    return found | ({"torch": str(sys.modules["torch"].__version__)} if "torch" in sys.modules else {})
 
 
 def blas() -> list[Mapping[str, Any]]:

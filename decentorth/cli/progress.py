@@ -28,8 +28,8 @@ def step_ranges(algorithm: object, state: object, collective: Collective) -> dic
     """The smallest and largest of each per-agent constant that is both a setting of the algorithm and in its state."""
     found = {}
     for name in getattr(algorithm, "__dataclass_fields__", {}):
-        values = getattr(state, name, None)
-        if isinstance(values, np.ndarray):
+        values: Any = getattr(state, name, None)
+        if isinstance(values, np.ndarray) or hasattr(values, "host"):  # or one on a device
             found[name] = [-collective.max(float(-values.min())), collective.max(float(values.max()))]
     return found
 

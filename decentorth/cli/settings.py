@@ -48,6 +48,7 @@ SECTIONS = {
     ),
     "Start": ("start", "resume"),
     "Channel": ("channel", "repair", "tracker_correction"),
+    "Device": ("device",),
     "Ranks": ("placement", "spread_samples", "on_rank_loss", *PATIENCE),
     "Output": ("out", "overwrite", "plot", "quiet", "history_rows", "record_every", *CHECKPOINTS, "dry_run"),
     "Configuration": ("config", "print_config"),
@@ -69,6 +70,11 @@ RESUMABLE = (
     *PATIENCE,
 )
 """Settings that may change when a run is resumed, besides the outputs."""
+NO_DEVICE: dict[str, object] = {
+    **dict.fromkeys(("spread_samples", "local_tolerance", "checkpoint_every", "resume")),
+    **{"channel": (), "placement": "even", "split": "samples", "on_rank_loss": "abort"},
+}
+"""Settings that a run on a device must leave at these defaults."""
 SELF_WEIGHT = 0.8
 ConfigFile = Annotated[str | None, "A file with any of these settings as flat keys (.yaml, .yml or .toml); flags override it."]
 PrintConfig = Annotated[bool, "Print the complete configuration as YAML and stop; --config reads it back."]
@@ -167,6 +173,9 @@ class RunSettings(CaseSettings):
         Stop when the iterations have taken this many seconds, after the one that is under way; does not count as converged.
     objective_below : float
         Stop when the objective is at most this; does not count as converged.
+    device : str
+        Where the iterations are made: cuda or cuda:1 (a GPU, by PyTorch) or torch:cpu, with :float32 behind it in single
+        precision; by default NumPy. One process, all agents.
     on_rank_loss : str
         The response to the loss of a rank (killed, or its host): the run ends, or goes on without that rank's agents (Open MPI
         with mpirun --with-ft ulfm).
@@ -227,6 +236,7 @@ class RunSettings(CaseSettings):
     local_rounds: Natural | None = None
     time_limit: Positive | None = None
     objective_below: Finite | None = None
+    device: str | None = None
     on_rank_loss: Literal["abort", "shrink"] = "abort"
     require_converged: bool = False
     safety_region: Positive | None = None
@@ -266,6 +276,10 @@ class RunSettings(CaseSettings):
             raise ValueError("record_agents needs all agents to the end: leave it or on_rank_loss=shrink out")
         if self.spread_samples is not None and self.agents != 1:
             raise ValueError(f"spread_samples is for a single agent: give --agents 1 (now {self.agents})")
+        if self.device is not None:
+            given = [name for name in NO_DEVICE if getattr(self, name) != NO_DEVICE[name]]
+            if given:
+                raise ValueError(f"{given[0]} is not for a run on a device: leave it or device out")
         if self.split == "features":
             for name in ("spread_samples", "start", "local_tolerance"):
                 if getattr(self, name) is not None:

@@ -7,6 +7,7 @@ run records the one used as the method's setting ``kernel``.
 from __future__ import annotations
 
 import importlib.util
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, Literal, Protocol, cast
 
@@ -73,6 +74,16 @@ def load(kernel: Kernel) -> Kernels:
     if kernel == "auto":
         kernel = resolved(kernel)
     return cast(Kernels, import_module(".compiled" if kernel == "numba" else ".plain", __name__))
+
+
+@cache
+def compiled_tracking() -> Any:
+    """The module `tracking` with its code compiled; an ImportError says how to install numba where it is missing."""
+    resolved("numba")
+    SETUP.info("the compiled kernels")
+    module = import_module(".tracking", __name__)
+    module.prepare()
+    return module
 
 
 def ready(kernel: Kernel) -> Literal["numba", "numpy"]:

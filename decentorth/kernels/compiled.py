@@ -34,13 +34,13 @@ def _compiled(**options: Any) -> Callable[[F], F]:
     return compile
 
 
-_exact = _compiled()
+exact = _compiled()
 """Compile without reordering the arithmetic, whose accuracy depends on the order of additions."""
 _fast = _compiled(fastmath={"reassoc", "contract", "nsz"})
 """Compile with reordered sums and fused products, so that long loops use vector registers."""
 
 
-@_exact
+@exact
 def _root(y: float, r: float) -> float:
     if y < 0.0:
         near = sqrt(3.42 * max(-y - 1.0, 0.0) / -y) + (3.42 * r / -y) ** (1.0 / 3.0)
@@ -72,7 +72,7 @@ def _root(y: float, r: float) -> float:
     return t
 
 
-@_exact
+@exact
 def _hyperbolic(a: float, b: float, q: float, e: float, d: float) -> tuple[float, float, float, int]:
     w = q + e
     flat, level = EPS * (abs(q) + abs(e) + abs(d)), EPS * (abs(a) + abs(b))
@@ -102,7 +102,7 @@ def _hyperbolic(a: float, b: float, q: float, e: float, d: float) -> tuple[float
     return sign * hypot(1.0, s), sign * s, value + 0.5 * (q - e), 0
 
 
-@_exact
+@exact
 def _orthogonal(a: float, b: float, q: float, e: float, d: float) -> tuple[float, float, float, int]:
     k = 0.5 * hypot(q - e, d)
     turn = 0.5 * atan2(-d, e - q) if k > 0.0 else 0.0
@@ -120,7 +120,7 @@ def _orthogonal(a: float, b: float, q: float, e: float, d: float) -> tuple[float
     return near * x - far * y, far * x + near * y, value, 0
 
 
-@_exact
+@exact
 def _pair(
     hyperbolic: bool,
     linear: tuple[float, float, float, float],
@@ -148,7 +148,7 @@ def _pair(
     return c, -s, s, c, value, 0
 
 
-@_exact
+@exact
 def _minimise(hyperbolic: Any, linear: Array, curvature: Array, v: Array, value: Array, ray: Index) -> None:
     for k in range(len(hyperbolic)):
         p, n = linear[k], curvature[k]
@@ -239,12 +239,12 @@ def congruence(m: Array, v: Array, first: Index, second: Index) -> None:
             _turn_entries(m[i], v, first, second)
 
 
-@_exact
+@exact
 def _varsigma(mii: float, mij: float, mjj: float, constant: float, scaled: float) -> float:
     return constant + scaled * (0.5 * (mii + mjj) + hypot(0.5 * (mii - mjj), mij))
 
 
-@_exact
+@exact
 def gauss_seidel(x: Array, product: Array, form: Array, signs: Array, first: Index, second: Index, sweep: Sweep) -> tuple[int, int]:
     """See `Kernels`."""
     m, h = product, form
@@ -296,7 +296,7 @@ def gauss_seidel(x: Array, product: Array, form: Array, signs: Array, first: Ind
     return len(first), 0
 
 
-@_exact
+@exact
 def jacobi_sweep(xt: Array, gram: Array, signs: Array) -> tuple[float, int, int]:
     """See `Kernels`."""
     g, n = gram, len(gram)

@@ -37,12 +37,14 @@ class Plan:
         self.directed_edges = len(W.data) - W.rows
         self._communicator = communicator
         self._traffic: dict[tuple[int, ...], Traffic] = {}
+        self.compiled = False
+        """True if arrays are mixed by compiled loops."""
 
     def traffic(self, widths: tuple[int, ...]) -> Traffic:
         """The exchange of arrays of these widths."""
         found = self._traffic.get(widths)
         if found is None:
-            found = self._traffic[widths] = Traffic(self.halo, self._communicator, widths)
+            found = self._traffic[widths] = Traffic(self.halo, self._communicator, widths, self.compiled)
         return found
 
 
@@ -70,6 +72,8 @@ class Network(Shown):
         The communication so far, counted per edge of the graph: the same for any number of ranks.
     transport_messages, transport_bytes
         The messages and bytes that this rank sent to other ranks.
+    compiled
+        True if arrays are mixed by loops that numba has compiled, which give the same bits; to be set before the first round.
 
     Raises
     ------
@@ -104,7 +108,7 @@ class Network(Shown):
         self.n_local = self.agents.stop - self.agents.start
         self.rounds = self.messages = self.bytes = 0
         self.transport_messages = self.transport_bytes = 0
-        self.wait_seconds = 0.0
+        self.wait_seconds, self.compiled = 0.0, False
         self._plans: dict[Hashable, Plan] = {}
         self._tree: list[Level] | None = None
         self._sums: dict[int, TreeSum] = {}
@@ -249,6 +253,7 @@ class Network(Shown):
             if len(self._plans) >= _KEPT_PLANS:
                 del self._plans[next(iter(self._plans))]
             known = self._plans[key] = self._new_plan(self.rows if self.sequence is None else plain(self.sequence.at(self.rounds)))
+            known.compiled = self.compiled
         return known
 
     def _new_plan(self, W: Csr) -> Plan:
@@ -300,7 +305,7 @@ class Network(Shown):
         plan = self._plan()
         traffic = plan.traffic(widths)
         out = traffic.mix_and_max((x, *xs))
-        self._count(traffic, plan.directed_edges, 8 * sum(widths))
+        self._count(traffic, plan.directed_edges, traffic.agent_bytes)
         return out
 
     def max(self, x: Array, rounds: int = 1) -> Array:
@@ -367,7 +372,7 @@ class Network(Shown):
         plan = self._plan()
         traffic = plan.traffic(widths)
         out = traffic.mix_alike(xs) if alike else traffic.mix(xs, pushed)
-        self._count(traffic, plan.directed_edges, 8 * sum(widths))
+        self._count(traffic, plan.directed_edges, traffic.agent_bytes)
         return out
 
     def _count(self, traffic: Traffic, messages: int, size: int) -> None:

@@ -7,7 +7,9 @@ blocks of agents on every rank; one agent on each rank, with its own and the rec
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -26,16 +28,20 @@ class Traffic:
         The exchange plan of this rank, and the processes.
     widths
         The arrays' numbers per agent.
+    compiled
+        Add by loops that numba has compiled (`kernels.tracking`), with the bits of SciPy's.
 
     Attributes
     ----------
     messages, bytes
         The number of messages that this rank sends in a round, and their size.
+    agent_bytes
+        The size of an agent's arrays.
     waited
         The seconds that the last round spent in the exchange with other ranks.
     """
 
-    def __init__(self, halo: Halo, communicator: Communicator, widths: tuple[int, ...]) -> None:
+    def __init__(self, halo: Halo, communicator: Communicator, widths: tuple[int, ...], compiled: bool = False) -> None:
         self._halo, self._widths, self._n_local = halo, widths, halo.agents.stop - halo.agents.start
         self._blocks = halo.blocks
         pushed = [block if block.push is None else block._replace(data=block.push) for block in self._blocks]
@@ -47,6 +53,14 @@ class Traffic:
         self._row: Csr | None = None
         """The own agent's row of W, where this rank and its neighbours have one agent each: then `_table` has one row for each."""
         self.messages, self.bytes, self.waited = 0, 0, 0.0
+        self.agent_bytes = 8 * sum(widths)
+        self._accumulate: Callable[..., None] = accumulate
+        self._product: Any = None
+        if compiled:
+            from ..kernels import compiled_tracking
+
+            loops = compiled_tracking()
+            self._accumulate, self._product = partial(accumulate, loop=loops.accumulate), loops.product
         if halo.sends:
             self._connect(communicator)
 
@@ -103,7 +117,13 @@ class Traffic:
         """``out``, to which the products of ``blocks``, one for each piece, with the pieces' arrays of this number are added."""
         width, flat = self._widths[number], out.reshape(-1)
         for block, arrays in zip(blocks, gathered, strict=False):
-            accumulate(block, width, arrays[number].reshape(-1), flat)
+            self._accumulate(block, width, arrays[number].reshape(-1), flat)
+        return out
+
+    def _multiplied(self, block: Csr, x: Array) -> Array:
+        """The product of a block with all agents' arrays, fresh, by the compiled loop."""
+        out = np.empty(x.shape)
+        accumulate(block, x.size // block.columns, x.reshape(-1), out.reshape(-1), self._product)
         return out
 
     def mix(self, xs: tuple[Array, ...], pushed: int = 0) -> tuple[Array, ...]:
@@ -111,10 +131,13 @@ class Traffic:
         if self._row is not None:
             self._swap(xs)
             mixed = np.zeros(self._table.shape[1])
-            accumulate(self._row, mixed.size, self._table.reshape(-1), mixed)
+            self._accumulate(self._row, mixed.size, self._table.reshape(-1), mixed)
             return tuple([mixed[part].reshape(x.shape) for x, part in zip(xs, self._parts, strict=True)])
-        gathered = self.gather(xs)
         pulled = len(xs) - pushed
+        if self._product is not None and not self.messages:
+            W, B = self._blocks[0], self._push_blocks[0]
+            return tuple([self._multiplied(W if number < pulled else B, x) for number, x in enumerate(xs)])
+        gathered = self.gather(xs)
         return tuple(
             [
                 self.add(self._blocks if number < pulled else self._push_blocks, gathered, number, np.zeros(x.shape))

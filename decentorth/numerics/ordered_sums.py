@@ -12,6 +12,7 @@ longer than Python and NumPy.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
@@ -82,9 +83,12 @@ def plain(W: csr_array) -> Csr:
     return Csr(*W.shape, W.indptr.astype(np.int64), W.indices.astype(np.int64), W.data)
 
 
-def accumulate(block: Csr, width: int, x: Array, out: Array) -> None:
-    """Compute ``out += block @ x``, both flat and C-contiguous, with ``width`` numbers per row."""
-    _sparsetools.csr_matvecs(block.rows, block.columns, width, block.indptr, block.indices, block.data, x, out)
+def accumulate(block: Csr, width: int, x: Array, out: Array, loop: Callable[..., None] = _sparsetools.csr_matvecs) -> None:
+    """Compute ``out += block @ x``, both flat and C-contiguous, with ``width`` numbers per row.
+
+    ``loop`` may be another function with the arguments and the bits of ``csr_matvecs``.
+    """
+    loop(block.rows, block.columns, width, block.indptr, block.indices, block.data, x, out)
 
 
 @cache
@@ -98,11 +102,17 @@ def add_scaled(scale: Array, x: Array, out: Array) -> None:
     if n == 1:  # the same bits, with less to prepare
         out += scale[0] * x
         return
+    if type(x) is not np.ndarray:  # on a device
+        out += scale.reshape(-1, *(1,) * (x.ndim - 1)) * x
+        return
     accumulate(Csr(n, n, *_diagonal(n), scale), x.size // n, x.reshape(-1), out.reshape(-1))
 
 
 def add_multiple(scale: float, x: Array, out: Array) -> None:
     """Compute ``out += scale * x`` in one pass; both are C-contiguous and of one size."""
+    if type(x) is not np.ndarray:  # on a device
+        out += scale * x
+        return
     accumulate(Csr(1, 1, *_diagonal(1), np.array([scale])), x.size, x.reshape(-1), out.reshape(-1))
 
 
@@ -142,6 +152,9 @@ def sums(x: Array) -> Array:
 
 def norms(x: Array) -> Array:
     """``(n, ...) -> (n,)``: the Frobenius norm of each agent's array, without overflow or underflow."""
+    if type(x) is not np.ndarray:  # on a device no branch is taken by the numbers, which the host would have to wait for
+        unit = power_of_two(np.abs(x.reshape(len(x), -1)).max(-1))
+        return unit * np.sqrt(sums(np.square(x / unit.reshape(-1, *(1,) * (x.ndim - 1)))))
     root: Array = np.sqrt(sums(x * x))
     if not (root.min() > _SMALL and root.max() < _LARGE):
         odd = np.flatnonzero(~((root > _SMALL) & (root < _LARGE)))
@@ -152,7 +165,9 @@ def norms(x: Array) -> Array:
     return root
 
 
-def power_of_two(size: Array) -> Array:
+def power_of_two(size: Array | float) -> Array:
     """The largest power of two that is at most each size, by which division is exact; 1 for 0 and sizes that are not finite."""
     usual = (size > 0.0) & (size < np.inf)
-    return np.where(usual, np.ldexp(1.0, np.frexp(size)[1] - 1), 1.0)
+    known: Array = np.where(usual, size, 1.0)
+    power: Array = known / (2.0 * np.frexp(known)[0])
+    return power

@@ -14,7 +14,7 @@ from ..display import Shown
 from ..protocols import Array, Collective, ConstraintSet, Index
 from .common.gradient_check import GradientCheck, random_direction, taylor_slopes, worst
 
-BLOCK_BYTES = 1 << 19
+BLOCK_BYTES = 1 << 18
 """The bytes of the points of a run of agents that are evaluated together, so that temporaries stay in cache."""
 
 C = TypeVar("C", bound=ConstraintSet)
@@ -125,6 +125,21 @@ class AgentProblem(Shown, ABC, Generic[C]):
                 for b in (min(a + size, self.n_local),)
             ]
         return self._blocks
+
+    def on(self, put: Callable[[Array], Array]) -> Self:
+        """The same problem for points on a device, to which ``put`` brings an array; a ValueError where it cannot be there."""
+        raise ValueError(
+            f"{type(self).__name__} does not run on a device: PCA, Procrustes and FunctionProblem with stacked=True do; "
+            "leave device out"
+        )
+
+    def _in_one_block(self) -> Self:
+        """A copy in one block, whose data the caller brings to a device."""
+        if not getattr(self.constraint, "on_devices", False):
+            raise ValueError(f"{self.constraint!r} does not run on a device: Stiefel and Euclidean do; leave device out")
+        placed = self._copied()
+        placed._blocks = [(slice(0, self.n_local), placed)]
+        return placed
 
     def _copied(self) -> Self:
         """A shallow copy without the values that were computed from its agents' data and cached."""

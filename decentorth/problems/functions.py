@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..protocols import Array, Index
 from .base import AgentProblem, C, Selection
@@ -27,7 +30,8 @@ class FunctionProblem(AgentProblem[C]):
     stacked
         If true, the functions take all local agents at once: ``value(agents, x)`` with ``agents`` an index array and x
         ``(len(agents), *shape)`` returns ``(len(agents),)``, and ``gradient`` an array like x. Faster; to get the same bits for
-        any number of ranks, treat each agent alone (batched ``@``, elementwise functions, sums over trailing axes).
+        any number of ranks, treat each agent alone (batched ``@``, elementwise functions, sums over trailing axes). On a device
+        all are PyTorch's tensors.
     gradient_on
         ``gradient_on(agent, x, batch) -> array``: an unbiased gradient from the samples whose numbers are in the index array
         ``batch``, repeats allowed; with ``stacked``, ``(agents, x, batch)`` with ``batch`` ``(len(agents), b)``. Methods with a
@@ -67,6 +71,7 @@ class FunctionProblem(AgentProblem[C]):
         super().__init__(n_agents, slice(0, n_agents), constraint)
         self._numbers: Index = np.arange(n_agents, dtype=np.int64)
         self._value, self._gradient, self._gradient_on, self._stacked = value, gradient, gradient_on, stacked
+        self._put: Callable[[Any], Any] | None = None
         if (gradient_on is None) != (n_samples is None):
             raise ValueError("gradient_on and n_samples go together: give both to allow mini-batches, or neither")
         if n_samples is not None:
@@ -77,6 +82,14 @@ class FunctionProblem(AgentProblem[C]):
         self._numbers = self._numbers[local]
         if self._gradient_on is not None:
             self.n_samples = self.n_samples[local]
+
+    def on(self, put: Callable[[Any], Any]) -> Self:
+        """The same problem, whose functions take and return tensors of the device; points of the host go there and back."""
+        if not self._stacked:
+            raise ValueError("functions of one agent do not run on a device: give functions of all agents, and stacked=True")
+        placed = self._in_one_block()
+        placed._put, placed._numbers = put, put(self._numbers)
+        return placed
 
     def value(self, x: Array) -> Array:
         return self._answers("value", self._value, x, ())
@@ -95,6 +108,9 @@ class FunctionProblem(AgentProblem[C]):
         self, name: str, function: Callable[..., object], x: Array, shape: tuple[int, ...], batch: Index | None = None
     ) -> Array:
         """``(n_local, *shape)``: the values of a user's function at the points ``x``, which are read-only for it."""
+        if self._put is not None:
+            answers: Array = self._on_device(name, function, x, shape, batch)
+            return answers
         points = x.view()
         points.flags.writeable = False
         if self._stacked:
@@ -105,6 +121,18 @@ class FunctionProblem(AgentProblem[C]):
             more = () if batch is None else (batch[i],)
             out[i] = _answer(f"{name} of agent {agent}", function, (int(agent), points[i], *more), shape)
         return out
+
+    def _on_device(self, name: str, function: Callable[..., object], x: Any, shape: tuple[int, ...], batch: Index | None) -> Any:
+        """The values on a device; on the host again for points of the host."""
+        put: Any = self._put
+        away = isinstance(x, np.ndarray)
+        points: Any = put(x) if away else x
+        more = () if batch is None else (put(batch).tensor,)
+        found: Any = function(self._numbers.tensor, points.tensor, *more)  # type: ignore[attr-defined]  # an array of the device
+        if tuple(getattr(found, "shape", ())) != (len(x), *shape) or not hasattr(found, "detach"):
+            raise ValueError(f"{name} on a device must be a tensor of shape {(len(x), *shape)}, got {type(found).__name__} {found}")
+        answer = type(points)(found.detach().to(points.tensor)).copy()
+        return answer.host() if away else answer
 
 
 class NonsmoothFunctionProblem(FunctionProblem[C], SeparateColumns):
@@ -159,10 +187,20 @@ class NonsmoothFunctionProblem(FunctionProblem[C], SeparateColumns):
         )
 
 
+def _called(function: Callable[..., object], arguments: tuple[object, ...]) -> tuple[NDArray[Any], int]:
+    """The value of the function as an array, and the number of references to it."""
+    result = np.asarray(function(*arguments))
+    return result, sys.getrefcount(result)
+
+
+_ALONE = _called(np.empty, (0,))[1]
+"""The number of references to an array that nobody else holds."""
+
+
 def _answer(what: str, function: Callable[..., object], arguments: tuple[object, ...], shape: tuple[int, ...]) -> Array:
-    """The value of the function, as a fresh float64 array."""
+    """The value of the function, as a float64 array that nobody else holds: the function's own, or a copy."""
     try:
-        result = np.asarray(function(*arguments))
+        result, holders = _called(function, arguments)
     except ValueError as error:
         if "read-only" not in str(error):
             raise
@@ -171,7 +209,8 @@ def _answer(what: str, function: Callable[..., object], arguments: tuple[object,
         raise TypeError(f"{what} must be of real numbers, got dtype {result.dtype}: return np.real(...) of it if that is meant")
     if result.shape != shape:
         raise ValueError(f"{what} must have shape {shape}, got {result.shape}")
-    return np.array(result, dtype=np.float64, order="C")
+    own = result.dtype == np.float64 and result.flags.carray and result.flags.owndata
+    return result if own and holders == _ALONE else np.array(result, dtype=np.float64, order="C")
 
 
 def _counts(n_samples: int | Sequence[int] | Index, n_agents: int) -> Index:

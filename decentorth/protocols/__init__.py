@@ -27,6 +27,7 @@ from .problems import Oracle as Oracle
 from .problems import Problem as Problem
 from .problems import Quadratic as Quadratic
 from .problems import Recommends as Recommends
+from .problems import RowForm as RowForm
 from .problems import Sampled as Sampled
 from .problems import SampledMatrices as SampledMatrices
 from .problems import SampledProducts as SampledProducts
@@ -39,6 +40,7 @@ from .problems import Whitening as Whitening
 from .run import SETUP as SETUP
 from .run import Agreed as Agreed
 from .run import Algorithm as Algorithm
+from .run import Completing as Completing
 from .run import Ending as Ending
 from .run import Metric as Metric
 from .run import Observed as Observed
@@ -57,6 +59,7 @@ from .sets import ConstraintSet as ConstraintSet
 from .sets import Direction as Direction
 from .sets import Landing as Landing
 from .sets import MetricName as MetricName
+from .sets import OrthonormalLanding as OrthonormalLanding
 from .sets import ProductLanding as ProductLanding
 from .sets import ProjectableManifold as ProjectableManifold
 from .sets import Projection as Projection

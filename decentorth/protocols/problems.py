@@ -77,6 +77,15 @@ class TraceForm(Protocol):
 
 
 @runtime_checkable
+class RowForm(Protocol):
+    """A problem with f_i(x) = w_i ||A_i x - B_i||_F^2."""
+
+    def row_form(self) -> tuple[Array, Array, Array] | None:
+        """A_i ``(n_local, m, d)``, B_i ``(n_local, m, r)`` and 2 w_i ``(n_local, 1, 1)``, the problem's own arrays, read-only; None
+        unless its gradients are made as 2 w_i A_i^T (A_i x - B_i) with equally many rows for all agents."""
+
+
+@runtime_checkable
 class HessianProducts(Protocol):
     """A problem that can differentiate its gradients."""
 

@@ -88,6 +88,14 @@ class Ending(Protocol[P_contra, S_contra]):
         """The reason to stop here, or None to continue; called before every step, so it must be cheap."""
 
 
+@runtime_checkable
+class Completing(Protocol[P_contra, S]):
+    """A method whose steps work in other variables, and leave the point x of a state to be computed where somebody looks at it."""
+
+    def completed(self, problem: P_contra, state: S) -> S:
+        """The state with its point x."""
+
+
 class Metric(Protocol):
     """Columns of the history, with the same numbers on every rank."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -81,6 +81,13 @@ class Landing(Protocol):
 
     def multiplier_norm(self, x: Array, g: Array) -> Array:
         """The constraint's contribution to the curvature at ``x``, ``(n_local,)``, from the Euclidean gradient."""
+
+
+@runtime_checkable
+class OrthonormalLanding(Landing, Protocol):
+    """A set {x : x^T x = I} with the landing field skew(g x^T) x + penalty x (x^T x - I), which compiled kernels have too."""
+
+    orthonormal: ClassVar[bool]
 
 
 @runtime_checkable

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ..protocols import SETUP, Algorithm, LocalProducts, Nonsmooth, Problem, Row, S, Smooth, SplitFeatures, Stop
+from ..protocols import SETUP, Algorithm, Completing, LocalProducts, Nonsmooth, Problem, Row, S, Smooth, SplitFeatures, Stop
 from .checkpoint import CheckpointWriter, Resumed, Snapshot
 from .history import History
 from .local_stopping import Agreement
@@ -50,8 +50,21 @@ def check_capabilities(problem: Problem[Any], algorithm: Algorithm[Any, Any]) ->
         )
 
 
+def completed(parts: Parts, state: S) -> S:
+    """The state with its point x, which some methods compute only where somebody looks at it."""
+    method = parts.stepper
+    found: S = method.completed(parts.problem, state) if isinstance(method, Completing) else state
+    return found
+
+
 def iterate(parts: Parts, state: Any = None) -> Iterator[Any]:
     """The states of a run, from the initial one or ``state`` on, for ever. A state is valid until the next is asked for."""
+    states = steps(parts, state)
+    return map(partial(completed, parts), states) if isinstance(parts.stepper, Completing) else states
+
+
+def steps(parts: Parts, state: Any = None) -> Iterator[Any]:
+    """The same states as the method's steps leave them: `completed` gives their points."""
     problem, network, streams = parts.problem, parts.network, parts.streams
     if state is None:
         SETUP.info("the first state: automatic steps")
@@ -85,7 +98,7 @@ def run(
     ``write`` makes the writer of checkpoints, from the history and the first iteration; the network has the counts of ``resumed``.
     """
     clock = Clock(parts.network, {} if resumed is None else resumed.seconds)
-    states = iterate(parts, None if resumed is None else resumed.state)
+    states = steps(parts, None if resumed is None else resumed.state)
     with np.errstate(over="ignore", invalid="ignore"), contextlib.ExitStack() as stack:
         state = next(states)
         agreement = Agreement.of(options.stopping, parts.problem, parts.algorithm, parts.network)
@@ -111,6 +124,7 @@ def run(
         clock.count("metrics")
         while stop is None:
             state = _step(states, state, recording, min(watcher.next for watcher, _ in watchers), limits.deadline)
+            state = completed(parts, state)
             clock.count("compute")
             for watcher, name in watchers:
                 if stop is None and watcher.next <= state.k:

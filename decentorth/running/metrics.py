@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..numerics.devices import numbers, on_host
 from ..numerics.ordered_sums import norms, power_of_two
 from ..protocols import (
     Array,
@@ -99,9 +100,9 @@ class StandardMetrics:
 
         at_hat = np.empty_like(x)
         at_mean = np.empty_like(x) if self._penalised else None
-        held_out = np.empty((len(x), 2)) if self._holds_out else None
-        scalars = np.empty((len(x), 5))
-        feasibility = np.empty(len(x))
+        held_out = np.empty_like(x, shape=(len(x), 2)) if self._holds_out else None
+        scalars = np.empty_like(x, shape=(len(x), 5))
+        feasibility = np.empty_like(x, shape=len(x))
         for block, part in problem.blocks():
             own = x[block]
             point = np.repeat(hat, len(own), axis=0)
@@ -121,35 +122,38 @@ class StandardMetrics:
             if at_mean is not None:
                 point = np.repeat(mean, len(own), axis=0)
                 at_mean[block] = part.constraint.landing(point, part.gradient(point), state.penalty[block])
-        unit = power_of_two(np.array(collective.max(float(scalars[:, 3].max()))))
+        unit = power_of_two(collective.max(scalars[:, 3].max()))
         scalars[:, 3] = (scalars[:, 3] / unit) ** 2
         optional = (*(() if at_mean is None else (at_mean,)), *((state.flops,) if self._counts else ()))
         optional += () if held_out is None else (held_out,)
         sums = collective.sum(at_hat, scalars, *optional)
-        worst = collective.max(float(feasibility.max()))
+        worst = collective.max(feasibility.max())
 
         objective, local_gradients, consensus, spread, distance = sums[1]
         gradient = local_gradients if alone else norms(constraint.tangent(hat, sums[0][None] / n))[0]
-        finite, evaluated = bool(np.isfinite(hat).all()), self._evaluated
+        evaluated = self._evaluated
         measures: tuple[float, ...] = ()
+        finite = (evaluated is None and self._known is None) or bool(np.isfinite(hat).all())
         if evaluated is not None:
             measures = evaluated.evaluate(hat[0]) if finite else (math.nan,) * len(evaluated.evaluations)
-        return (
-            float(objective / n),
-            float(gradient),
-            float(local_gradients),
-            float(consensus),
-            float(unit * np.sqrt(spread / n)),
-            *((float(distance),) if self._projects else ()),
-            worst,
-            *((float(norms(sum_gap[None] / n)[0]),) if self._tracks else ()),
-            *((float(norms(sums[2][None] / n)[0]),) if self._penalised else ()),
-            *((float(sums[-1 - self._holds_out]),) if self._counts else ()),
-            *((collective.max(float(state.drift.max())),) if self._drifts else ()),
-            *((self._known.error(hat[0]) if finite else math.nan,) if self._known is not None else ()),
-            *(() if self._least is None else (float(objective / n - self._least) / (abs(self._least) or 1.0),)),
-            *((float(np.sqrt(sums[-1][0] / sums[-1][1])),) if self._holds_out else ()),
-            *measures,
+        return numbers(
+            (
+                objective / n,
+                gradient,
+                local_gradients,
+                consensus,
+                unit * np.sqrt(spread / n),
+                *((distance,) if self._projects else ()),
+                worst,
+                *((norms(sum_gap[None] / n)[0],) if self._tracks else ()),
+                *((norms(sums[2][None] / n)[0],) if self._penalised else ()),
+                *((sums[-1 - self._holds_out],) if self._counts else ()),
+                *((collective.max(state.drift.max()),) if self._drifts else ()),
+                *((self._known.error(hat[0]) if finite else math.nan,) if self._known is not None else ()),
+                *(() if self._least is None else ((objective / n - self._least) / (abs(self._least) or 1.0),)),
+                *((np.sqrt(sums[-1][0] / sums[-1][1]),) if self._holds_out else ()),
+                *measures,
+            )
         )
 
 
@@ -161,7 +165,7 @@ class AgentErrors:
 
     def __call__(self, problem: Problem[Any], state: Observed, collective: Collective) -> tuple[float, ...]:
         (total,) = collective.sum(state.x)
-        own = norms(state.x - total[None] / problem.n_agents)
+        own = on_host(norms(state.x - total[None] / problem.n_agents))
         return tuple(np.frombuffer(b"".join(collective.everyone(own.tobytes()))).tolist())
 
 
@@ -173,6 +177,6 @@ def first_runaway(x: Array, first_agent: int, n_agents: int, collective: Collect
     """The first agent whose point is not finite or larger than ``bound``, the same on every rank; None if all are fine."""
     with np.errstate(all="ignore"):
         bad = ~(np.abs(x.reshape(len(x), -1)).max(-1) <= bound)
-    mine = first_agent + int(np.argmax(bad)) if bad.any() else n_agents
+    mine = first_agent + int(np.argmax(on_host(bad))) if bad.any() else n_agents
     first = int(-collective.max(float(-mine)))
     return None if first == n_agents else first

@@ -5,6 +5,8 @@ With it DRFGT is gradient tracking in Euclidean space, the unconstrained case th
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from ..protocols import Array, Retraction
@@ -23,6 +25,8 @@ class Euclidean:
     ValueError
         Unless both are at least 1.
     """
+
+    on_devices: ClassVar[bool] = True
 
     def __init__(self, d: int, r: int) -> None:
         if d < 1 or r < 1:

@@ -80,7 +80,7 @@ def named(argument: str, name: str, names: Sequence[str]) -> Callable[[Array], A
 def in_blocks(function: Callable[..., Array], *stacks: Array) -> Array:
     """Apply a function to agents' slices, in runs of agents whose temporaries stay in cache; like the first stack."""
     n, size = len(stacks[0]), max(_BLOCK_AGENTS, _BLOCK_NUMBERS // stacks[0][0].size)
-    if n <= size:
+    if n <= size or type(stacks[0]) is not np.ndarray:  # a device has no cache to stay in
         return function(*stacks)
     out = np.empty_like(stacks[0])
     for start in range(0, n, size):
@@ -136,7 +136,8 @@ def times_root(y: Array, e: Array, far: Far) -> Array:
 
 def _kinds(reached: Array, e: Array) -> NDArray[np.intp]:
     """The index ``(n,)`` of the first entry of a table valid for delta = ||e||_F; its length if there is none or delta is NaN."""
-    return np.asarray(np.searchsorted(reached, norms(e)), dtype=np.intp)
+    kinds: NDArray[np.intp] = np.searchsorted(reached, norms(e))
+    return kinds
 
 
 def _per_kind(kinds: NDArray[Any], functions: Sequence[Callable[..., Array]], y: Array, *more: Array) -> Array:
@@ -243,7 +244,7 @@ def _series(e: Array, powers: int, blocks: int) -> Array:
         return plus(-0.5 * e, 1.0)
     n, r, _ = e.shape
     heads, tails = _coefficients(powers, blocks)
-    power = np.empty((n, powers, r, r))
+    power = np.empty_like(e, shape=(n, powers, r, r))
     power[:, 0] = e
     for j in range(1, powers):
         np.matmul(power[:, j - 1], e, out=power[:, j])

@@ -7,7 +7,7 @@ Stacked arrays have shape ``(n_local, d, r)``; no d x d matrix is ever formed.
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import ClassVar, get_args
 
 import numpy as np
 
@@ -33,6 +33,9 @@ class Stiefel(AugmentedLagrangian):
     ValueError
         Unless ``1 <= r <= d``.
     """
+
+    on_devices: ClassVar[bool] = True
+    orthonormal: ClassVar[bool] = True
 
     def __init__(self, d: int, r: int) -> None:
         if not 1 <= r <= d:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -193,12 +194,14 @@ def searching(name: str, algorithm: Callable[[], Any], problem: Callable[[], Any
     return Method(name, algorithm, problem, lambda n: np.ones((n, n)), spends=(*range(1, MOST + 1),), iterations=300)
 
 
+NUMBA = importlib.util.find_spec("numba") is not None
 METHODS = [
     Method("drfgt", DRFGT, lambda: pca().problem, GRAPHS["ring"]),
     Method("drfgt-fixed", partial(DRFGT, step_size=5e-3, penalty=20.0), lambda: procrustes().problem, GRAPHS["star"]),
     Method(
         "drfgt-atc", partial(DRFGT, order="adapt-then-combine"), lambda: procrustes().problem, GRAPHS["erdos-renyi"], exchanges=2
     ),
+    *([Method("drfgt-numba", partial(DRFGT, kernel="numba"), lambda: procrustes().problem, GRAPHS["ring"])] if NUMBA else []),
     Method("drfgt-safe", partial(DRFGT, safe=True, step_size=30.0), lambda: pca().problem, GRAPHS["path"], beside=1),
     Method(
         "drfgt-safe-atc",

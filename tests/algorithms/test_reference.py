@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pytest
@@ -22,6 +23,8 @@ from tests.reference import naive
 from tests.support.problems import CASES, GRAPHS, UNEVEN, Case, point, procrustes, relative, stack
 
 ORDERS: tuple[Order, ...] = get_args(Order)
+Kernel = Literal["numpy", "numba"]
+KERNELS: list[Kernel] = ["numpy", *(["numba"] if importlib.util.find_spec("numba") else [])]
 N = 5
 
 
@@ -36,29 +39,32 @@ def constants(case: Case, W: Any, x0: Array, order: Order) -> tuple[float, float
     return naive.auto_constants(case.lipschitz, x0, gradients, eigenvalues[-2], eigenvalues[0], order)
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("name", CASES)
-def test_drfgt_is_algorithm_1(name: str, graph: str, order: Order) -> None:
+def test_drfgt_is_algorithm_1(name: str, graph: str, order: Order, kernel: Kernel) -> None:
     case, W = CASES[name](), GRAPHS[graph](N)
     x0 = point(case.problem)
     alpha, lam = constants(case, W, x0, order)
     alpha, lam = alpha / 2, lam * 2  # away from the edge of stability, where rounding errors grow
     x, y = naive.drfgt(case.gradients, W.toarray(), x0, alpha, lam, 50, order)
-    result = solve(case.problem, DRFGT(step_size=alpha, penalty=lam, order=order), W, x0=x0, iterations=50)
+    method = DRFGT(step_size=alpha, penalty=lam, order=order, kernel=kernel)
+    result = solve(case.problem, method, W, x0=x0, iterations=50)
     assert relative(result.x, x) < 1e-12
     assert relative(result.state.tracker, y) < 1e-12
     assert relative(result.x, np.array([x0] * N)) > 1e-2
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("order", ORDERS)
-def test_drfgt_with_steps_and_penalties_of_each_agent(order: Order) -> None:
+def test_drfgt_with_steps_and_penalties_of_each_agent(order: Order, kernel: Kernel) -> None:
     """What ``auto`` leaves in the state differs from agent to agent in its last digits; here it differs in its first."""
     case, W = procrustes(), GRAPHS["erdos-renyi"](N)
     x0 = point(case.problem)
     alpha, lam = constants(case, W, x0, order)
     alphas, lams = alpha * np.linspace(0.5, 1.0, N), lam * np.linspace(1.0, 2.0, N)
-    method, network = DRFGT(step_size=alpha, penalty=lam, order=order), Network(W)
+    method, network = DRFGT(step_size=alpha, penalty=lam, order=order, kernel=kernel), Network(W)
     state = method.init(case.problem, network, streams(N), stack(x0, N))
     field = np.array([naive.landing_field(x0, g(x0), p) for g, p in zip(case.gradients, lams, strict=True)])
     state = state._replace(step_size=alphas, base=alphas, penalty=lams, tracker=field.copy(), field=field)

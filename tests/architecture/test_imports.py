@@ -37,7 +37,7 @@ LAYERS = {
     "settings": Layer(("decentorth.settings",), "display", ""),
     "version": Layer(("decentorth._version",), "", ""),
     "lazy": Layer(("decentorth._lazy",), "settings", ""),
-    "numerics": Layer(("decentorth.numerics",), "protocols", "numpy scipy"),
+    "numerics": Layer(("decentorth.numerics",), "protocols", "numpy scipy torch"),
     "kernels": Layer(("decentorth.kernels",), "protocols", "numpy numba"),
     "sets": Layer(("decentorth.sets",), "lazy protocols settings numerics", "numpy scipy threadpoolctl"),
     "data": Layer(("decentorth.data",), "protocols settings files", "numpy scipy sklearn pyarrow"),
@@ -47,7 +47,9 @@ LAYERS = {
         "numpy scipy threadpoolctl jax torch autograd",
     ),
     "algorithms": Layer(("decentorth.algorithms",), "lazy protocols settings numerics kernels text", "numpy"),
-    "network": Layer(("decentorth.network",), "lazy protocols settings display numerics process topologies text", "numpy scipy"),
+    "network": Layer(
+        ("decentorth.network",), "lazy protocols settings display numerics kernels process topologies text", "numpy scipy"
+    ),
     "mpi": Layer(
         ("decentorth.network.transport.mpi", "decentorth.network.transport.ulfm", "decentorth.network.transport.watch"),
         "protocols process",

@@ -17,12 +17,12 @@ no step along it is found, it becomes -z.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ...protocols import Array, Network, Problem, RetractableManifold, Streams
-from .line_search import Point, Searching, Vector, begun, field, point_of, search, transported, viewed
+from .line_search import Point, Searching, Vector, begun, field, search, transported, viewed
 
 SIGMA = 0.3
 """The share of the slope that may be left after a step."""
@@ -46,6 +46,8 @@ class ConjugateGradientsState(NamedTuple):
 class ConjugateGradients(Searching):
     """Riemannian conjugate gradients for a single agent (Sakai, Iiduka 2020)."""
 
+    on_devices: ClassVar[bool] = True
+
     def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> ConjugateGradientsState:
         point, first = begun(problem, x0)
         return ConjugateGradientsState(x0.copy(), point, *field(point).times(-1.0), np.zeros(1), first, 0, 1)
@@ -66,5 +68,4 @@ class ConjugateGradients(Searching):
             if not down < 0.0:
                 ahead, down = z.times(-1.0), -squared
             following = step * start / down if down < 0.0 else step
-        x = point_of(problem, point.x)
-        return ConjugateGradientsState(x, point, *ahead, np.array([step]), np.array([following]), k, state.gradients + spent)
+        return ConjugateGradientsState(state.x, point, *ahead, np.array([step]), np.array([following]), k, state.gradients + spent)

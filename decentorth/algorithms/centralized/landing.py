@@ -52,6 +52,7 @@ class Landing(Measuring):
     """
 
     requires_set: ClassVar[tuple[type, ...]] = (CanLand,)
+    on_devices: ClassVar[bool] = True
 
     penalty: LandingPenalty = "auto"
     safe: bool = False

@@ -21,13 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 
 from ...protocols import Array, Network, Problem, RetractableManifold, Streams
 from ...settings import Count
-from .line_search import Point, Searching, Vector, begun, field, point_of, search, transported, viewed
+from .line_search import Point, Searching, Vector, begun, field, search, transported, viewed
 
 SIGMA = 0.9
 """The share of the slope that may be left after a step."""
@@ -62,6 +62,8 @@ class LBFGSState(NamedTuple):
 class LBFGS(Searching):
     """Riemannian L-BFGS for a single agent (Liu, Nocedal 1989; Huang, Gallivan, Absil 2015)."""
 
+    on_devices: ClassVar[bool] = True
+
     memory: Annotated[Count, "m, the pairs that are kept."] = 5
 
     def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> LBFGSState:
@@ -82,7 +84,7 @@ class LBFGS(Searching):
             ahead, following = transported(view, point, two_loops(pairs, ahead)), np.ones(1)
             if not z.inner(ahead) < 0.0:
                 ahead = z.times(-1.0)
-        return LBFGSState(point_of(problem, point.x), point, pairs, *ahead, np.array([step]), following, k, state.gradients + spent)
+        return LBFGSState(state.x, point, pairs, *ahead, np.array([step]), following, k, state.gradients + spent)
 
     def _none(self, point: Point) -> tuple[Pair, ...]:
         """The places of the pairs, all empty."""

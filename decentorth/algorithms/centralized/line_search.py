@@ -13,13 +13,13 @@ the trials so far it keeps a tenth of the interval from both ends; where phi sti
 For a quadratic f (`protocols.Quadratic`) f(y) - f(x) = <y - x, G(x) + G(y)> / 2 exactly, so that values cost nothing and do not
 cancel. On {x : x^T B x = I} with known B the metric is tr(u^T B v) as in `rgd`, and every tangent goes with its product with B; for
 a problem with `protocols.Whitening` the iteration takes place in the variables y = U x, B = U^T U, on a Stiefel manifold, which is
-the same iteration with fewer products.
+the same iteration with fewer products; x = U^{-1} y is computed where somebody looks at it (`protocols.Completing`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 
@@ -48,6 +48,19 @@ MOST = 20
 """The most trial points of a search."""
 FIRST = 0.1
 """The length of the first step of all, relative to the root of the number of columns."""
+
+
+class Searched(Protocol):
+    """A state with the point of the iteration in its variables, and the point x of the problem's own set."""
+
+    @property
+    def point(self) -> Point: ...
+    @property
+    def k(self) -> int: ...
+    def _replace(self, **changes: Any) -> Self: ...
+
+
+W = TypeVar("W", bound=Searched)
 
 
 class Point(NamedTuple):
@@ -103,6 +116,13 @@ class Searching(SingleAgentMethod):
 
     retraction: RetractionName = "polar"
 
+    def completed(self, problem: Problem[RetractableManifold], state: W) -> W:
+        """The state with the point x of the problem's own set from the variables of the iteration."""
+        changed = _whitened(problem)
+        if state.k == 0:
+            return state
+        return state._replace(x=state.point.x if changed is None else changed.back(state.point.x))
+
 
 def field(point: Point) -> Vector:
     """The Riemannian gradient at a point."""
@@ -118,12 +138,6 @@ def viewed(problem: Problem[RetractableManifold]) -> Problem[RetractableManifold
     """The problem in the variables of the iteration: its own, or those in which its set is a Stiefel manifold."""
     changed = _whitened(problem)
     return problem if changed is None else changed
-
-
-def point_of(problem: Problem[RetractableManifold], y: Array) -> Array:
-    """The point x of the problem's own set from the variables ``y`` of the iteration."""
-    changed = _whitened(problem)
-    return y if changed is None else changed.back(y)
 
 
 def natural(constraint: RetractableManifold) -> bool:

@@ -42,6 +42,7 @@ class PLAM(Measuring):
         beta > 0, larger than the multiplier at the solution; auto: from the curvature at the start.
     """
 
+    on_devices: ClassVar[bool] = True
     requires_set: ClassVar[tuple[type, ...]] = (AugmentedLagrangian,)
 
     penalty: Positive | Auto = "auto"

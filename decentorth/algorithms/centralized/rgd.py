@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple, TypeGuard, cast
+from typing import ClassVar, Literal, NamedTuple, TypeGuard, cast
 
 from ...protocols import (
     Array,
@@ -92,6 +92,8 @@ class RGD(Measuring):
     covariance
         Where B comes from: exact (the set's own) or rolling (mean of the samples seen).
     """
+
+    on_devices: ClassVar[bool] = True
 
     retraction: RetractionName = "polar"
     metric: MetricName = "natural"

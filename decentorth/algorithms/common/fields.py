@@ -1,7 +1,7 @@
 """Gradients, exact or from a mini-batch, and fields computed from them, in blocks of agents that fit into the cache.
 
-``problem.blocks()`` gives runs of local agents whose points take about half a megabyte, each as a slice and as the problem of these
-agents alone.
+``problem.blocks()`` gives runs of local agents whose points take about a quarter of a megabyte, each as a slice and as the problem
+of these agents alone.
 """
 
 from __future__ import annotations

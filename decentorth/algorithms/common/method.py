@@ -22,6 +22,8 @@ class Method(Settings):
     """A method for any number of agents."""
 
     network: ClassVar[Literal["decentralized", "single-agent"]] = "decentralized"
+    on_devices: ClassVar[bool] = False
+    """True if its iterations can be made on a device."""
 
     @property
     def requires(self) -> tuple[type, ...]:

@@ -70,6 +70,7 @@ class DESTINY(SafeTracking):
         Where gradients are taken: direct, at the iterate; dissolved, at the iterate x (3I - x^T x)/2, nearer to the manifold.
     """
 
+    on_devices: ClassVar[bool] = True
     requires_set: ClassVar[tuple[type, ...]] = (Dissolvable,)
 
     variant: Variant = "direct"

@@ -20,6 +20,7 @@ stopped as diverged); with one, towards a minimiser of the penalised problem.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ...protocols import Array, Network, Oracle, Problem, Streams
 from ..common.automatic_steps import start
@@ -33,6 +34,8 @@ from .descent import DescentState, descent_limit
 @dataclass(frozen=True, kw_only=True)
 class DGD(Soft):
     """Decentralized gradient descent in Euclidean space, the control without a constraint."""
+
+    on_devices: ClassVar[bool] = True
 
     step_size: StepSize = "diminishing"
 

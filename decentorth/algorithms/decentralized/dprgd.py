@@ -30,6 +30,7 @@ from .descent import Descent, DescentState
 class DPRGD(Descent):
     """Decentralized projected Riemannian gradient descent (Deng & Hu 2023)."""
 
+    on_devices: ClassVar[bool] = True
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 
     def step(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, state: DescentState) -> DescentState:

@@ -35,6 +35,7 @@ from .tracking import TrackingState, manifold_step
 class DPRGT(Exact, Mixing):
     """Decentralized projected Riemannian gradient tracking (Deng & Hu 2023)."""
 
+    on_devices: ClassVar[bool] = True
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
     gradient_factor: ClassVar[float] = 1.0
 

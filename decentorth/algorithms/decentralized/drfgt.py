@@ -15,18 +15,21 @@ per neighbour carries x and y. The mean of the trackers y_i stays the mean of th
 
 Beyond the paper: ``order="adapt-then-combine"``, x_i <- sum_j W_ij (x_j - alpha y_j), and the same for y: stable at larger steps,
 at the price of two dependent exchanges an iteration (the same bytes in twice the rounds); ``step_size="auto"``; ``safe=True``
-(see `safe`). With one agent it is the landing algorithm. It runs on any constraint set that has a landing field.
+(see `safe`); ``kernel="numba"``, the same step in one compiled pass over each agent's arrays (`kernels.tracking`). With one agent
+it is the landing algorithm. It runs on any constraint set that has a landing field.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from functools import partial
+from typing import Annotated, ClassVar, Literal, Self, cast
 
+from ...kernels import compiled_tracking
 from ...numerics.ordered_sums import add_scaled
-from ...protocols import Array, Landing, Network, Oracle, Problem, Streams
+from ...protocols import Array, Landing, Network, Oracle, OrthonormalLanding, Problem, Streams
 from ..common.automatic_steps import Order, resolve
-from ..common.fields import add_change, blockwise, landing, track
+from ..common.fields import add_change, blockwise, landing
 from ..common.step_sizes import following, schedule
 from .safe import SafeTracking
 from .tracking import PenalisedState
@@ -44,6 +47,21 @@ class DRFGT(SafeTracking):
 
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
     gradient_factor: ClassVar[float] = 2.0
+    on_devices: ClassVar[bool] = True
+
+    kernel: Annotated[Literal["numpy", "numba"], "numpy, or numba: one compiled pass, for points on St(d, r)."] = "numpy"
+
+    def resolved(self, network: Network) -> Self:
+        """As of every method with an order; an ImportError says how to install numba where it is asked for and missing."""
+        if self.kernel == "numba":
+            compiled_tracking()
+        return super().resolved(network)
+
+    def suited(self, problem: Problem[Landing]) -> Self:
+        """This method; a TypeError where the compiled pass does not have the landing field of the problem's set."""
+        if self.kernel == "numba" and not isinstance(problem.constraint, OrthonormalLanding):
+            raise TypeError(f"kernel='numba' is for points on St(d, r), got {problem.constraint!r}: leave kernel out")
+        return self
 
     def init(self, problem: Problem[Landing], network: Network, streams: Streams, x0: Array) -> PenalisedState:
         order = cast(Order, self.order)
@@ -55,16 +73,19 @@ class DRFGT(SafeTracking):
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
         k, alpha, penalty = state.k + 1, state.step_size, state.penalty
         f = self.oracle(problem, streams, k)
+        tracked = partial(add_change, landing)
 
         def moved(f: Oracle[Landing], x: Array, y: Array, old: Array, penalty: Array, alpha: Array, tracker: Array) -> Array:
             add_scaled(-alpha, tracker, x)  # (10): x_i <- sum_j W_ij x_j - alpha y_i
-            return add_change(landing, f, x, y, old, penalty)  # (10): y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)
+            return tracked(f, x, y, old, penalty)  # (10): y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)
 
+        if self.kernel == "numba":
+            moved = tracked = compiled_tracking().landing_change
         if self.order == "combine-then-adapt":
             x, y = network.mix(state.x, state.tracker)
             field = blockwise(moved, f, x, y, state.field, penalty, alpha, state.tracker, out=state.field)
         else:
             (x,) = network.mix(state.x - alpha[:, None, None] * state.tracker)  # x_i <- sum_j W_ij (x_j - alpha y_j)
-            field = track(landing, f, x, state.tracker, state.field, penalty)
+            field = blockwise(tracked, f, x, state.tracker, state.field, penalty, out=state.field)
             (y,) = network.mix(state.tracker)  # y_i <- sum_j W_ij (y_j + Lambda_j(new x_j) - Lambda_j(old x_j))
         return PenalisedState(x, y, field, following(self.step_size, state), state.base, penalty, k, state.gradients + 1)

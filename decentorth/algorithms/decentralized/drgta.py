@@ -39,6 +39,7 @@ class DRGTA(Exact, Retracting):
 
     gradient_factor: ClassVar[float] = 1.0
     directed: ClassVar[bool] = True
+    on_devices: ClassVar[bool] = True
 
     def init(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, x0: Array) -> TrackingState:
         base, spent = manifold_step(self, problem, network, streams, x0, self.consensus_step)

@@ -20,6 +20,7 @@ than polar.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ...protocols import Array, Network, Oracle, Problem, RetractableManifold, Streams
 from ..common.fields import blockwise
@@ -31,6 +32,8 @@ from .descent import Descent, DescentState
 @dataclass(frozen=True, kw_only=True)
 class DRSGD(Descent, Retracting):
     """Decentralized Riemannian (stochastic) gradient descent (Chen, Garcia, Hong, Shahrampour 2021)."""
+
+    on_devices: ClassVar[bool] = True
 
     def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: DescentState) -> DescentState:
         a, (mixed,) = self.consensus_step, self.mix(network, state.x)

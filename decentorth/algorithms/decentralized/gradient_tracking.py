@@ -41,6 +41,7 @@ class GradientTracking(Ordered, Soft):
     """Gradient tracking in Euclidean space (DIGing), the control without a constraint."""
 
     gradient_factor: ClassVar[float] = 1.0
+    on_devices: ClassVar[bool] = True
 
     def init(self, problem: Problem[object], network: Network, streams: Streams, x0: Array) -> TrackingState:
         steps = schedule(self.step_size)

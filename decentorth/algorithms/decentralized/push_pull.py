@@ -46,6 +46,7 @@ class PushPull(Decentralized):
         lambda > 0 of the landing field, or auto: 0.1 / (step_size gain), smaller where the graph mixes slowly.
     """
 
+    on_devices: ClassVar[bool] = True
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
     gradient_factor: ClassVar[float] = 2.0
     directed: ClassVar[bool] = True

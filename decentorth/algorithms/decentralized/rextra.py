@@ -44,6 +44,7 @@ class REXTRAState(NamedTuple):
 class REXTRA(Extra):
     """Riemannian EXTRA (Wu, Deng, Hu, Su, Wen 2025): exact with a constant step, half the bytes of gradient tracking."""
 
+    on_devices: ClassVar[bool] = True
     requires_set: ClassVar[tuple[type, ...]] = (Projection, Riemannian)
 
     def init(self, problem: Problem[ProjectableManifold], network: Network, streams: Streams, x0: Array) -> REXTRAState:

@@ -46,6 +46,7 @@ class RFEXTRA(Extra):
     """Retraction-free EXTRA along the landing field: exact with a constant step, half the bytes of DRFGT."""
 
     requires_set: ClassVar[tuple[type, ...]] = (Landing,)
+    on_devices: ClassVar[bool] = True
 
     penalty: LandingPenalty = "auto"
 

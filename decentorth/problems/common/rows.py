@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,6 +71,9 @@ class _Rows(NamedTuple):
         largest: Array = np.abs(self.twice[:, 0, 0]) * np.linalg.eigvalsh(small)[:, -1]
         return largest
 
+    def on(self, put: Callable[[Any], Any]) -> _Rows:
+        return _Rows(*map(put, self))
+
     def take(self, local: Selection) -> _Rows:
         return _Rows(self.a[local], None if self.b is None else self.b[local], self.twice[local])
 
@@ -121,6 +125,9 @@ class _Gram(NamedTuple):
     def curvature(self) -> Array:
         largest: Array = np.abs(np.linalg.eigvalsh(self.h)).max(-1)
         return largest
+
+    def on(self, put: Callable[[Any], Any]) -> _Gram:
+        return _Gram(*map(put, self))
 
     def take(self, local: Selection) -> _Gram:
         k = None if self.k is None else self.k[local]
@@ -201,16 +208,31 @@ class SumsOfSquares:
         if self._parts[0][0] is None:
             return evaluate(self._parts[0][1], *given)
         found = [(members, evaluate(form, *[array[members] for array in given])) for members, form in self._parts]
-        out = np.empty((self.n_local, *found[0][1].shape[1:]), dtype=found[0][1].dtype)
+        out = np.empty_like(found[0][1], shape=(self.n_local, *found[0][1].shape[1:]))
         for members, stack in found:
             out[members] = stack
         return out
+
+    def on(self, put: Callable[[Any], Any]) -> SumsOfSquares:
+        """The same sums with the arrays that evaluate them on a device; agents with Gram matrices gather batches on the host."""
+        part = object.__new__(SumsOfSquares)
+        part.n_local = self.n_local
+        part._parts = [(members, form.on(put)) for members, form in self._parts]
+        return part
 
     @property
     def n_samples(self) -> Index:
         """``(n,)``: the numbers of rows m_i."""
         counts: Index = self._each(lambda form: np.array(form.counts(), dtype=np.int64))
         return counts
+
+    @cached_property
+    def row_form(self) -> tuple[Array, Array, Array] | None:
+        """The rows, the targets and twice the weights, where all agents have targets and keep equally many rows."""
+        form = self._parts[0][1]
+        if len(self._parts) > 1 or not isinstance(form, _Rows) or form.b is None:
+            return None
+        return form.a, form.b, form.twice
 
     def value(self, x: Array) -> Array:
         value: Array = self._each(lambda form, x: form.value(x), x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Self
 
@@ -20,6 +21,11 @@ class SquaresProblem(AgentProblem[C]):
     def _take(self, local: Selection) -> None:
         self._sums = self._sums.take(local)
 
+    def on(self, put: Callable[[Array], Array]) -> Self:
+        placed = self._in_one_block()
+        placed._sums = self._sums.on(put)
+        return placed
+
     def value(self, x: Array) -> Array:
         """``(n_local,)``: w_i ||A_i x_i - B_i||_F^2."""
         return self._sums.value(x)
@@ -27,6 +33,10 @@ class SquaresProblem(AgentProblem[C]):
     def gradient(self, x: Array) -> Array:
         """``(n_local, d, r)``: 2 w_i A_i^T (A_i x_i - B_i)."""
         return self._sums.gradient(x)
+
+    def row_form(self) -> tuple[Array, Array, Array] | None:
+        """A_i ``(n_local, m, d)``, B_i ``(n_local, m, r)`` and 2 w_i ``(n_local, 1, 1)``, where all agents keep m rows and B_i."""
+        return self._sums.row_form
 
     @property
     def n_samples(self) -> Index:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
@@ -118,6 +118,11 @@ class PCA(SquaresProblem[Stiefel], Loadable):
                 return cls(data, *settings, n_agents=n_agents, first_agent=agents.start, **{"n_samples": m} | more)
 
         return Deferred(n_agents, build)
+
+    def on(self, put: Callable[[Array], Array]) -> Self:
+        placed = super().on(put)
+        placed.optimum = None if self.optimum is None else put(self.optimum)
+        return placed
 
     def product(self, x: Array) -> Array:
         """``(n_local, d, r)``, fresh: C_i x_i."""

@@ -12,12 +12,12 @@ Number = int | float | bool | str | None
 Arrays = dict[str, NDArray[Any]]
 
 
-def _mapped(state: Any, name: str, change: Callable[[str, Any], Any]) -> Any:
+def mapped(state: Any, name: str, change: Callable[[str, Any], Any]) -> Any:
     """The state of nested NamedTuples and tuples with ``change(dotted name, entry)`` in the place of every array and number."""
     if not isinstance(state, tuple):
         return change(name, state)
     names = getattr(state, "_fields", None)
-    parts = [_mapped(entry, f"{name}.{field}", change) for field, entry in zip(names or range(len(state)), state, strict=True)]
+    parts = [mapped(entry, f"{name}.{field}", change) for field, entry in zip(names or range(len(state)), state, strict=True)]
     return type(state)(*parts) if names else tuple(parts)
 
 
@@ -42,7 +42,7 @@ def taken_apart(state: Any, name: str) -> tuple[Arrays, dict[str, Number]]:
         else:
             raise TypeError(f"a checkpoint holds arrays and numbers, but {leaf} is of type {type(entry).__name__}")
 
-    _mapped(state, name, take)
+    mapped(state, name, take)
     return arrays, numbers
 
 
@@ -59,21 +59,21 @@ def _filled(old: Any, array: NDArray[Any], k: Any) -> Any:
 def put_together(like: Any, name: str, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Number]) -> Any:
     """A state of the structure of ``like``, with other arrays and numbers."""
     k = numbers.get(f"{name}.k")
-    return _mapped(like, name, lambda leaf, old: _filled(old, arrays[leaf], k) if leaf in arrays else numbers[leaf])
+    return mapped(like, name, lambda leaf, old: _filled(old, arrays[leaf], k) if leaf in arrays else numbers[leaf])
 
 
 def copied(state: Any, into: Any = None) -> Any:
     """A state that shares no memory with ``state``; the arrays of ``into``, an earlier copy, are reused."""
     reused: dict[str, Any] = {}
-    _mapped(into, "", reused.__setitem__)
+    mapped(into, "", reused.__setitem__)
 
     def copy(leaf: str, entry: Any) -> Any:
-        if not isinstance(entry, np.ndarray):
+        if not isinstance(entry, np.ndarray) and not hasattr(entry, "host"):  # nor one on a device
             return entry
-        target = reused.get(leaf)
-        if not isinstance(target, np.ndarray) or target.shape != entry.shape:
+        target: Any = reused.get(leaf)
+        if type(target) is not type(entry) or target.shape != entry.shape:
             return entry.copy()
         target[...] = entry
         return target
 
-    return _mapped(state, "", copy)
+    return mapped(state, "", copy)

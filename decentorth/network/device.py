@@ -1,0 +1,53 @@
+"""Mixing of arrays on a device, and their sums for metrics; all agents are in one process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..numerics.ordered_sums import Csr
+from ..protocols import Array
+from .collective import AgentCollective
+from .network import Network, Plan
+
+
+class DeviceNetwork(Network):
+    """A network that mixes arrays of the host as every network does, for automatic steps, and those of ``device`` there."""
+
+    def __init__(self, W: Any, device: Any) -> None:
+        super().__init__(W, "serial")
+        self._device = device
+
+    def _new_plan(self, W: Csr) -> Plan:
+        return DevicePlan(W, self, self._device)
+
+    def _mix(self, xs: tuple[Any, ...], alike: bool = False, pushed: int = 0) -> tuple[Array, ...]:
+        if isinstance(xs[0], np.ndarray):
+            return super()._mix(xs, alike, pushed)
+        plan: Any = self._plan()
+        pulled = len(xs) - pushed
+        out = tuple([(plan.pull if number < pulled else plan.push)(x) for number, x in enumerate(xs)])
+        size = sum(x.size for x in xs) // self.n_local
+        self.rounds, self.messages = self.rounds + 1, self.messages + plan.directed_edges
+        self.bytes += 8 * plan.directed_edges * size
+        return out
+
+
+class DevicePlan(Plan):
+    """The plan of one matrix, with the matrix, or both of a directed network, on the device."""
+
+    def __init__(self, W: Csr, network: Network, device: Any) -> None:
+        super().__init__(W, network.bounds, network.communicator)
+        self.pull = device.mixing(W.indptr, W.indices, W.data)
+        self.push = self.pull if W.push is None else device.mixing(W.indptr, W.indices, W.push)
+
+
+class DeviceCollective(AgentCollective):
+    """The collective of a process that holds all agents, on a device."""
+
+    def sum(self, *per_agent: Array) -> tuple[Array, ...]:
+        return tuple([x.sum(0) for x in per_agent])
+
+    def max(self, value: float) -> float:
+        return value if hasattr(value, "host") else super().max(value)

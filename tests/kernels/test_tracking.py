@@ -1,0 +1,109 @@
+"""The compiled sums against SciPy's loop, bit by bit, and the compiled pass of DRFGT against the same in NumPy."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import _sparsetools, random_array
+
+import topologies as tp
+from decentorth import DRFGT, solve
+from decentorth.algorithms.common.fields import add_change, landing
+from decentorth.numerics.ordered_sums import add_scaled
+from decentorth.problems import GEVP, PCA, FunctionProblem, Procrustes
+from decentorth.protocols import Array
+from decentorth.sets import Stiefel
+
+pytest.importorskip("numba")
+from decentorth import kernels
+
+N, D, R = 5, 7, 3
+
+
+@pytest.mark.parametrize("width", [1, 3, 40, 1001])
+@pytest.mark.parametrize("density", [0.0, 0.1, 0.3, 1.0])
+def test_sums_have_the_bits_of_scipy(density: float, width: int) -> None:
+    rng = np.random.default_rng(0)
+    W = random_array((9, 11), density=density, rng=rng, format="csr", data_sampler=lambda size: rng.standard_normal(size))
+    x, old = rng.standard_normal((11, width)), rng.standard_normal((9, width))
+    x[0], old[1] = -0.0, 0.0
+    given = (9, 11, width, W.indptr.astype(np.int64), W.indices.astype(np.int64), W.data, x.reshape(-1))
+    compiled = kernels.compiled_tracking()
+    for begun, sums in ((old, compiled.accumulate), (np.zeros_like(old), compiled.product)):
+        expected = begun.copy()
+        _sparsetools.csr_matvecs(*given, expected.reshape(-1))
+        found = begun.copy() if sums is compiled.accumulate else np.full_like(old, np.nan)
+        sums(*given, found.reshape(-1))
+        assert found.tobytes() == expected.tobytes()
+
+
+def drawn(rows: int) -> tuple[Array, Array]:
+    rng = np.random.default_rng(rows)
+    return rng.standard_normal((N, rows, D)), rng.standard_normal((N, R, rows))
+
+
+def own_function() -> FunctionProblem[Stiefel]:
+    a, b = drawn(3)
+    return FunctionProblem(
+        lambda i, x: float(((a[i] @ x - b[i].T) ** 2).sum()), lambda i, x: 2.0 * a[i].T @ (a[i] @ x - b[i].T), Stiefel(D, R), N
+    )
+
+
+PROBLEMS = {
+    "rows": lambda: Procrustes(*drawn(3)),
+    "Gram matrices": lambda: Procrustes(*drawn(20)),
+    "no targets": lambda: PCA(drawn(3)[0], R),
+    "unequal rows": lambda: Procrustes([*drawn(3)[0][:3], *drawn(2)[0][3:]], [*drawn(3)[1][:3], *drawn(2)[1][3:]]),
+    "a user's functions": own_function,
+}
+
+
+@pytest.mark.parametrize("moves", [True, False])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_pass_is_the_step_in_numpy_and_each_agent_s_own(name: str, moves: bool) -> None:
+    problem: Any = PROBLEMS[name]()
+    rng = np.random.default_rng(1)
+    x, y, old, tracker = rng.standard_normal((4, N, D, R))
+    penalty, alpha = rng.random((2, N))
+    change = kernels.compiled_tracking().landing_change
+
+    expected_x, expected_y = x.copy(), y.copy()
+    if moves:
+        add_scaled(-alpha, tracker, expected_x)
+    field = add_change(landing, problem, expected_x, expected_y, old, penalty)
+
+    def run(problem: Any, own: slice) -> tuple[Array, ...]:
+        points, trackers, fields = x[own].copy(), y[own].copy(), old[own].copy()
+        more = (alpha[own], tracker[own]) if moves else ()
+        return points, trackers, change(problem, points, trackers, fields, penalty[own], *more)
+
+    found = run(problem, slice(None))
+    for mine, expected in zip(found, (expected_x, expected_y, field), strict=True):
+        np.testing.assert_allclose(mine, expected, atol=1e-12, rtol=0.0)
+    for i in range(N):
+        own = slice(i, i + 1)
+        for mine, theirs in zip(run(problem.restrict(own), own), found, strict=True):
+            assert mine.tobytes() == theirs[own].tobytes()
+
+
+def test_blocks_and_batches_agree_with_numpy() -> None:
+    a, b = drawn(3)
+    many, W = 400, tp.metropolis_weights(tp.torus(20, 20))
+    rng = np.random.default_rng(3)
+    stacked = Procrustes(rng.standard_normal((many, 3, 30)), rng.standard_normal((many, 5, 3)))
+    assert len(stacked.blocks()) > 1
+    for problem, weights, method in (
+        (stacked, W, partial(DRFGT, step_size=1e-3, penalty=5.0)),
+        (Procrustes(a, b), tp.uniform_weights(tp.ring(N)), partial(DRFGT, step_size=1e-3, penalty=5.0, batch_size=2)),
+    ):
+        one, other = (solve(problem, method(kernel=kernel), weights, iterations=30, comm="serial") for kernel in ("numpy", "numba"))
+        np.testing.assert_allclose(other.x, one.x, atol=1e-12, rtol=0.0)
+
+
+def test_the_compiled_pass_is_for_the_stiefel_manifold() -> None:
+    problem = GEVP([np.eye(D)] * N, np.eye(D), R)
+    with pytest.raises(TypeError, match=r"kernel='numba' is for points on St\(d, r\), got St_B\(3, 7\): leave kernel out"):
+        solve(problem, DRFGT(kernel="numba"), tp.uniform_weights(tp.ring(N)), iterations=1, comm="serial")

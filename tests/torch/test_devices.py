@@ -1,0 +1,281 @@
+"""Runs on a device, which here is PyTorch's CPU: the numbers of NumPy's run, the same bits again, nothing brought back but rows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import topologies as tp
+from decentorth import (
+    DESTINY,
+    DGD,
+    DPRGD,
+    DPRGT,
+    DRFGT,
+    DRGTA,
+    DRSGD,
+    LBFGS,
+    PCAL,
+    PLAM,
+    REXTRA,
+    RFEXTRA,
+    RGD,
+    Checkpoints,
+    ConjugateGradients,
+    DeEPCA,
+    GradientTracking,
+    Landing,
+    PushPull,
+    iterate,
+    solve,
+)
+from decentorth.numerics.devices import numbers, opened
+from decentorth.problems import PCA, FunctionProblem, Procrustes
+from decentorth.run import main
+from decentorth.sets import Euclidean, GeneralizedStiefel, Stiefel
+from decentorth.stopping import LocalMaximum
+from tests.support.mpi import ROOT
+
+torch = pytest.importorskip("torch")
+from torch.overrides import TorchFunctionMode  # noqa: E402
+
+N, D, R = 6, 12, 3
+RNG = np.random.default_rng(0)
+WIDE, TALL, TARGETS = RNG.standard_normal((N, 4, D)), RNG.standard_normal((N, 20, D)), RNG.standard_normal((N, R, 20))
+RING = tp.metropolis_weights(tp.ring(N))
+CPU = "torch:cpu"
+PROBLEMS = {
+    "rows": lambda: PCA(WIDE, R),
+    "Gram": lambda: PCA(TALL, R),
+    "both": lambda: PCA([*WIDE[:3], *TALL[3:]], R),
+    "targets": lambda: Procrustes(TALL, TARGETS),
+    "column": lambda: PCA(TALL, 1),
+}
+NETWORKED = [
+    DRFGT(),
+    DRFGT(order="adapt-then-combine"),
+    DRFGT(batch_size=2, step_size=1e-3, penalty=1.0),
+    GradientTracking(penalty=1.0),
+    GradientTracking(penalty=1.0, order="adapt-then-combine"),
+    RFEXTRA(),
+    REXTRA(),
+    DESTINY(),
+    PushPull(),
+    *[DRGTA(retraction=one) for one in ("polar", "polar-svd", "polar-eigh", "qr", "cholesky-qr")],
+    DRGTA(rounds=2, chebyshev=True),
+    DGD(step_size="diminishing"),
+    DPRGD(),
+    DPRGT(),
+    DRSGD(),
+]
+ALONE = [RGD(), RGD(retraction="qr"), Landing(), Landing(safe=True), PLAM(), PCAL(), ConjugateGradients(), LBFGS()]
+CASES = [*((method, kind) for method in NETWORKED for kind in ("rows", "targets")), *((DRFGT(), kind) for kind in PROBLEMS)]
+CASES += [(DRGTA(), kind) for kind in ("Gram", "both", "column")]
+
+
+def same_numbers(problem: Any, method: Any, W: Any, **more: Any) -> None:
+    """The points and counts of NumPy's run after 100 iterations, and the same bits and rows in a second run."""
+    host = solve(problem, method, W, iterations=100, **more)
+    first, second = (solve(problem, method, W, iterations=100, device=CPU, **more) for _ in range(2))
+    assert isinstance(first.x, np.ndarray)
+    assert np.linalg.norm(first.x - host.x) <= 1e-12 * np.linalg.norm(host.x)
+    searches = isinstance(method, ConjugateGradients | LBFGS)  # whose trials at a minimiser are decided by rounding
+    assert first.row[: 4 if searches else 5] == host.row[: 4 if searches else 5]
+    assert first.iterates_sha256 == second.iterates_sha256
+    for name, column in host.history.items():
+        if name != "seconds" and not (searches and name == "gradients"):
+            assert first.history[name].tobytes() == second.history[name].tobytes()
+            np.testing.assert_allclose(first.history[name], column, rtol=1e-9, atol=1e-11 * np.abs(column).max() + 1e-12)
+
+
+@pytest.mark.parametrize(("method", "kind"), CASES, ids=lambda one: re.sub(r"\W+", "-", repr(one))[:60])
+def test_networks_have_the_numbers_of_numpy_and_the_same_bits_again(method: Any, kind: str) -> None:
+    same_numbers(PROBLEMS[kind](), method, RING)
+
+
+@pytest.mark.parametrize("method", ALONE, ids=lambda one: re.sub(r"\W+", "-", repr(one))[:60])
+def test_single_agents_have_the_numbers_of_numpy_and_the_same_bits_again(method: Any) -> None:
+    same_numbers(PROBLEMS["targets"]().pooled(), method, None)
+
+
+@pytest.mark.parametrize("method", [PushPull(), DRGTA()])
+def test_directed_networks(method: Any) -> None:
+    same_numbers(PROBLEMS["Gram"](), method, "directed_ring:chords=2")
+
+
+def test_networks_that_change() -> None:
+    same_numbers(PROBLEMS["Gram"](), DRFGT(step_size=1e-3, penalty=1.0), "link_failures:p=0.2@ring")
+
+
+def test_gradient_tracking_in_euclidean_space_on_functions_of_tensors() -> None:
+    """The functions get tensors alone, also for the first state, and NumPy's run is that of the same formula."""
+    hessians, centres = np.stack([a.T @ a for a in TALL]), RNG.standard_normal((N, D, R))
+    H, C = torch.from_numpy(hessians), torch.from_numpy(centres)
+
+    def value(agents: Any, x: Any) -> Any:
+        gap = x - C[agents]
+        return 0.5 * (gap * (H[agents] @ gap)).sum((-2, -1))
+
+    def gradient(agents: Any, x: Any) -> Any:
+        assert isinstance(x, torch.Tensor)
+        return H[agents] @ (x - C[agents])
+
+    own = FunctionProblem(value, gradient, Euclidean(D, R), N, stacked=True)
+    host = FunctionProblem(
+        lambda agents, x: 0.5 * ((x - centres[agents]) * (hessians[agents] @ (x - centres[agents]))).sum((-2, -1)),
+        lambda agents, x: hessians[agents] @ (x - centres[agents]),
+        Euclidean(D, R),
+        N,
+        stacked=True,
+    )
+    found, expected = (
+        solve(own, GradientTracking(), RING, device=CPU, iterations=100),
+        solve(host, GradientTracking(), RING, iterations=100),
+    )
+    assert np.linalg.norm(found.x - expected.x) <= 1e-12 * np.linalg.norm(expected.x)
+    assert found.row.values["gradient_norm"] == pytest.approx(expected.row.values["gradient_norm"], rel=1e-9)
+    wrong = FunctionProblem(value, lambda agents, x: x[..., 0], Euclidean(D, R), N, stacked=True)
+    with pytest.raises(ValueError, match=r"gradient on a device must be a tensor of shape \(6, 12, 3\)"):
+        solve(wrong, GradientTracking(), RING, device=CPU)
+
+
+class Transfers(TorchFunctionMode):
+    """Counts what brings numbers from tensors to the host, by the shape of the tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shapes: Counter[tuple[int, ...]] = Counter()
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(function, "__name__", "") in ("cpu", "item", "tolist", "__bool__", "__float__", "__int__", "__index__"):
+            self.shapes[tuple(args[0].shape)] += 1
+        return function(*args, **(kwargs or {}))
+
+
+def transfers(problem: Any, method: Any, W: Any, iterations: int) -> Counter[tuple[int, ...]]:
+    with Transfers() as counted:
+        solve(problem, method, W, device=CPU, iterations=iterations, rows=2)
+    return counted.shapes
+
+
+@pytest.mark.parametrize("method", [DRFGT(), GradientTracking(penalty=1.0), RFEXTRA(), PushPull(), DESTINY(), DGD(step_size=1e-3)])
+def test_iterations_bring_nothing_to_the_host(method: Any) -> None:
+    """A hundred iterations bring what ten do: two rows of a few numbers, and the last state."""
+    few, many = (transfers(PROBLEMS["targets"](), method, RING, iterations) for iterations in (10, 100))
+    assert few == many
+    rows = {shape: count for shape, count in many.items() if np.prod(shape) > N}
+    assert all(np.prod(shape) <= 20 or count <= 6 for shape, count in rows.items())
+
+
+def test_a_retraction_brings_one_integer_of_each_agent_and_a_line_search_numbers() -> None:
+    few, many = (transfers(PROBLEMS["targets"](), DRGTA(), RING, iterations) for iterations in (10, 100))
+    assert many - few == {(N,): 90}
+    few, many = (transfers(PROBLEMS["targets"]().pooled(), ConjugateGradients(), None, iterations) for iterations in (2, 20))
+    assert {int(np.prod(shape)) for shape in many - few} == {1}
+
+
+@pytest.mark.parametrize("graph", [tp.ring(200), tp.star(9), tp.complete(5)])
+def test_mixing_is_multiplication_with_W(graph: Any) -> None:
+    """A ring of 200 agents row by row, the others as a dense matrix."""
+    W, device = tp.metropolis_weights(graph), opened(CPU)
+    x = RNG.standard_normal((W.shape[0], 4, 2))
+    found = device.mixing(W.indptr, W.indices, W.data)(device.put(x)).host()
+    np.testing.assert_allclose(found, np.einsum("ij,jkl->ikl", W.toarray(), x), rtol=0.0, atol=1e-15)
+
+
+def test_arrays_of_a_device_do_not_leave_it_unasked_and_numbers_come_together() -> None:
+    x = opened(CPU).put(np.arange(6.0).reshape(2, 3))
+    with pytest.raises(TypeError, match=re.escape("an array on cpu is not brought to the host by itself: call its host()")):
+        np.asarray(x)
+    assert x.host().tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    with Transfers() as counted:
+        assert numbers((1.0, x[1, 1], np.float64(2.0), x.sum())) == (1.0, 4.0, 2.0, 15.0)
+    assert sum(counted.shapes.values()) == 1
+
+
+def test_single_precision_has_its_floor() -> None:
+    """The points stay within about 1e-5 of those of float64, where the run's own gradient norm no longer falls."""
+    given: dict[str, Any] = {"iterations": 3000}
+    problem = PROBLEMS["targets"]()
+    exact, rough = solve(problem, DRFGT(), RING, **given), solve(problem, DRFGT(), RING, device=f"{CPU}:float32", **given)
+    start = exact.history["gradient_norm"][0]
+    assert exact.row.values["gradient_norm"] < 1e-9 * start
+    assert 1e-9 * start < rough.row.values["gradient_norm"] < 1e-5 * start
+    assert np.abs(rough.x - exact.x).max() < 1e-5
+    state = next(iterate(problem, DRFGT(), RING, device=f"{CPU}:float32"))
+    assert state.x.dtype == state.tracker.dtype == state.step_size.dtype == np.float32
+
+
+def test_a_run_that_diverges_says_so() -> None:
+    found = solve(PROBLEMS["Gram"](), DRFGT(step_size=10.0, penalty=1.0), RING, device=CPU, iterations=200)
+    assert found.status == "diverged"
+    assert "try" in found.message
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"device": "gpu"},
+            "device must be 'cuda', 'cuda:1' or 'torch:cpu', with ':float32' behind it for single precision, got 'gpu'",
+        ),
+        ({"device": "cpu"}, "leave it out to compute with NumPy"),
+        ({"device": "cuda:99"}, "device 'cuda:99' is not there"),
+        ({"algorithm": DeEPCA()}, "DeEPCA does not run on a device: ConjugateGradients, DESTINY, DGD"),
+        ({"algorithm": DRFGT(safe=True)}, "safe and growing steps do not run on a device"),
+        ({"algorithm": DRFGT(step_size="growing")}, "safe and growing steps do not run on a device"),
+        ({"problem": PROBLEMS["Gram"]().pooled(), "W": None, "algorithm": LBFGS(), "channel": "loss:p=0.1"}, "channel is not for"),
+        ({"placement": "fewer-cuts"}, "placement is not for a run on a device"),
+        ({"checkpoints": Checkpoints("nowhere", every=1)}, "checkpoints is not for a run on a device"),
+        ({"resume": "nowhere"}, "resume is not for a run on a device"),
+        ({"stopping": LocalMaximum(1e-3)}, "LocalMaximum (local_tolerance) is not for a run on a device"),
+        (
+            {"problem": FunctionProblem(lambda i, x: 0.0, lambda i, x: x, Stiefel(D, R), N)},
+            "functions of one agent do not run on a device: give functions of all agents, and stacked=True",
+        ),
+        (
+            {"problem": FunctionProblem(lambda i, x: x, lambda i, x: x, GeneralizedStiefel(np.eye(D), R), N, stacked=True)},
+            "does not run on a device: Stiefel and Euclidean do",
+        ),
+    ],
+)
+def test_what_cannot_be_on_a_device_is_refused_in_one_line(given: dict[str, Any], said: str) -> None:
+    whole: dict[str, Any] = {"problem": PROBLEMS["Gram"](), "algorithm": DRFGT(), "W": RING, "device": CPU, "iterations": 5}
+    with pytest.raises(ValueError, match=re.escape(said)) as refused:
+        solve(**whole | given)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_command_has_the_numbers_of_numpy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "--problem procrustes --dimension 8 --rank 2 --agents 4 --iterations 100 --quiet --out"
+    assert main([*words.split(), str(tmp_path / "host")]) == 0
+    (tmp_path / "run.yaml").write_text("device: torch:cpu\n")
+    assert main([*words.split(), str(tmp_path / "device"), "--config", str(tmp_path / "run.yaml")]) == 0
+    host, device = (np.load(tmp_path / name / "final.npz")["x"] for name in ("host", "device"))
+    assert np.linalg.norm(device - host) <= 1e-12 * np.linalg.norm(host)
+    assert json.loads((tmp_path / "device" / "summary.json").read_text())["versions"]["torch"] == torch.__version__
+    assert "device: torch:cpu" in (tmp_path / "device" / "config.yaml").read_text()
+    assert main([*words.split(), str(tmp_path / "other"), "--device", CPU, "--checkpoint-every", "5"]) == 2
+    assert main([*words.split(), str(tmp_path / "other"), "--device", "torch:tpu"]) == 2
+    assert not (tmp_path / "other").exists()
+    assert "checkpoint_every is not for a run on a device" in capsys.readouterr().err
+
+
+def test_the_page_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its numbers to two digits, but the last one of each in single precision, which is a rounding error."""
+    code, said = re.search(
+        r"^```python\n(.*?)^```\n\n^```\n(.*?)^```$", (ROOT / "docs" / "devices.md").read_text(), re.S | re.M
+    ).groups()  # type: ignore[union-attr]
+    exec(code, {})
+    found, expected = (
+        re.findall(r"(\S+): gradient norm (\S+), feasibility (\S+)", text) for text in (capsys.readouterr().out, said)
+    )
+    assert found[:2] == expected[:2]
+    assert [name for name, *_ in found] == [name for name, *_ in expected]
+    assert np.array(found[2][1:], dtype=float) == pytest.approx(np.array(expected[2][1:], dtype=float), rel=1.0)
