@@ -128,7 +128,8 @@ class Live:
         self._keeping = folder, activations, seconds, ended
 
     def _keep(self, number: int) -> None:
-        """Write an agent's checkpoint where it is due; called before its message is sent, so that it is never behind at a start."""
+        """Write an agent's checkpoint where it is due; before the message is sent, so that nobody hears of an incarnation that is
+        not on disk."""
         if self._keeping is None:
             return
         folder, activations, seconds, ended = self._keeping

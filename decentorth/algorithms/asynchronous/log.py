@@ -158,9 +158,12 @@ def read_agent(folder: Path, agent: Agent) -> Index | None:
     path, size = folder / f"agent-{agent.number:05d}", 8 * len(agent.checkpoint())
     if not path.exists():
         return None
-    header, content = _read(path, "agent", "checkpoint of an agent", lambda header: size)
-    if {name: header.get(name) for name in _agent(agent)} != _agent(agent):
-        raise ValueError(f"{path} is of another agent or run: resume that one")
+    try:
+        header, content = _read(path, "agent", "checkpoint of an agent", lambda header: size)
+        if {name: header.get(name) for name in _agent(agent)} != _agent(agent):
+            raise ValueError(f"{path} is of another agent or run")
+    except ValueError as error:
+        raise ValueError(f"{error}: remove it, and this agent begins anew at the start of the run") from None
     return np.frombuffer(content, "<i8").astype(np.int64)
 
 

@@ -287,6 +287,21 @@ def test_declared_events_keep_the_invariants_and_their_logs_repeat_them(tmp_path
     assert again.row.values == first.row.values
 
 
+@pytest.mark.ranks
+def test_events_on_ranks_are_repeated_by_the_log_in_one_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "--problem pca --data synthetic --dimension 6 --rank 2 --samples 40 --gap 0.5 --agents 6 --topology complete --quiet"
+    words += " --algorithm asynchronous_drfgt --activations 400000 --end-tolerance 1e-6 --channel loss:p=0.3"
+    events = "join:agent=5,at=2000 rollback:agent=1,at=3000,to=2500 restart:agent=2,at=4000 leave:agent=3,at=6000"
+    places = ["--log", str(tmp_path / "log"), "--out", str(tmp_path / "run")]
+    job = run_ranks(2, ["-m", "decentorth", "run", *words.split(), "--events", events, *places])
+    assert job.returncode == 0, job.report()
+    measured = json.loads((tmp_path / "run/summary.json").read_text())["metrics"]
+    assert measured["gradient_norm"] < 1e-4
+    assert measured["error"] < 1e-3
+    assert main(["replay", str(tmp_path / "log")]) == 0
+    assert "as in the log" in capsys.readouterr().out
+
+
 def test_those_that_are_left_minimise_their_own_mean() -> None:
     """With the correction of masses; without it their limit is another."""
     limits = []
