@@ -32,12 +32,14 @@ def test_sums_have_the_bits_of_scipy(density: float, width: int) -> None:
     x[0], old[1] = -0.0, 0.0
     given = (9, 11, width, W.indptr.astype(np.int64), W.indices.astype(np.int64), W.data, x.reshape(-1))
     compiled = kernels.compiled_tracking()
-    for begun, sums in ((old, compiled.accumulate), (np.zeros_like(old), compiled.product)):
-        expected = begun.copy()
-        _sparsetools.csr_matvecs(*given, expected.reshape(-1))
-        found = begun.copy() if sums is compiled.accumulate else np.full_like(old, np.nan)
-        sums(*given, found.reshape(-1))
-        assert found.tobytes() == expected.tobytes()
+    expected, found = old.copy(), old.copy()
+    _sparsetools.csr_matvecs(*given, expected.reshape(-1))
+    compiled.accumulate(*given, found.reshape(-1))
+    assert found.tobytes() == expected.tobytes()
+    expected, found = np.zeros_like(old), np.full_like(old, np.nan)
+    _sparsetools.csr_matvecs(*given, expected.reshape(-1))
+    compiled.product(*given[2:], found.reshape(-1))
+    assert found.tobytes() == expected.tobytes()
 
 
 def drawn(rows: int) -> tuple[Array, Array]:
