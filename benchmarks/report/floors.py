@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -32,15 +33,21 @@ def products(sizes: list[tuple[int, int, int, int]], calls: int) -> Any:
     return repeated(multiply, calls)
 
 
+KERNELS: list[Any] = ["numpy", *(["numba"] if find_spec("numba") else [])]
+
+
 def drfgt() -> Works:
     """An iteration of DRFGT, and its gradient's two products and its landing field's two."""
     n, d, r, rows = 10, 50, 20, 10
     a, b = published_rows(slice(0, n), n, d, r, 0)
-    run = Run(Procrustes(a, b), DRFGT(step_size=1e-3, penalty=10.0), tp.uniform_weights(tp.ring(n)), comm="serial")
-    states = run.states()
-    next(states)
+    works: Works = {}
+    for kernel in KERNELS:
+        method = DRFGT(step_size=1e-3, penalty=10.0, kernel=kernel)
+        states = Run(Procrustes(a, b), method, tp.uniform_weights(tp.ring(n)), comm="serial").states()
+        next(states)
+        works[f"iteration, kernel {kernel}"] = repeated(states.__next__, 200)
     sizes = [(n, rows, d, r), (n, d, rows, r), (n, 2 * r, d, r), (n, d, 2 * r, r)]
-    return {"iteration": repeated(states.__next__, 200), "its products": products(sizes, 200)}
+    return works | {"its products": products(sizes, 200)}
 
 
 def rgd() -> Works:
@@ -67,7 +74,7 @@ def cases(quick: bool, peers: Peers) -> list[Case]:
     """The section's cases."""
     blocks, jobs = (15, 5) if quick else (60, 15)
     found = [
-        Case("DRFGT, 10 agents of 50 x 20, ring", drfgt, blocks, goal=1.5),
+        Case("DRFGT, 10 agents of 50 x 20, ring", drfgt, blocks, own=len(KERNELS), goal=1.5),
         Case("RGD, Procrustes on St(500, 100)", rgd, blocks),
     ]
     for n, _, width, calls, _ in SIZES:
