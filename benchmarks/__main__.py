@@ -18,6 +18,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import argparse
 import importlib.metadata
+import importlib.util
 import json
 import platform
 import re
@@ -276,7 +277,9 @@ def floors(quick: bool, peers: Mapping[str, Path | str]) -> Iterator[Row]:
     """Row e: iterations against the same products at NumPy's speed for their sizes, and against passes over memory."""
     blocks, n, d, r, rows = 15 if quick else 60, 10, 50, 20, 10
     a, b = published_rows(slice(0, n), n, d, r, 0)
-    run = Run(Procrustes(a, b), DRFGT(step_size=1e-3, penalty=10.0), tp.uniform_weights(tp.ring(n)), comm="serial")
+    kernels: list[Any] = ["numpy", *(["numba"] if importlib.util.find_spec("numba") else [])]
+    W, methods = tp.uniform_weights(tp.ring(n)), {k: DRFGT(step_size=1e-3, penalty=10.0, kernel=k) for k in kernels}
+    states = {kernel: Run(Procrustes(a, b), method, W, comm="serial").states() for kernel, method in methods.items()}
     rng = np.random.default_rng(0)
     sizes = [(rows, d, r), (d, rows, r), (2 * r, d, r), (d, 2 * r, r)]  # the gradient's two products, and the landing field's
     products = [(rng.standard_normal((n, m, k)), rng.standard_normal((n, k, w)), np.empty((n, m, w))) for m, k, w in sizes]
@@ -285,8 +288,9 @@ def floors(quick: bool, peers: Mapping[str, Path | str]) -> Iterator[Row]:
         for left, right, out in products:
             np.matmul(left, right, out=out)
 
-    works = {"iteration": repeated(run.states().__next__, 200), "its products": repeated(multiply, 200)}
-    yield from compared("floors", "DRFGT, 10 agents of 50 x 20, ring", works, 1, blocks, 1.5)
+    works = {f"iteration, kernel {kernel}": repeated(each.__next__, 200) for kernel, each in states.items()}
+    works["its products"] = repeated(multiply, 200)
+    yield from compared("floors", "DRFGT, 10 agents of 50 x 20, ring", works, len(states), blocks, 1.5)
     for n_agents, W, width, calls in (
         (10, tp.uniform_weights(tp.ring(10)), 1000, 300),
         (1000, tp.metropolis_weights(tp.torus(25, 40)), 100, 20),

@@ -334,10 +334,10 @@ def geoopt_procrustes(objective: Quadratic, x0: np.ndarray, size: Callable[[np.n
                     break
         return k, spent, left if np.isfinite(left) else np.inf
 
-    for name, (kind, steps) in kinds.items():
-        best = min(steps, key=lambda step, kind=kind: descend(kind, step, 200)[2])
+    for name, (kind, rates) in kinds.items():
+        best = min(rates, key=lambda step, kind=kind: descend(kind, step, 200)[2])
         k, spent, left = descend(kind, best, 6000)
-        result(f"geoopt {name}, lr {best:.2g}, best of {len(steps)}", k if left < 1e-6 else None, spent)
+        result(f"geoopt {name}, lr {best:.2g}, best of {len(rates)}", k if left < 1e-6 else None, spent)
 
 
 def main(*parts: str) -> None:

@@ -127,9 +127,9 @@ def accumulate(rows: int, columns: int, width: int, indptr: Index, indices: Inde
 
 
 @exact
-def product(rows: int, columns: int, width: int, indptr: Index, indices: Index, data: Array, x: Array, out: Array) -> None:
+def product(width: int, indptr: Index, indices: Index, data: Array, x: Array, out: Array) -> None:
     """The same with ``out = matrix @ x``."""
-    for i in range(rows):
+    for i in range(len(indptr) - 1):
         first, end = indptr[i], indptr[i + 1]
         _add_row(data[first:end], indices[first:end], width, x, True, out[i * width : (i + 1) * width])
 
@@ -216,6 +216,6 @@ def landing_change(
 def prepare() -> None:
     """Compile everything, by a call on one agent."""
     one, number, column = np.zeros((1, 1, 1)), np.zeros(1), np.zeros(1, dtype=np.int64)
-    for sums in (accumulate, product):
-        sums(1, 1, 1, np.array([0, 1]), column, number, number.copy(), number.copy())
+    accumulate(1, 1, 1, np.array([0, 1]), column, number, number.copy(), number.copy())
+    product(1, np.array([0, 1]), column, number, number.copy(), number.copy())
     _landing_change(DGEMM, one, one, one, NOTHING, one.copy(), one.copy(), one.copy(), number, number, one.copy())

@@ -120,12 +120,6 @@ class Traffic:
             self._accumulate(block, width, arrays[number].reshape(-1), flat)
         return out
 
-    def _multiplied(self, block: Csr, x: Array) -> Array:
-        """The product of a block with all agents' arrays, fresh, by the compiled loop."""
-        out = np.empty(x.shape)
-        accumulate(block, x.size // block.columns, x.reshape(-1), out.reshape(-1), self._product)
-        return out
-
     def mix(self, xs: tuple[Array, ...], pushed: int = 0) -> tuple[Array, ...]:
         """W x for each array, and B x for the last ``pushed``; fresh, C-contiguous."""
         if self._row is not None:
@@ -135,8 +129,11 @@ class Traffic:
             return tuple([mixed[part].reshape(x.shape) for x, part in zip(xs, self._parts, strict=True)])
         pulled = len(xs) - pushed
         if self._product is not None and not self.messages:
-            W, B = self._blocks[0], self._push_blocks[0]
-            return tuple([self._multiplied(W if number < pulled else B, x) for number, x in enumerate(xs)])
+            fresh = tuple([np.empty(x.shape) for x in xs])
+            for number, (width, x, out) in enumerate(zip(self._widths, xs, fresh, strict=True)):
+                W = (self._blocks if number < pulled else self._push_blocks)[0]
+                self._product(width, W.indptr, W.indices, W.data, x.reshape(-1), out.reshape(-1))
+            return fresh
         gathered = self.gather(xs)
         return tuple(
             [

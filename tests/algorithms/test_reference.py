@@ -24,7 +24,8 @@ from tests.support.problems import CASES, GRAPHS, UNEVEN, Case, point, procruste
 
 ORDERS: tuple[Order, ...] = get_args(Order)
 Kernel = Literal["numpy", "numba"]
-KERNELS: list[Kernel] = ["numpy", *(["numba"] if importlib.util.find_spec("numba") else [])]
+NUMBA: list[Kernel] = ["numba"] if importlib.util.find_spec("numba") else []
+KERNELS: list[Kernel] = ["numpy", *NUMBA]
 N = 5
 
 

@@ -73,18 +73,18 @@ class DRFGT(SafeTracking):
     def step(self, problem: Problem[Landing], network: Network, streams: Streams, state: PenalisedState) -> PenalisedState:
         k, alpha, penalty = state.k + 1, state.step_size, state.penalty
         f = self.oracle(problem, streams, k)
-        tracked = partial(add_change, landing)
 
         def moved(f: Oracle[Landing], x: Array, y: Array, old: Array, penalty: Array, alpha: Array, tracker: Array) -> Array:
             add_scaled(-alpha, tracker, x)  # (10): x_i <- sum_j W_ij x_j - alpha y_i
-            return tracked(f, x, y, old, penalty)  # (10): y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)
+            return add_change(landing, f, x, y, old, penalty)  # (10): y_i <- sum_j W_ij y_j + Lambda_i(new x_i) - Lambda_i(old x_i)
 
         if self.kernel == "numba":
-            moved = tracked = compiled_tracking().landing_change
+            moved = compiled_tracking().landing_change
         if self.order == "combine-then-adapt":
             x, y = network.mix(state.x, state.tracker)
             field = blockwise(moved, f, x, y, state.field, penalty, alpha, state.tracker, out=state.field)
         else:
+            tracked = partial(add_change, landing) if self.kernel == "numpy" else moved
             (x,) = network.mix(state.x - alpha[:, None, None] * state.tracker)  # x_i <- sum_j W_ij (x_j - alpha y_j)
             field = blockwise(tracked, f, x, state.tracker, state.field, penalty, out=state.field)
             (y,) = network.mix(state.tracker)  # y_i <- sum_j W_ij (y_j + Lambda_j(new x_j) - Lambda_j(old x_j))
