@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ RNG = np.random.default_rng(0)
 WIDE, TALL, TARGETS = RNG.standard_normal((N, 4, D)), RNG.standard_normal((N, 20, D)), RNG.standard_normal((N, R, 20))
 RING = tp.metropolis_weights(tp.ring(N))
 CPU = "torch:cpu"
-PROBLEMS = {
+PROBLEMS: dict[str, Callable[[], Any]] = {
     "rows": lambda: PCA(WIDE, R),
     "Gram": lambda: PCA(TALL, R),
     "both": lambda: PCA([*WIDE[:3], *TALL[3:]], R),
@@ -145,7 +146,7 @@ def test_gradient_tracking_in_euclidean_space_on_functions_of_tensors() -> None:
         solve(wrong, GradientTracking(), RING, device=CPU)
 
 
-class Transfers(TorchFunctionMode):
+class Transfers(TorchFunctionMode):  # type: ignore[misc]  # PyTorch is not among the packages of the type checks
     """Counts what brings numbers from tensors to the host, by the shape of the tensor."""
 
     def __init__(self) -> None:
@@ -161,7 +162,8 @@ class Transfers(TorchFunctionMode):
 def transfers(problem: Any, method: Any, W: Any, iterations: int) -> Counter[tuple[int, ...]]:
     with Transfers() as counted:
         solve(problem, method, W, device=CPU, iterations=iterations, rows=2)
-    return counted.shapes
+    found: Counter[tuple[int, ...]] = counted.shapes
+    return found
 
 
 @pytest.mark.parametrize("method", [DRFGT(), GradientTracking(penalty=1.0), RFEXTRA(), PushPull(), DESTINY(), DGD(step_size=1e-3)])
