@@ -28,7 +28,7 @@ LARGE = {name for name, case in CASES.items() if case.shape[0] >= 300}
 
 
 @cache
-def outcomes(ranks: int, times: int = 1) -> dict[str, Any]:
+def outcomes(ranks: int, times: int) -> dict[str, Any]:
     """The cases with so many times their iterations, from one job; 0 ranks is one process without a launcher.
 
     All cases where iterations are repeated, otherwise all but the large ones, or few.
@@ -155,7 +155,7 @@ def test_counts_are_those_of_the_graph(name: str) -> None:
 @pytest.mark.parametrize("name", COUNTED)
 def test_transport_counts_are_those_of_the_cut(name: str, ranks: int) -> None:
     """Each exchange sends one message to each rank that holds a neighbour; in it, once, every agent that has a neighbour there."""
-    case, transport = CASES[name], outcomes(ranks)[name]["transport"]
+    case, transport = CASES[name], outcomes(ranks, 1)[name]["transport"]
     bounds = transport["bounds"]
     assert bounds[0] == 0
     assert bounds[-1] == len(case.rows)
@@ -171,9 +171,9 @@ def test_transport_counts_are_those_of_the_cut(name: str, ranks: int) -> None:
 
 def test_one_process_and_one_rank_send_nothing() -> None:
     for ranks in (0, 1):
-        assert {(o["transport"]["messages"], o["transport"]["bytes"]) for o in outcomes(ranks).values()} == {(0, 0)}
+        assert {(o["transport"]["messages"], o["transport"]["bytes"]) for o in outcomes(ranks, 1).values()} == {(0, 0)}
 
 
 def test_fewer_cuts_moves_the_borders() -> None:
     """The one edge between the clusters of 18 and 22 is where two ranks divide them."""
-    assert outcomes(2)["fewer-cuts"]["transport"]["bounds"] == [0, 18, 40]
+    assert outcomes(2, 1)["fewer-cuts"]["transport"]["bounds"] == [0, 18, 40]
