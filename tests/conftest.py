@@ -1,9 +1,32 @@
-"""What every test may count on."""
+"""What every test may count on, and what keeps the collection of ten thousand tests short."""
 
+import gc
 import signal
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to it, and so would be our children
 settings.register_profile("tests", deadline=None, derandomize=True)  # the same examples everywhere, however busy the machine is
 settings.load_profile("tests")
+gc.disable()  # until the tests are collected, which leaves no garbage, only objects for the garbage collector to look through
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files that do not contain the marker unread where only tests with ranks are asked for."""
+    only_ranks = str(config.getoption("markexpr")) in ("ranks and not slow", "slow and ranks")
+    return True if only_ranks and collection_path.suffix == ".py" and "mark.ranks" not in collection_path.read_text() else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a test with ranks in a file that does not contain the marker."""
+    for path in {item.path for item in items if item.get_closest_marker("ranks")}:
+        assert "mark.ranks" in path.read_text(), f"{path} must mark its tests by pytest.mark.ranks itself"
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of every later garbage collection."""
+    gc.freeze()
+    gc.enable()

@@ -101,6 +101,7 @@ def test_neighbours_know_a_covariance_once_the_points_span_the_space(hospitals: 
     assert hospitals._error(X, x[:, :5]) > 1e-3
 
 
+@pytest.mark.slow
 def test_a_stations_filter_over_lossy_links_is_that_of_scipy(sensors: Any) -> None:
     """And so are the canonical directions; the averages of the stations' own answers are not."""
     noise, signals = sensors.generated(n_stations=6, n_sensors=6)

@@ -39,6 +39,7 @@ def test_own_problem_becomes_stationary_in_consensus() -> None:
     assert all(float(value) < 1e-12 for value in values.groups())
 
 
+@pytest.mark.slow
 def test_own_algorithm_is_reachable_by_name() -> None:
     arguments = "--problem pca --rank 3 --iterations 1".split()
     words = ["examples/own_algorithm.py", *arguments, "--algorithm", "damped_drfgt"]
@@ -259,6 +260,7 @@ def test_the_structural_probe_changes_only_in_its_form_that_is_not_constant(tmp_
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_three_models_are_trained_on_a_generated_graph_by_one_loop() -> None:
     """In few epochs all rank held-out triples better than chance, which is 0.07; so does UltraE with each ingredient changed."""
     words = ("examples/j_orthogonal/knowledge.py", "--entities", "60", "--epochs", "30", "--dimension", "8", "--held-out", "0.2")

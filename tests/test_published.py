@@ -16,6 +16,7 @@ from decentorth import DRFGT, solve
 from decentorth.algorithms.common.automatic_steps import Order
 from decentorth.problems import PCASettings, ProcrustesSettings
 from decentorth.stopping import Error
+from tests.support.marks import first_is_quick
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -50,7 +51,7 @@ def graph(name: str) -> Any:
 
 
 @pytest.mark.parametrize("partition", ["even", "by-label"])
-@pytest.mark.parametrize("name", ["ring", "erdos-renyi", "star"])
+@pytest.mark.parametrize("name", first_is_quick(["ring", "erdos-renyi", "star"]))
 def test_digits_with_automatic_steps(name: str, partition: Literal["even", "by-label"]) -> None:
     """The top five components to 1e-8 in at most 12,000 iterations, whoever has which digits, without leaving St by 0.1."""
     problem = PCASettings(partition=partition, weighting="agents").problem(10, 0)

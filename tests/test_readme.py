@@ -50,25 +50,21 @@ def run(words: list[str], folder: Path) -> str:
     return done.stdout
 
 
-SLOW = (
-    "--agents 10000",
-    "-n 10",
-    "--problem odl",
-    "--spread-samples",
-    "--problem ultrae",
-    "--blocks 10",
-    "drsm",
-    "cdadt",
-    "decentorth.doctor",
+QUICK = (
+    "python -m decentorth.run",
+    "mpirun -n 3 python -m decentorth.run",
+    "python -m decentorth.run --problem procrustes --algorithm landing --agents 1",
+    "python -m decentorth.run --problem pca --data synthetic",
+    "mpirun -n 3 python -m decentorth.run --problem pca --algorithm drgta --rounds 3 --chebyshev --iterations 500",
 )
-"""Words of the commands that take longest."""
+"""The commands of docs/using.md that are among the quick tests, beside the ten of the README."""
 
 
 def marked(words: str = "") -> list[Any]:
     """The commands with these words, marked by what they need."""
     found = []
     for command in commands():
-        marks = [pytest.mark.slow] if any(word in command for word in SLOW) else []
+        marks = [pytest.mark.slow] if command not in QUICK else []
         marks += [pytest.mark.ranks] if any(word in command for word in ("mpirun", "runs/b", "decentorth.doctor")) else []
         found += [pytest.param(command, marks=marks)] if words in command else []
     return found
@@ -154,7 +150,8 @@ def test_a_figure_is_drawn(command: str, say: Callable[[str], str], folder: Path
 
 
 def test_commands_of_every_kind_are_found() -> None:
-    """Guards the tests above against an empty list."""
+    """Guards the tests above against an empty list, and the marks against commands that are no longer there."""
+    assert {*QUICK} <= {*commands()}
     assert len(marked("--problem cca")) == 3
     for words in ("--topology star", "--local-tolerance", "decentorth.doctor", "decentorth.plot"):
         assert len(marked(words)) == 1
@@ -212,6 +209,7 @@ def test_the_python_of_the_readme_runs_as_written(tmp_path: Path) -> None:
     assert (tmp_path / "history.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_the_python_of_the_page_runs_as_written(tmp_path: Path) -> None:
     (code,) = blocks("python", USING)
     said = run([sys.executable, "-c", code], tmp_path).splitlines()

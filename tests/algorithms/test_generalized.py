@@ -22,6 +22,7 @@ from decentorth.sets import GeneralizedStiefel, SampleCovariance, Stiefel
 from decentorth.stopping import Feasibility, GradientNorm
 from tests.reference import generalized as naive
 from tests.support.generalized import GEVP, cca, gevp, optimum, pencil, sampled_gevp
+from tests.support.marks import first_is_quick
 from tests.support.problems import point, relative
 
 directions = pytest.mark.parametrize("direction", get_args(Direction))
@@ -254,7 +255,7 @@ def test_an_automatic_penalty_asks_for_solves() -> None:
 # answers
 
 
-@retractions
+@pytest.mark.parametrize("retraction", first_is_quick(get_args(Retraction)))
 @metrics
 def test_rgd_finds_the_generalized_eigenvectors(metric: MetricName, retraction: Retraction) -> None:
     """Condition 100: to 1e-10 of the optimum."""
@@ -266,7 +267,7 @@ def test_rgd_finds_the_generalized_eigenvectors(metric: MetricName, retraction: 
     assert result.row.values["gradient_norm"] < 1e-4
 
 
-@directions
+@pytest.mark.parametrize("direction", first_is_quick(get_args(Direction)))
 def test_landing_finds_the_generalized_eigenvectors(direction: Direction) -> None:
     problem = gevp(30, 4)
     _, B = pencil(30)
@@ -287,11 +288,9 @@ def test_augmented_lagrangians_find_the_generalized_eigenvectors(method: Any) ->
 @pytest.mark.parametrize(
     "method",
     [
-        RGD(),
-        RGD(metric="euclidean"),
-        *[GeneralizedLanding(direction=direction) for direction in get_args(Direction)],
-        PLAM(),
-        PCAL(),
+        *first_is_quick([RGD(), RGD(metric="euclidean")]),
+        *first_is_quick(GeneralizedLanding(direction=direction) for direction in get_args(Direction)),
+        *first_is_quick([PLAM(), PCAL()]),
     ],
 )
 def test_automatic_steps_find_the_generalized_eigenvectors(method: Any) -> None:
@@ -306,12 +305,11 @@ def test_automatic_steps_find_the_generalized_eigenvectors(method: Any) -> None:
 @pytest.mark.parametrize(
     "method",
     [
-        RGD(step_size="bb:cap=inf"),
-        RGD(step_size="bb:cap=inf", metric="euclidean"),
-        GeneralizedLanding(step_size="bb:cap=inf"),
-        GeneralizedLanding(step_size="bb:cap=inf", direction="psi-br"),
-        PLAM(step_size="bb:cap=inf"),
-        PCAL(step_size="bb:cap=inf"),
+        *first_is_quick([RGD(step_size="bb:cap=inf"), RGD(step_size="bb:cap=inf", metric="euclidean")]),
+        *first_is_quick(
+            [GeneralizedLanding(step_size="bb:cap=inf"), GeneralizedLanding(step_size="bb:cap=inf", direction="psi-br")]
+        ),
+        *first_is_quick([PLAM(step_size="bb:cap=inf"), PCAL(step_size="bb:cap=inf")]),
     ],
 )
 def test_canonical_correlations_on_a_product(method: Any) -> None:
@@ -434,6 +432,7 @@ def test_rolling_covariances(name: str) -> None:
     np.testing.assert_allclose(means[7], problem.B, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_rolling_covariances_find_the_answer() -> None:
     problem = sampled_gevp(10, 2, 500)
     method: Any

@@ -186,6 +186,7 @@ def test_stationary_points_are_those_that_the_map_keeps() -> None:
     assert near.stationarity > 1.0
 
 
+@pytest.mark.slow
 def test_theorem_49_as_a_slope() -> None:
     """With constant steps 1 / (L sqrt(T + 1)) the least mean of Theta^2 falls at least as 1 / sqrt(T + 1), below the bound (a)."""
     problem = RobustSubspaceRecovery([DATA], 3)

@@ -20,6 +20,7 @@ from decentorth.cli.flags import InputError
 from decentorth.cli.outputs import RunFolder
 from decentorth.plot import PANELS, figure, labels_of, main, plot_histories
 from decentorth.protocols import Row
+from tests.support.marks import first_is_quick, first_row_is_quick
 
 KEYS = ("local_gradient_sum", "gradient_norm", "consensus_error", "distance_to_manifold", "consensus_rms", "feasibility")
 
@@ -152,12 +153,14 @@ def boxes(drawn: Figure) -> list[tuple[str, Any]]:
 
 @pytest.mark.parametrize(
     ("width", "x_scale", "against", "runs"),
-    [
-        ("column", "linear", "bytes", 4),
-        ("column", "log", "iterations", 1),
-        ("page", "linear", "seconds", 6),
-        ("page", "log", "bytes", 4),
-    ],
+    first_row_is_quick(
+        [
+            ("column", "linear", "bytes", 4),
+            ("column", "log", "iterations", 1),
+            ("page", "linear", "seconds", 6),
+            ("page", "log", "bytes", 4),
+        ]
+    ),
 )
 def test_nothing_overlaps_and_widths_are_those_of_papers(width: Any, x_scale: Any, against: Any, runs: int) -> None:
     long = {
@@ -180,7 +183,7 @@ def test_nothing_overlaps_and_widths_are_those_of_papers(width: Any, x_scale: An
             assert not box.shrunk(0.97, 0.97).overlaps(another.shrunk(0.97, 0.97)), (name, other)
 
 
-@pytest.mark.parametrize("ending", ["pdf", "svg"])
+@pytest.mark.parametrize("ending", first_is_quick(["pdf", "svg"]))
 def test_fonts_are_embedded_as_publishers_take_them(tmp_path: Path, ending: str) -> None:
     """Type 42 in PDF, text as text in SVG; also by matplotlib's own savefig."""
     drawn = figure([history(1.0)])

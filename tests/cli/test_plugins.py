@@ -43,6 +43,7 @@ def digest(folder: str) -> str:
     return found[1]
 
 
+@pytest.mark.slow
 def test_the_recipe_of_contributing_works_as_it_is_written() -> None:
     block = re.search("```sh\n(decentorth new.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.S)
     assert block is not None

@@ -663,11 +663,11 @@ FULL = "decentorth: cannot write to standard output (No space left on device); n
     [
         (">&-", 0, False, ""),
         ("2>&-", 0, True, ""),
-        (">&- 2>&- <&-", 0, False, ""),
+        pytest.param(">&- 2>&- <&-", 0, False, "", marks=pytest.mark.slow),
         ("> /dev/full", 0, False, FULL),
-        ("2> /dev/full", 0, True, ""),
-        ("> /dev/full 2> /dev/full", 0, False, ""),
-        ("--dry-run > /dev/full", 1, False, FULL),
+        pytest.param("2> /dev/full", 0, True, "", marks=pytest.mark.slow),
+        pytest.param("> /dev/full 2> /dev/full", 0, False, "", marks=pytest.mark.slow),
+        pytest.param("--dry-run > /dev/full", 1, False, FULL, marks=pytest.mark.slow),
         ("--stepsize 1 2> /dev/full", 2, False, ""),
     ],
 )

@@ -59,6 +59,7 @@ def test_the_choice_is_the_argmin_of_its_grid(tuned: Comparison) -> None:
         assert len({each[0] for each in found}) > 1
 
 
+@pytest.mark.slow
 def test_every_method_has_the_same_budget(tuned: Comparison) -> None:
     for entry in tuned.entries:
         assert [one.factor for one in entry.tried] == list(TUNED.factors)

@@ -93,6 +93,7 @@ def test_large_alpha_gives_every_agent_the_same_mixture() -> None:
     assert (np.abs(table - np.bincount(y)[:, None] / 7) < 1).all()
 
 
+@pytest.mark.slow
 def test_heterogeneity_falls_with_alpha() -> None:
     """The mean over labels of sum_i p_i^2 has the expectation (1 + alpha) / (1 + n alpha) of Dirichlet(alpha) shares."""
     n_agents, n_labels, each = 5, 400, 1000
@@ -104,6 +105,7 @@ def test_heterogeneity_falls_with_alpha() -> None:
         assert abs(squares.mean() - (1 + alpha) / (1 + n_agents * alpha)) < 4 * error + 2 / each
 
 
+@pytest.mark.slow
 def test_dirichlet_shares_have_beta_marginals() -> None:
     n_agents, n_labels, each, alpha = 4, 300, 2000, 0.7
     labels = np.repeat(np.arange(n_labels), each)

@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import topologies as tp
 from decentorth.estimators import CCA
 from decentorth.protocols import Array
+from tests.support.marks import first_is_quick
 
 RING = tp.metropolis_weights(tp.ring(5))
 
@@ -137,7 +138,7 @@ def test_a_ridge_makes_columns_that_depend_on_each_other_possible() -> None:
         np.testing.assert_allclose(back, LinearRegression().fit(scores, view).predict(scores), atol=1e-6)
 
 
-@pytest.mark.parametrize("algorithm", ["auto", "cdadt"])
+@pytest.mark.parametrize("algorithm", first_is_quick(["auto", "cdadt"]))
 def test_agents_find_the_correlations_of_all_samples(algorithm: str) -> None:
     """Nobody knows the covariances; every sample counts the same, although the agents have unequally many, of different digits."""
     X, y, labels = halves()

@@ -15,6 +15,7 @@ import topologies as tp
 from decentorth import RSSM
 from decentorth.estimators import OrthogonalDictionary
 from decentorth.protocols import Array
+from tests.support.marks import first_is_quick
 
 
 def planted(d: int = 12, samples: int = 1500, seed: int = 0) -> tuple[Array, Array]:
@@ -36,7 +37,8 @@ REDRAWN = RSSM(blocks=4, step_size="geometric:initial=3e-3,ratio=0.98", block_pa
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"algorithm": "rsm", "step_size": "geometric:initial=3e-3,ratio=0.97"}, {"algorithm": REDRAWN}]
+    "settings",
+    first_is_quick([{}, {"algorithm": "rsm", "step_size": "geometric:initial=3e-3,ratio=0.97"}, {"algorithm": REDRAWN}]),
 )
 def test_the_dictionary_is_found(settings: dict[str, Any]) -> None:
     """Its atoms in their order and with their signs, in any unit."""

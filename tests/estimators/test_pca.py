@@ -225,6 +225,7 @@ def test_batches_continue_a_fit() -> None:
     same(found, sklearn.decomposition.PCA(4).fit(X), 1e-7)
 
 
+@pytest.mark.slow
 def test_an_error_of_the_first_batch_falls_as_the_theory_says() -> None:
     """As t^-(1 - lambda_{k+1} / lambda_1), here t^-0.4, where all batches but the first have the same covariance."""
     d = 40

@@ -20,15 +20,20 @@ RANKS = (1, 2, 3, 10)
 COUNTS = ("iteration", "rounds", "messages", "bytes", "gradients")
 SAME = ("iterates_sha256", "history", "status", "message", "step_size")
 COUNTED = "procrustes-ring procrustes-random pca-random procrustes-loader fewer-cuts safe-ring safe-adapt drgta destiny".split()
-LOADED = [("procrustes-random", "procrustes-loader"), ("pca-ring", "pca-loader"), ("tall-procrustes", "tall-loader")]
+LOADED = [("procrustes-random", "procrustes-loader"), ("pca-ring", "pca-loader")]
 FEW = sorted({"push-pull", *COUNTED, *(name for pair in LOADED for name in pair)})
-"""The cases for other numbers of ranks than three; all the others are among the slow tests."""
+"""The cases that the quick tests have for other numbers of ranks than three."""
+LARGE = {name for name, case in CASES.items() if case.shape[0] >= 300}
+"""The cases that only the slow tests have, with twice their iterations and more."""
 
 
 @cache
-def outcomes(ranks: int, times: int = 1) -> dict[str, Any]:
-    """Every case with so many times its iterations, from one job; 0 ranks is one process without a launcher."""
-    names = FEW if ranks in (1, 2, 10) and times == 1 else []
+def outcomes(ranks: int, times: int) -> dict[str, Any]:
+    """The cases with so many times their iterations, from one job; 0 ranks is one process without a launcher.
+
+    All cases where iterations are repeated, otherwise all but the large ones, or few.
+    """
+    names = [] if times > 1 else FEW if ranks in (1, 2, 10) else sorted(CASES.keys() - LARGE)
     job = run_ranks(ranks, ["-m", "tests.mpi.cases", str(times), *names])
     assert job.returncode == 0, job.report()
     assert job.stderr == "", job.report()
@@ -38,9 +43,9 @@ def outcomes(ranks: int, times: int = 1) -> dict[str, Any]:
 
 def check_same_bits(ranks: int, times: int = 1) -> None:
     """The cases of one process and of ranks agree in what must not depend on the number of ranks."""
-    one, many = (outcomes(0), outcomes(ranks)) if times == 1 else (outcomes(0, times), outcomes(ranks, times))
-    assert one.keys() == CASES.keys()
-    assert len(many) == (len(FEW) if ranks in (1, 2, 10) and times == 1 else len(CASES))
+    one, many = outcomes(0, times), outcomes(ranks, times)
+    assert one.keys() == (CASES.keys() if times > 1 else CASES.keys() - LARGE)
+    assert many.keys() == ({*FEW} if ranks in (1, 2, 10) and times == 1 else one.keys())
     different = {name: [part for part in SAME if one[name][part] != many[name][part]] for name in many}
     assert not {name: parts for name, parts in different.items() if parts}
     assert {outcome["transport"]["ranks"] for outcome in many.values()} == {ranks}
@@ -52,27 +57,31 @@ def test_same_bits_as_one_process(ranks: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ranks", "times"), [(1, 2), (2, 2), (7, 8), (10, 2)])
+@pytest.mark.parametrize(("ranks", "times"), [(1, 2), (2, 2), (3, 2), (7, 8), (10, 2)])
 def test_same_bits_after_many_iterations(ranks: int, times: int) -> None:
     check_same_bits(ranks, times)
 
 
-@pytest.mark.parametrize(("given", "loaded"), LOADED)
-def test_same_bits_when_each_rank_loads_its_own_agents(given: str, loaded: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "loaded", "times"),
+    [*((*pair, 1) for pair in LOADED), pytest.param("tall-procrustes", "tall-loader", 2, marks=pytest.mark.slow)],
+)
+def test_same_bits_when_each_rank_loads_its_own_agents(given: str, loaded: str, times: int) -> None:
     for ranks in (0, *RANKS):
-        assert outcomes(ranks)[given]["iterates_sha256"] == outcomes(ranks)[loaded]["iterates_sha256"]
+        assert outcomes(ranks, times)[given]["iterates_sha256"] == outcomes(ranks, times)[loaded]["iterates_sha256"]
 
 
-def test_the_bits_are_those_of_different_runs() -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_the_bits_are_those_of_different_runs(times: int) -> None:
     """Guards the comparisons above against comparing nothing: cases with different data have different hashes."""
-    hashes = [outcome["iterates_sha256"] for name, outcome in outcomes(0).items() if not name.endswith("loader")]
+    hashes = [outcome["iterates_sha256"] for name, outcome in outcomes(0, times).items() if not name.endswith("loader")]
     assert len(set(hashes)) == len(hashes)
     for name in ("stops", "agents-stop", "agents-stop-lossy"):
-        assert outcomes(0)[name]["status"] == "converged"
-    assert outcomes(0)["diverges"]["status"] == "diverged"
-    assert "agent 8 " in outcomes(0)["diverges"]["message"]
-    assert outcomes(0)["leaves-region"]["status"] == "left_safe_region"
-    assert int(outcomes(0)["leaves-region"]["history"]["iteration"][-1]) > 1
+        assert outcomes(0, times)[name]["status"] == "converged"
+    assert outcomes(0, times)["diverges"]["status"] == "diverged"
+    assert "agent 8 " in outcomes(0, times)["diverges"]["message"]
+    assert outcomes(0, times)["leaves-region"]["status"] == "left_safe_region"
+    assert int(outcomes(0, times)["leaves-region"]["history"]["iteration"][-1]) > 1
 
 
 @pytest.mark.slow
@@ -80,10 +89,10 @@ def test_same_bits_with_two_blas_threads() -> None:
     """Threads of BLAS split products differently; an iteration is limited to one, whatever the environment says."""
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "2")
     names = ["wide", "tall-procrustes", "tall-loader"]
-    job = run_ranks(0, ["-m", "tests.mpi.cases", *names], settings=threads)
+    job = run_ranks(0, ["-m", "tests.mpi.cases", "2", *names], settings=threads)
     assert job.returncode == 0, job.report()
     for name, outcome in json.loads(job.stdout).items():
-        assert {part: outcome[part] for part in SAME} == {part: outcomes(0)[name][part] for part in SAME}
+        assert {part: outcome[part] for part in SAME} == {part: outcomes(0, 2)[name][part] for part in SAME}
 
 
 TRACKING = (DESTINY, DPRGT, DRFGT, DRGTA, GradientTracking)
@@ -121,7 +130,7 @@ def per_iteration(case: Case) -> list[int]:
 @pytest.mark.parametrize(
     "name",
     [
-        name
+        pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name
         for name, case in CASES.items()
         if case.stopping is None and case.safety_region is None and case.channel is None and isinstance(case.algorithm, TRACKING)
         if not name.startswith("growing")  # whose verdicts are counted in test_growing_steps
@@ -132,7 +141,7 @@ def test_counts_are_those_of_the_graph(name: str) -> None:
     case = CASES[name]
     directed = 2 * case.graph().number_of_edges()
     averaging, exchanges = averaging_rounds(case), per_iteration(case)
-    history = {column: [int(value) for value in outcomes(0)[name]["history"][column]] for column in COUNTS}
+    history = {column: [int(value) for value in outcomes(0, 1 + (name in LARGE))[name]["history"][column]] for column in COUNTS}
     for row, k in enumerate(history["iteration"]):
         rounds = averaging + len(exchanges) * k
         assert history["rounds"][row] == rounds
@@ -146,7 +155,7 @@ def test_counts_are_those_of_the_graph(name: str) -> None:
 @pytest.mark.parametrize("name", COUNTED)
 def test_transport_counts_are_those_of_the_cut(name: str, ranks: int) -> None:
     """Each exchange sends one message to each rank that holds a neighbour; in it, once, every agent that has a neighbour there."""
-    case, transport = CASES[name], outcomes(ranks)[name]["transport"]
+    case, transport = CASES[name], outcomes(ranks, 1)[name]["transport"]
     bounds = transport["bounds"]
     assert bounds[0] == 0
     assert bounds[-1] == len(case.rows)
@@ -162,9 +171,9 @@ def test_transport_counts_are_those_of_the_cut(name: str, ranks: int) -> None:
 
 def test_one_process_and_one_rank_send_nothing() -> None:
     for ranks in (0, 1):
-        assert {(o["transport"]["messages"], o["transport"]["bytes"]) for o in outcomes(ranks).values()} == {(0, 0)}
+        assert {(o["transport"]["messages"], o["transport"]["bytes"]) for o in outcomes(ranks, 1).values()} == {(0, 0)}
 
 
 def test_fewer_cuts_moves_the_borders() -> None:
     """The one edge between the clusters of 18 and 22 is where two ranks divide them."""
-    assert outcomes(2)["fewer-cuts"]["transport"]["bounds"] == [0, 18, 40]
+    assert outcomes(2, 1)["fewer-cuts"]["transport"]["bounds"] == [0, 18, 40]

@@ -75,6 +75,7 @@ def test_plans_are_kept_by_matrix_and_their_number_is_bounded() -> None:
     assert len(drawn._plans) == 64
 
 
+@pytest.mark.slow
 def test_drfgt_converges_on_one_peer_exponential() -> None:
     """Section V's problem with 16 agents and the published steps: each agent talks to one other at a time."""
     sequence = tp.sequence_from_name("one_peer_exponential", 16)

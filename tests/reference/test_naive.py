@@ -11,6 +11,7 @@ from scipy.linalg import polar as scipy_polar
 
 from tests.reference import naive
 from tests.reference.naive import Array, Gradient, Order, Value
+from tests.support.marks import first_is_quick
 
 ORDERS: tuple[Order, ...] = ("combine-then-adapt", "adapt-then-combine")
 STEPS = np.logspace(-3, -1, 9)
@@ -215,7 +216,7 @@ def test_tracking_limit_is_the_edge_of_stability(order: Order, own: float) -> No
     assert radius(0.999 * u) < 1 < radius(1.001 * u)
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", first_is_quick(ORDERS))
 def test_pca_converges_to_the_top_eigenspace_with_auto_constants(order: Order) -> None:
     generator, W = rng(15), ring(N, 0.8)
     scale = 0.6 ** np.arange(D)

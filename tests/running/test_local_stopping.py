@@ -262,7 +262,7 @@ def outcome(communicator: ThreadCommunicator | str, **options: Any) -> tuple[Any
     [
         {},
         {"algorithm": REXTRA()},
-        {"channel": "loss:p=0.2", "algorithm": DRFGT(step_size=0.05, penalty=1.0)},
+        pytest.param({"channel": "loss:p=0.2", "algorithm": DRFGT(step_size=0.05, penalty=1.0)}, marks=pytest.mark.slow),
     ],
     ids=["tracker", "movement", "lossy"],
 )
@@ -318,8 +318,15 @@ def bits(result: Result) -> tuple[Any, ...]:
     return result.x.tobytes(), history, result.status, result.message, result.agreement.tally, result.agreement.latest
 
 
-@pytest.mark.parametrize("algorithm", [DRFGT(), REXTRA()], ids=["tracker", "movement"])
-@pytest.mark.parametrize("channel", [None, "loss:p=0.1"])
+@pytest.mark.parametrize(
+    ("algorithm", "channel"),
+    [
+        pytest.param(DRFGT(), None, id="tracker"),
+        pytest.param(REXTRA(), "loss:p=0.1", id="movement-lossy"),
+        pytest.param(DRFGT(), "loss:p=0.1", id="tracker-lossy", marks=pytest.mark.slow),
+        pytest.param(REXTRA(), None, id="movement", marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_that_goes_on_is_one_that_never_stopped(algorithm: Any, channel: str | None, tmp_path: Path) -> None:
     """Cut just before the agents meet, where they do, after it, and where it has ended: traffic and verdict included."""
 

@@ -16,6 +16,7 @@ from decentorth.protocols import Array, Direction, Retraction
 from decentorth.sets import Euclidean, GeneralizedStiefel, Product, SampleCovariance, Stiefel
 from tests.reference import generalized as naive
 from tests.support.generalized import optimum, pencil, spectral
+from tests.support.marks import first_is_quick
 
 SHAPES = [(6, 3), (5, 5), (7, 1), (1, 1), (60, 52)]
 shapes = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape[0]}x{shape[1]}")
@@ -466,7 +467,7 @@ def test_with_the_identity_it_is_the_stiefel_manifold(shape: tuple[int, int]) ->
         np.testing.assert_allclose(there.retract(on, v, retraction), plain.retract(on, v, retraction), **close)
 
 
-@directions
+@pytest.mark.parametrize("direction", first_is_quick(get_args(Direction)))
 @pytest.mark.parametrize("scale", [pytest.param(1e-2, marks=pytest.mark.slow), 1.0, pytest.param(1e2, marks=pytest.mark.slow)])
 def test_directions_descend(direction: Direction, scale: float) -> None:
     """<Psi, G> >= rho ||Psi||^2 throughout the region, whatever the scale of B, and not by much more than that somewhere."""
@@ -603,7 +604,7 @@ def test_safe_steps_stay_inside(direction: Direction, scale: float) -> None:
     np.testing.assert_allclose(there.safe_step(x, field, omega, eps, B @ x, B @ field), step, rtol=1e-9)
 
 
-@directions
+@pytest.mark.parametrize("direction", first_is_quick(get_args(Direction)))
 def test_safe_steps_are_those_of_a_search(direction: Direction) -> None:
     """Bisection finds the same step, with points near the border and long fields among them."""
     rng, many = np.random.default_rng(8), 40

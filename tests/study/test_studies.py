@@ -12,6 +12,7 @@ from decentorth.study import consensus, drfgt, spectral
 from decentorth.study.__main__ import STUDIES
 from decentorth.study.families import FAMILIES, RULES
 from decentorth.study.sweep import Trial
+from tests.support.marks import first_is_quick, first_row_is_quick
 
 
 def drfgt_row(problem: str, family: str, weights: str, order: str = "combine-then-adapt", n: int = 10) -> dict[str, Any]:
@@ -50,12 +51,14 @@ def test_averaging_stays_below_sigma_to_the_k_and_comes_to_its_rate(family: str,
 
 @pytest.mark.parametrize(
     ("weights", "order", "rate", "step"),
-    [
-        ("metropolis", "combine-then-adapt", 0.938, 0.067),
-        ("metropolis", "adapt-then-combine", 0.933, 0.071),
-        ("best-constant", "combine-then-adapt", 0.988, 0.012),
-        ("lazy-best-constant", "combine-then-adapt", 0.957, 0.046),
-    ],
+    first_row_is_quick(
+        [
+            ("metropolis", "combine-then-adapt", 0.938, 0.067),
+            ("metropolis", "adapt-then-combine", 0.933, 0.071),
+            ("best-constant", "combine-then-adapt", 0.988, 0.012),
+            ("lazy-best-constant", "combine-then-adapt", 0.957, 0.046),
+        ]
+    ),
 )
 def test_ten_ring_converges_at_its_best_rate_to_three_digits(weights: str, order: str, rate: float, step: float) -> None:
     row = drfgt_row("quadratic", "ring", weights, order)
@@ -64,7 +67,7 @@ def test_ten_ring_converges_at_its_best_rate_to_three_digits(weights: str, order
     assert row["measured"] == pytest.approx(row["predicted"], abs=5e-4)
 
 
-@pytest.mark.parametrize("family", ["ring", "star", "erdos_renyi"])
+@pytest.mark.parametrize("family", first_is_quick(["ring", "star", "erdos_renyi"]))
 def test_the_widest_gap_is_not_the_fewest_iterations(family: str) -> None:
     metropolis, best = (drfgt_row("quadratic", family, rule) for rule in ("metropolis", "best-constant"))
     assert best["gap"] > metropolis["gap"]
@@ -73,12 +76,14 @@ def test_the_widest_gap_is_not_the_fewest_iterations(family: str) -> None:
 
 @pytest.mark.parametrize(
     ("problem", "family", "order"),
-    [
-        ("pca", "ring", "combine-then-adapt"),
-        ("pca", "complete", "adapt-then-combine"),
-        ("procrustes", "star", "combine-then-adapt"),
-        ("procrustes", "ring", "adapt-then-combine"),
-    ],
+    first_row_is_quick(
+        [
+            ("pca", "ring", "combine-then-adapt"),
+            ("pca", "complete", "adapt-then-combine"),
+            ("procrustes", "star", "combine-then-adapt"),
+            ("procrustes", "ring", "adapt-then-combine"),
+        ]
+    ),
 )
 def test_rate_is_predicted_from_the_linearisation_within_ten_percent(problem: str, family: str, order: str) -> None:
     row = drfgt_row(problem, family, "metropolis", order)

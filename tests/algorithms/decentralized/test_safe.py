@@ -215,6 +215,7 @@ def test_unlike_agents(network: str, order: Order) -> None:
     check_as_good(found, run)
 
 
+@pytest.mark.slow
 def test_a_restart_long_after_the_start() -> None:
     """A step just beyond the limit of stability: what is unstable grows from little, and the region is left after hundreds of
     iterations, by one agent first; then everybody starts over, and converges."""

@@ -206,6 +206,7 @@ def test_how_fast_destinys_field_grows_off_the_manifold(variant: rivals.Variant)
     np.testing.assert_allclose(normal, (2 * beta - 1.5 * (m[:, None] + m)) * E, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_destinys_penalty_must_exceed_1_5_of_the_largest_multiplier() -> None:
     """Minor components of nearly isotropic data: m_2 = 0.951, so that beta = 1.43 is the least; auto knows."""
     rng = np.random.default_rng(0)

@@ -174,7 +174,7 @@ def test_the_optimum_is_reached(n: int, algorithm: Any, iterations: int, gap: fl
     assert result.history["error"][0] > 0.3
 
 
-@pytest.mark.parametrize("algorithm", [CSDM(), RGD(step_size="bb")], ids=["csdm", "rgd"])
+@pytest.mark.parametrize("algorithm", [pytest.param(CSDM(), marks=pytest.mark.slow), RGD(step_size="bb")], ids=["csdm", "rgd"])
 def test_feasible_methods_stay_feasible(algorithm: Any) -> None:
     problem = hevp(12, 1e3)
     result = solve(problem, algorithm, x0=start(problem, 1.0), iterations=3000, rows=30)
@@ -182,6 +182,7 @@ def test_feasible_methods_stay_feasible(algorithm: Any) -> None:
     assert result.history["error"].min() >= -1e-12
 
 
+@pytest.mark.slow
 def test_other_functions_have_one_minimum() -> None:
     """log cosh is convex, its minimum over the set the same for all: to each other and to a vanishing gradient."""
     problem: Any = log_cosh(8)

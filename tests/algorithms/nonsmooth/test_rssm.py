@@ -127,6 +127,7 @@ def test_pairs_of_blocks_are_drawn_uniformly() -> None:
     assert all(len(columns) == 4 for columns in drawn)
 
 
+@pytest.mark.slow
 def test_blocks_drawn_anew_are_uniform_too() -> None:
     """Every pair of columns moves together in the share c (c - 1) / (r (r - 1)) of iterations."""
     together = np.zeros((10, 10))

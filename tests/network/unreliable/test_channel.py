@@ -207,6 +207,7 @@ def test_rate_of_loss() -> None:
     assert abs((lost[1:] & lost[:-1]).mean() - 0.01) < 4 * math.sqrt(0.0099 / lost.size)
 
 
+@pytest.mark.slow
 def test_bursts_have_the_stationary_law_of_gilbert_and_elliott() -> None:
     p, length, bad, good = 0.2, 6.0, 0.7, 0.05
     edges = Edges(np.arange(2000), np.arange(2000) + 1)

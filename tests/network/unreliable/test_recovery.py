@@ -99,6 +99,7 @@ def test_the_correction_shrinks_the_error_of_the_mean_by_its_share() -> None:
             break
 
 
+@pytest.mark.slow
 def test_the_correction_makes_up_for_what_is_lost_in_one_direction() -> None:
     """Without repair the mean of the trackers drifts away; corrected, it comes back, and points go on."""
     problem = do.problems.ProcrustesSettings().problem(10, seed=0)

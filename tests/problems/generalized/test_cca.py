@@ -20,6 +20,7 @@ from decentorth.network.collective import AgentCollective
 from decentorth.problems import CCA, CCASettings, Deferred, canonical_correlations
 from decentorth.protocols import Array, Direction, KnownOptimum, LocalProducts, SampledMatrices, SampledProducts, Smooth
 from decentorth.sets import SampleCovariance
+from tests.support.marks import first_is_quick
 from tests.support.problems import stack
 from tests.support.threads import ThreadCommunicator, on_ranks
 
@@ -365,7 +366,7 @@ def test_the_command_of_the_readme_reaches_the_answer() -> None:
     assert result.row.values["objective"] == pytest.approx(-cca.optimum.correlations[:5].sum(), abs=1e-10)
 
 
-@pytest.mark.parametrize("direction", get_args(Direction))
+@pytest.mark.parametrize("direction", first_is_quick(get_args(Direction)))
 @pytest.mark.parametrize("condition", [pytest.param(1.0, marks=pytest.mark.slow), 10.0])
 def test_automatic_steps_reach_the_answer(direction: Direction, condition: float) -> None:
     """Also where the covariances are the identity: rotations of the views against each other have the largest curvature there."""

@@ -187,6 +187,7 @@ def test_the_planted_point_is_stationary_at_zero() -> None:
     assert built(points=30, distances="planted").optimal_value == 0.0
 
 
+@pytest.mark.slow
 def test_vr_j_jobcd_finds_planted_distances_from_sampled_pairs() -> None:
     """Where slopes are bounded; all 1000 gradients of J-JOBCD take ten times as many pairs."""
     problem, x = planted(40, 0.5)

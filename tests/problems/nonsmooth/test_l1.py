@@ -17,6 +17,7 @@ from decentorth.protocols import Array, ColumnOracle, Counted, Nonsmooth, Quadra
 from decentorth.sets import Stiefel
 from tests.reference import naive
 from tests.support.building import built, prepared
+from tests.support.marks import first_is_quick
 
 COUNTS = (40, 2, 1, 200, 7)
 N, D, R, MU = len(COUNTS), 6, 3, 0.3
@@ -134,7 +135,7 @@ def test_robust_components_are_fixed_points_of_kwaks_iteration() -> None:
     np.testing.assert_allclose(naive.tangent_projection(x, whole.gradient(result.x)[0]), 0, atol=1e-4)
 
 
-@pytest.mark.parametrize("method", [RSM(), RSSM(blocks=3)])
+@pytest.mark.parametrize("method", first_is_quick([RSM(), RSSM(blocks=3)]))
 def test_sparse_components_are_exactly_sparse_where_that_is_best(method: Any) -> None:
     """Of a diagonal covariance the leading unit vectors are best for both terms, and f is sharp there."""
     a = np.sqrt(30.0) * np.diag([3.0, 2.5, 2.0, 1.0, 0.7, 0.3])[:, np.random.default_rng(0).permutation(6)]

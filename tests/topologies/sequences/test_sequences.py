@@ -83,6 +83,7 @@ def test_two_matchings_of_a_ring_average_only_together() -> None:
     assert joint_contraction(sequence) < 1
 
 
+@pytest.mark.slow
 def test_random_matching_meets_everybody_equally_often() -> None:
     n, draws = 7, 3000
     sequence = topologies.RandomMatching(n, seed=5)
@@ -92,6 +93,7 @@ def test_random_matching_meets_everybody_equally_often() -> None:
     assert np.abs(frequencies - p).max() < 5 * np.sqrt(p * (1 - p) / draws)
 
 
+@pytest.mark.slow
 def test_link_failures_fail_with_their_probability_and_keep_the_weights() -> None:
     W = topologies.metropolis_weights(TORUS).toarray()
     sequence = topologies.LinkFailures(W, 0.3, seed=1)
@@ -108,6 +110,7 @@ def test_link_failures_fail_with_their_probability_and_keep_the_weights() -> Non
     assert topologies.LinkFailures(W, 0.0).at(4).toarray() == pytest.approx(W, abs=1e-15)
 
 
+@pytest.mark.slow
 def test_mean_of_random_gossip_is_that_of_boyd() -> None:
     """E W = I - L / (2 |E|), and the second eigenvalue of E W'W = E W bounds the expected contraction."""
     graph = topologies.star(5)

@@ -129,6 +129,7 @@ def test_large_torus(sides: tuple[int, ...]) -> None:
     assert found.lambda_min == pytest.approx(0.2 + 0.8 * lowest, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_large_star_and_complete() -> None:
     n = 1501
     star = topologies.spectrum(topologies.metropolis_weights(topologies.star(n)))

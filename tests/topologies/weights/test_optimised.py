@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import topologies
+from tests.support.marks import first_is_quick
 from topologies import Order, curvature_scenarios, tracking_rate, tracking_score, tracking_weights
 from topologies.weights.quasi_newton import minimise_nonsmooth
 from topologies.weights.tracking_optimal import _Objective
@@ -36,7 +37,7 @@ def test_gradient_is_the_derivative_of_the_exact_rate(order: Order) -> None:
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(
     "name",
-    ["ring:8", "grid:3x3", *(pytest.param(name, marks=pytest.mark.slow) for name in ("random_geometric:10", "watts_strogatz:10"))],
+    first_is_quick(["ring:8", "grid:3x3", "random_geometric:10", "watts_strogatz:10"]),
 )
 def test_optimised_weights_beat_every_rule(name: str, order: Order) -> None:
     graph = topologies.graph_from_name(name)
@@ -49,6 +50,7 @@ def test_optimised_weights_beat_every_rule(name: str, order: Order) -> None:
     assert np.log(found.score.rate) < 1.05 * np.log(best_rule)
 
 
+@pytest.mark.slow
 def test_optimised_for_several_scenarios_beats_the_rules_on_the_worst_of_them() -> None:
     graph = topologies.ring(8)
     scenarios = curvature_scenarios(0.2, 1.8, 8, 4)
