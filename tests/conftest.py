@@ -13,6 +13,10 @@ settings.load_profile("tests")
 gc.disable()  # until the tests are collected, which leaves no garbage, only objects for the garbage collector to look through
 
 
+SLOW = frozenset(line for line in Path(__file__).with_name("slow.txt").read_text().splitlines() if not line.startswith("#"))
+"""The tests that take more than half a second of the processor."""
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave files that do not contain the marker unread where only tests with ranks are asked for."""
     only_ranks = str(config.getoption("markexpr")) in ("ranks and not slow", "slow and ranks")
@@ -21,7 +25,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse a test with ranks in a file that does not contain the marker."""
+    """Mark the tests of `SLOW`, and refuse a test with ranks in a file that does not contain the marker."""
+    for item in items:
+        if item.nodeid in SLOW or item.nodeid.partition("[")[0] in SLOW:
+            item.add_marker(pytest.mark.slow)
     for path in {item.path for item in items if item.get_closest_marker("ranks")}:
         assert "mark.ranks" in path.read_text(), f"{path} must mark its tests by pytest.mark.ranks itself"
 
