@@ -17,6 +17,7 @@ import pytest
 from benchmarks.__main__ import SECTIONS
 from benchmarks.auto_steps import GRAPHS, METHODS
 from benchmarks.report.decentralized import PROBLEMS
+from benchmarks.report.floors import KERNELS
 from benchmarks.report.peers import FOLDER, INTERPRETERS, environment, versions
 from benchmarks.report.rows import Case, Failure, Measured, Unmeasured, output, printed
 from benchmarks.report.written import COLUMNS, earlier, key, machine, markdown
@@ -142,7 +143,7 @@ def test_the_report_is_complete(tmp_path: Path) -> None:
     assert folder(tmp_path).name == kept["machine"] == machine()
     assert (folder(tmp_path) / "report.png").stat().st_size > 0
     assert not kept["failures"], kept["failures"]
-    assert len(kept["rows"]) == len({key(row) for row in kept["rows"]}) == 6
+    assert len(kept["rows"]) == len({key(row) for row in kept["rows"]}) == 5 + len(KERNELS)
     for row in kept["rows"]:
         check(row)
     shown = tables(report)
