@@ -57,7 +57,12 @@ LAYERS = {
     ),
     "running": Layer(("decentorth.running", "decentorth.stopping"), "protocols settings display numerics version", "numpy"),
     "api": Layer(
-        ("decentorth.api", "decentorth.given", "decentorth.result", "decentorth.running.rank_loss"),
+        (
+            "decentorth.api",
+            "decentorth.given",
+            "decentorth.result",
+            *(f"decentorth.running.{name}" for name in ("prepared", "rank_loss", "on_device")),
+        ),
         "process protocols settings display text registry numerics problems network running topologies",
         "numpy threadpoolctl matplotlib pandas xarray",
     ),
