@@ -1,8 +1,8 @@
-"""Networks and methods as people give them: a name, a graph or a class becomes a mixing matrix or a method."""
+"""Arguments as people give them: a name, a graph or a class becomes a mixing matrix, a channel, a method or a starting point."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +10,11 @@ import topologies as tp
 
 from . import registry
 from .numerics.ordered_sums import Csr
+from .protocols import Array, Problem, SplitFeatures
+from .running.metrics import RUNAWAY
+
+if TYPE_CHECKING:
+    from .network import Channel
 
 Labels = tuple[str, ...] | None
 """The names of all agents, None where they have none."""
@@ -62,6 +67,15 @@ def network(W: Any, n_agents: int, seed: int) -> tuple[Any, Labels]:
     return W, None
 
 
+def channel(faults: Channel | str | None) -> Channel | None:
+    """The channel that a text such as ``"loss:p=0.1"`` describes, None for none; a ValueError for an unknown fault."""
+    if faults is None:
+        return None
+    from .network import Channel
+
+    return faults if isinstance(faults, Channel) else Channel(faults)
+
+
 def method(algorithm: Any) -> Any:
     """The method that is given as an object, a class with its default settings, or a name such as ``"drfgt:penalty=10"``.
 
@@ -82,3 +96,27 @@ def method(algorithm: Any) -> Any:
         return algorithm()
     except TypeError as error:
         raise TypeError(f"{algorithm.__name__} needs settings, as in do.{algorithm.__name__}(...): {error}") from None
+
+
+def start(x0: Array | None, problem: Problem[Any], seed: int) -> Array:
+    """``shape``: the starting point of all agents, by default random and feasible.
+
+    Raises
+    ------
+    ValueError, TypeError
+        It does not have the shape of a point, or holds other numbers than finite real ones.
+    """
+    if x0 is None:
+        drawn: Array = problem.start(seed)
+        return drawn
+    if isinstance(problem, SplitFeatures):
+        raise ValueError("x0 is a point that every agent has, and here each holds rows of one: leave it out (--start)")
+    given, shape = np.asarray(x0), tuple(problem.shape)
+    if not np.can_cast(given.dtype, np.float64, "same_kind"):
+        raise TypeError(f"x0 must hold real numbers, got dtype {given.dtype}")
+    point = np.array(given, dtype=np.float64, order="C")
+    if point.shape != shape:
+        raise ValueError(f"x0 must have the shape of one agent's point, {shape}, got {point.shape}: all agents start from it")
+    if not (np.abs(point) <= RUNAWAY).all():
+        raise ValueError(f"x0 must be finite, with no entry beyond {RUNAWAY:g}, where a run counts as diverged: scale it down")
+    return point

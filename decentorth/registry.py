@@ -1,7 +1,7 @@
 """The registries of algorithms and problems by their names on the command line and in files; `register` adds a user's own.
 
 A method is entered by its import in ``algorithms/__init__.py``, the settings of a problem by theirs in ``problems/__init__.py``.
-Each is called as its file, unless its class has a ``name``. Installed packages enter theirs by entry points of the groups
+Each is called as its file, without ``_settings`` behind. Installed packages enter theirs by entry points of the groups
 ``decentorth.algorithms`` and ``decentorth.problems``, which are looked up only for help and for names that are not built in.
 """
 
@@ -17,7 +17,6 @@ from topologies import text
 from . import algorithms as _methods
 from . import problems as _problems
 from ._lazy import exports
-from .settings import suggestion
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -66,7 +65,7 @@ class Registry:
             self._load_installed(key)
         if key in self._entries:
             return self._entries[key]()
-        hint = suggestion(key, self.names()) or "."
+        hint = text.suggestion(key, self.names()) or "."
         raise ValueError(f"unknown {self.kind} {name!r}{hint} Known: {', '.join(self.names())}")
 
     def read(self, specification: str) -> Any:
@@ -112,8 +111,8 @@ def _algorithms() -> dict[str, Callable[[], type[Any]]]:
 
 
 def _settings() -> dict[str, Callable[[], type[Any]]]:
-    listed = [(one, module) for one, module in exports(_problems.__name__).items() if one.endswith("Settings")]
-    return {_problems.NAMED.get(one, module.rpartition(".")[2]): partial(getattr, _problems, one) for one, module in listed}
+    listed = [(one, module.rpartition(".")[2]) for one, module in exports(_problems.__name__).items() if one.endswith("Settings")]
+    return {module.removesuffix("_settings"): partial(getattr, _problems, one) for one, module in listed}
 
 
 algorithms = Registry("algorithm", _algorithms)

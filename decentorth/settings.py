@@ -11,7 +11,6 @@ The same declarations check a value when the object is made, become flags and ke
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 import math
 import os
@@ -36,6 +35,8 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+
+from topologies.text import suggestion
 
 from .display import table
 
@@ -100,13 +101,6 @@ class Setting(NamedTuple):
     required: bool
     help: str
     bounds: str
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """A hint at the known name nearest to ``word``, as in "; did you mean 'ring'?"; nothing if none is near."""
-    names = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(word.lower(), names, n=1)
-    return f"; did you mean {names[near[0]]!r}?" if near else ""
 
 
 def missing(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:

@@ -8,7 +8,6 @@ that ``import topologies`` is cheap.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -72,8 +71,9 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         """Load a public name from its module on first use (PEP 562)."""
         if name not in _MODULE:
-            near = [] if name.startswith("_") else get_close_matches(name, _MODULE, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            from topologies.text import suggestion
+
+            hint = "" if name.startswith("_") else suggestion(name, _MODULE)
             raise AttributeError(f"module 'topologies' has no attribute {name!r}{hint}")
         value = getattr(import_module(f"topologies.{_MODULE[name]}"), name)
         globals()[name] = value

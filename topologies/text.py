@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -40,20 +40,26 @@ def normal_name(word: str) -> str:
     return word.strip().lower().replace("-", "_")
 
 
-def _known(word: str, known: Collection[str]) -> tuple[str | None, str]:
-    """The known name that ``word`` is, or else the beginning of a hint at the nearest one."""
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """A hint at the known name nearest to ``word``, as in "; did you mean 'ring'?"; nothing if none is near."""
+    names = {form: name for name in known for form in (normal_name(name), name)}
+    near = get_close_matches(normal_name(word), names, n=1)
+    return f"; did you mean {names[near[0]]!r}?" if near else ""
+
+
+def _known(word: str, known: Iterable[str]) -> str | None:
+    """The known name that ``word`` is."""
     names = {normal_name(name): name for name in known} | {name: name for name in known}
-    name = names.get(word) or names.get(normal_name(word))
-    near = [] if name else get_close_matches(normal_name(word), names, n=1)
-    return name, f"did you mean {names[near[0]]!r}? " if near else ""
+    return names.get(word) or names.get(normal_name(word))
 
 
 def divided(what: str, specification: str, known: Collection[str], *others: str) -> tuple[str, str]:
     """The known name in a specification, and the text of its parameters; ``others`` is what else can be written."""
     word, _, text = specification.partition(":")
-    name, hint = _known(word, known)
+    name = _known(word, known)
     if name is None:
-        raise ValueError(f"unknown {what} {word.strip()!r}; {hint}known {what}s: {', '.join((*known, *others))}")
+        hint = suggestion(word, known) or ";"
+        raise ValueError(f"unknown {what} {word.strip()!r}{hint} known {what}s: {', '.join((*known, *others))}")
     return name, text
 
 
@@ -63,7 +69,7 @@ def parameters(where: str, name: str, known: Collection[str], text: str) -> dict
     last = ""
     for item in filter(str.strip, text.split(",")):
         word, equals, value = (part.strip() for part in item.partition("="))
-        key, hint = _known(word, known)
+        key = _known(word, known)
         if key is None and re.match(r"[A-Za-z][\w-]*:", given.get(last, "")):
             given[last] += f",{item.strip()}"
             continue
@@ -76,7 +82,8 @@ def parameters(where: str, name: str, known: Collection[str], text: str) -> dict
         if not equals:
             key, value = next(iter(known)), word
         if key is None:
-            raise ValueError(f"{where}: {name} has no parameter {word!r}; {hint}its parameters: {', '.join(known)}")
+            hint = suggestion(word, known) or ";"
+            raise ValueError(f"{where}: {name} has no parameter {word!r}{hint} its parameters: {', '.join(known)}")
         if key in given:
             raise ValueError(f"{where}: {key} is given twice; leave one")
         given[key], last = value, key

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from .. import plugins, registry
+from ..protocols import Asynchronous, Declared
 from ..settings import Setting, settings
 from . import wiring
 from .flags import CONFIG_BYTES, InputError, help_text, load, read_flags, read_value, shown, spelled, unknown
@@ -306,14 +307,16 @@ class Command(Form[Configuration]):
         given, by_flag = self.given()
         run = self.build(RunSettings, given, by_flag)
         problem, algorithm = (self.build(entry, given, by_flag) for entry in self.types.values())
-        if hasattr(algorithm, "activations"):
+        if isinstance(algorithm, Asynchronous):
             run = self._asynchronous(run, algorithm, given, by_flag)
         stepped = published_defaults(run, problem, algorithm, given)
         configuration = Configuration(run, problem, stepped, published=stepped is not algorithm)
-        self._refuse_other(configuration.mapping(), (*RESUMABLE, *getattr(algorithm, "resumable", ())))
+        self._refuse_other(configuration.mapping(), (*RESUMABLE, *Declared.of(algorithm).resumable))
         return configuration
 
-    def _asynchronous(self, run: RunSettings, algorithm: Any, given: Mapping[str, Any], by_flag: Mapping[str, Any]) -> RunSettings:
+    def _asynchronous(
+        self, run: RunSettings, algorithm: Asynchronous, given: Mapping[str, Any], by_flag: Mapping[str, Any]
+    ) -> RunSettings:
         """The settings of an asynchronous run, whose iterations are activations; an InputError for one that it cannot use."""
         for name, instead in algorithm.without.items():
             if name in given and given[name] not in (self.own[name].default, algorithm.activations, self.saved.get(name)):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .methods import has_step
+from ..protocols import Declared
 from .model import Elapsed, NetworkModel, wall_time
 from .rules import Rules
 from .trials import Trace
@@ -50,10 +50,11 @@ class Entry:
     def step(self) -> str:
         """The step of the trials in words: a number, or automatic with its range."""
         algorithm = self.chosen.algorithm
-        given = getattr(algorithm, "step_size", None)
-        if not has_step(algorithm):
+        declared = Declared.of(algorithm)
+        given = declared.step_size
+        if given is None:
             return "none"
-        if getattr(given, "initial", given) != "auto":
+        if declared.first_step != "auto":
             return f"{given:.6g}" if isinstance(given, int | float) else str(given)
         found = [trace.steps["step_size"] for trace in self.traces if "step_size" in trace.steps]
         if not found:

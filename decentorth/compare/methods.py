@@ -13,11 +13,12 @@ from topologies import text
 
 from .. import registry
 from ..cli.flags import InputError, specifications
+from ..protocols import Declared
 
 
 def has_step(algorithm: Any) -> bool:
     """True where a method has a step size that can be set."""
-    return hasattr(algorithm, "step_size")
+    return Declared.of(algorithm).step_size is not None
 
 
 def with_step(algorithm: Any, step: float) -> Any:

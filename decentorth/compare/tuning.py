@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..api import Result
+from ..protocols import Declared
 from .methods import has_step, with_step
 from .rules import Rules
 from .trials import Trace
@@ -56,15 +57,15 @@ def candidates(label: str, algorithm: Any, resolved: Any, start: Result, rules: 
 
 def _first_step(label: str, algorithm: Any, start: Result) -> float:
     """The step that a method starts with: as given, or the mean of its agents' automatic ones."""
-    given = algorithm.step_size
-    initial = getattr(given, "initial", given)
+    declared = Declared.of(algorithm)
+    initial, scale = declared.first_step, declared.scale
     if isinstance(initial, int | float):
         return float(initial)
     steps = getattr(start.state, "step_size", None)
     if not isinstance(steps, np.ndarray):
         raise ValueError(f"{label} does not say which step it starts with: give one, as {label}:step_size=0.01")
     (total,) = start.collective.sum(steps.reshape(-1, 1))
-    return float(total[0]) / start.network.n_agents / (given.scale(0) if hasattr(given, "scale") else 1.0)
+    return float(total[0]) / start.network.n_agents / (1.0 if scale is None else scale(0))
 
 
 def merit(traces: Sequence[Trace], rules: Rules) -> tuple[float, ...]:

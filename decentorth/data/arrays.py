@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from decentorth.data.checks import did_you_mean
 from decentorth.data.labels import Labels, as_labels
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import Header, npy_array, npy_header, npz_array, npz_header, npz_keys, require_matrix, require_real
+from topologies.text import suggestion
 
 _SHOWN = 20
 
@@ -70,7 +70,7 @@ class NpzReader(NpyReader):
                 raise ValueError(f"{self.path} holds {len(keys)} arrays, {listed}: choose one, as in {self.path}:{keys[0]}")
             return keys[0]
         if self.key not in keys:
-            raise ValueError(f"{self.path} holds no array {self.key!r}{did_you_mean(self.key, keys)}: its keys are {listed}")
+            raise ValueError(f"{self.path} holds no array {self.key!r}{suggestion(self.key, keys) or ';'} its keys are {listed}")
         return self.key
 
     def _name(self) -> str:

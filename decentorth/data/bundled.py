@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from decentorth.data.checks import did_you_mean, require_rows
+from decentorth.data.checks import require_rows
 from decentorth.data.files import MatrixFile, extension
 from decentorth.data.labels import Labels
 from decentorth.data.optional import sklearn_datasets
 from decentorth.data.tables import Columns
 from decentorth.protocols import Array
+from topologies.text import suggestion
 
 
 def digits() -> tuple[Array, Labels]:
@@ -88,7 +89,7 @@ def resolve(spec: str, columns: Columns = Columns()) -> Bundled | MatrixFile:  #
     looks_like_path = path.exists() or path.name != spec or extension(path) or ".npz:" in spec.lower() or ".mat:" in spec.lower()
     if not looks_like_path:
         raise ValueError(
-            f"no bundled data set is named {spec!r}{did_you_mean(spec, BUNDLED)}: there is {', '.join(BUNDLED)}. "
+            f"no bundled data set is named {spec!r}{suggestion(spec, BUNDLED) or ';'} there is {', '.join(BUNDLED)}. "
             f"As a path it was tried too, and there is no such file in {Path.cwd()}"
         )
     return MatrixFile(spec, columns)

@@ -1,20 +1,11 @@
-"""Checks of requested rows and of values read, and suggestions for a wrong name."""
+"""Checks of requested rows and of values read."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from difflib import get_close_matches
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from decentorth.protocols import Array, Index
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The text ``" (did you mean 'nearest'?)"``, or an empty text when no known name is near."""
-    near = get_close_matches(name, list(known), n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def require_rows(rows: ArrayLike, m: int, what: str) -> Index:

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from decentorth.data.arrays import NpyReader, NpzReader
-from decentorth.data.checks import did_you_mean, require_finite, require_rows
+from decentorth.data.checks import require_finite, require_rows
 from decentorth.data.idx import IdxReader
 from decentorth.data.labels import Labels
 from decentorth.data.mat import MatReader
@@ -43,6 +43,7 @@ from decentorth.data.tables import Columns, ParquetTable, TableReader, TextTable
 from decentorth.data.text import TextReader
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import is_sparse, npz_keys, regular_size
+from topologies.text import suggestion
 
 
 class Reader(Protocol):
@@ -100,8 +101,8 @@ def _reader(spec: str, columns: Columns = Columns(), triplets: bool = False) -> 
     if not path.exists():
         if not path.parent.is_dir():
             raise FileNotFoundError(f"no such file: {path} (there is no folder {path.parent} seen from {Path.cwd()})")
-        near = did_you_mean(path.name, (other.name for other in path.parent.iterdir()))
-        raise FileNotFoundError(f"no such file: {path}{near}, in the folder {path.parent.resolve()}")
+        near = suggestion(path.name, (other.name for other in path.parent.iterdir()))
+        raise FileNotFoundError(f"no such file: {path}, in the folder {path.parent.resolve()}{near}")
     known = extension(path)
     if not known:
         raise ValueError(f"{path} has the unknown extension {path.suffix!r}; known are {', '.join(EXTENSIONS)}")

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from scipy import io, sparse
 from scipy.io import matlab
 
-from decentorth.data.checks import did_you_mean
 from decentorth.data.labels import Labels, as_labels
 from decentorth.data.sparse import StoredReader
 from topologies.matrix_files import (
@@ -30,6 +29,7 @@ from topologies.matrix_files import (
     require_starts,
     require_unpacked,
 )
+from topologies.text import suggestion
 
 _NUMBERS = frozenset("double single int8 uint8 int16 uint16 int32 uint32 int64 uint64 logical sparse".split())
 _SHOWN = 20
@@ -58,7 +58,9 @@ class MatReader(StoredReader):
         names = [name for name, _, kind in listed if kind in _NUMBERS]
         words = ", ".join([*map(repr, names[:_SHOWN]), *(["..."] if len(names) > _SHOWN else [])]) or "none"
         if self.key is not None and self.key not in names:
-            raise ValueError(f"{self.path} holds no matrix {self.key!r}{did_you_mean(self.key, names)}: its matrices are {words}")
+            raise ValueError(
+                f"{self.path} holds no matrix {self.key!r}{suggestion(self.key, names) or ';'} its matrices are {words}"
+            )
         if self.key is None and len(names) != 1:
             choice = f": choose one, as in {self.path}:{names[0]}" if names else ""
             raise ValueError(f"{self.path} holds {len(names)} matrices of numbers, {words}{choice}")

@@ -13,9 +13,9 @@ import operator
 import numpy as np
 from numpy.typing import ArrayLike
 
-from decentorth.data.checks import did_you_mean
 from decentorth.data.labels import as_labels
 from decentorth.protocols import Array, Index
+from topologies.text import suggestion
 
 KINDS: tuple[str, ...] = ("even", "by-label", "dirichlet", "by-column")
 """The partitions by name."""
@@ -133,7 +133,7 @@ def partition(
     ``labels``, ``m`` in number, are for all but ``"even"``, ``alpha`` for ``"dirichlet"``, ``shuffle`` for ``"even"``.
     """
     if kind not in KINDS:
-        raise ValueError(f"no partition is named {kind!r}{did_you_mean(kind, KINDS)}: there are {', '.join(KINDS)}")
+        raise ValueError(f"no partition is named {kind!r}{suggestion(kind, KINDS) or ';'} there are {', '.join(KINDS)}")
     if kind == "even":
         return even(m, n_agents, seed, shuffle)
     if labels is None:

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from decentorth.data.checks import did_you_mean
 from decentorth.data.labels import Labels, as_labels
 from decentorth.data.sparse import StoredReader
 from decentorth.data.text import INTEGER, delimiter_of, is_number, shown
 from decentorth.protocols import Array, Index
 from topologies.matrix_files import Stored, require_unpacked
+from topologies.text import suggestion
 
 _MISSING = frozenset(("", "na", "n/a", "null", "none"))
 _BATCH = 1 << 12
@@ -78,8 +78,8 @@ class TableReader(ABC):
         count = self.names.count(name)
         if count != 1:
             listed = ", ".join([*self.names[:_LISTED], *(["..."] if len(self.names) > _LISTED else [])])
-            wrong = f"no column {name!r}{did_you_mean(name, self.names)}" if not count else f"{count} columns {name!r}"
-            raise ValueError(f"{self.path} has {wrong}: its columns are {listed}")
+            wrong = f"no column {name!r}{suggestion(name, self.names) or ';'}" if not count else f"{count} columns {name!r};"
+            raise ValueError(f"{self.path} has {wrong} its columns are {listed}")
         return self.names.index(name)
 
     @cached_property

@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from decentorth.data.checks import did_you_mean
 from decentorth.protocols import Index
 from topologies.matrix_files import regular_size
+from topologies.text import suggestion
 
 PARTS = ("train", "valid", "test")
 _SHOWN = 60
@@ -51,8 +51,8 @@ def load_triples(path: str | os.PathLike[str]) -> Triples:
     """
     place = Path(path).expanduser()
     if not place.exists():
-        near = did_you_mean(place.name, (other.name for other in place.parent.iterdir())) if place.parent.is_dir() else ""
-        raise FileNotFoundError(f"no such file or folder: {place}{near}, seen from {Path.cwd()}")
+        near = suggestion(place.name, (other.name for other in place.parent.iterdir())) if place.parent.is_dir() else ""
+        raise FileNotFoundError(f"no such file or folder: {place}, seen from {Path.cwd()}{near}")
     files = _parts(place) if place.is_dir() else {"train": place}
     entities: dict[str, int] = {}
     relations: dict[str, int] = {}

@@ -1,5 +1,5 @@
 """Objectives spread over agents, with their data and what is known about them; settings that are imported here can be named on the
-command line and in files, by the name of their file unless `NAMED` has another."""
+command line and in files, by the name of their file, without ``_settings`` behind."""
 
 from __future__ import annotations
 
@@ -35,11 +35,9 @@ if TYPE_CHECKING:
     from .j_orthogonal.hspp import HSPPSettings as HSPPSettings
     from .j_orthogonal.knowledge import KnowledgeGraph as KnowledgeGraph
     from .j_orthogonal.ultrae import UltraE as UltraE
-    from .j_orthogonal.ultrae import UltraESettings as UltraESettings
-    from .nonsmooth.l1 import L1PCA as L1PCA
-    from .nonsmooth.l1 import L1PCASettings as L1PCASettings
-    from .nonsmooth.l1 import SparsePCA as SparsePCA
-    from .nonsmooth.l1 import SparsePCASettings as SparsePCASettings
+    from .j_orthogonal.ultrae_settings import UltraESettings as UltraESettings
+    from .nonsmooth.l1_pca import L1PCA as L1PCA
+    from .nonsmooth.l1_pca import L1PCASettings as L1PCASettings
     from .nonsmooth.odl import ODLSettings as ODLSettings
     from .nonsmooth.odl import OrthogonalDictionaryLearning as OrthogonalDictionaryLearning
     from .nonsmooth.odl import dictionary_error as dictionary_error
@@ -47,6 +45,8 @@ if TYPE_CHECKING:
     from .nonsmooth.rsr import RSRSettings as RSRSettings
     from .nonsmooth.rsr import complement_distance as complement_distance
     from .nonsmooth.rsr import on_sphere as on_sphere
+    from .nonsmooth.sparse_pca import SparsePCA as SparsePCA
+    from .nonsmooth.sparse_pca import SparsePCASettings as SparsePCASettings
     from .spread import Spread as Spread
     from .spread import SpreadProblem as SpreadProblem
     from .stiefel.ica import ICA as ICA
@@ -61,8 +61,5 @@ if TYPE_CHECKING:
     from .stiefel.pca import subspace_distance as subspace_distance
     from .stiefel.procrustes import Procrustes as Procrustes
     from .stiefel.procrustes import ProcrustesSettings as ProcrustesSettings
-
-NAMED = {"CCASettings": "cca", "L1PCASettings": "l1_pca", "SparsePCASettings": "sparse_pca"}
-"""The names of settings that are not called as their file."""
 
 __getattr__, __dir__ = lazily(__name__)

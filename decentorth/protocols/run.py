@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 from .arrays import Array
 from .network import Collective, Network, Streams
@@ -94,6 +95,89 @@ class Completing(Protocol[P_contra, S]):
 
     def completed(self, problem: P_contra, state: S) -> S:
         """The state with its point x."""
+
+
+@runtime_checkable
+class Resolved(Protocol):
+    """A method that leaves settings to the network's design."""
+
+    def resolved(self, network: Any) -> Self:
+        """The method with these settings chosen; a ValueError if it cannot run on the network."""
+
+
+@runtime_checkable
+class Suited(Protocol):
+    """A method that leaves settings to the problem."""
+
+    def suited(self, problem: Any) -> Self:
+        """The method with these settings chosen."""
+
+
+@runtime_checkable
+class Wrapped(Protocol):
+    """A method that may run inside another one, which changes its steps: safe steps, growing steps."""
+
+    def running(self) -> Any:
+        """The method that runs: the other one, or this one."""
+
+
+@runtime_checkable
+class Asynchronous(Protocol):
+    """A method whose agents do not go in common iterations; its state holds them as ``agents``."""
+
+    activations: int
+    """The most activations of all agents together, which take the place of iterations."""
+    events: str | None
+    log: str | None
+    without: ClassVar[Mapping[str, str]]
+    """Settings of runs that do not apply, and what to do instead."""
+
+    def check_channel(self, channel: Any) -> None:
+        """Raise a ValueError for faults that the agents cannot bear."""
+
+    def check_place(self) -> None:
+        """Raise an OSError or a ValueError if the log cannot be written."""
+
+    def recover(self, agents: Any, folder: Path) -> int:
+        """Let the agents go on from their own checkpoints in the folder; the activations that they have made."""
+
+    def write_log(self, agents: Any, facts: Mapping[str, Any], collective: Collective) -> None:
+        """Write the logs of all agents, with the facts; called by every rank."""
+
+
+class Declared(NamedTuple):
+    """The class variables and settings of a method that a run reads, and their values for a method without them."""
+
+    directed: bool = False
+    """True if the method runs on directed networks."""
+    on_devices: bool = False
+    """True if its iterations can be made on a device."""
+    every_message: bool = False
+    """True if it cannot bear that messages are lost or changed."""
+    resumable: tuple[str, ...] = ()
+    """The settings that may change when a run is resumed."""
+    safe: bool = False
+    chebyshev: bool = False
+    kernel: str = "numpy"
+    step_size: Any = None
+    penalty: Any = None
+    momentum: Any = 0.0
+
+    @classmethod
+    def of(cls, method: object) -> Self:
+        """The values that a method declares."""
+        return cls._make(getattr(method, name, default) for name, default in cls._field_defaults.items())
+
+    @property
+    def first_step(self) -> Any:
+        """The step of iteration 0, of a schedule too: a number, or "auto"; None for a method without a step size."""
+        return getattr(self.step_size, "initial", self.step_size)
+
+    @property
+    def scale(self) -> Callable[[int], float] | None:
+        """The steps as multiples of the first, if they follow a schedule."""
+        found: Callable[[int], float] | None = getattr(self.step_size, "scale", None)
+        return found
 
 
 class Metric(Protocol):

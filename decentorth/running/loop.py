@@ -16,38 +16,12 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ..protocols import SETUP, Algorithm, Completing, LocalProducts, Nonsmooth, Problem, Row, S, Smooth, SplitFeatures, Stop
+from ..protocols import SETUP, Asynchronous, Completing, Declared, Row, S, Smooth, Stop
 from .checkpoint import CheckpointWriter, Resumed, Snapshot
 from .history import History
 from .local_stopping import Agreement
 from .rank_loss_rewind import Rewind
 from .watchers import Clock, Options, Parts, Recording, TimeLimits, Watcher
-
-
-def check_capabilities(problem: Problem[Any], algorithm: Algorithm[Any, Any]) -> None:
-    """Raise a TypeError that names the capability that the problem or its constraint set lacks, or a ValueError for a single-agent
-    method with several agents."""
-    name = type(algorithm).__name__
-    for thing, needs in ((problem, algorithm.requires), (problem.constraint, algorithm.requires_set)):
-        for need in needs:
-            if not isinstance(thing, need):
-                meaning = (need.__doc__ or "").partition("\n")[0]
-                raise TypeError(
-                    f"{name} needs {need.__name__} of its problem; {type(thing).__name__} has none. {need.__name__}: {meaning}"
-                )
-    if isinstance(problem, SplitFeatures) and SplitFeatures not in algorithm.requires:
-        raise ValueError(
-            f"{name} is for agents that each hold a whole point, but those of {type(problem).__name__} hold features, rows of one "
-            "point: take LOBPCG or TrackedLanding"
-        )
-    if algorithm.network == "single-agent" and problem.n_agents > 1:
-        method = "DRSM" if isinstance(problem, Nonsmooth) and problem.nonsmooth else "DRFGT"
-        if isinstance(problem, LocalProducts):
-            method = "CDADT, which needs no pooled constraint, or DRFGT"
-        raise ValueError(
-            f"{name} is a centralized method for one agent, but the problem has {problem.n_agents}: "
-            f"use a decentralized method such as {method}, or one agent (--agents 1, problem.pooled())"
-        )
 
 
 def completed(parts: Parts, state: S) -> S:
@@ -112,10 +86,11 @@ def run(
         history = resumed.history if resumed is not None else rewind.history if rewind is not None else History()
         limits = TimeLimits(options.stopping, parts.collective, clock, state.k)
         keeps = write is not None or parts.problem.n_agents * parts.x0[0].nbytes <= _REMEMBERED
-        keeps &= not hasattr(parts.algorithm, "activations")  # asynchronous agents cannot go back to a copy of their points
+        asynchronous = isinstance(parts.algorithm, Asynchronous)
+        keeps &= not asynchronous  # such agents cannot go back to a copy of their points
         recording = Recording(parts, options, clock, history, state, limits, agreement, keeps, partial(_diverged, parts))
         writer = None if write is None else write(history, state.k)
-        if writer is not None and hasattr(getattr(state, "agents", None), "keep"):
+        if writer is not None and asynchronous and parts.collective.size > 1:
             writer.beside(state.agents, state.k)
         stack.enter_context(contextlib.nullcontext() if writer is None else writer.signals)
         every = (rewind, "compute"), (agreement, "compute"), (limits, "metrics"), (recording, "metrics"), (writer, "checkpoints")
@@ -189,13 +164,13 @@ def _cause(parts: Parts, good: Snapshot, last: int) -> str | None:
 
 def _smaller(parts: Parts, state: Any) -> str:
     """The advice for a step size that is too large, for the objectives or for the penalty."""
-    step, penalty = (getattr(parts.algorithm, name, None) for name in ("step_size", "penalty"))
-    step = getattr(step, "initial", step)
+    declared = Declared.of(parts.algorithm)
+    step, penalty = declared.first_step, declared.penalty
     if not isinstance(step, float | int):
         own = getattr(state, "step_size", None)
         most = parts.collective.max(float(own.max())) if isinstance(own, np.ndarray) else math.inf
         than = f" than {step}, as {most / 5.0:.2g}" if 0.0 < most < math.inf else ""
-        return f"try a smaller step size{than}{', or momentum 0' if getattr(parts.algorithm, 'momentum', 0.0) else ''}"
+        return f"try a smaller step size{than}{', or momentum 0' if declared.momentum else ''}"
     problem: object = parts.problem
     steepest = parts.collective.max(float(problem.lipschitz.max())) if isinstance(problem, Smooth) else 0.0
     curved = 1.0 / steepest if 0.0 < steepest < np.inf else np.inf

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..protocols import Array, LocalProducts, Problem, Recorder, Rewound, SplitFeatures, Streams
+from ..network import surviving
+from ..protocols import Array, Declared, LocalProducts, Problem, Recorder, Rewound, SplitFeatures, Streams
 from .checkpoint import Resumed, kept
 from .history import History
 from .loop import Outcome
@@ -51,10 +52,32 @@ def restarted(algorithm: Any, problem: Problem[Any], network: Any, streams: Stre
     """The method's state as it begins at the agents' own points ``x``, ``(n_local, *shape)``, in iteration ``k``, after so many
     ``gradients`` of each agent."""
     state = algorithm.init(problem, network, streams, x)
-    scale = getattr(getattr(algorithm, "step_size", None), "scale", None)
+    scale = Declared.of(algorithm).scale
     if scale is not None and "base" in state._fields:  # the method begins with the step of iteration 0
         state = state._replace(step_size=state.base * scale(k))
     return state._replace(k=k, gradients=state.gradients + gradients)
+
+
+def survivors(comm: Any, channel: object, spread: bool) -> Any:
+    """The communicator of a run that outlives ranks, of ``comm`` as `network.connect` takes it.
+
+    Raises
+    ------
+    ValueError
+        The run has a channel, or ``spread``, one agent on all ranks; or its MPI library cannot do it.
+    """
+    if spread or channel is not None:
+        what = "one agent whose samples are spread over the ranks" if spread else "a channel that is simulated"
+        raise ValueError(f"on_rank_loss='shrink' is not for {what}: leave it out")
+    return surviving(comm)
+
+
+def check_graph(network: Any) -> None:
+    """Raise ValueError for a network that agents cannot leave."""
+    if network.sequence is not None:
+        raise ValueError("on_rank_loss='shrink' is for a W that stays: agents cannot leave a time-varying network")
+    if network.directed:
+        raise ValueError("on_rank_loss='shrink' is for undirected graphs: agents cannot leave a directed network")
 
 
 def check_leaving(problem: object, what: str = "on_rank_loss='shrink'") -> None:

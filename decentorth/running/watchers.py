@@ -21,6 +21,7 @@ from ..protocols import (
     Agreed,
     Algorithm,
     Array,
+    Asynchronous,
     Collective,
     Ending,
     Metric,
@@ -192,7 +193,7 @@ class Recording:
         self._asking: list[Recording | TimeLimits | Agreement] = [self, limits, *([] if agreement is None else [agreement])]
         own: Metric | None = getattr(parts.problem, "metrics", None)
         self._metrics = (StandardMetrics(parts.problem, state) if own is None else own, *options.metrics)
-        self._absent: list[int] = []
+        self._asynchronous, self._absent = isinstance(parts.algorithm, Asynchronous), list[int]()
         self._problem: Any = parts.problem
         self.row: Row | None = None
         self._first: Row | None = None
@@ -236,7 +237,7 @@ class Recording:
 
     def _there(self, state: Any) -> tuple[Problem[Any], Any]:
         """The problem and the state of the agents that are there, where a method's agents may leave or join."""
-        absent = getattr(getattr(state, "agents", None), "absent", [])
+        absent = state.agents.absent if self._asynchronous else []
         if absent != self._absent:
             self._absent, self._problem = absent, cast(Any, self._parts.problem)
             if absent:

@@ -50,7 +50,8 @@ from decentorth.problems import KnowledgeGraph
 from decentorth.problems.j_orthogonal.knowledge import held_out
 from decentorth.problems.j_orthogonal.planted import planted
 from decentorth.problems.j_orthogonal.ranking import measures
-from decentorth.problems.j_orthogonal.ultrae import PLANTED, UltraE
+from decentorth.problems.j_orthogonal.ultrae import UltraE
+from decentorth.problems.j_orthogonal.ultrae_settings import PLANTED
 from decentorth.sets import JOrthogonal
 
 SIZES = {"as FB15k": (719, 308, 135, 22), "as WN18RR": (545, 233, 208, 5)}

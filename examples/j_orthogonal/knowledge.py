@@ -53,7 +53,7 @@ from decentorth.problems import KnowledgeGraph
 from decentorth.problems.j_orthogonal.knowledge import Completions, check, held_out, most_frequent
 from decentorth.problems.j_orthogonal.planted import around_pole, planted
 from decentorth.problems.j_orthogonal.ranking import filtered_ranks, measures
-from decentorth.problems.j_orthogonal.ultrae import PLANTED
+from decentorth.problems.j_orthogonal.ultrae_settings import PLANTED
 from decentorth.problems.j_orthogonal.ultrahyperbolic import Ultrahyperbolic
 from decentorth.sets import JOrthogonal
 

@@ -57,8 +57,8 @@ from decentorth.network.collective import AgentCollective
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import PCA, FunctionProblem, Procrustes, ProcrustesSettings, RSRSettings
 from decentorth.protocols import Array, LocalProducts, Signature, Signatures
+from decentorth.running.capabilities import check_capabilities
 from decentorth.running.checkpoint.states import copied, put_together, taken_apart
-from decentorth.running.loop import check_capabilities
 from decentorth.scaffold.algorithm import Template
 from decentorth.sets import GeneralizedStiefel, JOrthogonal, Stiefel
 from decentorth.stopping import Consensus, Feasibility, GradientNorm

@@ -17,7 +17,7 @@ from decentorth.api import Run
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import FunctionProblem, Procrustes
 from decentorth.protocols import Array, Direction, MetricName, Retraction
-from decentorth.running.loop import check_capabilities
+from decentorth.running.capabilities import check_capabilities
 from decentorth.sets import GeneralizedStiefel, SampleCovariance, Stiefel
 from decentorth.stopping import Feasibility, GradientNorm
 from tests.reference import generalized as naive

@@ -39,7 +39,7 @@ ALLOWED = {
     ("decentorth/problems/stiefel/pca.py", "subspace_distance", "sum"): "a measure of one point",
     ("decentorth/problems/spread.py", "SpreadProblem._total", "sum"): "Collective.sum, which adds in agent order",
     ("decentorth/problems/nonsmooth/rsr.py", "RobustSubspaceRecovery.prepare", "max"): "Collective.max, the same on every rank",
-    ("decentorth/problems/nonsmooth/l1.py", "SparsePCA.prepare", "max"): "Collective.max, the same on every rank",
+    ("decentorth/problems/nonsmooth/sparse_pca.py", "SparsePCA.prepare", "max"): "Collective.max, the same on every rank",
     ("decentorth/problems/nonsmooth/odl.py", "OrthogonalDictionaryLearning.prepare", "sum"): "Collective.sum, in agent order",
     ("decentorth/problems/common/generated.py", "stream", "default_rng"): "data generation, a stream for each agent",
     ("decentorth/problems/common/gradient_check.py", "worst", "argmin"): "a choice among the slopes of all agents",

@@ -54,9 +54,9 @@ def test_a_path_gives_the_file(tmp_path: Path) -> None:
 
 def test_what_is_neither_name_nor_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=r"named 'digit' \(did you mean 'digits'\?\): there is digits.*path it was tried too"):
+    with pytest.raises(ValueError, match=r"named 'digit'; did you mean 'digits'\? there is digits.*path it was tried too"):
         resolve("digit")
-    with pytest.raises(ValueError, match="named 'zzz': there is digits"):
+    with pytest.raises(ValueError, match="named 'zzz'; there is digits"):
         resolve("zzz")
     for spec in ("digits.npy", "./digits", "x.npz:key"):
         with pytest.raises(FileNotFoundError, match="no such file"):

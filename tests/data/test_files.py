@@ -442,7 +442,7 @@ RANGE = "holds 1000000000, but must be from 0 to 9"
 STEPS = "'indptr' must rise from 0 to at most 3 in 11 steps"
 MARKET = "%%MatrixMarket matrix coordinate real general\n"
 BAD: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]] = [
-    ("no such file", near_miss, FileNotFoundError, r"no such file: .*digit\.csv \(did you mean 'digits\.csv'\?\)"),
+    ("no such file", near_miss, FileNotFoundError, r"no such file: .*digit\.csv, in .*; did you mean 'digits\.csv'\?"),
     ("no such folder", lambda folder, _: str(folder / "none" / "a.csv"), FileNotFoundError, "there is no folder .*none"),
     ("a folder", lambda folder, _: str(folder), ValueError, "is a folder"),
     ("unknown extension", write("a.xlsx", "1"), ValueError, r"unknown extension '\.xlsx'; known are \.npy, .*\.mtx\.gz"),
@@ -493,7 +493,7 @@ BAD: list[tuple[str, Callable[[Path, Array], str], type[Exception], str]] = [
         "wrong key",
         archive("a.npz:tow", one=A, two=A),
         ValueError,
-        r"no array 'tow' \(did you mean 'two'\?\): its keys are 'one', 'two'",
+        r"no array 'tow'; did you mean 'two'\? its keys are 'one', 'two'",
     ),
     ("empty npz", archive("a.npz"), ValueError, "is empty: it holds no array"),
     ("text called npz", write("a.npz", "1,2"), ValueError, r"not a whole \.npz archive"),

@@ -142,7 +142,7 @@ Y = np.array([0, 1, 1, 0])
         (
             lambda: partition("by_label", 4, 2, Y),
             ValueError,
-            r"no partition is named 'by_label' \(did you mean 'by-label'\?\): there are even",
+            r"no partition is named 'by_label'; did you mean 'by-label'\? there are even",
         ),
         (lambda: partition("even", 4, 5), ValueError, "5 agents with at least 1 each need 5 samples, but there are 4"),
         (lambda: partition("by-label", 4, 5, Y), ValueError, "need 5 samples, but there are 4"),

@@ -66,9 +66,9 @@ def test_rows_with_missing_cells_are_left_out_on_request_alone(kind: str, tmp_pa
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (Columns(("rian",)), r"no column 'rian' \(did you mean 'rain'\?\): its columns are station, wind, name, rain"),
+        (Columns(("rian",)), r"no column 'rian'; did you mean 'rain'\? its columns are station, wind, name, rain"),
         (Columns((), "station"), "column 'name'.*choose the columns of numbers"),
-        (Columns(("rain",), "wnd"), r"no column 'wnd' \(did you mean 'wind'\?\)"),
+        (Columns(("rain",), "wnd"), r"no column 'wnd'; did you mean 'wind'\?"),
     ],
 )
 def test_a_wrong_column_is_refused(kind: str, columns: Columns, message: str, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from decentorth.algorithms.common.fields import blockwise, on_samples
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import PCA, FunctionProblem, Procrustes
 from decentorth.protocols import Array, Eigenproblem, Index, Oracle, Sampled
-from decentorth.running.loop import check_capabilities
+from decentorth.running.capabilities import check_capabilities
 from decentorth.sets import Stiefel
 from tests.reference import naive
 from tests.support.problems import CASES, GRAPHS, UNEVEN, pca, samples, stack

@@ -203,7 +203,7 @@ def gathered(results: dict[int, Result]) -> Array:
 @pytest.mark.parametrize("dying", [(1,), (0,), (1, 2), (0, 3)], ids=str)
 def test_ranks_that_are_left_have_the_bits_of_one_process(dying: tuple[int, ...], seed: int, monkeypatch: Any) -> None:
     """Wherever they die: in an exchange, in a sum over the ranks, one while the others still part with the other."""
-    monkeypatch.setattr("decentorth.api.surviving", lambda comm: comm)
+    monkeypatch.setattr("decentorth.running.rank_loss.surviving", lambda comm: comm)
     rng = np.random.default_rng(seed)
     W = tp.metropolis_weights(tp.complete(N))
     algorithm = [DRFGT(), DGD(step_size=0.05, batch_size=2)][seed % 2]
@@ -224,7 +224,7 @@ def test_ranks_that_are_left_have_the_bits_of_one_process(dying: tuple[int, ...]
 
 
 def test_nothing_lost_changes_nothing(monkeypatch: Any) -> None:
-    monkeypatch.setattr("decentorth.api.surviving", lambda comm: comm)
+    monkeypatch.setattr("decentorth.running.rank_loss.surviving", lambda comm: comm)
     W = tp.metropolis_weights(tp.ring(N))
     results = outlived({}, DRFGT(), W)
     alone = solve(pca(UNEVEN).problem, DRFGT(), W, on_rank_loss="shrink", **SETTINGS)
@@ -233,7 +233,7 @@ def test_nothing_lost_changes_nothing(monkeypatch: Any) -> None:
 
 
 def test_others_that_fall_apart_say_so(monkeypatch: Any, tmp_path: Any) -> None:
-    monkeypatch.setattr("decentorth.api.surviving", lambda comm: comm)
+    monkeypatch.setattr("decentorth.running.rank_loss.surviving", lambda comm: comm)
     words = r"lost ranks 1, with agents 3 to 5, after iteration \d+, and the others cannot go on: .* 0 to 2; 6 to 9; the last "
     with pytest.raises(LostError, match=f"{words}checkpoint is .*000000040"):
         outlived({1: 400}, DRFGT(), tp.metropolis_weights(tp.path(N)), checkpoints=Checkpoints(tmp_path, every=40))
@@ -270,7 +270,7 @@ def test_the_history_is_cut() -> None:
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_what_is_left_goes_on_from_its_checkpoint(ranks: int, monkeypatch: Any, tmp_path: Any) -> None:
     """On any number of ranks that each have somebody left, with the bits of a run without a stop; and can lose more."""
-    monkeypatch.setattr("decentorth.api.surviving", lambda comm: comm)
+    monkeypatch.setattr("decentorth.running.rank_loss.surviving", lambda comm: comm)
     W = tp.metropolis_weights(tp.complete(N))
     stopped = outlived({1: 200}, DRFGT(), W, checkpoints=Checkpoints(tmp_path, every=40))[0]
     (loss,) = stopped.losses
@@ -286,7 +286,7 @@ def test_what_is_left_goes_on_from_its_checkpoint(ranks: int, monkeypatch: Any, 
 
 
 def test_a_rank_with_nobody_left_cannot_resume(monkeypatch: Any, tmp_path: Any) -> None:
-    monkeypatch.setattr("decentorth.api.surviving", lambda comm: comm)
+    monkeypatch.setattr("decentorth.running.rank_loss.surviving", lambda comm: comm)
     W = tp.metropolis_weights(tp.complete(N))
     outlived({1: 200}, DRFGT(), W, checkpoints=Checkpoints(tmp_path, every=40))
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from topologies.canonical import Weights, WeightsLike, canonical_weights, row_sums, with_diagonal
 from topologies.spectra.eigenvalues import laplacian_extremes
+from topologies.text import suggestion
 from topologies.weights.checks import adjacency, check_weights
 from topologies.weights.fastest import fdla_weights, fmmc_weights
 
@@ -161,9 +161,8 @@ def _resolve(edges: Weights, name: str) -> str:
     asked = name.strip().lower().replace("_", "-")
     known = available_weights()
     if asked not in known:
-        near = get_close_matches(asked, known, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ValueError(f"unknown weights {name!r}; {hint}known weights: {', '.join(known)}")
+        hint = suggestion(asked, known) or ";"
+        raise ValueError(f"unknown weights {name!r}{hint} known weights: {', '.join(known)}")
     degrees = np.diff(edges.indptr)
     return asked.replace("auto", "uniform" if degrees.min() == degrees.max() else "metropolis")
 

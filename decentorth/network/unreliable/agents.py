@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast, get_type_hints
 
 import numpy as np
 
-from ...protocols import Algorithm, Array, Index, State, Streams
+from ...protocols import Algorithm, Array, Declared, Index, State, Streams
 from .channel import Channel, ChannelError
 from .draws import Mask
 from .faults import Crash, MessageLoss, Sleep, any_of
@@ -42,9 +42,10 @@ def check_method(method: Any, channel: Channel, tell: bool = False) -> None:
     It may have no trackers to correct, agents that return from a crash may need more than their neighbours can tell them, and
     growing steps need every message. With ``tell`` a method with momentum is warned of lost messages.
     """
-    if getattr(method, "every_message", False):
+    declared = Declared.of(method)
+    if declared.every_message:
         raise ChannelError("growing steps need every message, and this channel loses or changes some: take step size auto")
-    momentum = getattr(method, "momentum", 0.0)
+    momentum = declared.momentum
     if tell and isinstance(momentum, float) and momentum > 0.0 and channel.all(MessageLoss):
         log.warning(
             "messages are lost, and momentum (%g) can make agents run apart then, above all on sparse graphs: momentum 0 is safer",
@@ -52,11 +53,11 @@ def check_method(method: Any, channel: Channel, tell: bool = False) -> None:
         )
     if not (channel.correction or channel.all(Crash)):
         return
-    declared = get_type_hints(method.init).get("return")
-    if not isinstance(declared, type):
+    state = get_type_hints(method.init).get("return")
+    if not isinstance(state, type):
         name = type(method).__name__
         raise ChannelError(f"crash and correction need to know a state's arrays: declare the class that {name}.init returns")
-    kept = {name for name, hint in get_type_hints(declared).items() if hint is not int}
+    kept = {name for name, hint in get_type_hints(state).items() if hint is not int}
     if channel.correction and not {"tracker", "field"} <= kept:
         raise ChannelError("correction draws trackers to what they track; this method has none: drop it")
     beyond = ", ".join(sorted(kept - _RESTORED - _SETTINGS))

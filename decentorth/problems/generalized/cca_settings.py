@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -52,8 +52,6 @@ class CCASettings(Divided):
         Standard deviation of the logarithms by which each agent stretches each pair of factors; the correlations of the
         distribution of all samples are the same in any case (synthetic data).
     """
-
-    name: ClassVar[str] = "cca"
 
     data: str = "digits"
     data_y: str | None = None

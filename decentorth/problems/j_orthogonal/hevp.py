@@ -146,8 +146,6 @@ class HEVPSettings(SignedSettings):
         Added to the diagonal of D^T D, as further rows of D.
     """
 
-    name = "hevp"
-
     form: Form = "well-posed"
     data: str = "generated"
     dimension: Count = 100

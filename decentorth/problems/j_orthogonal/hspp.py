@@ -263,8 +263,6 @@ class HSPPSettings(SignedSettings):
         s > 0 bounds the slope of the distances, d becoming sqrt(d^2 + s^2 alpha^2) - s alpha; 0 leaves them as they are.
     """
 
-    name = "hspp"
-
     data: str = "tree"
     distances: str = "auto"
     points: Annotated[int, Range(least=2)] = 100

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 from ...sets import JOrthogonal
 from ...settings import Settings
@@ -21,15 +20,13 @@ class SignedSettings(Settings, ABC):
         How many signs of J are +1, the first ones; by default half.
     """
 
-    name: ClassVar[str]
-    """The name of the problem in messages."""
-
     positive: int | None = None
 
     def problem(self, n_agents: int, seed: int) -> Deferred:
         """The problem, which is built on the rank of its single agent; a ValueError for several agents."""
         if n_agents != 1:
-            raise ValueError(f"{self.name} is a problem for one agent (--agents 1), got {n_agents} agents")
+            name = type(self).__name__.removesuffix("Settings")
+            raise ValueError(f"{name} is a problem for one agent (--agents 1), got {n_agents} agents")
         return self.in_blocks(1, seed)
 
     @abstractmethod

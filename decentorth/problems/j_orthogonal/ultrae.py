@@ -26,23 +26,19 @@ where sums leave out the other training tails of (h, r) and the other training h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from ...numerics.ordered_sums import scatter
 from ...protocols import Array, Index
 from ...sets import JOrthogonal, JOrthogonalStack
-from ...settings import Count, Probability, Range
-from ..base import AgentProblem, Deferred, on_each_rank
-from ..common.division import idle_data
+from ..base import AgentProblem
 from ..common.generated import stream
-from .knowledge import Completions, KnowledgeGraph, Side, check, corrupted, held_out, most_frequent
-from .planted import around_pole, planted
+from .knowledge import Completions, KnowledgeGraph, Side, check, corrupted
+from .planted import around_pole
 from .ranking import MEASURES, filtered_ranks, measures
-from .signed import SignedSettings
 from .ultrahyperbolic import Ultrahyperbolic
 
 Corrupt = Literal["both", "tail", "head"]
@@ -50,10 +46,6 @@ Loss = Literal["cross-entropy", "softmax"]
 Score = Literal["printed", "signed"]
 PASS_BYTES = 1 << 21
 """The bytes of the other entities' points of a piece of the triples."""
-PLANTED = (2, 1)
-"""The numbers of signs +1 and -1 of the model of a planted graph, the hyperbolic plane."""
-PASSED = ("score", "loss", "negatives", "corrupt", "delta", "alpha", "ranked", "judge", "spread")
-"""The settings that are parameters of the problem."""
 SCORE_BYTES = 1 << 22
 """The bytes of the scores of all entities that ranking and the softmax loss compute at a time."""
 
@@ -374,95 +366,3 @@ def _turned(at: _Embedding, runs: list[tuple[int, slice]], v: Array, transposed:
         R = at.relations[relation]
         turned[run] = v[run] @ (R if transposed else R.T)
     return turned
-
-
-@dataclass(frozen=True, kw_only=True)
-class UltraESettings(SignedSettings):
-    """An ultrahyperbolic knowledge graph embedding, for a single agent.
-
-    Parameters
-    ----------
-    data
-        planted, a graph from a known model; a folder with train.txt and maybe valid.txt and test.txt (or .tsv); or one file. Lines
-        are head, relation and tail, separated by tabs; OpenKE's layout is recognised.
-    entities
-        Of a planted graph, by default 60. Of files only the triples between the so many entities that occur most often; by default
-        all.
-    relations
-        Of a planted graph.
-    triples
-        Of a planted graph, about.
-    held_out
-        Share of the triples to test with, where there is no test file.
-    dimension
-        n, the length of an entity's vector.
-    score
-        printed, -d^2 as in the paper; or signed, beyond the paper: without absolute values, smooth and strictly monotone.
-    loss
-        cross-entropy with corrupted triples, as in the paper; or softmax over all entities.
-    negatives
-        k, corrupted triples for each.
-    corrupt
-        What is replaced: the tail in half of the corrupted triples and the head in the others (both), the tail, or the head. For
-        softmax: which side is compared with all entities.
-    delta
-        The margin in the scores.
-    alpha
-        The radius of curvature.
-    spread
-        Standard deviation of the entities' coordinates at the start, around a pole of the manifold.
-    ranked
-        At most so many held-out triples, evenly spaced, are ranked for the history.
-    judge
-        test, or valid (where files have it): the triples that are ranked.
-    """
-
-    name = "ultrae"
-
-    data: str = "planted"
-    entities: Annotated[int, Range(least=2)] | None = None
-    relations: Count = 5
-    triples: Count = 1500
-    held_out: Probability = 0.2
-    dimension: Count = 36
-    score: Score = "printed"
-    loss: Loss = "cross-entropy"
-    negatives: int = 50
-    corrupt: Corrupt = "both"
-    delta: float = 5.0
-    alpha: float = 1.0
-    spread: float = 0.1
-    ranked: int = 1000
-    judge: Literal["test", "valid"] = "test"
-
-    def idle(self) -> dict[str, str]:
-        found = idle_data(self.data != "planted", ("relations", "triples"))
-        return found | (dict.fromkeys(("negatives", "delta"), "it is for loss cross-entropy") if self.loss == "softmax" else {})
-
-    def in_blocks(self, n_blocks: int, seed: int) -> Deferred:
-        """The problem of ``n_blocks`` agents, one for each block of the training triples, with the same mean: for `Spread`."""
-        settings = {name: getattr(self, name) for name in PASSED}
-
-        def make(agents: slice) -> UltraE:
-            signs = self._constraint(self.dimension, self.dimension - 1).signs
-            return UltraE(self._graph(seed), signs, **settings, n_agents=n_blocks, agents=agents, seed=seed)
-
-        return on_each_rank(n_blocks, make)
-
-    def _graph(self, seed: int) -> KnowledgeGraph:
-        from ...data import load_triples
-
-        rng = stream(seed)
-        if self.data == "planted":
-            n_entities = self.entities or 60
-            triples = planted(rng, JOrthogonal(*PLANTED), n_entities, self.relations, self.triples)
-            train, test = held_out(triples, self.held_out, n_entities, self.relations, rng)
-            return KnowledgeGraph(train, test[:0], test, n_entities, self.relations)
-        files = load_triples(self.data)
-        graph = KnowledgeGraph(*files[:3], len(files.entities), len(files.relations))
-        if self.entities is not None:
-            graph = most_frequent(graph, self.entities)
-        if not len(graph.test):
-            train, test = held_out(graph.train, self.held_out, graph.n_entities, graph.n_relations, rng)
-            graph = graph._replace(train=train, test=test)
-        return graph

@@ -1,7 +1,8 @@
 """Checkpoints: files with the state of a run, written during it, and read to continue it on any number of ranks."""
 
 from .files import AGENTS, FOLDER, CheckpointError, kept, limited, on_all
-from .resuming import Identity, Losses, Resumed, newest_notes, resume
+from .identity import Identity, identity, printed
+from .resuming import Losses, Resumed, newest_notes, resume
 from .signals import ENDINGS, PendingSignals
 from .writer import LOOK_SECONDS, Checkpoints, CheckpointWriter, SharedLooks, Snapshot, interval
 
@@ -19,10 +20,12 @@ __all__ = [
     "Resumed",
     "SharedLooks",
     "Snapshot",
+    "identity",
     "interval",
     "kept",
     "limited",
     "newest_notes",
     "on_all",
+    "printed",
     "resume",
 ]

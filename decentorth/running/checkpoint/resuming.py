@@ -7,7 +7,6 @@ import logging
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -19,6 +18,7 @@ from ..._version import __version__
 from ...protocols import Array, Collective, Row
 from ..history import COUNTS, LIMIT, History
 from . import files
+from .identity import Identity
 from .states import put_together, taken_apart
 
 TOLERANCE = 1e-9
@@ -26,23 +26,6 @@ TOLERANCE = 1e-9
 _NETWORK = "network."
 _LONGEST = 60
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Identity:
-    """The facts and arrays that must be the same for a run to continue as if it had never stopped."""
-
-    facts: Mapping[str, Mapping[str, Any]]
-    """The facts of the problem, the algorithm, the seed and W, by group and name, as JSON can hold them."""
-    start: Array
-    """``shape``: the common starting point."""
-    probes: Mapping[str, Array]
-    """Quantities of the agents' data at the start, ``(n_local,)`` each."""
-
-    @property
-    def n_agents(self) -> int:
-        """The number of agents over all ranks."""
-        return int(self.facts["problem"]["agents"])
 
 
 class ResumableRun(Protocol):

@@ -22,7 +22,8 @@ from ...settings import Count, Settings
 from ..history import COUNTS, History
 from ..metrics import first_runaway
 from . import files
-from .resuming import Identity, Resumed
+from .identity import Identity
+from .resuming import Resumed
 from .signals import ENDINGS, REQUESTS, PendingSignals
 from .states import Arrays, copied, taken_apart
 

@@ -17,7 +17,7 @@ from decentorth.algorithms.centralized import conjugate_gradients, lbfgs, line_s
 from decentorth.api import Run
 from decentorth.problems import CCA, GEVP
 from decentorth.protocols import Array
-from decentorth.running.loop import check_capabilities
+from decentorth.running.capabilities import check_capabilities
 from tests.reference import naive
 from tests.support import generalized
 from tests.support.generalized import pencil

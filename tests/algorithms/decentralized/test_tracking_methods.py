@@ -19,7 +19,7 @@ from decentorth.network import Network
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.problems import PCA, FunctionProblem, Procrustes
 from decentorth.protocols import Array, Spectrum
-from decentorth.running.loop import check_capabilities
+from decentorth.running.capabilities import check_capabilities
 from decentorth.sets import Euclidean, Stiefel
 from tests.reference import naive, rivals
 from tests.support.problems import CASES, GRAPHS, UNEVEN, pca, point, procrustes, relative, samples, stack

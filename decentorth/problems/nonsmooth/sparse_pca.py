@@ -1,14 +1,11 @@
-"""Principal components with the l1 norm: of the scores (robust), or of the components (sparse).
+"""Sparse principal components: the explained variance with the l1 norm of the components as a penalty.
 
-Over St(d, r), with an agent's samples A_i, C_i = A_i^T A_i / m_i,
+Over St(d, r), with C_i = A_i^T A_i / m_i of an agent's samples A_i,
 
-    l1_pca       f_i(x) = -(1/m_i) ||A_i x||_1                        G_i(x) = -(1/m_i) A_i^T sign(A_i x)
-    sparse_pca   f_i(x) = -1/2 tr(x^T C_i x) + mu ||x||_1             G_i(x) = -C_i x + mu sign(x)
+    f_i(x) = -1/2 tr(x^T C_i x) + mu ||x||_1             G_i(x) = -C_i x + mu sign(x)
 
-l1_pca (Kwak, "Principal component analysis based on L1-norm maximization", IEEE TPAMI 2008) weights samples by their distance,
-not by its square. It maximises a convex function, so f_i is not weakly convex and the theory of subgradient methods does not cover
-it; but at a minimiser no score is 0 in general, and f_i is smooth around it. sparse_pca (a form of Jolliffe, Trendafilov, Uddin, "A
-modified principal component technique based on the LASSO", JCGS 2003) is weakly convex, with constant lambda_max(C_i).
+A form of Jolliffe, Trendafilov, Uddin, "A modified principal component technique based on the LASSO", JCGS 2003; weakly convex,
+with constant lambda_max(C_i).
 """
 
 from __future__ import annotations
@@ -16,37 +13,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
 from ...numerics.ordered_sums import sums
 from ...protocols import Array, Collective, Index, SubgradientSettings
 from ...sets import Stiefel
-from ...settings import Count, NotNegative, check
-from ..base import AgentProblem, Deferred, Selection
+from ...settings import NotNegative, check
+from ..base import AgentProblem, Selection
 from ..common.checks import samples
 from ..common.columns import SeparateColumns
-from ..common.division import Centering, Divided, SampleFile, divided
-from ..common.pooled import centered, normalized
 from ..common.rows import SumsOfSquares
-from ..common.rowwise import AbsoluteLosses
-
-
-class L1PCA(AbsoluteLosses):
-    """f_i(x) = -(1/m_i) ||A_i x||_1 over St(d, rank).
-
-    Parameters
-    ----------
-    A
-        List or stack of samples ``(m_i, d)``, one matrix per agent. Nothing is centred or scaled.
-    rank
-        The number r of components.
-    """
-
-    def __init__(self, A: Sequence[Array] | Array, rank: int, *, n_agents: int | None = None, first_agent: int = 0):
-        rows, d = samples("A", A, first_agent)
-        super().__init__(rows, [-1.0 / len(a) for a in rows], Stiefel(d, rank), n_agents, first_agent)
+from .l1_pca import L1PCASettings
 
 
 class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
@@ -124,42 +102,6 @@ class SparsePCA(AgentProblem[Stiefel], SeparateColumns):
 
 
 @dataclass(frozen=True, kw_only=True)
-class L1PCASettings(Divided):
-    """Principal components by the l1 norm of the scores, of bundled data or a user's.
-
-    Parameters
-    ----------
-    rank
-        How many components.
-    normalize
-        Divide by the root mean square of all entries, after centring.
-    """
-
-    name: ClassVar[str] = "l1_pca"
-
-    data: SampleFile = "digits"
-    rank: Count = 5
-    center: Centering = True
-    normalize: bool = True
-
-    def _made(self, rows: Sequence[Array], n_agents: int, first_agent: int) -> AgentProblem[Stiefel]:
-        return L1PCA(rows, self.rank, n_agents=n_agents, first_agent=first_agent)
-
-    def problem(self, n_agents: int, seed: int) -> Deferred:
-        def build(agents: slice, collective: Collective) -> AgentProblem[Stiefel]:
-            with collective.together():
-                mine = divided(self.data, self, n_agents, agents, seed)
-            if self.center:
-                mine = centered(mine, collective)
-            if self.normalize:
-                mine = normalized(mine, collective)
-            with collective.together():
-                return self._made(mine, n_agents, agents.start)
-
-        return Deferred(n_agents, build)
-
-
-@dataclass(frozen=True, kw_only=True)
 class SparsePCASettings(L1PCASettings):
     """Sparse principal components, of bundled data or a user's.
 
@@ -168,8 +110,6 @@ class SparsePCASettings(L1PCASettings):
     mu
         Weight of the components' l1 norm.
     """
-
-    name: ClassVar[str] = "sparse_pca"
 
     mu: NotNegative = 0.5
 

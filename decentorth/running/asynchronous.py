@@ -1,0 +1,60 @@
+"""A run whose agents do not go in common iterations: what it refuses, and its rows, checkpoints and log."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from ..protocols import Asynchronous, Collective
+from ..stopping import LocalMaximum, rules_of
+from .checkpoint import AGENTS, Resumed, on_all
+from .watchers import Options
+
+
+def prepare(algorithm: Asynchronous, network: Any, channel: Any, collective: Collective) -> None:
+    """Give the network its channel, whose losses the agents draw themselves: messages before their first activation are reliable.
+
+    Raises
+    ------
+    ValueError, OSError
+        The channel has faults that the agents cannot bear, or the log cannot be written; the same on every rank.
+    """
+    if channel is not None:
+        algorithm.check_channel(channel)
+        network.channel = channel
+    with collective.together():
+        if collective.rank == 0:
+            algorithm.check_place()
+
+
+def own_options(options: Options, algorithm: Asynchronous, ranks: int) -> Options:
+    """The options of the run, whose iterations are activations; on several ranks its rows are the first and the last alone.
+
+    Raises
+    ------
+    ValueError
+        Checkpoints beside events, or a stopping rule that agents in common iterations decide.
+    """
+    if algorithm.events is not None and (options.checkpoints is not None or options.resume is not None):
+        raise ValueError("checkpoints are not for an asynchronous run with events: leave one of them out")
+    if rules_of(LocalMaximum, options.stopping):
+        raise ValueError("LocalMaximum is not for an asynchronous run: give end_tolerance")
+    if ranks > 1:
+        options = dataclasses.replace(options, rows=2, record_every=None)
+    return dataclasses.replace(options, iterations=algorithm.activations)
+
+
+def recovered(resumed: Resumed, algorithm: Asynchronous, collective: Collective) -> Resumed:
+    """A run that goes on from the agents' own checkpoints, where they have written any beside the common one."""
+    if resumed.path is None:
+        return resumed
+    own, state = resumed.path / AGENTS, resumed.state
+    made = on_all(collective, lambda: algorithm.recover(state.agents, own))
+    return resumed if collective.size > 1 else resumed._replace(state=state._replace(k=max(state.k, made)))
+
+
+def write_log(algorithm: Asynchronous, state: Any, facts: Mapping[str, Any], collective: Collective) -> None:
+    """Write the log with these facts, if one is asked for; called by every rank."""
+    if algorithm.log is not None:
+        algorithm.write_log(state.agents, facts, collective)

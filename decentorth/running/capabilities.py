@@ -1,0 +1,74 @@
+"""The requirements of a method, checked against the problem and the network of a run before it starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..protocols import Algorithm, Declared, LocalProducts, Nonsmooth, Problem, Resolved, SplitFeatures, Suited, Wrapped
+
+
+def check_capabilities(problem: Problem[Any], algorithm: Algorithm[Any, Any]) -> None:
+    """Raise a TypeError that names the capability that the problem or its constraint set lacks, or a ValueError for a single-agent
+    method with several agents."""
+    name = type(algorithm).__name__
+    for thing, needs in ((problem, algorithm.requires), (problem.constraint, algorithm.requires_set)):
+        for need in needs:
+            if not isinstance(thing, need):
+                meaning = (need.__doc__ or "").partition("\n")[0]
+                raise TypeError(
+                    f"{name} needs {need.__name__} of its problem; {type(thing).__name__} has none. {need.__name__}: {meaning}"
+                )
+    if isinstance(problem, SplitFeatures) and SplitFeatures not in algorithm.requires:
+        raise ValueError(
+            f"{name} is for agents that each hold a whole point, but those of {type(problem).__name__} hold features, rows of one "
+            "point: take LOBPCG or TrackedLanding"
+        )
+    if algorithm.network == "single-agent" and problem.n_agents > 1:
+        method = "DRSM" if isinstance(problem, Nonsmooth) and problem.nonsmooth else "DRFGT"
+        if isinstance(problem, LocalProducts):
+            method = "CDADT, which needs no pooled constraint, or DRFGT"
+        raise ValueError(
+            f"{name} is a centralized method for one agent, but the problem has {problem.n_agents}: "
+            f"use a decentralized method such as {method}, or one agent (--agents 1, problem.pooled())"
+        )
+
+
+def check_network(algorithm: Algorithm[Any, Any], network: Any) -> None:
+    """Raise ValueError unless the method is for this network, which is directed or changes over time."""
+    declared = Declared.of(algorithm)
+    if network.directed:
+        _check_directed(algorithm, declared)
+        if "auto" in (declared.first_step, declared.penalty):
+            _ = network.push_pull_spectrum  # raises where there is none
+    if network.sequence is not None and declared.first_step == "auto":
+        _ = network.spectrum  # raises where there is none
+
+
+def _check_directed(algorithm: Algorithm[Any, Any], declared: Declared) -> None:
+    name = type(algorithm).__name__
+    if SplitFeatures in algorithm.requires:
+        raise ValueError(f"{name}, as features split over agents, needs an undirected graph: take ring, or another")
+    if not declared.directed:
+        raise ValueError(
+            f"{name} needs doubly stochastic weights, and this graph is directed: take push_pull, or drgta, "
+            "which retracts; or an undirected graph"
+        )
+    if declared.chebyshev:
+        raise ValueError("chebyshev needs the eigenvalues of a symmetric W, and this graph is directed: leave it out")
+    if running(algorithm) is not algorithm:
+        raise ValueError("growing steps are for undirected graphs: take step size auto")
+
+
+def resolved(algorithm: Any, network: Any) -> Any:
+    """The method with the settings chosen that it leaves to the network's design."""
+    return algorithm.resolved(network) if isinstance(algorithm, Resolved) else algorithm
+
+
+def suited(algorithm: Any, problem: Problem[Any]) -> Any:
+    """The method with the settings chosen that it leaves to the problem."""
+    return algorithm.suited(problem) if isinstance(algorithm, Suited) else algorithm
+
+
+def running(algorithm: Any) -> Any:
+    """The method that runs: this one, or that around it which changes its steps, such as `algorithms.Safe`."""
+    return algorithm.running() if isinstance(algorithm, Wrapped) else algorithm

@@ -1,0 +1,77 @@
+"""The identity of a run: facts and quantities that must be the same for it to continue from a checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...numerics.ordered_sums import norms
+from ...protocols import Array, Declared, Problem
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The facts and arrays that must be the same for a run to continue as if it had never stopped."""
+
+    facts: Mapping[str, Mapping[str, Any]]
+    """The facts of the problem, the algorithm, the seed and W, by group and name, as JSON can hold them."""
+    start: Array
+    """``shape``: the common starting point."""
+    probes: Mapping[str, Array]
+    """Quantities of the agents' data at the start, ``(n_local,)`` each."""
+
+    @property
+    def n_agents(self) -> int:
+        """The number of agents over all ranks."""
+        return int(self.facts["problem"]["agents"])
+
+
+def identity(
+    problem: Problem[Any], algorithm: Any, network: Any, channel: object, seed: int, x0: Array, losses: Sequence[Any]
+) -> Identity:
+    """The identity of the run of this problem with this method from the points ``x0``, after ``losses`` of ranks.
+
+    ``channel`` is None where no faults are simulated.
+    """
+    probes = {name: np.empty(network.n_local) for name in ("objective", "slope", "feasibility")}
+    with np.errstate(all="ignore"):
+        for block, part in problem.blocks():
+            x = x0[block]
+            probes["objective"][block] = part.value(x)
+            probes["slope"][block] = norms(part.gradient(x))
+            probes["feasibility"][block] = part.constraint.feasibility(x)
+    own = network.W.diagonal()
+    facts: dict[str, dict[str, Any]] = {
+        "problem": {"type": type(problem).__name__, "agents": network.n_agents, "shape": list(problem.shape)},
+        "W": {
+            "directed edges": int(network.W.nnz) - network.n_agents,
+            "least and largest self weight": [float(own.min()), float(own.max())],
+            "sha256": network.digest().hex(),
+        },
+        "algorithm": {"type": type(algorithm).__name__, **_settings(algorithm)},
+        "seed": {"seed": seed},
+        "network": {"channel": "reliable" if channel is None else str(channel)},
+        **({"lost": {"losses": json.loads(json.dumps(losses))}} if losses else {}),
+    }
+    return Identity(facts, x0[0], probes)
+
+
+def printed(value: Any) -> str:
+    """The text that a value prints as, but for addresses."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+def _settings(algorithm: Any) -> dict[str, str]:
+    """The settings of a method that must stay as they are, as text."""
+    if not dataclasses.is_dataclass(algorithm):
+        return {"settings": printed(algorithm)}
+    changing = Declared.of(algorithm).resumable
+    return {
+        field.name: printed(getattr(algorithm, field.name)) for field in dataclasses.fields(algorithm) if field.name not in changing
+    }
