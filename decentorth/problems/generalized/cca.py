@@ -22,7 +22,6 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -310,7 +309,7 @@ def _views(
                 f"A and B must have a row for each sample, but those of agent {agent} have {len(a)} and {len(b)} rows: "
                 "row k of both is the same sample"
             )
-    if not (isinstance(ridge, Real) and math.isfinite(ridge) and ridge >= 0.0):
+    if not (isinstance(ridge, float | int | np.number) and math.isfinite(ridge) and ridge >= 0.0):
         raise ValueError(f"ridge must be finite and not negative, got {ridge!r}")
     if collective is None and (n_agents or len(first)) != len(first):
         raise ValueError(
