@@ -94,7 +94,8 @@ def _go(words: Sequence[str], configuration: Configuration, run: Run, output: Ru
         except CheckpointError as error:
             raise InputError(one_line(error)) from error
         if resumed.state.k > settings.iterations:
-            raise InputError(f"{resumed.path} is beyond --iterations {settings.iterations}: give more than {resumed.state.k}")
+            flag = "activations" if hasattr(configuration.algorithm, "activations") else "iterations"
+            raise InputError(f"{resumed.path} is beyond --{flag} {settings.iterations}: give more than {resumed.state.k}")
         lines.append(f"goes on     from {resumed.path}")
         lines += [f"lost        {Loss(*loss)}" for loss in resumed.losses]
     together(communicator, lambda: output.open(resumed) if root else None)

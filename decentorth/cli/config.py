@@ -22,7 +22,7 @@ from ..protocols import Asynchronous, Declared
 from ..settings import Setting, settings
 from . import wiring
 from .flags import CONFIG_BYTES, InputError, help_text, load, read_flags, read_value, shown, spelled, unknown
-from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, SECTIONS, SELF_WEIGHT, CaseSettings, RunSettings
+from .settings import ACTS, CHECKPOINTS, NETWORK, OUTPUT, RESUMABLE, SECTIONS, SELF_WEIGHT, TOLERANCES, CaseSettings, RunSettings
 
 PUBLISHED_STEP: Mapping[str, Any] = {"step_size": 1e-2, "penalty": 10.0, "order": "combine-then-adapt"}
 """The steps of paper 004, Section V (alpha = 1 / (10 m), lambda = 0.1 / alpha) and its order of mixing."""
@@ -273,7 +273,9 @@ class Form(ABC, Generic[C]):
         try:
             made = entry(**{name: given[name] for name in own if name in given})
         except (ValueError, TypeError) as error:
-            named = next((name for name in own if name in given and re.search(rf"\b{name}\b", str(error))), None)
+            found = {name: re.search(rf"\b{name}\b", str(error)) for name in own if name in given}
+            places = {name: match.start() for name, match in found.items() if match}
+            named = min(places, key=places.__getitem__, default=None)
             raise InputError(f"{self._where(named, by_flag)}: {error}" if named else str(error)) from None
         for name, why in (made.idle() if hasattr(made, "idle") else {}).items():
             if given.get(name) is not None and (name in by_flag or given[name] != own[name].default):
@@ -282,6 +284,8 @@ class Form(ABC, Generic[C]):
 
 
 _ENTRIES = {"problem": registry.problems, "algorithm": registry.algorithms}
+_JUDGES = (*TOLERANCES, "end_tolerance")
+"""Settings of a run or a method by which it can converge."""
 
 
 class Command(Form[Configuration]):
@@ -309,6 +313,12 @@ class Command(Form[Configuration]):
         problem, algorithm = (self.build(entry, given, by_flag) for entry in self.types.values())
         if isinstance(algorithm, Asynchronous):
             run = self._asynchronous(run, algorithm, given, by_flag)
+        if run.require_converged:
+            judges = {name: getattr(part, name) for part in (run, algorithm) for name in _JUDGES if hasattr(part, name)}
+            judges = {name: value for name, value in judges.items() if name not in getattr(algorithm, "without", ())}
+            if not any(judges.values()):
+                known = ", ".join(judges)
+                raise InputError(f"--require-converged: require_converged needs a tolerance to judge by: give one of {known}")
         stepped = published_defaults(run, problem, algorithm, given)
         configuration = Configuration(run, problem, stepped, published=stepped is not algorithm)
         self._refuse_other(configuration.mapping(), (*RESUMABLE, *Declared.of(algorithm).resumable))

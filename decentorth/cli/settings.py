@@ -300,8 +300,6 @@ class RunSettings(CaseSettings):
             interval("checkpoint_every", self.checkpoint_every)
             if self.out is None:
                 raise ValueError("checkpoint_every needs out: say where the run is to be written")
-        if self.require_converged and not any(getattr(self, name) is not None for name in TOLERANCES):
-            raise ValueError(f"require_converged needs a tolerance to judge by: give one of {', '.join(TOLERANCES)}")
 
     def idle(self) -> dict[str, str]:
         """Settings without an effect beside the others, and why."""

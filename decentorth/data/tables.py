@@ -88,6 +88,9 @@ class TableReader(ABC):
         found = self.columns.samples or tuple(name for name in self.names if name != self.columns.label)
         for name in (*found, *filter(None, [self.columns.label])):
             self._place(name)
+        if len(set(found)) < len(found):
+            twice = next(name for name in found if found.count(name) > 1)
+            raise ValueError(f"column {twice!r} is named more than once in columns: leave one")
         if not found:
             raise ValueError(f"{self.path} has no column beside that of the labels, {self.columns.label!r}")
         return found

@@ -10,11 +10,12 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from ..cli.flags import InputError, help_text, take_flags
 from ..cli.shell import BAD_INPUT, INTERRUPTED, say
 from ..process import environment as _mpienv
-from ..settings import Natural, Settings, settings
+from ..settings import Range, Settings, settings
 from .findings import Finding, text, works
 
 
@@ -30,7 +31,7 @@ class DoctorSettings(Settings):
         Print one line of JSON.
     """
 
-    ranks: Natural = 10
+    ranks: Annotated[int, Range(least=0, most=1000)] = 10
     json: bool = False
 
 

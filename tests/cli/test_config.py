@@ -200,7 +200,22 @@ FLAG_ERRORS = [
     ),
     ("--plot", "plot needs out"),
     ("--require-converged", "require_converged needs a tolerance"),
+    (
+        "--algorithm asynchronous_drfgt --require-converged",
+        "give one of gradient_tolerance, relative_gradient_tolerance, consensus_tolerance, feasibility_tolerance, end_tolerance",
+    ),
+    (
+        "--problem pca --split features --agents 4 --local-tolerance 0.1",
+        "--local-tolerance: local_tolerance is for agents that each hold a point: leave it out with split features",
+    ),
+    ("--agents 4 --spread-samples 2", "--spread-samples: spread_samples is for a single agent: give --agents 1 (now 4)"),
 ]
+
+
+def test_the_agents_agreement_on_the_end_is_a_tolerance_to_judge_by() -> None:
+    configuration = resolve("--algorithm asynchronous_drfgt --end-tolerance 0.1 --require-converged")
+    assert configuration.run.require_converged
+    assert configuration.algorithm.end_tolerance == 0.1
 
 
 @pytest.mark.parametrize(("flags", "phrase"), FLAG_ERRORS)

@@ -153,6 +153,7 @@ REFUSED = [
     ("--resume a --topology star", "--topology is ring in the run that is to go on, and star here"),
     ("--resume a --config other.yaml", "--self-weight is not given in the run that is to go on, and 0.7 here"),
     ("--resume a --iterations 20", "a/checkpoints/000000060 is beyond --iterations 20: give more than 60"),
+    ("--resume late --activations 20", "late/checkpoints/000000060 is beyond --activations 20: give more than 60"),
     ("--resume a --out held", "held already holds a run"),
     ("--resume a/checkpoints/000000060", "checkpoint_every needs out"),
     ("--resume nowhere", "cannot resume: nowhere is not a folder"),
@@ -173,6 +174,8 @@ def runs(folder: Path) -> None:
     from tests.support.problems import GRAPHS, pca
 
     assert run(*SMALL, "--iterations", "60", "--checkpoint-every", "30", "--out", "a") == 0
+    late = "--algorithm asynchronous_drfgt --activations 60 --checkpoint-every 30 --out late"
+    assert run(*SMALL, *late.split()) == 0
     assert run(*SMALL, "--iterations", "5", "--out", "held") == 0
     Path("plain").mkdir()
     Path("other.yaml").write_text("self_weight: 0.7\n")

@@ -67,6 +67,7 @@ def test_rows_with_missing_cells_are_left_out_on_request_alone(kind: str, tmp_pa
     ("columns", "message"),
     [
         (Columns(("rian",)), r"no column 'rian'; did you mean 'rain'\? its columns are station, wind, name, rain"),
+        (Columns(("rain", "wind", "rain")), "column 'rain' is named more than once in columns: leave one"),
         (Columns((), "station"), "column 'name'.*choose the columns of numbers"),
         (Columns(("rain",), "wnd"), r"no column 'wnd'; did you mean 'wind'\?"),
     ],

@@ -136,7 +136,7 @@ def test_a_launcher_of_another_mpi_around_us() -> None:
     assert findings["mpirun"]["found"] == "Open MPI's (OMPI_COMM_WORLD_SIZE=3), but mpi4py loads MPICH"
 
 
-@pytest.mark.parametrize("flags", [["--rank", "3"], ["--ranks", "-1"], ["now"]])
+@pytest.mark.parametrize("flags", [["--rank", "3"], ["--ranks", "-1"], ["--ranks", "1000000"], ["now"]])
 def test_bad_input(flags: list[str]) -> None:
     job = run_ranks(0, [*MODULE, *flags])
     assert (job.returncode, job.stdout) == (2, "")

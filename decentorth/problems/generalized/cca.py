@@ -297,7 +297,7 @@ class CCA(AgentProblem[Any]):
 
 
 def _views(
-    A: Any, B: Any, ridge: float, n_agents: int | None, first_agent: int, collective: Collective | None
+    A: Any, B: Any, ridge: Any, n_agents: int | None, first_agent: int, collective: Collective | None
 ) -> list[tuple[Array, Array]]:
     """The two views of each agent, checked."""
     (first, _), (second, _) = samples("A", A, first_agent), samples("B", B, first_agent)
@@ -309,8 +309,8 @@ def _views(
                 f"A and B must have a row for each sample, but those of agent {agent} have {len(a)} and {len(b)} rows: "
                 "row k of both is the same sample"
             )
-    if not (math.isfinite(ridge) and ridge >= 0.0):
-        raise ValueError(f"ridge must be finite and not negative, got {ridge}")
+    if not (isinstance(ridge, float | int | np.number) and math.isfinite(ridge) and ridge >= 0.0):
+        raise ValueError(f"ridge must be finite and not negative, got {ridge!r}")
     if collective is None and (n_agents or len(first)) != len(first):
         raise ValueError(
             f"{len(first)} of {n_agents} agents are given, and the covariances of all are needed: give all, or use "
