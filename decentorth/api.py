@@ -37,7 +37,7 @@ from .running.checkpoint import AGENTS, Checkpoints, CheckpointWriter, Identity,
 from .running.local_stopping import Agreement
 from .running.metrics import RUNAWAY
 from .running.on_device import OnDevice, brought_back
-from .running.rank_loss import Loss, check_leaving, continued
+from .running.rank_loss import Loss, check_leaving, continued, divided_anew
 from .running.rank_loss_rewind import Rewind
 from .running.watchers import Options, Parts
 from .settings import named
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from .network import Channel, Placement
     from .numerics.torch_arrays import Device
 
-OnRankLoss = Literal["abort", "shrink"]
+OnRankLoss = Literal["abort", "shrink", "restart"]
 __all__ = ["Result", "Run", "connect", "iterate", "solve"]
 
 
@@ -121,7 +121,7 @@ class Run(Shown):
 
     Parameters are those of `solve`. Attributes: ``problem`` (this process's agents), ``algorithm``, with every ``auto`` that the
     network's design or the problem decides resolved, ``network``, ``collective``, ``streams``, ``x0`` (``(n_local, *shape)``);
-    ``losses``, and the agents' ``numbers`` at the start where some have left.
+    ``losses``, and the agents' ``numbers`` at the start where some have left; ``again(comm=...)`` makes the run anew elsewhere.
     """
 
     def __init__(
@@ -140,14 +140,20 @@ class Run(Shown):
         device: str | None = None,
     ) -> None:
         algorithm = given.method(algorithm)
+        settings: dict[str, Any] = {"x0": x0, "seed": seed, "placement": placement, "channel": channel}
+        self.again = partial(Run, problem, algorithm, W, **settings, rank_timeout=rank_timeout, on_rank_loss=on_rank_loss)
         self._silence = patience("rank_timeout", rank_timeout)
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
             raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
         W, self._labels = given.network(W, problem.n_agents, seed)
         spread = isinstance(problem, Spread)
         self._device = None if device is None else _opened(device, algorithm, spread, comm, placement, channel, on_rank_loss)
-        if on_rank_loss not in ("abort", "shrink"):
-            raise ValueError(f"on_rank_loss must be 'abort' or 'shrink', got {on_rank_loss!r}")
+        if on_rank_loss not in ("abort", "shrink", "restart"):
+            raise ValueError(f"on_rank_loss must be 'abort', 'shrink' or 'restart', got {on_rank_loss!r}")
+        if on_rank_loss == "restart":
+            if not hasattr(algorithm, "activations"):
+                raise ValueError("on_rank_loss='restart' is for asynchronous agents: give 'shrink', or leave it out")
+            comm = surviving(comm)
         if on_rank_loss == "shrink":
             if spread or channel is not None:
                 what = "one agent whose samples are spread over the ranks" if spread else "a channel that is simulated"
@@ -232,7 +238,9 @@ class Run(Shown):
     def _check_asynchronous(self, channel: Channel | None, on_rank_loss: OnRankLoss) -> None:
         """Raise a ValueError for a channel, a response to a loss or a log's place that an asynchronous run cannot use."""
         if on_rank_loss == "shrink":
-            raise ValueError("on_rank_loss='shrink' is not for an asynchronous run: leave it out")
+            raise ValueError("on_rank_loss='shrink' is not for an asynchronous run: give 'restart', or leave it out")
+        if on_rank_loss == "restart" and self.algorithm.log is not None:
+            raise ValueError("a log repeats a run from its start, which on_rank_loss='restart' may leave behind: drop one of them")
         if channel is not None:
             self.algorithm.check_channel(channel)
             network: Any = self.network
@@ -245,6 +253,8 @@ class Run(Shown):
         """The options of an asynchronous run, whose rows are of activations; on ranks there are the first and the last alone."""
         if self.algorithm.events is not None and (options.checkpoints is not None or options.resume is not None):
             raise ValueError("checkpoints are not for an asynchronous run with events: leave one of them out")
+        if isinstance(self.network.communicator, Shrinking) and options.checkpoints is None:
+            raise ValueError("on_rank_loss='restart' needs the agents' checkpoints: give checkpoints, or leave it out")
         if rules_of(LocalMaximum, options.stopping):
             raise ValueError("LocalMaximum is not for an asynchronous run: give end_tolerance")
         if self.collective.size > 1:
@@ -476,6 +486,11 @@ class Run(Shown):
             return run._result(run._iterate(options, resumed))
         last: Run
         folder = None if checkpoints is None else Path(checkpoints.folder)
+        if self.asynchronous:
+            last, outcome = divided_anew(
+                run, lambda run, resumed: run._iterate(options, resumed), options.recorders, folder, resumed
+            )
+            return last._result(outcome)
         last, outcome = continued(
             run, lambda run, resumed, rewind: run._iterate(options, resumed, rewind), options.recorders, folder, resumed
         )
@@ -599,7 +614,8 @@ def solve(
         stopped, on any number of ranks.
     on_rank_loss
         What becomes of a run when one of its ranks is lost (killed, or its host): ``"abort"`` ends it; ``"shrink"`` goes on without
-        the agents of that rank, with Open MPI and its ``--with-ft ulfm`` (``docs/running.md``). On one process nothing can be lost.
+        the agents of that rank, and ``"restart"``, for asynchronous agents, with them, from their own checkpoints on the ranks that
+        are left; both with Open MPI and its ``--with-ft ulfm`` (``docs/running.md``). On one process nothing can be lost.
     rank_timeout
         On MPI ranks: the job ends when a rank has given no sign of life for so many seconds (stopped, its host frozen or gone); 0:
         never. A gradient may take longer; a single call that holds Python's lock may not.

@@ -57,7 +57,19 @@ class Live:
         self._due = [(0.0, 0.0)] * len(agents)
 
     def run(self, activations: int) -> int:
-        """Activate until all agents know of the end; the activations of all ranks. Called once, on every rank."""
+        """Activate until all agents know of the end; the activations of all ranks. Called once, on every rank.
+
+        Where the loss of a rank is survived, the agents of the others write their checkpoints, and the error is raised.
+        """
+        try:
+            return self._run(activations)
+        except getattr(self._network.communicator, "failures", ()):
+            for number in range(len(self.agents)):
+                self._due[number] = 0.0, 0.0
+                self._keep(number)
+            raise
+
+    def _run(self, activations: int) -> int:
         network, graph, loss = self._network, self._graph, self._clocks.loss
         if not self.whole:
             self._come_back()
