@@ -106,7 +106,8 @@ def solve(
         stopped, on any number of ranks.
     on_rank_loss
         What becomes of a run when one of its ranks is lost (killed, or its host): ``"abort"`` ends it; ``"shrink"`` goes on without
-        the agents of that rank, with Open MPI and its ``--with-ft ulfm`` (``docs/running.md``). On one process nothing can be lost.
+        the agents of that rank, and ``"restart"``, for asynchronous agents, with them, from their own checkpoints on the ranks that
+        are left; both with Open MPI and its ``--with-ft ulfm`` (``docs/running.md``). On one process nothing can be lost.
     rank_timeout
         On MPI ranks: the job ends when a rank has given no sign of life for so many seconds (stopped, its host frozen or gone); 0:
         never. A gradient may take longer; a single call that holds Python's lock may not.

@@ -177,8 +177,8 @@ class RunSettings(CaseSettings):
         Where the iterations are made: cuda or cuda:1 (a GPU, by PyTorch) or torch:cpu, with :float32 behind it in single
         precision; by default NumPy. One process, all agents.
     on_rank_loss : str
-        The response to the loss of a rank (killed, or its host): the run ends, or goes on without that rank's agents (Open MPI
-        with mpirun --with-ft ulfm).
+        The response to the loss of a rank (killed, or its host): the run ends, goes on without that rank's agents, or, of
+        asynchronous agents, with them, from their checkpoints on the other ranks (Open MPI with mpirun --with-ft ulfm).
     require_converged : bool
         Exit code 4 when the run ends without having converged.
     safety_region : float
@@ -237,7 +237,7 @@ class RunSettings(CaseSettings):
     time_limit: Positive | None = None
     objective_below: Finite | None = None
     device: str | None = None
-    on_rank_loss: Literal["abort", "shrink"] = "abort"
+    on_rank_loss: Literal["abort", "shrink", "restart"] = "abort"
     require_converged: bool = False
     safety_region: Positive | None = None
     history_rows: Annotated[int, Range(least=2)] | None = None
@@ -274,6 +274,8 @@ class RunSettings(CaseSettings):
             raise ValueError(f"tracker_correction is for a bad channel: give channel, or drop it (now {self.tracker_correction})")
         if self.record_agents and self.on_rank_loss == "shrink":
             raise ValueError("record_agents needs all agents to the end: leave it or on_rank_loss=shrink out")
+        if self.on_rank_loss == "restart" and self.checkpoint_every is None:
+            raise ValueError("on_rank_loss=restart needs the agents' checkpoints: give checkpoint_every and out, or leave it out")
         if self.spread_samples is not None and self.agents != 1:
             raise ValueError(f"spread_samples is for a single agent: give --agents 1 (now {self.agents})")
         if self.device is not None:

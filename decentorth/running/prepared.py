@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from .. import given
 from ..display import Shown
-from ..network import Network, Shrinking, connect, even_bounds
+from ..network import Network, Shrinking, connect, even_bounds, surviving
 from ..network.collective import AgentCollective, ReplicaCollective
 from ..network.device import DeviceCollective, DeviceNetwork
 from ..numerics.devices import opened
@@ -31,14 +31,14 @@ from . import asynchronous, loop, on_device
 from .capabilities import check_capabilities, check_network, resolved, running, suited
 from .checkpoint import CheckpointWriter, Identity, Losses, Resumed, identity, printed, resume
 from .local_stopping import Agreement
-from .rank_loss import Loss, check_graph, check_leaving, continued, survivors
+from .rank_loss import Loss, check_graph, check_leaving, continued, divided_anew, survivors
 from .rank_loss_rewind import Rewind
 from .watchers import Options, Parts
 
 if TYPE_CHECKING:
     from ..network import Channel, Placement
 
-OnRankLoss = Literal["abort", "shrink"]
+OnRankLoss = Literal["abort", "shrink", "restart"]
 
 
 class Run(Shown):
@@ -46,7 +46,7 @@ class Run(Shown):
 
     Parameters are those of `solve`. Attributes: ``problem`` (this process's agents), ``algorithm``, with every ``auto`` that the
     network's design or the problem decides resolved, ``network``, ``collective``, ``streams``, ``x0`` (``(n_local, *shape)``);
-    ``losses``, and the agents' ``numbers`` at the start where some have left.
+    ``losses``, and the agents' ``numbers`` at the start where some have left; ``again(comm=...)`` makes the run anew elsewhere.
     """
 
     algorithm: Any
@@ -67,6 +67,8 @@ class Run(Shown):
         device: str | None = None,
     ) -> None:
         algorithm = given.method(algorithm)
+        settings: dict[str, Any] = {"x0": x0, "seed": seed, "placement": placement, "channel": channel}
+        self.again = partial(Run, problem, algorithm, W, **settings, rank_timeout=rank_timeout, on_rank_loss=on_rank_loss)
         self._silence = patience("rank_timeout", rank_timeout)
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
             raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
@@ -78,8 +80,12 @@ class Run(Shown):
             on_device.check_method(algorithm)
             on_device.check_run(connect(comm).size == 1 and not spread, [name for name, is_given in others.items() if is_given])
             self._device = opened(device)
-        if on_rank_loss not in ("abort", "shrink"):
-            raise ValueError(f"on_rank_loss must be 'abort' or 'shrink', got {on_rank_loss!r}")
+        if on_rank_loss not in ("abort", "shrink", "restart"):
+            raise ValueError(f"on_rank_loss must be 'abort', 'shrink' or 'restart', got {on_rank_loss!r}")
+        if on_rank_loss == "restart":
+            if not isinstance(algorithm, Asynchronous):
+                raise ValueError("on_rank_loss='restart' is for asynchronous agents: give 'shrink', or leave it out")
+            comm = surviving(comm)
         if shrinks:
             comm = survivors(comm, channel, spread)
         self._channel = given.channel(channel)
@@ -109,7 +115,7 @@ class Run(Shown):
         self._decide()
         if isinstance(self.algorithm, Asynchronous):
             if shrinks:
-                raise ValueError("on_rank_loss='shrink' is not for an asynchronous run: leave it out")
+                raise ValueError("on_rank_loss='shrink' is not for an asynchronous run: give 'restart', or leave it out")
             asynchronous.prepare(self.algorithm, self.network, self._channel, self.collective)
         elif self._channel is not None:
             from ..network import check_method
@@ -311,7 +317,7 @@ class Run(Shown):
         """Iterate to the end; takes the fields of `watchers.Options`, which `decentorth.solve` describes."""
         options = Options(**given)
         if isinstance(self.algorithm, Asynchronous):
-            options = asynchronous.own_options(options, self.algorithm, self.collective.size)
+            options = asynchronous.own_options(options, self.algorithm, self.network.communicator)
         patience("compute_timeout", options.compute_timeout)
         if self._device is not None:
             on_device.check_options(options)
@@ -321,9 +327,8 @@ class Run(Shown):
             return run._result(run._iterate(options, resumed))
         last: Run
         folder = None if options.checkpoints is None else Path(options.checkpoints.folder)
-        last, outcome = continued(
-            run, lambda run, resumed, rewind: run._iterate(options, resumed, rewind), options.recorders, folder, resumed
-        )
+        go_on = divided_anew if self.asynchronous else continued
+        last, outcome = go_on(run, lambda run, *state: run._iterate(options, *state), options.recorders, folder, resumed)
         return last._result(outcome)
 
     def _resumed(self, options: Options) -> Resumed | None:

@@ -7,6 +7,8 @@
    trackers are the fields at these points, and their mean is that of the remaining agents' fields. Automatic settings are chosen
    again.
 4. Iterations are numbered on; steps that fall with the iteration continue to fall, counts and draws continue.
+
+Asynchronous agents have no common iteration, and need none: theirs stay, on the remaining ranks, each from its own checkpoint.
 """
 
 from __future__ import annotations
@@ -141,6 +143,39 @@ def continued(
             before, communicator = communicator, communicator.shrunk()
             if communicator.size == before.size:  # it was not a loss
                 raise error
+
+
+def divided_anew(
+    run: Any,
+    iterate: Callable[[Any, Resumed | None], Outcome],
+    recorders: Sequence[Recorder],
+    folder: Path | None,
+    resumed: Resumed | None,
+) -> tuple[Any, Outcome]:
+    """Iterate a run of asynchronous agents to the end: whenever ranks are lost, the remaining ones divide all agents anew among
+    themselves, and every agent goes on from its own checkpoint in the folder.
+
+    Parameters and return value are those of `continued`.
+    """
+    communicator, lost = run.network.communicator, ""
+    while True:
+        try:
+            if communicator is not run.network.communicator:
+                run = run.again(comm=communicator)
+                resumed = run.resume(folder)
+                if communicator.rank == 0:
+                    for recorder in recorders:
+                        if isinstance(recorder, Rewound):
+                            recorder.rewound(resumed.history.rows, lost)
+            outcome = iterate(run, resumed)
+            communicator.agree()
+            return run, outcome
+        except communicator.failures as error:
+            before, communicator = communicator, communicator.shrunk()
+            if communicator.size == before.size:  # it was not a loss
+                raise error
+            gone = sorted(set(before.alive) - set(communicator.alive))
+            lost = f"rank {', '.join(map(str, gone))}, whose agents begin again from their checkpoints on the other ranks"
 
 
 def _from(resumed: Resumed, every: int) -> Rewind:

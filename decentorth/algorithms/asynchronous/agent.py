@@ -357,10 +357,17 @@ class Agent:
     def roll_back(self, saved: Index) -> None:
         """Come back as an earlier `checkpoint`, however old, while the others have gone on; a mass in flight may be negative.
 
-        The field is computed anew, as another machine may round it otherwise. Raises as `take` does.
+        Raises as `take` does.
         """
         before = self.version
         self.take(saved)
+        self.come_back(before)
+
+    def come_back(self, before: int) -> None:
+        """Go on from what `take` has taken: the version rises beyond ``before``, the newest of this agent that anybody knows.
+
+        The field is computed anew, as another machine may round it otherwise.
+        """
         self._return(before)
         field = self._fixed(self.x)
         self.mass += field - self.field

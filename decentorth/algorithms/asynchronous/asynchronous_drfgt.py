@@ -84,7 +84,6 @@ class AsynchronousDRFGT(Method):
     without: ClassVar[Mapping[str, str]] = {
         "iterations": "give activations",
         "local_tolerance": "give end_tolerance",
-        "on_rank_loss": "leave it out",
         "spread_samples": "it is for several agents",
     }
     """Settings of runs that do not apply, and what to do instead."""

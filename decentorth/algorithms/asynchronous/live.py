@@ -57,8 +57,22 @@ class Live:
         self._due = [(0.0, 0.0)] * len(agents)
 
     def run(self, activations: int) -> int:
-        """Activate until all agents know of the end; the activations of all ranks. Called once, on every rank."""
+        """Activate until all agents know of the end; the activations of all ranks. Called once, on every rank.
+
+        Where the loss of a rank is survived, the agents of the others write their checkpoints, and the error is raised.
+        """
+        try:
+            return self._run(activations)
+        except getattr(self._network.communicator, "failures", ()):
+            for number in range(len(self.agents)):
+                self._due[number] = 0.0, 0.0
+                self._keep(number)
+            raise
+
+    def _run(self, activations: int) -> int:
         network, graph, loss = self._network, self._graph, self._clocks.loss
+        if not self.whole:
+            self._come_back()
         rank = (np.searchsorted(network.bounds, np.arange(network.n_agents), side="right") - 1).tolist()
         own = network.communicator.rank
         crossing = [(j, i) for j in range(network.n_agents) for i in graph.outs[j] if rank[i] != rank[j]]
@@ -152,10 +166,18 @@ class Live:
         self.recover([row[2 : 2 + len(agent.checkpoint())] for agent, row in zip(self.agents, rows, strict=True)])
 
     def recover(self, rows: Sequence[Index | None]) -> None:
-        """Go on from checkpoints that the agents have made at different times, where there are any."""
+        """Take checkpoints that the agents have made at different times, where there are any; `run` goes on from them."""
         self.whole = False
         for agent, row in zip(self.agents, rows, strict=True):
-            agent.roll_back(agent.checkpoint() if row is None else row)
+            agent.take(agent.checkpoint() if row is None else row)
+
+    def _come_back(self) -> None:
+        """Let all agents' versions rise beyond those that are in anybody's checkpoint: a neighbour's may be the later one."""
+        known = np.max([agent.known[0] for agent in self.agents], axis=0)
+        every = self._network.communicator.allgather_bytes(known.astype("<i8").tobytes())
+        newest = np.max([np.frombuffer(one, "<i8") for one in every], axis=0).tolist()
+        for agent in self.agents:
+            agent.come_back(newest[agent.number])
 
 
 def _tag(crossing: Sequence[tuple[int, int]], rank: Sequence[int], edge: tuple[int, int]) -> int:

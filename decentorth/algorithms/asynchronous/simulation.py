@@ -135,7 +135,10 @@ class Simulation:
         self._begin()
         self.whole = False
         for agent, row in zip(self.agents, rows, strict=True):
-            agent.roll_back(agent.checkpoint() if row is None else row)
+            agent.take(agent.checkpoint() if row is None else row)
+        newest = np.max([agent.known[0] for agent in self.agents], axis=0).tolist()
+        for agent in self.agents:
+            agent.come_back(newest[agent.number])
 
     @property
     def absent(self) -> list[int]:

@@ -122,7 +122,7 @@ def surviving(comm: Any = None) -> Communicator:
     ValueError is raised where the MPI library lacks fault tolerance, or was started without it.
     """
     communicator: Any = connect(comm)
-    if communicator.size == 1:
+    if communicator.size == 1 or isinstance(communicator, Shrinking):
         return communicator  # type: ignore[no-any-return]  # one of ours
     from .ulfm import surviving
 

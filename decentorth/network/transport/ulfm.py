@@ -56,6 +56,11 @@ class SurvivingCommunicator(MpiCommunicator):
         self._exchanges.add(exchange)
         return exchange
 
+    def post(self, sends: Sequence[tuple[int, int]], receives: Sequence[tuple[int, int]], width: int) -> mpi._Post:
+        post = super().post(sends, receives, width)
+        _kept.append(post)  # its receives may wait for a lost rank
+        return post
+
     def watch(self, silence: float, computing: float) -> None:
         """As in `MpiCommunicator`; the first call starts the watchdog of a smaller group."""
         if self._watch is None and self.size > 1:

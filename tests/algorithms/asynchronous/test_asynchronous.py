@@ -23,6 +23,7 @@ from decentorth.algorithms.asynchronous.agent import Agent
 from decentorth.algorithms.asynchronous.log import decoded, entry, read, read_agent, write_agent
 from decentorth.algorithms.asynchronous.schedule import Clocks, Graph, drawn, repeated
 from decentorth.algorithms.asynchronous.simulation import Simulation
+from decentorth.cli.config import Command
 from decentorth.problems import PCA
 from decentorth.protocols import Array
 from decentorth.sets.stiefel import Stiefel
@@ -183,6 +184,42 @@ def test_agents_go_on_from_checkpoints_of_different_times() -> None:
     assert exact(run(again, 5000))
     assert gradient(np.mean([agent.x[0] for agent in again.agents], axis=0)) < 1e-8
     assert [agent.version >> 40 for agent in again.agents] == [1] * N
+
+
+def test_versions_rise_beyond_those_in_anybodys_checkpoint() -> None:
+    """Agent 1 falls back beyond messages that its neighbours have used: its next one is newer than these."""
+    simulated = run(simulation(), 100)
+    early = simulated.agents[1].checkpoint()
+    saved = [agent.checkpoint() for agent in run(simulated, 1000).agents]
+    known = max(int(agent.known[0, 1]) for agent in simulated.agents if agent.number != 1)
+    again = simulation(1)
+    again.recover([saved[0], early, *saved[2:]])
+    assert known > early[0] + 100
+    assert again.agents[1].version == 1 << 40 | known
+    assert exact(run(again, 100))
+
+
+@pytest.mark.ranks
+def test_ranks_go_on_from_an_agents_checkpoint_that_is_much_older_than_the_others(tmp_path: Path) -> None:
+    words = "--problem pca --data synthetic --dimension 6 --rank 2 --samples 40 --gap 0.5 --agents 4 --channel loss:p=0.3"
+    words += " --algorithm asynchronous_drfgt --activations 100 --end-tolerance 1e-9 --checkpoint-every 100 --quiet"
+    assert main(["run", *words.split(), "--out", str(tmp_path / "run")]) == 0
+    settings = Command([*words.split(), "--out", str(tmp_path / "run")]).resolve()
+    problem = settings.problem.problem(settings.run.agents, settings.run.seed)
+    start = tmp_path / "run/checkpoints/000000100"
+    for state in do.iterate(problem, settings.algorithm, "ring", seed=settings.run.seed, channel="loss:p=0.3"):
+        if state.k == 100:
+            write_agent(start / "agents", state.agents.agents[0])
+        if state.k == 2000:
+            for agent in state.agents.agents[1:]:
+                write_agent(start / "agents", agent)
+            break
+    further = ["--resume", str(start), "--out", str(tmp_path / "on"), "--activations", "100000"]
+    job = run_ranks(2, ["-m", "decentorth", "run", *further])
+    assert job.returncode == 0, job.report()
+    measured = json.loads((tmp_path / "on/summary.json").read_text())
+    assert measured["status"] == "converged", measured
+    assert measured["metrics"]["gradient_norm"] < 1e-8
 
 
 def test_damaged_checkpoints_of_agents_are_refused(tmp_path: Path) -> None:
