@@ -77,7 +77,7 @@ def test_products_that_are_carried_along_give_the_gradients(method: Any, make: C
 
 
 def test_the_first_trial_on_a_product_of_sets_is_newtons() -> None:
-    """A step along the direction to the minimiser of the quadratic that has phi's slope and curvature, from differences of values."""
+    """The step to the minimiser of the quadratic with phi's slope and curvature, from differences of values."""
     rng = np.random.default_rng(4)
     problem = CCA([rng.standard_normal((60, 6))], [rng.standard_normal((60, 4))], 2)
     view: Any = line_search.viewed(problem)
