@@ -290,6 +290,8 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.diagonal: _diagonal,
     np.linalg.svd: _svd,
     np.linalg.norm: _norm,
+    np.linalg.cholesky: _all(torch.linalg.cholesky),
+    np.linalg.inv: _all(torch.linalg.inv),
     np.linalg.eigh: _all(torch.linalg.eigh),
     np.linalg.eigvalsh: _all(torch.linalg.eigvalsh),
     np.linalg.qr: _all(torch.linalg.qr),

@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ..numerics.ordered_sums import norms
+from ..numerics.threads import one_thread
 from ..protocols import Array, Index
 from .retractions import plus
 
@@ -103,7 +103,7 @@ def eigenspace(A: Array, B: Array, p: int) -> tuple[Array, Array]:
     from scipy.linalg import eigh
 
     n = len(A)
-    with threadpool_limits(1):
+    with one_thread():
         values, vectors = eigh(A, B, subset_by_index=[n - p, n - 1])
     return np.ascontiguousarray(values[::-1]), np.ascontiguousarray(vectors[:, ::-1])
 
@@ -139,16 +139,16 @@ class Matrices(Operator):
         from scipy.linalg import eigvalsh
 
         last = self.n - 1
-        with threadpool_limits(1):
+        with one_thread():
             return max([float(eigvalsh(matrix, subset_by_index=[last, last])[0]) for matrix in self.stack])
 
     @cached_property
     def radius(self) -> float:
-        with threadpool_limits(1):
+        with one_thread():
             return max([float(np.abs(np.linalg.eigvalsh(matrix)[[0, -1]]).max(-1)) for matrix in self.stack])
 
     def check_definite(self) -> None:
-        with threadpool_limits(1):  # the bits of a factor depend on the number of BLAS threads
+        with one_thread():  # the bits of a factor depend on the number of BLAS threads
             _ = self.factors
 
     def product(self, x: Array) -> Array:
@@ -338,7 +338,7 @@ def _each(function: Callable[[Array], Any], x: Array) -> Array:
 def _lanczos(operator: Operator, which: Literal["LA", "LM"] = "LA") -> float:
     """A bound on the largest eigenvalue (LA) or absolute value (LM), valid unless the start is orthogonal to the eigenspace."""
     n = operator.n
-    with threadpool_limits(1):
+    with one_thread():
         if n <= _SMALL:
             values = np.linalg.eigvalsh(formed(operator))
             return float(values[-1] if which == "LA" else max(values[-1], -values[0]))

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from math import comb
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,8 @@ FACTOR_STEPS = (8.6e-9, 7.57e-5, 7.09e-3, 6.79e-2, 0.205, 0.349, 0.449)
 CONDITION = 128.0
 """The largest cond(y^T y) for a polar factor from eigenvalues: it errs by a few times 2^-52 CONDITION = 3e-14."""
 
+_SHORT = 3
+"""The number of steps to the inverse Cholesky factor above which LAPACK is faster."""
 _SYRK_COLUMNS = 48
 _BLOCK_NUMBERS, _BLOCK_AGENTS = 1 << 15, 16
 """The least numbers of entries and agents in a block: for 10,000 agents of 50 x 20, blocks take half the time of one piece."""
@@ -122,6 +124,35 @@ def cholesky_qr(y: Array) -> Array:
     spare = np.empty_like(y)
     e = gap(y, spare)
     return _per_kind(_kinds(_FACTORED, e), _FACTORS, y, e, spare)
+
+
+@_quiet
+def factor(name: str, e: Array) -> Array | None:
+    """The S ``(n, r, r)``, of order r, with which a retraction brings y to y S, from e = y^T y - I; e may be overwritten.
+
+    S is accurate for any y^T y >= I, as where y is a feasible point plus a tangent: then cond(y^T y) <= 1 + ||e||_F. None where
+    that is above `CONDITION` for an agent, or not a number.
+    """
+    size = norms(e)
+    if not size.max() < CONDITION - 1.0:
+        return None
+    one = plus(np.zeros_like(e), 1.0)
+    if name in get_args(Polar):
+        return _per_kind(np.searchsorted(_REACHED, size), (*_NEAR, _by_root), one, e, np.empty_like(e))
+    return _per_kind(np.searchsorted(_FACTORED[:_SHORT], size), (*_FACTORS[:_SHORT], _by_cholesky), one, e, np.empty_like(e))
+
+
+def _by_root(y: Array, e: Array, _: Array) -> Array:
+    """The product y (I + e)^{-1/2} from the eigenvectors of e."""
+    w, u = np.linalg.eigh(e)
+    product: Array = y @ ((u / np.sqrt(1.0 + w)[:, None, :]) @ u.swapaxes(-1, -2))
+    return product
+
+
+def _by_cholesky(y: Array, e: Array, _: Array) -> Array:
+    """The product y U, with U the inverse of the Cholesky factor of I + e."""
+    product: Array = y @ np.linalg.inv(np.linalg.cholesky(plus(e, 1.0))).swapaxes(-1, -2)
+    return product
 
 
 Far = Callable[..., Array]

@@ -14,7 +14,7 @@ import numpy as np
 from ..numerics.ordered_sums import add_scaled, norms
 from ..protocols import Array, Index, Retraction
 from .multipliers import AugmentedLagrangian
-from .retractions import Polar, gap, gram, in_blocks, named, plus, qr, sym
+from .retractions import Polar, factor, gap, gram, in_blocks, named, plus, qr, sym
 
 LONG = 0.5
 """The norm ||Y||_F above which a step of some columns is long; see `move_columns`."""
@@ -80,6 +80,15 @@ class Stiefel(AugmentedLagrangian):
         back = named("retraction", retraction, get_args(Retraction))
         with np.errstate(over="ignore", invalid="ignore"):
             return in_blocks(lambda x, v: back(x + v), x, v)
+
+    def retract_both(self, y: Array, other: Array, retraction: Retraction = "polar") -> tuple[Array, Array] | None:
+        """The point y S to which a retraction brings y = x + v, v tangent at a feasible x, and ``other`` S; both fresh.
+
+        S, of order r, comes from y^T y = I + v^T v. None where ||v^T v||_F is above 127 or not a number for an agent.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            s = factor(retraction, gap(y))
+            return None if s is None else (y @ s, other @ s)
 
     def move_columns(self, x: Array, columns: Index, v: Array) -> Array:
         """The columns C = ``columns``, ``(c,)``, of a feasible x, moved along P(v) to polar(x_C + P(v)), ``(n, d, c)``.

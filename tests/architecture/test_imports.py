@@ -37,9 +37,9 @@ LAYERS = {
     "settings": Layer(("decentorth.settings",), "display text", ""),
     "version": Layer(("decentorth._version",), "", ""),
     "lazy": Layer(("decentorth._lazy",), "settings", ""),
-    "numerics": Layer(("decentorth.numerics",), "protocols", "numpy scipy torch"),
+    "numerics": Layer(("decentorth.numerics",), "protocols", "numpy scipy threadpoolctl torch"),
     "kernels": Layer(("decentorth.kernels",), "protocols", "numpy numba"),
-    "sets": Layer(("decentorth.sets",), "lazy protocols settings numerics", "numpy scipy threadpoolctl"),
+    "sets": Layer(("decentorth.sets",), "lazy protocols settings numerics", "numpy scipy"),
     "data": Layer(("decentorth.data",), "protocols settings files text", "numpy scipy sklearn pyarrow"),
     "problems": Layer(
         ("decentorth.problems",),

@@ -308,3 +308,25 @@ def test_unknown_names_are_refused() -> None:
         Stiefel(4, 2).retract(x, x, "exponential")  # type: ignore[arg-type]  # the mistake under test
     with pytest.raises(ValueError, match="method must be one of polar, polar-svd, polar-eigh, got 'qr'"):
         Stiefel(4, 2).project(x, "qr")  # type: ignore[arg-type]  # the mistake under test
+
+
+@pytest.mark.parametrize("length", [1e-5, 0.1, 0.5, 1.5])
+@pytest.mark.parametrize("name", get_args(Retraction))
+def test_another_array_is_retracted_by_the_same_matrix(name: Retraction, length: float) -> None:
+    """``other`` S, for an ``other`` that is a matrix times y, is that matrix times the retraction of y."""
+    rng, stiefel = np.random.default_rng(3), Stiefel(12, 4)
+    x, H = np.stack([stiefel.random(rng) for _ in range(3)]), rng.standard_normal((12, 12))
+    v = stiefel.tangent(x, length * rng.standard_normal(x.shape))
+    found = stiefel.retract_both(x + v, H @ (x + v), name)
+    assert found is not None
+    expected = stiefel.retract(x, v, name)
+    assert np.abs(found[0] - expected).max() < 1e-13
+    assert np.abs(found[1] - H @ expected).max() < 1e-12
+
+
+def test_steps_too_long_for_one_matrix_are_left_to_the_retraction() -> None:
+    stiefel = Stiefel(5, 2)
+    x = stiefel.random(np.random.default_rng(0))[None]
+    v = stiefel.tangent(x, np.ones_like(x))
+    assert stiefel.retract_both(x + 100.0 * v, x) is None
+    assert stiefel.retract_both(x + np.nan * v, x) is None

@@ -10,8 +10,8 @@ Applications 2020:
     x   state.point     grad f   state.point.field, in the metric of `rgd`    P_y   constraint.tangent or natural_projection
     d   state.tangent   a        `line_search`, |phi'(a)| <= SIGMA |phi'(0)|  R_x   constraint.retract or retract_with
 
-The first trial step of an iteration expects the decrease of the iteration before, a phi'(0) as there. Where d does not descend, or
-no step along it is found, it becomes -z.
+The first trial step of an iteration is `line_search.taylor`; where there is none, it expects the decrease of the iteration before,
+a phi'(0) as there. Where d does not descend, or no step along it is found, it becomes -z.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...protocols import Array, Network, Problem, RetractableManifold, Streams
-from .line_search import Point, Searching, Vector, begun, field, search, transported, viewed
+from .line_search import Point, Searching, Vector, begun, field, search, taylor, transported, viewed
 
 SIGMA = 0.3
 """The share of the slope that may be left after a step."""
@@ -56,7 +56,9 @@ class ConjugateGradients(Searching):
         self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: ConjugateGradientsState
     ) -> ConjugateGradientsState:
         k, view, d = state.k + 1, viewed(problem), Vector(state.tangent, state.along)
-        point, step, slope, spent = search(view, state.point, d, float(state.trial[0]), SIGMA, self.retraction, k)
+        minimiser = taylor(view, state.point, d)
+        trial, more = (float(state.trial[0]), 0) if np.isnan(minimiser) else (minimiser, 1)
+        point, step, slope, spent = search(view, state.point, d, trial, SIGMA, self.retraction, k)
         before, z = field(state.point), field(point)
         start, squared, ahead = before.inner(d), z.inner(z), z.times(-1.0)
         following = float(state.trial[0])
@@ -68,4 +70,6 @@ class ConjugateGradients(Searching):
             if not down < 0.0:
                 ahead, down = z.times(-1.0), -squared
             following = step * start / down if down < 0.0 else step
-        return ConjugateGradientsState(state.x, point, *ahead, np.array([step]), np.array([following]), k, state.gradients + spent)
+        return ConjugateGradientsState(
+            state.x, point, *ahead, np.array([step]), np.array([following]), k, state.gradients + more + spent
+        )

@@ -11,15 +11,20 @@ descent and an efficient line search", SIAM Journal on Optimization 2005. The ne
 the trials so far it keeps a tenth of the interval from both ends; where phi still falls, it is 2 to 10 times the step.
 
 For a quadratic f (`protocols.Quadratic`) f(y) - f(x) = <y - x, G(x) + G(y)> / 2 exactly, so that values cost nothing and do not
-cancel. On {x : x^T B x = I} with known B the metric is tr(u^T B v) as in `rgd`, and every tangent goes with its product with B; for
-a problem with `protocols.Whitening` the iteration takes place in the variables y = U x, B = U^T U, on a Stiefel manifold, which is
+cancel. Where its products H v are known (`protocols.HessianProducts`) and the set is a Stiefel manifold, a search takes one
+product, H d, however many trials it has: a trial is y = (x + a d) S with S of order p, so G(y) = (H x + a H d) S - K. In every
+iteration whose number is a multiple of `REFRESHED` gradients are made anew, against rounding errors. On a product of sets conjugate
+gradients take H d for the first trial.
+
+On {x : x^T B x = I} with known B the metric is tr(u^T B v) as in `rgd`, and every tangent goes with its product with B; for a
+problem with `protocols.Whitening` the iteration takes place in the variables y = U x, B = U^T U, on a Stiefel manifold, which is
 the same iteration with fewer products; x = U^{-1} y is computed where somebody looks at it (`protocols.Completing`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, Self, TypeGuard, TypeVar, cast
 
 import numpy as np
 
@@ -27,14 +32,13 @@ from ...numerics.ordered_sums import add_multiple
 from ...protocols import (
     Array,
     ByProducts,
+    HessianProducts,
     Problem,
     Projection,
-    Quadratic,
     Retractable,
     RetractableManifold,
     Retraction,
     Riemannian,
-    Whitening,
 )
 from ..common.method import RetractionName, SingleAgentMethod
 from .rgd import REFRESHED, by_products
@@ -64,11 +68,12 @@ W = TypeVar("W", bound=Searched)
 
 
 class Point(NamedTuple):
-    """The arrays x, product (B x), gradient (G), field (grad f) and image (B grad f), each ``(1, n, p)``, product and image
-    ``(1, 0, 0)`` where they are not used; value ``(1,)``, f up to a constant."""
+    """The arrays x, product (B x), form (H x), gradient (G), field (grad f) and image (B grad f), each ``(1, n, p)``; product, form
+    and image ``(1, 0, 0)`` where they are not used; value ``(1,)``, f up to a constant."""
 
     x: Array
     product: Array
+    form: Array
     gradient: Array
     field: Array
     image: Array
@@ -97,7 +102,8 @@ class Vector(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The point that a search found, its step, zero if there is none, the slope at it, and the number of gradients taken."""
+    """The point that a search found, its step, zero if there is none, the slope at it, and the number of gradients taken, a product
+    with H counted as one."""
 
     point: Point
     step: float
@@ -131,7 +137,7 @@ def field(point: Point) -> Vector:
 
 def _whitened(problem: Problem[RetractableManifold]) -> Any:
     """The problem in the variables in which its set is a Stiefel manifold, if it has such."""
-    return problem.whitened if isinstance(problem, Whitening) else None
+    return getattr(problem, "whitened", None)
 
 
 def viewed(problem: Problem[RetractableManifold]) -> Problem[RetractableManifold]:
@@ -145,14 +151,20 @@ def natural(constraint: RetractableManifold) -> bool:
     return by_products(constraint) and constraint.solvable
 
 
+def carried(problem: Problem[RetractableManifold]) -> TypeGuard[HessianProducts]:
+    """True if products with H are carried along: for a quadratic objective with known products on a Stiefel manifold."""
+    return hasattr(problem, "hessian") and hasattr(problem, "hessian_product") and hasattr(problem.constraint, "retract_both")
+
+
 def at(problem: Problem[RetractableManifold], x: Array, product: Array | None = None) -> Point:
     """The point x without its value; ``product`` is B x if it is known."""
     constraint, gradient, nothing = problem.constraint, problem.gradient(x), nothing_seen(len(x))
     if not natural(constraint):
-        return Point(x, nothing, gradient, constraint.tangent(x, gradient), nothing, np.zeros(1))
+        form = problem.hessian_product(x, x) if carried(problem) else nothing
+        return Point(x, nothing, form, gradient, constraint.tangent(x, gradient), nothing, np.zeros(1))
     known = cast(ByProducts, constraint)
     product = known.product(x) if product is None else product
-    return Point(x, product, gradient, *known.natural_gradient(x, gradient, product), np.zeros(1))
+    return Point(x, product, nothing, gradient, *known.natural_gradient(x, gradient, product), np.zeros(1))
 
 
 def begun(problem: Problem[RetractableManifold], x0: Array) -> tuple[Point, Array]:
@@ -174,11 +186,36 @@ def moved(problem: Problem[RetractableManifold], point: Point, v: Vector, retrac
     return at(problem, x, None if k % REFRESHED == 0 else product)
 
 
+def _carried(
+    problem: Problem[RetractableManifold], point: Point, d: Array, along: Array, step: float, retraction: Retraction
+) -> Point | None:
+    """The point R_x(step d), without its value, from ``along``, H d; None where the step is too long for that."""
+    found = cast(Any, problem.constraint).retract_both(point.x + step * d, point.form + step * along, retraction)
+    if found is None:
+        return None
+    x, form = found
+    gradient = form - (point.form - point.gradient)
+    nothing = point.product
+    return Point(x, nothing, form, gradient, problem.constraint.tangent(x, gradient), nothing, np.zeros(1))
+
+
 def transported(problem: Problem[RetractableManifold], point: Point, v: Vector) -> Vector:
     """The projection of v to the tangent space at a point."""
     if v.image.size:
         return Vector(*cast(ByProducts, problem.constraint).natural_projection(point.x, *v, point.product))
     return Vector(problem.constraint.tangent(point.x, v.tangent), v.image)
+
+
+def taylor(problem: Problem[RetractableManifold], point: Point, d: Vector) -> float:
+    """The minimiser of the Taylor polynomial of phi of degree 2, phi''(0) = <d, H d> - <d, d sym(x^T G)>; NaN where there is none,
+    unless f is quadratic with products that are known, and where products are carried along, so that trials cost little."""
+    if d.image.size or carried(problem) or not (hasattr(problem, "hessian") and hasattr(problem, "hessian_product")):
+        return np.nan
+    split = getattr(problem.constraint, "split", lambda array: [array])
+    curvature = float(np.vdot(d.tangent, problem.hessian_product(point.x, d.tangent)))
+    for x, g, v in zip(*map(split, (point.x, point.gradient, d.tangent)), strict=True):
+        curvature -= float(np.vdot(v.swapaxes(-1, -2) @ v, x.swapaxes(-1, -2) @ g))
+    return -field(point).inner(d) / curvature if curvature > 0.0 else np.nan
 
 
 def search(
@@ -188,12 +225,16 @@ def search(
 
     If there is none among `MOST` trials, which happens where the gradient is as small as rounding errors, the step is zero.
     """
-    quadratic = isinstance(problem, Quadratic)
+    quadratic, along, spent = hasattr(problem, "hessian"), None, 0
+    if k % REFRESHED and carried(problem):
+        along, spent = problem.hessian_product(point.x, d.tangent), 1
     start, value = field(point).inner(d), float(point.value[0])
     noise = ROUNDING * (abs(value) + abs(float(np.vdot(point.x, point.gradient))))
     low, low_slope, high, high_slope = 0.0, start, np.inf, np.nan
-    for trial in range(1, MOST + 1):
-        there = moved(problem, point, d.times(step), retraction, k)
+    for _ in range(MOST):
+        there = None if along is None else _carried(problem, point, d.tangent, along, step, retraction)
+        if there is None:
+            there, spent = moved(problem, point, d.times(step), retraction, k), spent + 1
         if quadratic:
             s = there.x - point.x
             there = there._replace(value=point.value + 0.5 * (np.vdot(s, point.gradient) + np.vdot(s, there.gradient)))
@@ -202,7 +243,7 @@ def search(
         slope = field(there).inner(d)
         falls = float(there.value[0]) - value <= max(DELTA * step * start, noise)
         if falls and abs(slope) <= -sigma * start:
-            return Found(there, step, slope, trial)
+            return Found(there, step, slope, spent)
         ahead = np.nan
         if falls and slope < 0.0:
             ahead = _secant(low, low_slope, step, slope)
@@ -215,7 +256,7 @@ def search(
             inside, width = _secant(low, low_slope, high, high_slope), high - low
             bisected = low + width * (0.5 if np.isfinite(high_slope) else 0.1)
             step = min(max(inside, low + 0.1 * width), high - 0.1 * width) if np.isfinite(inside) else bisected
-    return Found(point, 0.0, start, MOST)
+    return Found(point, 0.0, start, spent)
 
 
 def _secant(a: float, slope: float, b: float, other: float) -> float:

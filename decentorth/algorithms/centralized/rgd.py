@@ -16,6 +16,9 @@ one in 64, against rounding errors. ``metric="euclidean"`` is tr(u^T v), the dir
 ``covariance="rolling"`` is the online variant of paper 003's experiments: the gradient of a batch, and for B the mean of the
 samples seen, all of them from the second pass on.
 
+For a problem with `protocols.Whitening` the natural metric's iteration takes place in the variables y = U x, B = U^T U, on a
+Stiefel manifold, without solves; x = U^{-1} y is computed where somebody looks at it (`protocols.Completing`).
+
 On {x : x^T J x = J} the metric is the set's, tr(a^T b) of tangents a x and b x, and the retraction Cayley's whatever its name.
 
 Beyond the papers: automatic steps 0.7 / Lhat, Lhat as in `automatic_steps.curvature`, `automatic_steps.embedded_curvature` or
@@ -27,7 +30,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple, TypeGuard, cast
+from typing import Any, ClassVar, Literal, NamedTuple, TypeGuard, cast
 
 from ...protocols import (
     Array,
@@ -37,6 +40,7 @@ from ...protocols import (
     Problem,
     Retractable,
     RetractableManifold,
+    Retraction,
     Riemannian,
     Signature,
     Streams,
@@ -44,7 +48,7 @@ from ...protocols import (
 )
 from ..common.automatic_steps import curvature, embedded_curvature, group_curvature, start
 from ..common.method import Measuring, RetractionName
-from ..common.step_sizes import measured_in_metric, schedule
+from ..common.step_sizes import measured, measured_in_metric, schedule
 from .samples import check_batches, drawn, nothing_seen, problem_needs, set_needs
 
 REFRESHED = 64
@@ -54,7 +58,7 @@ REFRESHED = 64
 class RGDState(NamedTuple):
     """The changing arrays x and field (grad f at x), each ``(1, n, p)``; product (B x) and image (B grad f), the same, or
     ``(1, 0, 0)`` where they are not used; matrices (the running mean of B, or nothing) ``(1, n, w)`` and step_size ``(1,)``; the
-    constant base."""
+    constant base. In the variables y = U x product is y, field is grad f there, and image is not used."""
 
     x: Array
     field: Array
@@ -118,20 +122,41 @@ class RGD(Measuring):
             measure = partial(curvature, metric="natural") if self.metric == "natural" else embedded_curvature
             if isinstance(problem.constraint, Signature):
                 measure = group_curvature
-            mean, spent = measure(problem, network, streams, x0)
+            mean, spent = measure(problem, network, streams, x)
             return 0.7 / mean, spent
 
+        changed, nothing, x = self._whitened(problem), nothing_seen(len(x0)), x0
+        if changed is not None:
+            problem, x = changed, changed.changed(x0)
         base, spent = start(self.step_size, len(x0), automatic)
-        nothing = nothing_seen(len(x0))
-        found = self._gradient(problem, streams, 0, x0, nothing, nothing)
+        found = self._gradient(problem, streams, 0, x, nothing, nothing)
+        if changed is not None:
+            found = found._replace(product=x)
         return RGDState(x0.copy(), *found, base * schedule(self.step_size).scale(0), base, 0, spent + 1)
 
     def step(self, problem: Problem[RetractableManifold], network: Network, streams: Streams, state: RGDState) -> RGDState:
         k, eta = state.k + 1, state.step_size[:, None, None]
+        changed = self._whitened(problem)
+        if changed is not None:
+            y = _retracted(changed.constraint, state.product, -eta * state.field, self.retraction)
+            found = self._gradient(changed, streams, k, y, state.image, state.matrices)
+            following = measured(self.step_size, state._replace(x=state.product), y, found.field)
+            found = found._replace(product=y)
+            return RGDState(state.x, *found, following, state.base, k, state.gradients + 1)
         x, bx = self._moved(problem.constraint, state, eta)
         found = self._gradient(problem, streams, k, x, bx, state.matrices)
         following = measured_in_metric(self.step_size, state, x, found.field, found.product, found.image)
         return RGDState(x, *found, following, state.base, k, state.gradients + 1)
+
+    def completed(self, problem: Problem[RetractableManifold], state: RGDState) -> RGDState:
+        """The state with the point x of the problem's own set from the variables of the iteration."""
+        changed = self._whitened(problem)
+        return state if changed is None or state.k == 0 else state._replace(x=changed.back(state.product))
+
+    def _whitened(self, problem: Problem[RetractableManifold]) -> Any:
+        """The problem in the variables in which its set is a Stiefel manifold, if it has such, for exact gradients and B."""
+        exact = self.metric == "natural" and self.covariance == "exact" and not self.batch_size
+        return getattr(problem, "whitened", None) if exact else None
 
     def _moved(self, constraint: RetractableManifold, state: RGDState, eta: Array) -> tuple[Array, Array]:
         """The next point, and its product with B if used."""
@@ -155,3 +180,10 @@ class RGD(Measuring):
             field, image = constraint.natural_gradient(x, g, bx)
             return Gradient(field, bx, image, matrices)
         return Gradient(constraint.tangent(x, g, bx), bx, nothing, matrices)
+
+
+def _retracted(constraint: Any, y: Array, v: Array, retraction: Retraction) -> Array:
+    """The point reached from y along the tangent v, by the matrix of order p that brings y + v back where that is accurate."""
+    found = constraint.retract_both(y + v, y[:, :0], retraction) if hasattr(constraint, "retract_both") else None
+    moved: Array = constraint.retract(y, v, retraction) if found is None else found[0]
+    return moved

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...protocols import Array
 
@@ -35,9 +36,7 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
         array = np.ascontiguousarray(raw, dtype=np.float64)
         if array.ndim != 2 or array.size == 0:
             raise ValueError(f"{name} of agent {agent} must be a non-empty matrix, got shape {array.shape}")
-        size = np.abs(array)
-        bad = size > LARGEST if missing else ~(size <= LARGEST)
-        if bad.any():
+        if not np.vdot(array, array) <= LARGEST**2 and (bad := _bad(array, missing)).any():
             row, column = np.argwhere(bad)[0]
             finite = np.isfinite(array[row, column])
             must = f"be at most {LARGEST:g} in size, as squares are computed: divide all by one number" if finite else "be finite"
@@ -49,6 +48,12 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
     if not result:
         raise ValueError(f"{name} must hold at least one agent's matrix, got none")
     return result
+
+
+def _bad(array: Array, missing: bool) -> NDArray[np.bool_]:
+    """Whether each entry is refused."""
+    size = np.abs(array)
+    return size > LARGEST if missing else ~(size <= LARGEST)
 
 
 def same_columns(name: str, values: Sequence[Array], first_agent: int = 0) -> int:

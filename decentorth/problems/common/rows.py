@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ...numerics.ordered_sums import add_agents, sums
+from ...numerics.threads import one_thread
 from ...protocols import Array, Index
 from ..base import Selection, selected
 
@@ -179,7 +179,7 @@ class SumsOfSquares:
 
     def __init__(self, rows: Sequence[Array], targets: Sequence[Array] | None, weights: Array) -> None:
         self.n_local = len(rows)
-        with threadpool_limits(1):  # the bits of A_i^T A_i depend on the number of BLAS threads
+        with one_thread():  # the bits of A_i^T A_i depend on the number of BLAS threads
             self._parts = _forms(rows, targets, weights)
 
     def take(self, local: Selection) -> SumsOfSquares:

@@ -25,9 +25,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ...numerics.ordered_sums import sums
+from ...numerics.threads import one_thread
 from ...protocols import Array, Collective, Index
 from ...sets import GeneralizedStiefel, Product, SampleCovariance
 from ...sets.retractions import plus
@@ -96,7 +96,7 @@ class CCA(AgentProblem[Any]):
         self._weight = n / total
 
         self._pooled: tuple[Array, Array, Array] | None = None
-        with threadpool_limits(1):  # the bits of A_i^T B_i depend on the number of BLAS threads
+        with one_thread():  # the bits of A_i^T B_i depend on the number of BLAS threads
             self._forms = Runs([self._form(a, b) for a, b in self._rows])
             for local, form in self._runs():
                 if isinstance(form, Samples):  # one copy of the samples is enough
@@ -138,9 +138,9 @@ class CCA(AgentProblem[Any]):
             yield local, Samples(*arrays, self._weight) if len(arrays) == 2 else Moments(*arrays)
 
     def _add_sizes(self, total: Array) -> None:
-        """Add N_i, ||A_i||_F^2 and ||B_i||_F^2 of each agent to ``total``, in agent order."""
+        """Add N_i, ||A_i||_F^2 and ||B_i||_F^2 of each agent to ``total``, in agent order; without a ridge only N_i are needed."""
         for a, b in self._rows:
-            total += (len(a), *[sums((view * view)[None])[0] for view in (a, b)])
+            total += (len(a), *[sums((view * view)[None])[0] if self.ridge else 0.0 for view in (a, b)])
 
     def _add_moments(self, total: Array) -> None:
         """Add C11_i, C12_i and C22_i of each agent, flattened, to ``total``, in agent order."""
@@ -153,7 +153,7 @@ class CCA(AgentProblem[Any]):
         """A single agent's problem of the singular vectors of U1^{-T} C12 U2^{-1}; None with more than 2000 columns in a view."""
         if self.n_agents != 1 or self._pooled is None:
             return None
-        with threadpool_limits(1):  # the bits depend on the number of BLAS threads
+        with one_thread():  # the bits depend on the number of BLAS threads
             first, second = [part.operator.factors[0] for part in self.constraint.parts]
             cross = from_both_sides(first, -self._pooled[1], second)
         n1 = len(first)
@@ -246,7 +246,7 @@ class CCA(AgentProblem[Any]):
     @cached_property
     def optimum(self) -> Canonical:
         """All canonical correlations of the pooled samples, with the ridges, and their directions; up to 2000 columns in a view."""
-        with threadpool_limits(1):
+        with one_thread():
             return canonical_correlations(*self._moments())
 
     @property

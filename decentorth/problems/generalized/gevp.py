@@ -17,9 +17,9 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ...numerics.ordered_sums import sums
+from ...numerics.threads import one_thread
 from ...protocols import Array, Collective
 from ...sets import GeneralizedStiefel
 from ...sets.operators import Matrices, Operator, eigenspace, formed, symmetric
@@ -110,7 +110,7 @@ class GEVP(AgentProblem[GeneralizedStiefel]):
         A, B = self._operators[0], self.constraint.operator
         if not (self.n_agents == 1 and isinstance(A, Matrices) and isinstance(B, Matrices)):
             return None
-        with threadpool_limits(1):  # the bits depend on the number of BLAS threads
+        with one_thread():  # the bits depend on the number of BLAS threads
             upper = B.factors[0]
             half = from_both_sides(upper, A.stack[0], upper)
         H = -0.5 * (half + half.T)

@@ -45,6 +45,10 @@ class Whitened(AgentProblem[Any]):
         """``(1, n, p)``: H y."""
         return self._form(x)
 
+    def hessian_product(self, x: Array, v: Array) -> Array:
+        """``(1, n, p)``: H v, for every y."""
+        return self._form(v)
+
     def hessian(self) -> Array:
         """``(1, n, n)``: H, formed."""
         return self._form(np.eye(self.shape[0])[None])

@@ -22,7 +22,7 @@ from tests.reference import naive
 from tests.support import generalized
 from tests.support.generalized import pencil
 from tests.support.j_orthogonal import hevp
-from tests.support.problems import point, procrustes, relative
+from tests.support.problems import pca, point, procrustes, relative
 
 methods = pytest.mark.parametrize("method", [ConjugateGradients(), LBFGS(memory=3)], ids=["conjugate_gradients", "lbfgs"])
 
@@ -61,6 +61,37 @@ def test_every_step_satisfies_the_wolfe_conditions(method: Any) -> None:
         assert start < 0.0
         assert rise <= line_search.DELTA * new.step_size[0] * start + 1e-12 * abs(problem.value(old.x)[0])
         assert abs(slope) <= sigma * abs(start) * (1 + 1e-9)
+
+
+@methods
+@pytest.mark.parametrize(
+    "make", [lambda: procrustes(rows=(20,)).problem, lambda: pca(rows=(20,)).problem], ids=["procrustes", "pca"]
+)
+def test_products_that_are_carried_along_give_the_gradients(method: Any, make: Callable[[], Any]) -> None:
+    """One product for each iteration, whatever the trials, and two at the start; just before gradients are made anew."""
+    problem = make()
+    last = states(Run(problem, method, x0=point(problem, 2)), line_search.REFRESHED - 1)[-1]
+    assert last.gradients == line_search.REFRESHED
+    assert relative(last.point.gradient, problem.gradient(last.x)) < 1e-13
+    assert relative(last.point.form, problem.hessian_product(last.x, last.x)) < 1e-13
+
+
+def test_the_first_trial_on_a_product_of_sets_is_newtons() -> None:
+    """The step to the minimiser of the quadratic with phi's slope and curvature, from differences of values."""
+    rng = np.random.default_rng(4)
+    problem = CCA([rng.standard_normal((60, 6))], [rng.standard_normal((60, 4))], 2)
+    view: Any = line_search.viewed(problem)
+    point, _ = line_search.begun(problem, Run(problem, ConjugateGradients(), seed=2).x0)
+    d = line_search.field(point).times(-1.0)
+
+    def phi(step: float) -> float:
+        return float(view.value(view.constraint.retract(point.x, step * d.tangent))[0])
+
+    small = 1e-3
+    slope = (phi(small) - phi(-small)) / (2.0 * small)
+    curvature = (phi(small) - 2.0 * phi(0.0) + phi(-small)) / small**2
+    assert curvature > 0.0
+    assert line_search.taylor(view, point, d) == pytest.approx(-slope / curvature, rel=1e-4)
 
 
 @methods
