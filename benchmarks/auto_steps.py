@@ -1,12 +1,12 @@
-"""Automatic and growing steps against tuned ones: iterations for every exact method, problem and graph, over seeds.
+"""Automatic and growing steps against the best constant one: iterations for every exact method, problem and graph.
 
-    python benchmarks/auto_steps.py [--problem "PCA, digits by label"] [--seeds 1] [--limit 20000] [method ...]
+    python benchmarks/auto_steps.py [--problem "PCA, digits by label"] [--seed 0] [--limit 12000] [method ...]
     python benchmarks/auto_steps.py --random 1000 [--limit 400] [method ...]
 
-For each problem, graph and seed the method runs with ``step_size="auto"``, with ``"growing"`` and with each step of a grid about
-the automatic one; the best of the grid and the automatic one is the tuned step. Printed: iterations(growing), and the medians over
-seeds of iterations(auto) / iterations(tuned) and iterations(growing) / iterations(tuned). Iterations are counted to 1 %, until the
-gradient norm at the projected mean and the consensus error are small.
+For each problem and graph each method runs with ``step_size="auto"``, with ``"growing"`` and with constant steps about the automatic
+one, in the same order of communication, of which the best is the tuned step. Printed, as a table in Markdown: iterations(auto) /
+iterations(tuned) -> iterations(growing) / iterations(tuned). Iterations are counted to 1 %, until the gradient norm at the projected
+mean and the consensus error are small.
 
 With ``--random`` both run on that many random problems, graphs and scales from 1e-6 to 1e6, and divergences are counted.
 """
@@ -20,15 +20,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import topologies as tp
@@ -39,24 +37,21 @@ from decentorth.running.metrics import RUNAWAY
 
 AGENTS, TOLERANCE = 10, 1e-6
 METHODS = ("drfgt", "rfextra", "destiny", "drgta", "dprgt", "rextra")
-FACTORS = (2.0, 4.0, 2.0**0.5, 8.0**0.5, 8.0, 32.0**0.5, 0.5)
-"""Of the automatic step; smaller ones only while they win."""
 
 
-def procrustes(seed: int, size: float = 1.0) -> Any:
+def procrustes(seed: int) -> Any:
     """Ten agents with 10 rows each in 20 columns, five columns to find."""
     rng = np.random.default_rng((seed, 1))
     data = [rng.standard_normal((10, 20)) for _ in range(AGENTS)]
-    return Procrustes(data, [size * rng.standard_normal((5, 10)) for _ in range(AGENTS)])
+    return Procrustes(data, [rng.standard_normal((5, 10)) for _ in range(AGENTS)])
 
 
 PROBLEMS: dict[str, Callable[[int], Any]] = {
     "Procrustes": procrustes,
-    "Procrustes, B x 100": lambda seed: procrustes(seed, 100.0),
     "PCA, synthetic": lambda seed: PCASettings(data="synthetic").problem(AGENTS, seed),
     "PCA, digits even": lambda seed: PCASettings(weighting="agents").problem(AGENTS, seed),
     "PCA, digits by label": lambda seed: PCASettings(partition="by-label", weighting="agents").problem(AGENTS, seed),
-    "matrix completion": lambda seed: MatrixCompletionSettings().problem(AGENTS, seed),
+    "matrix completion": lambda seed: MatrixCompletionSettings(dimension=40, rank=3).problem(AGENTS, seed),
 }
 GRAPHS: dict[str, Callable[[int], Any]] = {
     "ring": lambda seed: tp.metropolis_weights(tp.ring(AGENTS)),
@@ -100,50 +95,72 @@ def iterations(run: Run, limit: int) -> float:
     return math.inf
 
 
+def tuned(automatic: float, count: Callable[[float, float], float]) -> float:
+    """The fewest iterations with a constant step, from those with the automatic step and ``count(multiple of it, limit)``.
+
+    The search goes up by factors of two until two in a row are no better, down while that is better, and then to the best one's
+    neighbours by factors of sqrt(2).
+    """
+    found = {0: automatic}
+
+    def better(half_powers: int) -> bool:
+        least = min(found.values())
+        found[half_powers] = count(2.0 ** (half_powers / 2), least)
+        return found[half_powers] < least
+
+    up, worse, down = 0, 0, 0
+    while worse < 2:
+        worse = 0 if better(up := up + 2) else worse + 1
+    while min(found, key=found.__getitem__) == down and better(down := down - 2):
+        pass
+    best = min(found, key=found.__getitem__)
+    for neighbour in (best + 1, best - 1):
+        better(neighbour)
+    return min(found.values())
+
+
 def ratio(task: Task) -> tuple[Task, float, float, float]:
-    """The task, iterations with the automatic step, with growing ones and with the best step found."""
+    """The task, iterations with the automatic step, with growing ones and with the best constant step found."""
     method = registry.algorithms.get(task.method)()
     problem, W = PROBLEMS[task.problem](task.seed), GRAPHS[task.graph](task.seed)
+
+    def run(algorithm: Any) -> Run:
+        return Run(problem, algorithm, W, seed=task.seed, comm="serial")
+
     with threadpool_limits(1):
-        run = Run(problem, method, W, seed=task.seed, comm="serial")
-        state = next(run.states())
-        found = float(state.step_size.mean())
-        follows = hasattr(state, "penalty") and task.method != "destiny"
-        automatic = best = iterations(run, task.limit)
-        grown = iterations(Run(problem, replace(run.algorithm, step_size="growing"), W, seed=task.seed, comm="serial"), task.limit)
-        grid = list(FACTORS)
-        while grid:
-            factor = grid.pop(0)
-            numbers: dict[str, Any] = {"step_size": found * factor}
+        automatic = run(method)
+        state, resolved = next(automatic.states()), automatic.algorithm
+        follows = task.method != "destiny"
+
+        def count(factor: float, limit: float) -> float:
+            numbers = {"step_size": factor * float(state.step_size.mean())}
             if hasattr(state, "penalty"):
                 numbers["penalty"] = float(state.penalty.mean()) / (factor if follows else 1.0)
-            other = Run(problem, replace(run.algorithm, **numbers), W, seed=task.seed, comm="serial")
-            taken = iterations(other, int(min(best, task.limit)))
-            if taken < best and factor <= 0.5:
-                grid.append(factor / 2)
-            best = min(best, taken)
-    return task, automatic, grown, best
+            return iterations(run(replace(resolved, **numbers)), int(min(limit, task.limit)))
+
+        first = iterations(automatic, task.limit)
+        return task, first, iterations(run(replace(resolved, step_size="growing")), task.limit), tuned(first, count)
 
 
-def table(method: str, outcomes: list[tuple[Task, float, float, float]]) -> Table:
-    """The table of a method."""
-
-    def quotient(a: float, b: float) -> float:
-        return a / b if math.isfinite(b) else math.nan
-
-    found = Table(title=f"{method}: iterations with growing steps: auto / tuned -> growing / tuned")
-    found.add_column("problem")
-    for graph in GRAPHS:
-        found.add_column(graph, justify="right")
-    for name in dict.fromkeys(task.problem for task, *_ in outcomes):
-        cells = []
-        for graph in GRAPHS:
-            here = [counts for task, *counts in outcomes if (task.problem, task.graph) == (name, graph)]
-            before = statistics.median(quotient(auto, best) for auto, _, best in here)
-            after = statistics.median(quotient(grown, best) for _, grown, best in here)
-            cells.append(f"{statistics.median(grown for _, grown, _ in here):.0f}: {before:.2f} -> {after:.2f}")
-        found.add_row(name, *cells)
-    return found
+def table(methods: Iterable[str], outcomes: Iterable[tuple[Task, float, float, float]]) -> None:
+    """Print the table while its cells, by rows, come in, and what the worst of them are."""
+    methods, cells, row = list(methods), [], []
+    print(f"| problem | graph | {' | '.join(methods)} |\n|---|---|{'---|' * len(methods)}")
+    for task, automatic, grown, best in outcomes:
+        if math.isfinite(best):
+            cells.append((automatic / best, grown / best))
+            row.append(" → ".join(f"{one:.2f}" if math.isfinite(one) else "-" for one in cells[-1]))
+        else:
+            row.append("")
+        if len(row) == len(methods):
+            print(f"| {task.problem} | {task.graph} | {' | '.join(row)} |", flush=True)
+            row = []
+    print()
+    for name, ratios in zip(("auto", "growing"), zip(*cells, strict=True), strict=True):
+        print(
+            f"{name}: median {statistics.median(ratios):.2f}, worst {max(ratios):.2f}, "
+            f"above 1.5 in {sum(one > 1.5 for one in ratios)} of {len(ratios)} cells"
+        )
 
 
 def random_case(seed: int) -> tuple[Any, Any]:
@@ -185,29 +202,28 @@ def outcome(task: tuple[str, int, int]) -> list[tuple[bool, float]]:
 
 
 def main() -> None:
-    """Print a table for each method, or the counts of divergences."""
-    arguments = argparse.ArgumentParser(description="Automatic and growing steps against tuned ones.")
+    """Print the table, or the counts of divergences."""
+    arguments = argparse.ArgumentParser(description="Automatic and growing steps against the best constant ones.")
     arguments.add_argument("methods", nargs="*", default=METHODS)
     arguments.add_argument("--problem", action="append", choices=PROBLEMS, help="several times for several; by default all")
-    arguments.add_argument("--seeds", type=int, default=1)
-    arguments.add_argument("--limit", type=int, default=20_000)
+    arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--limit", type=int, default=12_000)
     arguments.add_argument("--random", type=int, default=0)
     given = arguments.parse_args()
-    console = Console(width=140)
     with ProcessPoolExecutor(os.cpu_count()) as pool:
+        if not given.random:
+            cells = product(given.problem or PROBLEMS, GRAPHS, given.methods)
+            table(given.methods, pool.map(ratio, [Task(m, problem, graph, given.seed, given.limit) for problem, graph, m in cells]))
+            return
         for method in given.methods:
-            if given.random:
-                ends = list(pool.map(outcome, [(method, seed, given.limit) for seed in range(given.random)], chunksize=10))
-                lost = [sum(end[which][0] for end in ends) for which in (0, 1)]
-                nearer = sum(grown < auto / 3.0 for (_, auto), (_, grown) in ends)
-                farther = sum(grown > auto * 3.0 for (_, auto), (_, grown) in ends)
-                console.print(
-                    f"{method}: of {given.random} problems diverged: auto {lost[0]}, growing {lost[1]}; the gradient after "
-                    f"{given.limit} iterations is less than a third with growing {nearer} times, with auto {farther} times"
-                )
-                continue
-            cells = product(given.problem or PROBLEMS, GRAPHS, range(given.seeds))
-            console.print(table(method, list(pool.map(ratio, [Task(method, *cell, given.limit) for cell in cells]))))
+            ends = list(pool.map(outcome, [(method, seed, given.limit) for seed in range(given.random)], chunksize=10))
+            lost = [sum(end[which][0] for end in ends) for which in (0, 1)]
+            nearer = sum(grown < auto / 3.0 for (_, auto), (_, grown) in ends)
+            farther = sum(grown > auto * 3.0 for (_, auto), (_, grown) in ends)
+            print(
+                f"{method}: of {given.random} problems diverged: auto {lost[0]}, growing {lost[1]}; the gradient after "
+                f"{given.limit} iterations is less than a third with growing {nearer} times, with auto {farther} times"
+            )
 
 
 if __name__ == "__main__":

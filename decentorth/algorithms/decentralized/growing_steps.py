@@ -52,6 +52,8 @@ PATIENCE = 3
 """The blocks without growth after the first cut."""
 TURNING = 0.02
 """The tau above which moves turn back."""
+APART, CLOSE = 0.15, 0.05
+"""The delta above which agents are apart, and below which they are close, for tracking and for EXTRA above `Limits.proven`."""
 LEAST = -60
 """The least m: a run that is broken there has diverged for other reasons than its step."""
 _FAR = 1e4
@@ -75,6 +77,8 @@ class Limits(NamedTuple):
     """The growth of m in a block before the first cut; afterwards it is 2."""
     hold: float
     apart: float
+    proven: float = math.inf
+    """The m above which a step must prove itself: it grows only while moves shrink and agents are close, and is cut otherwise."""
 
 
 class Progress(NamedTuple):
@@ -155,12 +159,12 @@ def limits(method: Any, spectrum: Spectrum, flooding_rounds: int) -> Limits:
     window = max(30, round(3.0 / gap))
     constants = own, window, window + flooding_rounds
     if not (hasattr(method, "mixing") or hasattr(method, "aim")):  # EXTRA
-        return Limits(*constants, most=10.0, pace=2, hold=math.inf, apart=1.0)
+        return Limits(*constants, most=math.inf, pace=2, hold=math.inf, apart=1.0, proven=10.0)
     if order == "adapt-then-combine":
-        return Limits(*constants, most=math.inf, pace=3, hold=0.02, apart=0.15)
+        return Limits(*constants, most=math.inf, pace=3, hold=0.02, apart=APART)
     if hasattr(method, "aim"):
         aim = method.aim(spectrum, order)
-    return Limits(*constants, most=6.0 * math.log2(2.0 * math.sqrt(gap) / aim), pace=2, hold=0.05, apart=0.15)
+    return Limits(*constants, most=6.0 * math.log2(2.0 * math.sqrt(gap) / aim), pace=2, hold=CLOSE, apart=APART)
 
 
 @cache
@@ -290,10 +294,14 @@ class Growing:
             tau, delta = e2 / q2, n2 / (rule.gap * rule.gap * q2)
             u, q = e2 / e1 * (samples[0] / samples[1]), q2 / q1 * (samples[0] / samples[1])
         turning = tau > TURNING
-        bad = (turning & (u > 1.0)) | ((delta > rule.apart) & (q > 0.9))
+        bad, waits = (turning & (u > 1.0)) | ((delta > rule.apart) & (q > 0.9)), turning | (delta > rule.hold)
+        if p.exponent >= rule.proven:
+            waits |= (delta > CLOSE) | (q > 0.9)
+        if p.exponent > rule.proven:
+            bad |= turning | (delta > APART)
         if p.cut:
             bad &= q > 2.0
-        p.verdict[...] = np.where(bad, 2.0, np.where(turning | (delta > rule.hold), 1.0, 0.0))
+        p.verdict[...] = np.where(bad, 2.0, np.where(waits, 1.0, 0.0))
         if p.exponent > 0:
             p.circling[...] = np.where((q > 0.97) & (u > 0.97) & (tau > 3e-5), p.circling + 1.0, 0.0)
             p.verdict[p.circling == 4.0] = 2.0
