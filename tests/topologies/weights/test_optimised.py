@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 import pytest
 
@@ -15,8 +13,7 @@ from topologies.weights.tracking_optimal import _Objective
 
 ORDERS: tuple[Order, Order] = ("combine-then-adapt", "adapt-then-combine")
 RULES = ["metropolis", "lazy-metropolis", "lazy-local-degree", "best-constant", "lazy-best-constant"]
-if importlib.util.find_spec("cvxpy"):
-    RULES += ["fmmc", "lazy-fmmc", "fdla", "lazy-fdla"]
+RULES += ["fmmc", "lazy-fmmc", "fdla", "lazy-fdla"]
 
 
 @pytest.mark.parametrize("order", ORDERS)
