@@ -28,7 +28,7 @@ LARGE = {name for name, case in CASES.items() if case.shape[0] >= 300}
 
 
 def chosen(ranks: int, times: int) -> set[str]:
-    """The cases of a job: few, or all but the large ones in one process and on three ranks; twice as long, all in one and on ten."""
+    """The cases of a job: few, or all but the large ones in one process and on 3 ranks; twice as long, all in one and on 10."""
     if times == 1:
         return {*FEW} if ranks in (1, 2, 10) else CASES.keys() - LARGE
     if times == 2:

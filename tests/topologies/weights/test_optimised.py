@@ -12,8 +12,7 @@ from topologies.weights.quasi_newton import minimise_nonsmooth
 from topologies.weights.tracking_optimal import _Objective
 
 ORDERS: tuple[Order, Order] = ("combine-then-adapt", "adapt-then-combine")
-RULES = ["metropolis", "lazy-metropolis", "lazy-local-degree", "best-constant", "lazy-best-constant"]
-RULES += ["fmmc", "lazy-fmmc", "fdla", "lazy-fdla"]
+RULES = "metropolis lazy-metropolis lazy-local-degree best-constant lazy-best-constant fmmc lazy-fmmc fdla lazy-fdla".split()
 
 
 @pytest.mark.parametrize("order", ORDERS)
