@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import importlib.util
 import io
 import json
 import struct
@@ -138,9 +137,7 @@ def read_triplets(path: Path) -> None:
 
 
 def parquet() -> dict[str, Reader]:
-    """The reader of Parquet, where pyarrow is installed."""
-    if importlib.util.find_spec("pyarrow") is None:
-        return {}
+    """The reader of Parquet."""
     import pandas as pd
 
     file = io.BytesIO()

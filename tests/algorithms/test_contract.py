@@ -195,13 +195,16 @@ def searching(name: str, algorithm: Callable[[], Any], problem: Callable[[], Any
 
 
 NUMBA = importlib.util.find_spec("numba") is not None
+COMPILED = Method("drfgt-numba", partial(DRFGT, kernel="numba"), lambda: procrustes().problem, GRAPHS["ring"])
+"""In slow tests alone, for its kernel takes long to compile."""
+SLOW = pytest.mark.slow
 METHODS = [
     Method("drfgt", DRFGT, lambda: pca().problem, GRAPHS["ring"]),
     Method("drfgt-fixed", partial(DRFGT, step_size=5e-3, penalty=20.0), lambda: procrustes().problem, GRAPHS["star"]),
     Method(
         "drfgt-atc", partial(DRFGT, order="adapt-then-combine"), lambda: procrustes().problem, GRAPHS["erdos-renyi"], exchanges=2
     ),
-    *([Method("drfgt-numba", partial(DRFGT, kernel="numba"), lambda: procrustes().problem, GRAPHS["ring"])] if NUMBA else []),
+    *([COMPILED] if NUMBA else []),
     Method("drfgt-safe", partial(DRFGT, safe=True, step_size=30.0), lambda: pca().problem, GRAPHS["path"], beside=1),
     Method(
         "drfgt-safe-atc",
@@ -382,13 +385,17 @@ METHODS = [
     searching("lbfgs-cholesky-qr", partial(LBFGS, retraction="cholesky-qr", memory=3), lambda: pca(rows=(20,)).problem),
     *J_ORTHOGONAL,
 ]
-every = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-decentralized = pytest.mark.parametrize(
-    "method", [m for m in METHODS if m.algorithm().network == "decentralized"], ids=lambda method: method.name
-)
-single = pytest.mark.parametrize(
-    "method", [m for m in METHODS if m.algorithm().network == "single-agent"], ids=lambda method: method.name
-)
+
+
+def methods(chosen: Callable[[Method], bool]) -> Any:
+    """A test of each of the chosen methods."""
+    cases = [pytest.param(m, id=m.name, marks=[SLOW] if m is COMPILED else []) for m in METHODS if chosen(m)]
+    return pytest.mark.parametrize("method", cases)
+
+
+every = methods(lambda m: True)
+decentralized = methods(lambda m: m.algorithm().network == "decentralized")
+single = methods(lambda m: m.algorithm().network == "single-agent")
 
 
 class Setup:
@@ -576,9 +583,7 @@ def alone(problem: Any) -> naive.Gradient:
     return gradient
 
 
-@pytest.mark.parametrize(
-    "method", [m for m in METHODS if m.tracks and m.algorithm().network == "decentralized"], ids=lambda method: method.name
-)
+@methods(lambda m: m.tracks and m.algorithm().network == "decentralized")
 def test_the_mean_tracker_is_the_mean_field(method: Method) -> None:
     """Compared with the mean norm of the fields, over 500 iterations; W's columns sum to 1 and every change is added once."""
     setup = Setup(method)
@@ -676,7 +681,7 @@ def hyperbolic(n: int) -> Known:
 @pytest.mark.parametrize(
     ("method", "known"),
     [
-        pytest.param(method, known, id=f"{method.name}-{known.__name__}", marks=pytest.mark.slow if number else ())
+        pytest.param(method, known, id=f"{method.name}-{known.__name__}", marks=[SLOW] if number or method is COMPILED else [])
         for method in METHODS
         if method.exact
         for number, known in enumerate(

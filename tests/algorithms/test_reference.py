@@ -20,12 +20,13 @@ from decentorth.protocols import Array, Spectrum
 from decentorth.scaffold.algorithm import Template
 from decentorth.sets import Stiefel
 from tests.reference import naive
+from tests.support.marks import first_is_quick
 from tests.support.problems import CASES, GRAPHS, UNEVEN, Case, point, procrustes, relative, stack
 
 ORDERS: tuple[Order, ...] = get_args(Order)
 Kernel = Literal["numpy", "numba"]
 NUMBA: list[Kernel] = ["numba"] if importlib.util.find_spec("numba") else []
-KERNELS: list[Kernel] = ["numpy", *NUMBA]
+KERNELS: list[Any] = first_is_quick(["numpy", *NUMBA])
 N = 5
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from decentorth.data import Columns, MatrixFile, load_labels, load_matrix, parti
 from decentorth.problems import PCASettings
 from decentorth.run import main
 from tests.support.building import built
+from tests.support.marks import first_is_quick
 
 RNG = np.random.default_rng(0)
 STATIONS = np.array(["north", "west", "north", "east", "west", "east", "north", "east"])
@@ -25,19 +27,19 @@ FRAME = pd.DataFrame(
 )
 HOLES = FRAME.assign(rain=FRAME["rain"].where([True, True, False, True, True, True, True, True]))
 NUMBERS = ("rain", "wind")
+KINDS = first_is_quick(["csv", "parquet"])
 
 
 def saved(frame: pd.DataFrame, kind: str, folder: Path) -> str:
     path = folder / f"table.{kind}"
     if kind == "parquet":
-        pytest.importorskip("pyarrow")
         frame.to_parquet(path, row_group_size=3)
     else:
         frame.to_csv(path, index=False, sep={"csv": ",", "tsv": "\t"}[kind], float_format="%.17g")
     return str(path)
 
 
-@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet"])
+@pytest.mark.parametrize("kind", ["tsv", *KINDS])
 def test_columns_are_read_by_name_and_only_the_wanted_rows(kind: str, tmp_path: Path) -> None:
     file = MatrixFile(saved(FRAME, kind, tmp_path), Columns(NUMBERS, "station"))
     expected = FRAME[[*NUMBERS]].to_numpy()
@@ -48,7 +50,7 @@ def test_columns_are_read_by_name_and_only_the_wanted_rows(kind: str, tmp_path: 
     assert file.labels.tolist() == STATIONS.tolist()
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_rows_with_missing_cells_are_left_out_on_request_alone(kind: str, tmp_path: Path) -> None:
     path = saved(HOLES, kind, tmp_path)
     whole = MatrixFile(path, Columns(NUMBERS, "station", drop_missing=True))
@@ -62,7 +64,7 @@ def test_rows_with_missing_cells_are_left_out_on_request_alone(kind: str, tmp_pa
         MatrixFile(path, Columns(NUMBERS)).matrix()
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -120,9 +122,9 @@ def test_the_command_takes_a_table(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "did you mean 'wind'?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("library", first_is_quick(["pandas", "polars"]))
 def test_a_frame_becomes_the_data_of_its_agents(library: str) -> None:
-    frame: Any = HOLES if library == "pandas" else pytest.importorskip("polars").DataFrame(HOLES.to_dict("list"))
+    frame: Any = HOLES if library == "pandas" else importlib.import_module("polars").DataFrame(HOLES.to_dict("list"))
     parts = split_frame(frame, "station", NUMBERS, drop_missing=True)
     assert list(parts) == ["east", "north", "west"]
     own = HOLES.dropna()
@@ -201,7 +203,7 @@ RATINGS = "userId,movieId,rating,timestamp\n7,30,4.0,1\n7,10,5.0,2\n2,10,1.5,3\n
 DENSE = np.array([[1.5, 0.0, np.nan], [5.0, np.nan, 4.0], [np.nan, 2.0, 3.0]])
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_ratings_with_a_header_are_a_matrix_of_users_and_items(kind: str, tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text(RATINGS)
     path = saved(pd.read_csv(tmp_path / "table.csv"), kind, tmp_path)

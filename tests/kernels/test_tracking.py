@@ -20,6 +20,8 @@ from decentorth.sets import Stiefel
 pytest.importorskip("numba")
 from decentorth import kernels
 
+pytestmark = pytest.mark.slow
+
 N, D, R = 5, 7, 3
 
 

@@ -24,17 +24,22 @@ LOADED = [("procrustes-random", "procrustes-loader"), ("pca-ring", "pca-loader")
 FEW = sorted({"push-pull", *COUNTED, *(name for pair in LOADED for name in pair)})
 """The cases that the quick tests have for other numbers of ranks than three."""
 LARGE = {name for name, case in CASES.items() if case.shape[0] >= 300}
-"""The cases that only the slow tests have, with twice their iterations and more."""
+"""The cases that only the slow tests have, with twice their iterations."""
+
+
+def chosen(ranks: int, times: int) -> set[str]:
+    """The cases of a job: few, or all but the large ones in one process and on 3 ranks; twice as long, all in one and on 10."""
+    if times == 1:
+        return {*FEW} if ranks in (1, 2, 10) else CASES.keys() - LARGE
+    if times == 2:
+        return {*CASES} if ranks in (0, 10) else {*FEW} | LARGE
+    return {*FEW}
 
 
 @cache
 def outcomes(ranks: int, times: int) -> dict[str, Any]:
-    """The cases with so many times their iterations, from one job; 0 ranks is one process without a launcher.
-
-    All cases where iterations are repeated, otherwise all but the large ones, or few.
-    """
-    names = [] if times > 1 else FEW if ranks in (1, 2, 10) else sorted(CASES.keys() - LARGE)
-    job = run_ranks(ranks, ["-m", "tests.mpi.cases", str(times), *names])
+    """The chosen cases with so many times their iterations, from one job; 0 ranks is one process without a launcher."""
+    job = run_ranks(ranks, ["-m", "tests.mpi.cases", str(times), *sorted(chosen(ranks, times))])
     assert job.returncode == 0, job.report()
     assert job.stderr == "", job.report()
     result: dict[str, Any] = json.loads(job.stdout)
@@ -44,8 +49,8 @@ def outcomes(ranks: int, times: int) -> dict[str, Any]:
 def check_same_bits(ranks: int, times: int = 1) -> None:
     """The cases of one process and of ranks agree in what must not depend on the number of ranks."""
     one, many = outcomes(0, times), outcomes(ranks, times)
-    assert one.keys() == (CASES.keys() if times > 1 else CASES.keys() - LARGE)
-    assert many.keys() == ({*FEW} if ranks in (1, 2, 10) and times == 1 else one.keys())
+    assert one.keys() == chosen(0, times)
+    assert many.keys() == chosen(ranks, times)
     different = {name: [part for part in SAME if one[name][part] != many[name][part]] for name in many}
     assert not {name: parts for name, parts in different.items() if parts}
     assert {outcome["transport"]["ranks"] for outcome in many.values()} == {ranks}

@@ -133,7 +133,11 @@ def test_a_loader_that_fails_on_one_rank_ends_the_job_with_the_reason() -> None:
             "ValueError: the starting point must be the same on every rank; it differs from rank 0's on rank 1",
             marks=slow,
         ),
-        ("x0-shape-differs", "ValueError: on rank 1: x0 must have the shape of one agent's point, (6, 2), got (6, 3)"),
+        pytest.param(
+            "x0-shape-differs",
+            "ValueError: on rank 1: x0 must have the shape of one agent's point, (6, 2), got (6, 3)",
+            marks=slow,
+        ),
         ("step-size-differs", "must be the same on every rank; it differs from rank 0's on rank 1"),
         pytest.param("seed-differs", "must be the same on every rank; it differs from rank 0's on rank 1", marks=slow),
         pytest.param("iterations-differ", "must be the same on every rank; it differs from rank 0's on rank 1", marks=slow),

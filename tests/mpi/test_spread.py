@@ -102,7 +102,11 @@ def test_a_dry_run_counts_the_shares_of_the_ranks() -> None:
             "2 ranks for 1 blocks of samples: every rank must hold one at least",
             marks=pytest.mark.slow,
         ),
-        (["--spread-samples", "5", "--agents", "2"], "spread_samples is for a single agent: give --agents 1 (now 2)"),
+        pytest.param(
+            ["--spread-samples", "5", "--agents", "2"],
+            "spread_samples is for a single agent: give --agents 1 (now 2)",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_what_cannot_be_spread_is_refused(more: list[str], message: str) -> None:

@@ -31,7 +31,6 @@ def pca(a: Any, x: Any) -> Any:
 
 
 def made(library: Any, f: Any = pca, **more: Any) -> Any:
-    pytest.importorskip(library)
     return from_function(f, Stiefel(D, R), backend=library, **{"data": DATA, **more})
 
 
@@ -74,14 +73,16 @@ def test_every_part_has_the_bits_of_the_whole(library: str) -> None:
 def test_stacked_data_are_not_copied_and_float32_gets_a_warning() -> None:
     problem = made("autograd")
     assert np.shares_memory(problem._own, DATA)
-    jnp = pytest.importorskip("jax.numpy")
+    import jax.numpy as jnp
+
     with pytest.warns(UserWarning, match="f is computed in float32, not float64"):
         made("jax", lambda a, x: pca(jnp.float32(a), jnp.float32(x)))
 
 
 def test_auto_is_the_library_that_can_differentiate_the_function() -> None:
-    np_ = pytest.importorskip("autograd.numpy")
-    jnp = pytest.importorskip("jax.numpy")
+    import autograd.numpy as np_
+    import jax.numpy as jnp
+
     assert made("jax", lambda a, x: jnp.sum(jnp.tanh(a @ x))).__class__.__name__ == "DifferentiatedProblem"
     for f, name in ((lambda a, x: np_.sum(np_.tanh(np_.dot(a, x))), "autograd"), (lambda a, x: jnp.sum(jnp.tanh(a @ x)), "jax")):
         problem: Any = from_function(f, Stiefel(D, R), data=DATA)
@@ -109,7 +110,6 @@ def test_own_gradients_need_no_library_and_mini_batches_run() -> None:
     ],
 )
 def test_what_cannot_be_is_refused(given: dict[str, Any], error: type[Exception], message: str) -> None:
-    pytest.importorskip("autograd")
     words: dict[str, Any] = {"f": pca, "set": Stiefel(D, R), "data": DATA, **given}
     with pytest.raises(error, match=re.escape(message)):
         from_function(**words)
@@ -138,7 +138,6 @@ def test_flat_products_have_the_fields_of_their_parts() -> None:
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_an_own_objective_becomes_a_figure(library: str, tmp_path: Path) -> None:
     """In the script and in the notebook, by at most 15 lines each."""
-    pytest.importorskip(library)
     figure = tmp_path / "figure.png"
     words = [sys.executable, "examples/own_objective.py", library, str(figure)]
     said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=HUNG, check=True).stdout

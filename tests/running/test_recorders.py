@@ -26,7 +26,8 @@ def solved(recorder: Any = None) -> Any:
 
 
 def test_parquet_has_every_row_bit_for_bit(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    from pyarrow import parquet
+
     with do.recorders.Parquet(tmp_path / "rows.parquet") as rows:
         history = solved(rows).history
     table = parquet.read_table(tmp_path / "rows.parquet")
@@ -36,7 +37,6 @@ def test_parquet_has_every_row_bit_for_bit(tmp_path: Path) -> None:
 
 
 def test_tensorboard_has_every_row_in_single_precision(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboardX")
     from tensorboardX.proto.event_pb2 import Event
 
     with do.recorders.TensorBoard(tmp_path / "events") as events:
@@ -56,7 +56,8 @@ def test_tensorboard_has_every_row_in_single_precision(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_mlflow_has_every_row(tmp_path: Path) -> None:
-    mlflow = pytest.importorskip("mlflow")
+    import mlflow
+
     with do.recorders.MLflow(tmp_path / "store") as store:
         history = solved(store).history
     client = mlflow.MlflowClient((tmp_path / "store").as_uri())
@@ -68,7 +69,8 @@ def test_mlflow_has_every_row(tmp_path: Path) -> None:
 
 
 def test_the_command_records_also_the_rows_before_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    from pyarrow import parquet
+
     monkeypatch.chdir(tmp_path)
     assert main([*SMALL, "--out", "a", "--checkpoint-every", "6"]) == 0
     assert main([*SMALL, "--out", "b", "--checkpoint-every", "6", "--record", "parquet:b.parquet"]) == 0

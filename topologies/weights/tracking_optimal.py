@@ -117,24 +117,17 @@ class _Objective:
 
     def __call__(self, variables: Vector) -> tuple[float, Vector]:
         W, step = self.matrix(variables), float(np.exp(min(variables[-1], _LARGEST_LOG_STEP)))
-        rates = [self._rate(W, step, k) for k in range(len(self._bases))]
+        pencils = [iteration_pencil(W, hessians, self._order) for hessians in self._hessians]
+        restricted = [basis.T @ (base - step * slope) @ basis for basis, (base, slope) in zip(self._bases, pencils, strict=True)]
+        rates = [float(np.abs(np.linalg.eigvals(matrix)).max()) for matrix in restricted]
         worst = int(np.argmax(rates))
-        return rates[worst], self._gradient(W, step, worst)
+        return rates[worst], self._gradient(W, step, worst, restricted[worst], pencils[worst][1])
 
-    def _restricted(self, W: Vector, step: float, scenario: int) -> Vector:
-        base, slope = iteration_pencil(W, self._hessians[scenario], self._order)
-        basis = self._bases[scenario]
-        restricted: Vector = basis.T @ (base - step * slope) @ basis
-        return restricted
-
-    def _rate(self, W: Vector, step: float, scenario: int) -> float:
-        return float(np.abs(np.linalg.eigvals(self._restricted(W, step, scenario))).max())
-
-    def _gradient(self, W: Vector, step: float, scenario: int) -> Vector:
+    def _gradient(self, W: Vector, step: float, scenario: int, restricted: Vector, slope: Vector) -> Vector:
         from scipy.linalg import eig
 
         basis, H = self._bases[scenario], self._hessians[scenario][:, 0, 0]
-        decomposition: Any = eig(self._restricted(W, step, scenario), left=True, right=True)
+        decomposition: Any = eig(restricted, left=True, right=True)
         values, lefts, rights = decomposition
         first = int(np.argmax(np.abs(values)))
         left, right = lefts[:, first], rights[:, first]
@@ -150,7 +143,6 @@ class _Objective:
             q = r_x - step * r_y
             p, s = l_x + H * (W @ l_y), r_y + H * (W @ q - r_x)
         along_edges = -np.conj(self._across(p)) * self._across(q) - np.conj(self._across(l_y)) * self._across(s)
-        _, slope = iteration_pencil(W, self._hessians[scenario], self._order)
         along_step = -step * np.vdot(whole_left, slope @ whole_right)
         return np.real(factor * np.append(along_edges, along_step))
 

@@ -19,6 +19,7 @@ from decentorth.protocols import Array, Index, Retraction
 from tests.reference import naive, rivals
 from tests.reference.naive import Gradient
 from tests.reference.rivals import Gradients, Steps, Trajectory, Variant
+from tests.support.marks import first_is_quick
 from tests.support.problems import CASES, GRAPHS, Case, point, relative, stack
 
 ORDERS: tuple[Order, ...] = get_args(Order)
@@ -142,7 +143,7 @@ def agree(state: Any, expected: Trajectory, x0: Array, tracked: bool) -> None:
         assert relative(state.tracker, expected.tracker[-1]) < 1e-12
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("graph", first_is_quick(GRAPHS))
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("rival", [*TRACKED, *UNTRACKED, *EXTRA], ids=str)
 def test_a_constant_step(rival: Rival, name: str, graph: str) -> None:
@@ -153,7 +154,7 @@ def test_a_constant_step(rival: Rival, name: str, graph: str) -> None:
     agree(final(case.problem, rival.algorithm(a), W, x0), expected, x0, tracked)
 
 
-@pytest.mark.parametrize("power", [0.5, 1.0])
+@pytest.mark.parametrize("power", first_is_quick([0.5, 1.0]))
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("rival", [*TRACKED, *UNTRACKED], ids=str)
 def test_steps_that_shrink(rival: Rival, name: str, power: float) -> None:
@@ -178,7 +179,7 @@ def batch_gradient(gradient: Gradient, batch: Index, x: Array) -> Array:
     return len(a) / len(batch) * naive.procrustes_gradient(a[batch], b[0][:, batch], x)
 
 
-@pytest.mark.parametrize("graph", ["ring", "star"])
+@pytest.mark.parametrize("graph", first_is_quick(["ring", "star"]))
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("rival", STOCHASTIC, ids=str)
 def test_mini_batches(rival: Rival, name: str, graph: str) -> None:
