@@ -13,7 +13,7 @@ from topologies import text
 
 from .. import registry
 from ..cli.flags import InputError, specifications
-from ..protocols import Declared
+from ..protocols import Asynchronous, Declared, SplitFeatures
 
 
 def has_step(algorithm: Any) -> bool:
@@ -38,12 +38,12 @@ def methods(named: str | Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     InputError
-        None, an unknown name or parameter, a value that does not fit, or two alike.
+        None, an unknown name or parameter, a value that does not fit, two alike, or a method that cannot be compared.
     """
     if not named:
         raise InputError("algorithms must name at least one method, as --algorithms drfgt,drgta")
     if isinstance(named, Mapping):
-        return dict(named)
+        return _comparable(dict(named))
     if isinstance(named, str) or all(isinstance(one, str) for one in named):
         found = [_method(one) for one in specifications([named] if isinstance(named, str) else named)]
     else:
@@ -52,12 +52,26 @@ def methods(named: str | Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
     for label in labels:
         if labels.count(label) > 1:
             raise InputError(f"algorithms: {label} is named twice; give one of them other parameters")
-    return dict(found)
+    return _comparable(dict(found))
 
 
 def called(algorithm: Any) -> str:
     """The name of an algorithm with the settings that are not its defaults."""
     return text.shown(type(algorithm).__name__.lower(), algorithm)
+
+
+def _comparable(found: dict[str, Any]) -> dict[str, Any]:
+    """The methods, after a check that they go in common iterations and that agents hold samples."""
+    for label, algorithm in found.items():
+        if isinstance(algorithm, Asynchronous):
+            raise InputError(
+                f"algorithms: {label} has activations of single agents, not iterations: leave it out, and use decentorth run"
+            )
+        if SplitFeatures in getattr(algorithm, "requires", ()):
+            raise InputError(
+                f"algorithms: {label} is for features split over agents: leave it out, and use decentorth run --split features"
+            )
+    return found
 
 
 def _method(specification: str) -> tuple[str, Any]:

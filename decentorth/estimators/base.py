@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import check_random_state, check_scalar, get_tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from .. import registry
@@ -94,6 +96,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             more.append(found)
             return built
 
+        check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
+        check_scalar(self.tol, "tol", Real, min_val=0.0, max_val=math.inf, include_boundaries="neither")
         alone = W is None
         stopping = self._rule()
         result = solve(

@@ -147,6 +147,8 @@ class PCA(ComponentEstimator):
         """
         if not by_features(split):
             return super().fit_agents(agents, W)
+        if self.weights != "samples":
+            raise ValueError(f"agents that hold features have the same samples, so weights must be 'samples', got {self.weights!r}")
         if isinstance(self.n_components, float):
             raise ValueError(
                 f"a share of the variance, n_components={self.n_components}, needs all eigenvalues, which agents that hold "

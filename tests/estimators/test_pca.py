@@ -305,6 +305,8 @@ BAD: dict[str, tuple[dict[str, Any], Any, str]] = {
         "RGD is a centralized method for one agent, but the problem has 2",
     ),
     "W": ({}, [np.ones((4, 3))] * 3, "W is for 2 agents, but the problem has 3"),
+    "half an iteration": ({"max_iter": 1.5, "algorithm": "rgd"}, None, "max_iter must be an instance of int, not float"),
+    "no tolerance": ({"tol": 0.0, "algorithm": "rgd"}, None, "tol == 0.0, must be > 0.0"),
 }
 
 
@@ -317,6 +319,11 @@ def test_bad_input_is_refused_with_where_and_what(name: str) -> None:
         fit = partial(PCA(**settings).fit_agents, agents, np.full((2, 2), 0.5))
     with pytest.raises((ValueError, TypeError), match=re.escape(words)):
         fit()
+
+
+def test_agents_that_hold_features_have_the_same_samples_to_weigh() -> None:
+    with pytest.raises(ValueError, match="have the same samples, so weights must be 'samples', got 'agents'"):
+        PCA(2, weights="agents").fit_agents([np.ones((4, 3))] * 2, "ring", split="features")
 
 
 def test_coordinates_need_as_many_columns_as_components() -> None:
