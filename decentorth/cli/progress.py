@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..numerics.devices import is_on_device
 from ..protocols import SETUP, Collective, Recorder, Row
 from .shell import say
 
@@ -29,7 +30,7 @@ def step_ranges(algorithm: object, state: object, collective: Collective) -> dic
     found = {}
     for name in getattr(algorithm, "__dataclass_fields__", {}):
         values: Any = getattr(state, name, None)
-        if isinstance(values, np.ndarray) or hasattr(values, "host"):  # or one on a device
+        if isinstance(values, np.ndarray) or is_on_device(values):
             found[name] = [-collective.max(float(-values.min())), collective.max(float(values.max()))]
     return found
 

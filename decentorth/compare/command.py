@@ -77,16 +77,6 @@ class CompareSettings(CaseSettings, Rules):
     config: ConfigFile = None
     print_config: PrintConfig = False
 
-    def __post_init__(self) -> None:
-        """Raise unless a comparison can use the settings.
-
-        Raises
-        ------
-        ValueError
-            A value out of range, or two that do not fit together.
-        """
-        super().__post_init__()
-
     def idle(self) -> dict[str, str]:
         """Settings without an effect beside the others, and why."""
         found = super().idle()

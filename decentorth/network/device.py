@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..numerics.devices import is_on_device
 from ..numerics.ordered_sums import Csr
 from ..protocols import Array
 from .collective import AgentCollective
@@ -50,4 +51,4 @@ class DeviceCollective(AgentCollective):
         return tuple([x.sum(0) for x in per_agent])
 
     def max(self, value: float) -> float:
-        return value if hasattr(value, "host") else super().max(value)
+        return value if is_on_device(value) else super().max(value)

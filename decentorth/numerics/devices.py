@@ -42,15 +42,20 @@ def opened(name: str) -> Device:
     return Device(kind, real or "float64")
 
 
+def is_on_device(value: Any) -> bool:
+    """True for an array on a device, `torch_arrays.DeviceArray`, without an import of PyTorch."""
+    return hasattr(value, "host")
+
+
 def on_host(value: Any) -> Any:
     """An array of a device on the host; anything else as it is."""
-    return value.host() if hasattr(value, "host") else value
+    return value.host() if is_on_device(value) else value
 
 
 def numbers(values: Sequence[Any]) -> tuple[float, ...]:
     """Numbers of the host or of a device as floats; those of a device come together."""
-    own = [value for value in values if hasattr(value, "host")]
+    own = [value for value in values if is_on_device(value)]
     if not own:
         return tuple(map(float, values))
     found = iter(np.stack(own).tolist())
-    return tuple([next(found) if hasattr(value, "host") else float(value) for value in values])
+    return tuple([next(found) if is_on_device(value) else float(value) for value in values])

@@ -159,17 +159,13 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         if turned and not all(isinstance(one, slice) for one in keys):
             raise TypeError(f"an axis of an array on a device is reversed by slices alone, got {key!r}")
         device = self.tensor.device
-        found = [
-            slice(None)
-            if n in turned
-            else one.tensor
-            if isinstance(one, DeviceArray)
-            else brought(one, device, None)
-            if isinstance(one, np.ndarray)
-            else one
-            for n, one in enumerate(keys)
-        ]
-        return tuple(found), turned
+
+        def index(one: Any) -> Any:
+            if isinstance(one, DeviceArray):
+                return one.tensor
+            return brought(one, device, None) if isinstance(one, np.ndarray) else one
+
+        return tuple([slice(None) if n in turned else index(one) for n, one in enumerate(keys)]), turned
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **given: Any) -> Any:
         if method != "__call__" or given:

@@ -3,7 +3,6 @@ iterates on the device."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from .. import registry
@@ -28,18 +27,19 @@ def check_method(algorithm: Any) -> None:
         raise ValueError("kernel='numba' is for arrays of NumPy, not of a device: leave kernel or device out")
 
 
-def check_run(alone: bool, given: Sequence[str]) -> None:
-    """Raise a ValueError unless one process holds all agents' samples (``alone``), and for any arguments ``given`` to a run that a
-    device cannot have."""
+def check_run(alone: bool, **given: bool) -> None:
+    """Raise a ValueError unless one process holds all agents' samples (``alone``), and for arguments that are ``given`` to a run on
+    a device, which has none of them."""
     if not alone:
         raise ValueError("a device is for a run in one process, of all agents: start it without mpirun and without spread samples")
-    if given:
-        raise ValueError(f"{given[0]} is not for a run on a device: leave it or device out")
+    for name, is_given in given.items():
+        if is_given:
+            raise ValueError(f"{name} is not for a run on a device: leave it or device out")
 
 
 def check_options(options: Options) -> None:
     """Raise a ValueError for options that a run on a device cannot have."""
-    check_run(True, [name for name in ("checkpoints", "resume") if getattr(options, name) is not None])
+    check_run(True, checkpoints=options.checkpoints is not None, resume=options.resume is not None)
     if rules_of(LocalMaximum, options.stopping):
         raise ValueError("LocalMaximum (local_tolerance) is not for a run on a device: take another rule, or leave device out")
 

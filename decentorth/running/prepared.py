@@ -76,9 +76,9 @@ class Run(Shown):
         spread, shrinks = isinstance(problem, Spread), on_rank_loss == "shrink"
         self._device = None
         if device is not None:
-            others = {"placement": placement != "even", "channel": channel is not None, "on_rank_loss": on_rank_loss != "abort"}
             on_device.check_method(algorithm)
-            on_device.check_run(connect(comm).size == 1 and not spread, [name for name, is_given in others.items() if is_given])
+            alone, others = connect(comm).size == 1 and not spread, on_rank_loss != "abort"
+            on_device.check_run(alone, placement=placement != "even", channel=channel is not None, on_rank_loss=others)
             self._device = opened(device)
         if on_rank_loss not in ("abort", "shrink", "restart"):
             raise ValueError(f"on_rank_loss must be 'abort', 'shrink' or 'restart', got {on_rank_loss!r}")

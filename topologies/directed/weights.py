@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from topologies.canonical import ROW_SUM_TOLERANCE, Weights, WeightsLike, finite_square, row_sums, with_diagonal
-from topologies.weights.checks import from_graph, pattern
+from topologies.weights.checks import check_no_loops, from_graph, pattern
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -68,12 +68,7 @@ def check_digraph(graph: Digraph) -> Weights:
     self-loops, or is not strongly connected: then two agents without a path from one to the other are named.
     """
     matrix = pattern(graph) if sparse.issparse(graph) else from_graph(graph, directed=True)
-    loops = np.flatnonzero(matrix.diagonal())
-    if loops.size:
-        raise ValueError(
-            f"the graph must have no self-loops (an agent always hears itself), but agent {loops[0]} has one; use "
-            "graph.remove_edges_from(list(networkx.selfloop_edges(graph)))"
-        )
+    check_no_loops(matrix, "an agent always hears itself")
     _check_strongly_connected(matrix, "the graph")
     return matrix
 

@@ -28,14 +28,19 @@ def adjacency(graph: nx.Graph[int] | Adjacency) -> Weights:
     Errors as `check_graph`.
     """
     matrix = _symmetric(pattern(graph)) if sparse.issparse(graph) else from_graph(graph)
+    check_no_loops(matrix, "an agent's own weight is W's diagonal")
+    _check_connected(matrix, "the graph")
+    return matrix
+
+
+def check_no_loops(matrix: Weights, why: str) -> None:
+    """Raise ValueError if an agent is its own neighbour in an adjacency matrix; the message says ``why`` that cannot be."""
     loops = np.flatnonzero(matrix.diagonal())
     if loops.size:
         raise ValueError(
-            f"the graph must have no self-loops (an agent's own weight is W's diagonal), but agent {loops[0]} has one; "
+            f"the graph must have no self-loops ({why}), but agent {loops[0]} has one; "
             "use graph.remove_edges_from(list(networkx.selfloop_edges(graph)))"
         )
-    _check_connected(matrix, "the graph")
-    return matrix
 
 
 def check_graph(graph: nx.Graph[int] | Adjacency) -> None:

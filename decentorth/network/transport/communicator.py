@@ -60,13 +60,6 @@ class Communicator(Protocol):
         """The kind of transport and the number of ranks, for the summary."""
 
 
-class Posting(Communicator, Protocol):
-    """A group whose members can also send messages that nobody waits for."""
-
-    def post(self, sends: Sequence[tuple[int, int]], receives: Sequence[tuple[int, int]], width: int) -> Post:
-        """Open links for messages of ``width`` words, each by its (rank, tag); no two between the same ranks have the same tag."""
-
-
 @runtime_checkable
 class Shrinking(Communicator, Protocol):
     """A group whose calls raise one of ``failures`` when a member is lost; the other members then continue as a smaller group."""

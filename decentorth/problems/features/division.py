@@ -24,16 +24,16 @@ def by_features(whole: Array, n_agents: int) -> list[Array]:
     return np.array_split(whole, n_agents, axis=1)
 
 
-def split_features(n_agents: int, settings: Any, build: Callable[[], Any]) -> Deferred:
+def split_features(n_agents: int, build: Callable[[], Any], partition: str = "even") -> Deferred:
     """The problem that each rank builds whole, and of which it keeps its own agents' features.
 
     Raises
     ------
     ValueError
-        The settings divide samples, which all agents share here.
+        The ``partition`` divides samples, which all agents share here.
     """
-    if getattr(settings, "partition", "even") != "even":
-        raise ValueError(f"partition divides samples, and here all agents have all samples: drop {settings.partition}")
+    if partition != "even":
+        raise ValueError("partition divides samples, and here all agents have all samples: leave partition out")
 
     def on_rank(agents: slice, collective: Collective) -> Any:
         with collective.together():

@@ -192,7 +192,7 @@ class SplitPencil(AgentProblem[Euclidean]):
         return np.concatenate(([0], np.add.accumulate(counts))).astype(np.int64)
 
     def prepare(self, collective: Collective) -> None:
-        """Compute the answer, for at most 3000 features: for measures only.
+        """Compute the answer, where features and data are few enough: for measures only.
 
         Raises
         ------
@@ -223,7 +223,9 @@ class SplitPencil(AgentProblem[Euclidean]):
     def error(self, whole: Array) -> float:
         """The sine of the largest principal angle of any view between the rows of all agents, ``(d, r)``, and the answer."""
         if self.optimum is None:
-            raise ValueError("the optimum is not known: prepare() computes it for at most 3000 features (solve() calls it)")
+            raise ValueError(
+                f"the optimum is not known: prepare() computes it for at most {_LARGEST_OPTIMUM} features (solve() calls it)"
+            )
         angles = []
         for view in np.unique(self._whole_views):
             basis, other = (np.linalg.qr(one[self._whole_views == view])[0] for one in (self.optimum, whole))

@@ -109,7 +109,7 @@ class CCASettings(Divided):
             left, right = [by_features(view, n_agents) for view in whole]
             return SplitCCA(left, right, self.rank, (first, second))
 
-        return split_features(n_agents, self, build)
+        return split_features(n_agents, build, self.partition)
 
     def _prepared(self, name: str, view: list[Array], collective: Collective) -> list[Array]:
         """A view centred, scaled and without constant columns."""

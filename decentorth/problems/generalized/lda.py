@@ -90,7 +90,7 @@ class LDASettings(Tabular):
             ridge = self.ridge * float((around * around).sum()) / samples.shape[1]
             return SplitGEVP(by_features(away, n_agents), by_features(around, n_agents), rank, ridge)
 
-        return split_features(n_agents, self, build)
+        return split_features(n_agents, build)
 
     def _loaded(self) -> tuple[Array, NDArray[Any], int]:
         """The samples, their classes, and the number of directions."""

@@ -241,7 +241,7 @@ class PCASettings(Divided):
             whole = (centered([whole], HERE)[0] if self.center else whole) / self.scale
             return SplitPCA(by_features(whole, n_agents), self.rank)
 
-        return split_features(n_agents, self, build)
+        return split_features(n_agents, build, self.partition)
 
     def _gaussian(self, agents: slice, seed: int) -> list[Array]:
         """Gaussian samples ``(samples, dimension)`` of each agent from its own stream, stretched along its own axes."""

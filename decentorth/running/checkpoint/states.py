@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...numerics.devices import is_on_device
+
 Number = int | float | bool | str | None
 Arrays = dict[str, NDArray[Any]]
 
@@ -68,7 +70,7 @@ def copied(state: Any, into: Any = None) -> Any:
     mapped(into, "", reused.__setitem__)
 
     def copy(leaf: str, entry: Any) -> Any:
-        if not isinstance(entry, np.ndarray) and not hasattr(entry, "host"):  # nor one on a device
+        if not isinstance(entry, np.ndarray) and not is_on_device(entry):
             return entry
         target: Any = reused.get(leaf)
         if type(target) is not type(entry) or target.shape != entry.shape:
