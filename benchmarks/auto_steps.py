@@ -3,10 +3,10 @@
     python benchmarks/auto_steps.py [--problem "PCA, digits by label"] [--seed 0] [--limit 12000] [method ...]
     python benchmarks/auto_steps.py --random 1000 [--limit 400] [method ...]
 
-For each problem and graph each method runs with ``step_size="auto"``, with ``"growing"`` and with constant steps about the automatic
-one, in the same order of communication, of which the best is the tuned step. Printed, as a table in Markdown: iterations(auto) /
-iterations(tuned) -> iterations(growing) / iterations(tuned). Iterations are counted to 1 %, until the gradient norm at the projected
-mean and the consensus error are small.
+For each problem and graph each method runs with ``step_size="auto"``, with ``"growing"`` and with constant steps about the
+automatic one, in the same order of communication, of which the best is the tuned step. Printed, as a table in Markdown:
+iterations(auto) / iterations(tuned) → iterations(growing) / iterations(tuned). Iterations are counted to 1 %, until the gradient
+norm at the projected mean and the consensus error are small.
 
 With ``--random`` both run on that many random problems, graphs and scales from 1e-6 to 1e6, and divergences are counted.
 """

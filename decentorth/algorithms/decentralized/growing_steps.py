@@ -18,6 +18,10 @@ circle at a distance from each other: the disagreement of their moves, delta, do
     1 hold     tau > 0.02 or delta > `hold`
     0 grow     otherwise
 
+A step of EXTRA above 2^(5/3) times the first one must prove itself: it is bad where tau > 0.02 or delta > 0.15 (after a cut only
+where q > 2 too), and grows only where q <= 0.9 and delta <= 0.05. Where moves shrink, the curvature about the minimiser decides,
+and tau shows it in time; elsewhere such steps have let agents circle.
+
 In the last D iterations of a block the largest verdict spreads to all agents, as one more number in messages that they send anyway
 (`Network.mix_and_max`). Then all agents do the same. After 0 the step grows, unless it waits after a cut; after 2 and 3 it is cut,
 and waits for `PATIENCE` blocks, twice as long each time. After 3, and after 2 in the first block of a step, the run goes back to
