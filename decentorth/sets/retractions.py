@@ -128,10 +128,10 @@ def cholesky_qr(y: Array) -> Array:
 
 @_quiet
 def factor(name: str, e: Array) -> Array | None:
-    """The S ``(n, r, r)``, of order r, with which a retraction brings y to y S, from e = y^T y - I; e may be overwritten.
+    """For methods of a single agent, the S with which a retraction brings y to y S, from e = y^T y - I, which may be overwritten.
 
     S is accurate for any y^T y >= I, as where y is a feasible point plus a tangent: then cond(y^T y) <= 1 + ||e||_F. None where
-    that is above `CONDITION` for an agent, or not a number.
+    that is above `CONDITION`, or not a number.
     """
     size = norms(e)
     if not size.max() < CONDITION - 1.0:

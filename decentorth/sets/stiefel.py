@@ -84,7 +84,8 @@ class Stiefel(AugmentedLagrangian):
     def retract_both(self, y: Array, other: Array, retraction: Retraction = "polar") -> tuple[Array, Array] | None:
         """The point y S to which a retraction brings y = x + v, v tangent at a feasible x, and ``other`` S; both fresh.
 
-        S, of order r, comes from y^T y = I + v^T v. None where ||v^T v||_F is above 127 or not a number for an agent.
+        For methods of a single agent. S, of order r, comes from y^T y = I + v^T v; None where ||v^T v||_F is above 127 or not a
+        number.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             s = factor(retraction, gap(y))

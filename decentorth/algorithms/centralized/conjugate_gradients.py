@@ -24,7 +24,7 @@ import numpy as np
 from ...protocols import Array, Network, Problem, RetractableManifold, Streams
 from .line_search import Point, Searching, Vector, begun, field, search, taylor, transported, viewed
 
-SIGMA = 0.3
+SIGMA = 0.5
 """The share of the slope that may be left after a step."""
 
 

@@ -51,7 +51,7 @@ def matrices(name: str, values: Any, first_agent: int = 0, *, missing: bool = Fa
 
 
 def _bad(array: Array, missing: bool) -> NDArray[np.bool_]:
-    """Whether each entry is refused."""
+    """True for each entry that is refused."""
     size = np.abs(array)
     return size > LARGEST if missing else ~(size <= LARGEST)
 
