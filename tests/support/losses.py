@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,6 +81,8 @@ def killed(
     out: Path,
     victims: Sequence[int],
     pauses: Sequence[float],
+    response: str = "shrink",
+    ready: Callable[[], bool] | None = None,
 ) -> Ended:
     """``mpirun --with-ft ulfm python -m decentorth.run``, some of whose ranks get SIGKILL.
 
@@ -92,12 +94,17 @@ def killed(
         The run's folder.
     victims, pauses
         Ranks, and seconds from the first rows of the history, or the one before, until it is killed.
+    response
+        That of ``--on-rank-loss``.
+    ready
+        Asked in place of the first rows of the history.
     """
     token = uuid.uuid4().hex
-    process = started(programs, ranks, [*arguments, "--on-rank-loss", "shrink", "--out", str(out)], token)
+    process = started(programs, ranks, [*arguments, "--on-rank-loss", response, "--out", str(out)], token)
     try:
         history = out / "history.csv"
-        until(lambda: process.poll() is not None or (history.is_file() and history.read_text().count("\n") > 2))
+        begun = ready or (lambda: history.is_file() and history.read_text().count("\n") > 2)
+        until(lambda: process.poll() is not None or begun())
         assert process.poll() is None, Ended(process.returncode, *process.communicate()).report()
         for victim, pause in zip(victims, pauses, strict=True):
             time.sleep(pause)

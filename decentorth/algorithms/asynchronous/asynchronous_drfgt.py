@@ -4,12 +4,15 @@ The activation of an agent is in `agent`, with its equations and its two exact i
 the seed: every agent has its own clock, messages are late or lost. On MPI ranks agents run as fast as they can and nothing is drawn
 but losses. Every agent logs the versions that it used, and the log repeats the run in one process, bit for bit.
 
-    alpha    step_size, 0.4 / L for auto; agent i takes alpha_i = alpha (fastest rate / own rate)^(1/2), at most sqrt(10) alpha
-    lambda   penalty, 0.1 / alpha for auto
+    alpha    step_size, min(0.8, 2 u) / L for auto; agent i takes alpha_i = alpha (fastest / own rate)^(1/2), at most sqrt(10) alpha
+    lambda   penalty, min(0.1, u / 2) / alpha for auto
     L        the agents' common measure of curvature, by counted rounds before the start (`automatic_steps.curvature`)
+    u        of a directed graph the largest stable product of step and curvature (`topologies.PushPullSpectrum.limit`), else 2
 
-There is no proof of convergence. The largest stable step does not fall with the delays, since mass on its way is in no tracker; the
-step rule was found by experiments on quadratic problems. Only the graph of W is used, not its weights.
+There is no proof of convergence. An agent moves by the part 1 / (out-degree + 1) of its mass that it keeps, so without delays the
+linearised iteration is stable for alpha h < (out-degree + 1) u, h the largest derivative of the field: about L / 2, at most L. The
+largest stable step does not fall with the delays, since mass on its way is in no tracker. Only the graph of W is used, and of a
+directed graph u, which is that of W's own weights.
 """
 
 from __future__ import annotations
@@ -56,9 +59,9 @@ class AsynchronousDRFGT(Method):
     Parameters
     ----------
     step_size
-        alpha > 0, or auto: 0.4 / L, or 0.1 / penalty if that is given and smaller.
+        alpha > 0, or auto: min(0.8, 2 u) / L, and at most min(0.1, u / 2) / penalty where that is given.
     penalty
-        lambda > 0 of the landing field, or auto: 0.1 / step_size.
+        lambda > 0 of the landing field, or auto: min(0.1, u / 2) / step_size.
     activations
         The most activations of all agents together.
     delay
@@ -234,12 +237,15 @@ class AsynchronousDRFGT(Method):
         """alpha and lambda ``(n_local,)``, and the gradients spent."""
         n, spent, constraint = len(x0), 0, problem.constraint
         scale = constraint.landing_scale() if isinstance(constraint, ProductLanding) else 1.0
+        automatic = "auto" in (self.step_size, self.penalty)
+        limit = network.push_pull_spectrum.limit if automatic and network.directed else 2.0
+        part = min(0.1, limit / 2.0)
         if self.step_size == "auto":
             mean, spent = curvature(problem, network, streams, x0)
-            step = 0.4 / (scale * mean)
+            step = min(0.8, 2.0 * limit) / (scale * mean)
             if self.penalty != "auto":
-                step = np.minimum(step, 0.1 / (scale * self.penalty))
+                step = np.minimum(step, part / (scale * self.penalty))
         else:
             step = np.full(n, float(self.step_size))
-        penalty = 0.1 / (scale * step) if self.penalty == "auto" else np.full(n, float(self.penalty))
+        penalty = part / (scale * step) if self.penalty == "auto" else np.full(n, float(self.penalty))
         return step, penalty, spent

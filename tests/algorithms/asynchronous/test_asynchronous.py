@@ -17,7 +17,7 @@ import pytest
 
 import decentorth as do
 import topologies as tp
-from benchmarks.asynchronous import trial
+from benchmarks.asynchronous import pca, trial
 from decentorth.__main__ import main
 from decentorth.algorithms.asynchronous.agent import Agent
 from decentorth.algorithms.asynchronous.log import decoded, entry, read, read_agent, write_agent
@@ -449,6 +449,9 @@ def test_settings_that_do_not_apply_are_refused(tmp_path: Path, capsys: pytest.C
         "--agents 1": "at least two agents",
         "--topology random_matching --step-size 0.1": "a graph that stays",
         "--local-tolerance 1e-3": "give end_tolerance",
+        "--on-rank-loss shrink": "give 'restart'",
+        "--on-rank-loss restart": "needs the agents' checkpoints",
+        f"--on-rank-loss restart --checkpoint-every 5 --out {tmp_path / 'x'} --log {tmp_path / 'y'}": "drop one of them",
     }.items():
         given = [word.replace("\t", " ") for word in wrong.split(" ")]
         assert main([*words, *given, "--activations", "10"]) == 2, wrong
@@ -465,8 +468,18 @@ def test_python_runs_replays_and_agrees_on_the_end(tmp_path: Path) -> None:
     assert first.row.values["consensus_rms"] < 1e-3
     again = do.solve(PROBLEM, replace(method, log=None, schedule=method.log), W, rows=5)
     assert again.iterates_sha256 == first.iterates_sha256
+    with pytest.raises(ValueError, match="for asynchronous agents"):
+        do.solve(PROBLEM, do.DRFGT(), W, on_rank_loss="restart")
     with pytest.raises(ValueError, match="end_tolerance"):
         do.solve(PROBLEM, method, W, stopping=do.stopping.LocalMaximum(1e-3))
+
+
+def test_automatic_steps_bear_the_rotation_of_a_directed_ring() -> None:
+    """Its eigenvalues are complex: with the step and the penalty of undirected graphs this run diverges."""
+    method = do.AsynchronousDRFGT(activations=5000, slow_agents=1)
+    found = do.solve(pca(0), method, "directed_ring", channel="loss:p=0.3", rows=2)
+    gradient_norm = found.history["gradient_norm"]
+    assert gradient_norm[-1] < 0.5 * gradient_norm[0]
 
 
 @pytest.mark.slow
