@@ -569,7 +569,6 @@ def test_the_self_weight_is_0_8_unless_given() -> None:
 
 
 def test_flags_are_read_beside_pydantic_which_checks_defaults() -> None:
-    pytest.importorskip("pydantic")
     assert read_flags(["--iterations", "7", "--no-plot"], {"": settings(RunSettings)}) == {
         "iterations": "7",
         "plot": False,

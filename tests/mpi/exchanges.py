@@ -46,7 +46,7 @@ EXCHANGES: dict[str, Exchange] = {
     "path-just-over-8-kB": Exchange(tp.path, ((1025,),), repeats=20),
     "path-just-over-64-kB": Exchange(tp.path, ((8193,),), repeats=20),
     "path-1-MB": Exchange(tp.path, ((1 << 17,),)),
-    "path-8-MB": Exchange(tp.path, ((1 << 20,),), repeats=2),
+    "path-8-MB": Exchange(tp.path, ((1 << 20,),), repeats=1),
     "ring-8-MB-in-three": Exchange(tp.ring, ((1000, 1000), (40, 50), (46_575,)), repeats=1),
     "widths": Exchange(random_graph, ((1,), (3, 4), (50, 20), (1,), (2, 2, 2)), repeats=20),
     "scalars": Exchange(random_graph, ((),), rounds=7, repeats=20),

@@ -13,7 +13,6 @@ from tests.reference import naive, rivals
 from tests.reference.naive import Array, Gradient, Order
 from tests.reference.rivals import Factor, Gradients, Steps, Trajectory, Variant
 from tests.reference.test_naive import ORDERS, STEPS, D, N, R, procrustes_network, ring, rng, slope
-from tests.support.marks import first_is_quick
 
 VARIANTS: tuple[Variant, ...] = ("dissolved", "direct")
 Method = Callable[[Gradients, Array, Array, Steps, int], Trajectory]
@@ -465,7 +464,8 @@ EXACT: dict[str, tuple[Method, float]] = {
 }
 
 
-@pytest.mark.parametrize("name", first_is_quick(EXACT))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXACT)
 def test_exact_methods_find_the_top_eigenspace(name: str) -> None:
     C, values, vectors = covariances(30)
     method, a = EXACT[name]

@@ -259,7 +259,9 @@ def spoilt(name: str) -> FunctionProblem[Stiefel]:
 
 
 @pytest.mark.parametrize("channel", [None, "delay:rounds=2", "sleep:p=0.2"])
-@pytest.mark.parametrize("method", [DGD(step_size=0.04), DPRGT(step_size=0.04), DRFGT(step_size=0.04, penalty=1.0)], ids=repr)
+@pytest.mark.parametrize(
+    "method", [DGD(step_size=0.04), DPRGT(step_size=0.04), DRFGT(step_size=0.04, penalty=1.0)], ids=lambda one: type(one).__name__
+)
 def test_a_gradient_that_is_not_finite_is_named_and_not_the_step(method: Any, channel: str | None) -> None:
     """By its agent and the iteration, whatever was measured when, in one process and on ranks; the counts are those of the run."""
     W, x0 = GRAPHS["ring"](3), np.array([[0.8], [0.6], [0.0], [0.0]])

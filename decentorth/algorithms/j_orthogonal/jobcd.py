@@ -175,7 +175,7 @@ def disjoint_pairs(streams: Streams, k: int, constraint: Signatures, rounds: int
     for number in range(k * rounds, (k + 1) * rounds):
         order = streams.permutation("blocks", number, constraint.copies * n)
         order = order[np.argsort(order // n, kind="stable")].reshape(-1, n)
-        found.append((order[:, 0 : n - n % 2 : 2].reshape(-1), order[:, 1::2].reshape(-1)))
+        found.append((order[:, 0 : n - n % 2 : 2].ravel(), order[:, 1::2].ravel()))
     return found
 
 

@@ -31,6 +31,7 @@ from decentorth.network.unreliable.faults import (
 from decentorth.network.unreliable.network import edges_of
 from decentorth.numerics.random_streams import CounterStreams
 from decentorth.protocols import Array
+from tests.support.marks import first_is_quick
 from tests.support.threads import on_ranks
 
 RING = tp.uniform_weights(tp.ring(10), 0.8)
@@ -340,7 +341,7 @@ def test_what_is_counted() -> None:
     assert counts(Channel("corrupt:p=0.1"), 1)[1] == 20 * 8004
 
 
-@pytest.mark.parametrize("repair", [True, False])
+@pytest.mark.parametrize("repair", first_is_quick([True, False]))
 @pytest.mark.parametrize("written", [*BREAKING, *CODING, *OTHER, "crash:p=0.3,length=2"])
 def test_the_same_bits_over_ranks(written: str, repair: bool) -> None:
     x, channel = points(), Channel(written, "loss:p=0.1", repair=repair)
@@ -359,7 +360,7 @@ def test_the_same_bits_over_ranks(written: str, repair: bool) -> None:
         ("crash:p=0.1,length=2", "stragglers:share=0.2", "link:bandwidth=60,latency=0.5", "randomk:share=0.5"),
     ],
 )
-@pytest.mark.parametrize("order", ["combine-then-adapt", "adapt-then-combine"])
+@pytest.mark.parametrize("order", first_is_quick(["combine-then-adapt", "adapt-then-combine"]))
 def test_a_run_goes_on_with_what_is_in_flight(faults: tuple[str, ...], order: Any, tmp_path: Path) -> None:
     problem = do.problems.PCASettings(data="synthetic", dimension=8, rank=2, samples=20).problem(10, 0)
     method = do.DRFGT(step_size=0.02, penalty=1.0, order=order)
