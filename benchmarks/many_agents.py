@@ -49,7 +49,7 @@ def measure(n: int) -> dict[str, float]:
         begun = time.perf_counter()
         next(states)
         times.append(time.perf_counter() - begun)
-    states.close()
+    del states
     tracemalloc.start()
     run.solve(iterations=2, rows=3)
     arrays = tracemalloc.get_traced_memory()[1] / run.x0.nbytes + 1.0

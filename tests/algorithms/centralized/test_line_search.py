@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 
 from decentorth import LBFGS, ConjugateGradients, solve
 from decentorth.algorithms.centralized import conjugate_gradients, lbfgs, line_search
+from decentorth.algorithms.centralized.rgd import REFRESHED
 from decentorth.api import Run
 from decentorth.problems import CCA, GEVP
 from decentorth.protocols import Array
@@ -70,8 +71,8 @@ def test_every_step_satisfies_the_wolfe_conditions(method: Any) -> None:
 def test_products_that_are_carried_along_give_the_gradients(method: Any, make: Callable[[], Any]) -> None:
     """One product for each iteration, whatever the trials, and two at the start; just before gradients are made anew."""
     problem = make()
-    last = states(Run(problem, method, x0=point(problem, 2)), line_search.REFRESHED - 1)[-1]
-    assert last.gradients == line_search.REFRESHED
+    last = states(Run(problem, method, x0=point(problem, 2)), REFRESHED - 1)[-1]
+    assert last.gradients == REFRESHED
     assert relative(last.point.gradient, problem.gradient(last.x)) < 1e-13
     assert relative(last.point.form, problem.hessian_product(last.x, last.x)) < 1e-13
 
