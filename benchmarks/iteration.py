@@ -159,7 +159,7 @@ def main() -> None:
         gap = max(np.abs(state.x - other.x).max() for other in plain.values())
         idle = Run(problem, _Idle(), W, comm="serial")
         begun = time.perf_counter()
-        parts = Parts(idle.problem, _Idle(), idle.network, idle.collective, idle.streams, idle.x0, _Idle())
+        parts = Parts(idle.problem, _Idle(), idle.network, idle.collective, idle.streams, idle.start, _Idle())
         run_loop(parts, Options(iterations=100_000, rows=2))
         overhead = (time.perf_counter() - begun) / 100_000
     print(f"largest difference of the iterates after {BLOCKS * PER_BLOCK} iterations: {gap:.1e}")

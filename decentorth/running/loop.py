@@ -85,7 +85,7 @@ def run(
             rewind.seconds = clock.seconds
         history = resumed.history if resumed is not None else rewind.history if rewind is not None else History()
         limits = TimeLimits(options.stopping, parts.collective, clock, state.k)
-        keeps = write is not None or parts.problem.n_agents * parts.x0[0].nbytes <= _REMEMBERED
+        keeps = write is not None or parts.problem.n_agents * parts.start.nbytes <= _REMEMBERED
         asynchronous = isinstance(parts.algorithm, Asynchronous)
         keeps &= not asynchronous  # such agents cannot go back to a copy of their points
         recording = Recording(parts, options, clock, history, state, limits, agreement, keeps, partial(_diverged, parts))
@@ -155,7 +155,7 @@ def _cause(parts: Parts, good: Snapshot, last: int) -> str | None:
         if agent is not None:
             local = agent - problem.agents.start
             size = np.abs(before[local]).max() if 0 <= local < len(before) else 0.0
-            largest, usual = collective.largest(np.array([size, np.abs(parts.x0).max()]))
+            largest, usual = collective.largest(np.array([size, np.abs(parts.start).max()]))
             where = f"its point of iteration {k}, whose largest entry is {largest:.3g}"
             step = "" if name == "gradient" and largest <= _FAR * usual else ", or try a smaller step size"
             return f"the {name} of agent {agent} is not finite at {where}: mend that function{step}"

@@ -45,8 +45,8 @@ class Run(Shown):
     """Everything a run needs, built and checked: shared by `solve`, `iterate` and the command line.
 
     Parameters are those of `solve`. Attributes: ``problem`` (this process's agents), ``algorithm``, with every ``auto`` that the
-    network's design or the problem decides resolved, ``network``, ``collective``, ``streams``, ``x0`` (``(n_local, *shape)``);
-    ``losses``, and the agents' ``numbers`` at the start where some have left; ``again(comm=...)`` makes the run anew elsewhere.
+    network's design or the problem decides resolved, ``network``, ``collective``, ``streams``, ``start`` (the agents' common first
+    point); ``losses``, and the agents' ``numbers`` at the start where some have left; ``again(comm=...)`` makes the run anew elsewhere.
     """
 
     algorithm: Any
@@ -132,7 +132,7 @@ class Run(Shown):
             if isinstance(self.problem, FunctionProblem):
                 self.problem = self._placed  # its functions take nothing but the device's tensors
         self.collective.same("the starting point", hashlib.sha256(start.tobytes()).digest())
-        self.x0 = np.repeat(start[None], self.network.n_local, axis=0)
+        self.start: Array = start
 
     def _network(self, W: Any, comm: Any, placement: Placement, algorithm: Any, seed: int) -> Network:
         """The network, on the device or with faults where the run has these; asynchronous agents draw their faults themselves."""
@@ -187,6 +187,11 @@ class Run(Shown):
         return {"problem": self.problem, "algorithm": self.algorithm, "network": self.network, "ranks": self.collective.size}
 
     @property
+    def x0(self) -> Array:
+        """The common start of this process's agents, ``(n_local, *shape)``; a new array each time."""
+        return np.repeat(self.start[None], self.network.n_local, axis=0)
+
+    @property
     def asynchronous(self) -> bool:
         """True if the agents do not go in common iterations."""
         return isinstance(self.algorithm, Asynchronous)
@@ -212,8 +217,8 @@ class Run(Shown):
         if self._device is not None:
             stepper = on_device.OnDevice(self.method, self.problem, self._device)
             collective = DeviceCollective(self.network.communicator, self.network.bounds)
-            return Parts(self._placed, self.method, self.network, collective, self.streams, self.x0, stepper)
-        return Parts(self.problem, self.method, self.network, self.collective, self.streams, self.x0, self.stepper)
+            return Parts(self._placed, self.method, self.network, collective, self.streams, self.start, stepper)
+        return Parts(self.problem, self.method, self.network, self.collective, self.streams, self.start, self.stepper)
 
     @cached_property
     def identity(self) -> Identity:
@@ -242,7 +247,7 @@ class Run(Shown):
         left.network.communicator.watch(self._silence, math.inf)
         left.collective = AgentCollective(left.network.communicator, left.network.bounds)
         left.streams = CounterStreams(self.streams.seed, own[stay])
-        left.numbers, left.x0 = np.delete(self.numbers, lost), self.x0[stay]
+        left.numbers = np.delete(self.numbers, lost)
         left._decide()
         with threadpool_limits(1):
             left.problem = self.problem.without(lost)

@@ -88,9 +88,14 @@ class Parts(NamedTuple):
     network: Any
     collective: Collective
     streams: Streams
-    x0: Array
+    start: Array
     stepper: Any
     """The algorithm, with the faults of agents around it on an unreliable network."""
+
+    @property
+    def x0(self) -> Array:
+        """The start of this process's agents, ``(n_local, *shape)``; a new array each time, which nobody else keeps."""
+        return np.repeat(self.start[None], self.network.n_local, axis=0)
 
     def snapshot(self, clock: Clock, agreement: Agreement | None, state: Any) -> Snapshot:
         """The run as it is now."""
