@@ -173,9 +173,9 @@ class Live:
 
     def _come_back(self) -> None:
         """Let all agents' versions rise beyond those that are in anybody's checkpoint: a neighbour's may be the later one."""
-        known = np.max([agent.known[0] for agent in self.agents], axis=0)
-        every = self._network.communicator.allgather_bytes(known.astype("<i8").tobytes())
-        newest = np.max([np.frombuffer(one, "<i8") for one in every], axis=0).tolist()
+        known = json.dumps([agent.known[0].tolist() for agent in self.agents])
+        every = [row for one in self._network.communicator.allgather_bytes(known.encode()) for row in json.loads(one)]
+        newest = [max(versions) for versions in zip(*every, strict=True)]
         for agent in self.agents:
             agent.come_back(newest[agent.number])
 

@@ -136,7 +136,7 @@ class Simulation:
         self.whole = False
         for agent, row in zip(self.agents, rows, strict=True):
             agent.take(agent.checkpoint() if row is None else row)
-        newest = np.max([agent.known[0] for agent in self.agents], axis=0).tolist()
+        newest = [max(versions) for versions in zip(*(agent.known[0].tolist() for agent in self.agents), strict=True)]
         for agent in self.agents:
             agent.come_back(newest[agent.number])
 
