@@ -387,7 +387,7 @@ METHODS = [
 ]
 
 
-def methods(chosen: Callable[[Method], bool]) -> Any:
+def methods(chosen: Callable[[Method], bool]) -> pytest.MarkDecorator:
     """A test of each of the chosen methods."""
     cases = [pytest.param(m, id=m.name, marks=[SLOW] if m is COMPILED else []) for m in METHODS if chosen(m)]
     return pytest.mark.parametrize("method", cases)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import struct
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,7 @@ def test_tensorboard_has_every_row_in_single_precision(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_mlflow_has_every_row(tmp_path: Path) -> None:
-    import mlflow
-
+    mlflow: Any = importlib.import_module("mlflow")
     with do.recorders.MLflow(tmp_path / "store") as store:
         history = solved(store).history
     client = mlflow.MlflowClient((tmp_path / "store").as_uri())
