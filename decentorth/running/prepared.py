@@ -46,7 +46,7 @@ class Run(Shown):
 
     Parameters are those of `solve`. Attributes: ``problem`` (this process's agents), ``algorithm``, with every ``auto`` that the
     network's design or the problem decides resolved, ``network``, ``collective``, ``streams``, ``start`` (the agents' common first
-    point); ``losses``, and the agents' ``numbers`` at the start where some have left; ``again(comm=...)`` makes the run anew elsewhere.
+    point); ``losses``, and the agents' ``numbers`` at the start where some have left; ``again(comm=...)`` makes the run elsewhere.
     """
 
     algorithm: Any
