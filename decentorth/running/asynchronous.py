@@ -21,8 +21,6 @@ def prepare(algorithm: Asynchronous, network: Any, channel: Any, collective: Col
     ValueError, OSError
         The channel has faults that the agents cannot bear, or the log cannot be written; the same on every rank.
     """
-    if isinstance(network.communicator, Shrinking) and algorithm.log is not None:
-        raise ValueError("a log repeats a run from its start, which on_rank_loss='restart' may leave behind: drop one of them")
     if channel is not None:
         algorithm.check_channel(channel)
         network.channel = channel

@@ -116,6 +116,8 @@ class Run(Shown):
         if isinstance(self.algorithm, Asynchronous):
             if shrinks:
                 raise ValueError("on_rank_loss='shrink' is not for an asynchronous run: give 'restart', or leave it out")
+            if on_rank_loss == "restart" and self.algorithm.log is not None:
+                raise ValueError("a log repeats a run from its start, which is lost with on_rank_loss='restart': drop one of them")
             asynchronous.prepare(self.algorithm, self.network, self._channel, self.collective)
         elif self._channel is not None:
             from ..network import check_method

@@ -106,6 +106,8 @@ class AsynchronousDRFGT(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.slow_agents == 0 and self.slowness != type(self).slowness:
+            raise ValueError("slowness has no effect without slow agents: give slow_agents, or leave it out")
         events(self.events)
 
     def check_channel(self, channel: Any) -> None:
@@ -214,7 +216,7 @@ class AsynchronousDRFGT(Method):
             agents.recover(rows)
         if self.log is not None and not agents.whole:
             raise ValueError(
-                "a log repeats a run from its start, and agents go on here from checkpoints of different times: drop log"
+                "a log repeats a run from its start, and agents go on here from checkpoints of different times: give log none"
             )
         return sum(agent.version & COUNT for agent in agents.agents)
 

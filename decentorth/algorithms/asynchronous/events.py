@@ -82,7 +82,8 @@ def events(written: str | None) -> tuple[Step, ...]:
         if step.what in ("join", "leave") and step.what in [other.what for other in others]:
             raise ValueError(f"events: agent {step.agent} can {step.what} only once")
         if any(step.at <= at for at in came) or any(step.at >= at for at in went):
-            raise ValueError(f"events: agent {step.agent} is not there when {step.what} is at {step.at}")
+            what = f"a rollback goes to {step.at}" if step.what == "keep" else f"{step.what} is at {step.at}"
+            raise ValueError(f"events: agent {step.agent} is not there when {what}")
         if step.what == "keep":
             back = min(other.at for other in others if other.what == "rollback" and other.at > step.at)
             if any(other.what in ("join", "leave") and step.at <= other.at <= back for other in steps):

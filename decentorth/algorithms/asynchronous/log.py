@@ -28,6 +28,7 @@ from .schedule import Graph, repeated
 _ESCAPE = 255
 _HEADER_BYTES = 1 << 20
 _FORMAT = 1
+_BEGINNING = b'{"decentorth log": '
 
 
 class Recorded(NamedTuple):
@@ -76,11 +77,21 @@ def decoded(log: bytes, activations: int, degree: int, last: Sequence[int]) -> I
 
 
 def check_place(path: str) -> None:
-    """Raise an OSError, or a ValueError for a folder, unless a log can be written to ``path``."""
+    """Raise an OSError unless a log can be written to ``path``, or a ValueError where something is there that is no log."""
     if Path(path).is_dir():
         raise ValueError(f"log must be a file, and {path} is a folder")
+    if os.path.lexists(path) and not _is_log(path):
+        raise ValueError(f"{path} exists and is no log, and would be replaced: give another name for the log")
     _part(path).write_bytes(b"")
     _part(path).unlink()
+
+
+def _is_log(path: str) -> bool:
+    """True if the file begins as a log does."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(_BEGINNING)) == _BEGINNING
 
 
 def write(path: str, body: bytes, header: Mapping[str, Any], kind: str = "log") -> None:

@@ -433,6 +433,7 @@ def test_damaged_logs_are_refused_in_one_line(log: Path, capsys: pytest.CaptureF
 
 def test_settings_that_do_not_apply_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["run", "--problem", "pca", "--data", "synthetic", "--algorithm", "asynchronous_drfgt"]
+    (tmp_path / "mine.txt").write_text("not a log\n")
     for wrong, part in {
         "--iterations 5": "give activations",
         "--channel delay:rounds=3": "delays are its setting delay",
@@ -443,7 +444,11 @@ def test_settings_that_do_not_apply_are_refused(tmp_path: Path, capsys: pytest.C
         "--events join:agent=1,at=6\trestart:agent=1,at=5": "not there",
         "--events rollback:agent=1,at=6,to=2\tleave:agent=2,at=4": "beyond a join or a leave",
         f"--events leave:agent=1,at=3 --checkpoint-every 5 --out {tmp_path / 'x'}": "leave one of them out",
+        "--events join:agent=1,at=6\trollback:agent=1,at=8,to=4": "agent 1 is not there when a rollback goes to 4",
+        "--slowness 3": "give slow_agents",
         f"--log {tmp_path}": "is a folder",
+        f"--log {tmp_path / 'mine.txt'}": "exists and is no log",
+        "--log /dev/null": "exists and is no log",
         f"--log {tmp_path}/no/log": "No such file",
         "--slow-agents 11": "at most the number of agents, 10",
         "--agents 1": "at least two agents",
