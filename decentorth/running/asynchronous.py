@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ..network import Communicator, Shrinking
 from ..protocols import Asynchronous, Collective
 from ..stopping import LocalMaximum, rules_of
 from .checkpoint import AGENTS, Resumed, on_all
@@ -29,7 +28,7 @@ def prepare(algorithm: Asynchronous, network: Any, channel: Any, collective: Col
             algorithm.check_place()
 
 
-def own_options(options: Options, algorithm: Asynchronous, communicator: Communicator) -> Options:
+def own_options(options: Options, algorithm: Asynchronous, ranks: int, shrinking: bool) -> Options:
     """The options of the run, whose iterations are activations; on several ranks its rows are the first and the last alone.
 
     Raises
@@ -38,13 +37,13 @@ def own_options(options: Options, algorithm: Asynchronous, communicator: Communi
         Checkpoints beside events, or none where agents of a lost rank are to restart from them; or a stopping rule that agents in
         common iterations decide.
     """
-    if isinstance(communicator, Shrinking) and options.checkpoints is None:
+    if shrinking and options.checkpoints is None:
         raise ValueError("on_rank_loss='restart' needs the agents' checkpoints: give checkpoints, or leave it out")
     if algorithm.events is not None and (options.checkpoints is not None or options.resume is not None):
         raise ValueError("checkpoints are not for an asynchronous run with events: leave one of them out")
     if rules_of(LocalMaximum, options.stopping):
         raise ValueError("LocalMaximum is not for an asynchronous run: give end_tolerance")
-    if communicator.size > 1:
+    if ranks > 1:
         options = dataclasses.replace(options, rows=2, record_every=None)
     return dataclasses.replace(options, iterations=algorithm.activations)
 

@@ -324,7 +324,8 @@ class Run(Shown):
         """Iterate to the end; takes the fields of `watchers.Options`, which `decentorth.solve` describes."""
         options = Options(**given)
         if isinstance(self.algorithm, Asynchronous):
-            options = asynchronous.own_options(options, self.algorithm, self.network.communicator)
+            communicator = self.network.communicator
+            options = asynchronous.own_options(options, self.algorithm, communicator.size, isinstance(communicator, Shrinking))
         patience("compute_timeout", options.compute_timeout)
         if self._device is not None:
             on_device.check_options(options)

@@ -122,13 +122,13 @@ class RGD(Measuring):
             measure = partial(curvature, metric="natural") if self.metric == "natural" else embedded_curvature
             if isinstance(problem.constraint, Signature):
                 measure = group_curvature
-            mean, spent = measure(problem, network, streams, x)
+            mean, spent = measure(problem, network, streams, x0)
             return 0.7 / mean, spent
 
+        base, spent = start(self.step_size, len(x0), automatic)
         changed, nothing, x = self._whitened(problem), nothing_seen(len(x0)), x0
         if changed is not None:
             problem, x = changed, changed.changed(x0)
-        base, spent = start(self.step_size, len(x0), automatic)
         found = self._gradient(problem, streams, 0, x, nothing, nothing)
         if changed is not None:
             found = found._replace(product=x)
