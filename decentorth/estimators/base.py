@@ -78,7 +78,8 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return method
 
     def _rule(self) -> Rule:
-        """The stopping rule of a single agent."""
+        """The stopping rule of a single agent; a ValueError or TypeError for a tolerance that is not positive."""
+        check_scalar(self.tol, "tol", Real, min_val=0.0, max_val=math.inf, include_boundaries="neither")
         return GradientNorm(self.tol)
 
     def _solve(
@@ -97,7 +98,6 @@ class AgentEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             return built
 
         check_scalar(self.max_iter, "max_iter", Integral, min_val=1)
-        check_scalar(self.tol, "tol", Real, min_val=0.0, max_val=math.inf, include_boundaries="neither")
         alone = W is None
         stopping = self._rule()
         result = solve(
