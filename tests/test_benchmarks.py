@@ -16,6 +16,7 @@ import pytest
 
 from benchmarks.__main__ import SECTIONS
 from benchmarks.auto_steps import GRAPHS, METHODS
+from benchmarks.report import sizes
 from benchmarks.report.decentralized import PROBLEMS
 from benchmarks.report.floors import KERNELS
 from benchmarks.report.peers import FOLDER, INTERPRETERS, environment, versions
@@ -182,6 +183,11 @@ def test_damaged_numbers_of_an_earlier_run_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "2.json").write_text('{"rows": [{"section": "floors"}], "commit": "a"}')
     (tmp_path / "3.json").write_text("[1, 2]")
     assert earlier(tmp_path) == {}
+
+
+def test_a_run_holds_the_start_three_arrays_of_its_state_and_those_of_a_step() -> None:
+    arrays = sizes.memory(10_000)["10,000 agents"]()
+    assert 4.0 < arrays < 6.0
 
 
 @pytest.mark.ranks

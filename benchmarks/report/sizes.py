@@ -41,7 +41,7 @@ def _agent(n: int) -> float:
 
 def many(n: int) -> dict[str, float]:
     """The numbers of ``benchmarks/many_agents.py`` for n agents, in a process of their own."""
-    found: dict[str, float] = json.loads(output([sys.executable, many_agents.__file__, n]).splitlines()[-1])
+    found: dict[str, float] = json.loads(output([sys.executable, many_agents.__file__, n, "50x20"]).splitlines()[-1])
     return found
 
 
