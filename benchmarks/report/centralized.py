@@ -28,7 +28,7 @@ from .rows import Case, Unmeasured, Works, printed, processor
 TOLERANCE = 1e-6
 SECONDS = {True: 20.0, False: 60.0}
 """The most processor seconds of a peer in another environment, quick or not."""
-SUBGRADIENT_SECONDS = 10.0
+SUBGRADIENT_SECONDS = 5.0
 """The most processor seconds of pymanopt on a problem that is not smooth."""
 SMOOTH = {
     "L-BFGS": LBFGS(retraction="cholesky-qr"),

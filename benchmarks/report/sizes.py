@@ -75,7 +75,8 @@ def cases(quick: bool, peers: Peers) -> list[Case]:
     found = []
     for sides in [(3, 4), (10, 10), (100, 100), *([] if quick else [(250, 400)])]:
         found.append(Case("seconds of an edge, DRFGT, 10 x 3, tori, wall time", partial(edges, sides), blocks))
-    found.append(Case("seconds of an agent, DRFGT, 50 x 20, tori, wall time", agents, blocks))
+    if not quick:
+        found.append(Case("seconds of an agent, DRFGT, 50 x 20, tori, wall time", agents, blocks))
     for n in [1_000, *([] if quick else [10_000])]:
         name = "peak of a run in arrays of the state's size, DRFGT, 50 x 20, torus"
         found.append(Case(name, partial(memory, n), 1, goal=2.0, unit="arrays"))
