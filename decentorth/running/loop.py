@@ -40,6 +40,7 @@ def iterate(parts: Parts, state: Any = None) -> Iterator[Any]:
 def steps(parts: Parts, state: Any = None) -> Iterator[Any]:
     """The same states as the method's steps leave them: `completed` gives their points."""
     problem, network, streams = parts.problem, parts.network, parts.streams
+    np.empty(min(8 * network.n_local * parts.start.nbytes, _KEPT), np.uint8)  # freed at once, see _KEPT
     if state is None:
         SETUP.info("the first state: automatic steps")
         state = parts.stepper.init(problem, network, streams, parts.x0)
@@ -122,6 +123,9 @@ def _step(states: Iterator[S], state: S, recording: Recording, goal: float, dead
     return state
 
 
+_KEPT = 30 << 20
+"""The most bytes that are requested and freed before the first step. The C library (glibc) then keeps up to twice as much memory
+that steps free, and does not return it to the system to take it back page by page in each iteration (mallopt(3))."""
 _REMEMBERED = 1 << 26
 """Bytes of all agents' points up to which the last state that was recorded is kept, to find the cause if the run diverges."""
 _FAR = 1e3
