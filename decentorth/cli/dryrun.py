@@ -9,6 +9,7 @@ import numpy as np
 
 from ..api import Run
 from ..display import size
+from ..protocols import Asynchronous
 from .progress import step_ranges, steps_line
 
 SHOWN_RANKS = 12
@@ -22,18 +23,20 @@ def report(run: Run) -> list[str]:
     memory = {"state": held(state), "data": held(run.problem)}
     steps = steps_line(step_ranges(run.algorithm, state, collective))
     start = (network.rounds, network.messages, network.bytes)
-    next(states)
-    end = (network.rounds, network.messages, network.bytes)
-    rounds, messages, sent = (now - then for now, then in zip(end, start, strict=True))
-    payload = sent // max(messages // max(rounds, 1), 1)
+    links, tree = network.W.nnz - network.n_agents, False
+    if isinstance(run.algorithm, Asynchronous):  # on ranks its first step is the whole run
+        payload = state.agents.message_bytes
+        cost = f"activation  no round, {links / network.n_agents:.3g} messages on average, {size(payload)} to each neighbour"
+    else:
+        next(states)
+        end = (network.rounds, network.messages, network.bytes)
+        rounds, messages, sent = (now - then for now, then in zip(end, start, strict=True))
+        payload = sent // max(messages // max(rounds, 1), 1)
+        tree = network.sums_exactly and messages < rounds * links
+        along = "two along each edge of a tree" if tree else f"{size(payload)} along each directed edge"
+        cost = f"iteration   {rounds} rounds, {messages} messages between agents, {size(sent)} ({along})"
     every = [json.loads(part) for part in collective.communicator.allgather_bytes(json.dumps(memory).encode())]
-    tree = network.sums_exactly and messages < rounds * (network.W.nnz - network.n_agents)
-    along = "two along each edge of a tree" if tree else f"{size(payload)} along each directed edge"
-    lines = [
-        steps,
-        f"set-up      {start[0]} rounds, {start[1]} messages, {size(start[2])}",
-        f"iteration   {rounds} rounds, {messages} messages between agents, {size(sent)} ({along})",
-    ]
+    lines = [steps, f"set-up      {start[0]} rounds, {start[1]} messages, {size(start[2])}", cost]
     spread = collective.size > network.communicator.size
     bounds, traffic = collective.bounds, {} if spread else crossing(network.W, network.bounds)
     for rank, used in enumerate(every[:SHOWN_RANKS]):

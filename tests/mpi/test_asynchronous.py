@@ -29,3 +29,11 @@ def test_a_live_run_agrees_on_its_end_and_is_repeated_in_one_process(tmp_path: P
     assert summary["messages"] >= 2 * summary["iterations"]
     assert main(["replay", str(log)]) == 0
     assert f"iterates_sha256 {summary['iterates_sha256']}, as in the log" in capsys.readouterr().out
+
+
+def test_a_dry_run_counts_a_message_and_activates_nobody() -> None:
+    job = run_ranks(2, ["-m", "decentorth.run", *PROBLEM.split(), *METHOD.replace("100000", "1000000000").split(), "--dry-run"])
+    assert job.returncode == 0, job.report()
+    words = 1 + 6 * 2 + 6 * 2 + 2 * 4  # the version, a point, a mass and what the sender knows of each agent
+    assert f"activation  no round, 2 messages on average, {8 * words} B to each neighbour" in job.stdout
+    assert f"sends {16 * words} B to rank 1" in job.stdout  # of both agents, each at the border

@@ -88,6 +88,8 @@ class AsynchronousDRFGT(Method):
         "iterations": "give activations",
         "local_tolerance": "give end_tolerance",
         "spread_samples": "it is for several agents",
+        "weights": "its agents use the graph alone, leave it out",
+        "self_weight": "its agents use the graph alone, leave it out",
     }
     """Settings of runs that do not apply, and what to do instead."""
     resumable: ClassVar[tuple[str, ...]] = ("activations", "end_tolerance", "log")

@@ -45,6 +45,8 @@ class Live:
         True if the run ended by agreement; the same on every rank.
     absent
         The agents that are not there at the beginning, and then at the end; the same on every rank.
+    message_bytes
+        The size of a message.
     whole
         False of a run that continues, so that the logs do not repeat it.
     """
@@ -53,6 +55,7 @@ class Live:
         self.agents, self.logs, self.agreed = list(agents), [bytearray() for _ in agents], False
         self._graph, self._clocks, self._seed, self._network = graph, clocks, seed, network
         self.absent, self.whole = sorted(agents[0].joiners), True
+        self.message_bytes = self.agents[0].first().bytes
         self._keeping: tuple[Path, float, float, Callable[[], bool]] | None = None
         self._due = [(0.0, 0.0)] * len(agents)
 
@@ -133,7 +136,7 @@ class Live:
         self.absent = [number for one in every for number in one[3]]
         messages: int = sum(one[1] for one in every)
         network.messages += messages
-        network.bytes += messages * first.bytes
+        network.bytes += messages * self.message_bytes
         return sum(one[0] for one in every)
 
     def keep(self, folder: Path, activations: float, seconds: float, ended: Callable[[], bool]) -> None:
