@@ -39,7 +39,7 @@ from decentorth.study.__main__ import STUDIES
 from tests.support.mutants import Counts, Reader, Seed, compressed, edited, header, lines, tried, zipped
 from tests.support.problems import GRAPHS, pca
 
-MUTANTS = 240
+MUTANTS = 150
 """Of every reader, beside those that are written by hand."""
 ROOT = Path(__file__).resolve().parents[1]
 MANIFEST = "000000004/manifest.json"

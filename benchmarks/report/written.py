@@ -101,18 +101,23 @@ def _short(value: float) -> str:
 
 
 def draw(rows: list[Mapping[str, Any]], path: Path) -> None:
-    """A bar from 1 to each ratio, on a logarithmic axis."""
+    """A dot for each ratio, on a logarithmic axis, over its range; cases of a section with the same two works share a line."""
     import matplotlib
 
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(11, 1 + 0.2 * len(rows)), layout="constrained")
-    places = np.arange(len(rows))[::-1]
-    ratios = np.array([row["ratio"] for row in rows])
-    axes.barh(places, ratios - 1.0, left=1.0, color=np.where(ratios < 1.0, "tab:green", "tab:orange"))
-    axes.hlines(places, [row["least"] for row in rows], [row["largest"] for row in rows], color="black", linewidth=1)
+    lines: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        lines.setdefault((row["section"], row["ours"], row["other"]), []).append(row)
+    figure, axes = pyplot.subplots(figsize=(10, 1 + 0.17 * len(lines)), layout="constrained")
+    for place, shared in enumerate(lines.values()):
+        ratios = np.array([row["ratio"] for row in shared])
+        axes.hlines(place, min(row["least"] for row in shared), max(row["largest"] for row in shared), color="0.8", linewidth=1)
+        axes.scatter(ratios, np.full(len(ratios), place), s=8, color=np.where(ratios < 1.0, "tab:green", "tab:orange"), zorder=2)
     axes.axvline(1.0, color="black", linewidth=0.8)
-    axes.set(xscale="log", xlabel="decentorth / other", ylim=(-1, len(rows)))
-    axes.set_yticks(places, [f"{row['case']}: {row['ours']} / {row['other']}" for row in rows], fontsize=6)
-    figure.savefig(path, dpi=100)
+    axes.set(xscale="log", xlabel="decentorth / other", ylim=(len(lines), -1))
+    cases = [shared[0]["case"] if len(shared) == 1 else f"{key[0]}, {len(shared)} cases" for key, shared in lines.items()]
+    names = [f"{case}: {ours} / {other}" for case, (_, ours, other) in zip(cases, lines, strict=True)]
+    axes.set_yticks(range(len(lines)), names, fontsize=6)
+    figure.savefig(path, dpi=150)
