@@ -101,7 +101,14 @@ def plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[st
             lines[number] = "".join(parts)
 
 
+def shallow(app: Any, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """Keep the pages of single names and examples, 360 of them, out of the sidebar that every page has: other pages list them."""
+    whole = context["toctree"]
+    context["toctree"] = lambda **options: whole(**(options | {"maxdepth": 2}))
+
+
 def setup(app: Any) -> None:
-    """Register the clean-up of docstrings and signatures."""
+    """Register the clean-up of docstrings and signatures, and the sidebar."""
+    app.connect("html-page-context", shallow, priority=400)
     app.connect("autodoc-process-docstring", plain, priority=400)
     app.connect("autodoc-process-signature", short)

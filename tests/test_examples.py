@@ -243,7 +243,7 @@ def test_every_method_on_digits(script: Path) -> None:
 def test_the_structural_probe_changes_only_in_its_form_that_is_not_constant(tmp_path: Path) -> None:
     """And on planted distances ours and CSDM come near them, where the published rivals stand still."""
     sizes = "--kinds planted --points 40 --dimension 10".split()
-    said = run("examples/j_orthogonal/hspp.py", str(tmp_path / "figure.png"), *sizes, *at_most(500))
+    said = run("examples/j_orthogonal/hspp.py", str(tmp_path / "figure.png"), *sizes, *at_most(250))
     changes = re.search(r"^printed form: changes by (\S+) of itself", said)
     assert changes is not None
     assert float(changes[1]) < 1e-12

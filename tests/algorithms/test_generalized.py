@@ -377,7 +377,7 @@ def test_stochastic_gradients_with_the_exact_constraint() -> None:
         PLAM(step_size="diminishing:initial=0.1", penalty=5.0, batch_size=16),
         PCAL(step_size="diminishing:initial=0.1", penalty=5.0, batch_size=16),
     ):
-        result = solve(problem, method, iterations=4000, rows=2, seed=4)
+        result = solve(problem, method, iterations=2000, rows=2, seed=4)
         assert abs(gap(problem, problem.B, result.x[0])) < 0.02
 
 

@@ -204,7 +204,7 @@ def killed_and_resumed(ranks: int, kills: int, rng: np.random.Generator, folder:
 
 
 @slow
-@pytest.mark.parametrize(("ranks", "runs", "kills"), [(0, 3, 4), (3, 5, 5), (10, 1, 5)])
+@pytest.mark.parametrize(("ranks", "runs", "kills"), [(0, 3, 4), (3, 3, 5), (10, 1, 5)])
 def test_killed_at_many_random_moments(ranks: int, runs: int, kills: int, long: Path, tmp_path: Path) -> None:
     """Every run that goes on ends with the bits of one that was not killed, however often it was killed before."""
     rng = np.random.default_rng(20 + ranks)
