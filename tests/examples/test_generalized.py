@@ -1,0 +1,125 @@
+"""The figures of paper 003 and decentralized canonical correlations: their scripts run and reach what they claim."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.support.examples import run
+
+
+@pytest.mark.slow
+def test_what_agents_learn_of_the_covariance_decides_how_fast(tmp_path: Path) -> None:
+    """Of CDADT's four variants each knows more than the one before; all of them descend."""
+    said = run("examples/generalized/decentralized_cca.py", str(tmp_path / "figure.png"), "400")
+    gaps = [float(gap) for gap in re.findall(r"^CDADT.*; gap (\S+) after", said, re.M)]
+    assert len(gaps) == 4
+    assert all(after < 0.5 * before for before, after in pairwise(gaps))
+    assert gaps[0] < 0.5
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_more_columns_of_the_sketch_mend_the_condition_of_wide_views() -> None:
+    """On 1000 images and 20 iterations; with the whole covariance the condition is 1."""
+    said = run("examples/generalized/wide_views.py", "20", "1", "1000")
+    conditions = [float(found) for found in re.findall(r"condition of P B ([\d.]+);", said)]
+    gaps = [float(gap) for gap in re.findall(r"gap (\S+) after", said)]
+    assert len(conditions) == len(gaps) == 4
+    assert all(after < 0.5 * before for before, after in pairwise(conditions))
+    assert conditions[-1] == 1.0
+    assert gaps == sorted(gaps, reverse=True)
+
+
+@pytest.mark.slow
+def test_figure_4_has_fastica_in_its_table(tmp_path: Path) -> None:
+    """All but the first passes come close to FastICA, the rolling mean closest."""
+    said = run("examples/generalized/figure4.py", str(tmp_path / "figure.png"), "1", "10000")
+    rows = re.findall(r"^(\S.*?)  +(\S+) \(\S+ to \S+\) +(\S+)", said, re.M)
+    last = {name: float(error) for name, error, _ in rows}
+    assert list(last) == [
+        "landing on samples",
+        "landing, rolling mean",
+        "RGD, rolling mean",
+        "FastICA",
+        "ICA, fit",
+        "ICA, partial_fit",
+    ]
+    assert max(last.values()) < 0.03
+    assert math.isclose(last["FastICA"], last["ICA, fit"], rel_tol=0.05)
+    assert last["RGD, rolling mean"] < last["landing on samples"]
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+SMALL = "--dimension 40 --rank 4 --seeds 2 --iterations 120".split()
+"""Of the figures of paper 003's eigenvalue problem."""
+
+
+@pytest.mark.slow
+def test_figure_2_of_paper_003_has_tuned_steps_and_ends_near_the_optimum(tmp_path: Path) -> None:
+    said = run("examples/generalized/figure2.py", str(tmp_path / "figure.png"), *SMALL)
+    assert len(re.findall(r": step \S+, \S+ times the automatic one", said)) == 5
+    gaps = {name: float(gap) for name, gap in re.findall(r"^(Barz.*?): gap (\S+)", said, re.M)}
+    assert len(gaps) == 5
+    assert gaps["Barzilai-Borwein steps, RGD, Cholesky-QR, natural metric"] < 1e-9
+    assert "scipy.linalg.eigh" in said
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_figure_7_of_paper_003_times_everything(tmp_path: Path) -> None:
+    said = run("examples/generalized/figure7.py", str(tmp_path / "figure.png"), "--largest", "80", "--repeats", "3")
+    assert len(re.findall(r"\d ms", said)) == 2 * 9
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_figure_8_of_paper_003_counts_what_diverged(tmp_path: Path) -> None:
+    said = run("examples/generalized/figure8.py", str(tmp_path / "figure.png"), *SMALL)
+    assert len(re.findall(r"base step \S+, penalty \S+, gap 0?\S+e-0", said)) == 2
+    lost = [int(number) for number in re.findall(r"(\d+) of 36 pairs diverged", said)]
+    assert len(lost) == 2
+    assert all(0 < number < 36 for number in lost)
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_figure_9_of_paper_003_tells_how_often_the_safe_step_counts(tmp_path: Path) -> None:
+    said = run("examples/generalized/figure9.py", str(tmp_path / "figure.png"), *SMALL)
+    assert "automatic constant steps, landing, $\\Psi_B$: the safe step is the smaller one in 0%" in said
+    assert said.count("the safe step is the smaller one") == 4
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_stochastic_cca_narrows_the_gap(tmp_path: Path) -> None:
+    """The start's gap is a half; RGD with a rolling mean ends feasible, landing on samples within a region."""
+    said = run("examples/generalized/figure3.py", str(tmp_path / "figure.png"), "1", "128")
+    rows = re.findall(r"^p = (\d+), (.*): relative gap (\S+) .*, feasibility (\S+), after", said, re.M)
+    assert len(rows) == 6
+    for p, name, gap, feasibility in rows:
+        assert float(gap) < (0.05 if name.startswith("RGD") else 0.2 if p == "5" else 0.4)
+        assert float(feasibility) < (1e-12 if name.startswith("RGD") else 2.0)
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_safe_steps_keep_both_directions_in_the_region(tmp_path: Path) -> None:
+    said = run("examples/generalized/safe_steps.py", str(tmp_path / "figure.png"), "150")
+    worst = re.findall(r"infeasibility at most (\S+)", said)
+    assert len(worst) == 2
+    assert all(float(value) <= 0.9 for value in worst)
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_safe_landing_diverges_at_no_pair_of_parameters(tmp_path: Path) -> None:
+    said = run("examples/generalized/sensitivity.py", str(tmp_path / "figure.png"), "1", "1")
+    diverged = dict(re.findall(r"^(.*): best .* of it; (\d+) diverged", said, re.M))
+    assert diverged["landing, exact, safe steps"] == "0"
+    assert int(diverged["landing, exact"]) > 10 < int(diverged["landing on samples"])
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
