@@ -31,7 +31,7 @@ def draw(panel: Any, settings: Any, options: Any, target: float) -> None:
         rows, ending = followed(settings.problem(1, options.seed), method, options, metric, target)
         seconds = [row.seconds for row in rows[1:]]
         values = np.array([-0.5 * row.value if printed else abs(row.value) for row in rows[1:]])
-        look = {"color": f"C{place % 10}", "linestyle": "--" if "published" in label else "-"}
+        look = {"color": f"C{place % 10}", "linestyle": ":" if ", then" in label else "--" if "published" in label else "-"}
         panel.loglog(seconds, values, label=label, linewidth=1.2, marker="." if len(values) == 1 else "", **look)
         reached = f"{values.max() if printed else values.min():.3g}" if len(values) else "nowhere feasible"
         print(f"  {label}: {reached} after {seconds[-1] if seconds else options.seconds:.3g} s, {ending}")

@@ -91,7 +91,12 @@ def table(kind: str, settings: HSPPSettings, options: Any, panels: Any) -> None:
             first = next((row for row in rows if row.value <= share * start), None)
             cells.append("-" if first is None else f"{first.seconds:.2g} s, {first.gradients:.0f}")
         print(f"{name:30s}" + "".join(f"{cell:>16s}" for cell in cells) + f"  {ending}".rstrip())
-        look = {"color": f"C{place % 10}", "linestyle": "--" if "published" in name else "-", "linewidth": 1.2, "label": name}
+        look = {
+            "color": f"C{place % 10}",
+            "linestyle": ":" if ", then" in name else "--" if "published" in name else "-",
+            "linewidth": 1.2,
+            "label": name,
+        }
         for panel, across in zip(panels, ([row.gradients for row in rows], [row.seconds for row in rows]), strict=True):
             panel.loglog(across[1:], [row.value for row in rows][1:], **look)
     for panel, label in zip(panels, ("gradients", "processor seconds"), strict=True):
